@@ -1,0 +1,21 @@
+"""jaxmbs: a differentiable multibody simulator for mechanisms in JAX."""
+
+from jaxmbs import motion as motion
+from jaxmbs import planar as planar
+from jaxmbs.analyses.assembly import Assembly as Assembly
+from jaxmbs.analyses.assembly import assemble as assemble
+from jaxmbs.analyses.diagnosis import Diagnosis as Diagnosis
+from jaxmbs.analyses.diagnosis import diagnose as diagnose
+from jaxmbs.analyses.kinematics import kinematics as kinematics
+from jaxmbs.forces import Gravity as Gravity
+from jaxmbs.numerics.results import AnalysisError as AnalysisError
+from jaxmbs.numerics.results import Status as Status
+from jaxmbs.sensitivity import design_jacobian as design_jacobian
+from jaxmbs.sensitivity import design_sensitivity as design_sensitivity
+from jaxmbs.system.equations import acceleration_rhs as acceleration_rhs
+from jaxmbs.system.equations import constraint_jacobian as constraint_jacobian
+from jaxmbs.system.equations import constraints as constraints
+from jaxmbs.system.equations import energy as energy
+from jaxmbs.system.equations import velocity_rhs as velocity_rhs
+from jaxmbs.system.mechanism import Mechanism as Mechanism
+from jaxmbs.system.trajectory import Trajectory as Trajectory

@@ -1,0 +1,100 @@
+"""Assembly: a configuration that satisfies the constraints, from a rough guess; Haug 3.6.1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from jaxmbs.numerics.continuation import find_root
+from jaxmbs.numerics.implicit import differentiable_root, jacobian
+from jaxmbs.numerics.linear_algebra import inverse
+from jaxmbs.numerics.results import Status, raise_for_status
+from jaxmbs.system.equations import constraints
+from jaxmbs.system.mechanism import Mechanism, as_times
+
+
+class Assembly(eqx.Module):
+    """An assembled configuration.
+
+    Attributes:
+        q: the configuration; where it could not be assembled, the one that comes closest.
+        status: CONVERGED, NOT_ASSEMBLED or NON_FINITE.
+        residual: max |Φ_k| at q.
+    """
+
+    q: Float[Array, " n"]
+    status: Int[Array, ""]
+    residual: Float[Array, ""]
+
+
+def assemble(mech: Mechanism, guess=None, t=0.0, *, throw: bool = False) -> Assembly:
+    """Find q with Φ(q, t) = 0 close to `guess`: minimise ‖q − guess‖² + r ΦᵀΦ for growing r, (3.6.9), then Newton.
+
+    Drivers count as constraints. Coordinates that the constraints leave free stay close to the guess. `q` is a
+    differentiable function of the mechanism and of t, dq = −Φ_q⁻¹ (Φ_b db + Φ_t dt); with free coordinates the change
+    of smallest norm, and the guess moves q along the free ones.
+
+    Args:
+        guess: a mapping of names to coordinates, or q (n,); see `Mechanism.coordinates`.
+        t: time.
+        throw: raise `AnalysisError` where assembly fails (outside of transformations).
+    """
+    guess, t = _common(mech, guess, t)
+    result = _assemble(mech, guess, t)
+    if throw:
+        raise_for_status(result.status, f"assembly (residual {result.residual})")
+    return result
+
+
+def _common(mech, guess, t):
+    """Guess and time in one floating-point type."""
+    q = mech.coordinates(guess)
+    t = as_times(t, q.dtype)
+    dtype = jnp.result_type(q, t)
+    return q.astype(dtype), t.astype(dtype)
+
+
+@eqx.filter_jit
+def _assemble(mech: Mechanism, guess, t) -> Assembly:
+    phi, still, usable = frozen(mech, guess, t)
+    held = jnp.where(jnp.isfinite(guess), jax.lax.stop_gradient(guess), 0)
+    root = find_root(lambda q: still(q, jax.lax.stop_gradient(t)), held)
+    assembled = root.found & usable & jnp.all(jnp.isfinite(guess)) & jnp.isfinite(t)
+    q = root.q
+    if mech.layout.n > len(mech.layout.row_owners):
+        q = _move_with_guess(still, q, guess, t, assembled)
+    q = differentiable_root(phi, q, jnp.where(jnp.isfinite(t), t, 0), assembled) + (q - jax.lax.stop_gradient(q))
+    status = jnp.where(assembled, int(Status.CONVERGED), int(Status.NOT_ASSEMBLED))
+    finite = usable & jnp.all(jnp.isfinite(guess)) & jnp.isfinite(t)
+    status = jnp.where(finite, status, int(Status.NON_FINITE))
+    return Assembly(q, status, jnp.max(jnp.abs(still(jax.lax.stop_gradient(q), t)), initial=0))
+
+
+def _move_with_guess(still, q, guess, t, assembled):
+    """q, with the derivative (I − Φ_q⁺ Φ_q) by the guess: the free coordinates follow it."""
+    matrix = jacobian(still, q, jax.lax.stop_gradient(t))
+    shift = jnp.where(assembled, guess - jax.lax.stop_gradient(guess), 0)
+    return q + shift - inverse(matrix).matrix @ (matrix @ shift)
+
+
+def frozen(mech: Mechanism, q, t) -> tuple[Callable, Callable, Array]:
+    """Φ as a differentiable function of (q, t), the same cut off from differentiation, and whether all numbers of the
+    mechanism are finite. Numbers that are not are replaced by 1, so that they spoil neither values nor derivatives.
+    """
+    params, static = eqx.partition(mech, eqx.is_inexact_array)
+    finite = [jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(params)]
+    usable = jnp.all(jnp.stack(finite)) if finite else jnp.asarray(True)
+    params = jax.tree.map(lambda x: jnp.where(jnp.isfinite(x), x, 1), params)
+    mech = eqx.combine(params, static)
+
+    def phi(q, t):
+        return constraints(mech, q, t)
+
+    # Functions inside motions and outlines may close over traced numbers as well: closure_convert finds those too.
+    still, numbers = jax.closure_convert(phi, q, t)
+    numbers = jax.lax.stop_gradient(numbers)
+    return phi, lambda q, t: still(q, t, *numbers), usable

@@ -1,0 +1,128 @@
+"""Degrees of freedom, rank, and which named constraints are redundant; Haug 3.6.1 and 3.7."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import equinox as eqx
+import numpy as np
+
+from jaxmbs.numerics.results import Status
+from jaxmbs.system.equations import constraint_jacobian, constraints
+from jaxmbs.system.mechanism import Mechanism
+
+
+class Diagnosis(NamedTuple):
+    """What the constraint Jacobian says about a mechanism in one configuration.
+
+    Attributes:
+        dof: degrees of freedom of the mechanism, n − rank of the kinematic constraints, drivers left aside.
+        rank: rank of the whole Φ_q, drivers included.
+        free: degrees of freedom that no driver determines, n − rank.
+        singular_values: of Φ_q with its rows scaled to unit length, falling.
+        redundant: names of constraints and drivers with a row that depends on rows before it, in order.
+        consistent: whether those rows agree with the others, i.e. whether Φ = 0 can be satisfied close by.
+    """
+
+    dof: int
+    rank: int
+    free: int
+    singular_values: np.ndarray
+    redundant: tuple[str, ...]
+    consistent: bool
+
+
+def diagnose(mech: Mechanism, q, t=0.0) -> Diagnosis:
+    """Rank, degrees of freedom and redundant constraints of a mechanism in the configuration q, best an assembled one.
+
+    Rows of Φ_q are taken in order, constraints before drivers, so of several that depend on each other the last is named.
+    For concrete mechanisms; not to be used inside jit or vmap.
+    """
+    q = mech.coordinates(q)
+    matrix, value = (np.asarray(x, float) for x in _evaluate(mech, q, t))
+    return _diagnose(mech, matrix, value, float(np.finfo(np.dtype(q.dtype)).eps))
+
+
+@eqx.filter_jit
+def _evaluate(mech, q, t):
+    return constraint_jacobian(mech, q, t), constraints(mech, q, t)
+
+
+def _diagnose(mech: Mechanism, matrix, value, eps: float) -> Diagnosis:
+    layout = mech.layout
+    lengths = np.linalg.norm(matrix, axis=1)
+    scale = np.where(lengths > 0, lengths, 1)
+    rows, gaps = matrix / scale[:, None], value / scale
+    # A position is known to about √eps where Φ_q is singular, and so are the values that should vanish there.
+    small = max(rows.shape) * eps**0.5
+    dependent = _dependent_rows(rows, small)
+    singular_values = np.linalg.svd(rows, compute_uv=False) if rows.size else np.zeros(0)
+    rank = int(np.sum(singular_values > small))
+    kinematic = rows[: layout.kinematic_rows]
+    kinematic_rank = int(np.sum(np.linalg.svd(kinematic, compute_uv=False) > small)) if kinematic.size else 0
+    redundant = tuple(dict.fromkeys(layout.row_owners[k] for k in dependent))
+    return Diagnosis(
+        dof=layout.n - kinematic_rank,
+        rank=rank,
+        free=layout.n - rank,
+        singular_values=singular_values,
+        redundant=redundant,
+        consistent=_consistent(rows, gaps, small),
+    )
+
+
+def _dependent_rows(rows: np.ndarray, small: float) -> list[int]:
+    """Rows whose part orthogonal to all rows before them is below `small`, by Gram–Schmidt done twice."""
+    basis = np.zeros((0, rows.shape[1]))
+    dependent = []
+    for k, row in enumerate(rows):
+        rest = row - basis.T @ (basis @ row)
+        rest = rest - basis.T @ (basis @ rest)
+        size = np.linalg.norm(rest)
+        if size > small:
+            basis = np.vstack([basis, rest / size])
+        else:
+            dependent.append(k)
+    return dependent
+
+
+def _consistent(rows: np.ndarray, gaps: np.ndarray, small: float) -> bool:
+    """Whether βᵀΦ = 0 for all β with βᵀΦ_q = 0, relative to the gaps themselves and to the tolerance."""
+    if not rows.size:
+        return True
+    u, s, _ = np.linalg.svd(rows)
+    left_null = u[:, int(np.sum(s > small)) :]
+    left = np.max(np.abs(left_null.T @ gaps), initial=0.0)
+    return bool(left <= small)
+
+
+def check_driven(mech: Mechanism, motion) -> None:
+    """Raise `ValueError` if the drivers of a computed motion are too few, or if one of them is redundant.
+
+    A single configuration may be singular by itself, so up to three of the motion have to agree.
+    """
+    good = np.flatnonzero(np.asarray(motion.status) == Status.CONVERGED)
+    picks = good[np.linspace(0, len(good) - 1, 3).astype(int)] if len(good) else np.zeros(1, int)
+    drivers = set(mech.drivers)
+    reports = []
+    for k in dict.fromkeys(picks.tolist()):
+        report = diagnose(mech, motion.q[k], motion.t[k])
+        surplus = [name for name in report.redundant if name in drivers]
+        if report.free == 0 and not surplus:
+            return
+        reports.append((report, surplus))
+    report, surplus = min(reports, key=lambda r: (r[0].free, len(r[1])))
+    singular = len(good) == 0 and report.free > 0
+    # Without one regular configuration only a structural fault is certain: more constraints than coordinates' worth.
+    if singular and not surplus:
+        return
+    parts = []
+    if report.free:
+        parts.append(f"{report.free} driver(s) missing")
+    if surplus:
+        parts.append(f"redundant driver(s): {', '.join(map(repr, surplus))}")
+    others = [name for name in report.redundant if name not in drivers]
+    if others:
+        parts.append(f"redundant constraint(s): {', '.join(map(repr, others))}")
+    if parts:
+        raise ValueError(f"the drivers do not determine the motion: {'; '.join(parts)}")

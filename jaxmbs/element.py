@@ -1,0 +1,43 @@
+"""What a constraint is, in the plane and in space alike."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import equinox as eqx
+from jaxtyping import Array, Float
+
+from jaxmbs.motion import AbstractMotion
+from jaxmbs.numerics.arrays import check_fields
+
+GROUND = "ground"
+
+
+class AbstractConstraint(eqx.Module):
+    """One residual function Φ of the poses of two bodies and of time; Φ = 0 is the constraint.
+
+    A subclass declares `i` and `j` (names of bodies, or "ground") as fields or properties, and the class attributes
+    `dimension` (2 plane, 3 space), `rows` (length of Φ) and `extra` (names of the coordinates it brings along, such as
+    the contact angles of a cam). Jacobian and right-hand sides follow by differentiation.
+    """
+
+    dimension: ClassVar[int]
+    rows: ClassVar[int]
+    extra: ClassVar[tuple[str, ...]] = ()
+
+    def residual(self, i, j, t: Float[Array, ""], *extra: Float[Array, ""]) -> Float[Array, " rows"]:
+        """Φ for the pose `i` of the first body, the pose `j` of the second, the time, and the extra coordinates."""
+        raise NotImplementedError
+
+    def check(self) -> None:
+        """Raise `ValueError` with the reason if the element cannot be used: wrong shapes, numbers not finite, …"""
+        check_fields(self)
+        for value in vars(self).values():
+            if isinstance(value, AbstractMotion):
+                value.check()
+
+
+def require(condition, reason: str) -> None:
+    """Raise `ValueError(reason)` unless `condition` holds."""
+    if not condition:
+        raise ValueError(reason)

@@ -1,0 +1,329 @@
+"""Finding a root of f(q, t) = 0 from a rough guess, and following it as t moves.
+
+Both work on one sample with control flow that `vmap` turns into a batch: every lane takes its own decisions, and a lane
+that has ended waits, unchanged, for the others. Nothing here is differentiated; see `implicit`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from jaxmbs.numerics.arrays import where_tree
+from jaxmbs.numerics.implicit import jacobian, rates_at_root
+from jaxmbs.numerics.linear_algebra import Inverse, inverse, solve_symmetric
+from jaxmbs.numerics.results import Status
+
+# A root counts as found when f, in units of q, is below this many roundings of the largest coordinate.
+ROOT_ROUNDINGS = 1000
+# Below this power of the rounding unit the condition estimate says "singular": there a position that is known to
+# rounding in f is known to no more than half of the digits.
+SINGULAR_POWER = 0.5
+
+
+def scaled_residual(matrix, value, q) -> Float[Array, ""]:
+    """max_k |f_k| / ‖row k of f_q‖, relative to the largest coordinate (at least 1): a gap in units of q."""
+    gradient = jnp.max(jnp.abs(matrix), axis=1)
+    gap = jnp.abs(value) / jnp.where(gradient > 0, gradient, 1)
+    return jnp.max(gap) / jnp.maximum(1, jnp.max(jnp.abs(q)))
+
+
+def tolerance(dtype) -> float:
+    """The bound on `scaled_residual` under which q is a root."""
+    return ROOT_ROUNDINGS * float(jnp.finfo(dtype).eps)
+
+
+# --- a root from a rough guess ------------------------------------------------------------------------------------
+
+
+class Root(NamedTuple):
+    """The outcome of `find_root`."""
+
+    q: Float[Array, " n"]
+    found: Bool[Array, ""]
+
+
+class _Search(NamedTuple):
+    trial: Float[Array, " n"]
+    fresh: Bool[Array, ""]
+    q: Float[Array, " n"]
+    value: Float[Array, " m"]
+    matrix: Float[Array, "m n"]
+    gap: Float[Array, ""]
+    weight: Float[Array, ""]
+    damping: Float[Array, ""]
+    iteration: Int[Array, ""]
+    attempt: Int[Array, ""]
+    best: Float[Array, " n"]
+    best_gap: Float[Array, ""]
+
+
+def find_root(f: Callable, guess: Float[Array, " n"], *, iterations: int = 60, attempts: int = 3) -> Root:
+    """A root of f(q) = 0 close to `guess`: minimise ‖q − guess‖² + r ‖f(q)‖² for growing r, Haug (3.6.9).
+
+    Levenberg–Marquardt on the two sums of squares; r grows tenfold with every accepted step, so that the last steps are
+    Newton's. f: (n,) → (m,), any m; redundant and missing rows are allowed. A search that stalls starts again from a
+    fixed displacement of the guess (a guess with all bodies in one line, say, is a saddle point), `attempts` times in
+    all. What comes back is the best point seen; `found` says whether it is a root.
+    """
+    dtype, n = guess.dtype, guess.shape[0]
+    limit, tiny, eps = tolerance(dtype), jnp.finfo(dtype).tiny, jnp.finfo(dtype).eps
+    # Irrational multiples of the index: displacements without symmetry, the same in every run.
+    pattern = jnp.asarray(jnp.sin(jnp.arange(1, n + 1) * 2.399963), dtype)
+
+    def merit(q, value, weight):
+        return value @ value + (q - guess) @ (q - guess) / weight
+
+    def unfinished(search: _Search):
+        return (search.best_gap > limit) & (search.attempt < attempts)
+
+    def step(search: _Search) -> _Search:
+        trial = search.trial
+        value, matrix = f(trial), jax.jacfwd(f)(trial)
+        gap = scaled_residual(matrix, value, trial)
+        normal = matrix.T @ matrix
+        scale = jnp.maximum(jnp.trace(normal) / n, tiny)
+
+        # Judge the trial. Near the root a decrease of the merit is lost in rounding, and a smaller gap is as good.
+        better = merit(trial, value, search.weight) <= merit(search.q, search.value, search.weight)
+        better = (better | (gap < search.gap)) & jnp.all(jnp.isfinite(matrix)) & jnp.isfinite(gap)
+        better = better | search.fresh
+        weight = jnp.where(better, jnp.minimum(10 * search.weight, 1e30 / scale), search.weight)
+        weight = jnp.where(search.fresh, 10 / scale, weight)
+        damping = jnp.where(better, search.damping / 10, jnp.maximum(10 * search.damping, 1e-3))
+        damping = jnp.where(search.fresh | (damping < 1e-6), 0, damping)
+        q, value, matrix, gap = where_tree(
+            better, (trial, value, matrix, gap), (search.q, search.value, search.matrix, search.gap)
+        )
+        closer = gap < search.best_gap
+
+        # The next trial; the shift covers the rounding of the normal matrix, or a rank-deficient one has no factor.
+        normal = matrix.T @ matrix
+        scale = jnp.maximum(jnp.trace(normal) / n, tiny)
+        shift = 1 / weight + damping * scale + 8 * n * eps * scale
+        gradient = matrix.T @ value + (q - guess) / weight
+        trial = q - solve_symmetric(normal + shift * jnp.eye(n, dtype=dtype), gradient)
+
+        stalled = search.iteration + 1 >= iterations
+        attempt = search.attempt + stalled
+        displaced = guess + 0.1 * attempt.astype(dtype) * (1 + jnp.max(jnp.abs(guess))) * pattern
+        return _Search(
+            trial=jnp.where(stalled, displaced, trial),
+            fresh=stalled,
+            q=q,
+            value=value,
+            matrix=matrix,
+            gap=gap,
+            weight=weight,
+            damping=damping,
+            iteration=jnp.where(stalled, 0, search.iteration + 1),
+            attempt=attempt,
+            best=jnp.where(closer, q, search.best),
+            best_gap=jnp.where(closer, gap, search.best_gap),
+        )
+
+    m = jax.eval_shape(f, guess).shape[0]
+    infinite, zero = jnp.asarray(jnp.inf, dtype), jnp.zeros((), int)
+    search = _Search(
+        trial=guess,
+        fresh=jnp.asarray(True),
+        q=guess,
+        value=jnp.zeros(m, dtype),
+        matrix=jnp.zeros((m, n), dtype),
+        gap=infinite,
+        weight=jnp.ones((), dtype),
+        damping=jnp.zeros((), dtype),
+        iteration=zero,
+        attempt=zero,
+        best=guess,
+        best_gap=infinite,
+    )
+    search = jax.lax.while_loop(unfinished, step, search)
+    return Root(search.best, search.best_gap <= limit)
+
+
+# --- a root followed in time --------------------------------------------------------------------------------------
+
+
+class Path(NamedTuple):
+    """The outcome of `follow_root`, one row per time; rows after the end of the motion repeat the last good one."""
+
+    q: Float[Array, "T n"]
+    v: Float[Array, "T n"]
+    a: Float[Array, "T n"]
+    status: Int[Array, " T"]
+    last_time: Float[Array, ""]
+
+
+class _State(NamedTuple):
+    t: Float[Array, ""]
+    q: Float[Array, " n"]
+    v: Float[Array, " n"]
+    a: Float[Array, " n"]
+    sign: Float[Array, ""]
+
+
+class _March(NamedTuple):
+    state: _State
+    index: Int[Array, ""]
+    largest_step: Float[Array, ""]
+    steps: Int[Array, ""]
+    ended: Int[Array, ""]
+    path: Path
+
+
+class _Point(NamedTuple):
+    state: _State
+    converged: Bool[Array, ""]
+    singular: Bool[Array, ""]
+
+
+# A step is resolved when predictor and corrector, and the same backwards, agree to this part of the distance moved.
+RESOLVED = 0.3
+# Steps shorter than this power of the rounding unit times the interval are not tried (3e-7 of it in float64).
+SHORTEST_POWER = 0.42
+
+
+def _norm(x):
+    return jnp.max(jnp.abs(x))
+
+
+def follow_root(
+    f: Callable,
+    times: Float[Array, " T"],
+    start: Float[Array, " n"],
+    started: Bool[Array, ""],
+    *,
+    corrections: int = 3,
+    max_steps: int | None = None,
+) -> Path:
+    """Follow the root `start` of f(q, times[0]) = 0 through `times`, with its velocity and acceleration.
+
+    Every step predicts by (3.6.13), q + h v + h²/2 a, and corrects by a fixed number of Newton steps. A step counts only
+    if it is resolved: converged, close to its prediction forwards and backwards, and without a change of sign of
+    det f_q. An unresolved step is tried again shorter. So a motion never slips across a gap or onto another branch
+    between two times; it locks up instead. Steps that shrink to nothing end the motion: as LOCKED_UP where the
+    velocity grows without bound, else as NOT_CONVERGED; but a determinant that changes sign across a vanishing step
+    on which the motion is smooth is a bifurcation, which is passed straight on. A time at which f_q is singular although
+    q is a root has the status SINGULAR, with the velocity and acceleration carried in.
+
+    `times` may be in any order. `max_steps` bounds the trial steps, 200 + 8 T of them by default.
+    """
+    dtype = start.dtype
+    eps = float(jnp.finfo(dtype).eps)
+    count = times.shape[0]
+    n = start.shape[0]
+    limit, singular_limit, shortest = tolerance(dtype), eps**SINGULAR_POWER, eps**SHORTEST_POWER
+    budget = 200 + 8 * count if max_steps is None else max_steps
+    unbounded, zero = jnp.asarray(jnp.inf, dtype), jnp.zeros((), dtype)
+    rows = jax.eval_shape(f, start, times[0]).shape[0]
+
+    def correct(q, t, carried_v, carried_a) -> _Point:
+        """Newton's steps from a predicted position, then velocity and acceleration with the last inverse."""
+
+        def newton(_, carry):
+            q, _ = carry
+            matrix = jacobian(f, q, t)
+            inverted = inverse(matrix)
+            singular = ~(inverted.rcond > singular_limit)
+            held = Inverse(jnp.where(singular, 0, inverted.matrix), jnp.where(singular, 0, inverted.sign), inverted.rcond)
+            return q - held.matrix @ f(q, t), (matrix, held)
+
+        blank = (jnp.zeros((rows, n), dtype), Inverse(jnp.zeros((n, rows), dtype), zero, zero))
+        q, (matrix, inverted) = jax.lax.fori_loop(0, corrections, newton, (q, blank))
+        singular = inverted.sign == 0
+        v, a = rates_at_root(f, inverted.matrix, q, t)
+        v, a = jnp.where(singular, carried_v, v), jnp.where(singular, carried_a, a)
+        finite = jnp.all(jnp.isfinite(q)) & jnp.all(jnp.isfinite(v)) & jnp.all(jnp.isfinite(a))
+        gap = scaled_residual(matrix, f(q, t), q)
+        return _Point(_State(t, q, v, a, inverted.sign), finite & (gap <= limit), singular)
+
+    def try_step(state: _State, t):
+        """The point at t, and whether the step to it is resolved, its change of sign left aside."""
+        h = t - state.t
+        predicted = state.q + h * state.v + h**2 / 2 * state.a
+        point = correct(predicted, t, state.v + h * state.a, state.a)
+        new = point.state
+        back = new.q - h * new.v + h**2 / 2 * new.a
+        moved = jnp.maximum(
+            jnp.maximum(_norm(h * state.v), _norm(h * new.v)),
+            jnp.maximum(_norm(h**2 / 2 * state.a), _norm(h**2 / 2 * new.a)),
+        )
+        slack = RESOLVED * moved + limit * (1 + _norm(new.q))
+        smooth = (_norm(new.q - predicted) <= slack) & (_norm(back - state.q) <= slack)
+        return point, point.converged & smooth
+
+    def record(path: Path, index, state: _State, code) -> Path:
+        row = jnp.arange(count) == index
+        put = lambda old, new: jnp.where(row[:, None], new, old)
+        return path._replace(
+            q=put(path.q, state.q),
+            v=put(path.v, state.v),
+            a=put(path.a, state.a),
+            status=jnp.where(row, code, path.status),
+        )
+
+    def unfinished(march: _March):
+        return (march.index < count) & (march.ended == Status.CONVERGED)
+
+    def step(march: _March) -> _March:
+        state, index = march.state, march.index
+        target = times[index]
+        interval = jnp.abs(target - times[jnp.maximum(index - 1, 0)])
+        remaining = target - state.t
+        # Near a fold at distance d the velocity goes as d^(−1/2): |v| / 2|a| is d, and a step of most of it is safe.
+        fold = 0.8 * _norm(state.v) / (2 * _norm(state.a) + jnp.finfo(dtype).tiny)
+        size = jnp.clip(fold, march.largest_step / 32, march.largest_step)
+        size = jnp.where(jnp.isfinite(march.largest_step), size, unbounded)
+        arrives = size >= jnp.abs(remaining)
+        h = jnp.where(arrives, remaining, jnp.sign(remaining) * jnp.where(arrives, 0, size))
+        point, resolved = try_step(state, jnp.where(arrives, target, state.t + h))
+        h = jnp.abs(h)
+        crossed = point.state.sign * state.sign < 0
+        accepted = resolved & ~(crossed & (h > 16 * shortest * interval))
+        # At a singular point the prediction is all there is, so it has to be good by itself.
+        state = where_tree(accepted, point.state, state)
+        reached = accepted & arrives
+
+        code = jnp.where(point.singular, int(Status.SINGULAR), int(Status.CONVERGED))
+        path = where_tree(reached, record(march.path, index, point.state, code), march.path)
+
+        whole = reached & (h >= 0.99 * interval)
+        grown = jnp.where(whole, unbounded, jnp.maximum(march.largest_step, 4 * h))
+        grown = jnp.where(jnp.isfinite(march.largest_step), grown, unbounded)
+        largest_step = jnp.where(accepted, grown, h / 4)
+
+        vanished = ((h < shortest * interval) | (interval == 0)) & ~reached
+        growing = _norm(state.a) * interval > 1e2 * _norm(state.v)
+        ended = jnp.where(growing, int(Status.LOCKED_UP), int(Status.NOT_CONVERGED))
+        ended = jnp.where(vanished, ended, int(Status.CONVERGED))
+        steps = march.steps + 1
+        ended = jnp.where((steps >= budget) & (ended == Status.CONVERGED), int(Status.NOT_CONVERGED), ended)
+        path = path._replace(last_time=state.t)
+        return _March(state, index + reached, largest_step, steps, ended, path)
+
+    still, table = jnp.zeros(n, dtype), jnp.zeros((count, n), dtype)
+    # The first step has no length: it polishes the start and gives it its velocity and acceleration.
+    march = _March(
+        state=_State(times[0], start, still, still, zero),
+        index=jnp.zeros((), int),
+        largest_step=unbounded,
+        steps=jnp.zeros((), int),
+        ended=jnp.where(started, int(Status.CONVERGED), int(Status.NOT_ASSEMBLED)),
+        path=Path(table.at[0].set(start), table, table, jnp.full(count, -1), times[0]),
+    )
+    march = jax.lax.while_loop(unfinished, step, march)
+    return _hold_last(march.path, march.ended)
+
+
+def _hold_last(path: Path, ended) -> Path:
+    """Rows that were never reached repeat the last one that was, under the status with which the motion ended."""
+    missing = path.status < 0
+    last = jnp.maximum(jnp.sum(~missing) - 1, 0)
+    fill = lambda rows: jnp.where(missing[:, None], rows[last], rows)
+    status = jnp.where(missing, ended, path.status)
+    return path._replace(q=fill(path.q), v=fill(path.v), a=fill(path.a), status=status)

@@ -1,0 +1,42 @@
+"""The status that every sample of a result carries."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import jax
+import numpy as np
+
+
+class Status(IntEnum):
+    """How a sample ended. Arrays of results hold these as integers, one per sample (and per time)."""
+
+    CONVERGED = 0
+    """The constraints are satisfied, and position, velocity and acceleration are those of the mechanism."""
+    NOT_ASSEMBLED = 1
+    """No configuration near the guess satisfies the constraints."""
+    NOT_CONVERGED = 2
+    """The motion was lost for another reason than a lock-up, or a step budget ran out."""
+    LOCKED_UP = 3
+    """The motion ends: past this time no configuration exists, and velocities grow without bound before it."""
+    SINGULAR = 4
+    """The position is right, but Φ_q is singular there (a bifurcation): the velocity shown is the one carried in."""
+    NON_FINITE = 5
+    """A NaN or an infinity in the parameters, the times or the guess."""
+
+
+class AnalysisError(ValueError):
+    """A bad status turned into an error, because the caller asked for it with `throw=True`."""
+
+
+def raise_for_status(status, what: str) -> None:
+    """Raise `AnalysisError` if any entry of a concrete `status` is bad; `what` starts the message.
+
+    A status inside a transformation (jit, vmap, grad) is not known yet, and raises a `ValueError` that says so.
+    """
+    if isinstance(status, jax.core.Tracer):
+        raise ValueError("throw=True works outside of jit, vmap and grad only; inside, read `.status`")
+    codes = np.unique(np.asarray(status))
+    bad = [Status(int(code)).name for code in codes if code != Status.CONVERGED]
+    if bad:
+        raise AnalysisError(f"{what}: {', '.join(bad)}")

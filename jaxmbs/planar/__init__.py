@@ -1,0 +1,31 @@
+"""Elements of planar mechanisms: bodies, joints, gears, cams and drivers, after Haug, chapter 3."""
+
+from jaxmbs.planar.absolute import AbsoluteAngle as AbsoluteAngle
+from jaxmbs.planar.absolute import AbsoluteDistance as AbsoluteDistance
+from jaxmbs.planar.absolute import AbsoluteX as AbsoluteX
+from jaxmbs.planar.absolute import AbsoluteY as AbsoluteY
+from jaxmbs.planar.body import Body as Body
+from jaxmbs.planar.body import Pose as Pose
+from jaxmbs.planar.cams import CamFlatFollower as CamFlatFollower
+from jaxmbs.planar.cams import CamFollower as CamFollower
+from jaxmbs.planar.cams import PointFollower as PointFollower
+from jaxmbs.planar.drivers import AbsoluteAngleDriver as AbsoluteAngleDriver
+from jaxmbs.planar.drivers import AbsoluteXDriver as AbsoluteXDriver
+from jaxmbs.planar.drivers import AbsoluteYDriver as AbsoluteYDriver
+from jaxmbs.planar.drivers import DistanceDriver as DistanceDriver
+from jaxmbs.planar.drivers import RelativeAngleDriver as RelativeAngleDriver
+from jaxmbs.planar.drivers import RelativeXDriver as RelativeXDriver
+from jaxmbs.planar.drivers import RelativeYDriver as RelativeYDriver
+from jaxmbs.planar.drivers import RevoluteDriver as RevoluteDriver
+from jaxmbs.planar.drivers import TranslationalDriver as TranslationalDriver
+from jaxmbs.planar.gears import Gear as Gear
+from jaxmbs.planar.gears import RackPinion as RackPinion
+from jaxmbs.planar.joints import Revolute as Revolute
+from jaxmbs.planar.joints import RevoluteTranslational as RevoluteTranslational
+from jaxmbs.planar.joints import Translational as Translational
+from jaxmbs.planar.outlines import FunctionOutline as FunctionOutline
+from jaxmbs.planar.outlines import SplineOutline as SplineOutline
+from jaxmbs.planar.relative import Distance as Distance
+from jaxmbs.planar.relative import RelativeAngle as RelativeAngle
+from jaxmbs.planar.relative import RelativeX as RelativeX
+from jaxmbs.planar.relative import RelativeY as RelativeY

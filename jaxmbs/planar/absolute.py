@@ -1,0 +1,96 @@
+"""Constraints between a body and the ground, Haug 3.2."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import equinox as eqx
+import numpy as np
+from jaxtyping import Array
+
+from jaxmbs.numerics.arrays import as_real, real
+from jaxmbs.planar.element import AbsoluteConstraint, check_positive, squared
+
+
+class AbsoluteX(AbsoluteConstraint):
+    """A point of a body keeps its x coordinate: Φ = x^P − C₁; Haug (3.2.3).
+
+    Args:
+        body: name of the body.
+        point: P in the body frame.
+        value: C₁ in the ground frame.
+    """
+
+    body: str = eqx.field(static=True)
+    point: Array = real((2,))
+    value: Array = real(default=0.0)
+    rows: ClassVar[int] = 1
+
+    def residual(self, i, j, t):
+        return (j.point(self.point)[0] - self.value)[None]
+
+
+class AbsoluteY(AbsoluteConstraint):
+    """A point of a body keeps its y coordinate: Φ = y^P − C₂; Haug (3.2.4). Arguments as `AbsoluteX`."""
+
+    body: str = eqx.field(static=True)
+    point: Array = real((2,))
+    value: Array = real(default=0.0)
+    rows: ClassVar[int] = 1
+
+    def residual(self, i, j, t):
+        return (j.point(self.point)[1] - self.value)[None]
+
+
+class AbsoluteAngle(AbsoluteConstraint):
+    """A body keeps its angle: Φ = φ − C₃; Haug (3.2.6).
+
+    Args:
+        body: name of the body.
+        value: C₃ in radians. `AbsoluteAngle(body, point, value)` is accepted too; the point has no effect.
+    """
+
+    body: str = eqx.field(static=True)
+    value: Array = real()
+    rows: ClassVar[int] = 1
+
+    def __init__(self, body, *point_and_value, value=0.0):
+        self.body = body
+        self.value = point_and_value[-1] if point_and_value else value
+
+    def residual(self, i, j, t):
+        return (j.phi - self.value)[None]
+
+
+class AbsoluteDistance(AbsoluteConstraint):
+    """A point of a body stays on a circle: Φ = ‖r^P − C‖² − C₃²; Haug (3.2.1).
+
+    Args:
+        body: name of the body.
+        point: P in the body frame.
+        center: C in the ground frame.
+        distance: C₃, positive: at zero Φ would stand for two constraints, and its Jacobian would vanish.
+
+    `AbsoluteDistance(body, point, (C₁, C₂, C₃))` and `AbsoluteDistance(body, point, C₃)`, a circle about the origin, are
+    accepted too.
+    """
+
+    body: str = eqx.field(static=True)
+    point: Array = real((2,))
+    center: Array = real((2,))
+    distance: Array = real()
+    rows: ClassVar[int] = 1
+
+    def __init__(self, body, point, center=(0.0, 0.0), distance=None, *, value=None):
+        value = center if value is None else value
+        if distance is None:
+            value = as_real(value)
+            center, distance = (value[:2], value[2]) if np.shape(value) == (3,) else ((0.0, 0.0), value)
+        self.body, self.point, self.center, self.distance = body, point, center, distance
+
+    def residual(self, i, j, t):
+        return (squared(j.point(self.point) - self.center) - self.distance**2)[None]
+
+    def check(self):
+        super().check()
+        check_positive("distance", self.distance)

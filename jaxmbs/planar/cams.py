@@ -1,0 +1,128 @@
+"""Cams and their followers, Haug 3.4.2 and 3.4.3. The places of contact are extra coordinates."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from jaxmbs.element import require
+from jaxmbs.numerics.arrays import real
+from jaxmbs.numerics.rotation import perpendicular
+from jaxmbs.planar.element import ORIGIN, PlanarConstraint, check_axis, length, separation
+from jaxmbs.planar.outlines import AbstractOutline, smallest_curvature
+
+# What rounding may do to the curvature of a straight or circular stretch of an outline.
+CURVATURE_ROUNDING = 1e-6
+
+
+class CamFollower(PlanarConstraint):
+    """Two outlines touch: Φ = (r_i + A_i (s_i + ρ_i u_i) − A_j (s_j + ρ_j u_j) − r_j, g_i⊥ᵀ g_j); Haug (3.4.20).
+
+    Extra coordinates: alpha_i, alpha_j, the polar angles of the contact in the two body frames. Since the tangency does
+    not tell the outside from the inside, a guess has to be on the right side.
+
+    Args:
+        i, j: names of the bodies.
+        point_i, point_j: centres of the outlines in the body frames.
+        outline_i, outline_j: ρ(α). A hollow of one must be wider than the other is curved, so that they touch at one
+            point only.
+    """
+
+    i: str = eqx.field(static=True)
+    j: str = eqx.field(static=True)
+    point_i: Array = real((2,))
+    point_j: Array = real((2,))
+    outline_i: AbstractOutline
+    outline_j: AbstractOutline
+    rows: ClassVar[int] = 3
+    extra: ClassVar[tuple[str, ...]] = ("alpha_i", "alpha_j")
+
+    def residual(self, i, j, t, alpha_i, alpha_j):
+        contact_i = i.point(self.point_i + self.outline_i.point(alpha_i))
+        contact_j = j.point(self.point_j + self.outline_j.point(alpha_j))
+        tangent_i = i.direction(self.outline_i.tangent(alpha_i))
+        tangent_j = j.direction(self.outline_j.tangent(alpha_j))
+        return jnp.append(contact_i - contact_j, perpendicular(tangent_i) @ tangent_j)
+
+    def check(self):
+        super().check()
+        self.outline_i.check()
+        self.outline_j.check()
+        total = smallest_curvature(self.outline_i) + smallest_curvature(self.outline_j)
+        require(
+            total > -CURVATURE_ROUNDING,
+            "the outlines are not convex enough: one has a hollow that is narrower than the other's curve",
+        )
+
+
+class CamFlatFollower(PlanarConstraint):
+    """An outline touches a straight face: Φ = ((r_i^P − r_j^Q)ᵀ u_j⊥, g_iᵀ u_j⊥); Haug (3.4.29).
+
+    Extra coordinate: alpha_i, the polar angle of the contact in the frame of i.
+
+    Args:
+        i, j: names of the bodies; the cam is i.
+        point_i: centre of the outline in the frame of i.
+        point_j: Q, a point of the face in the frame of j.
+        outline_i: ρ(α), convex.
+        axis_j: direction of the face in the frame of j.
+    """
+
+    i: str = eqx.field(static=True)
+    j: str = eqx.field(static=True)
+    point_i: Array = real((2,))
+    point_j: Array = real((2,))
+    outline_i: AbstractOutline
+    axis_j: Array = real((2,), default=(1.0, 0.0))
+    rows: ClassVar[int] = 2
+    extra: ClassVar[tuple[str, ...]] = ("alpha_i",)
+
+    def residual(self, i, j, t, alpha_i):
+        normal = perpendicular(j.direction(self.axis_j)) / length(self.axis_j)
+        contact = i.point(self.point_i + self.outline_i.point(alpha_i))
+        tangent = i.direction(self.outline_i.tangent(alpha_i))
+        return jnp.stack([(contact - j.point(self.point_j)) @ normal, tangent @ normal])
+
+    def check(self):
+        super().check()
+        check_axis("axis_j", self.axis_j)
+        self.outline_i.check()
+        require(
+            smallest_curvature(self.outline_i) > -CURVATURE_ROUNDING,
+            "outline_i is not convex: a flat face cannot touch its hollows",
+        )
+
+
+class PointFollower(PlanarConstraint):
+    """A pin of body i runs in a slot of body j: Φ = r_i + A_i s_i − r_j − A_j (s_j + ρ_j u_j); Haug (3.4.31).
+
+    Extra coordinate: alpha_j, the polar angle of the pin in the frame of j about the slot's centre.
+
+    Args:
+        i, j: names of the bodies; the slot is on j.
+        point_i: the pin in the frame of i.
+        point_j: centre of the slot's polar form in the frame of j.
+        outline_j: ρ(α).
+    """
+
+    i: str = eqx.field(static=True)
+    j: str = eqx.field(static=True)
+    point_i: Array = real((2,))
+    point_j: Array = real((2,))
+    outline_j: AbstractOutline
+    rows: ClassVar[int] = 2
+    extra: ClassVar[tuple[str, ...]] = ("alpha_j",)
+
+    def __init__(self, i, j, point_i, point_j=ORIGIN, outline_j=None):
+        self.i, self.j, self.point_i, self.point_j, self.outline_j = i, j, point_i, point_j, outline_j
+
+    def residual(self, i, j, t, alpha_j):
+        return -separation(i, j, self.point_i, self.point_j + self.outline_j.point(alpha_j))
+
+    def check(self):
+        super().check()
+        require(isinstance(self.outline_j, AbstractOutline), "outline_j must be an outline of the slot")
+        self.outline_j.check()

@@ -1,0 +1,166 @@
+"""Drivers: constraints that prescribe a coordinate as a function of time, Haug 3.5."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import equinox as eqx
+from jaxtyping import Array
+
+from jaxmbs.motion import AbstractMotion, as_motion
+from jaxmbs.numerics.arrays import real
+from jaxmbs.planar.element import AbsoluteConstraint, PlanarConstraint, check_axis, length, separation, squared
+
+
+def motion_field():
+    """A field that holds a motion; numbers and functions of time become one."""
+    return eqx.field(converter=as_motion)
+
+
+class AbsoluteXDriver(AbsoluteConstraint):
+    """Φ = x^P − C(t); Haug (3.5.1). `point` in the body frame, `motion` C in the ground frame."""
+
+    body: str = eqx.field(static=True)
+    point: Array = real((2,))
+    motion: AbstractMotion = motion_field()
+    rows: ClassVar[int] = 1
+
+    def residual(self, i, j, t):
+        return (j.point(self.point)[0] - self.motion(t))[None]
+
+
+class AbsoluteYDriver(AbsoluteConstraint):
+    """Φ = y^P − C(t); Haug (3.5.2). `point` in the body frame, `motion` C in the ground frame."""
+
+    body: str = eqx.field(static=True)
+    point: Array = real((2,))
+    motion: AbstractMotion = motion_field()
+    rows: ClassVar[int] = 1
+
+    def residual(self, i, j, t):
+        return (j.point(self.point)[1] - self.motion(t))[None]
+
+
+class AbsoluteAngleDriver(AbsoluteConstraint):
+    """Φ = φ − C(t); Haug (3.5.3). `AbsoluteAngleDriver(body, point, motion)` is accepted; the point has no effect."""
+
+    body: str = eqx.field(static=True)
+    motion: AbstractMotion = motion_field()
+    rows: ClassVar[int] = 1
+
+    def __init__(self, body, *point_and_motion, motion=None):
+        self.body = body
+        self.motion = point_and_motion[-1] if point_and_motion else motion
+
+    def residual(self, i, j, t):
+        return (j.phi - self.motion(t))[None]
+
+
+class RelativeXDriver(PlanarConstraint):
+    """Φ = x_j^P − x_i^P − C(t); Haug (3.5.5). Points in the body frames, C in the ground frame."""
+
+    i: str = eqx.field(static=True)
+    j: str = eqx.field(static=True)
+    point_i: Array = real((2,))
+    point_j: Array = real((2,))
+    motion: AbstractMotion = motion_field()
+    rows: ClassVar[int] = 1
+
+    def residual(self, i, j, t):
+        return (separation(i, j, self.point_i, self.point_j)[0] - self.motion(t))[None]
+
+
+class RelativeYDriver(PlanarConstraint):
+    """Φ = y_j^P − y_i^P − C(t); Haug (3.5.6). Points in the body frames, C in the ground frame."""
+
+    i: str = eqx.field(static=True)
+    j: str = eqx.field(static=True)
+    point_i: Array = real((2,))
+    point_j: Array = real((2,))
+    motion: AbstractMotion = motion_field()
+    rows: ClassVar[int] = 1
+
+    def residual(self, i, j, t):
+        return (separation(i, j, self.point_i, self.point_j)[1] - self.motion(t))[None]
+
+
+class RelativeAngleDriver(PlanarConstraint):
+    """Φ = φ_j − φ_i − C(t); Haug (3.5.7)."""
+
+    i: str = eqx.field(static=True)
+    j: str = eqx.field(static=True)
+    motion: AbstractMotion = motion_field()
+    rows: ClassVar[int] = 1
+
+    def residual(self, i, j, t):
+        return (j.phi - i.phi - self.motion(t))[None]
+
+
+class DistanceDriver(PlanarConstraint):
+    """An actuator sets the distance of two points: Φ = d_ijᵀ d_ij − C(t)²; Haug (3.5.8). C(t) must stay positive."""
+
+    i: str = eqx.field(static=True)
+    j: str = eqx.field(static=True)
+    point_i: Array = real((2,))
+    point_j: Array = real((2,))
+    motion: AbstractMotion = motion_field()
+    rows: ClassVar[int] = 1
+
+    def residual(self, i, j, t):
+        return (squared(separation(i, j, self.point_i, self.point_j)) - self.motion(t) ** 2)[None]
+
+
+class RevoluteDriver(PlanarConstraint):
+    """An actuator at a revolute joint: Φ = (φ_j + θ_j) − (φ_i + θ_i) − C(t); Haug (3.5.11).
+
+    Args:
+        i, j: names of the bodies.
+        motion: C(t) in radians, the angle of the actuator's x″ axis on j from that on i.
+        angle_i, angle_j: θ, directions of those axes in the body frames.
+    """
+
+    i: str = eqx.field(static=True)
+    j: str = eqx.field(static=True)
+    motion: AbstractMotion = motion_field()
+    angle_i: Array = real(default=0.0)
+    angle_j: Array = real(default=0.0)
+    rows: ClassVar[int] = 1
+
+    def residual(self, i, j, t):
+        return (j.phi + self.angle_j - i.phi - self.angle_i - self.motion(t))[None]
+
+
+class TranslationalDriver(PlanarConstraint):
+    """An actuator along a translational joint: Φ = v_iᵀ d_ij − ‖v_i‖ C(t); Haug (3.5.12).
+
+    Args:
+        i, j: names of the bodies.
+        point_i, point_j: the points whose directed distance along v_i is driven, in the body frames.
+        axis_i: v_i in the frame of i.
+        motion: C(t). It may stand before the axis or after it.
+    """
+
+    i: str = eqx.field(static=True)
+    j: str = eqx.field(static=True)
+    point_i: Array = real((2,))
+    point_j: Array = real((2,))
+    axis_i: Array = real((2,))
+    motion: AbstractMotion = motion_field()
+    rows: ClassVar[int] = 1
+
+    def __init__(self, i, j, point_i, point_j, *axis_and_motion, axis_i=(1.0, 0.0), motion=None):
+        self.i, self.j, self.point_i, self.point_j = i, j, point_i, point_j
+        for value in axis_and_motion:
+            if callable(value):
+                motion = value
+            else:
+                axis_i = value
+        self.axis_i, self.motion = axis_i, motion
+
+    def residual(self, i, j, t):
+        d = separation(i, j, self.point_i, self.point_j)
+        return (i.direction(self.axis_i) @ d - length(self.axis_i) * self.motion(t))[None]
+
+    def check(self):
+        super().check()
+        check_axis("axis_i", self.axis_i)

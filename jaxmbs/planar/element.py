@@ -1,0 +1,66 @@
+"""What the planar elements share: the geometry of a pair of bodies, and the checks of their data."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from jaxmbs.element import GROUND, AbstractConstraint, require
+from jaxmbs.numerics.arrays import is_concrete
+from jaxmbs.planar.body import Pose
+
+ORIGIN = (0.0, 0.0)
+
+
+class PlanarConstraint(AbstractConstraint):
+    """A constraint between two bodies `i` and `j` of the plane."""
+
+    i: eqx.AbstractVar[str]
+    j: eqx.AbstractVar[str]
+    dimension: ClassVar[int] = 2
+
+
+class AbsoluteConstraint(PlanarConstraint):
+    """A constraint between the ground and one body; the ground takes the place of body i."""
+
+    body: eqx.AbstractVar[str]
+
+    @property
+    def i(self) -> str:
+        return GROUND
+
+    @property
+    def j(self) -> str:
+        return self.body
+
+
+def separation(i: Pose, j: Pose, point_i, point_j) -> Float[Array, "2"]:
+    """d_ij = r_j^P − r_i^P: from point_i on body i to point_j on body j, in the ground frame; Haug (3.3.9)."""
+    return j.point(point_j) - i.point(point_i)
+
+
+def squared(v: Array) -> Float[Array, ""]:
+    """vᵀv."""
+    return v @ v
+
+
+def check_positive(name: str, value) -> None:
+    """Raise `ValueError` unless `value` is positive, where it is known."""
+    require(not is_concrete(value) or value > 0, f"{name} must be positive, got {value}")
+
+
+def check_axis(name: str, axis) -> None:
+    """Raise `ValueError` for an axis of no length: the two points that would define it coincide."""
+    known = is_concrete(axis)
+    require(
+        not known or np.any(np.asarray(axis) != 0), f"{name} has no length: the two points that define it coincide"
+    )
+
+
+def length(axis) -> Float[Array, ""]:
+    """‖axis‖ of an axis that has been checked not to vanish."""
+    return jnp.sqrt(squared(jnp.asarray(axis)))

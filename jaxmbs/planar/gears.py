@@ -1,0 +1,89 @@
+"""Gears, rack and pinion, Haug 3.4.1."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from jaxmbs.element import require
+from jaxmbs.numerics.arrays import is_concrete, real
+from jaxmbs.numerics.rotation import direction, perpendicular
+from jaxmbs.planar.element import PlanarConstraint, check_axis, length, separation
+
+
+class Gear(PlanarConstraint):
+    """Pitch circles of two bodies roll on each other: Φ = (x_j^P − x_i^P) sin θ − (y_j^P − y_i^P) cos θ with
+    θ = (R_i (φ_i + θ_i) + R_j (φ_j + θ_j) − R_j π) / (R_i + R_j); Haug (3.4.2), (3.4.3).
+
+    θ is the direction from P_i to P_j. Other constraints must hold the centres at the distance R_i + R_j.
+
+    Args:
+        i, j: names of the bodies.
+        point_i, point_j: centres of the gears in the body frames.
+        radius_i, radius_j: pitch radii. An internal gear has a negative radius, and then the angle of the other one is
+            taken less π, Haug (3.4.7).
+        angle_i, angle_j: directions θ, in the body frames, of the marks that touch at assembly.
+    """
+
+    i: str = eqx.field(static=True)
+    j: str = eqx.field(static=True)
+    point_i: Array = real((2,))
+    point_j: Array = real((2,))
+    radius_i: Array = real()
+    radius_j: Array = real()
+    angle_i: Array = real(default=0.0)
+    angle_j: Array = real(default=0.0)
+    rows: ClassVar[int] = 1
+
+    def residual(self, i, j, t):
+        turned = self.radius_i * (i.phi + self.angle_i) + self.radius_j * (j.phi + self.angle_j - jnp.pi)
+        theta = turned / (self.radius_i + self.radius_j)
+        d = separation(i, j, self.point_i, self.point_j)
+        return -(perpendicular(direction(theta)) @ d)[None]
+
+    def check(self):
+        super().check()
+        for name, radius in (("radius_i", self.radius_i), ("radius_j", self.radius_j)):
+            require(not is_concrete(radius) or radius != 0, f"{name} must not be zero")
+        total = self.radius_i + self.radius_j
+        require(not is_concrete(total) or total != 0, "radius_i + radius_j must not be zero: the centres would coincide")
+
+
+class RackPinion(PlanarConstraint):
+    """A pinion on body j rolls on a rack on body i; Haug (3.4.12), (3.4.13):
+    Φ = ((r_j^P − r_i^Q)ᵀ v_i − v_i R_j α_j, (r_j^P − r_i^P)ᵀ v_i⊥ − v_i R_j), α_j = φ_i + θ_i − φ_j − θ_j + 3π/2.
+
+    Args:
+        i, j: names of the bodies; the rack is on i.
+        point_i: P_i, a point of the rack's pitch line in the frame of i.
+        point_j: centre of the pinion in the frame of j.
+        axis_i: v_i, from P_i to the point Q_i from which the advance of the pinion is measured; its direction counts for
+            the side, its length for the place of Q_i.
+        radius_j: R_j, positive if the pinion is on the left of the rack seen along v_i, else negative.
+        angle_i, angle_j: θ_i and θ_j, which set the advance at assembly.
+    """
+
+    i: str = eqx.field(static=True)
+    j: str = eqx.field(static=True)
+    point_i: Array = real((2,))
+    point_j: Array = real((2,))
+    axis_i: Array = real((2,))
+    radius_j: Array = real()
+    angle_i: Array = real(default=0.0)
+    angle_j: Array = real(default=0.0)
+    rows: ClassVar[int] = 2
+
+    def residual(self, i, j, t):
+        v, v_length = i.direction(self.axis_i), length(self.axis_i)
+        d = separation(i, j, self.point_i, self.point_j)
+        alpha = i.phi + self.angle_i - j.phi - self.angle_j + 3 * jnp.pi / 2
+        rolling = (d - v) @ v - v_length * self.radius_j * alpha
+        return jnp.stack([rolling, perpendicular(v) @ d - v_length * self.radius_j])
+
+    def check(self):
+        super().check()
+        check_axis("axis_i", self.axis_i)
+        require(not is_concrete(self.radius_j) or self.radius_j != 0, "radius_j must not be zero")

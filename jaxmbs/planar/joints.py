@@ -1,0 +1,98 @@
+"""Revolute and translational joints and their composite, Haug 3.3.2 and 3.3.3."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from jaxmbs.numerics.arrays import real
+from jaxmbs.numerics.rotation import perpendicular
+from jaxmbs.planar.element import PlanarConstraint, check_axis, length, separation
+
+
+class Revolute(PlanarConstraint):
+    """Two points coincide: Φ = r_i + A_i s_i − r_j − A_j s_j; Haug (3.3.10).
+
+    Args:
+        i, j: names of the bodies.
+        point_i, point_j: the pin in the two body frames.
+    """
+
+    i: str = eqx.field(static=True)
+    j: str = eqx.field(static=True)
+    point_i: Array = real((2,))
+    point_j: Array = real((2,))
+    rows: ClassVar[int] = 2
+
+    def residual(self, i, j, t):
+        return -separation(i, j, self.point_i, self.point_j)
+
+
+class Translational(PlanarConstraint):
+    """Two bodies slide along a line without turning: Φ = (v_i⊥ᵀ d_ij, v_i⊥ᵀ v_j); Haug (3.3.13).
+
+    Args:
+        i, j: names of the bodies.
+        point_i, point_j: a point of the line in each body frame.
+        axis_i, axis_j: direction v of the line in each body frame, `axis_j` as `axis_i` unless given. Their lengths scale
+            Φ and do not change what it says.
+    """
+
+    i: str = eqx.field(static=True)
+    j: str = eqx.field(static=True)
+    point_i: Array = real((2,))
+    point_j: Array = real((2,))
+    axis_i: Array = real((2,))
+    axis_j: Array = real((2,))
+    rows: ClassVar[int] = 2
+
+    def __init__(self, i, j, point_i, point_j, axis_i=(1.0, 0.0), axis_j=None):
+        self.i, self.j, self.point_i, self.point_j = i, j, point_i, point_j
+        self.axis_i = axis_i
+        self.axis_j = axis_i if axis_j is None else axis_j
+
+    def residual(self, i, j, t):
+        normal = perpendicular(i.direction(self.axis_i))
+        d = separation(i, j, self.point_i, self.point_j)
+        return jnp.stack([normal @ d, normal @ j.direction(self.axis_j)])
+
+    def check(self):
+        super().check()
+        check_axis("axis_i", self.axis_i)
+        check_axis("axis_j", self.axis_j)
+
+
+class RevoluteTranslational(PlanarConstraint):
+    """A pin of body j keeps its distance from a line of body i: Φ = v_i⊥ᵀ d_ij / ‖v_i‖ − C; Haug (3.3.17).
+
+    Args:
+        i, j: names of the bodies; the line is on i, the pin on j.
+        point_i, axis_i: a point and the direction v_i of the line in the frame of i.
+        point_j: the pin in the frame of j.
+        offset: C, the directed distance, positive to the left of the line seen along v_i. `distance` is another name
+            for it.
+    """
+
+    i: str = eqx.field(static=True)
+    j: str = eqx.field(static=True)
+    point_i: Array = real((2,))
+    point_j: Array = real((2,))
+    axis_i: Array = real((2,))
+    offset: Array = real()
+    rows: ClassVar[int] = 1
+
+    def __init__(self, i, j, point_i, point_j, axis_i=(1.0, 0.0), offset=0.0, *, distance=None):
+        self.i, self.j, self.point_i, self.point_j = i, j, point_i, point_j
+        self.axis_i = axis_i
+        self.offset = offset if distance is None else distance
+
+    def residual(self, i, j, t):
+        normal = perpendicular(i.direction(self.axis_i)) / length(self.axis_i)
+        return (normal @ separation(i, j, self.point_i, self.point_j) - self.offset)[None]
+
+    def check(self):
+        super().check()
+        check_axis("axis_i", self.axis_i)

@@ -1,0 +1,93 @@
+"""Outlines of cams, followers and slots in polar form, Haug 3.4.2."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from jaxmbs.element import require
+from jaxmbs.numerics.arrays import as_pytree, as_real, check_fields, is_concrete, real
+from jaxmbs.numerics.curves import periodic_spline
+from jaxmbs.numerics.rotation import direction
+
+# Places on an outline at which its shape is checked: a quarter of a degree apart.
+CHECKED_ANGLES = 1440
+
+
+class AbstractOutline(eqx.Module):
+    """A closed curve ρ(α), α the angle from the body's x axis about the outline's centre."""
+
+    def radius(self, alpha: Float[Array, ""]) -> Float[Array, ""]:
+        """ρ(α)."""
+        raise NotImplementedError
+
+    def point(self, alpha: Float[Array, ""]) -> Float[Array, "2"]:
+        """a′ = ρ u′, from the outline's centre, in the body frame; Haug (3.4.16)."""
+        return self.radius(alpha) * direction(alpha)
+
+    def tangent(self, alpha: Float[Array, ""]) -> Float[Array, "2"]:
+        """g′ = da′/dα; Haug (3.4.17)."""
+        return jax.jvp(self.point, (alpha,), (jnp.ones_like(alpha),))[1]
+
+    def curvature(self, alpha: Float[Array, ""]) -> Float[Array, ""]:
+        """κ = (ρ² + 2ρ′² − ρρ″) / (ρ² + ρ′²)^(3/2), positive where the curve is convex."""
+        one = jnp.ones_like(alpha)
+        slope = lambda x: jax.jvp(self.radius, (x,), (one,))[1]
+        rho, rho_1 = jax.jvp(self.radius, (alpha,), (one,))
+        rho_2 = jax.jvp(slope, (alpha,), (one,))[1]
+        return (rho**2 + 2 * rho_1**2 - rho * rho_2) / (rho**2 + rho_1**2) ** 1.5
+
+    def check(self) -> None:
+        """Raise `ValueError` unless ρ is positive all round, where that is known."""
+        check_fields(self)
+        if all(is_concrete(leaf) for leaf in jax.tree.leaves(self)):
+            rho = jax.vmap(self.radius)(_checked_angles())
+            require(not is_concrete(rho) or bool(jnp.all(rho > 0)), "the outline's radius must be positive all round")
+
+
+def _checked_angles():
+    # Half a step off the round angles, where outlines given piecewise change their formula.
+    return jnp.asarray((np.arange(CHECKED_ANGLES) + 0.5) * (2 * np.pi / CHECKED_ANGLES))
+
+
+def smallest_curvature(outline: AbstractOutline) -> float:
+    """The smallest curvature all round; infinite where the outline is not known yet (inside a transformation)."""
+    if not all(is_concrete(leaf) for leaf in jax.tree.leaves(outline)):
+        return np.inf
+    curvature = jax.vmap(outline.curvature)(_checked_angles())
+    return float(jnp.min(curvature)) if is_concrete(curvature) else np.inf
+
+
+class FunctionOutline(AbstractOutline):
+    """ρ(α) given by a function on [0, 2π), written in jax.numpy; other angles are brought into that range.
+
+    A number stands for a circle.
+    """
+
+    rho: Callable | Array
+
+    def __init__(self, rho):
+        self.rho = as_pytree(rho) if callable(rho) else as_real(rho)
+
+    def radius(self, alpha):
+        if callable(self.rho):
+            return jnp.asarray(self.rho(jnp.mod(alpha, 2 * jnp.pi)), jnp.result_type(alpha))
+        return self.rho + 0 * alpha
+
+
+class SplineOutline(AbstractOutline):
+    """ρ(α) through `radii` at equally spaced angles 0, 2π/n, …: a periodic cubic spline with continuous ρ″."""
+
+    radii: Array = real((None,))
+
+    def radius(self, alpha):
+        return periodic_spline(jnp.asarray(self.radii), 2 * np.pi, alpha)
+
+    def check(self):
+        require(np.ndim(self.radii) == 1 and np.shape(self.radii)[0] >= 3, "radii must be at least 3 numbers")
+        super().check()

@@ -1,0 +1,86 @@
+"""Constraints between the coordinates of points on two bodies, Haug 3.3.1."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import equinox as eqx
+from jaxtyping import Array
+
+from jaxmbs.numerics.arrays import real
+from jaxmbs.planar.element import ORIGIN, PlanarConstraint, check_positive, separation, squared
+
+
+class RelativeX(PlanarConstraint):
+    """Φ = x_j^P − x_i^P − C₁; Haug (3.3.1).
+
+    Args:
+        i, j: names of the bodies.
+        point_i, point_j: the points in their body frames.
+        offset: C₁, in the ground frame.
+    """
+
+    i: str = eqx.field(static=True)
+    j: str = eqx.field(static=True)
+    point_i: Array = real((2,), default=ORIGIN)
+    point_j: Array = real((2,), default=ORIGIN)
+    offset: Array = real(default=0.0)
+    rows: ClassVar[int] = 1
+
+    def residual(self, i, j, t):
+        return (separation(i, j, self.point_i, self.point_j)[0] - self.offset)[None]
+
+
+class RelativeY(PlanarConstraint):
+    """Φ = y_j^P − y_i^P − C₂; Haug (3.3.3). Arguments as `RelativeX`."""
+
+    i: str = eqx.field(static=True)
+    j: str = eqx.field(static=True)
+    point_i: Array = real((2,), default=ORIGIN)
+    point_j: Array = real((2,), default=ORIGIN)
+    offset: Array = real(default=0.0)
+    rows: ClassVar[int] = 1
+
+    def residual(self, i, j, t):
+        return (separation(i, j, self.point_i, self.point_j)[1] - self.offset)[None]
+
+
+class RelativeAngle(PlanarConstraint):
+    """Φ = φ_j − φ_i − C₃; Haug (3.3.5).
+
+    Args:
+        i, j: names of the bodies.
+        offset: C₃ in radians.
+    """
+
+    i: str = eqx.field(static=True)
+    j: str = eqx.field(static=True)
+    offset: Array = real(default=0.0)
+    rows: ClassVar[int] = 1
+
+    def residual(self, i, j, t):
+        return (j.phi - i.phi - self.offset)[None]
+
+
+class Distance(PlanarConstraint):
+    """Two points keep their distance: Φ = d_ijᵀ d_ij − C²; Haug (3.3.7), also the revolute–revolute coupler (3.3.15).
+
+    Args:
+        i, j: names of the bodies.
+        point_i, point_j: the points in their body frames.
+        distance: C, positive: points that coincide are a `Revolute`.
+    """
+
+    i: str = eqx.field(static=True)
+    j: str = eqx.field(static=True)
+    point_i: Array = real((2,))
+    point_j: Array = real((2,))
+    distance: Array = real()
+    rows: ClassVar[int] = 1
+
+    def residual(self, i, j, t):
+        return (squared(separation(i, j, self.point_i, self.point_j)) - self.distance**2)[None]
+
+    def check(self):
+        super().check()
+        check_positive("distance", self.distance)

@@ -1,0 +1,39 @@
+"""Design sensitivities: how constraints and configurations change with design parameters; Haug (3.7.12)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jaxmbs.numerics.linear_algebra import inverse
+from jaxmbs.system.equations import constraint_jacobian, constraints
+from jaxmbs.system.mechanism import Mechanism
+
+
+def design_jacobian(build: Callable[[Any], Mechanism], b, q, t=0.0):
+    """Φ_b = ∂Φ(q, t; b)/∂b with q held.
+
+    Args:
+        build: design parameters → mechanism.
+        b: the parameters, any pytree of real numbers.
+        q: configuration, as for `Mechanism.coordinates`.
+
+    Returns:
+        A pytree like b; a leaf of shape (…) becomes one of shape (m, …).
+    """
+    b = jax.tree.map(jnp.asarray, b)
+    return jax.jacfwd(lambda b: constraints(build(b), q, t))(b)
+
+
+def design_sensitivity(build: Callable[[Any], Mechanism], b, q, t=0.0):
+    """dq/db = −Φ_q⁻¹ Φ_b, the change of an assembled configuration q with the design; Haug (3.7.12).
+
+    Where Φ_q is not square or has redundant rows, Φ_q⁻¹ is the pseudo-inverse: the change of smallest norm. Arguments and
+    result as for `design_jacobian`, a leaf of shape (…) becoming one of shape (n, …).
+    """
+    by_design = design_jacobian(build, b, q, t)
+    inverse_jacobian = inverse(constraint_jacobian(build(b), q, t)).matrix
+    return jax.tree.map(lambda leaf: -jnp.tensordot(inverse_jacobian, leaf, axes=1), by_design)

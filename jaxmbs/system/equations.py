@@ -1,0 +1,67 @@
+"""The constraint equations of a whole mechanism: Φ, Φ_q, ν, γ, and its energy."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from jaxmbs.numerics.implicit import jacobian, rate, second_rate
+from jaxmbs.system.mechanism import Mechanism, as_times
+
+
+def constraints(mech: Mechanism, q: Float[Array, " n"], t=0.0) -> Float[Array, " m"]:
+    """Φ(q, t): the residuals of all constraints in their order, then those of the drivers; Haug (3.1.4)."""
+    q, t = _state(mech, q, t)
+    poses = mech.poses(q)
+    rows = []
+    for name, element in {**mech.constraints, **mech.drivers}.items():
+        extra = q[mech.layout.extra_slices[name]] if element.extra else ()
+        rows.append(element.residual(poses[element.i], poses[element.j], t, *extra))
+    return jnp.concatenate(rows) if rows else jnp.zeros(0, q.dtype)
+
+
+def constraint_jacobian(mech: Mechanism, q: Float[Array, " n"], t=0.0) -> Float[Array, "m n"]:
+    """Φ_q; Haug (3.6.4)."""
+    return jacobian(lambda q, t: constraints(mech, q, t), *_state(mech, q, t))
+
+
+def velocity_rhs(mech: Mechanism, q: Float[Array, " n"], t=0.0) -> Float[Array, " m"]:
+    """ν = −Φ_t, the right side of Φ_q q̇ = ν; Haug (3.1.9)."""
+    q, t = _state(mech, q, t)
+    return -rate(lambda q, t: constraints(mech, q, t), q, jnp.zeros_like(q), t)
+
+
+def acceleration_rhs(mech: Mechanism, q: Float[Array, " n"], v: Float[Array, " n"], t=0.0) -> Float[Array, " m"]:
+    """γ = −(Φ_q q̇)_q q̇ − 2 Φ_qt q̇ − Φ_tt, the right side of Φ_q q̈ = γ; Haug (3.1.10)."""
+    q, t = _state(mech, q, t)
+    v = jnp.asarray(v, q.dtype)
+    return -second_rate(lambda q, t: constraints(mech, q, t), q, v, jnp.zeros_like(q), t)
+
+
+def _state(mech: Mechanism, q, t):
+    q = mech.coordinates(q)
+    dtype = jnp.result_type(q, as_times(t, q.dtype))
+    return q.astype(dtype), jnp.asarray(t, dtype)
+
+
+class Energy(NamedTuple):
+    """Kinetic and potential energy."""
+
+    kinetic: Float[Array, ""]
+    potential: Float[Array, ""]
+
+    @property
+    def total(self) -> Float[Array, ""]:
+        """Kinetic plus potential energy."""
+        return self.kinetic + self.potential
+
+
+def energy(mech: Mechanism, q: Float[Array, " n"], v: Float[Array, " n"]) -> Energy:
+    """Kinetic energy of all bodies at the velocities v, and potential energy of all forces that have one."""
+    q = mech.coordinates(q)
+    poses, slices = mech.poses(q), mech.layout.body_slices
+    kinetic = sum(body.kinetic_energy(poses[name], jnp.asarray(v)[slices[name]]) for name, body in mech.bodies.items())
+    potential = sum((force.potential(mech.bodies, poses) for force in mech.forces.values()), jnp.zeros((), q.dtype))
+    return Energy(kinetic, potential)

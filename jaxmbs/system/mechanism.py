@@ -1,0 +1,205 @@
+"""The mechanism: bodies, constraints, drivers and forces, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from jaxmbs.element import GROUND, AbstractConstraint
+from jaxmbs.forces import AbstractForce
+from jaxmbs.numerics.arrays import default_float
+from jaxmbs.system.layout import Layout, unknown
+
+Named = Mapping[str, Any] | Iterable[tuple[str, Any]]
+
+
+class Mechanism(eqx.Module):
+    """Bodies joined by constraints, moved by drivers and forces.
+
+    A pytree: every number in it (lengths, masses, axes, knots, …) is a leaf that can be traced, batched and
+    differentiated; names, types and connectivity are static. It holds no state: configurations are vectors q (n,) that
+    stack the bodies' coordinates in their order, then extra coordinates of constraints (contact angles of cams).
+
+    Args:
+        bodies, constraints, drivers, forces: name → element, as a mapping or as pairs. "ground" is the fixed frame.
+
+    Raises:
+        ValueError: an element that cannot be used, with its name and the reason.
+    """
+
+    _bodies: tuple
+    _constraints: tuple
+    _drivers: tuple
+    _forces: tuple
+    _force_names: tuple[str, ...] = eqx.field(static=True)
+    layout: Layout = eqx.field(static=True)
+
+    def __init__(self, bodies: Named, constraints: Named = (), drivers: Named = (), forces: Named = ()):
+        groups = {
+            "body": _pairs("body", bodies),
+            "constraint": _pairs("constraint", constraints),
+            "driver": _pairs("driver", drivers),
+            "force": _pairs("force", forces),
+        }
+        _check_names(groups)
+        _check_elements(groups)
+        self._bodies, self._constraints, self._drivers, self._forces = (
+            tuple(element for _, element in pairs) for pairs in groups.values()
+        )
+        self._force_names = tuple(name for name, _ in groups["force"])
+        self.layout = Layout(
+            tuple((name, type(body)) for name, body in groups["body"]),
+            *(
+                tuple((name, element.rows, element.extra) for name, element in groups[kind])
+                for kind in ("constraint", "driver")
+            ),
+        )
+
+    @property
+    def bodies(self) -> dict[str, Any]:
+        """The bodies by name, in their order."""
+        return {name: body for (name, _), body in zip(self.layout.bodies, self._bodies, strict=True)}
+
+    @property
+    def constraints(self) -> dict[str, AbstractConstraint]:
+        """The constraints by name, in their order, without the drivers."""
+        return {name: c for (name, *_), c in zip(self.layout.constraints, self._constraints, strict=True)}
+
+    @property
+    def drivers(self) -> dict[str, AbstractConstraint]:
+        """The drivers by name, in their order."""
+        return {name: d for (name, *_), d in zip(self.layout.drivers, self._drivers, strict=True)}
+
+    @property
+    def forces(self) -> dict[str, AbstractForce]:
+        """The forces by name."""
+        return dict(zip(self._force_names, self._forces, strict=True))
+
+    @property
+    def dtype(self):
+        """The floating-point type of its numbers, the widest if they differ."""
+        leaves = [leaf for leaf in jax.tree.leaves(self) if eqx.is_inexact_array(leaf)]
+        return jnp.result_type(*leaves) if leaves else default_float()
+
+    def astype(self, dtype) -> Mechanism:
+        """The same mechanism with all of its numbers in another floating-point type."""
+        convert = lambda x: jnp.asarray(x, dtype) if eqx.is_inexact_array(x) else x
+        return jax.tree.map(convert, self)
+
+    def poses(self, q: Float[Array, " n"]) -> dict[str, Any]:
+        """The poses of all bodies and of "ground" in a configuration."""
+        poses = {name: self.layout.pose(name, q) for name, _ in self.layout.bodies}
+        kind = self.layout.bodies[0][1]
+        return {GROUND: kind.pose(kind.ground(q.dtype)), **poses}
+
+    def point(self, q: Float[Array, " n"], body: str, s) -> Float[Array, " d"]:
+        """The point with coordinates `s` in the frame of `body`, in the ground frame."""
+        return self.layout.pose(body, q).point(jnp.asarray(s, q.dtype))
+
+    def coordinates(self, guess=None) -> Float[Array, " n"]:
+        """A configuration vector from a guess: q itself, or a mapping of names to numbers.
+
+        A mapping gives coordinates of bodies, `{"crank": (x, y, phi)}`, extra coordinates of constraints,
+        `{"cam": (alpha_i, alpha_j)}`, or single ones, `{"crank.phi": 0.3}`; what is missing is zero.
+
+        Raises:
+            ValueError: an unknown name, or a wrong number of values.
+        """
+        if isinstance(guess, Mapping) or guess is None:
+            return self._from_names(guess or {})
+        q = jnp.asarray(guess)
+        if q.shape != (self.layout.n,):
+            raise ValueError(f"a configuration has shape ({self.layout.n},), got {q.shape}")
+        return q.astype(jnp.result_type(self.dtype, q) if jnp.issubdtype(q.dtype, jnp.floating) else self.dtype)
+
+    def _from_names(self, guess: Mapping) -> Float[Array, " n"]:
+        slices = {**self.layout.body_slices, **self.layout.extra_slices}
+        values = [jnp.zeros(self.layout.n, self.dtype)]
+        for name, value in guess.items():
+            if name in self.layout.coordinates:
+                k = self.layout.index(name)
+                where, shape = slice(k, k + 1), ()
+            elif name in slices:
+                where = slices[name]
+                shape = (where.stop - where.start,)
+            else:
+                raise ValueError(unknown("name in the guess:", name, [*slices, *self.layout.coordinates]))
+            value = jnp.asarray(value)
+            if value.shape != shape and not (shape == (1,) and value.shape == ()):
+                raise ValueError(f"guess for {name!r} must have shape {shape}, got {value.shape}")
+            values.append(values.pop().at[where].set(value.astype(self.dtype)))
+        return values[0]
+
+
+def _pairs(kind: str, named: Named) -> list[tuple[str, Any]]:
+    pairs = list(named.items()) if isinstance(named, Mapping) else [tuple(pair) for pair in named]
+    for pair in pairs:
+        if len(pair) != 2 or not isinstance(pair[0], str) or not pair[0]:
+            raise ValueError(f"each {kind} needs a name and an element, got {pair!r}")
+    return pairs
+
+
+def _check_names(groups: dict[str, list[tuple[str, Any]]]) -> None:
+    """Names are unique among the bodies, and among all that acts on them."""
+    if not groups["body"]:
+        raise ValueError("a mechanism needs at least one body")
+    for kinds in (("body",), ("constraint", "driver", "force")):
+        seen: dict[str, str] = {}
+        for kind in kinds:
+            for name, _ in groups[kind]:
+                if name == GROUND:
+                    raise ValueError(f"{kind} {name!r}: this name is kept for the fixed frame")
+                if name in seen:
+                    raise ValueError(f"duplicate name {name!r}: used for a {seen[name]} and for a {kind}")
+                seen[name] = kind
+    both = {name for name, _ in groups["body"]} & {
+        name for kind in ("constraint", "driver") for name, element in groups[kind] if getattr(element, "extra", ())
+    }
+    if both:
+        raise ValueError(f"duplicate name {min(both)!r}: a body and a constraint with coordinates of its own")
+
+
+def _check_elements(groups: dict[str, list[tuple[str, Any]]]) -> None:
+    """Every element is of the right kind, refers to bodies that exist, and passes its own check."""
+    dimension = getattr(groups["body"][0][1], "dimension", None)
+    known = [GROUND, *(name for name, _ in groups["body"])]
+
+    def check(kind, name, element):
+        if kind == "force":
+            if not isinstance(element, AbstractForce):
+                raise ValueError(f"{type(element).__name__} is no force")
+            return element.check(dimension)
+        if kind == "body" and not hasattr(element, "coordinates"):
+            raise ValueError(f"{type(element).__name__} is no body")
+        if kind != "body" and not isinstance(element, AbstractConstraint):
+            raise ValueError(f"{type(element).__name__} is no constraint")
+        if element.dimension != dimension:
+            raise ValueError("planar and spatial elements cannot be mixed")
+        if kind != "body":
+            for body in (element.i, element.j):
+                if body not in known:
+                    raise ValueError(unknown("body", body, known))
+            if element.i == element.j:
+                raise ValueError(f"connects {element.i!r} with itself")
+        return element.check()
+
+    for kind, pairs in groups.items():
+        for name, element in pairs:
+            try:
+                check(kind, name, element)
+            except ValueError as error:
+                raise ValueError(f"{kind} {name!r} ({type(element).__name__}): {error}") from None
+
+
+def as_times(times, dtype) -> Array:
+    """Times as an array of the mechanism's floating-point type; integers become reals."""
+    times = jnp.asarray(times)
+    if not jnp.issubdtype(times.dtype, jnp.floating):
+        return times.astype(dtype)
+    return times.astype(jnp.result_type(dtype, times)) if times.dtype != np.dtype(dtype) else times
