@@ -65,8 +65,8 @@ class _Search(NamedTuple):
 def find_root(f: Callable, guess: Float[Array, " n"], *, iterations: int = 60, attempts: int = 3) -> Root:
     """A root of f(q) = 0 close to `guess`: minimise ‖q − guess‖² + r ‖f(q)‖² for growing r, Haug (3.6.9).
 
-    Levenberg–Marquardt on the two sums of squares; r grows tenfold with every accepted step, so that the last steps are
-    Newton's. f: (n,) → (m,), any m; redundant and missing rows are allowed. A search that stalls starts again from a
+    Levenberg–Marquardt on the two sums of squares; r grows tenfold with every accepted step, and faster near the root, so
+    that the last steps are Newton's. f: (n,) → (m,), any m; redundant and missing rows are allowed. A search that stalls starts again from a
     fixed displacement of the guess (a guess with all bodies in one line, say, is a saddle point), `attempts` times in
     all. What comes back is the best point seen; `found` says whether it is a root.
     """
@@ -92,7 +92,8 @@ def find_root(f: Callable, guess: Float[Array, " n"], *, iterations: int = 60, a
         better = merit(trial, value, search.weight) <= merit(search.q, search.value, search.weight)
         better = (better | (gap < search.gap)) & jnp.all(jnp.isfinite(matrix)) & jnp.isfinite(gap)
         better = better | search.fresh
-        weight = jnp.where(better, jnp.minimum(10 * search.weight, 1e30 / scale), search.weight)
+        growth = jnp.where(gap < 1e-3, 1e4, 10)
+        weight = jnp.where(better, jnp.minimum(growth * search.weight, 1e30 / scale), search.weight)
         weight = jnp.where(search.fresh, 10 / scale, weight)
         damping = jnp.where(better, search.damping / 10, jnp.maximum(10 * search.damping, 1e-3))
         damping = jnp.where(search.fresh | (damping < 1e-6), 0, damping)
@@ -284,6 +285,7 @@ def follow_root(
         point, resolved = try_step(state, jnp.where(arrives, target, state.t + h))
         h = jnp.abs(h)
         crossed = point.state.sign * state.sign < 0
+        resolved = resolved | (point.converged & (index == 0))
         accepted = resolved & ~(crossed & (h > 16 * shortest * interval))
         # At a singular point the prediction is all there is, so it has to be good by itself.
         state = where_tree(accepted, point.state, state)
