@@ -7,6 +7,8 @@ from jaxmbs.analyses.assembly import assemble as assemble
 from jaxmbs.analyses.diagnosis import Diagnosis as Diagnosis
 from jaxmbs.analyses.diagnosis import diagnose as diagnose
 from jaxmbs.analyses.kinematics import kinematics as kinematics
+from jaxmbs.analyses.singularities import Singularities as Singularities
+from jaxmbs.analyses.singularities import find_singularities as find_singularities
 from jaxmbs.forces import Gravity as Gravity
 from jaxmbs.numerics.results import AnalysisError as AnalysisError
 from jaxmbs.numerics.results import Status as Status

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import equinox as eqx
 from jaxtyping import Array, Float
@@ -24,6 +24,14 @@ class AbstractConstraint(eqx.Module):
     dimension: ClassVar[int]
     rows: ClassVar[int]
     extra: ClassVar[tuple[str, ...]] = ()
+
+    if TYPE_CHECKING:
+
+        @property
+        def i(self) -> str: ...
+
+        @property
+        def j(self) -> str: ...
 
     def residual(self, i, j, t: Float[Array, ""], *extra: Float[Array, ""]) -> Float[Array, " rows"]:
         """Φ for the pose `i` of the first body, the pose `j` of the second, the time, and the extra coordinates."""

@@ -151,13 +151,17 @@ def find_root(f: Callable, guess: Float[Array, " n"], *, iterations: int = 60, a
 
 
 class Path(NamedTuple):
-    """The outcome of `follow_root`, one row per time; rows after the end of the motion repeat the last good one."""
+    """The outcome of `follow_root`, one row per time; rows after the end of the motion repeat the last good one.
+
+    `last_q` and `last_time` are those of the last accepted step, which may lie between two times.
+    """
 
     q: Float[Array, "T n"]
     v: Float[Array, "T n"]
     a: Float[Array, "T n"]
     status: Int[Array, " T"]
     last_time: Float[Array, ""]
+    last_q: Float[Array, " n"]
 
 
 class _State(NamedTuple):
@@ -305,7 +309,7 @@ def follow_root(
         ended = jnp.where(vanished, ended, int(Status.CONVERGED))
         steps = march.steps + 1
         ended = jnp.where((steps >= budget) & (ended == Status.CONVERGED), int(Status.NOT_CONVERGED), ended)
-        path = path._replace(last_time=state.t)
+        path = path._replace(last_time=state.t, last_q=state.q)
         return _March(state, index + reached, largest_step, steps, ended, path)
 
     still, table = jnp.zeros(n, dtype), jnp.zeros((count, n), dtype)
@@ -316,7 +320,7 @@ def follow_root(
         largest_step=unbounded,
         steps=jnp.zeros((), int),
         ended=jnp.where(started, int(Status.CONVERGED), int(Status.NOT_ASSEMBLED)),
-        path=Path(table.at[0].set(start), table, table, jnp.full(count, -1), times[0]),
+        path=Path(table.at[0].set(start), table, table, jnp.full(count, -1), times[0], start),
     )
     march = jax.lax.while_loop(unfinished, step, march)
     return _hold_last(march.path, march.ended)

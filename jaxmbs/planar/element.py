@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -19,15 +18,17 @@ ORIGIN = (0.0, 0.0)
 class PlanarConstraint(AbstractConstraint):
     """A constraint between two bodies `i` and `j` of the plane."""
 
-    i: eqx.AbstractVar[str]
-    j: eqx.AbstractVar[str]
     dimension: ClassVar[int] = 2
 
 
 class AbsoluteConstraint(PlanarConstraint):
-    """A constraint between the ground and one body; the ground takes the place of body i."""
+    """A constraint between the ground and one body; the ground takes the place of body i.
 
-    body: eqx.AbstractVar[str]
+    A subclass declares `body`, its name.
+    """
+
+    if TYPE_CHECKING:
+        body: str
 
     @property
     def i(self) -> str:

@@ -1,0 +1,232 @@
+"""Singular configurations met by a motion: lock-up and bifurcation; Haug 3.7."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxmbs.analyses.assembly import frozen
+from jaxmbs.analyses.kinematics import kinematics
+from jaxmbs.numerics.continuation import follow_root
+from jaxmbs.numerics.implicit import jacobian, rate
+from jaxmbs.numerics.results import Status
+from jaxmbs.system.mechanism import Mechanism, as_times
+
+LOCK_UP, BIFURCATION = "lock-up", "bifurcation"
+
+
+class Singularities(NamedTuple):
+    """Singular configurations along a motion, in the order in which it meets them.
+
+    Attributes:
+        times: (k,) when Φ_q is singular.
+        kinds: "lock-up", where the motion ends and q̇ grows without bound, or "bifurcation", where it may branch.
+        q: (k, n) the configurations.
+        rates: (k,) |βᵀΦ_t| with Φ_qᵀβ = 0, ‖β‖ = 1, rows of Φ_q scaled to unit length, relative to ‖Φ_t‖: it vanishes at
+            a bifurcation and does not at lock-up, Haug (3.7.7).
+    """
+
+    times: np.ndarray
+    kinds: tuple[str, ...]
+    q: np.ndarray
+    rates: np.ndarray
+
+
+# The grid of the caller is refined by this factor, so that two sign changes of the determinant between two of its
+# times are still told apart.
+REFINEMENT = 4
+# βᵀΦ_t relative to ‖Φ_t‖ below which it counts as zero: a bifurcation is located to about the square root of rounding.
+VANISHING_RATE = 1e-4
+# The determinant is interpolated from points this part of a grid interval away from its zero, because at the zero
+# itself the configuration is known to half of the digits only.
+STENCIL = 2e-3
+# A smallest singular value below this part of the largest, at its minimum along the motion, counts as zero.
+TOUCHING = 1e-6
+
+
+def find_singularities(mech: Mechanism, times, guess=None) -> Singularities:
+    """Follow the motion through `times` and find where Φ_q is singular, and of which kind it is there.
+
+    Candidates are sign changes of det Φ_q and zeros of its smallest singular value that do not change the sign; and the
+    end of a motion that cannot be continued. Each is located between the times of the grid, then told apart by βᵀΦ_t. A
+    motion goes straight on through a bifurcation, and ends at a lock-up.
+
+    Args: as for `kinematics`. For concrete mechanisms; not to be used inside jit or vmap.
+
+    Raises:
+        ValueError: drivers are missing or redundant, or the mechanism cannot be assembled at times[0].
+    """
+    times = np.asarray(as_times(times, mech.dtype))
+    grid = np.interp(np.arange((len(times) - 1) * REFINEMENT + 1) / REFINEMENT, np.arange(len(times)), times)
+    motion = kinematics(mech, grid, guess)
+    status = np.asarray(motion.status)
+    if status[0] not in (Status.CONVERGED, Status.SINGULAR):
+        raise ValueError(f"the mechanism cannot be assembled at t = {grid[0]}: {Status(int(status[0])).name}")
+    reached = int(np.sum((status == Status.CONVERGED) | (status == Status.SINGULAR)))
+    found = _crossings(mech, motion, grid, status, reached)
+    if reached < len(grid) and status[reached] in (Status.LOCKED_UP, Status.NOT_CONVERGED):
+        end = _end_of_motion(mech, motion, grid, reached)
+        found += [end] if end is not None else []
+    kinds = tuple(BIFURCATION if small < VANISHING_RATE else LOCK_UP for _, _, small in found)
+    n = mech.layout.n
+    return Singularities(
+        times=np.array([t for t, _, _ in found]),
+        kinds=kinds,
+        q=np.array([q for _, q, _ in found]).reshape(-1, n),
+        rates=np.array([small for _, _, small in found]),
+    )
+
+
+def _crossings(mech, motion, grid, status, reached) -> list:
+    """Sign changes and touching zeros of the determinant between the times that were reached."""
+    values = [_measures(mech, motion.q[k], grid[k]) for k in range(reached)]
+    regular = [k for k in range(reached) if status[k] == Status.CONVERGED]
+    found = []
+    for a, b in zip(regular[:-1], regular[1:], strict=True):
+        if values[a].determinant * values[b].determinant < 0:
+            found.append(_locate_crossing(mech, motion, grid, a, b))
+    for k in range(1, reached - 1):
+        before, here, after = (values[j].smallest for j in (k - 1, k, k + 1))
+        if here < min(before, after) and here < 0.1:
+            touching = _locate_touching(mech, motion, grid, k)
+            near = touching is not None and any(abs(touching[0] - t) < abs(grid[k + 1] - grid[k - 1]) for t, *_ in found)
+            found += [touching] if touching is not None and not near else []
+    isolated = [k for k in range(reached) if status[k] == Status.SINGULAR]
+    for k in isolated:
+        if not any(abs(t - grid[k]) <= 2 * np.max(np.abs(np.diff(grid))) for t, *_ in found):
+            found.append((grid[k], np.asarray(motion.q[k]), values[k].rate))
+    return sorted(found, key=lambda item: np.argmin(np.abs(grid - item[0])))
+
+
+class _Measures(NamedTuple):
+    determinant: float
+    smallest: float
+    rate: float
+    null: np.ndarray
+
+
+@eqx.filter_jit
+def _linearise(mech, q, t):
+    phi, _, _ = frozen(mech, q, t)
+    return jacobian(phi, q, t), rate(phi, q, jnp.zeros_like(q), t)
+
+
+def _measures(mech, q, t) -> _Measures:
+    """Determinant and smallest singular value of the row-scaled Φ_q, its null vector, and |βᵀΦ_t| / ‖Φ_t‖."""
+    matrix, by_time = (np.asarray(x, float) for x in _linearise(mech, jnp.asarray(q), jnp.asarray(t, q.dtype)))
+    lengths = np.linalg.norm(matrix, axis=1)
+    rows, by_time = matrix / lengths[:, None], by_time / lengths
+    u, s, vt = np.linalg.svd(rows)
+    n = matrix.shape[1]
+    determinant = np.prod(s) * np.linalg.det(u) * np.linalg.det(vt) if matrix.shape[0] == n else float(np.prod(s))
+    beta = u[:, n - 1]
+    size = np.linalg.norm(by_time)
+    return _Measures(determinant, s[n - 1] / s[0], abs(beta @ by_time) / size if size > 0 else 0.0, vt[n - 1])
+
+
+@eqx.filter_jit
+def _advance(mech, q, start, end):
+    """The configuration at `end` on the motion through q at `start`, the last one reached, and its time."""
+    _, still, _ = frozen(mech, q, start)
+    path = follow_root(still, jnp.stack([start, end]), q, jnp.asarray(True))
+    return path.q[-1], path.last_q, path.last_time
+
+
+def _at(mech, motion, grid, k, t):
+    """The configuration at t, coming from the time k of the grid."""
+    q = motion.q[k]
+    return _advance(mech, q, jnp.asarray(grid[k], q.dtype), jnp.asarray(t, q.dtype))[0]
+
+
+def _locate_crossing(mech, motion, grid, a, b):
+    """A zero of the determinant between two regular times: false position, then a cubic through four points near it."""
+
+    def determinant(t, k):
+        return _measures(mech, _at(mech, motion, grid, k, t), t).determinant
+
+    low, high = (grid[a], determinant(grid[a], a)), (grid[b], determinant(grid[b], b))
+    for _ in range(60):
+        if abs(high[0] - low[0]) < 4 * STENCIL * abs(grid[b] - grid[a]):
+            break
+        share = np.clip(low[1] / (low[1] - high[1]), 0.02, 0.98)
+        t = low[0] + share * (high[0] - low[0])
+        value = determinant(t, a)
+        low, high = ((t, value), high) if value * low[1] > 0 else (low, (t, value))
+    t = low[0] + low[1] / (low[1] - high[1]) * (high[0] - low[0])
+    h = STENCIL * (grid[b] - grid[a])
+    offsets = np.array([-2.0, -1.0, 1.0, 2.0])
+    values = [determinant(t + x * h, a if x < 0 else b) for x in offsets]
+    roots = np.roots(np.polyfit(offsets, values, 3))
+    real = roots[np.abs(roots.imag) < 1e-6].real
+    t = t + h * real[np.argmin(np.abs(real))]
+    return _singular_point(mech, motion, grid, a, b, t, h)
+
+
+def _singular_point(mech, motion, grid, a, b, t, h):
+    """Time, configuration and βᵀΦ_t at a zero, the configuration interpolated from both sides."""
+    before, after = _at(mech, motion, grid, a, t - h), _at(mech, motion, grid, b, t + h)
+    q = (np.asarray(before) + np.asarray(after)) / 2
+    return t, q, _measures(mech, jnp.asarray(q), t).rate
+
+
+def _locate_touching(mech, motion, grid, k):
+    """A zero of the smallest singular value without change of sign: its minimum by golden sections, if that is zero."""
+    a, b = grid[k - 1], grid[k + 1]
+    ratio = (np.sqrt(5) - 1) / 2
+
+    def smallest(t):
+        near = k - 1 if abs(t - grid[k - 1]) < abs(t - grid[k + 1]) else k + 1
+        return _measures(mech, _at(mech, motion, grid, near, t), t).smallest
+
+    left, right = b - ratio * (b - a), a + ratio * (b - a)
+    at_left, at_right = smallest(left), smallest(right)
+    for _ in range(40):
+        if at_left < at_right:
+            b, right, at_right = right, left, at_left
+            left = b - ratio * (b - a)
+            at_left = smallest(left)
+        else:
+            a, left, at_left = left, right, at_right
+            right = a + ratio * (b - a)
+            at_right = smallest(right)
+    t = (a + b) / 2
+    if smallest(t) > TOUCHING:
+        return None
+    return _singular_point(mech, motion, grid, k - 1, k + 1, t, STENCIL * (grid[k + 1] - grid[k - 1]))
+
+
+@eqx.filter_jit
+def _fold_equations(mech, unknowns, direction):
+    """Φ = 0, Φ_q u = 0, cᵀu = 1 for (q, u, t): the configuration where a motion turns back in time."""
+    n = mech.layout.n
+
+    def equations(x):
+        q, u, t = x[:n], x[n : 2 * n], x[2 * n]
+        phi, _, _ = frozen(mech, q, t)
+        value, along = jax.jvp(lambda q: phi(q, t), (q,), (u,))
+        return jnp.concatenate([value, along, (direction @ u - 1)[None]])
+
+    return equations(unknowns), jax.jacfwd(equations)(unknowns)
+
+
+def _end_of_motion(mech, motion, grid, reached):
+    """The fold at which a motion ended, by Newton's method from the last configuration before it."""
+    q = motion.q[reached - 1]
+    start, end = (jnp.asarray(grid[k], q.dtype) for k in (reached - 1, reached))
+    _, q, t = _advance(mech, q, start, end)
+    null = _measures(mech, q, t).null
+    x = np.concatenate([np.asarray(q), null, [float(t)]])
+    for _ in range(12):
+        value, matrix = (np.asarray(y, float) for y in _fold_equations(mech, jnp.asarray(x, q.dtype), jnp.asarray(null)))
+        change = np.linalg.lstsq(matrix, -value, rcond=None)[0]
+        x = x + change
+        if np.max(np.abs(change)) < 1e-13 * (1 + np.max(np.abs(x))):
+            break
+    n = mech.layout.n
+    if not np.all(np.isfinite(x)) or abs(x[-1] - float(t)) > 0.1 * abs(grid[reached] - grid[reached - 1]):
+        return None
+    return x[-1], x[:n], _measures(mech, jnp.asarray(x[:n], q.dtype), x[-1]).rate
