@@ -21,3 +21,12 @@ from jaxmbs.system.equations import energy as energy
 from jaxmbs.system.equations import velocity_rhs as velocity_rhs
 from jaxmbs.system.mechanism import Mechanism as Mechanism
 from jaxmbs.system.trajectory import Trajectory as Trajectory
+
+
+def __getattr__(name: str):
+    """`jaxmbs.viz` is imported when it is first asked for, since it needs matplotlib."""
+    if name == "viz":
+        import importlib
+
+        return importlib.import_module("jaxmbs.viz")
+    raise AttributeError(f"module 'jaxmbs' has no attribute {name!r}")

@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxmbs.numerics.results import Status
 from jaxmbs.system.equations import constraint_jacobian, constraints
-from jaxmbs.system.mechanism import Mechanism
+from jaxmbs.system.mechanism import Mechanism, as_times
 
 
 class Diagnosis(NamedTuple):
@@ -39,7 +39,7 @@ def diagnose(mech: Mechanism, q, t=0.0) -> Diagnosis:
     For concrete mechanisms; not to be used inside jit or vmap.
     """
     q = mech.coordinates(q)
-    matrix, value = (np.asarray(x, float) for x in _evaluate(mech, q, t))
+    matrix, value = (np.asarray(x, float) for x in _evaluate(mech, q, as_times(t, q.dtype)))
     return _diagnose(mech, matrix, value, float(np.finfo(np.dtype(q.dtype)).eps))
 
 

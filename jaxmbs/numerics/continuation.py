@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from jaxmbs.numerics.arrays import where_tree
 from jaxmbs.numerics.implicit import jacobian, rates_at_root
-from jaxmbs.numerics.linear_algebra import Inverse, inverse, solve_symmetric
+from jaxmbs.numerics.linear_algebra import Inverse, inverse, symmetric_solver
 from jaxmbs.numerics.results import Status
 
 # A root counts as found when f, in units of q, is below this many roundings of the largest coordinate.
@@ -23,6 +23,14 @@ ROOT_ROUNDINGS = 1000
 # Below this power of the rounding unit the condition estimate says "singular": there a position that is known to
 # rounding in f is known to no more than half of the digits.
 SINGULAR_POWER = 0.5
+
+
+# The largest part of a step of the search from a rough guess that its second-order correction may have.
+MOST_BEND = 0.75
+
+
+def _norm(x):
+    return jnp.max(jnp.abs(x))
 
 
 def scaled_residual(matrix, value, q) -> Float[Array, ""]:
@@ -62,7 +70,7 @@ class _Search(NamedTuple):
     best_gap: Float[Array, ""]
 
 
-def find_root(f: Callable, guess: Float[Array, " n"], *, iterations: int = 60, attempts: int = 3) -> Root:
+def find_root(f: Callable, guess: Float[Array, " n"], *, iterations: int = 40, attempts: int = 5) -> Root:
     """A root of f(q) = 0 close to `guess`: minimise ‖q − guess‖² + r ‖f(q)‖² for growing r, Haug (3.6.9).
 
     Levenberg–Marquardt on the two sums of squares; r grows tenfold with every accepted step, and faster near the root, so
@@ -72,8 +80,7 @@ def find_root(f: Callable, guess: Float[Array, " n"], *, iterations: int = 60, a
     """
     dtype, n = guess.dtype, guess.shape[0]
     limit, tiny, eps = tolerance(dtype), jnp.finfo(dtype).tiny, jnp.finfo(dtype).eps
-    # Irrational multiples of the index: displacements without symmetry, the same in every run.
-    pattern = jnp.asarray(jnp.sin(jnp.arange(1, n + 1) * 2.399963), dtype)
+    index = jnp.arange(n)
 
     def merit(q, value, weight):
         return value @ value + (q - guess) @ (q - guess) / weight
@@ -90,7 +97,7 @@ def find_root(f: Callable, guess: Float[Array, " n"], *, iterations: int = 60, a
 
         # Judge the trial. Near the root a decrease of the merit is lost in rounding, and a smaller gap is as good.
         better = merit(trial, value, search.weight) <= merit(search.q, search.value, search.weight)
-        better = (better | (gap < search.gap)) & jnp.all(jnp.isfinite(matrix)) & jnp.isfinite(gap)
+        better = (better | (gap < jnp.minimum(search.gap, 1e-6))) & jnp.all(jnp.isfinite(matrix)) & jnp.isfinite(gap)
         better = better | search.fresh
         growth = jnp.where(gap < 1e-3, 1e4, 10)
         weight = jnp.where(better, jnp.minimum(growth * search.weight, 1e30 / scale), search.weight)
@@ -107,11 +114,19 @@ def find_root(f: Callable, guess: Float[Array, " n"], *, iterations: int = 60, a
         scale = jnp.maximum(jnp.trace(normal) / n, tiny)
         shift = 1 / weight + damping * scale + 8 * n * eps * scale
         gradient = matrix.T @ value + (q - guess) / weight
-        trial = q - solve_symmetric(normal + shift * jnp.eye(n, dtype=dtype), gradient)
+        solve = symmetric_solver(normal + shift * jnp.eye(n, dtype=dtype))
+        change = -solve(gradient)
+        # Geodesic acceleration (Transtrum & Sethna 2012): the valleys of linkages are curved, because bodies turn.
+        bend = jax.jvp(lambda x: jax.jvp(f, (x,), (change,))[1], (q,), (change,))[1]
+        curve = -solve(matrix.T @ bend) / 2
+        curve = jnp.where(_norm(curve) <= MOST_BEND * _norm(change), curve, 0)
+        trial = q + change + curve
 
         stalled = search.iteration + 1 >= iterations
         attempt = search.attempt + stalled
-        displaced = guess + 0.1 * attempt.astype(dtype) * (1 + jnp.max(jnp.abs(guess))) * pattern
+        # Sines of multiples of the golden angle: displacements without symmetry, the same in every run.
+        spread = jnp.sin(2.399963 * (index + 1) * (attempt + 1)).astype(dtype)
+        displaced = guess + 0.3 * attempt * (1 + jnp.max(jnp.abs(guess))) * spread
         return _Search(
             trial=jnp.where(stalled, displaced, trial),
             fresh=stalled,
@@ -189,12 +204,11 @@ class _Point(NamedTuple):
 
 # A step is resolved when predictor and corrector, and the same backwards, agree to this part of the distance moved.
 RESOLVED = 0.3
+# A step across a change of sign of the determinant has to agree this well, as a power of the rounding unit (2e-5 in
+# float64). Where two branches pass each other at a distance w, a step h from one to the other misses by (w/h)².
+STRAIGHT_POWER = 0.3
 # Steps shorter than this power of the rounding unit times the interval are not tried (3e-7 of it in float64).
 SHORTEST_POWER = 0.42
-
-
-def _norm(x):
-    return jnp.max(jnp.abs(x))
 
 
 def follow_root(
@@ -209,12 +223,12 @@ def follow_root(
     """Follow the root `start` of f(q, times[0]) = 0 through `times`, with its velocity and acceleration.
 
     Every step predicts by (3.6.13), q + h v + h²/2 a, and corrects by a fixed number of Newton steps. A step counts only
-    if it is resolved: converged, close to its prediction forwards and backwards, and without a change of sign of
-    det f_q. An unresolved step is tried again shorter. So a motion never slips across a gap or onto another branch
+    if it is resolved: converged, and close to its prediction forwards and backwards; very close if det f_q changes sign
+    across it. An unresolved step is tried again shorter. So a motion never slips across a gap or onto another branch
     between two times; it locks up instead. Steps that shrink to nothing end the motion: as LOCKED_UP where the
-    velocity grows without bound, else as NOT_CONVERGED; but a determinant that changes sign across a vanishing step
-    on which the motion is smooth is a bifurcation, which is passed straight on. A time at which f_q is singular although
-    q is a root has the status SINGULAR, with the velocity and acceleration carried in.
+    velocity grows without bound, else as NOT_CONVERGED. A bifurcation, where the motion is smooth although the
+    determinant changes sign, is passed straight on. A time at which f_q is singular although q is a root has the status
+    SINGULAR, with the velocity and acceleration carried in.
 
     `times` may be in any order. `max_steps` bounds the trial steps, 200 + 8 T of them by default.
     """
@@ -247,8 +261,8 @@ def follow_root(
         gap = scaled_residual(matrix, f(q, t), q)
         return _Point(_State(t, q, v, a, inverted.sign), finite & (gap <= limit), singular)
 
-    def try_step(state: _State, t):
-        """The point at t, and whether the step to it is resolved, its change of sign left aside."""
+    def try_step(state: _State, t, interval):
+        """The point at t, and whether the step to it is resolved."""
         h = t - state.t
         predicted = state.q + h * state.v + h**2 / 2 * state.a
         point = correct(predicted, t, state.v + h * state.a, state.a)
@@ -258,9 +272,11 @@ def follow_root(
             jnp.maximum(_norm(h * state.v), _norm(h * new.v)),
             jnp.maximum(_norm(h**2 / 2 * state.a), _norm(h**2 / 2 * new.a)),
         )
-        slack = RESOLVED * moved + limit * (1 + _norm(new.q))
-        smooth = (_norm(new.q - predicted) <= slack) & (_norm(back - state.q) <= slack)
-        return point, point.converged & smooth
+        error = jnp.maximum(_norm(new.q - predicted), _norm(back - state.q)) - limit * (1 + _norm(new.q))
+        resolved = point.converged & (error <= RESOLVED * moved)
+        crossed = new.sign * state.sign < 0
+        straight = (error <= eps**STRAIGHT_POWER * moved) | (jnp.abs(h) <= 16 * shortest * interval)
+        return point, resolved & (~crossed | straight)
 
     def record(path: Path, index, state: _State, code) -> Path:
         row = jnp.arange(count) == index
@@ -286,11 +302,9 @@ def follow_root(
         size = jnp.where(jnp.isfinite(march.largest_step), size, unbounded)
         arrives = size >= jnp.abs(remaining)
         h = jnp.where(arrives, remaining, jnp.sign(remaining) * jnp.where(arrives, 0, size))
-        point, resolved = try_step(state, jnp.where(arrives, target, state.t + h))
+        point, resolved = try_step(state, jnp.where(arrives, target, state.t + h), interval)
         h = jnp.abs(h)
-        crossed = point.state.sign * state.sign < 0
-        resolved = resolved | (point.converged & (index == 0))
-        accepted = resolved & ~(crossed & (h > 16 * shortest * interval))
+        accepted = resolved | (point.converged & (index == 0))
         # At a singular point the prediction is all there is, so it has to be good by itself.
         state = where_tree(accepted, point.state, state)
         reached = accepted & arrives

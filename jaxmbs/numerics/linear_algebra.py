@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -62,6 +63,7 @@ def _largest(values, axis):
     return jnp.where(largest > 0, largest, 1)
 
 
-def solve_symmetric(matrix: Float[Array, "n n"], rhs: Float[Array, " n"]) -> Float[Array, " n"]:
-    """The solution for a symmetric positive definite matrix, by Cholesky's factorisation."""
-    return jsl.cho_solve(jsl.cho_factor(matrix), rhs)
+def symmetric_solver(matrix: Float[Array, "n n"]) -> Callable:
+    """rhs ↦ solution for a symmetric positive definite matrix, factored once by Cholesky's method."""
+    cholesky = jsl.cho_factor(matrix)
+    return lambda rhs: jsl.cho_solve(cholesky, rhs)

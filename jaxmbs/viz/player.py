@@ -1,0 +1,121 @@
+"""A page that plays an animation in any browser, without a server and without libraries."""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+import json
+from functools import cached_property
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+
+from jaxmbs.viz.scene import Scene
+from jaxmbs.viz.shapes import Shape, Style
+
+
+@dataclasses.dataclass(frozen=True)
+class Player:
+    """An animation as a page: `html` is its text, and notebooks show it.
+
+    The page holds every shape once, in its body's frame, and the poses of the bodies in all frames.
+
+    Attributes:
+        curves: (body, points (F, 2)) to be drawn in the body's colour.
+        width: of the picture in pixels.
+    """
+
+    scene: Scene
+    times: np.ndarray
+    curves: list[tuple[str, np.ndarray]]
+    fps: float
+    width: float
+    title: str | None = None
+
+    @cached_property
+    def html(self) -> str:
+        """The page."""
+        page = files("jaxmbs.viz").joinpath("player.html").read_text(encoding="utf-8")
+        # "<" must not end the script element that holds the data.
+        data = json.dumps(self._film(), separators=(",", ":")).replace("<", "\\u003c")
+        return page.replace("{}</script>", data + "</script>", 1)
+
+    def write(self, path: Path) -> None:
+        """Write the page to a file."""
+        path.write_text(self.html, encoding="utf-8")
+
+    def _repr_html_(self) -> str:
+        return (
+            f'<iframe srcdoc="{html.escape(self.html)}" width="100%" height="{self._height + 110:.0f}" '
+            'style="border:0"></iframe>'
+        )
+
+    @cached_property
+    def _frame(self) -> tuple[np.ndarray, np.ndarray, float]:
+        lower, upper = self.scene.limits()
+        return lower, upper, self.width / (upper - lower)[0]
+
+    @property
+    def _height(self) -> float:
+        lower, upper, scale = self._frame
+        return (upper - lower)[1] * scale
+
+    def _film(self) -> dict:
+        """All that the page draws, in pixels, y downwards."""
+        lower, upper, scale = self._frame
+        corner = np.array([lower[0], upper[1]])
+        pixels = lambda points: _round((points - corner) * [scale, -scale])
+        bodies = list(self.scene.poses)
+        poses = [
+            np.column_stack([(place - corner) * [scale, -scale], -angle]) for place, angle in self.scene.poses.values()
+        ]
+        step = 10 ** np.round(np.log10((upper - lower).max() / 8))
+        return {
+            "title": self.title,
+            "fps": self.fps,
+            "width": round(self.width, 1),
+            "height": round(self._height, 1),
+            "origin": _round(corner, 9),
+            "scale": scale,
+            "grid": {"x": _first(lower[0], step, scale), "y": _first(-upper[1], step, scale), "step": step * scale},
+            "times": _round(self.times, 9),
+            "bodies": bodies,
+            "poses": _round(np.stack(poses, axis=1), 5),
+            "curves": [
+                {"colour": self.scene.colours[body], "points": pixels(points[np.isfinite(points).all(axis=1)])}
+                for body, points in self.curves
+            ],
+            "shapes": [_shape(shape, bodies, scale) for shape in self.scene.shapes],
+        }
+
+
+def _shape(shape, bodies: list[str], scale: float) -> dict:
+    entry = {"closed": shape.style.closed, "style": _svg(shape.style)}
+    if isinstance(shape, Shape):
+        return entry | {"body": bodies.index(shape.body), "points": _round(shape.points * [scale, -scale])}
+    ends = [(bodies.index(body), _round(np.asarray(point) * [scale, -scale])) for body, point in shape.ends]
+    return entry | {"ends": ends, "points": _round(shape.points * [1, scale, scale], 4)}
+
+
+def _svg(style: Style) -> dict:
+    """A style in the words of SVG."""
+    attributes = {
+        "fill": style.face or "none",
+        "fill-opacity": style.opacity,
+        "stroke": style.edge or "none",
+        "stroke-width": round(1.2 * style.width, 2),
+        "stroke-linejoin": "round",
+        "stroke-linecap": "butt" if style.dashes else "round",
+    }
+    dashes = " ".join(f"{dash * style.width:g}" for dash in style.dashes)
+    return attributes | ({"stroke-dasharray": dashes} if dashes else {})
+
+
+def _first(start: float, step: float, scale: float) -> float:
+    """Where the first line of the grid is, in pixels."""
+    return float(np.mod(-start, step) * scale)
+
+
+def _round(values, digits: int = 2) -> list:
+    return np.round(np.asarray(values, float), digits).tolist()

@@ -1,0 +1,109 @@
+"""A mechanism in one or more configurations, taken apart into shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from jaxmbs.element import GROUND
+from jaxmbs.system.mechanism import Mechanism
+from jaxmbs.viz.shapes import BODY_LAYER, CURVE_LAYER, Poses, Shape, Span, Style, arc, place, plate
+from jaxmbs.viz.style import GROUND_COLOUR, PAPER, colour_of
+from jaxmbs.viz.symbols import attachments, pitch_radii, symbol
+
+# The size of the symbols as part of the mechanism's.
+SYMBOL_SIZE = 0.013
+
+Marked = Sequence[tuple[str, Sequence[float]]]
+
+
+class Scene:
+    """What the symbols may ask: where things are in all configurations, the colours, the size to draw in.
+
+    Attributes:
+        mech: the mechanism.
+        poses: of all bodies and of the ground, in F configurations.
+        t: the time of the first configuration.
+        unit: the length in which the symbols measure themselves.
+        tooth: the pitch of all gears and racks.
+        shapes: all that is to be drawn, the lowest layer first.
+    """
+
+    def __init__(self, mech: Mechanism, q, t: float = 0.0, *, marked: Marked = (), size: float = 1.0):
+        self.mech, self.poses, self.t = mech, _poses(mech, q), float(t)
+        self.elements = {**mech.constraints, **mech.drivers, **mech.forces}
+        self.colours = {GROUND: GROUND_COLOUR} | {name: colour_of(k) for k, name in enumerate(mech.bodies)}
+        self._seen: set = set()
+        places = [attachment for element in self.elements.values() for attachment in attachments(element)]
+        places += [(body, np.asarray(point, float)) for body, point in marked]
+        self._held = {name: [point for owner, point in places if owner == name] for name in mech.bodies}
+        for name, body in mech.bodies.items():
+            if not self._held[name]:
+                self._held[name].append(np.asarray(body.com, float))
+        ground = [(body, point) for body, point in places if body == GROUND]
+        held = ground + [(name, point) for name, points in self._held.items() for point in points]
+        everywhere = np.concatenate([self.world(body, point) for body, point in held])
+        radii = [radius for element in self.elements.values() for radius in pitch_radii(element)]
+        extent = max(np.linalg.norm(np.ptp(everywhere, axis=0)), 2 * max(radii, default=0.0))
+        self.unit = SYMBOL_SIZE * size * (extent or 1.0)
+        self.tooth = 2 * np.pi * min(radii, default=1.0) / 18
+        shapes = [*self._bodies(), *self._marks(marked)]
+        for element in self.elements.values():
+            shapes += symbol(element, self)
+        self.shapes: list[Shape | Span] = sorted(shapes, key=lambda shape: shape.style.layer)
+
+    def world(self, body: str, point) -> np.ndarray:
+        """A point of a body in the ground frame (F, 2)."""
+        return place(self.poses, body, np.reshape(point, (1, 2)))[:, 0]
+
+    def local(self, body: str, places) -> np.ndarray:
+        """Places in the ground frame (F, 2), one per configuration, in the frame of a body."""
+        origin, angle = self.poses[body]
+        x, y = (places - origin).T
+        c, s = np.cos(angle), np.sin(angle)
+        return np.stack([c * x + s * y, c * y - s * x], axis=-1)
+
+    def middle(self, body: str) -> np.ndarray:
+        """The middle of the points at which a body is held, in the ground frame (F, 2)."""
+        return np.mean([self.world(body, point) for point in self._held[body]], axis=0)
+
+    def first_time(self, *key) -> bool:
+        """Whether this key is new: for what several elements would draw at the same place."""
+        new = key not in self._seen
+        self._seen.add(key)
+        return new
+
+    def limits(self) -> tuple[np.ndarray, np.ndarray]:
+        """The lower and the upper corner of all shapes in all configurations, with a margin."""
+        everything = np.concatenate([shape.world(self.poses).reshape(-1, 2) for shape in self.shapes])
+        margin = 3 * self.unit
+        return everything.min(0) - margin, everything.max(0) + margin
+
+    def _bodies(self):
+        """Each body as a plate round the points at which it is held; one held at a single point reaches to its mass."""
+        for name, body in self.mech.bodies.items():
+            points = np.array(self._held[name])
+            if np.ptp(points, axis=0).max() < self.unit / 100:
+                points = np.concatenate([points, np.reshape(body.com, (1, 2))])
+            colour = self.colours[name]
+            style = Style(face=colour, edge=colour, opacity=0.35, width=1.3, layer=BODY_LAYER)
+            yield Shape(name, plate(points, 1.15 * self.unit), style)
+
+    def _marks(self, marked):
+        for body, point in marked:
+            style = Style(face=self.colours[body], edge=PAPER, layer=CURVE_LAYER)
+            yield Shape(body, arc(point, 0.8 * self.unit), style)
+
+
+def _poses(mech: Mechanism, q) -> Poses:
+    """The poses of all bodies and of the ground in configurations q (F, n)."""
+    kinds = mech.layout.body_types
+    if any(kind.dimension != 2 for kind in kinds.values()):
+        raise ValueError("only planar mechanisms can be drawn")
+    q = np.asarray(q, float)
+    poses = {}
+    for name in kinds:
+        pose = mech.layout.pose(name, q.T)
+        poses[name] = np.asarray(pose.r).T, np.asarray(pose.phi)
+    return poses | {GROUND: (np.zeros((len(q), 2)), np.zeros(len(q)))}

@@ -1,0 +1,131 @@
+"""What a picture is made of: outlines fixed in a body, and outlines stretched between points of two bodies.
+
+Their points are kept in body frames. A still, an animation and the player in a web page then differ only in who applies
+the poses.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import numpy as np
+
+# What lies over what.
+GROUND_LAYER, BODY_LAYER, CURVE_LAYER, JOINT_LAYER, DRIVER_LAYER = 1, 2, 3, 4, 5
+
+Poses = Mapping[str, tuple[np.ndarray, np.ndarray]]
+"""Of each body the positions (F, 2) of its origin and the angles (F,), in F configurations."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Style:
+    """How an outline is drawn: `width` in points, `opacity` that of the face alone."""
+
+    closed: bool = True
+    face: str | None = None
+    edge: str | None = None
+    width: float = 1.2
+    opacity: float = 1.0
+    dashes: tuple[float, ...] = ()
+    layer: int = BODY_LAYER
+
+
+@dataclasses.dataclass(frozen=True)
+class Shape:
+    """An outline through `points` (k, 2) in the frame of a body."""
+
+    body: str
+    points: np.ndarray
+    style: Style
+
+    def world(self, poses: Poses) -> np.ndarray:
+        """The points in the ground frame (F, k, 2)."""
+        return place(poses, self.body, self.points)
+
+
+@dataclasses.dataclass(frozen=True)
+class Span:
+    """An outline between two points P and Q of two bodies.
+
+    Attributes:
+        ends: (body, point) for P and for Q.
+        points: rows (λ, a, b), each the place P + λ (Q − P) + a e + b n; e is the direction from P to Q, n is to its left.
+    """
+
+    ends: tuple[tuple[str, np.ndarray], tuple[str, np.ndarray]]
+    points: np.ndarray
+    style: Style
+
+    def world(self, poses: Poses) -> np.ndarray:
+        """The points in the ground frame (F, k, 2)."""
+        start, end = (place(poses, body, np.reshape(point, (1, 2))) for body, point in self.ends)
+        line = end - start
+        length = np.linalg.norm(line, axis=-1, keepdims=True)
+        along = np.where(length > 0, line / np.where(length > 0, length, 1), [1.0, 0.0])
+        across = np.stack([-along[..., 1], along[..., 0]], axis=-1)
+        part, a, b = (self.points[:, k, None] for k in range(3))
+        return start + part * line + a * along + b * across
+
+
+def place(poses: Poses, body: str, points) -> np.ndarray:
+    """Points (k, 2) of a body in the ground frame, (F, k, 2)."""
+    origin, angle = poses[body]
+    c, s = np.cos(angle)[:, None], np.sin(angle)[:, None]
+    x, y = np.asarray(points, float).T
+    return origin[:, None] + np.stack([c * x - s * y, s * x + c * y], axis=-1)
+
+
+def unit(vector) -> np.ndarray:
+    """The vector at length 1."""
+    vector = np.asarray(vector, float)
+    return vector / np.linalg.norm(vector)
+
+
+def turned(vector) -> np.ndarray:
+    """The vector turned by +90°."""
+    return np.stack([-vector[..., 1], vector[..., 0]], axis=-1)
+
+
+def arc(centre, radius: float, start: float = 0.0, stop: float = 2 * np.pi, count: int = 40) -> np.ndarray:
+    """`count` points on a circle from angle `start` to `stop`, the end left out for a whole turn."""
+    angles = np.linspace(start, stop, count, endpoint=abs(stop - start) < 2 * np.pi - 1e-9)
+    return np.asarray(centre, float) + radius * np.stack([np.cos(angles), np.sin(angles)], axis=-1)
+
+
+def rectangle(centre, axis, length: float, width: float) -> np.ndarray:
+    """The corners of a rectangle with its length along `axis`."""
+    e = unit(axis)
+    corners = np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]]) / 2
+    return np.asarray(centre, float) + corners[:, :1] * length * e + corners[:, 1:] * width * turned(e)
+
+
+def hull(points) -> np.ndarray:
+    """The corners of the convex hull, anticlockwise; of points in a line the two ends, of equal ones a single point."""
+    points = np.unique(np.asarray(points, float), axis=0)
+    if len(points) < 2:
+        return points
+    small = 1e-9 * np.ptp(points, axis=0).max() ** 2
+
+    def half(ordered):
+        chain: list[np.ndarray] = []
+        for p in ordered:
+            while len(chain) > 1 and turned(chain[-1] - chain[-2]) @ (p - chain[-2]) <= small:
+                chain.pop()
+            chain.append(p)
+        return chain[:-1]
+
+    return np.array(half(points) + half(points[::-1]))
+
+
+def plate(points, radius: float, count: int = 12) -> np.ndarray:
+    """The outline at the distance `radius` round the convex hull: a disc, a bar with round ends, a rounded plate."""
+    corners = hull(points)
+    if len(corners) == 1:
+        return arc(corners[0], radius)
+    outline = []
+    for before, corner, after in zip(np.roll(corners, 1, 0), corners, np.roll(corners, -1, 0), strict=True):
+        # Outside is on the right of each side.
+        start, stop = (np.arctan2(-d[0], d[1]) for d in (corner - before, after - corner))
+        outline.append(arc(corner, radius, start, start + np.mod(stop - start, 2 * np.pi), count))
+    return np.concatenate(outline)

@@ -1,0 +1,389 @@
+"""The symbols of the elements: one function per type, the only place where types of elements are told apart.
+
+A new element gets its symbol by one more function registered with `symbol`. Without one its points are drawn.
+"""
+
+from __future__ import annotations
+
+from functools import singledispatch
+
+import numpy as np
+
+from jaxmbs import planar
+from jaxmbs.element import GROUND
+from jaxmbs.viz.shapes import (
+    BODY_LAYER,
+    DRIVER_LAYER,
+    GROUND_LAYER,
+    JOINT_LAYER,
+    Shape,
+    Span,
+    Style,
+    arc,
+    rectangle,
+    turned,
+    unit,
+)
+from jaxmbs.viz.style import ACCENT, GROUND_COLOUR, INK, PAPER
+
+X, Y = np.array([1.0, 0.0]), np.array([0.0, 1.0])
+
+# --- what is known of an element ----------------------------------------------------------------------------------
+
+
+@singledispatch
+def attachments(element) -> list[tuple[str, np.ndarray]]:
+    """(body, point) for the points at which an element holds its bodies, that on body i first."""
+    owners = {"point_i": "i", "point_j": "j", "point": "body"}
+    return [
+        (getattr(element, owner), np.asarray(getattr(element, point), float))
+        for point, owner in owners.items()
+        if np.shape(getattr(element, point, None)) == (2,) and hasattr(element, owner)
+    ]
+
+
+@attachments.register
+def _(element: planar.AbsoluteDistance):
+    return [(GROUND, np.asarray(element.center, float)), (element.body, np.asarray(element.point, float))]
+
+
+def pitch_radii(element) -> list[float]:
+    """The pitch radii of gears and pinions, without their signs."""
+    radii = (getattr(element, name, None) for name in ("radius_i", "radius_j"))
+    return [abs(float(radius)) for radius in radii if radius is not None]
+
+
+# --- pieces that symbols share ------------------------------------------------------------------------------------
+
+
+def pin(body: str, point, scene) -> Shape:
+    """A pin: a white circle."""
+    style = Style(face=PAPER, edge=INK, width=1.3, layer=JOINT_LAYER)
+    return Shape(body, arc(point, 0.7 * scene.unit), style)
+
+
+def hatched_line(start, end, scene, *, side=-1) -> list[Shape]:
+    """A line of the ground, hatched on its right (`side` −1) or on its left (+1)."""
+    start, end = np.asarray(start, float), np.asarray(end, float)
+    e = unit(end - start)
+    down = side * turned(e)
+    style = Style(closed=False, edge=GROUND_COLOUR, width=1.3, layer=GROUND_LAYER)
+    length, step = np.linalg.norm(end - start), 0.9 * scene.unit
+    count = max(int(length / step), 1)
+    tops = start + (np.arange(count) + 0.9)[:, None] * (length / count) * e
+    thin = Style(closed=False, edge=GROUND_COLOUR, width=0.8, layer=GROUND_LAYER)
+    strokes = [Shape(GROUND, np.array([top, top + step * (down - 0.9 * e)]), thin) for top in tops]
+    return [Shape(GROUND, np.array([start, end]), style), *strokes]
+
+
+def pivot(point, scene) -> list[Shape]:
+    """A bearing fixed to the ground; drawn once per place."""
+    if not scene.first_time("pivot", *np.round(point / scene.unit, 3).tolist()):
+        return []
+    u, point = scene.unit, np.asarray(point, float)
+    foot = point - 2.9 * u * Y
+    style = Style(face=PAPER, edge=GROUND_COLOUR, width=1.3, layer=GROUND_LAYER)
+    stand = Shape(GROUND, np.array([point, foot - 1.7 * u * X, foot + 1.7 * u * X]), style)
+    return [stand, *hatched_line(foot - 2.6 * u * X, foot + 2.6 * u * X, scene)]
+
+
+def anchors(element, scene) -> list[Shape]:
+    """Pins at the points of an element, with a bearing below those on the ground."""
+    shapes: list[Shape] = []
+    for body, point in attachments(element):
+        shapes += [*(pivot(point, scene) if body == GROUND else []), pin(body, point, scene)]
+    return shapes
+
+
+def rod(ends, scene, colour: str, *, width: float = 0.45, start: float = 0.0, stop: float = 1.0) -> Span:
+    """A bar between two points, or a part of it, `width` its half width in units of the symbols."""
+    w = width * scene.unit
+    corners = np.array([[start, 0, -w], [stop, 0, -w], [stop, 0, w], [start, 0, w]])
+    return Span(tuple(ends), corners, Style(face=colour, edge=colour, opacity=0.6, width=1.0, layer=BODY_LAYER))
+
+
+def arrow(body: str, line: np.ndarray, scene) -> list[Shape]:
+    """An arrow along a line (k, 2) in the frame of a body."""
+    tip = line[-1]
+    e = unit(tip - line[-2])
+    h = 1.3 * scene.unit
+    head = np.array([tip + 0.6 * h * e, tip - h * e + 0.6 * h * turned(e), tip - h * e - 0.6 * h * turned(e)])
+    return [
+        Shape(body, line, Style(closed=False, edge=ACCENT, width=1.6, layer=DRIVER_LAYER)),
+        Shape(body, head, Style(face=ACCENT, layer=DRIVER_LAYER)),
+    ]
+
+
+def sense(element, scene) -> int:
+    """+1 if the driver's motion rises at the time of the picture, else −1."""
+    motion = element.motion
+    t, h = np.asarray(scene.t), 1e-3
+    return 1 if float(motion(t + h)) >= float(motion(t)) else -1
+
+
+def travel(line: tuple, follower: tuple, scene, margin: float) -> tuple[float, float]:
+    """Over which part of a line (body, point, axis) a point (body, point) moves, as lengths from the line's point."""
+    body, point, axis = line
+    along = (scene.local(body, scene.world(*follower)) - point) @ unit(axis)
+    return along.min() - margin, along.max() + margin
+
+
+def guide(line: tuple, follower: tuple, scene) -> list[Shape]:
+    """A guide along a line (body, point, axis) for a slider at a point (body, point)."""
+    body, point, axis = line
+    e, u = unit(axis), scene.unit
+    start, stop = travel(line, follower, scene, 5 * u)
+    if body == GROUND:
+        # The hatching goes to the lower side.
+        e, start, stop = (e, start, stop) if e[0] > 1e-9 or (abs(e[0]) <= 1e-9 and e[1] < 0) else (-e, -stop, -start)
+        base = point - 1.75 * u * turned(e)
+        return hatched_line(base + start * e, base + stop * e, scene)
+    colour = scene.colours[body]
+    style = Style(face=colour, edge=colour, opacity=0.55, width=1.0, layer=BODY_LAYER)
+    return [Shape(body, rectangle(point + (start + stop) / 2 * e, e, stop - start, 0.8 * u), style)]
+
+
+def toothed(body: str, centre, radius: float, mark: float, scene, *, gap: bool, inside: bool) -> list[Shape]:
+    """A gear: its pitch circle, teeth of the scene's pitch with a tooth or a gap at the angle `mark`, and a mark there.
+
+    The teeth are a symbol and do not transmit anything: only the pitch circles are exact.
+    """
+    if not scene.first_time("gear", body, *np.round([*centre, radius], 9).tolist()):
+        return []
+    radius = abs(radius)
+    count = max(round(2 * np.pi * radius / scene.tooth), 6)
+    height = 0.32 * scene.tooth
+    # Feet and tips of a tooth, as parts of the pitch.
+    places = np.array([-0.32, -0.16, 0.16, 0.32])
+    heights = np.array([-1.1, 1.0, 1.0, -1.1]) * height * (-1 if inside else 1)
+    angles = mark + (np.arange(count)[:, None] + places + (0.5 if gap else 0)) * (2 * np.pi / count)
+    radii = np.broadcast_to(radius + heights, angles.shape)
+    teeth = centre + (radii[..., None] * np.stack([np.cos(angles), np.sin(angles)], axis=-1)).reshape(-1, 2)
+    colour = scene.colours[body]
+    pitch = arc(centre, radius, count=72)
+    shapes = [Shape(body, pitch, Style(edge=colour, width=0.9, dashes=(5, 2, 1, 2), layer=BODY_LAYER))]
+    if inside:
+        rim = arc(centre, radius + 3.2 * height, count=72)
+        ring = np.concatenate([rim, rim[:1], teeth[:1], teeth[::-1]])
+        shapes.append(Shape(body, ring, Style(face=colour, opacity=0.2, layer=BODY_LAYER)))
+        shapes += [Shape(body, line, Style(edge=colour, layer=BODY_LAYER)) for line in (rim, teeth)]
+        return shapes
+    direction = np.array([np.cos(mark), np.sin(mark)])
+    spoke = np.array([centre, centre + (radius - 1.1 * height) * direction])
+    style = Style(face=colour, edge=colour, opacity=0.2, layer=BODY_LAYER)
+    return [
+        *shapes,
+        Shape(body, teeth, style),
+        Shape(body, spoke, Style(closed=False, edge=colour, width=0.9, layer=BODY_LAYER)),
+    ]
+
+
+def outlined(body: str, centre, outline, scene) -> Shape:
+    """The outline of a cam or a roller, filled."""
+    style = Style(face=scene.colours[body], edge=scene.colours[body], opacity=0.25, width=1.6, layer=BODY_LAYER)
+    return Shape(body, np.asarray(centre, float) + _profile(outline), style)
+
+
+def _profile(outline, count: int = 120) -> np.ndarray:
+    """Points of an outline, from its centre."""
+    angles = np.linspace(0, 2 * np.pi, count, endpoint=False)
+    radii = np.array([float(outline.radius(np.asarray(angle))) for angle in angles])
+    return radii[:, None] * np.stack([np.cos(angles), np.sin(angles)], axis=-1)
+
+
+# --- the symbols --------------------------------------------------------------------------------------------------
+
+
+@singledispatch
+def symbol(element, scene) -> list[Shape | Span]:
+    """The shapes that stand for an element. One without a symbol of its own: its points, joined by a dotted line."""
+    places = attachments(element)
+    style = Style(closed=False, edge=INK, width=1.0, dashes=(1, 2), layer=JOINT_LAYER)
+    lines = [Span(tuple(places), np.array([[0.0, 0, 0], [1, 0, 0]]), style)] if len(places) == 2 else []
+    dot = Style(face=INK, layer=JOINT_LAYER)
+    return [*lines, *(Shape(body, arc(point, 0.45 * scene.unit), dot) for body, point in places)]
+
+
+@symbol.register
+def _(element: planar.Revolute, scene):
+    (i, point_i), (j, point_j) = attachments(element)
+    ground = {i: point_i, j: point_j}.get(GROUND)
+    moving = (i, point_i) if j == GROUND else (j, point_j)
+    return [*([] if ground is None else pivot(ground, scene)), pin(*moving, scene)]
+
+
+@symbol.register
+def _(element: planar.Translational, scene):
+    line, block = (
+        (body, point, np.asarray(axis, float))
+        for (body, point), axis in zip(attachments(element), (element.axis_i, element.axis_j), strict=True)
+    )
+    line, block = (block, line) if block[0] == GROUND else (line, block)
+    body, point, axis = block
+    style = Style(face=scene.colours[body], edge=scene.colours[body], opacity=0.55, layer=BODY_LAYER)
+    slider = Shape(body, rectangle(point, axis, 6 * scene.unit, 3.5 * scene.unit), style)
+    return [*guide(line, (body, point), scene), slider]
+
+
+@symbol.register
+def _(element: planar.RevoluteTranslational, scene):
+    (i, point_i), follower = attachments(element)
+    axis, u = np.asarray(element.axis_i, float), scene.unit
+    point = point_i + float(element.offset) * turned(unit(axis))
+    start, stop = travel((i, point, axis), follower, scene, 1.6 * u)
+    colour = scene.colours[i]
+    style = Style(face=PAPER, edge=colour, width=1.1, layer=JOINT_LAYER)
+    slot = Shape(i, rectangle(point + (start + stop) / 2 * unit(axis), axis, stop - start, 1.9 * u), style)
+    return [slot, pin(*follower, scene)]
+
+
+@symbol.register(planar.Distance)
+@symbol.register(planar.AbsoluteDistance)
+def _(element, scene):
+    return [rod(attachments(element), scene, INK), *anchors(element, scene)]
+
+
+def track(element, axis, scene) -> list[Shape | Span]:
+    """A pin held on a line of the ground."""
+    ((body, point),) = attachments(element)
+    middle = scene.world(body, point)[0]
+    start, stop = travel((GROUND, middle, axis), (body, point), scene, 4 * scene.unit)
+    style = Style(closed=False, edge=GROUND_COLOUR, width=1.0, dashes=(4, 2), layer=GROUND_LAYER)
+    return [Shape(GROUND, np.array([middle + start * axis, middle + stop * axis]), style), pin(body, point, scene)]
+
+
+@symbol.register
+def _(element: planar.AbsoluteX, scene):
+    return track(element, Y, scene)
+
+
+@symbol.register
+def _(element: planar.AbsoluteY, scene):
+    return track(element, X, scene)
+
+
+@symbol.register
+def _(element: planar.Gear, scene):
+    shapes: list[Shape | Span] = []
+    sides = zip(
+        attachments(element),
+        (element.radius_i, element.radius_j),
+        (element.angle_i, element.angle_j),
+        (False, True),
+        strict=True,
+    )
+    for (body, centre), radius, angle, gap in sides:
+        radius = float(radius)
+        # The mark of the gear inside a ring is taken less π, Haug (3.4.7).
+        inner = radius > 0 and min(float(element.radius_i), float(element.radius_j)) < 0
+        mark = float(angle) + (np.pi if inner else 0)
+        shapes += toothed(body, centre, radius, mark, scene, gap=gap, inside=radius < 0)
+    return shapes
+
+
+@symbol.register
+def _(element: planar.RackPinion, scene):
+    (i, point_i), (j, point_j) = attachments(element)
+    axis, radius = np.asarray(element.axis_i, float), float(element.radius_j)
+    e, up = unit(axis), turned(unit(axis)) * np.sign(radius)
+    start, stop = travel((i, point_i, axis), (j, point_j), scene, 1.3 * abs(radius))
+    pitch, height, zero = scene.tooth, 0.32 * scene.tooth, float(np.linalg.norm(axis))
+    # A gap stands at Q, where the pinion's mark comes down at zero advance.
+    middles = zero + (np.arange(np.ceil((start - zero) / pitch), np.floor((stop - zero) / pitch)) + 0.5) * pitch
+    along = np.concatenate([[start], (middles[:, None] + np.array([-0.32, -0.16, 0.16, 0.32]) * pitch).ravel(), [stop]])
+    heights = np.concatenate([[-1.1], np.tile([-1.1, 1, 1, -1.1], len(middles)), [-1.1]]) * height
+    profile = point_i + along[:, None] * e + heights[:, None] * up
+    back = point_i + np.array([[stop], [start]]) * e - 4 * height * up
+    colour = scene.colours[i]
+    line = Style(closed=False, edge=colour, width=0.9, dashes=(5, 2, 1, 2), layer=BODY_LAYER)
+    bar = Style(face=colour, edge=colour, opacity=0.2, layer=BODY_LAYER)
+    # φ_j + θ_j = φ_i + θ_i + 3π/2 at zero advance: the mark points to the right of the rack, where a pinion on the left
+    # of it touches.
+    mark = float(element.angle_j) + (np.pi if radius < 0 else 0)
+    return [
+        Shape(i, point_i + np.array([[start], [stop]]) * e, line),
+        Shape(i, np.concatenate([profile, back]), bar),
+        *toothed(j, point_j, radius, mark, scene, gap=False, inside=False),
+        pin(j, point_j, scene),
+    ]
+
+
+@symbol.register
+def _(element: planar.CamFollower, scene):
+    (i, centre_i), (j, centre_j) = attachments(element)
+    return [outlined(i, centre_i, element.outline_i, scene), outlined(j, centre_j, element.outline_j, scene)]
+
+
+@symbol.register
+def _(element: planar.CamFlatFollower, scene):
+    (i, centre), (j, point) = attachments(element)
+    reach = np.linalg.norm(_profile(element.outline_i), axis=1).max()
+    axis = np.asarray(element.axis_j, float)
+    start, stop = travel((j, point, axis), (i, centre), scene, 0.7 * reach)
+    style = Style(closed=False, edge=scene.colours[j], width=3.2, layer=BODY_LAYER)
+    face = point + np.array([[start], [stop]]) * unit(axis)
+    return [outlined(i, centre, element.outline_i, scene), Shape(j, face, style)]
+
+
+@symbol.register
+def _(element: planar.PointFollower, scene):
+    follower, (j, centre) = attachments(element)
+    colour = scene.colours[j]
+    slot = centre + _profile(element.outline_j)
+    wide = Style(edge=colour, width=7.0, layer=BODY_LAYER)
+    narrow = Style(edge=PAPER, width=5.0, layer=BODY_LAYER)
+    return [Shape(j, slot, wide), Shape(j, slot, narrow), pin(*follower, scene)]
+
+
+# --- the symbols of drivers ---------------------------------------------------------------------------------------
+
+
+def axle(element, scene) -> tuple[str, np.ndarray]:
+    """Where two bodies turn on each other: the pin of a revolute joint between them, else the origin of body j."""
+    for other in scene.mech.constraints.values():
+        if type(other) is planar.Revolute and {other.i, other.j} == {element.i, element.j}:
+            return next((body, point) for body, point in attachments(other) if body == element.i)
+    return element.i, scene.local(element.i, scene.world(element.j, np.zeros(2)))[0]
+
+
+@symbol.register(planar.RevoluteDriver)
+@symbol.register(planar.RelativeAngleDriver)
+@symbol.register(planar.AbsoluteAngleDriver)
+def _(element, scene):
+    body, centre = axle(element, scene)
+    start, stop = np.deg2rad([-40, 200]) if sense(element, scene) > 0 else np.deg2rad([220, -20])
+    return arrow(body, arc(centre, 3.1 * scene.unit, start, stop), scene)
+
+
+def push(body: str, point, axis, element, scene) -> list[Shape]:
+    """A straight arrow beside a point along an axis in the frame of a body."""
+    e, u = unit(axis) * sense(element, scene), scene.unit
+    side = turned(unit(axis)) if turned(unit(axis))[1] >= 0 else -turned(unit(axis))
+    start = np.asarray(point, float) + 2.9 * u * side
+    return arrow(body, np.array([start - 2.5 * u * e, start + 2.5 * u * e]), scene)
+
+
+@symbol.register
+def _(element: planar.TranslationalDriver, scene):
+    (i, _), (j, point_j) = attachments(element)
+    place = scene.local(i, scene.world(j, point_j))[0]
+    return push(i, place, np.asarray(element.axis_i, float), element, scene)
+
+
+@symbol.register(planar.AbsoluteXDriver)
+@symbol.register(planar.RelativeXDriver)
+def _(element, scene):
+    return push(GROUND, scene.world(*attachments(element)[-1])[0], X, element, scene)
+
+
+@symbol.register(planar.AbsoluteYDriver)
+@symbol.register(planar.RelativeYDriver)
+def _(element, scene):
+    return push(GROUND, scene.world(*attachments(element)[-1])[0], Y, element, scene)
+
+
+@symbol.register
+def _(element: planar.DistanceDriver, scene):
+    ends = attachments(element)
+    cylinder = rod(ends, scene, ACCENT, width=1.0, start=0.12, stop=0.6)
+    return [rod(ends, scene, INK, width=0.3), cylinder, *anchors(element, scene)]
