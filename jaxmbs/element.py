@@ -1,8 +1,8 @@
-"""What a constraint is, in the plane and in space alike."""
+"""What a body and a constraint are, in the plane and in space alike."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
 from jaxtyping import Array, Float
@@ -11,6 +11,35 @@ from jaxmbs.motion import AbstractMotion
 from jaxmbs.numerics.arrays import check_fields
 
 GROUND = "ground"
+
+
+class AbstractBody(eqx.Module):
+    """A rigid body. A subclass names the coordinates of its pose and says how a pose is made from them."""
+
+    dimension: ClassVar[int]
+    coordinates: ClassVar[tuple[str, ...]]
+
+    @staticmethod
+    def pose(q: Float[Array, " k"]) -> Any:
+        """The pose with these coordinates."""
+        raise NotImplementedError
+
+    @staticmethod
+    def ground(dtype) -> Float[Array, " k"]:
+        """The coordinates of the ground frame."""
+        raise NotImplementedError
+
+    def centre_of_mass(self, pose) -> Float[Array, " d"]:
+        """The centre of mass in the ground frame."""
+        raise NotImplementedError
+
+    def kinetic_energy(self, pose, v: Float[Array, " k"]) -> Float[Array, ""]:
+        """Kinetic energy at the velocity v."""
+        raise NotImplementedError
+
+    def check(self) -> None:
+        """Raise `ValueError` with the reason if the body cannot be used."""
+        check_fields(self)
 
 
 class AbstractConstraint(eqx.Module):

@@ -149,9 +149,15 @@ def test_roberts_chebyshev_cognate_has_the_same_coupler_curve():
     driver = planar.AbsoluteAngleDriver("coupler", mbs.motion.Ramp(1.0))
     cognate = mbs.Mechanism(held.bodies, held.constraints, {"motor": driver})
     pose = lambda start, end: (*((start + end) / 2), np.arctan2(*(end - start)[::-1]))
-    crank_pin = float(c["crank"]) * np.array([np.cos(original.position("coupler.phi")[0]), np.sin(original.position("coupler.phi")[0])])
+    crank_pin = float(c["crank"]) * np.array(
+        [np.cos(original.position("coupler.phi")[0]), np.sin(original.position("coupler.phi")[0])]
+    )
     rocker_pin, pivot = crank_pin + np.array([float(c["coupler"]), 0]), np.array([float(c["ground"]), 0])
-    guess = {"crank": pose(np.zeros(2), crank_pin), "coupler": pose(crank_pin, rocker_pin), "rocker": pose(pivot, rocker_pin)}
+    guess = {
+        "crank": pose(np.zeros(2), crank_pin),
+        "coupler": pose(crank_pin, rocker_pin),
+        "rocker": pose(pivot, rocker_pin),
+    }
     motion = mbs.kinematics(cognate, times, guess)
     assert np.all(motion.status == mbs.Status.CONVERGED)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import equinox as eqx
@@ -86,14 +87,16 @@ def _crossings(mech, motion, grid, status, reached) -> list:
     values = [_measures(mech, motion.q[k], grid[k]) for k in range(reached)]
     regular = [k for k in range(reached) if status[k] == Status.CONVERGED]
     found = []
-    for a, b in zip(regular[:-1], regular[1:], strict=True):
+    for a, b in pairwise(regular):
         if values[a].determinant * values[b].determinant < 0:
             found.append(_locate_crossing(mech, motion, grid, a, b))
     for k in range(1, reached - 1):
         before, here, after = (values[j].smallest for j in (k - 1, k, k + 1))
         if here < min(before, after) and here < 0.1:
             touching = _locate_touching(mech, motion, grid, k)
-            near = touching is not None and any(abs(touching[0] - t) < abs(grid[k + 1] - grid[k - 1]) for t, *_ in found)
+            near = touching is not None and any(
+                abs(touching[0] - t) < abs(grid[k + 1] - grid[k - 1]) for t, *_ in found
+            )
             found += [touching] if touching is not None and not near else []
     isolated = [k for k in range(reached) if status[k] == Status.SINGULAR]
     for k in isolated:
@@ -221,7 +224,9 @@ def _end_of_motion(mech, motion, grid, reached):
     null = _measures(mech, q, t).null
     x = np.concatenate([np.asarray(q), null, [float(t)]])
     for _ in range(12):
-        value, matrix = (np.asarray(y, float) for y in _fold_equations(mech, jnp.asarray(x, q.dtype), jnp.asarray(null)))
+        value, matrix = (
+            np.asarray(y, float) for y in _fold_equations(mech, jnp.asarray(x, q.dtype), jnp.asarray(null))
+        )
         change = np.linalg.lstsq(matrix, -value, rcond=None)[0]
         x = x + change
         if np.max(np.abs(change)) < 1e-13 * (1 + np.max(np.abs(x))):

@@ -73,10 +73,11 @@ class _Search(NamedTuple):
 def find_root(f: Callable, guess: Float[Array, " n"], *, iterations: int = 40, attempts: int = 5) -> Root:
     """A root of f(q) = 0 close to `guess`: minimise ‖q − guess‖² + r ‖f(q)‖² for growing r, Haug (3.6.9).
 
-    Levenberg–Marquardt on the two sums of squares; r grows tenfold with every accepted step, and faster near the root, so
-    that the last steps are Newton's. f: (n,) → (m,), any m; redundant and missing rows are allowed. A search that stalls starts again from a
-    fixed displacement of the guess (a guess with all bodies in one line, say, is a saddle point), `attempts` times in
-    all. What comes back is the best point seen; `found` says whether it is a root.
+    Levenberg–Marquardt on the two sums of squares; r grows tenfold with every accepted step, and faster near the root,
+    so that the last steps are Newton's. f: (n,) → (m,), any m; redundant and missing rows are allowed. A search that
+    stalls starts again from a displacement of the guess, the same in every run, `attempts` times in all: some guesses
+    are saddle points (all bodies in one line, say). What comes back is the best point seen; `found` says whether it is
+    a root.
     """
     dtype, n = guess.dtype, guess.shape[0]
     limit, tiny, eps = tolerance(dtype), jnp.finfo(dtype).tiny, jnp.finfo(dtype).eps
@@ -189,7 +190,7 @@ class _State(NamedTuple):
 
 class _March(NamedTuple):
     state: _State
-    index: Int[Array, ""]
+    row: Int[Array, ""]
     largest_step: Float[Array, ""]
     steps: Int[Array, ""]
     ended: Int[Array, ""]
@@ -249,7 +250,9 @@ def follow_root(
             matrix = jacobian(f, q, t)
             inverted = inverse(matrix)
             singular = ~(inverted.rcond > singular_limit)
-            held = Inverse(jnp.where(singular, 0, inverted.matrix), jnp.where(singular, 0, inverted.sign), inverted.rcond)
+            held = Inverse(
+                jnp.where(singular, 0, inverted.matrix), jnp.where(singular, 0, inverted.sign), inverted.rcond
+            )
             return q - held.matrix @ f(q, t), (matrix, held)
 
         blank = (jnp.zeros((rows, n), dtype), Inverse(jnp.zeros((n, rows), dtype), zero, zero))
@@ -289,10 +292,10 @@ def follow_root(
         )
 
     def unfinished(march: _March):
-        return (march.index < count) & (march.ended == Status.CONVERGED)
+        return (march.row < count) & (march.ended == Status.CONVERGED)
 
     def step(march: _March) -> _March:
-        state, index = march.state, march.index
+        state, index = march.state, march.row
         target = times[index]
         interval = jnp.abs(target - times[jnp.maximum(index - 1, 0)])
         remaining = target - state.t
@@ -330,7 +333,7 @@ def follow_root(
     # The first step has no length: it polishes the start and gives it its velocity and acceleration.
     march = _March(
         state=_State(times[0], start, still, still, zero),
-        index=jnp.zeros((), int),
+        row=jnp.zeros((), int),
         largest_step=unbounded,
         steps=jnp.zeros((), int),
         ended=jnp.where(started, int(Status.CONVERGED), int(Status.NOT_ASSEMBLED)),

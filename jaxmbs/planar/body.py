@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar, NamedTuple
 
-import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jaxmbs.element import require
+from jaxmbs.element import AbstractBody, require
 from jaxmbs.numerics.arrays import check_fields, is_concrete, real
 from jaxmbs.numerics.rotation import rotation_matrix
 
@@ -28,7 +27,7 @@ class Pose(NamedTuple):
         return rotation_matrix(self.phi) @ jnp.asarray(v)
 
 
-class Body(eqx.Module):
+class Body(AbstractBody):
     """A rigid body with coordinates (x, y, φ) of its body-fixed frame.
 
     Args:
@@ -68,6 +67,4 @@ class Body(eqx.Module):
         """Raise `ValueError` for wrong shapes, a mass that is not positive, a negative inertia."""
         check_fields(self)
         require(not is_concrete(self.mass) or self.mass > 0, f"mass must be positive, got {self.mass}")
-        require(
-            not is_concrete(self.inertia) or self.inertia >= 0, f"inertia must not be negative, got {self.inertia}"
-        )
+        require(not is_concrete(self.inertia) or self.inertia >= 0, f"inertia must not be negative, got {self.inertia}")

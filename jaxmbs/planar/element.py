@@ -57,9 +57,7 @@ def check_positive(name: str, value) -> None:
 def check_axis(name: str, axis) -> None:
     """Raise `ValueError` for an axis of no length: the two points that would define it coincide."""
     known = is_concrete(axis)
-    require(
-        not known or np.any(np.asarray(axis) != 0), f"{name} has no length: the two points that define it coincide"
-    )
+    require(not known or np.any(np.asarray(axis) != 0), f"{name} has no length: the two points that define it coincide")
 
 
 def length(axis) -> Float[Array, ""]:

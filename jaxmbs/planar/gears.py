@@ -49,7 +49,9 @@ class Gear(PlanarConstraint):
         for name, radius in (("radius_i", self.radius_i), ("radius_j", self.radius_j)):
             require(not is_concrete(radius) or radius != 0, f"{name} must not be zero")
         total = self.radius_i + self.radius_j
-        require(not is_concrete(total) or total != 0, "radius_i + radius_j must not be zero: the centres would coincide")
+        require(
+            not is_concrete(total) or total != 0, "radius_i + radius_j must not be zero: the centres would coincide"
+        )
 
 
 class RackPinion(PlanarConstraint):

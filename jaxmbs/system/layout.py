@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from functools import cached_property
 from itertools import accumulate
 
+from jaxmbs.element import AbstractBody
+
 
 def unknown(kind: str, name: str, names: Iterable[str]) -> str:
     """A message for a name that does not exist, with the nearest one that does."""
@@ -31,7 +33,7 @@ class Layout:
         constraints, drivers: name, number of rows and extra coordinates of each, in the order of their rows in Φ.
     """
 
-    bodies: tuple[tuple[str, type], ...]
+    bodies: tuple[tuple[str, type[AbstractBody]], ...]
     constraints: tuple[tuple[str, int, tuple[str, ...]], ...]
     drivers: tuple[tuple[str, int, tuple[str, ...]], ...]
 
@@ -41,7 +43,7 @@ class Layout:
         return _slices([name for name, _ in self.bodies], [len(kind.coordinates) for _, kind in self.bodies])
 
     @cached_property
-    def body_types(self) -> dict[str, type]:
+    def body_types(self) -> dict[str, type[AbstractBody]]:
         """The class of each body."""
         return dict(self.bodies)
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jaxmbs.element import GROUND, AbstractConstraint
+from jaxmbs.element import GROUND, AbstractBody, AbstractConstraint
 from jaxmbs.forces import AbstractForce
 from jaxmbs.numerics.arrays import default_float
 from jaxmbs.system.layout import Layout, unknown
@@ -122,9 +122,10 @@ class Mechanism(eqx.Module):
         slices = {**self.layout.body_slices, **self.layout.extra_slices}
         values = [jnp.zeros(self.layout.n, self.dtype)]
         for name, value in guess.items():
+            shape: tuple[int, ...] = ()
             if name in self.layout.coordinates:
                 k = self.layout.index(name)
-                where, shape = slice(k, k + 1), ()
+                where = slice(k, k + 1)
             elif name in slices:
                 where = slices[name]
                 shape = (where.stop - where.start,)
@@ -167,7 +168,7 @@ def _check_names(groups: dict[str, list[tuple[str, Any]]]) -> None:
 
 def _check_elements(groups: dict[str, list[tuple[str, Any]]]) -> None:
     """Every element is of the right kind, refers to bodies that exist, and passes its own check."""
-    dimension = getattr(groups["body"][0][1], "dimension", None)
+    dimension = getattr(groups["body"][0][1], "dimension", 0)
     known = [GROUND, *(name for name, _ in groups["body"])]
 
     def check(kind, name, element):
@@ -175,7 +176,7 @@ def _check_elements(groups: dict[str, list[tuple[str, Any]]]) -> None:
             if not isinstance(element, AbstractForce):
                 raise ValueError(f"{type(element).__name__} is no force")
             return element.check(dimension)
-        if kind == "body" and not hasattr(element, "coordinates"):
+        if kind == "body" and not isinstance(element, AbstractBody):
             raise ValueError(f"{type(element).__name__} is no body")
         if kind != "body" and not isinstance(element, AbstractConstraint):
             raise ValueError(f"{type(element).__name__} is no constraint")

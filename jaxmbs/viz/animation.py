@@ -20,6 +20,8 @@ from jaxmbs.viz.shapes import CURVE_LAYER
 from jaxmbs.viz.style import tidy
 
 DOTS_PER_INCH = 80
+# Of a GIF: flat faces and the steps between them need few.
+COLOURS = 96
 
 
 def animate(
@@ -110,9 +112,12 @@ class _Film:
 
 
 def _gif(film: _Film, path: Path, fps: float) -> None:
-    # All frames share the colours of the first: a palette per frame flickers and takes more room.
     frames = [Image.fromarray(frame[..., :3]) for frame in film]
-    palette = frames[0].quantize(64)
+    # All frames share the commonest colours of some of them: a palette per frame flickers and takes more room.
+    pixels = np.concatenate([np.asarray(frame).reshape(-1, 3) for frame in frames[:: max(len(frames) // 4, 1)]])
+    colours, counts = np.unique(pixels, axis=0, return_counts=True)
+    palette = Image.new("P", (1, 1))
+    palette.putpalette(colours[np.argsort(-counts)[:COLOURS]].ravel().tolist())
     frames = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
     frames[0].save(path, save_all=True, append_images=frames[1:], duration=round(1000 / fps), loop=0, optimize=True)
 

@@ -8,13 +8,14 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.colors import to_rgba
 from matplotlib.patches import Polygon
+from matplotlib.patheffects import withStroke
 
 from jaxmbs.numerics.results import Status
 from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.trajectory import Trajectory
 from jaxmbs.viz.scene import Marked, Scene
 from jaxmbs.viz.shapes import CURVE_LAYER, Style
-from jaxmbs.viz.style import INK, colour_of, new_axes, tidy
+from jaxmbs.viz.style import INK, PAPER, colour_of, new_axes, tidy
 
 
 def draw(mech: Mechanism, q, t=0.0, *, ax=None, points: Marked = (), labels: bool = False, size: float = 1.0):
@@ -44,6 +45,7 @@ def draw(mech: Mechanism, q, t=0.0, *, ax=None, points: Marked = (), labels: boo
             textcoords="offset points",
             ha="center",
             color=scene.colours[name],
+            path_effects=[withStroke(linewidth=2.5, foreground=PAPER)],
             zorder=9,
         )
     return ax
@@ -127,6 +129,6 @@ def plot(trajectory: Trajectory, coordinates: Sequence[str] | None = None, *, ax
         for k, name in enumerate(names):
             ax.plot(trajectory.t, np.where(good, values(name), np.nan), color=colour_of(k), label=name)
         ax.set_ylabel(kind, color=INK)
-    axes[0].legend(frameon=False, fontsize=8, loc="upper right")
+    axes[0].legend(frameon=False, fontsize=8, loc="lower right", bbox_to_anchor=(1, 1), ncols=4)
     axes[-1].set_xlabel("time", color=INK)
     return axes

@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxmbs.element import GROUND
 from jaxmbs.system.mechanism import Mechanism
-from jaxmbs.viz.shapes import BODY_LAYER, CURVE_LAYER, Poses, Shape, Span, Style, arc, place, plate
+from jaxmbs.viz.shapes import CURVE_LAYER, Poses, Shape, Span, Style, arc, place, plate
 from jaxmbs.viz.style import GROUND_COLOUR, PAPER, colour_of
 from jaxmbs.viz.symbols import attachments, pitch_radii, symbol
 
@@ -26,7 +26,9 @@ class Scene:
         poses: of all bodies and of the ground, in F configurations.
         t: the time of the first configuration.
         unit: the length in which the symbols measure themselves.
+        held: for each body the points (in its frame) at which elements hold it.
         tooth: the pitch of all gears and racks.
+        pivots, teeth: the bearings drawn so far, and the angle of a tooth of each gear, for what several elements share.
         shapes: all that is to be drawn, the lowest layer first.
     """
 
@@ -34,15 +36,16 @@ class Scene:
         self.mech, self.poses, self.t = mech, _poses(mech, q), float(t)
         self.elements = {**mech.constraints, **mech.drivers, **mech.forces}
         self.colours = {GROUND: GROUND_COLOUR} | {name: colour_of(k) for k, name in enumerate(mech.bodies)}
-        self._seen: set = set()
+        self.pivots: set[tuple] = set()
+        self.teeth: dict[tuple, float] = {}
         places = [attachment for element in self.elements.values() for attachment in attachments(element)]
         places += [(body, np.asarray(point, float)) for body, point in marked]
-        self._held = {name: [point for owner, point in places if owner == name] for name in mech.bodies}
+        self.held = {name: [point for owner, point in places if owner == name] for name in mech.bodies}
         for name, body in mech.bodies.items():
-            if not self._held[name]:
-                self._held[name].append(np.asarray(body.com, float))
+            if not self.held[name]:
+                self.held[name].append(np.asarray(body.com, float))
         ground = [(body, point) for body, point in places if body == GROUND]
-        held = ground + [(name, point) for name, points in self._held.items() for point in points]
+        held = ground + [(name, point) for name, points in self.held.items() for point in points]
         everywhere = np.concatenate([self.world(body, point) for body, point in held])
         radii = [radius for element in self.elements.values() for radius in pitch_radii(element)]
         extent = max(np.linalg.norm(np.ptp(everywhere, axis=0)), 2 * max(radii, default=0.0))
@@ -66,13 +69,7 @@ class Scene:
 
     def middle(self, body: str) -> np.ndarray:
         """The middle of the points at which a body is held, in the ground frame (F, 2)."""
-        return np.mean([self.world(body, point) for point in self._held[body]], axis=0)
-
-    def first_time(self, *key) -> bool:
-        """Whether this key is new: for what several elements would draw at the same place."""
-        new = key not in self._seen
-        self._seen.add(key)
-        return new
+        return np.mean([self.world(body, point) for point in self.held[body]], axis=0)
 
     def limits(self) -> tuple[np.ndarray, np.ndarray]:
         """The lower and the upper corner of all shapes in all configurations, with a margin."""
@@ -83,11 +80,11 @@ class Scene:
     def _bodies(self):
         """Each body as a plate round the points at which it is held; one held at a single point reaches to its mass."""
         for name, body in self.mech.bodies.items():
-            points = np.array(self._held[name])
+            points = np.array(self.held[name])
             if np.ptp(points, axis=0).max() < self.unit / 100:
                 points = np.concatenate([points, np.reshape(body.com, (1, 2))])
             colour = self.colours[name]
-            style = Style(face=colour, edge=colour, opacity=0.35, width=1.3, layer=BODY_LAYER)
+            style = Style(face=colour, edge=colour, opacity=0.35, width=1.3)
             yield Shape(name, plate(points, 1.15 * self.unit), style)
 
     def _marks(self, marked):

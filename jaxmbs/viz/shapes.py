@@ -50,7 +50,7 @@ class Span:
 
     Attributes:
         ends: (body, point) for P and for Q.
-        points: rows (λ, a, b), each the place P + λ (Q − P) + a e + b n; e is the direction from P to Q, n is to its left.
+        points: rows (λ, a, b), each the place P + λ (Q − P) + a e + b n; e is the direction from P to Q, n its left.
     """
 
     ends: tuple[tuple[str, np.ndarray], tuple[str, np.ndarray]]

@@ -12,7 +12,6 @@ import numpy as np
 from jaxmbs import planar
 from jaxmbs.element import GROUND
 from jaxmbs.viz.shapes import (
-    BODY_LAYER,
     DRIVER_LAYER,
     GROUND_LAYER,
     JOINT_LAYER,
@@ -27,6 +26,9 @@ from jaxmbs.viz.shapes import (
 from jaxmbs.viz.style import ACCENT, GROUND_COLOUR, INK, PAPER
 
 X, Y = np.array([1.0, 0.0]), np.array([0.0, 1.0])
+PITCH_DASHES = (5, 2, 1, 2)
+# Feet and tips of a tooth: along the pitch, in parts of it, and their heights.
+TOOTH_PLACES, TOOTH_HEIGHTS = np.array([-0.32, -0.16, 0.16, 0.32]), np.array([-1.1, 1.0, 1.0, -1.1])
 
 # --- what is known of an element ----------------------------------------------------------------------------------
 
@@ -78,9 +80,11 @@ def hatched_line(start, end, scene, *, side=-1) -> list[Shape]:
 
 def pivot(point, scene) -> list[Shape]:
     """A bearing fixed to the ground; drawn once per place."""
-    if not scene.first_time("pivot", *np.round(point / scene.unit, 3).tolist()):
+    u = scene.unit
+    key = tuple(np.round(point / u, 3).tolist())
+    if key in scene.pivots:
         return []
-    u, point = scene.unit, np.asarray(point, float)
+    scene.pivots.add(key)
     foot = point - 2.9 * u * Y
     style = Style(face=PAPER, edge=GROUND_COLOUR, width=1.3, layer=GROUND_LAYER)
     stand = Shape(GROUND, np.array([point, foot - 1.7 * u * X, foot + 1.7 * u * X]), style)
@@ -99,7 +103,7 @@ def rod(ends, scene, colour: str, *, width: float = 0.45, start: float = 0.0, st
     """A bar between two points, or a part of it, `width` its half width in units of the symbols."""
     w = width * scene.unit
     corners = np.array([[start, 0, -w], [stop, 0, -w], [stop, 0, w], [start, 0, w]])
-    return Span(tuple(ends), corners, Style(face=colour, edge=colour, opacity=0.6, width=1.0, layer=BODY_LAYER))
+    return Span(tuple(ends), corners, Style(face=colour, edge=colour, opacity=0.6, width=1.0))
 
 
 def arrow(body: str, line: np.ndarray, scene) -> list[Shape]:
@@ -138,49 +142,47 @@ def guide(line: tuple, follower: tuple, scene) -> list[Shape]:
         e, start, stop = (e, start, stop) if e[0] > 1e-9 or (abs(e[0]) <= 1e-9 and e[1] < 0) else (-e, -stop, -start)
         base = point - 1.75 * u * turned(e)
         return hatched_line(base + start * e, base + stop * e, scene)
+    # The rod reaches back to the point that the body is held at.
+    start, stop = min(start, 0.0), max(stop, 0.0)
     colour = scene.colours[body]
-    style = Style(face=colour, edge=colour, opacity=0.55, width=1.0, layer=BODY_LAYER)
+    style = Style(face=colour, edge=colour, opacity=0.55, width=1.0)
     return [Shape(body, rectangle(point + (start + stop) / 2 * e, e, stop - start, 0.8 * u), style)]
 
 
-def toothed(body: str, centre, radius: float, mark: float, scene, *, gap: bool, inside: bool) -> list[Shape]:
-    """A gear: its pitch circle, teeth of the scene's pitch with a tooth or a gap at the angle `mark`, and a mark there.
+def toothed(gear: tuple, tooth: float, scene, *, inside: bool = False) -> list[Shape]:
+    """A gear (body, centre, radius): its pitch circle, teeth of the scene's pitch, one of them at the angle `tooth`.
 
     The teeth are a symbol and do not transmit anything: only the pitch circles are exact.
     """
-    if not scene.first_time("gear", body, *np.round([*centre, radius], 9).tolist()):
-        return []
-    radius = abs(radius)
-    count = max(round(2 * np.pi * radius / scene.tooth), 6)
+    body, centre, radius = gear
+    count = teeth(radius, scene)
     height = 0.32 * scene.tooth
-    # Feet and tips of a tooth, as parts of the pitch.
-    places = np.array([-0.32, -0.16, 0.16, 0.32])
-    heights = np.array([-1.1, 1.0, 1.0, -1.1]) * height * (-1 if inside else 1)
-    angles = mark + (np.arange(count)[:, None] + places + (0.5 if gap else 0)) * (2 * np.pi / count)
-    radii = np.broadcast_to(radius + heights, angles.shape)
-    teeth = centre + (radii[..., None] * np.stack([np.cos(angles), np.sin(angles)], axis=-1)).reshape(-1, 2)
+    angles = tooth + (np.arange(count)[:, None] + TOOTH_PLACES) * (2 * np.pi / count)
+    radii = np.broadcast_to(radius + height * TOOTH_HEIGHTS * (-1 if inside else 1), angles.shape)
+    profile = centre + (radii[..., None] * np.stack([np.cos(angles), np.sin(angles)], axis=-1)).reshape(-1, 2)
     colour = scene.colours[body]
-    pitch = arc(centre, radius, count=72)
-    shapes = [Shape(body, pitch, Style(edge=colour, width=0.9, dashes=(5, 2, 1, 2), layer=BODY_LAYER))]
+    pitch = Shape(body, arc(centre, radius, count=72), Style(edge=colour, width=0.9, dashes=PITCH_DASHES))
     if inside:
         rim = arc(centre, radius + 3.2 * height, count=72)
-        ring = np.concatenate([rim, rim[:1], teeth[:1], teeth[::-1]])
-        shapes.append(Shape(body, ring, Style(face=colour, opacity=0.2, layer=BODY_LAYER)))
-        shapes += [Shape(body, line, Style(edge=colour, layer=BODY_LAYER)) for line in (rim, teeth)]
-        return shapes
-    direction = np.array([np.cos(mark), np.sin(mark)])
-    spoke = np.array([centre, centre + (radius - 1.1 * height) * direction])
-    style = Style(face=colour, edge=colour, opacity=0.2, layer=BODY_LAYER)
+        ring = np.concatenate([rim, rim[:1], profile[:1], profile[::-1]])
+        edges = [Shape(body, line, Style(edge=colour)) for line in (rim, profile)]
+        return [pitch, Shape(body, ring, Style(face=colour, opacity=0.2)), *edges]
+    spoke = np.array([centre, centre + (radius - 1.1 * height) * np.array([np.cos(tooth), np.sin(tooth)])])
     return [
-        *shapes,
-        Shape(body, teeth, style),
-        Shape(body, spoke, Style(closed=False, edge=colour, width=0.9, layer=BODY_LAYER)),
+        pitch,
+        Shape(body, profile, Style(face=colour, edge=colour, opacity=0.2)),
+        Shape(body, spoke, Style(closed=False, edge=colour, width=0.9)),
     ]
+
+
+def teeth(radius: float, scene) -> int:
+    """The number of teeth of a gear."""
+    return max(round(2 * np.pi * radius / scene.tooth), 6)
 
 
 def outlined(body: str, centre, outline, scene) -> Shape:
     """The outline of a cam or a roller, filled."""
-    style = Style(face=scene.colours[body], edge=scene.colours[body], opacity=0.25, width=1.6, layer=BODY_LAYER)
+    style = Style(face=scene.colours[body], edge=scene.colours[body], opacity=0.25, width=1.6)
     return Shape(body, np.asarray(centre, float) + _profile(outline), style)
 
 
@@ -220,7 +222,7 @@ def _(element: planar.Translational, scene):
     )
     line, block = (block, line) if block[0] == GROUND else (line, block)
     body, point, axis = block
-    style = Style(face=scene.colours[body], edge=scene.colours[body], opacity=0.55, layer=BODY_LAYER)
+    style = Style(face=scene.colours[body], edge=scene.colours[body], opacity=0.55)
     slider = Shape(body, rectangle(point, axis, 6 * scene.unit, 3.5 * scene.unit), style)
     return [*guide(line, (body, point), scene), slider]
 
@@ -230,7 +232,7 @@ def _(element: planar.RevoluteTranslational, scene):
     (i, point_i), follower = attachments(element)
     axis, u = np.asarray(element.axis_i, float), scene.unit
     point = point_i + float(element.offset) * turned(unit(axis))
-    start, stop = travel((i, point, axis), follower, scene, 1.6 * u)
+    start, stop = travel((i, point, axis), follower, scene, 3 * u)
     colour = scene.colours[i]
     style = Style(face=PAPER, edge=colour, width=1.1, layer=JOINT_LAYER)
     slot = Shape(i, rectangle(point + (start + stop) / 2 * unit(axis), axis, stop - start, 1.9 * u), style)
@@ -247,7 +249,7 @@ def track(element, axis, scene) -> list[Shape | Span]:
     """A pin held on a line of the ground."""
     ((body, point),) = attachments(element)
     middle = scene.world(body, point)[0]
-    start, stop = travel((GROUND, middle, axis), (body, point), scene, 4 * scene.unit)
+    start, stop = travel((GROUND, middle, axis), (body, point), scene, 6 * scene.unit)
     style = Style(closed=False, edge=GROUND_COLOUR, width=1.0, dashes=(4, 2), layer=GROUND_LAYER)
     return [Shape(GROUND, np.array([middle + start * axis, middle + stop * axis]), style), pin(body, point, scene)]
 
@@ -264,20 +266,28 @@ def _(element: planar.AbsoluteY, scene):
 
 @symbol.register
 def _(element: planar.Gear, scene):
+    signed = (float(element.radius_i), float(element.radius_j))
+    gears = [(body, centre, abs(r)) for (body, centre), r in zip(attachments(element), signed, strict=True)]
+    marks = [float(element.angle_i), float(element.angle_j)]
+    if min(signed) < 0:
+        # The mark of the gear inside the ring is taken less π, Haug (3.4.7).
+        marks[signed.index(max(signed))] += np.pi
+    keys = [(body, *np.round([*centre, radius], 9).tolist()) for body, centre, radius in gears]
+    counts = [teeth(radius, scene) for *_, radius in gears]
+    known = [key in scene.teeth for key in keys]
+    first = 1 if known[1] and not known[0] else 0
     shapes: list[Shape | Span] = []
-    sides = zip(
-        attachments(element),
-        (element.radius_i, element.radius_j),
-        (element.angle_i, element.angle_j),
-        (False, True),
-        strict=True,
-    )
-    for (body, centre), radius, angle, gap in sides:
-        radius = float(radius)
-        # The mark of the gear inside a ring is taken less π, Haug (3.4.7).
-        inner = radius > 0 and min(float(element.radius_i), float(element.radius_j)) < 0
-        mark = float(angle) + (np.pi if inner else 0)
-        shapes += toothed(body, centre, radius, mark, scene, gap=gap, inside=radius < 0)
+    for k in (first, 1 - first):
+        if known[k]:
+            continue
+        tooth = marks[k]
+        if k != first:
+            # Where the marks touch, a gap stands opposite to a tooth. Seen from there the teeth of an outer pair come in
+            # opposite senses.
+            ahead = (scene.teeth[keys[first]] - marks[first]) * counts[first] / (2 * np.pi)
+            tooth += (0.5 - ahead * np.prod(np.sign(signed))) * 2 * np.pi / counts[k]
+        scene.teeth[keys[k]] = tooth
+        shapes += toothed(gears[k], tooth, scene, inside=signed[k] < 0)
     return shapes
 
 
@@ -287,23 +297,24 @@ def _(element: planar.RackPinion, scene):
     axis, radius = np.asarray(element.axis_i, float), float(element.radius_j)
     e, up = unit(axis), turned(unit(axis)) * np.sign(radius)
     start, stop = travel((i, point_i, axis), (j, point_j), scene, 1.3 * abs(radius))
+    held = [(point - point_i) @ e for point in scene.held.get(i, ())]
+    start, stop = min([start, *held]), max([stop, *held])
     pitch, height, zero = scene.tooth, 0.32 * scene.tooth, float(np.linalg.norm(axis))
     # A gap stands at Q, where the pinion's mark comes down at zero advance.
     middles = zero + (np.arange(np.ceil((start - zero) / pitch), np.floor((stop - zero) / pitch)) + 0.5) * pitch
-    along = np.concatenate([[start], (middles[:, None] + np.array([-0.32, -0.16, 0.16, 0.32]) * pitch).ravel(), [stop]])
-    heights = np.concatenate([[-1.1], np.tile([-1.1, 1, 1, -1.1], len(middles)), [-1.1]]) * height
+    along = np.concatenate([[start], (middles[:, None] + TOOTH_PLACES * pitch).ravel(), [stop]])
+    heights = np.concatenate([[-1.1], np.tile(TOOTH_HEIGHTS, len(middles)), [-1.1]]) * height
     profile = point_i + along[:, None] * e + heights[:, None] * up
     back = point_i + np.array([[stop], [start]]) * e - 4 * height * up
     colour = scene.colours[i]
-    line = Style(closed=False, edge=colour, width=0.9, dashes=(5, 2, 1, 2), layer=BODY_LAYER)
-    bar = Style(face=colour, edge=colour, opacity=0.2, layer=BODY_LAYER)
+    line = Style(closed=False, edge=colour, width=0.9, dashes=PITCH_DASHES)
     # φ_j + θ_j = φ_i + θ_i + 3π/2 at zero advance: the mark points to the right of the rack, where a pinion on the left
     # of it touches.
     mark = float(element.angle_j) + (np.pi if radius < 0 else 0)
     return [
         Shape(i, point_i + np.array([[start], [stop]]) * e, line),
-        Shape(i, np.concatenate([profile, back]), bar),
-        *toothed(j, point_j, radius, mark, scene, gap=False, inside=False),
+        Shape(i, np.concatenate([profile, back]), Style(face=colour, edge=colour, opacity=0.2)),
+        *toothed((j, point_j, abs(radius)), mark, scene),
         pin(j, point_j, scene),
     ]
 
@@ -320,7 +331,7 @@ def _(element: planar.CamFlatFollower, scene):
     reach = np.linalg.norm(_profile(element.outline_i), axis=1).max()
     axis = np.asarray(element.axis_j, float)
     start, stop = travel((j, point, axis), (i, centre), scene, 0.7 * reach)
-    style = Style(closed=False, edge=scene.colours[j], width=3.2, layer=BODY_LAYER)
+    style = Style(closed=False, edge=scene.colours[j], width=3.2)
     face = point + np.array([[start], [stop]]) * unit(axis)
     return [outlined(i, centre, element.outline_i, scene), Shape(j, face, style)]
 
@@ -330,8 +341,8 @@ def _(element: planar.PointFollower, scene):
     follower, (j, centre) = attachments(element)
     colour = scene.colours[j]
     slot = centre + _profile(element.outline_j)
-    wide = Style(edge=colour, width=7.0, layer=BODY_LAYER)
-    narrow = Style(edge=PAPER, width=5.0, layer=BODY_LAYER)
+    wide = Style(face=colour, edge=colour, opacity=0.15, width=7.0)
+    narrow = Style(edge=PAPER, width=5.0)
     return [Shape(j, slot, wide), Shape(j, slot, narrow), pin(*follower, scene)]
 
 

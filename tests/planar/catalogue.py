@@ -5,6 +5,7 @@ A new element is one entry of `CATALOGUE`, and one formula in `test_jacobians_by
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -15,6 +16,20 @@ import jaxmbs as mbs
 from jaxmbs import planar
 
 TIMES = (0.2, 0.3, 0.45)
+
+
+def _usable(options):
+    """`options` of the compiler if it knows them, else none."""
+    try:
+        jax.jit(lambda x: x + 1, compiler_options=options)(0.0)
+    except Exception:
+        return {}
+    return options
+
+
+# Each element is compiled to be run a few times only: without optimisation that takes a third of the time.
+QUICKLY = _usable({"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False})
+quick_jit = functools.partial(jax.jit, compiler_options=QUICKLY)
 
 # Motions of the first body, and of those coordinates of the second body that are driven; rising powers of time.
 FIRST = {"x": (0.1, 0.3), "y": (-0.2, 0.25, 0.1), "phi": (0.4, 0.9, 0.2)}
@@ -194,10 +209,10 @@ CATALOGUE = {
         lambda b: planar.CamFollower(
             "first", "second", b["point_i"], b["point_j"], planar.SplineOutline(b["radii_i"]), oval_outline(b["oval_j"])
         ),
-        {"point_i": (0.2, 0.1), "point_j": (0.1, -0.2), "radii_i": CAM, "oval_j": (0.4, 0.03, 0.3)},
-        guess=(1.2, 0.6, -0.5),
+        {"point_i": (0.2, 0.1), "point_j": (-0.3, -0.2), "radii_i": CAM, "oval_j": (0.4, 0.03, 0.3)},
+        guess=(1.2, 0.8, -0.5),
         driven="x phi",
-        contact=(0.5, 3.8),
+        contact=(0.2, 4.4),
     ),
     "CamFlatFollower": Entry(
         lambda b: planar.CamFlatFollower(
@@ -242,8 +257,8 @@ CATALOGUE = {
         driven="y phi",
     ),
     "RelativeYDriver": Entry(
-        lambda b: planar.RelativeYDriver("first", "second", b["point_i"], b["point_j"], mbs.motion.Spline(**b["m"])),
-        PINS | {"m": SPLINE},
+        lambda b: planar.RelativeYDriver("first", "second", b["point_i"], b["point_j"], mbs.motion.Spline(**b["motion"])),
+        PINS | {"motion": SPLINE},
         ABOVE,
         driven="x phi",
     ),

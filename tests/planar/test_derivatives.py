@@ -1,0 +1,166 @@
+"""Derivatives of assembled mechanisms by all numbers of every planar element: forward, reverse, and by differences.
+
+The differences come from mechanisms that are built and assembled anew with changed numbers.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.flatten_util import ravel_pytree
+from planar.catalogue import CATALOGUE, TIMES, quick_jit
+
+import jaxmbs as mbs
+from jaxmbs import planar
+
+T = len(TIMES)
+# Central differences of the sixth order: f′ h = Σ weight · f(x + offset h).
+OFFSETS = np.array([-3, -2, -1, 1, 2, 3])
+WEIGHTS = np.array([-1, 9, -45, 45, -9, 1]) / 60
+STEP = 2e-3
+
+
+class Derivatives(NamedTuple):
+    """q, v and a of an element's mechanism as rows (T, 3n), and their Jacobians (T, 3n, p + T) by the p design
+    parameters and the times; Φ_b and dq/db at the first time from three sources."""
+
+    motion: np.ndarray
+    status: np.ndarray
+    forward: np.ndarray
+    reverse: np.ndarray
+    differences: np.ndarray
+    constraint_jacobian: np.ndarray
+    design_jacobian: np.ndarray
+    design_jacobian_by_differences: np.ndarray
+    design_sensitivity: np.ndarray
+    assembly: np.ndarray
+
+
+def stencil(x):
+    """x + offset · h · e_k for all k and offsets, (p · 6, p)."""
+    shifts = STEP * OFFSETS[None, :, None] * np.eye(x.size)[:, None, :]
+    return (x + shifts).reshape(-1, x.size)
+
+
+def differences(values):
+    """Derivatives from the values on the stencil, with the parameters as the last axis."""
+    values = values.reshape(-1, OFFSETS.size, *values.shape[1:])
+    return np.moveaxis(np.tensordot(WEIGHTS / STEP, values, axes=(0, 1)), 0, -1)
+
+
+def flat(tree, unlike=()):
+    """A pytree of Jacobians (m, …) as one matrix (m, p)."""
+    return jnp.concatenate([leaf.reshape(leaf.shape[0], -1) for leaf in jax.tree.leaves(tree)], axis=1)
+
+
+@pytest.fixture(scope="module", params=CATALOGUE)
+def derivatives(request) -> Derivatives:
+    entry = CATALOGUE[request.param]
+    b, unravel = ravel_pytree(jax.tree.map(lambda x: jnp.asarray(x, float), entry.b))
+    b, p = np.asarray(b), b.size
+    guess = entry.start()
+
+    def motion(x):
+        result = mbs.kinematics(entry.build(unravel(x[:p])), x[p:], guess)
+        return jnp.concatenate([result.q, result.v, result.a], axis=1), result.status
+
+    def value_and_products(arguments):
+        # The linear map is what jvp evaluates and its transpose is what vjp evaluates; compiled together.
+        x, tangent, cotangent = arguments
+        y, pushforward, status = jax.linearize(motion, x, has_aux=True)
+        return y, pushforward(tangent), jax.linear_transpose(pushforward, x)(cotangent)[0], status
+
+    x = np.concatenate([b, TIMES])
+    shape = jax.eval_shape(motion, x)[0].shape
+    m = int(np.prod(shape))
+    # One program does all: the value on the stencil, all columns forward at x, all rows in reverse at x.
+    count = max(x.size, m)
+    xs = np.concatenate([stencil(x), np.broadcast_to(x, (count, x.size))])
+    tangents, cotangents = np.zeros_like(xs), np.zeros((len(xs), *shape))
+    tangents[len(xs) - count :][: x.size] = np.eye(x.size)
+    cotangents[len(xs) - count :][:m] = np.eye(m).reshape(m, *shape)
+
+    @quick_jit
+    def run(xs, tangents, cotangents):
+        y, columns, rows, status = jax.lax.map(value_and_products, (xs, tangents, cotangents))
+        q, design = y[-1, 0, : shape[1] // 3], unravel(b)
+        phi = lambda b: mbs.constraints(entry.build(unravel(b)), q, TIMES[0])
+        of_design = (
+            mbs.constraint_jacobian(entry.build(design), q, TIMES[0]),
+            flat(mbs.design_jacobian(entry.build, design, q, TIMES[0])),
+            jax.vmap(phi)(stencil(b)),
+            flat(mbs.design_sensitivity(entry.build, design, q, TIMES[0])),
+            jax.jacrev(lambda b: mbs.assemble(entry.build(unravel(b)), guess, TIMES[0]).q)(b),
+        )
+        return y, columns, rows, status, of_design
+
+    y, columns, rows, status, of_design = jax.tree.map(np.asarray, run(xs, tangents, cotangents))
+    jacobian, by_design, phis, sensitivity, assembly = of_design
+    here = len(xs) - count
+    return Derivatives(
+        motion=y[-1],
+        status=status,
+        forward=np.moveaxis(columns[here:][: x.size], 0, -1),
+        reverse=rows[here:][:m].reshape(*shape, x.size),
+        differences=differences(y[:here]),
+        constraint_jacobian=jacobian,
+        design_jacobian=by_design,
+        design_jacobian_by_differences=differences(phis),
+        design_sensitivity=sensitivity,
+        assembly=assembly,
+    )
+
+
+def parts(rows):
+    """q, v and a of rows (T, 3n, …)."""
+    return np.split(rows, 3, axis=1)
+
+
+def assert_close(got, expected, tolerance):
+    """Agreement relative to the largest entry, or to 1 if that is smaller."""
+    assert np.shape(got) == np.shape(expected)
+    np.testing.assert_allclose(got, expected, rtol=0, atol=tolerance * max(1.0, np.max(np.abs(expected))))
+
+
+def test_all_configurations_are_assembled(derivatives):
+    assert np.all(derivatives.status == mbs.Status.CONVERGED)
+    assert np.all(np.isfinite(derivatives.forward))
+
+
+def test_forward_is_reverse(derivatives):
+    for forward, reverse in zip(parts(derivatives.forward), parts(derivatives.reverse), strict=True):
+        assert_close(forward, reverse, 1e-12)
+
+
+def test_derivatives_are_differences_with_reassembly(derivatives):
+    for forward, expected in zip(parts(derivatives.forward), parts(derivatives.differences), strict=True):
+        assert_close(forward, expected, 1e-7)
+
+
+def test_derivatives_by_time_are_velocity_and_acceleration(derivatives):
+    q, v, a = parts(derivatives.motion)
+    by_times = parts(derivatives.forward[..., -T:])
+    here = np.eye(T)[:, None, :]
+    assert_close(by_times[0], here * v[..., None], 1e-12)
+    assert_close(by_times[1], here * a[..., None], 1e-12)
+
+
+def test_the_element_matters(derivatives):
+    # No parameter is forgotten: each has an effect on some position, velocity or acceleration.
+    assert np.all(np.max(np.abs(derivatives.forward), axis=(0, 1)) > 1e-3)
+
+
+def test_design_jacobian(derivatives):
+    assert_close(derivatives.design_jacobian, derivatives.design_jacobian_by_differences, 1e-9)
+
+
+def test_design_sensitivity(derivatives):
+    n = derivatives.constraint_jacobian.shape[1]
+    expected = -np.linalg.solve(derivatives.constraint_jacobian, derivatives.design_jacobian)
+    assert_close(derivatives.design_sensitivity, expected, 1e-12)
+    assert_close(derivatives.assembly, expected, 1e-12)
+    assert_close(derivatives.forward[0, :n, :-T], expected, 1e-12)
