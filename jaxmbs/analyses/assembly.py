@@ -71,7 +71,7 @@ def _assemble(mech: Mechanism, guess, t) -> Assembly:
     status = jnp.where(assembled, int(Status.CONVERGED), int(Status.NOT_ASSEMBLED))
     finite = usable & jnp.all(jnp.isfinite(guess)) & jnp.isfinite(t)
     status = jnp.where(finite, status, int(Status.NON_FINITE))
-    return Assembly(q, status, jnp.max(jnp.abs(still(jax.lax.stop_gradient(q), t)), initial=0))
+    return Assembly(q, status.astype(jnp.int32), jnp.max(jnp.abs(still(jax.lax.stop_gradient(q), t)), initial=0))
 
 
 def _move_with_guess(still, q, guess, t, assembled):

@@ -101,28 +101,29 @@ def check_driven(mech: Mechanism, motion) -> None:
 
     A single configuration may be singular by itself, so up to three of the motion have to agree.
     """
-    good = np.flatnonzero(np.asarray(motion.status) == Status.CONVERGED)
-    picks = good[np.linspace(0, len(good) - 1, 3).astype(int)] if len(good) else np.zeros(1, int)
-    drivers = set(mech.drivers)
-    reports = []
-    for k in dict.fromkeys(picks.tolist()):
-        report = diagnose(mech, motion.q[k], motion.t[k])
-        surplus = [name for name in report.redundant if name in drivers]
-        if report.free == 0 and not surplus:
-            return
-        reports.append((report, surplus))
-    report, surplus = min(reports, key=lambda r: (r[0].free, len(r[1])))
-    singular = len(good) == 0 and report.free > 0
-    # Without one regular configuration only a structural fault is certain: more constraints than coordinates' worth.
-    if singular and not surplus:
-        return
-    parts = []
-    if report.free:
-        parts.append(f"{report.free} driver(s) missing")
-    if surplus:
-        parts.append(f"redundant driver(s): {', '.join(map(repr, surplus))}")
-    others = [name for name in report.redundant if name not in drivers]
-    if others:
-        parts.append(f"redundant constraint(s): {', '.join(map(repr, others))}")
-    if parts:
-        raise ValueError(f"the drivers do not determine the motion: {'; '.join(parts)}")
+    status = np.asarray(motion.status)
+    reached = np.flatnonzero((status == Status.CONVERGED) | (status == Status.SINGULAR))
+    faults = []
+    if len(reached) == 0:
+        # What comes closest to an assembly still shows drivers that fight each other.
+        report = diagnose(mech, motion.q[0], motion.t[0])
+        if report.dof < mech.layout.driver_rows:
+            faults.append(report)
+    elif len(reached) > 1 or status[reached[0]] == Status.CONVERGED:
+        for k in dict.fromkeys(reached[np.linspace(0, len(reached) - 1, 3).astype(int)].tolist()):
+            report = diagnose(mech, motion.q[k], motion.t[k])
+            if report.free == 0 and not set(report.redundant) & set(mech.drivers):
+                return
+            faults.append(report)
+    if faults:
+        raise ValueError(f"the drivers do not determine the motion: {_fault(mech, min(faults, key=lambda r: r.free))}")
+
+
+def _fault(mech: Mechanism, report: Diagnosis) -> str:
+    """How many drivers are missing, and which drivers and constraints are redundant."""
+    parts = [f"{report.free} driver(s) missing"] if report.free else []
+    for what, names in (("driver", mech.drivers), ("constraint", mech.constraints)):
+        surplus = [repr(name) for name in report.redundant if name in names]
+        parts += [f"redundant {what}(s): {', '.join(surplus)}"] if surplus else []
+    parts += [] if report.consistent else ["they contradict each other"]
+    return "; ".join(parts)

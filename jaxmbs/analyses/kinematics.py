@@ -75,4 +75,4 @@ def _kinematics(mech: Mechanism, times, guess, corrections: int, max_steps: int 
     q, v, a = jax.vmap(lambda q, v, a, t, ok: differentiable_motion(phi, q, v, a, t, ok))(
         path.q, path.v, path.a, clean_times, status == Status.CONVERGED
     )
-    return Trajectory(times, q, v, a, status, mech.layout)
+    return Trajectory(times, q, v, a, status.astype(jnp.int32), mech.layout)

@@ -19,6 +19,7 @@ from jaxmbs.viz.shapes import (
     Span,
     Style,
     arc,
+    place,
     rectangle,
     turned,
     unit,
@@ -264,31 +265,40 @@ def _(element: planar.AbsoluteY, scene):
     return track(element, X, scene)
 
 
+def contact(gear: tuple, towards, scene) -> float:
+    """The angle of a direction in the ground frame as a gear (body, centre, radius) sees it, in the first configuration."""
+    return float(np.arctan2(towards[1], towards[0]) - scene.poses[gear[0]][1][0])
+
+
+def gear_key(gear: tuple) -> tuple:
+    """What tells a gear (body, centre, radius) from others."""
+    body, centre, radius = gear
+    return (body, *np.round([*centre, radius], 9).tolist())
+
+
 @symbol.register
 def _(element: planar.Gear, scene):
-    signed = (float(element.radius_i), float(element.radius_j))
-    gears = [(body, centre, abs(r)) for (body, centre), r in zip(attachments(element), signed, strict=True)]
-    marks = [float(element.angle_i), float(element.angle_j)]
-    if min(signed) < 0:
-        # The mark of the gear inside the ring is taken less π, Haug (3.4.7).
-        marks[signed.index(max(signed))] += np.pi
-    keys = [(body, *np.round([*centre, radius], 9).tolist()) for body, centre, radius in gears]
+    places = attachments(element)
+    signed = np.array([float(element.radius_i), float(element.radius_j)])
+    gears = [(body, centre, abs(radius)) for (body, centre), radius in zip(places, signed, strict=True)]
+    line = scene.world(*places[1])[0] - scene.world(*places[0])[0]
+    # A ring and the gear inside it touch on the same side of both centres, beyond the gear's.
+    towards = np.array([line, -line]) if signed.min() > 0 else np.array([line, line]) * (1 if signed[0] < 0 else -1)
+    touch = [contact(gear, direction, scene) for gear, direction in zip(gears, towards, strict=True)]
     counts = [teeth(radius, scene) for *_, radius in gears]
-    known = [key in scene.teeth for key in keys]
-    first = 1 if known[1] and not known[0] else 0
-    shapes: list[Shape | Span] = []
-    for k in (first, 1 - first):
-        if known[k]:
-            continue
-        tooth = marks[k]
-        if k != first:
-            # Where the marks touch, a gap stands opposite to a tooth. Seen from there the teeth of an outer pair come in
-            # opposite senses.
-            ahead = (scene.teeth[keys[first]] - marks[first]) * counts[first] / (2 * np.pi)
-            tooth += (0.5 - ahead * np.prod(np.sign(signed))) * 2 * np.pi / counts[k]
-        scene.teeth[keys[k]] = tooth
-        shapes += toothed(gears[k], tooth, scene, inside=signed[k] < 0)
-    return shapes
+    new = [gear_key(gear) not in scene.teeth for gear in gears]
+    first, second = (1, 0) if new[0] and not new[1] else (0, 1)
+    mark = float((element.angle_i, element.angle_j)[first])
+    tooth = scene.teeth.setdefault(gear_key(gears[first]), mark)
+    # Where they touch a gap stands opposite to a tooth; on an outer pair the teeth follow in opposite senses.
+    ahead = np.sign(signed.prod()) * (tooth - touch[first]) * counts[first] / (2 * np.pi)
+    scene.teeth.setdefault(gear_key(gears[second]), touch[second] + (0.5 - ahead) * 2 * np.pi / counts[second])
+    return [
+        shape
+        for k in (0, 1)
+        if new[k]
+        for shape in toothed(gears[k], scene.teeth[gear_key(gears[k])], scene, inside=signed[k] < 0)
+    ]
 
 
 @symbol.register
@@ -299,23 +309,24 @@ def _(element: planar.RackPinion, scene):
     start, stop = travel((i, point_i, axis), (j, point_j), scene, 1.3 * abs(radius))
     held = [(point - point_i) @ e for point in scene.held.get(i, ())]
     start, stop = min([start, *held]), max([stop, *held])
-    pitch, height, zero = scene.tooth, 0.32 * scene.tooth, float(np.linalg.norm(axis))
-    # A gap stands at Q, where the pinion's mark comes down at zero advance.
-    middles = zero + (np.arange(np.ceil((start - zero) / pitch), np.floor((stop - zero) / pitch)) + 0.5) * pitch
+    # A gap of the rack stands where a tooth of the pinion comes down.
+    pinion = (j, point_j, abs(radius))
+    new = gear_key(pinion) not in scene.teeth
+    tooth = scene.teeth.setdefault(gear_key(pinion), float(element.angle_j))
+    foot = (scene.local(i, scene.world(j, point_j))[0] - point_i) @ e
+    down = place(scene.poses, i, np.array([[0.0, 0.0], -up]))[0]
+    gap = foot + radius * (tooth - contact(pinion, down[1] - down[0], scene))
+    pitch, height = scene.tooth, 0.32 * scene.tooth
+    middles = gap + (np.arange(np.ceil((start - gap) / pitch), np.floor((stop - gap) / pitch)) + 0.5) * pitch
     along = np.concatenate([[start], (middles[:, None] + TOOTH_PLACES * pitch).ravel(), [stop]])
     heights = np.concatenate([[-1.1], np.tile(TOOTH_HEIGHTS, len(middles)), [-1.1]]) * height
     profile = point_i + along[:, None] * e + heights[:, None] * up
     back = point_i + np.array([[stop], [start]]) * e - 4 * height * up
     colour = scene.colours[i]
-    line = Style(closed=False, edge=colour, width=0.9, dashes=PITCH_DASHES)
-    # φ_j + θ_j = φ_i + θ_i + 3π/2 at zero advance: the mark points to the right of the rack, where a pinion on the left
-    # of it touches.
-    mark = float(element.angle_j) + (np.pi if radius < 0 else 0)
     return [
-        Shape(i, point_i + np.array([[start], [stop]]) * e, line),
+        Shape(i, point_i + np.array([[start], [stop]]) * e, Style(closed=False, edge=colour, dashes=PITCH_DASHES)),
         Shape(i, np.concatenate([profile, back]), Style(face=colour, edge=colour, opacity=0.2)),
-        *toothed((j, point_j, abs(radius)), mark, scene),
-        pin(j, point_j, scene),
+        *(toothed(pinion, tooth, scene) if new else []),
     ]
 
 
@@ -377,8 +388,7 @@ def push(body: str, point, axis, element, scene) -> list[Shape]:
 @symbol.register
 def _(element: planar.TranslationalDriver, scene):
     (i, _), (j, point_j) = attachments(element)
-    place = scene.local(i, scene.world(j, point_j))[0]
-    return push(i, place, np.asarray(element.axis_i, float), element, scene)
+    return push(i, scene.local(i, scene.world(j, point_j))[0], np.asarray(element.axis_i, float), element, scene)
 
 
 @symbol.register(planar.AbsoluteXDriver)

@@ -257,8 +257,10 @@ CATALOGUE = {
         driven="y phi",
     ),
     "RelativeYDriver": Entry(
-        lambda b: planar.RelativeYDriver("first", "second", b["point_i"], b["point_j"], mbs.motion.Spline(**b["motion"])),
-        PINS | {"motion": SPLINE},
+        lambda b: planar.RelativeYDriver(
+            "first", "second", b["point_i"], b["point_j"], mbs.motion.Harmonic(*b["motion"])
+        ),
+        PINS | {"motion": (0.3, 2.0, 0.3, 0.5)},
         ABOVE,
         driven="x phi",
     ),

@@ -164,3 +164,116 @@ def test_design_sensitivity(derivatives):
     assert_close(derivatives.design_sensitivity, expected, 1e-12)
     assert_close(derivatives.assembly, expected, 1e-12)
     assert_close(derivatives.forward[0, :n, :-T], expected, 1e-12)
+
+
+# --- second derivatives ---------------------------------------------------------------------------------------------
+
+
+def four_bar(b):
+    """Crank and rocker on the ground with the coupler as a distance, Haug example 3.3.2; b: ground, crank, coupler,
+    rocker and the crank's start and rate."""
+    ground, crank, coupler, rocker, start, rate = b
+    return mbs.Mechanism(
+        bodies={"crank": planar.Body(), "rocker": planar.Body()},
+        constraints={
+            "O": planar.Revolute("ground", "crank", (0, 0), (0, 0)),
+            "C": planar.Revolute("ground", "rocker", jnp.stack([ground, 0 * ground]), (0, 0)),
+            "coupler": planar.Distance(
+                "crank", "rocker", jnp.stack([crank, 0 * crank]), jnp.stack([rocker, 0 * rocker]), coupler
+            ),
+        },
+        drivers={"motor": planar.RevoluteDriver("ground", "crank", mbs.motion.Ramp(rate, start))},
+    )
+
+
+def rocker_angle(b, t):
+    """In closed form: the coupler's ends are on a circle about the crank pin and on one about the rocker's pivot."""
+    ground, crank, coupler, rocker, start, rate = b
+    crank_angle = start + rate * t
+    pin = crank * jnp.stack([jnp.cos(crank_angle), jnp.sin(crank_angle)])
+    to_pin = pin - jnp.stack([ground, 0 * ground])
+    diagonal = jnp.sqrt(to_pin @ to_pin)
+    inner = jnp.arccos((diagonal**2 + rocker**2 - coupler**2) / (2 * diagonal * rocker))
+    return jnp.arctan2(to_pin[1], to_pin[0]) - inner
+
+
+def test_second_derivatives_of_a_four_bar():
+    b, times = jnp.array([3.0, 1.0, 2.6, 2.2, 0.9, 1.3]), jnp.asarray(TIMES)
+
+    def solved(b):
+        motion = mbs.kinematics(four_bar(b), times, {"crank.phi": 0.9, "rocker": (3.0, 0.0, 1.5)})
+        return jnp.stack([motion.q[:, 5], motion.v[:, 5], motion.a[:, 5]])
+
+    def closed_form(b):
+        angle = lambda t: rocker_angle(b, t)
+        rate = jax.grad(angle)
+        return jnp.stack([jax.vmap(f)(times) for f in (angle, rate, jax.grad(rate))])
+
+    def up_to_second(f):
+        return lambda b: (f(b), jax.jacrev(f)(b), jax.hessian(f)(b))
+
+    for got, expected in zip(quick_jit(up_to_second(solved))(b), quick_jit(up_to_second(closed_form))(b), strict=True):
+        assert np.max(np.abs(expected)) > 0.1
+        assert_close(got, expected, 1e-11)
+
+
+def test_second_derivatives_are_differences_of_gradients():
+    b = jnp.array([3.0, 1.0, 2.6, 2.2, 0.9, 1.3])
+
+    def coupler_height(b):
+        crank, rocker = mbs.assemble(four_bar(b), {"crank.phi": 0.9, "rocker": (3.0, 0.0, 1.5)}, 0.2).q[2::3]
+        return b[1] * jnp.sin(crank) + b[3] * jnp.sin(rocker)
+
+    points = stencil(np.asarray(b))
+
+    @quick_jit
+    def hessian_and_gradients(b):
+        return jax.hessian(coupler_height)(b), jax.lax.map(jax.grad(coupler_height), points)
+
+    hessian, gradients = hessian_and_gradients(b)
+    assert_close(hessian, differences(np.asarray(gradients)), 1e-8)
+    assert_close(hessian, np.transpose(hessian), 1e-12)
+
+
+# --- what a function of time or angle closes over -------------------------------------------------------------------
+
+
+def test_derivatives_by_what_a_motion_closes_over():
+    def last_height(rate, motion):
+        mech = mbs.Mechanism(
+            {"slider": planar.Body()},
+            {"guide": planar.RelativeX("ground", "slider"), "flat": planar.RelativeAngle("ground", "slider")},
+            {"lift": planar.AbsoluteYDriver("slider", (0, 0), motion(rate))},
+        )
+        return mbs.kinematics(mech, TIMES).a[-1, 1]
+
+    with_leaf = lambda rate: mbs.motion.Function(jax.tree_util.Partial(lambda rate, t: jnp.sin(rate * t), rate))
+    closure = lambda rate: mbs.motion.Function(lambda t: jnp.sin(rate * t))
+    rate, t = 1.7, TIMES[-1]
+    expected = -2 * rate * np.sin(rate * t) - rate**2 * t * np.cos(rate * t)
+    for motion in (with_leaf, closure):
+        for derivative in (jax.grad, jax.jacfwd):
+            np.testing.assert_allclose(derivative(last_height)(rate, motion), expected, rtol=1e-13)
+
+
+def test_derivatives_by_what_an_outline_closes_over():
+    def contact(c, outline):
+        mech = mbs.Mechanism(
+            {"pin": planar.Body()},
+            {
+                "slot": planar.PointFollower("pin", "ground", (0, 0), (0, 0), outline(c)),
+                "flat": planar.RelativeAngle("ground", "pin"),
+                "x": planar.AbsoluteX("pin", (0, 0), 0.3),
+            },
+        )
+        return mbs.assemble(mech, {"pin": (0.3, 0.5, 0), "slot": 1.0}).q
+
+    with_leaf = lambda c: planar.FunctionOutline(jax.tree_util.Partial(lambda c, alpha: c + 0 * alpha, c))
+    closure = lambda c: planar.FunctionOutline(lambda alpha: c + 0 * alpha)
+    # On a circle of radius c at x = 0.3: y = √(c² − x²), cos α = x / c.
+    c, x = 0.5, 0.3
+    y = np.sqrt(c**2 - x**2)
+    expected = [0, c / y, 0, x / (c * y)]
+    for outline in (with_leaf, closure, planar.FunctionOutline):
+        for derivative in (jax.jacrev, jax.jacfwd):
+            np.testing.assert_allclose(quick_jit(derivative(contact), static_argnums=1)(c, outline), expected, atol=1e-13)

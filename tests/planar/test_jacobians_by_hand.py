@@ -410,7 +410,7 @@ FORMULAS = {
     "AbsoluteYDriver": driven(absolute_y, lambda b: polynomial(b["motion"])),
     "AbsoluteAngleDriver": driven(absolute_angle, lambda b: spline(**b)),
     "RelativeXDriver": driven(relative_x, lambda b: chirp(b["motion"])),
-    "RelativeYDriver": driven(relative_y, lambda b: spline(**b["motion"])),
+    "RelativeYDriver": driven(relative_y, lambda b: harmonic(*b["motion"])),
     "RelativeAngleDriver": driven(relative_angle, lambda b: polynomial((b["start"], b["rate"]))),
     "DistanceDriver": driven(distance, lambda b: chirp(b["motion"])),
     "RevoluteDriver": revolute_driver,
