@@ -69,9 +69,12 @@ class AbstractConstraint(eqx.Module):
     def check(self) -> None:
         """Raise `ValueError` with the reason if the element cannot be used: wrong shapes, numbers not finite, …"""
         check_fields(self)
-        for value in vars(self).values():
+        for name, value in vars(self).items():
             if isinstance(value, AbstractMotion):
-                value.check()
+                try:
+                    value.check()
+                except ValueError as error:
+                    raise ValueError(f"{name}: {error}") from None
 
 
 def require(condition, reason: str) -> None:

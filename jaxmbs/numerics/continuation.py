@@ -218,18 +218,18 @@ def follow_root(
     start: Float[Array, " n"],
     started: Bool[Array, ""],
     *,
-    corrections: int = 3,
+    corrections: int = 2,
     max_steps: int | None = None,
 ) -> Path:
     """Follow the root `start` of f(q, times[0]) = 0 through `times`, with its velocity and acceleration.
 
-    Every step predicts by (3.6.13), q + h v + h²/2 a, and corrects by a fixed number of Newton steps. A step counts only
-    if it is resolved: converged, and close to its prediction forwards and backwards; very close if det f_q changes sign
-    across it. An unresolved step is tried again shorter. So a motion never slips across a gap or onto another branch
-    between two times; it locks up instead. Steps that shrink to nothing end the motion: as LOCKED_UP where the
-    velocity grows without bound, else as NOT_CONVERGED. A bifurcation, where the motion is smooth although the
-    determinant changes sign, is passed straight on. A time at which f_q is singular although q is a root has the status
-    SINGULAR, with the velocity and acceleration carried in.
+    Every step predicts by (3.6.13), q + h v + h²/2 a, and corrects by `corrections` Newton steps, each with a second one
+    with the same Jacobian. A step counts only if it is resolved: converged, and close to its prediction forwards and
+    backwards; very close if det f_q changes sign across it. An unresolved step is tried again shorter. So a motion never
+    slips across a gap or onto another branch between two times; it locks up instead. Steps that shrink to nothing end
+    the motion: as LOCKED_UP where the velocity grows without bound, else as NOT_CONVERGED. A bifurcation, where the
+    motion is smooth although the determinant changes sign, is passed straight on. A time at which f_q is singular
+    although q is a root has the status SINGULAR, with the velocity and acceleration carried in.
 
     `times` may be in any order. `max_steps` bounds the trial steps, 200 + 8 T of them by default.
     """
@@ -253,6 +253,8 @@ def follow_root(
             held = Inverse(
                 jnp.where(singular, 0, inverted.matrix), jnp.where(singular, 0, inverted.sign), inverted.rcond
             )
+            # Two corrections with one inverse: an error e becomes e³, for the price of one more residual.
+            q = q - held.matrix @ f(q, t)
             return q - held.matrix @ f(q, t), (matrix, held)
 
         blank = (jnp.zeros((rows, n), dtype), Inverse(jnp.zeros((n, rows), dtype), zero, zero))
@@ -263,6 +265,10 @@ def follow_root(
         finite = jnp.all(jnp.isfinite(q)) & jnp.all(jnp.isfinite(v)) & jnp.all(jnp.isfinite(a))
         gap = scaled_residual(matrix, f(q, t), q)
         return _Point(_State(t, q, v, a, inverted.sign), finite & (gap <= limit), singular)
+
+    def diverges(state: _State, interval):
+        """Whether the velocity would change a hundredfold within an interval: a fold is close."""
+        return _norm(state.a) * interval > 1e2 * _norm(state.v)
 
     def try_step(state: _State, t, interval):
         """The point at t, and whether the step to it is resolved."""
@@ -278,8 +284,13 @@ def follow_root(
         error = jnp.maximum(_norm(new.q - predicted), _norm(back - state.q)) - limit * (1 + _norm(new.q))
         resolved = point.converged & (error <= RESOLVED * moved)
         crossed = new.sign * state.sign < 0
-        straight = (error <= eps**STRAIGHT_POWER * moved) | (jnp.abs(h) <= 16 * shortest * interval)
-        return point, resolved & (~crossed | straight)
+        tiny = jnp.abs(h) <= 16 * shortest * interval
+        straight = (error <= eps**STRAIGHT_POWER * moved) | tiny
+        # Where f has a kink (an outline's curvature jumps), v jumps although q goes on: no step is too short to see it.
+        # A fold looks alike but for its velocity, which grows without bound.
+        kink = point.converged & ~crossed & tiny & ~diverges(state, interval) & ~diverges(new, interval)
+        kink = kink & (_norm(new.q - state.q) <= 2 * _norm(h * jnp.stack([state.v, new.v])))
+        return point, (resolved & (~crossed | straight)) | kink
 
     def record(path: Path, index, state: _State, code) -> Path:
         row = jnp.arange(count) == index
@@ -321,8 +332,7 @@ def follow_root(
         largest_step = jnp.where(accepted, grown, h / 4)
 
         vanished = ((h < shortest * interval) | (interval == 0)) & ~reached
-        growing = _norm(state.a) * interval > 1e2 * _norm(state.v)
-        ended = jnp.where(growing, int(Status.LOCKED_UP), int(Status.NOT_CONVERGED))
+        ended = jnp.where(diverges(state, interval), int(Status.LOCKED_UP), int(Status.NOT_CONVERGED))
         ended = jnp.where(vanished, ended, int(Status.CONVERGED))
         steps = march.steps + 1
         ended = jnp.where((steps >= budget) & (ended == Status.CONVERGED), int(Status.NOT_CONVERGED), ended)

@@ -18,6 +18,15 @@ from jaxmbs.planar.outlines import AbstractOutline, smallest_curvature
 CURVATURE_ROUNDING = 1e-6
 
 
+def check_outline(name: str, outline) -> None:
+    """Raise `ValueError` for what is no outline, or one that cannot be used."""
+    require(isinstance(outline, AbstractOutline), f"{name} must be an outline, got {outline!r}")
+    try:
+        outline.check()
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+
+
 class CamFollower(PlanarConstraint):
     """Two outlines touch: Φ = (r_i + A_i (s_i + ρ_i u_i) − A_j (s_j + ρ_j u_j) − r_j, g_i⊥ᵀ g_j); Haug (3.4.20).
 
@@ -49,8 +58,8 @@ class CamFollower(PlanarConstraint):
 
     def check(self):
         super().check()
-        self.outline_i.check()
-        self.outline_j.check()
+        check_outline("outline_i", self.outline_i)
+        check_outline("outline_j", self.outline_j)
         total = smallest_curvature(self.outline_i) + smallest_curvature(self.outline_j)
         require(
             total > -CURVATURE_ROUNDING,
@@ -89,7 +98,7 @@ class CamFlatFollower(PlanarConstraint):
     def check(self):
         super().check()
         check_axis("axis_j", self.axis_j)
-        self.outline_i.check()
+        check_outline("outline_i", self.outline_i)
         require(
             smallest_curvature(self.outline_i) > -CURVATURE_ROUNDING,
             "outline_i is not convex: a flat face cannot touch its hollows",
@@ -124,5 +133,4 @@ class PointFollower(PlanarConstraint):
 
     def check(self):
         super().check()
-        require(isinstance(self.outline_j, AbstractOutline), "outline_j must be an outline of the slot")
-        self.outline_j.check()
+        check_outline("outline_j", self.outline_j)

@@ -139,9 +139,9 @@ class Mechanism(eqx.Module):
 
 
 def _pairs(kind: str, named: Named) -> list[tuple[str, Any]]:
-    pairs = list(named.items()) if isinstance(named, Mapping) else [tuple(pair) for pair in named]
+    pairs = list(named.items()) if isinstance(named, Mapping) else list(named)
     for pair in pairs:
-        if len(pair) != 2 or not isinstance(pair[0], str) or not pair[0]:
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2 or not isinstance(pair[0], str) or not pair[0]:
             raise ValueError(f"each {kind} needs a name and an element, got {pair!r}")
     return pairs
 

@@ -25,7 +25,7 @@ def equations(mech, q, v, t):
     )
 
 
-# --- Example 3.1.1: the simple pendulum ----------------------------------------------------------------------------
+# Example 3.1.1: the simple pendulum.
 
 
 def pendulum(motion):
@@ -70,7 +70,7 @@ def test_problem_3_1_1():
     assert mbs.diagnose(mech, motion.q[3], TENTHS[3]).dof == 1
 
 
-# --- Example 3.1.2: the two-body slider-crank ------------------------------------------------------------------------
+# Example 3.1.2: the two-body slider-crank.
 
 LENGTH = 1.8
 
@@ -140,7 +140,7 @@ def test_slider_crank_motion():
     assert mbs.diagnose(mech, motion.q[4], TENTHS[4]).dof == 1
 
 
-# --- Example 3.1.3: constraints that do not imply the geometry -------------------------------------------------------
+# Example 3.1.3: constraints that do not imply the geometry.
 
 
 class SlideOrthogonal(AbsoluteConstraint):

@@ -67,7 +67,7 @@ def check_freedom(mech, q, coordinates, constraint_equations):
     assert (report.dof, report.free, report.redundant) == (1, 0, ())
 
 
-# --- the four-bar mechanism of Fig. 3.3.2: crank 4, coupler 6, rocker 6, ground 4 -----------------------------------
+# The four-bar mechanism of Fig. 3.3.2: crank 4, coupler 6, rocker 6, ground 4.
 
 # Centres of the bars are their origins: Example 3.3.3. Q₁ and Q₂ meet in A, P₂ and P₃ in B.
 P1, Q1, Q2, P2, P3, Q3, Q4 = (-2, 0), (2, 0), (-3, 0), (3, 0), (3, 0), (-3, 0), (4, 0)
@@ -161,7 +161,7 @@ def test_examples_3_3_2_and_3_3_3(model, nc, nh):
     check_freedom(mech, motion.q[0], nc, nh)
 
 
-# --- the slider-crank: Examples 3.3.1, 3.3.4 and 3.3.5 ---------------------------------------------------------------
+# The slider-crank: Examples 3.3.1, 3.3.4 and 3.3.5.
 
 CRANK_LENGTH, ROD_LENGTH = 4.0, 6.0
 

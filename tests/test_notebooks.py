@@ -1,0 +1,21 @@
+"""The notebooks run from top to bottom; their cells check their own numbers."""
+
+import json
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pytest
+
+NOTEBOOKS = sorted((Path(__file__).parent.parent / "notebooks").glob("*.ipynb"))
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebook_runs(path, monkeypatch):
+    monkeypatch.setattr(plt, "show", lambda: None)
+    plt.switch_backend("Agg")
+    namespace: dict = {}
+    cells = [cell for cell in json.loads(path.read_text())["cells"] if cell["cell_type"] == "code"]
+    for cell in cells:
+        exec(compile("".join(cell["source"]), f"{path.name}:{cell['id']}", "exec"), namespace)
+    assert all(not cell["outputs"] for cell in cells), "notebooks are kept without outputs"
+    plt.close("all")
