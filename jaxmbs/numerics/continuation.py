@@ -25,6 +25,8 @@ ROOT_ROUNDINGS = 1000
 SINGULAR_POWER = 0.5
 
 
+# The weight r of the constraints with which the search from a rough guess begins.
+FIRST_WEIGHT = 10.0
 # The largest part of a step of the search from a rough guess that its second-order correction may have.
 MOST_BEND = 0.75
 
@@ -62,6 +64,7 @@ class _Search(NamedTuple):
     value: Float[Array, " m"]
     matrix: Float[Array, "m n"]
     gap: Float[Array, ""]
+    metric: Float[Array, " n"]
     weight: Float[Array, ""]
     damping: Float[Array, ""]
     iteration: Int[Array, ""]
@@ -71,7 +74,8 @@ class _Search(NamedTuple):
 
 
 def find_root(f: Callable, guess: Float[Array, " n"], *, iterations: int = 40, attempts: int = 5) -> Root:
-    """A root of f(q) = 0 close to `guess`: minimise ‖q − guess‖² + r ‖f(q)‖² for growing r, Haug (3.6.9).
+    """A root of f(q) = 0 close to `guess`: minimise ‖q − guess‖² + r ‖f(q)‖² for growing r, Haug (3.6.9),
+    with the coordinates scaled by what they do to f.
 
     Levenberg–Marquardt on the two sums of squares; r grows tenfold with every accepted step, and faster near the root,
     so that the last steps are Newton's. f: (n,) → (m,), any m; redundant and missing rows are allowed. A search that
@@ -83,8 +87,8 @@ def find_root(f: Callable, guess: Float[Array, " n"], *, iterations: int = 40, a
     limit, tiny, eps = tolerance(dtype), jnp.finfo(dtype).tiny, jnp.finfo(dtype).eps
     index = jnp.arange(n)
 
-    def merit(q, value, weight):
-        return value @ value + (q - guess) @ (q - guess) / weight
+    def merit(q, value, metric, weight):
+        return value @ value + metric @ (q - guess) ** 2 / weight
 
     def unfinished(search: _Search):
         return (search.best_gap > limit) & (search.attempt < attempts)
@@ -93,16 +97,19 @@ def find_root(f: Callable, guess: Float[Array, " n"], *, iterations: int = 40, a
         trial = search.trial
         value, matrix = f(trial), jax.jacfwd(f)(trial)
         gap = scaled_residual(matrix, value, trial)
-        normal = matrix.T @ matrix
-        scale = jnp.maximum(jnp.trace(normal) / n, tiny)
+        # What a unit of each coordinate does to f: it makes lengths and angles comparable, in any system of units.
+        size = jnp.sum(matrix**2, axis=0)
+        size = jnp.maximum(size, 1e-6 * jnp.max(size) + tiny)
+        metric = jnp.where(search.fresh & jnp.all(jnp.isfinite(size)), size, search.metric)
 
         # Judge the trial. Near the root a decrease of the merit is lost in rounding, and a smaller gap is as good.
-        better = merit(trial, value, search.weight) <= merit(search.q, search.value, search.weight)
+        before = merit(search.q, search.value, metric, search.weight)
+        better = merit(trial, value, metric, search.weight) <= before
         better = (better | (gap < jnp.minimum(search.gap, 1e-6))) & jnp.all(jnp.isfinite(matrix)) & jnp.isfinite(gap)
         better = better | search.fresh
         growth = jnp.where(gap < 1e-3, 1e4, 10)
-        weight = jnp.where(better, jnp.minimum(growth * search.weight, 1e30 / scale), search.weight)
-        weight = jnp.where(search.fresh, 10 / scale, weight)
+        weight = jnp.where(better, jnp.minimum(growth * search.weight, 1e30), search.weight)
+        weight = jnp.where(search.fresh, FIRST_WEIGHT, weight)
         damping = jnp.where(better, search.damping / 10, jnp.maximum(10 * search.damping, 1e-3))
         damping = jnp.where(search.fresh | (damping < 1e-6), 0, damping)
         q, value, matrix, gap = where_tree(
@@ -111,11 +118,9 @@ def find_root(f: Callable, guess: Float[Array, " n"], *, iterations: int = 40, a
         closer = gap < search.best_gap
 
         # The next trial; the shift covers the rounding of the normal matrix, or a rank-deficient one has no factor.
-        normal = matrix.T @ matrix
-        scale = jnp.maximum(jnp.trace(normal) / n, tiny)
-        shift = 1 / weight + damping * scale + 8 * n * eps * scale
-        gradient = matrix.T @ value + (q - guess) / weight
-        solve = symmetric_solver(normal + shift * jnp.eye(n, dtype=dtype))
+        shift = (1 / weight + damping + 8 * n * eps) * metric
+        gradient = matrix.T @ value + metric * (q - guess) / weight
+        solve = symmetric_solver(matrix.T @ matrix + jnp.diag(shift))
         change = -solve(gradient)
         # Geodesic acceleration (Transtrum & Sethna 2012): the valleys of linkages are curved, because bodies turn.
         bend = jax.jvp(lambda x: jax.jvp(f, (x,), (change,))[1], (q,), (change,))[1]
@@ -135,6 +140,7 @@ def find_root(f: Callable, guess: Float[Array, " n"], *, iterations: int = 40, a
             value=value,
             matrix=matrix,
             gap=gap,
+            metric=metric,
             weight=weight,
             damping=damping,
             iteration=jnp.where(stalled, 0, search.iteration + 1),
@@ -152,6 +158,7 @@ def find_root(f: Callable, guess: Float[Array, " n"], *, iterations: int = 40, a
         value=jnp.zeros(m, dtype),
         matrix=jnp.zeros((m, n), dtype),
         gap=infinite,
+        metric=jnp.ones(n, dtype),
         weight=jnp.ones((), dtype),
         damping=jnp.zeros((), dtype),
         iteration=zero,
