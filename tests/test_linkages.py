@@ -4,10 +4,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from linkages import bar_linkage, four_bar, four_bar_guess, reference, slider_crank
 
 import jaxmbs as mbs
 from jaxmbs import planar
+from linkages import bar_linkage, four_bar, four_bar_guess, reference, slider_crank
 
 
 @pytest.fixture(scope="module")

@@ -4,9 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from linkages import four_bar, four_bar_guess
 
 import jaxmbs as mbs
+from linkages import four_bar, four_bar_guess
 
 START = 0.4
 

@@ -112,14 +112,19 @@ class _Film:
 
 
 def _gif(film: _Film, path: Path, fps: float) -> None:
-    frames = [Image.fromarray(frame[..., :3]) for frame in film]
-    # All frames share the commonest colours of some of them: a palette per frame flickers and takes more room.
-    pixels = np.concatenate([np.asarray(frame).reshape(-1, 3) for frame in frames[:: max(len(frames) // 4, 1)]])
-    colours, counts = np.unique(pixels, axis=0, return_counts=True)
-    palette = Image.new("P", (1, 1))
-    palette.putpalette(colours[np.argsort(-counts)[:COLOURS]].ravel().tolist())
-    frames = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
-    frames[0].save(path, save_all=True, append_images=frames[1:], duration=round(1000 / fps), loop=0, optimize=True)
+    """One palette for all frames, the commonest colours: a palette per frame flickers and takes more room."""
+    weights = np.array([1 << 16, 1 << 8, 1])
+    packed = [frame[..., :3] @ weights for frame in film]
+    colours, counts = np.unique(np.stack(packed[:: max(len(packed) // 4, 1)]), return_counts=True)
+    unpack = lambda values: values[:, None] // weights % 256
+    palette = unpack(colours[np.argsort(-counts)[:COLOURS]])
+    frames = []
+    for pixels in packed:
+        own, where = np.unique(pixels, return_inverse=True)
+        nearest = np.argmin(((unpack(own)[:, None] - palette) ** 2).sum(-1), axis=1).astype(np.uint8)
+        frames.append(Image.fromarray(nearest[where].reshape(pixels.shape)))
+        frames[-1].putpalette(palette.astype(np.uint8).tobytes())
+    frames[0].save(path, save_all=True, append_images=frames[1:], duration=round(1000 / fps), loop=0, optimize=False)
 
 
 def _mp4(film: _Film, path: Path, fps: float) -> None:

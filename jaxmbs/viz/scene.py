@@ -48,7 +48,7 @@ class Scene:
         held = ground + [(name, point) for name, points in self.held.items() for point in points]
         everywhere = np.concatenate([self.world(body, point) for body, point in held])
         radii = [radius for element in self.elements.values() for radius in pitch_radii(element)]
-        extent = max(np.linalg.norm(np.ptp(everywhere, axis=0)), 2 * max(radii, default=0.0))
+        extent = max(float(np.linalg.norm(np.ptp(everywhere, axis=0))), 2 * max(radii, default=0.0))
         self.unit = SYMBOL_SIZE * size * (extent or 1.0)
         self.tooth = 2 * np.pi * min(radii, default=1.0) / 18
         shapes = [*self._bodies(), *self._marks(marked)]

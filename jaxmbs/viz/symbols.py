@@ -41,7 +41,7 @@ def attachments(element) -> list[tuple[str, np.ndarray]]:
     return [
         (getattr(element, owner), np.asarray(getattr(element, point), float))
         for point, owner in owners.items()
-        if np.shape(getattr(element, point, None)) == (2,) and hasattr(element, owner)
+        if hasattr(element, owner) and hasattr(element, point)
     ]
 
 
@@ -104,7 +104,8 @@ def rod(ends, scene, colour: str, *, width: float = 0.45, start: float = 0.0, st
     """A bar between two points, or a part of it, `width` its half width in units of the symbols."""
     w = width * scene.unit
     corners = np.array([[start, 0, -w], [stop, 0, -w], [stop, 0, w], [start, 0, w]])
-    return Span(tuple(ends), corners, Style(face=colour, edge=colour, opacity=0.6, width=1.0))
+    start_at, end_at = ends
+    return Span((start_at, end_at), corners, Style(face=colour, edge=colour, opacity=0.6, width=1.0))
 
 
 def arrow(body: str, line: np.ndarray, scene) -> list[Shape]:
@@ -202,7 +203,7 @@ def symbol(element, scene) -> list[Shape | Span]:
     """The shapes that stand for an element. One without a symbol of its own: its points, joined by a dotted line."""
     places = attachments(element)
     style = Style(closed=False, edge=INK, width=1.0, dashes=(1, 2), layer=JOINT_LAYER)
-    lines = [Span(tuple(places), np.array([[0.0, 0, 0], [1, 0, 0]]), style)] if len(places) == 2 else []
+    lines = [Span((places[0], places[1]), np.array([[0.0, 0, 0], [1, 0, 0]]), style)] if len(places) == 2 else []
     dot = Style(face=INK, layer=JOINT_LAYER)
     return [*lines, *(Shape(body, arc(point, 0.45 * scene.unit), dot) for body, point in places)]
 

@@ -35,8 +35,6 @@ quick_jit = functools.partial(jax.jit, compiler_options=QUICKLY)
 FIRST = {"x": (0.1, 0.3), "y": (-0.2, 0.25, 0.1), "phi": (0.4, 0.9, 0.2)}
 SECOND = {"x": (1.3, -0.4, 0.3), "y": (0.9, 0.2, -0.1), "phi": (-0.5, 0.7, 0.4)}
 
-BODY = planar.Body(mass=1.3, inertia=0.4)
-
 
 class Entry(NamedTuple):
     """An element, and what completes it to a mechanism of one body ("second") or two ("first" and "second").
@@ -69,9 +67,9 @@ class Entry(NamedTuple):
 
     def build(self, b) -> mbs.Mechanism:
         """The mechanism; "element" is the element."""
-        constraints, drivers, bodies = self.also(b), {}, {"second": BODY}
+        constraints, drivers, bodies = self.also(b), {}, {"second": planar.Body(mass=1.3, inertia=0.4)}
         if self.two_bodies:
-            bodies = {"first": BODY, "second": BODY}
+            bodies = {"first": planar.Body(), **bodies}
             drivers = {f"first {c}": drive("first", c, powers) for c, powers in FIRST.items()}
         drivers |= {f"second {c}": drive("second", c, SECOND[c]) for c in self.driven.split()}
         (drivers if self.is_driver else constraints)["element"] = self.element(b)

@@ -12,10 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
-from planar.catalogue import CATALOGUE, TIMES, quick_jit
 
 import jaxmbs as mbs
 from jaxmbs import planar
+from planar.catalogue import CATALOGUE, TIMES, quick_jit
 
 T = len(TIMES)
 # Central differences of the sixth order: f′ h = Σ weight · f(x + offset h).
@@ -52,14 +52,13 @@ def differences(values):
     return np.moveaxis(np.tensordot(WEIGHTS / STEP, values, axes=(0, 1)), 0, -1)
 
 
-def flat(tree, unlike=()):
+def flat(tree):
     """A pytree of Jacobians (m, …) as one matrix (m, p)."""
     return jnp.concatenate([leaf.reshape(leaf.shape[0], -1) for leaf in jax.tree.leaves(tree)], axis=1)
 
 
-@pytest.fixture(scope="module", params=CATALOGUE)
-def derivatives(request) -> Derivatives:
-    entry = CATALOGUE[request.param]
+def derivatives_of(entry) -> Derivatives:
+    """All of it for one entry of the catalogue, in one compiled program."""
     b, unravel = ravel_pytree(jax.tree.map(lambda x: jnp.asarray(x, float), entry.b))
     b, p = np.asarray(b), b.size
     guess = entry.start()
@@ -94,7 +93,8 @@ def derivatives(request) -> Derivatives:
             flat(mbs.design_jacobian(entry.build, design, q, TIMES[0])),
             jax.vmap(phi)(stencil(b)),
             flat(mbs.design_sensitivity(entry.build, design, q, TIMES[0])),
-            jax.jacrev(lambda b: mbs.assemble(entry.build(unravel(b)), guess, TIMES[0]).q)(b),
+            # From q itself, so that both are in the same configuration to the last digit.
+            jax.jacrev(lambda b: mbs.assemble(entry.build(unravel(b)), q, TIMES[0]).q)(b),
         )
         return y, columns, rows, status, of_design
 
@@ -126,44 +126,57 @@ def assert_close(got, expected, tolerance):
     np.testing.assert_allclose(got, expected, rtol=0, atol=tolerance * max(1.0, np.max(np.abs(expected))))
 
 
-def test_all_configurations_are_assembled(derivatives):
+def check_all_configurations_are_assembled(derivatives):
     assert np.all(derivatives.status == mbs.Status.CONVERGED)
     assert np.all(np.isfinite(derivatives.forward))
 
 
-def test_forward_is_reverse(derivatives):
+def check_forward_is_reverse(derivatives):
     for forward, reverse in zip(parts(derivatives.forward), parts(derivatives.reverse), strict=True):
         assert_close(forward, reverse, 1e-12)
 
 
-def test_derivatives_are_differences_with_reassembly(derivatives):
+def check_derivatives_are_differences_with_reassembly(derivatives):
     for forward, expected in zip(parts(derivatives.forward), parts(derivatives.differences), strict=True):
         assert_close(forward, expected, 1e-7)
 
 
-def test_derivatives_by_time_are_velocity_and_acceleration(derivatives):
-    q, v, a = parts(derivatives.motion)
+def check_derivatives_by_time_are_velocity_and_acceleration(derivatives):
+    _, v, a = parts(derivatives.motion)
     by_times = parts(derivatives.forward[..., -T:])
     here = np.eye(T)[:, None, :]
     assert_close(by_times[0], here * v[..., None], 1e-12)
     assert_close(by_times[1], here * a[..., None], 1e-12)
 
 
-def test_the_element_matters(derivatives):
+def check_every_number_matters(derivatives):
     # No parameter is forgotten: each has an effect on some position, velocity or acceleration.
     assert np.all(np.max(np.abs(derivatives.forward), axis=(0, 1)) > 1e-3)
 
 
-def test_design_jacobian(derivatives):
+def check_design_jacobian(derivatives):
     assert_close(derivatives.design_jacobian, derivatives.design_jacobian_by_differences, 1e-9)
 
 
-def test_design_sensitivity(derivatives):
+def check_design_sensitivity(derivatives):
     n = derivatives.constraint_jacobian.shape[1]
     expected = -np.linalg.solve(derivatives.constraint_jacobian, derivatives.design_jacobian)
     assert_close(derivatives.design_sensitivity, expected, 1e-12)
     assert_close(derivatives.assembly, expected, 1e-12)
     assert_close(derivatives.forward[0, :n, :-T], expected, 1e-12)
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_derivatives(name):
+    # One test for each element, not one for each check, because all checks share one compilation.
+    derivatives = derivatives_of(CATALOGUE[name])
+    check_all_configurations_are_assembled(derivatives)
+    check_forward_is_reverse(derivatives)
+    check_derivatives_are_differences_with_reassembly(derivatives)
+    check_derivatives_by_time_are_velocity_and_acceleration(derivatives)
+    check_every_number_matters(derivatives)
+    check_design_jacobian(derivatives)
+    check_design_sensitivity(derivatives)
 
 
 # --- second derivatives ---------------------------------------------------------------------------------------------
@@ -210,9 +223,15 @@ def test_second_derivatives_of_a_four_bar():
         return jnp.stack([jax.vmap(f)(times) for f in (angle, rate, jax.grad(rate))])
 
     def up_to_second(f):
-        return lambda b: (f(b), jax.jacrev(f)(b), jax.hessian(f)(b))
+        # jax.hessian, with the value and the Jacobian that it computes on its way.
+        def first(b):
+            jacobian, value = jax.jacrev(lambda b: (f(b),) * 2, has_aux=True)(b)
+            return jacobian, (value, jacobian)
 
-    for got, expected in zip(quick_jit(up_to_second(solved))(b), quick_jit(up_to_second(closed_form))(b), strict=True):
+        return jax.jacfwd(first, has_aux=True)
+
+    solutions = (jax.tree.leaves(quick_jit(up_to_second(f))(b)) for f in (solved, closed_form))
+    for got, expected in zip(*solutions, strict=True):
         assert np.max(np.abs(expected)) > 0.1
         assert_close(got, expected, 1e-11)
 
@@ -247,13 +266,12 @@ def test_derivatives_by_what_a_motion_closes_over():
         )
         return mbs.kinematics(mech, TIMES).a[-1, 1]
 
-    with_leaf = lambda rate: mbs.motion.Function(jax.tree_util.Partial(lambda rate, t: jnp.sin(rate * t), rate))
     closure = lambda rate: mbs.motion.Function(lambda t: jnp.sin(rate * t))
     rate, t = 1.7, TIMES[-1]
     expected = -2 * rate * np.sin(rate * t) - rate**2 * t * np.cos(rate * t)
-    for motion in (with_leaf, closure):
-        for derivative in (jax.grad, jax.jacfwd):
-            np.testing.assert_allclose(derivative(last_height)(rate, motion), expected, rtol=1e-13)
+    for derivative in (jax.grad, jax.jacfwd):
+        got = quick_jit(derivative(last_height), static_argnums=1)(rate, closure)
+        np.testing.assert_allclose(got, expected, rtol=1e-13)
 
 
 def test_derivatives_by_what_an_outline_closes_over():
@@ -268,12 +286,12 @@ def test_derivatives_by_what_an_outline_closes_over():
         )
         return mbs.assemble(mech, {"pin": (0.3, 0.5, 0), "slot": 1.0}).q
 
-    with_leaf = lambda c: planar.FunctionOutline(jax.tree_util.Partial(lambda c, alpha: c + 0 * alpha, c))
     closure = lambda c: planar.FunctionOutline(lambda alpha: c + 0 * alpha)
     # On a circle of radius c at x = 0.3: y = √(c² − x²), cos α = x / c.
     c, x = 0.5, 0.3
     y = np.sqrt(c**2 - x**2)
     expected = [0, c / y, 0, x / (c * y)]
-    for outline in (with_leaf, closure, planar.FunctionOutline):
-        for derivative in (jax.jacrev, jax.jacfwd):
-            np.testing.assert_allclose(quick_jit(derivative(contact), static_argnums=1)(c, outline), expected, atol=1e-13)
+    cases = [(jax.jacrev, closure), (jax.jacfwd, closure), (jax.jacrev, planar.FunctionOutline)]
+    for derivative, outline in cases:
+        got = quick_jit(derivative(contact), static_argnums=1)(c, outline)
+        np.testing.assert_allclose(got, expected, atol=1e-13)

@@ -20,7 +20,7 @@ from planar.catalogue import CATALOGUE, quick_jit
 
 R = np.array([[0.0, -1.0], [1.0, 0.0]])
 I2 = np.eye(2)
-POSES = 5
+POSES = 6
 
 
 class State(NamedTuple):
@@ -427,10 +427,12 @@ def lone_element(name, b=None):
 
 
 def random_states(name):
-    """q, v and t at random; angles all round."""
+    """q, v and t at random, angles all round; the first with all frames on each other and at rest."""
     rng = np.random.default_rng(sorted(FORMULAS).index(name))
     n = lone_element(name).layout.n
-    return rng.uniform(-3, 3, (POSES, n)), rng.uniform(-2, 2, (POSES, n)), rng.uniform(0, 0.5, POSES)
+    q, v, t = rng.uniform(-3, 3, (POSES, n)), rng.uniform(-2, 2, (POSES, n)), rng.uniform(0, 0.5, POSES)
+    q[0], v[0], t[0] = 0, 0, 0
+    return q, v, t
 
 
 def states(q, v):
