@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from jaxmbs.numerics.arrays import as_pytree, check_fields, is_concrete, real
@@ -86,7 +87,7 @@ class Spline(AbstractMotion):
                 f"times and values must have the same length of at least 2, got {self.times.shape[0]} "
                 f"and {self.values.shape[0]}"
             )
-        if is_concrete(self.times) and not (jnp.diff(self.times) > 0).all():
+        if is_concrete(self.times) and not (np.diff(self.times) > 0).all():
             raise ValueError("times must increase")
 
 

@@ -280,11 +280,37 @@ def test_good_ones_are_not_refused():
     assert list(mech.bodies) == ["crank", "rod"]
 
 
+def test_known_arrays_can_be_checked_inside_of_jit():
+    # A traced function that closes over arrays of jax builds a mechanism from them.
+    one, knots = jnp.ones(()), jnp.arange(4.0)
+
+    def build(x):
+        return mbs.Mechanism(
+            {"crank": planar.Body(mass=one, inertia=one), "rod": BODY},
+            {
+                "bar": planar.Distance("crank", "rod", P, P, one),
+                "gear": planar.Gear("crank", "rod", P, P, one, one),
+                "rack": planar.RackPinion("crank", "rod", P, P, jnp.stack([x, x]), one),
+                "slot": planar.PointFollower("crank", "rod", P, P, planar.SplineOutline(knots + 1)),
+            },
+            {
+                "motor": planar.RevoluteDriver("ground", "crank", mbs.motion.Spline(knots, knots)),
+                "lift": planar.AbsoluteYDriver("crank", P, mbs.motion.Spline((0, 1, 2), (0, 1, 0))),
+            },
+        )
+
+    built = jax.jit(build)(2.0)
+    np.testing.assert_array_equal(built.constraints["rack"].axis_i, 2.0)
+    np.testing.assert_array_equal(built.bodies["crank"].mass, 1.0)
+
+
 def test_checks_also_hold_inside_of_transformations():
     # Numbers that are known are checked in a traced function, those that are traced are not.
     build = lambda distance: with_constraint(planar.Distance("crank", "rod", P, P, distance))
     jax.eval_shape(lambda distance: jax.tree.leaves(build(distance)), -1.0)
-    assert_refused(lambda: jax.eval_shape(lambda x: jax.tree.leaves(build(-1.0)), 1.0), ["'joint' (Distance)"])
+    for known in (-1.0, jnp.asarray(-1.0)):
+        use = lambda x, known=known: jax.tree.leaves(build(known))
+        assert_refused(lambda use=use: jax.eval_shape(use, 1.0), ["'joint' (Distance)", "positive"])
     assert_refused(
         lambda: jax.eval_shape(lambda x: jax.tree.leaves(with_constraint(planar.AbsoluteX("rod", x))), np.zeros(3)),
         ["'joint' (AbsoluteX)", "shape (2,)"],

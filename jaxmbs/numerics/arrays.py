@@ -18,11 +18,11 @@ def default_float() -> np.dtype:
 def as_real(x):
     """`x` (number, nested sequence, array, tracer) as a floating-point array.
 
-    Concrete input stays a NumPy array, also inside a transformation, so that it can be checked there. What is no array
+    Concrete input becomes a NumPy array, also inside a transformation, so that it can be checked there. What is no array
     of real numbers is returned as it came, for the check of the element to name it.
     """
     try:
-        if any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(x)):
+        if not all(is_concrete(leaf) for leaf in jax.tree.leaves(x)):
             x = jnp.asarray(x)
             return x if jnp.issubdtype(x.dtype, jnp.floating) else x.astype(default_float())
         x = np.asarray(x)

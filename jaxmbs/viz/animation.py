@@ -21,7 +21,7 @@ from jaxmbs.viz.style import tidy
 
 DOTS_PER_INCH = 80
 # Of a GIF: flat faces and the steps between them need few.
-COLOURS = 96
+COLOURS = 48
 
 
 def animate(

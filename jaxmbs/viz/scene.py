@@ -29,6 +29,7 @@ class Scene:
         held: for each body the points (in its frame) at which elements hold it.
         tooth: the pitch of all gears and racks.
         pivots, teeth: the bearings drawn so far, and the angle of a tooth of each gear, for what several elements share.
+        symbols: the shapes of each element by its name.
         shapes: all that is to be drawn, the lowest layer first.
     """
 
@@ -52,8 +53,9 @@ class Scene:
         self.unit = SYMBOL_SIZE * size * (extent or 1.0)
         self.tooth = 2 * np.pi * min(radii, default=1.0) / 18
         shapes = [*self._bodies(), *self._marks(marked)]
-        for element in self.elements.values():
-            shapes += symbol(element, self)
+        self.symbols = {name: symbol(element, self) for name, element in self.elements.items()}
+        for symbols in self.symbols.values():
+            shapes += symbols
         self.shapes: list[Shape | Span] = sorted(shapes, key=lambda shape: shape.style.layer)
 
     def world(self, body: str, point) -> np.ndarray:

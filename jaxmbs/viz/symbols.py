@@ -200,7 +200,12 @@ def _profile(outline, count: int = 120) -> np.ndarray:
 
 @singledispatch
 def symbol(element, scene) -> list[Shape | Span]:
-    """The shapes that stand for an element. One without a symbol of its own: its points, joined by a dotted line."""
+    """The shapes that stand for an element; for one without a symbol of its own its points."""
+    return points_of(element, scene)
+
+
+def points_of(element, scene) -> list[Shape | Span]:
+    """The points of an element, two of them joined by a dotted line."""
     places = attachments(element)
     style = Style(closed=False, edge=INK, width=1.0, dashes=(1, 2), layer=JOINT_LAYER)
     lines = [Span((places[0], places[1]), np.array([[0.0, 0, 0], [1, 0, 0]]), style)] if len(places) == 2 else []
@@ -213,7 +218,10 @@ def _(element: planar.Revolute, scene):
     (i, point_i), (j, point_j) = attachments(element)
     ground = {i: point_i, j: point_j}.get(GROUND)
     moving = (i, point_i) if j == GROUND else (j, point_j)
-    return [*([] if ground is None else pivot(ground, scene)), pin(*moving, scene)]
+    # A joint that is not closed shows both of its points.
+    gap = np.linalg.norm(scene.world(i, point_i) - scene.world(j, point_j), axis=-1).max()
+    points = points_of(element, scene) if gap > 0.1 * scene.unit else []
+    return [*([] if ground is None else pivot(ground, scene)), pin(*moving, scene), *points]
 
 
 @symbol.register
