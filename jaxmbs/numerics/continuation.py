@@ -267,10 +267,13 @@ def follow_root(
         blank = (jnp.zeros((rows, n), dtype), Inverse(jnp.zeros((n, rows), dtype), zero, zero))
         q, (matrix, inverted) = jax.lax.fori_loop(0, corrections, newton, (q, blank))
         singular = inverted.sign == 0
+        # The residual that judges q also corrects it once more.
+        value = f(q, t)
+        gap = scaled_residual(matrix, value, q)
+        q = q - inverted.matrix @ value
         v, a = rates_at_root(f, inverted.matrix, q, t)
         v, a = jnp.where(singular, carried_v, v), jnp.where(singular, carried_a, a)
         finite = jnp.all(jnp.isfinite(q)) & jnp.all(jnp.isfinite(v)) & jnp.all(jnp.isfinite(a))
-        gap = scaled_residual(matrix, f(q, t), q)
         return _Point(_State(t, q, v, a, inverted.sign), finite & (gap <= limit), singular)
 
     def diverges(state: _State, interval):

@@ -30,8 +30,8 @@ def jacobian(f: Callable, q, t):
 def rates_at_root(f: Callable, inverse_jacobian: Float[Array, "n m"], q, t):
     """(v, a) from f_q v = −f_t and f_q a = −(f_q v)_q v − 2 f_qt v − f_tt, Haug (3.6.10) and (3.6.11).
 
-    The inverse may be that of a point within δ of q: three corrections of each equation by its own remainder leave an
-    error of the order of δ³.
+    The inverse may be that of a point within δ of q: five corrections of each equation by its own remainder leave an
+    error of the order of δ⁵.
     """
 
     def improve(_, rates):
@@ -40,7 +40,7 @@ def rates_at_root(f: Callable, inverse_jacobian: Float[Array, "n m"], q, t):
         a = a - inverse_jacobian @ second_rate(f, q, v, a, t)
         return v, a
 
-    return jax.lax.fori_loop(0, 3, improve, (jnp.zeros_like(q), jnp.zeros_like(q)))
+    return jax.lax.fori_loop(0, 5, improve, (jnp.zeros_like(q), jnp.zeros_like(q)))
 
 
 def differentiable_root(f: Callable, q: Float[Array, " n"], t, regular=True) -> Float[Array, " n"]:

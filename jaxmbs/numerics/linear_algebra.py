@@ -37,15 +37,48 @@ def inverse(matrix: Float[Array, "m n"]) -> Inverse:
     rows = _largest(matrix, 1)
     scaled = matrix / rows[:, None]
     columns = _largest(scaled, 0)
-    lu, pivots, permutation = jax.lax.linalg.lu(scaled / columns)
-    identity = jnp.eye(n, dtype=matrix.dtype)[permutation]
-    lower = jax.lax.linalg.triangular_solve(lu, identity, left_side=True, lower=True, unit_diagonal=True)
-    scaled_inverse = jax.lax.linalg.triangular_solve(lu, lower, left_side=True, lower=False)
-    diagonal = jnp.diagonal(lu)
-    swaps = jnp.sum(pivots != jnp.arange(n))
-    sign = jnp.prod(jnp.sign(diagonal)) * jnp.where(swaps % 2 == 0, 1, -1)
-    magnitude = jnp.abs(diagonal)
-    return Inverse(scaled_inverse / columns[:, None] / rows, sign, jnp.min(magnitude) / jnp.max(magnitude))
+    scaled_inverse, sign, rcond = _gauss_jordan(scaled / columns)
+    return Inverse(scaled_inverse / columns[:, None] / rows, sign, rcond)
+
+
+@jax.custom_jvp
+def _gauss_jordan(matrix: Float[Array, "n n"]):
+    """(K, sign of the determinant, smallest pivot / largest pivot) by elimination with partial pivoting.
+
+    A counted loop of elementwise operations: with a batch axis it is vector code on every platform, and beats the
+    libraries' batched LU up to a dozen rows or so.
+    """
+    n = matrix.shape[0]
+    index = jnp.arange(n)
+
+    def eliminate(k, carry):
+        rest, order, sign, smallest, largest = carry
+        pivot_row = jnp.argmax(jnp.where(index >= k, jnp.abs(rest[:, k]), -1))
+        swapped = jnp.where(index == k, pivot_row, jnp.where(index == pivot_row, k, index))
+        rest, order = rest[swapped], order[swapped]
+        pivot = rest[k, k]
+        here = index == k
+        row = jnp.where(here, 1, rest[k]) / pivot
+        factors = jnp.where(here, 0, rest[:, k])
+        rest = jnp.where(here[None, :], 0, rest) - factors[:, None] * row[None, :]
+        rest = jnp.where(here[:, None], row, rest)
+        sign = sign * jnp.sign(pivot) * jnp.where(pivot_row == k, 1, -1)
+        size = jnp.abs(pivot)
+        return rest, order, sign, jnp.minimum(smallest, size), jnp.maximum(largest, size)
+
+    one = jnp.ones((), matrix.dtype)
+    start = (matrix, index, one, jnp.inf * one, 0 * one)
+    rest, order, sign, smallest, largest = jax.lax.fori_loop(0, n, eliminate, start)
+    # The columns belong to the rows in the order in which they became pivots.
+    return rest @ (order[:, None] == index).astype(matrix.dtype), sign, smallest / largest
+
+
+@_gauss_jordan.defjvp
+def _gauss_jordan_jvp(primals, tangents):
+    """dK = −K dA K; the estimates have no derivative worth the name."""
+    inverted, sign, rcond = _gauss_jordan(*primals)
+    change = -inverted @ tangents[0] @ inverted
+    return (inverted, sign, rcond), (change, jnp.zeros_like(sign), jnp.zeros_like(rcond))
 
 
 def _pseudo_inverse(matrix) -> Inverse:
