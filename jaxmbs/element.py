@@ -14,10 +14,13 @@ GROUND = "ground"
 
 
 class AbstractBody(eqx.Module):
-    """A rigid body. A subclass names the coordinates of its pose and says how a pose is made from them."""
+    """A rigid body. A subclass names the coordinates of its pose, says which are angles (or have no unit, like
+    Euler parameters), and how a pose is made from them.
+    """
 
     dimension: ClassVar[int]
     coordinates: ClassVar[tuple[str, ...]]
+    angular: ClassVar[tuple[bool, ...]]
 
     @staticmethod
     def pose(q: Float[Array, " k"]) -> Any:
@@ -46,8 +49,8 @@ class AbstractConstraint(eqx.Module):
     """One residual function Φ of the poses of two bodies and of time; Φ = 0 is the constraint.
 
     A subclass declares `i` and `j` (names of bodies, or "ground") as fields or properties, and the class attributes
-    `dimension` (2 plane, 3 space), `rows` (length of Φ) and `extra` (names of the coordinates it brings along, such as
-    the contact angles of a cam). Jacobian and right-hand sides follow by differentiation.
+    `dimension` (2 plane, 3 space), `rows` (length of Φ) and `extra` (names of the coordinates it brings along, all of
+    them angles, such as those of a cam's contact). Jacobian and right-hand sides follow by differentiation.
     """
 
     dimension: ClassVar[int]

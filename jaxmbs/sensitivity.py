@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from jaxmbs.numerics.arrays import as_real
 from jaxmbs.numerics.linear_algebra import inverse
 from jaxmbs.system.equations import constraint_jacobian, constraints
 from jaxmbs.system.mechanism import Mechanism
@@ -24,7 +25,7 @@ def design_jacobian(build: Callable[[Any], Mechanism], b, q, t=0.0):
     Returns:
         A pytree like b; a leaf of shape (…) becomes one of shape (m, …).
     """
-    b = jax.tree.map(jnp.asarray, b)
+    b = jax.tree.map(as_real, b)
     return jax.jacfwd(lambda b: constraints(build(b), q, t))(b)
 
 

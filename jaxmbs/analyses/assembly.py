@@ -62,7 +62,7 @@ def _common(mech, guess, t):
 def _assemble(mech: Mechanism, guess, t) -> Assembly:
     phi, still, usable = frozen(mech, guess, t)
     held = jnp.where(jnp.isfinite(guess), jax.lax.stop_gradient(guess), 0)
-    root = find_root(lambda q: still(q, jax.lax.stop_gradient(t)), held)
+    root = find_root(lambda q: still(q, jax.lax.stop_gradient(t)), held, mech.layout.angular)
     assembled = root.found & usable & jnp.all(jnp.isfinite(guess)) & jnp.isfinite(t)
     q = root.q
     if mech.layout.n > len(mech.layout.row_owners):

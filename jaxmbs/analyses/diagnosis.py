@@ -107,9 +107,15 @@ def check_driven(mech: Mechanism, motion) -> None:
     if len(reached) == 0:
         # What comes closest to an assembly still shows drivers that fight each other.
         report = diagnose(mech, motion.q[0], motion.t[0])
-        if report.dof < mech.layout.driver_rows:
+        if 0 < report.dof < mech.layout.driver_rows:
             faults.append(report)
-    elif len(reached) > 1 or status[reached[0]] == Status.CONVERGED:
+    elif len(reached) == 1 and status[reached[0]] == Status.SINGULAR:
+        # A singular start says nothing, unless the rank is missing off the constraints as well.
+        aside = motion.q[0] + 0.05 * np.sin(2.399963 * np.arange(1, mech.layout.n + 1)).astype(motion.q.dtype)
+        report = diagnose(mech, aside, motion.t[0])
+        if report.free or set(report.redundant) & set(mech.drivers):
+            faults.append(report._replace(consistent=True))
+    else:
         for k in dict.fromkeys(reached[np.linspace(0, len(reached) - 1, 3).astype(int)].tolist()):
             report = diagnose(mech, motion.q[k], motion.t[k])
             if report.free == 0 and not set(report.redundant) & set(mech.drivers):

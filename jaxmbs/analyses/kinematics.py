@@ -70,8 +70,10 @@ def _kinematics(mech: Mechanism, times, guess, corrections: int, max_steps: int 
     clean_times = jnp.where(jnp.isfinite(times), times, 0)
     held_times = jax.lax.stop_gradient(clean_times)
     held = jnp.where(jnp.isfinite(guess), jax.lax.stop_gradient(guess), 0)
-    root = find_root(lambda q: still(q, held_times[0]), held)
-    path = follow_root(still, held_times, root.q, root.found & usable, corrections=corrections, max_steps=max_steps)
+    root = find_root(lambda q: still(q, held_times[0]), held, mech.layout.angular)
+    path = follow_root(
+        still, held_times, root.q, root.found & usable, root.unit, corrections=corrections, max_steps=max_steps
+    )
     status = jnp.where(usable, path.status, int(Status.NON_FINITE))
     q, v, a = jax.vmap(lambda q, v, a, t, ok: differentiable_motion(phi, q, v, a, t, ok))(
         path.q, path.v, path.a, clean_times, status == Status.CONVERGED

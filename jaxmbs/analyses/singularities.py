@@ -12,7 +12,7 @@ import numpy as np
 
 from jaxmbs.analyses.assembly import frozen
 from jaxmbs.analyses.kinematics import kinematics
-from jaxmbs.numerics.continuation import follow_root
+from jaxmbs.numerics.continuation import follow_root, units
 from jaxmbs.numerics.implicit import jacobian, rate
 from jaxmbs.numerics.results import Status
 from jaxmbs.system.mechanism import Mechanism, as_times
@@ -135,7 +135,8 @@ def _measures(mech, q, t) -> _Measures:
 def _advance(mech, q, start, end):
     """The configuration at `end` on the motion through q at `start`, the last one reached, and its time."""
     _, still, _ = frozen(mech, q, start)
-    path = follow_root(still, jnp.stack([start, end]), q, jnp.asarray(True))
+    unit = units(jacobian(still, q, start), q, mech.layout.angular)
+    path = follow_root(still, jnp.stack([start, end]), q, jnp.asarray(True), unit)
     return path.q[-1], path.last_q, path.last_time
 
 

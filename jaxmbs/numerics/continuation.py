@@ -27,6 +27,10 @@ SINGULAR_POWER = 0.5
 
 # The weight r of the constraints with which the search from a rough guess begins.
 FIRST_WEIGHT = 10.0
+# Steps of the search after a root is found, which bring it to rounding.
+POLISHING_STEPS = 2
+# How far, in units of the mechanism, the k-th new start of a search lies from the guess: this times k.
+DISPLACEMENT = 0.4
 # The largest part of a step of the search from a rough guess that its second-order correction may have.
 MOST_BEND = 0.75
 
@@ -35,11 +39,29 @@ def _norm(x):
     return jnp.max(jnp.abs(x))
 
 
-def scaled_residual(matrix, value, q) -> Float[Array, ""]:
-    """max_k |f_k| / ‖row k of f_q‖, relative to the largest coordinate (at least 1): a gap in units of q."""
-    gradient = jnp.max(jnp.abs(matrix), axis=1)
-    gap = jnp.abs(value) / jnp.where(gradient > 0, gradient, 1)
-    return jnp.max(gap) / jnp.maximum(1, jnp.max(jnp.abs(q)))
+def units(matrix, q, angular) -> Float[Array, " n"]:
+    """A unit for each coordinate: 1 for angles, for lengths the largest position or lever arm of the mechanism.
+
+    In these units residuals, steps and displacements mean the same for a watch and for a bridge, in any system of units.
+    """
+    size = jnp.abs(matrix)
+    arms = jnp.max(jnp.where(angular, size, 0), axis=1, initial=0)
+    slopes = jnp.max(jnp.where(angular, 0, size), axis=1, initial=0)
+    levers = jnp.where(slopes > 0, arms / jnp.where(slopes > 0, slopes, 1), 0)
+    longest = jnp.maximum(jnp.max(levers, initial=0), jnp.max(jnp.where(angular, 0, jnp.abs(q)), initial=0))
+    longest = jnp.where((longest > 0) & jnp.isfinite(longest), longest, 1)
+    return jnp.where(angular, 1, longest).astype(q.dtype)
+
+
+def row_sizes(matrix, unit) -> Float[Array, " m"]:
+    """What a unit of the coordinate that matters most does to each row of f; 1 where nothing does anything."""
+    largest = jnp.max(jnp.abs(matrix) * unit, axis=1)
+    return jnp.where(largest > 0, largest, 1)
+
+
+def scaled_residual(matrix, value, q, unit) -> Float[Array, ""]:
+    """The largest gap of f, each row in units of what the coordinates can do to it, relative to the largest coordinate."""
+    return jnp.max(jnp.abs(value) / row_sizes(matrix, unit)) / jnp.maximum(1, _norm(q / unit))
 
 
 def tolerance(dtype) -> float:
@@ -55,6 +77,7 @@ class Root(NamedTuple):
 
     q: Float[Array, " n"]
     found: Bool[Array, ""]
+    unit: Float[Array, " n"]
 
 
 class _Search(NamedTuple):
@@ -64,6 +87,8 @@ class _Search(NamedTuple):
     value: Float[Array, " m"]
     matrix: Float[Array, "m n"]
     gap: Float[Array, ""]
+    unit: Float[Array, " n"]
+    rows: Float[Array, " m"]
     metric: Float[Array, " n"]
     weight: Float[Array, ""]
     damping: Float[Array, ""]
@@ -71,11 +96,12 @@ class _Search(NamedTuple):
     attempt: Int[Array, ""]
     best: Float[Array, " n"]
     best_gap: Float[Array, ""]
+    polished: Int[Array, ""]
 
 
-def find_root(f: Callable, guess: Float[Array, " n"], *, iterations: int = 40, attempts: int = 5) -> Root:
+def find_root(f: Callable, guess: Float[Array, " n"], angular, *, iterations: int = 40, attempts: int = 5) -> Root:
     """A root of f(q) = 0 close to `guess`: minimise ‖q − guess‖² + r ‖f(q)‖² for growing r, Haug (3.6.9),
-    with the coordinates scaled by what they do to f.
+    with the rows of f and the coordinates scaled to the size of the mechanism; `angular` (n,) says which are angles.
 
     Levenberg–Marquardt on the two sums of squares; r grows tenfold with every accepted step, and faster near the root,
     so that the last steps are Newton's. f: (n,) → (m,), any m; redundant and missing rows are allowed. A search that
@@ -91,15 +117,19 @@ def find_root(f: Callable, guess: Float[Array, " n"], *, iterations: int = 40, a
         return value @ value + metric @ (q - guess) ** 2 / weight
 
     def unfinished(search: _Search):
-        return (search.best_gap > limit) & (search.attempt < attempts)
+        return jnp.where(search.best_gap > limit, search.attempt < attempts, search.polished < POLISHING_STEPS)
 
     def step(search: _Search) -> _Search:
         trial = search.trial
         value, matrix = f(trial), jax.jacfwd(f)(trial)
-        gap = scaled_residual(matrix, value, trial)
+        unit = jnp.where(search.fresh, units(matrix, trial, angular), search.unit)
+        gap = scaled_residual(matrix, value, trial, unit)
+        rows = jnp.where(search.fresh, row_sizes(matrix, unit), search.rows)
+        value, matrix = value / rows, matrix / rows[:, None]
+
         # What a unit of each coordinate does to f: it makes lengths and angles comparable, in any system of units.
         size = jnp.sum(matrix**2, axis=0)
-        size = jnp.maximum(size, 1e-6 * jnp.max(size) + tiny)
+        size = jnp.maximum(size, (1e-6 * jnp.max(size * unit**2) + tiny) / unit**2)
         metric = jnp.where(search.fresh & jnp.all(jnp.isfinite(size)), size, search.metric)
 
         # Judge the trial. Near the root a decrease of the merit is lost in rounding, and a smaller gap is as good.
@@ -132,7 +162,7 @@ def find_root(f: Callable, guess: Float[Array, " n"], *, iterations: int = 40, a
         attempt = search.attempt + stalled
         # Sines of multiples of the golden angle: displacements without symmetry, the same in every run.
         spread = jnp.sin(2.399963 * (index + 1) * (attempt + 1)).astype(dtype)
-        displaced = guess + 0.3 * attempt * (1 + jnp.max(jnp.abs(guess))) * spread
+        displaced = guess + DISPLACEMENT * attempt * unit * spread
         return _Search(
             trial=jnp.where(stalled, displaced, trial),
             fresh=stalled,
@@ -140,6 +170,8 @@ def find_root(f: Callable, guess: Float[Array, " n"], *, iterations: int = 40, a
             value=value,
             matrix=matrix,
             gap=gap,
+            unit=unit,
+            rows=rows,
             metric=metric,
             weight=weight,
             damping=damping,
@@ -147,6 +179,7 @@ def find_root(f: Callable, guess: Float[Array, " n"], *, iterations: int = 40, a
             attempt=attempt,
             best=jnp.where(closer, q, search.best),
             best_gap=jnp.where(closer, gap, search.best_gap),
+            polished=search.polished + (search.best_gap <= limit),
         )
 
     m = jax.eval_shape(f, guess).shape[0]
@@ -158,6 +191,8 @@ def find_root(f: Callable, guess: Float[Array, " n"], *, iterations: int = 40, a
         value=jnp.zeros(m, dtype),
         matrix=jnp.zeros((m, n), dtype),
         gap=infinite,
+        unit=jnp.ones(n, dtype),
+        rows=jnp.ones(m, dtype),
         metric=jnp.ones(n, dtype),
         weight=jnp.ones((), dtype),
         damping=jnp.zeros((), dtype),
@@ -165,9 +200,10 @@ def find_root(f: Callable, guess: Float[Array, " n"], *, iterations: int = 40, a
         attempt=zero,
         best=guess,
         best_gap=infinite,
+        polished=zero,
     )
     search = jax.lax.while_loop(unfinished, step, search)
-    return Root(search.best, search.best_gap <= limit)
+    return Root(search.best, search.best_gap <= limit, search.unit)
 
 
 # --- a root followed in time --------------------------------------------------------------------------------------
@@ -224,6 +260,7 @@ def follow_root(
     times: Float[Array, " T"],
     start: Float[Array, " n"],
     started: Bool[Array, ""],
+    unit: Float[Array, " n"],
     *,
     corrections: int = 2,
     max_steps: int | None = None,
@@ -238,7 +275,8 @@ def follow_root(
     motion is smooth although the determinant changes sign, is passed straight on. A time at which f_q is singular
     although q is a root has the status SINGULAR, with the velocity and acceleration carried in.
 
-    `times` may be in any order. `max_steps` bounds the trial steps, 200 + 8 T of them by default.
+    `times` may be in any order; `unit` is that of each coordinate, see `units`. `max_steps` bounds the trial steps,
+    200 + 8 T of them by default.
     """
     dtype = start.dtype
     eps = float(jnp.finfo(dtype).eps)
@@ -248,6 +286,9 @@ def follow_root(
     budget = 200 + 8 * count if max_steps is None else max_steps
     unbounded, zero = jnp.asarray(jnp.inf, dtype), jnp.zeros((), dtype)
     rows = jax.eval_shape(f, start, times[0]).shape[0]
+
+    def size_of(x):
+        return _norm(x / unit)
 
     def correct(q, t, carried_v, carried_a) -> _Point:
         """Newton's steps from a predicted position, then velocity and acceleration with the last inverse."""
@@ -269,7 +310,7 @@ def follow_root(
         singular = inverted.sign == 0
         # The residual that judges q also corrects it once more.
         value = f(q, t)
-        gap = scaled_residual(matrix, value, q)
+        gap = scaled_residual(matrix, value, q, unit)
         q = q - inverted.matrix @ value
         v, a = rates_at_root(f, inverted.matrix, q, t)
         v, a = jnp.where(singular, carried_v, v), jnp.where(singular, carried_a, a)
@@ -278,7 +319,7 @@ def follow_root(
 
     def diverges(state: _State, interval):
         """Whether the velocity would change a hundredfold within an interval: a fold is close."""
-        return _norm(state.a) * interval > 1e2 * _norm(state.v)
+        return size_of(state.a) * interval > 1e2 * size_of(state.v)
 
     def try_step(state: _State, t, interval):
         """The point at t, and whether the step to it is resolved."""
@@ -288,10 +329,10 @@ def follow_root(
         new = point.state
         back = new.q - h * new.v + h**2 / 2 * new.a
         moved = jnp.maximum(
-            jnp.maximum(_norm(h * state.v), _norm(h * new.v)),
-            jnp.maximum(_norm(h**2 / 2 * state.a), _norm(h**2 / 2 * new.a)),
+            jnp.maximum(size_of(h * state.v), size_of(h * new.v)),
+            jnp.maximum(size_of(h**2 / 2 * state.a), size_of(h**2 / 2 * new.a)),
         )
-        error = jnp.maximum(_norm(new.q - predicted), _norm(back - state.q)) - limit * (1 + _norm(new.q))
+        error = jnp.maximum(size_of(new.q - predicted), size_of(back - state.q)) - limit * (1 + size_of(new.q))
         resolved = point.converged & (error <= RESOLVED * moved)
         crossed = new.sign * state.sign < 0
         tiny = jnp.abs(h) <= 16 * shortest * interval
@@ -299,7 +340,7 @@ def follow_root(
         # Where f has a kink (an outline's curvature jumps), v jumps although q goes on: no step is too short to see it.
         # A fold looks alike but for its velocity, which grows without bound.
         kink = point.converged & ~crossed & tiny & ~diverges(state, interval) & ~diverges(new, interval)
-        kink = kink & (_norm(new.q - state.q) <= 2 * _norm(h * jnp.stack([state.v, new.v])))
+        kink = kink & (size_of(new.q - state.q) <= 2 * size_of(h * jnp.stack([state.v, new.v])))
         return point, (resolved & (~crossed | straight)) | kink
 
     def record(path: Path, index, state: _State, code) -> Path:
@@ -321,7 +362,7 @@ def follow_root(
         interval = jnp.abs(target - times[jnp.maximum(index - 1, 0)])
         remaining = target - state.t
         # Near a fold at distance d the velocity goes as d^(−1/2): |v| / 2|a| is d, and a step of most of it is safe.
-        fold = 0.8 * _norm(state.v) / (2 * _norm(state.a) + jnp.finfo(dtype).tiny)
+        fold = 0.8 * size_of(state.v) / (2 * size_of(state.a) + jnp.finfo(dtype).tiny)
         size = jnp.clip(fold, march.largest_step / 32, march.largest_step)
         size = jnp.where(jnp.isfinite(march.largest_step), size, unbounded)
         arrives = size >= jnp.abs(remaining)

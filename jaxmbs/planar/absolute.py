@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array
 
 from jaxmbs.numerics.arrays import as_real, real
-from jaxmbs.planar.element import AbsoluteConstraint, check_positive, squared
+from jaxmbs.planar.element import ORIGIN, AbsoluteConstraint, check_positive, given, squared, without_points
 
 
 class AbsoluteX(AbsoluteConstraint):
@@ -54,9 +54,9 @@ class AbsoluteAngle(AbsoluteConstraint):
     value: Array = real()
     rows: ClassVar[int] = 1
 
-    def __init__(self, body, *point_and_value, value=0.0):
+    def __init__(self, body, *point_and_value, point=ORIGIN, value=None):
         self.body = body
-        self.value = point_and_value[-1] if point_and_value else value
+        (self.value,) = without_points((*point_and_value, point, *given(value))) or (0.0,)
 
     def residual(self, i, j, t):
         return (j.phi - self.value)[None]

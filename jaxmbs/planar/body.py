@@ -42,6 +42,7 @@ class Body(AbstractBody):
 
     dimension: ClassVar[int] = 2
     coordinates: ClassVar[tuple[str, ...]] = ("x", "y", "phi")
+    angular: ClassVar[tuple[bool, ...]] = (False, False, True)
 
     @staticmethod
     def pose(q: Float[Array, "3"]) -> Pose:

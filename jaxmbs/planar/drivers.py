@@ -5,11 +5,22 @@ from __future__ import annotations
 from typing import ClassVar
 
 import equinox as eqx
+import numpy as np
 from jaxtyping import Array
 
 from jaxmbs.motion import AbstractMotion, as_motion
 from jaxmbs.numerics.arrays import real
-from jaxmbs.planar.element import AbsoluteConstraint, PlanarConstraint, check_axis, length, separation, squared
+from jaxmbs.planar.element import (
+    ORIGIN,
+    AbsoluteConstraint,
+    PlanarConstraint,
+    check_axis,
+    given,
+    length,
+    separation,
+    squared,
+    without_points,
+)
 
 
 def motion_field():
@@ -48,9 +59,9 @@ class AbsoluteAngleDriver(AbsoluteConstraint):
     motion: AbstractMotion = motion_field()
     rows: ClassVar[int] = 1
 
-    def __init__(self, body, *point_and_motion, motion=None):
+    def __init__(self, body, *point_and_motion, point=ORIGIN, motion=None):
         self.body = body
-        self.motion = point_and_motion[-1] if point_and_motion else motion
+        (self.motion,) = without_points((*point_and_motion, point, *given(motion))) or (None,)
 
     def residual(self, i, j, t):
         return (j.phi - self.motion(t))[None]
@@ -85,12 +96,16 @@ class RelativeYDriver(PlanarConstraint):
 
 
 class RelativeAngleDriver(PlanarConstraint):
-    """Φ = φ_j − φ_i − C(t); Haug (3.5.7)."""
+    """Φ = φ_j − φ_i − C(t); Haug (3.5.7). Points before the motion are accepted; they have no effect."""
 
     i: str = eqx.field(static=True)
     j: str = eqx.field(static=True)
     motion: AbstractMotion = motion_field()
     rows: ClassVar[int] = 1
+
+    def __init__(self, i, j, *points_and_motion, motion=None):
+        self.i, self.j = i, j
+        (self.motion,) = without_points((*points_and_motion, *given(motion))) or (None,)
 
     def residual(self, i, j, t):
         return (j.phi - i.phi - self.motion(t))[None]
@@ -117,14 +132,24 @@ class RevoluteDriver(PlanarConstraint):
         i, j: names of the bodies.
         motion: C(t) in radians, the angle of the actuator's x″ axis on j from that on i.
         angle_i, angle_j: θ, directions of those axes in the body frames.
+
+    Points before the motion are accepted; they have no effect.
     """
 
     i: str = eqx.field(static=True)
     j: str = eqx.field(static=True)
     motion: AbstractMotion = motion_field()
-    angle_i: Array = real(default=0.0)
-    angle_j: Array = real(default=0.0)
+    angle_i: Array = real()
+    angle_j: Array = real()
     rows: ClassVar[int] = 1
+
+    def __init__(self, i, j, *points_motion_angles, motion=None, angle_i=None, angle_j=None):
+        self.i, self.j = i, j
+        values = without_points((*points_motion_angles, *given(motion)))
+        self.motion, *angles = values or (None,)
+        angles = [*angles, *given(angle_i), 0.0, 0.0] if angle_i is not None else [*angles, 0.0, 0.0]
+        self.angle_i = angles[0]
+        self.angle_j = angles[1] if angle_j is None else angle_j
 
     def residual(self, i, j, t):
         return (j.phi + self.angle_j - i.phi - self.angle_i - self.motion(t))[None]
@@ -151,7 +176,7 @@ class TranslationalDriver(PlanarConstraint):
     def __init__(self, i, j, point_i, point_j, *axis_and_motion, axis_i=(1.0, 0.0), motion=None):
         self.i, self.j, self.point_i, self.point_j = i, j, point_i, point_j
         for value in axis_and_motion:
-            if callable(value):
+            if callable(value) or np.shape(value) == ():
                 motion = value
             else:
                 axis_i = value

@@ -49,6 +49,16 @@ def squared(v: Array) -> Float[Array, ""]:
     return v @ v
 
 
+def given(value) -> tuple:
+    """(value,), or () if it was not given."""
+    return () if value is None else (value,)
+
+
+def without_points(values) -> tuple:
+    """The values that are no points: angles have none, but may be written like the other elements."""
+    return tuple(value for value in values if callable(value) or np.shape(value) != (2,))
+
+
 def check_positive(name: str, value) -> None:
     """Raise `ValueError` unless `value` is positive, where it is known."""
     require(not is_concrete(value) or value > 0, f"{name} must be positive, got {value}")

@@ -45,22 +45,28 @@ class AbstractOutline(eqx.Module):
     def check(self) -> None:
         """Raise `ValueError` unless ρ is positive all round, where that is known."""
         check_fields(self)
-        if all(is_concrete(leaf) for leaf in jax.tree.leaves(self)):
-            rho = jax.vmap(self.radius)(_checked_angles())
-            require(not is_concrete(rho) or bool(jnp.all(rho > 0)), "the outline's radius must be positive all round")
-
-
-def _checked_angles():
-    # Half a step off the round angles, where outlines given piecewise change their formula.
-    return jnp.asarray((np.arange(CHECKED_ANGLES) + 0.5) * (2 * np.pi / CHECKED_ANGLES))
+        require(_smallest(self)[0] > 0, "the outline's radius must be positive all round")
 
 
 def smallest_curvature(outline: AbstractOutline) -> float:
     """The smallest curvature all round; infinite where the outline is not known yet (inside a transformation)."""
-    if not all(is_concrete(leaf) for leaf in jax.tree.leaves(outline)):
-        return np.inf
-    curvature = jax.vmap(outline.curvature)(_checked_angles())
-    return float(jnp.min(curvature)) if is_concrete(curvature) else np.inf
+    return _smallest(outline)[1]
+
+
+def _smallest(outline: AbstractOutline) -> tuple[float, float]:
+    """The smallest radius and curvature all round; infinite where the outline is not known yet."""
+    if all(is_concrete(leaf) for leaf in jax.tree.leaves(outline)):
+        values = _smallest_known(outline)
+        if is_concrete(values[0]):
+            return float(values[0]), float(values[1])
+    return np.inf, np.inf
+
+
+@eqx.filter_jit
+def _smallest_known(outline: AbstractOutline):
+    # Half a step off the round angles, where outlines given piecewise change their formula.
+    angles = jnp.asarray((np.arange(CHECKED_ANGLES) + 0.5) * (2 * np.pi / CHECKED_ANGLES))
+    return jnp.min(jax.vmap(outline.radius)(angles)), jnp.min(jax.vmap(outline.curvature)(angles))
 
 
 class FunctionOutline(AbstractOutline):

@@ -8,7 +8,7 @@ import equinox as eqx
 from jaxtyping import Array
 
 from jaxmbs.numerics.arrays import real
-from jaxmbs.planar.element import ORIGIN, PlanarConstraint, check_positive, separation, squared
+from jaxmbs.planar.element import ORIGIN, PlanarConstraint, check_positive, given, separation, squared, without_points
 
 
 class RelativeX(PlanarConstraint):
@@ -50,13 +50,17 @@ class RelativeAngle(PlanarConstraint):
 
     Args:
         i, j: names of the bodies.
-        offset: C₃ in radians.
+        offset: C₃ in radians. Points before it are accepted; they have no effect.
     """
 
     i: str = eqx.field(static=True)
     j: str = eqx.field(static=True)
-    offset: Array = real(default=0.0)
+    offset: Array = real()
     rows: ClassVar[int] = 1
+
+    def __init__(self, i, j, *points_and_offset, offset=None):
+        self.i, self.j = i, j
+        (self.offset,) = without_points((*points_and_offset, *given(offset))) or (0.0,)
 
     def residual(self, i, j, t):
         return (j.phi - i.phi - self.offset)[None]

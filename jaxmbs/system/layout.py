@@ -8,7 +8,9 @@ from collections.abc import Iterable
 from functools import cached_property
 from itertools import accumulate
 
-from jaxmbs.element import AbstractBody
+import numpy as np
+
+from jaxmbs.element import GROUND, AbstractBody
 
 
 def unknown(kind: str, name: str, names: Iterable[str]) -> str:
@@ -72,6 +74,12 @@ class Layout:
         """For each row of Φ the name of its constraint or driver."""
         return tuple(name for name, rows, _ in self.constraints + self.drivers for _ in range(rows))
 
+    @cached_property
+    def angular(self) -> np.ndarray:
+        """For each entry of q whether it is an angle, or else a length."""
+        of_bodies = [angular for _, kind in self.bodies for angular in kind.angular]
+        return np.array(of_bodies + [True] * (len(self.coordinates) - len(of_bodies)))
+
     @property
     def n(self) -> int:
         """Number of coordinates."""
@@ -94,7 +102,10 @@ class Layout:
         return self.coordinates.index(coordinate)
 
     def pose(self, body: str, q):
-        """The pose of a body in a configuration q (n,)."""
+        """The pose of a body, or of "ground", in a configuration q (n,)."""
+        if body == GROUND:
+            kind = self.bodies[0][1]
+            return kind.pose(kind.ground(q.dtype))
         if body not in self.body_types:
             raise ValueError(unknown("body", body, self.body_types))
         return self.body_types[body].pose(q[self.body_slices[body]])

@@ -94,16 +94,14 @@ class Mechanism(eqx.Module):
 
     def poses(self, q: Float[Array, " n"]) -> dict[str, Any]:
         """The poses of all bodies and of "ground" in a configuration."""
-        poses = {name: self.layout.pose(name, q) for name, _ in self.layout.bodies}
-        kind = self.layout.bodies[0][1]
-        return {GROUND: kind.pose(kind.ground(q.dtype)), **poses}
+        return {name: self.layout.pose(name, q) for name in (GROUND, *self.layout.body_types)}
 
     def point(self, q: Float[Array, " n"], body: str, s) -> Float[Array, " d"]:
         """The point with coordinates `s` in the frame of `body`, in the ground frame."""
         return self.layout.pose(body, q).point(jnp.asarray(s, q.dtype))
 
     def coordinates(self, guess=None) -> Float[Array, " n"]:
-        """A configuration vector from a guess: q itself, or a mapping of names to numbers.
+        """A configuration vector from a guess: q itself, an `Assembly`, or a mapping of names to numbers.
 
         A mapping gives coordinates of bodies, `{"crank": (x, y, phi)}`, extra coordinates of constraints,
         `{"cam": (alpha_i, alpha_j)}`, or single ones, `{"crank.phi": 0.3}`; what is missing is zero.
@@ -113,7 +111,7 @@ class Mechanism(eqx.Module):
         """
         if isinstance(guess, Mapping) or guess is None:
             return self._from_names(guess or {})
-        q = jnp.asarray(guess)
+        q = jnp.asarray(getattr(guess, "q", guess))
         if q.shape != (self.layout.n,):
             raise ValueError(f"a configuration has shape ({self.layout.n},), got {q.shape}")
         return q.astype(jnp.result_type(self.dtype, q) if jnp.issubdtype(q.dtype, jnp.floating) else self.dtype)
