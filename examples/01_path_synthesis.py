@@ -94,7 +94,7 @@ def evaluate(designs):
 
 
 def descend(designs, rate, steps, report):
-    """Adam on all designs at once. Returns where they end, and their errors on the way, (steps, designs)."""
+    """Adam on all designs at once. Returns where they end, and the best error of each so far, (steps, designs)."""
     x, turn, side = designs
     optimizer = optax.adam(optax.cosine_decay_schedule(rate, steps))
     state, history = optimizer.init(x), []
@@ -102,7 +102,7 @@ def descend(designs, rate, steps, report):
         (errors, _), gradients = evaluate((x, turn, side))
         updates, state = optimizer.update(gradients, state)
         x = optax.apply_updates(x, updates)
-        history.append(errors)
+        history.append(np.minimum(errors, history[-1]) if history else errors)  # the best so far of each design
         report(errors.min())
     return (x, turn, side), np.array(history)
 

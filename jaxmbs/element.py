@@ -72,6 +72,7 @@ class AbstractConstraint(eqx.Module):
     def check(self) -> None:
         """Raise `ValueError` with the reason if the element cannot be used: wrong shapes, numbers not finite, …"""
         check_fields(self)
+        require(getattr(self, "motion", ()) is not None, "motion is missing")
         for name, value in vars(self).items():
             if isinstance(value, AbstractMotion):
                 try:

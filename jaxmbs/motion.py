@@ -100,8 +100,8 @@ class Function(AbstractMotion):
         return jnp.asarray(self.f(t), jnp.result_type(t))
 
 
-def as_motion(x) -> AbstractMotion:
-    """A motion as it is, a number as `Constant`, a function of time as `Function`."""
-    if isinstance(x, AbstractMotion):
+def as_motion(x) -> AbstractMotion | None:
+    """A motion as it is, a number as `Constant`, a function of time as `Function`; None stays, for a check to name it."""
+    if x is None or isinstance(x, AbstractMotion):
         return x
     return Function(x) if callable(x) else Constant(x)

@@ -52,7 +52,7 @@ CASES = {
     "Harmonic without phase and offset": (motion.Harmonic(0.6, 2.3), harmonic(0.6, 2.3)),
     "Spline": (motion.Spline(SPLINE_TIMES, SPLINE_VALUES), spline(SPLINE_TIMES, SPLINE_VALUES)),
     "Spline of two": (motion.Spline((0.0, 2.0), (1.0, 0.0)), polynomial(1.0, -0.5)),
-    "Spline of three": (motion.Spline((0.0, 1.0, 3.0), (1.0, 0.0, 4.0)), polynomial(1.0, -2.0, 1.0)),
+    "Spline of three": (motion.Spline((0.0, 1.0, 3.0), (1.0, 1.0, 7.0)), polynomial(1.0, -1.0, 1.0)),
     "Function": (
         motion.Function(lambda t: jnp.exp(-0.5 * t)),
         three(*(lambda t, k=k: (-0.5) ** k * np.exp(-0.5 * t) for k in range(3))),

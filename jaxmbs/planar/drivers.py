@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import ClassVar
 
 import equinox as eqx
-import numpy as np
 from jaxtyping import Array
 
 from jaxmbs.motion import AbstractMotion, as_motion
@@ -16,6 +15,7 @@ from jaxmbs.planar.element import (
     PlanarConstraint,
     check_axis,
     given,
+    is_vector,
     length,
     separation,
     squared,
@@ -176,10 +176,10 @@ class TranslationalDriver(PlanarConstraint):
     def __init__(self, i, j, point_i, point_j, *axis_and_motion, axis_i=(1.0, 0.0), motion=None):
         self.i, self.j, self.point_i, self.point_j = i, j, point_i, point_j
         for value in axis_and_motion:
-            if callable(value) or np.shape(value) == ():
-                motion = value
-            else:
+            if is_vector(value):
                 axis_i = value
+            else:
+                motion = value
         self.axis_i, self.motion = axis_i, motion
 
     def residual(self, i, j, t):

@@ -56,7 +56,12 @@ def given(value) -> tuple:
 
 def without_points(values) -> tuple:
     """The values that are no points: angles have none, but may be written like the other elements."""
-    return tuple(value for value in values if callable(value) or np.shape(value) != (2,))
+    return tuple(value for value in values if not is_vector(value))
+
+
+def is_vector(value) -> bool:
+    """Whether a value has components: a tuple, a list, an array with one axis; of any length, checked elsewhere."""
+    return isinstance(value, (tuple, list)) or getattr(value, "ndim", 0) == 1
 
 
 def check_positive(name: str, value) -> None:

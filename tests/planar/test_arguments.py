@@ -1,11 +1,14 @@
 """Every way to write an element down gives the same element."""
 
+import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import jaxmbs as mbs
 from jaxmbs import planar
+from linkages import four_bar
 
 P, Q = (0.4, 0.2), (-0.1, 0.3)
 RAMP = mbs.motion.Ramp(0.7, 0.1)
@@ -76,3 +79,33 @@ def test_the_same_element(case):
         for a, b in zip(jax.tree.leaves(first), jax.tree.leaves(other), strict=True):
             np.testing.assert_array_equal(a, b)
         other.check()
+
+
+def test_angles_accept_points_as_the_other_elements_do():
+    ramp, origin = mbs.motion.Ramp(2.0), (0, 0)
+    spellings = {
+        planar.RelativeAngle: [("a", "b", 0.3), ("a", "b", origin, origin, 0.3)],
+        planar.RelativeAngleDriver: [("a", "b", ramp), ("a", "b", origin, origin, ramp)],
+        planar.RevoluteDriver: [("a", "b", ramp, 0.1, 0.2), ("a", "b", origin, origin, ramp, 0.1, 0.2)],
+        planar.AbsoluteAngle: [("a", 0.3), ("a", origin, 0.3)],
+        planar.AbsoluteAngleDriver: [("a", ramp), ("a", origin, ramp)],
+    }
+    for kind, (short, long) in spellings.items():
+        assert eqx.tree_equal(kind(*short), kind(*long))
+    by_name = planar.RevoluteDriver("a", "b", origin, origin, motion=ramp, angle_j=0.2)
+    assert (by_name.angle_i, by_name.angle_j) == (0.0, 0.2)
+    assert planar.AbsoluteAngle("a", point=origin, value=0.3).value == 0.3
+    assert planar.TranslationalDriver("a", "b", origin, origin, (0, 1), 2.0).motion(1.0) == 2.0
+
+
+def test_units_do_not_matter():
+    """Rough guesses close in millimetres as in metres, in either precision; what cannot close is not taken as closed."""
+    for size in (1e-6, 1e-3, 1.0, 1e3, 1e4):
+        bars = {"crank": size, "coupler": 3 * size, "rocker": 2.5 * size, "ground": 3.5 * size}
+        frame = lambda x, y, phi, size=size: (x * size, y * size, phi)
+        guess = {"crank": frame(0, 0.5, 1.5), "coupler": frame(0.5, 1.5, 0.5), "rocker": frame(3.5, 1, 1.9)}
+        closed = mbs.assemble(four_bar(bars), guess, 0.5)
+        assert closed.status == mbs.Status.CONVERGED
+        assert closed.residual < 1e-14 * size + 1e-15
+        open_bars = four_bar({**bars, "ground": 7 * size}).astype(jnp.float32)
+        assert mbs.assemble(open_bars, guess, np.float32(0.5)).status == mbs.Status.NOT_ASSEMBLED
