@@ -18,7 +18,8 @@ class Gear(PlanarConstraint):
     """Pitch circles of two bodies roll on each other: Φ = (x_j^P − x_i^P) sin θ − (y_j^P − y_i^P) cos θ with
     θ = (R_i (φ_i + θ_i) + R_j (φ_j + θ_j) − R_j π) / (R_i + R_j); Haug (3.4.2), (3.4.3).
 
-    θ is the direction from P_i to P_j. Other constraints must hold the centres at the distance R_i + R_j.
+    θ is the direction from P_i to P_j. Other constraints must hold the centres at the distance R_i + R_j. Φ vanishes for
+    the opposite direction too, so a guess should have the marks roughly in place.
 
     Args:
         i, j: names of the bodies.
