@@ -96,8 +96,8 @@ BAD_CONSTRAINTS = {
         ["'joint' (Revolute)", "point_j", "shape (2,)"],
     ),
     "point in place of a number": (
-        lambda: planar.AbsoluteX("rod", P, P),
-        ["'joint' (AbsoluteX)", "value", "a number"],
+        lambda: planar.AbsoluteAngle("rod", P),
+        ["'joint' (AbsoluteAngle)", "value", "a number"],
     ),
     "text in place of a point": (lambda: planar.Revolute("crank", "rod", P, "end"), ["(Revolute)", "point_j", "'end'"]),
     "ragged point": (lambda: planar.Revolute("crank", "rod", P, (1, (2, 3))), ["'joint' (Revolute)", "point_j"]),

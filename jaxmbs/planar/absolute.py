@@ -56,7 +56,8 @@ class AbsoluteAngle(AbsoluteConstraint):
 
     def __init__(self, body, *point_and_value, point=ORIGIN, value=None):
         self.body = body
-        (self.value,) = without_points((*point_and_value, point, *given(value))) or (0.0,)
+        # A point alone is kept in place of the value, for the check to refuse it.
+        (self.value,) = without_points((*point_and_value, point, *given(value))) or point_and_value[-1:] or (0.0,)
 
     def residual(self, i, j, t):
         return (j.phi - self.value)[None]

@@ -60,7 +60,8 @@ class RelativeAngle(PlanarConstraint):
 
     def __init__(self, i, j, *points_and_offset, offset=None):
         self.i, self.j = i, j
-        (self.offset,) = without_points((*points_and_offset, *given(offset))) or (0.0,)
+        # Points alone are kept in place of the offset, for the check to refuse them.
+        (self.offset,) = without_points((*points_and_offset, *given(offset))) or points_and_offset[-1:] or (0.0,)
 
     def residual(self, i, j, t):
         return (j.phi - i.phi - self.offset)[None]
