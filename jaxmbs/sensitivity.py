@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
 from jaxmbs.numerics.arrays import as_real
-from jaxmbs.numerics.linear_algebra import inverse
+from jaxmbs.numerics.linear_algebra import factor
 from jaxmbs.system.equations import constraint_jacobian, constraints
 from jaxmbs.system.mechanism import Mechanism
 
@@ -36,5 +36,10 @@ def design_sensitivity(build: Callable[[Any], Mechanism], b, q, t=0.0):
     result as for `design_jacobian`, a leaf of shape (…) becoming one of shape (n, …).
     """
     by_design = design_jacobian(build, b, q, t)
-    inverse_jacobian = inverse(constraint_jacobian(build(b), q, t)).matrix
-    return jax.tree.map(lambda leaf: -jnp.tensordot(inverse_jacobian, leaf, axes=1), by_design)
+    factors = factor(constraint_jacobian(build(b), q, t))
+
+    def sensitivity(leaf):
+        columns = leaf.reshape(leaf.shape[0], math.prod(leaf.shape[1:]))
+        return -factors.solve(columns).reshape(-1, *leaf.shape[1:])
+
+    return jax.tree.map(sensitivity, by_design)

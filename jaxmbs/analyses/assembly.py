@@ -9,10 +9,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from jaxmbs.numerics.continuation import find_root
 from jaxmbs.numerics.implicit import differentiable_root, jacobian
-from jaxmbs.numerics.linear_algebra import inverse
+from jaxmbs.numerics.linear_algebra import factor
 from jaxmbs.numerics.results import Status, raise_for_status
+from jaxmbs.numerics.search import find_root
+from jaxmbs.programs.function import straight
 from jaxmbs.system.equations import constraints
 from jaxmbs.system.mechanism import Mechanism, as_times
 
@@ -60,25 +61,30 @@ def _common(mech, guess, t):
 
 @eqx.filter_jit
 def _assemble(mech: Mechanism, guess, t) -> Assembly:
-    phi, still, usable = frozen(mech, guess, t)
-    held = jnp.where(jnp.isfinite(guess), jax.lax.stop_gradient(guess), 0)
-    root = find_root(lambda q: still(q, jax.lax.stop_gradient(t)), held, mech.layout.angular)
-    assembled = root.found & usable & jnp.all(jnp.isfinite(guess)) & jnp.isfinite(t)
-    q = root.q
+    q, status, residual = straight(_search, *jax.lax.stop_gradient((mech, guess, t)))
+    assembled = status == Status.CONVERGED
+    phi, still, _ = frozen(mech, guess, t)
     if mech.layout.n > len(mech.layout.row_owners):
         q = _move_with_guess(still, q, guess, t, assembled)
     q = differentiable_root(phi, q, jnp.where(jnp.isfinite(t), t, 0), assembled) + (q - jax.lax.stop_gradient(q))
-    status = jnp.where(assembled, int(Status.CONVERGED), int(Status.NOT_ASSEMBLED))
+    return Assembly(q, status, residual)
+
+
+def _search(mech: Mechanism, guess, t):
+    """The assembly without its derivatives: q, status and max |Φ|."""
+    _, phi, usable = frozen(mech, guess, t)
+    root = find_root(lambda q: phi(q, t), jnp.where(jnp.isfinite(guess), guess, 0), mech.layout.angular)
     finite = usable & jnp.all(jnp.isfinite(guess)) & jnp.isfinite(t)
+    status = jnp.where(root.found, int(Status.CONVERGED), int(Status.NOT_ASSEMBLED))
     status = jnp.where(finite, status, int(Status.NON_FINITE))
-    return Assembly(q, status.astype(jnp.int32), jnp.max(jnp.abs(still(jax.lax.stop_gradient(q), t)), initial=0))
+    return root.q, status.astype(jnp.int32), jnp.max(jnp.abs(phi(root.q, t)), initial=0)
 
 
 def _move_with_guess(still, q, guess, t, assembled):
     """q, with the derivative (I − Φ_q⁺ Φ_q) by the guess: the free coordinates follow it."""
     matrix = jacobian(still, q, jax.lax.stop_gradient(t))
     shift = jnp.where(assembled, guess - jax.lax.stop_gradient(guess), 0)
-    return q + shift - inverse(matrix).matrix @ (matrix @ shift)
+    return q + shift - factor(matrix).solve(matrix @ shift)
 
 
 def frozen(mech: Mechanism, q, t) -> tuple[Callable, Callable, Array]:

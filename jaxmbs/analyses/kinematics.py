@@ -10,9 +10,11 @@ from jaxtyping import Array, Float
 from jaxmbs.analyses.assembly import frozen
 from jaxmbs.analyses.diagnosis import check_driven
 from jaxmbs.numerics.arrays import is_concrete
-from jaxmbs.numerics.continuation import find_root, follow_root
 from jaxmbs.numerics.implicit import differentiable_motion
+from jaxmbs.numerics.march import Path, follow_root
 from jaxmbs.numerics.results import Status, raise_for_status
+from jaxmbs.numerics.search import find_root
+from jaxmbs.programs.function import straight
 from jaxmbs.system.mechanism import Mechanism, as_times
 from jaxmbs.system.trajectory import Trajectory
 
@@ -65,17 +67,23 @@ def kinematics(
 
 @eqx.filter_jit
 def _kinematics(mech: Mechanism, times, guess, corrections: int, max_steps: int | None) -> Trajectory:
-    phi, still, usable = frozen(mech, guess, times[0])
-    usable = usable & jnp.all(jnp.isfinite(guess)) & jnp.all(jnp.isfinite(times))
+    held = jax.lax.stop_gradient((mech, times, guess))
+    path, status = straight(lambda *args: _march(*args, corrections, max_steps), *held)
+    phi, _, _ = frozen(mech, guess, times[0])
     clean_times = jnp.where(jnp.isfinite(times), times, 0)
-    held_times = jax.lax.stop_gradient(clean_times)
-    held = jnp.where(jnp.isfinite(guess), jax.lax.stop_gradient(guess), 0)
-    root = find_root(lambda q: still(q, held_times[0]), held, mech.layout.angular)
-    path = follow_root(
-        still, held_times, root.q, root.found & usable, root.unit, corrections=corrections, max_steps=max_steps
-    )
-    status = jnp.where(usable, path.status, int(Status.NON_FINITE))
     q, v, a = jax.vmap(lambda q, v, a, t, ok: differentiable_motion(phi, q, v, a, t, ok))(
         path.q, path.v, path.a, clean_times, status == Status.CONVERGED
     )
-    return Trajectory(times, q, v, a, status.astype(jnp.int32), mech.layout)
+    return Trajectory(times, q, v, a, status, mech.layout)
+
+
+def _march(mech: Mechanism, times, guess, corrections: int, max_steps: int | None) -> tuple[Path, Array]:
+    """The motion without its derivatives: assembly at the first time, then step by step."""
+    _, phi, usable = frozen(mech, guess, times[0])
+    usable = usable & jnp.all(jnp.isfinite(guess)) & jnp.all(jnp.isfinite(times))
+    times = jnp.where(jnp.isfinite(times), times, 0)
+    guess = jnp.where(jnp.isfinite(guess), guess, 0)
+    root = find_root(lambda q: phi(q, times[0]), guess, mech.layout.angular)
+    path = follow_root(phi, times, root.q, root.found & usable, root.unit, corrections=corrections, max_steps=max_steps)
+    status = jnp.where(usable, path.status, int(Status.NON_FINITE))
+    return path, status.astype(jnp.int32)

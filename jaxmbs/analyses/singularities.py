@@ -12,9 +12,10 @@ import numpy as np
 
 from jaxmbs.analyses.assembly import frozen
 from jaxmbs.analyses.kinematics import kinematics
-from jaxmbs.numerics.continuation import follow_root, units
 from jaxmbs.numerics.implicit import jacobian, rate
+from jaxmbs.numerics.march import follow_root
 from jaxmbs.numerics.results import Status
+from jaxmbs.numerics.scaling import units
 from jaxmbs.system.mechanism import Mechanism, as_times
 
 LOCK_UP, BIFURCATION = "lock-up", "bifurcation"

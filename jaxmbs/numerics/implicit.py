@@ -9,7 +9,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jaxmbs.numerics.linear_algebra import inverse
+from jaxmbs.numerics.linear_algebra import Factored, factor
+from jaxmbs.programs.function import straight
 
 
 def rate(f: Callable, q, v, t):
@@ -27,20 +28,12 @@ def jacobian(f: Callable, q, t):
     return jax.jacfwd(f)(q, t)
 
 
-def rates_at_root(f: Callable, inverse_jacobian: Float[Array, "n m"], q, t):
-    """(v, a) from f_q v = −f_t and f_q a = −(f_q v)_q v − 2 f_qt v − f_tt, Haug (3.6.10) and (3.6.11).
-
-    The inverse may be that of a point within δ of q: five corrections of each equation by its own remainder leave an
-    error of the order of δ⁵.
-    """
-
-    def improve(_, rates):
-        v, a = rates
-        v = v - inverse_jacobian @ rate(f, q, v, t)
-        a = a - inverse_jacobian @ second_rate(f, q, v, a, t)
-        return v, a
-
-    return jax.lax.fori_loop(0, 5, improve, (jnp.zeros_like(q), jnp.zeros_like(q)))
+def rates_at_root(f: Callable, factors: Factored, q, t):
+    """(v, a) from f_q v = −f_t and f_q a = −(f_q v)_q v − 2 f_qt v − f_tt, Haug (3.6.10) and (3.6.11), with f_q
+    factored at q."""
+    still = jnp.zeros_like(q)
+    v = -factors.solve(rate(f, q, still, t))
+    return v, -factors.solve(second_rate(f, q, v, still, t))
 
 
 def differentiable_root(f: Callable, q: Float[Array, " n"], t, regular=True) -> Float[Array, " n"]:
@@ -64,31 +57,31 @@ def differentiable_motion(f: Callable, q, v, a, t, regular=True):
     return _motion(f, jnp.asarray(regular), t, constants, q, v, a)
 
 
-def _regular_inverse(f, regular, q, t):
-    """f_q⁻¹; a harmless matrix instead where the root is not regular."""
-    matrix = jacobian(f, q, t)
-    return inverse(jnp.where(regular, matrix, jnp.eye(*matrix.shape, dtype=matrix.dtype))).matrix
-
-
-def _tangent(f, inverse_jacobian, regular, primals, tangents):
-    """−f_q⁻¹ df for the tangents of everything but the unknown itself."""
-    change = jax.jvp(f, primals, tangents)[1]
-    return -inverse_jacobian @ jnp.where(regular, change, 0)
-
-
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _root(f, regular, t, constants, q):
     return q
 
 
-@_root.defjvp
+@partial(_root.defjvp, symbolic_zeros=True)
 def _root_jvp(f, primals, tangents):
     regular, t, constants, q = primals
     _, t_dot, constants_dot, _ = tangents
-    q = _root(f, regular, t, constants, q)
-    inverse_jacobian = _regular_inverse(lambda q, t: f(q, t, *constants), regular, q, t)
-    held = lambda t, constants: f(q, t, *constants)
-    return q, _tangent(held, inverse_jacobian, regular, (t, constants), (t_dot, constants_dot))
+
+    put, take = _with_respect_to((t_dot, constants_dot))
+
+    def tangent(q, t, constants, regular, *given):
+        factors = factor(jacobian(lambda q, t: f(q, t, *constants), q, t), regular)
+
+        def position(*active):
+            moved_t, moved = put((t, constants), active)
+            return f(q, moved_t, *moved)
+
+        return -factors.solve(jax.jvp(position, take((t, constants)), given)[1])
+
+    given = _given((t_dot, constants_dot))
+    if not given:
+        return _root(f, regular, t, constants, q), jnp.zeros_like(q)
+    return _root(f, regular, t, constants, q), straight(tangent, q, t, constants, regular, *given)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
@@ -96,24 +89,65 @@ def _motion(f, regular, t, constants, q, v, a):
     return q, v, a
 
 
-@_motion.defjvp
+@partial(_motion.defjvp, symbolic_zeros=True)
 def _motion_jvp(f, primals, tangents):
     regular, t, constants, *state = primals
     _, t_dot, constants_dot, *_ = tangents
-    q, v, a = _motion(f, regular, t, constants, *state)
-    inverse_jacobian = _regular_inverse(lambda q, t: f(q, t, *constants), regular, q, t)
+    out = _motion(f, regular, t, constants, *state)
+    given = _given((t_dot, constants_dot))
+    if not given:
+        return out, tuple(jnp.zeros_like(x) for x in state)
+    put, take = _with_respect_to((t_dot, constants_dot))
 
-    def position(t, constants):
-        return f(q, t, *constants)
+    def tangent(q, v, a, t, constants, regular, *given):
+        """Tangents of q, v, a solve f_q dq = −df, f_q dv = −d(ḟ), f_q da = −d(f̈)."""
+        factors = factor(jacobian(lambda q, t: f(q, t, *constants), q, t), regular)
 
-    def velocity(t, constants, q):
-        return rate(lambda q, t: f(q, t, *constants), q, v, t)
+        def moved(active):
+            t_moved, constants_moved = put((t, constants), active)
+            return (lambda q, t: f(q, t, *constants_moved)), t_moved
 
-    def acceleration(t, constants, q, v):
-        return second_rate(lambda q, t: f(q, t, *constants), q, v, a, t)
+        def position(active):
+            f, t = moved(active)
+            return f(q, t)
 
-    base, base_dot = (t, constants), (t_dot, constants_dot)
-    q_dot = _tangent(position, inverse_jacobian, regular, base, base_dot)
-    v_dot = _tangent(velocity, inverse_jacobian, regular, (*base, q), (*base_dot, q_dot))
-    a_dot = _tangent(acceleration, inverse_jacobian, regular, (*base, q, v), (*base_dot, q_dot, v_dot))
-    return (q, v, a), (q_dot, v_dot, a_dot)
+        def velocity(active, q):
+            f, t = moved(active)
+            return rate(f, q, v, t)
+
+        def acceleration(active, q, v):
+            f, t = moved(active)
+            return second_rate(f, q, v, a, t)
+
+        active = take((t, constants))
+        q_dot = -factors.solve(jax.jvp(position, (active,), (given,))[1])
+        v_dot = -factors.solve(jax.jvp(velocity, (active, q), (given, q_dot))[1])
+        a_dot = -factors.solve(jax.jvp(acceleration, (active, q, v), (given, q_dot, v_dot))[1])
+        return q_dot, v_dot, a_dot
+
+    return out, straight(tangent, *state, t, constants, regular, *given)
+
+
+def _is_zero(tangent) -> bool:
+    return isinstance(tangent, jax.custom_derivatives.SymbolicZero)
+
+
+def _given(tangents) -> list:
+    """The tangents that are not known to vanish."""
+    return [x for x in jax.tree.leaves(tangents, is_leaf=_is_zero) if not _is_zero(x)]
+
+
+def _with_respect_to(tangents):
+    """Two functions: (values, some of them) ↦ the values with those put in, and values ↦ those that have tangents."""
+    leaves, tree = jax.tree.flatten(tangents, is_leaf=_is_zero)
+    active = [not _is_zero(x) for x in leaves]
+
+    def put(values, some):
+        some = list(some)
+        old = jax.tree.leaves(values)
+        return jax.tree.unflatten(tree, [some.pop(0) if on else x for on, x in zip(active, old, strict=True)])
+
+    def take(values):
+        return tuple(x for on, x in zip(active, jax.tree.leaves(values), strict=True) if on)
+
+    return put, take

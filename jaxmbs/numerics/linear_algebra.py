@@ -1,49 +1,133 @@
-"""Linear systems with the small dense matrices of mechanisms."""
+"""Linear systems with the small dense matrices of mechanisms.
+
+Factoring and solving are JAX primitives with two forms: array code here, and in straight-line programs an elimination
+ordered for the zeros and constants of the matrix.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.scipy.linalg as jsl
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array, Float
 
+from jaxmbs.programs.elimination import Elimination, factor_symmetric
+from jaxmbs.programs.trace import RULES, TAKES_MEMORY, Deferred, array
 
-class Inverse(NamedTuple):
-    """The inverse of a small matrix, or its pseudo-inverse where it is not square.
+
+class Factored(eqx.Module):
+    """A matrix factored once for several right-hand sides; where it is not square, its pseudo-inverse.
 
     Attributes:
-        matrix: K (n, m).
+        matrix: A (m, n).
         sign: the sign of the determinant, −1, 0 or 1 (1 where the matrix is not square).
         rcond: a cheap estimate of 1 / condition number, after rows and columns are scaled to unit maximum.
     """
 
-    matrix: Float[Array, "n m"]
+    matrix: Float[Array, "m n"]
     sign: Float[Array, ""]
     rcond: Float[Array, ""]
+    _factors: Array
+    _kind: str = eqx.field(static=True)
+    _regular: Array | bool
+
+    def solve(self, rhs: Float[Array, " m"]) -> Float[Array, " n"]:
+        """x with A x = rhs, for rhs (m,) or (m, k); least squares of smallest norm where A is not square.
+
+        Differentiable: dx = A⁻¹ (d rhs − dA x), for every order and both modes.
+        """
+        if self._kind == "pseudo":
+            return jnp.where(self._regular, self._factors @ rhs, 0)
+        columns = rhs[:, None] if rhs.ndim == 1 else rhs
+        x = solve_p.bind(self.matrix, self._factors, columns, kind=self._kind, transposed=False)
+        x = jnp.where(self._regular, x, 0)
+        return x[:, 0] if rhs.ndim == 1 else x
 
 
-def inverse(matrix: Float[Array, "m n"]) -> Inverse:
-    """Invert a matrix once for several right-hand sides; the pseudo-inverse gives least-squares, minimum-norm solutions.
+def factor(matrix: Float[Array, "m n"], regular=True) -> Factored:
+    """Factor a matrix; where `regular` is False its solutions are zero, and so are their derivatives.
 
     Rows and columns are scaled first, because a constraint may be a length or its square, and a coordinate a length or
     an angle: without it neither pivots nor the condition estimate mean anything.
     """
+    if matrix.shape[0] != matrix.shape[1]:
+        return _pseudo(matrix, regular)
+    return Factored(matrix, *_factor(matrix, regular, "general"), "general", regular)
+
+
+def factor_symmetric_positive(matrix: Float[Array, "n n"]) -> Factored:
+    """Factor a symmetric positive definite matrix, by Cholesky's method or as L D Lᵀ."""
+    return Factored(matrix, *_factor(matrix, True, "symmetric"), "symmetric", True)
+
+
+def _factor(matrix, regular, kind: str):
+    factors, sign, rcond = factor_p.bind(jax.lax.stop_gradient(matrix), jnp.asarray(regular), kind=kind)
+    return sign, rcond, factors
+
+
+def symmetric_solver(matrix: Float[Array, "n n"]) -> Callable:
+    """rhs ↦ solution for a symmetric positive definite matrix."""
+    return factor_symmetric_positive(matrix).solve
+
+
+def _pseudo(matrix, regular) -> Factored:
     m, n = matrix.shape
-    if m != n:
-        return _pseudo_inverse(matrix)
+    matrix = jnp.where(regular, matrix, jnp.eye(m, n, dtype=matrix.dtype))
+    singular_values = jnp.linalg.svd(jax.lax.stop_gradient(matrix), compute_uv=False)
+    rcond = singular_values[min(m, n) - 1] / jnp.maximum(singular_values[0], jnp.finfo(matrix.dtype).tiny)
+    # Redundant rows leave singular values at rounding level; the cut lies between those and the smallest real one.
+    pseudo = jnp.linalg.pinv(matrix, rtol=jnp.finfo(matrix.dtype).eps ** 0.75)
+    return Factored(matrix, jnp.ones((), matrix.dtype), rcond, pseudo, "pseudo", regular)
+
+
+# --- array code -------------------------------------------------------------------------------------------------------
+
+
+def _factor_array(matrix, regular, *, kind: str):
+    """Factors, sign and rcond, for any leading batch axes."""
+    one = _invert if kind == "general" else _cholesky
+    for _ in range(matrix.ndim - 2):
+        one = jax.vmap(one)
+    factors, sign, rcond = one(matrix)
+    return jnp.where(regular[..., None, None], factors, 0), sign, rcond
+
+
+def _solve_array(matrix, factors, rhs, *, kind: str, transposed: bool):
+    if kind == "general":
+        return jnp.matmul(jnp.swapaxes(factors, -1, -2) if transposed else factors, rhs)
+    solve = lambda lower, b: jsl.cho_solve((lower, True), b)
+    for _ in range(rhs.ndim - 2):
+        solve = jax.vmap(solve)
+    return solve(factors, rhs)
+
+
+def _cholesky(matrix):
+    lower = jnp.linalg.cholesky(matrix)
+    diagonal = jnp.diagonal(lower) ** 2
+    return lower, jnp.ones((), matrix.dtype), jnp.min(diagonal) / jnp.max(diagonal)
+
+
+def _invert(matrix):
     rows = _largest(matrix, 1)
     scaled = matrix / rows[:, None]
     columns = _largest(scaled, 0)
-    scaled_inverse, sign, rcond = _gauss_jordan(scaled / columns)
-    return Inverse(scaled_inverse / columns[:, None] / rows, sign, rcond)
+    inverse, sign, rcond = _gauss_jordan(scaled / columns)
+    return inverse / columns[:, None] / rows, sign, rcond
 
 
-@jax.custom_jvp
+def _largest(values, axis):
+    """Largest absolute values along an axis, 1 where they are all zero."""
+    largest = jnp.max(jnp.abs(values), axis=axis)
+    return jnp.where(largest > 0, largest, 1)
+
+
 def _gauss_jordan(matrix: Float[Array, "n n"]):
-    """(K, sign of the determinant, smallest pivot / largest pivot) by elimination with partial pivoting.
+    """(inverse, sign of the determinant, smallest pivot / largest pivot) by elimination with partial pivoting.
 
     A counted loop of elementwise operations: with a batch axis it is vector code on every platform, and beats the
     libraries' batched LU up to a dozen rows or so.
@@ -73,30 +157,115 @@ def _gauss_jordan(matrix: Float[Array, "n n"]):
     return rest @ (order[:, None] == index).astype(matrix.dtype), sign, smallest / largest
 
 
-@_gauss_jordan.defjvp
-def _gauss_jordan_jvp(primals, tangents):
-    """dK = −K dA K; the estimates have no derivative worth the name."""
-    inverted, sign, rcond = _gauss_jordan(*primals)
-    change = -inverted @ tangents[0] @ inverted
-    return (inverted, sign, rcond), (change, jnp.zeros_like(sign), jnp.zeros_like(rcond))
+# --- primitives -------------------------------------------------------------------------------------------------------
+
+factor_p = Primitive("factor")  # matrix, whether it is regular ↦ factors, sign, rcond
+factor_p.multiple_results = True
+solve_p = Primitive("solve_factored")  # matrix, its factors, right sides (n, k) ↦ solutions (n, k)
 
 
-def _pseudo_inverse(matrix) -> Inverse:
-    m, n = matrix.shape
-    singular_values = jnp.linalg.svd(jax.lax.stop_gradient(matrix), compute_uv=False)
-    rcond = singular_values[min(m, n) - 1] / jnp.maximum(singular_values[0], jnp.finfo(matrix.dtype).tiny)
-    # Redundant rows leave singular values at rounding level; the cut lies between those and the smallest real one.
-    pseudo = jnp.linalg.pinv(matrix, rtol=jnp.finfo(matrix.dtype).eps ** 0.75)
-    return Inverse(pseudo, jnp.ones((), matrix.dtype), rcond)
+@factor_p.def_abstract_eval
+def _factor_abstract(matrix, regular, *, kind):
+    scalar = jax.core.ShapedArray(matrix.shape[:-2], matrix.dtype)
+    return [jax.core.ShapedArray(matrix.shape, matrix.dtype), scalar, scalar]
 
 
-def _largest(values, axis):
-    """Largest absolute values along an axis, 1 where they are all zero; a scale, not to be differentiated."""
-    largest = jax.lax.stop_gradient(jnp.max(jnp.abs(values), axis=axis))
-    return jnp.where(largest > 0, largest, 1)
+@solve_p.def_abstract_eval
+def _solve_abstract(matrix, factors, rhs, *, kind, transposed):
+    return jax.core.ShapedArray(rhs.shape, rhs.dtype)
 
 
-def symmetric_solver(matrix: Float[Array, "n n"]) -> Callable:
-    """rhs ↦ solution for a symmetric positive definite matrix, factored once by Cholesky's method."""
-    cholesky = jsl.cho_factor(matrix)
-    return lambda rhs: jsl.cho_solve(cholesky, rhs)
+_jitted_factor = jax.jit(_factor_array, static_argnames="kind")
+_jitted_solve = jax.jit(_solve_array, static_argnames=("kind", "transposed"))
+factor_p.def_impl(_jitted_factor)
+solve_p.def_impl(_jitted_solve)
+mlir.register_lowering(factor_p, mlir.lower_fun(_factor_array, multiple_results=True))
+mlir.register_lowering(solve_p, mlir.lower_fun(_solve_array, multiple_results=False))
+
+
+def _batch_factor(args, dims, *, kind):
+    return factor_p.bind(*_in_front(args, dims), kind=kind), [0, 0, 0]
+
+
+def _batch_solve(args, dims, **params):
+    return solve_p.bind(*_in_front(args, dims), **params), 0
+
+
+def _in_front(args, dims) -> list:
+    """All arguments with the batch axis in front."""
+    size = next(x.shape[d] for x, d in zip(args, dims, strict=True) if d is not None)
+    return [
+        jnp.broadcast_to(x, (size, *jnp.shape(x))) if d is None else jnp.moveaxis(x, d, 0)
+        for x, d in zip(args, dims, strict=True)
+    ]
+
+
+batching.primitive_batchers[factor_p] = _batch_factor
+batching.primitive_batchers[solve_p] = _batch_solve
+
+
+def _factor_jvp(primals, tangents, *, kind):
+    """The factors are differentiated where they are used; the estimates have no derivative worth the name."""
+    results = factor_p.bind(*primals, kind=kind)
+    return results, [ad.Zero.from_primal_value(x) for x in results]
+
+
+def _solve_jvp(primals, tangents, *, kind, transposed):
+    matrix, factors, rhs = primals
+    x = solve_p.bind(matrix, factors, rhs, kind=kind, transposed=transposed)
+    change = None if type(tangents[2]) is ad.Zero else tangents[2]
+    if type(tangents[0]) is not ad.Zero:
+        turned = jnp.swapaxes(tangents[0], -1, -2) if transposed else tangents[0]
+        product = jnp.matmul(turned, x)
+        change = -product if change is None else change - product
+    if change is None:
+        return x, ad.Zero.from_primal_value(x)
+    return x, solve_p.bind(matrix, factors, change, kind=kind, transposed=transposed)
+
+
+def _solve_transpose(cotangent, matrix, factors, rhs, *, kind, transposed):
+    if type(cotangent) is ad.Zero:
+        return None, None, None
+    return None, None, solve_p.bind(matrix, factors, cotangent, kind=kind, transposed=not transposed)
+
+
+ad.primitive_jvps[factor_p] = _factor_jvp
+ad.primitive_jvps[solve_p] = _solve_jvp
+ad.primitive_transposes[solve_p] = _solve_transpose
+
+
+# --- in straight-line programs ----------------------------------------------------------------------------------------
+
+
+def _trace_factor(tracer, eqn, matrix, regular):
+    graph = tracer.graph
+    matrix = tracer.nodes(matrix)
+    n = matrix.shape[0]
+    identity = [[graph.constant(float(i == j)) for i in range(n)] for j in range(n)]
+    if eqn.params["kind"] == "general":
+        elimination = Elimination(graph, matrix, tracer.nodes(regular).item())
+        factors = elimination.factors
+        sign, rcond = (lambda: elimination.sign), (lambda: elimination.rcond)
+    else:
+        factors = factor_symmetric(graph, matrix)
+        sign = rcond = lambda: graph.constant(1.0)
+    inverse = lambda: array([x for e in identity for x in factors.solve(e)], (n, n)).T
+    scalar = lambda value: Deferred(lambda: array([value()], ()), None)
+    return [Deferred(inverse, factors), scalar(sign), scalar(rcond)]
+
+
+def _trace_solve(tracer, eqn, matrix, factors, rhs):
+    rhs = tracer.nodes(rhs)
+    known = factors.known if isinstance(factors, Deferred) else None
+    if known is None:
+        matrix = tracer.nodes(matrix)
+        symmetric = eqn.params["kind"] == "symmetric"
+        known = factor_symmetric(tracer.graph, matrix) if symmetric else Elimination(tracer.graph, matrix).factors
+    solve = known.solve_transposed if eqn.params["transposed"] else known.solve
+    columns = [solve(list(rhs[:, k])) for k in range(rhs.shape[1])]
+    return array([x for column in columns for x in column], (rhs.shape[1], rhs.shape[0])).T
+
+
+RULES["factor"] = _trace_factor
+RULES["solve_factored"] = _trace_solve
+TAKES_MEMORY.update({"factor", "solve_factored"})

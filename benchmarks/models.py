@@ -1,0 +1,243 @@
+"""The mechanisms that are measured: each a function of its design, with a nominal design and a closed-form guess.
+
+All are free to move under gravity, without a driver; `four_bar(b, motor=True)` has one. Bars are uniform rods of 1 kg/m
+with their frames in the middle, in SI units.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import jax.numpy as jnp
+
+import jaxmbs as mbs
+from jaxmbs import planar
+
+GRAVITY = 9.81
+
+
+def four_bar(b, motor=False):
+    """Crank, coupler, rocker and the ground between their pins; with `motor` the crank turns at 1 rad/s."""
+    return mbs.Mechanism(
+        bodies={name: rod(b[name]) for name in ("crank", "coupler", "rocker")},
+        constraints={
+            "O": planar.Revolute("ground", "crank", (0, 0), (-b["crank"] / 2, 0)),
+            "A": planar.Revolute("crank", "coupler", (b["crank"] / 2, 0), (-b["coupler"] / 2, 0)),
+            "B": planar.Revolute("coupler", "rocker", (b["coupler"] / 2, 0), (b["rocker"] / 2, 0)),
+            "C": planar.Revolute("ground", "rocker", (b["ground"], 0), (-b["rocker"] / 2, 0)),
+        },
+        drivers={"motor": planar.RevoluteDriver("ground", "crank", mbs.motion.Ramp(1.0))} if motor else {},
+        forces=weight(),
+    )
+
+
+FOUR_BAR = {"crank": 1.0, "coupler": 3.0, "rocker": 2.5, "ground": 3.5}
+
+
+def four_bar_guess(b, angle=0.0):
+    """Closed, the crank at `angle`, the coupler above the ground."""
+    a, c = polar(b["crank"], angle), point(b["ground"], 0)
+    tip = apex(a, c, b["coupler"], b["rocker"])
+    return {"crank": between(0 * a, a), "coupler": between(a, tip), "rocker": between(c, tip)}
+
+
+def slider_crank(b):
+    """Crank, rod and a slider of 1 kg on the line y = offset."""
+    return mbs.Mechanism(
+        bodies={"crank": rod(b["crank"]), "rod": rod(b["rod"]), "slider": planar.Body(1.0, 0.01)},
+        constraints={
+            "O": planar.Revolute("ground", "crank", (0, 0), (-b["crank"] / 2, 0)),
+            "A": planar.Revolute("crank", "rod", (b["crank"] / 2, 0), (-b["rod"] / 2, 0)),
+            "B": planar.Revolute("rod", "slider", (b["rod"] / 2, 0), (0, 0)),
+            "guide": planar.Translational("ground", "slider", (0, b["offset"]), (0, 0), (1, 0)),
+        },
+        forces=weight(),
+    )
+
+
+SLIDER_CRANK = {"crank": 1.0, "rod": 2.5, "offset": 0.2}
+
+
+def slider_crank_guess(b, angle=1.0):
+    """Closed, the crank at `angle`, the slider to the right."""
+    a = polar(b["crank"], angle)
+    drop = b["offset"] - a[1]
+    pin = point(a[0] + jnp.sqrt(b["rod"] ** 2 - drop**2), b["offset"])
+    return {"crank": between(0 * a, a), "rod": between(a, pin), "slider": jnp.append(pin, 0.0)}
+
+
+def six_bar(b):
+    """Stephenson III: a four-bar, and from the point P above the middle of its coupler a link to an output bar."""
+    first = four_bar(b)
+    return mbs.Mechanism(
+        bodies={**first.bodies, "link": rod(b["link"]), "output": rod(b["output"])},
+        constraints={
+            **first.constraints,
+            "P": planar.Revolute("coupler", "link", (0, b["height"]), (-b["link"] / 2, 0)),
+            "Q": planar.Revolute("link", "output", (b["link"] / 2, 0), (b["output"] / 2, 0)),
+            "R": planar.Revolute("ground", "output", (b["base"], 0), (-b["output"] / 2, 0)),
+        },
+        forces=weight(),
+    )
+
+
+SIX_BAR = {**FOUR_BAR, "height": 0.8, "link": 3.0, "output": 2.0, "base": 5.0}
+
+
+def six_bar_guess(b, angle=1.0):
+    """Closed, the crank at `angle`."""
+    first = four_bar_guess(b, angle)
+    x, y, phi = first["coupler"]
+    p = point(x, y) + polar(b["height"], phi + jnp.pi / 2)
+    r = point(b["base"], 0)
+    q = apex(p, r, b["link"], b["output"])
+    return {**first, "link": between(p, q), "output": between(r, q)}
+
+
+def chain(n):
+    """The builder of an open chain of n rods that hangs from the ground; its design is their lengths."""
+
+    def build(b):
+        lengths = b["lengths"]
+        joints = {"J0": planar.Revolute("ground", "L0", (0, 0), (-lengths[0] / 2, 0))}
+        for k in range(1, n):
+            ends = (lengths[k - 1] / 2, 0), (-lengths[k] / 2, 0)
+            joints[f"J{k}"] = planar.Revolute(f"L{k - 1}", f"L{k}", *ends)
+        return mbs.Mechanism({f"L{k}": rod(lengths[k]) for k in range(n)}, joints, forces=weight())
+
+    return build
+
+
+def chain_design(n):
+    """Rods of the same length, 1 m in all."""
+    return {"lengths": jnp.full(n, 1 / n)}
+
+
+def chain_guess(b, angle=0.0):
+    """Straight, at `angle` from the horizontal."""
+    ends = jnp.concatenate([jnp.zeros(1), jnp.cumsum(b["lengths"])])
+    middles = (ends[1:] + ends[:-1]) / 2
+    return {f"L{k}": jnp.append(polar(middle, angle), angle) for k, middle in enumerate(middles)}
+
+
+# Andrews' squeezer mechanism: body -> mass, moment of inertia, and its points in a frame with the centre of mass at the
+# origin. Numbers: W. Schiehlen (ed.), Multibody Systems Handbook, Springer, 1990; E. Hairer, G. Wanner, Solving Ordinary
+# Differential Equations II, Springer, 1996, section VII.7; Test Set for IVP Solvers, "Andrews' squeezing mechanism".
+ANDREWS_BODIES = {
+    "K1": (0.04325, 2.194e-6, {"O": (-0.00092, 0.0), "F": (0.00608, 0.0)}),
+    "K2": (0.00365, 4.410e-7, {"F": (0.0115, 0.0), "E": (-0.0165, 0.0)}),
+    "K3": (0.02373, 5.255e-6, {"B": (-0.01043, 0.01874), "E": (-0.01043, -0.01626), "D": (0.00957, 0.00074)}),
+    "K4": (0.00706, 5.667e-7, {"G": (0.0, 0.00579), "E": (0.0, -0.01421)}),
+    "K5": (0.07050, 1.169e-5, {"A": (-0.02308, -0.00916), "G": (0.01692, -0.00916)}),
+    "K6": (0.00706, 5.667e-7, {"H": (-0.00579, 0.0), "E": (0.01421, 0.0)}),
+    "K7": (0.05498, 1.912e-5, {"A": (0.00449, 0.01228), "H": (0.00449, -0.02772)}),
+}
+ANDREWS_GROUND = {"O": (0.0, 0.0), "A": (-0.06934, -0.00227), "B": (-0.03635, 0.03273)}
+ANDREWS_JOINTS = ("O ground K1", "F K1 K2", "B ground K3", "E K2 K3", "A ground K5", "G K5 K4", "E K2 K4")
+ANDREWS_JOINTS += ("A ground K7", "H K7 K6", "E K2 K6")
+# beta, beta + Theta, gamma, Phi + delta, delta, Omega + epsilon, epsilon of the source at its initial time.
+ANDREWS_ANGLES = {
+    "K1": -0.0617138900142764496358948458001,
+    "K2": -0.0617138900142764496358948458001,
+    "K3": 0.455279819163070380255912382449,
+    "K4": 0.222668390165885884674473185609 + 0.487364979543842550225598953530,
+    "K5": 0.487364979543842550225598953530,
+    "K6": -0.222668390165885884674473185609 + 1.23054744454982119249735015568,
+    "K7": 1.23054744454982119249735015568,
+}
+
+
+def andrews(b):
+    """Andrews' squeezer mechanism, seven bodies and ten joints, without its spring and its torque; b: scale of lengths.
+
+    Its own problem has no gravity; here it is on, so that there is something to compute.
+    """
+    scaled = lambda at: b["scale"] * jnp.asarray(at)
+    place = lambda body, name: scaled(ANDREWS_GROUND[name] if body == "ground" else ANDREWS_BODIES[body][2][name])
+    joints = {}
+    for joint in ANDREWS_JOINTS:
+        name, i, j = joint.split()
+        joints[f"{name} {j}"] = planar.Revolute(i, j, place(i, name), place(j, name))
+    bodies = {name: planar.Body(mass, inertia) for name, (mass, inertia, _) in ANDREWS_BODIES.items()}
+    return mbs.Mechanism(bodies, joints, forces=weight())
+
+
+ANDREWS = {"scale": 1.0}
+
+
+def andrews_guess(b):
+    """The initial configuration of the source, each body placed by a joint to one that is placed already."""
+    origins = {}
+    for joint in ("O ground K1", "F K1 K2", "B ground K3", "A ground K5", "G K5 K4", "A ground K7", "H K7 K6"):
+        name, i, j = joint.split()
+        pin = jnp.asarray(ANDREWS_GROUND[name]) if i == "ground" else origins[i] + _andrews_arm(i, name)
+        origins[j] = pin - _andrews_arm(j, name)
+    return {name: jnp.append(b["scale"] * origins[name], ANDREWS_ANGLES[name]) for name in ANDREWS_BODIES}
+
+
+def _andrews_arm(body, name):
+    x, y = ANDREWS_BODIES[body][2][name]
+    return polar(x, ANDREWS_ANGLES[body]) + polar(y, ANDREWS_ANGLES[body] + jnp.pi / 2)
+
+
+class Model(NamedTuple):
+    """A mechanism to measure: `build(design)`, and `guess(design)` for its assembly."""
+
+    build: Callable
+    design: Mapping
+    guess: Callable
+
+    def start(self, design=None):
+        """An assembled configuration of the nominal design, or of another one."""
+        design = self.design if design is None else design
+        return mbs.assemble(self.build(design), self.guess(design)).q
+
+
+def models() -> dict[str, Model]:
+    """All models by name; a function, so that importing this file computes nothing."""
+    fixed = {
+        "four-bar": Model(four_bar, FOUR_BAR, lambda b: four_bar_guess(b, 1.0)),
+        "slider-crank": Model(slider_crank, SLIDER_CRANK, slider_crank_guess),
+        "six-bar": Model(six_bar, SIX_BAR, six_bar_guess),
+        "Andrews": Model(andrews, ANDREWS, andrews_guess),
+    }
+    return fixed | {f"chain of {n}": Model(chain(n), chain_design(n), chain_guess) for n in (4, 8, 16)}
+
+
+def four_bar_batch(size, spread=0.05):
+    """Designs of four-bars whose moving bars differ by up to ±spread, as a dict of arrays (size,)."""
+    factor = jnp.linspace(1 - spread, 1 + spread, size)
+    return {name: length * (factor if name != "ground" else jnp.ones(size)) for name, length in FOUR_BAR.items()}
+
+
+def rod(length):
+    """A uniform rod of 1 kg/m, its frame in the middle."""
+    return planar.Body(mass=length, inertia=length**3 / 12)
+
+
+def weight():
+    """Gravity downwards."""
+    return {"gravity": mbs.Gravity((0.0, -GRAVITY))}
+
+
+def point(x, y):
+    """The vector (x, y)."""
+    return jnp.stack([jnp.asarray(x, float), jnp.asarray(y, float)])
+
+
+def polar(radius, angle):
+    """The vector with this length and direction."""
+    return radius * point(jnp.cos(angle), jnp.sin(angle))
+
+
+def between(start, end):
+    """The pose of a rod from `start` to `end`."""
+    return jnp.append((start + end) / 2, jnp.arctan2(*(end - start)[::-1]))
+
+
+def apex(a, c, from_a, from_c):
+    """The point at these distances from a and c, to the left of the way from a to c."""
+    d = c - a
+    length = jnp.sqrt(d @ d)
+    along = (from_a**2 - from_c**2 + length**2) / (2 * length)
+    across = jnp.sqrt(from_a**2 - along**2)
+    return a + (along * d + across * point(-d[1], d[0])) / length

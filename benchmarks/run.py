@@ -1,0 +1,160 @@
+"""All benchmarks on one core: `python benchmarks/run.py [--batch 1024] [--steps 100] [--only textbook kernel …]`.
+
+Three tables: RK4 of a batch of four-bars, one acceleration of each model, kinematics of a batch of four-bars. Writes
+results.json and results.png beside this file. A table is a list of functions that return one row each.
+"""
+
+import argparse
+
+import timing
+
+timing.use_one_core()
+
+import jax  # noqa: E402
+import jax.numpy as jnp  # noqa: E402
+import models  # noqa: E402
+import numpy as np  # noqa: E402
+import others  # noqa: E402
+import reference_kernel  # noqa: E402
+import textbook  # noqa: E402
+from problem import four_bars  # noqa: E402
+
+import jaxmbs as mbs  # noqa: E402
+
+jax.config.update("jax_enable_x64", True)
+
+
+def textbook_row(problem):
+    """Dense equations with `jnp.linalg.solve`, `jax.vmap` over the batch."""
+    run = lambda b, q, v: textbook.rollout(models.four_bar(b), q, v, problem.h, problem.steps)
+    return jax_row("textbook JAX", run, problem, kind="jax", note="dense, jnp.linalg.solve, vmap", repeats=3)
+
+
+def jax_row(name, rollout, problem, *, kind="jaxmbs", note="", repeats=5):
+    """A row for a JAX function (design, q, v) → (q, v) of one system, run by `jax.vmap` over the batch."""
+    run, seconds_to_compile = timing.compiled(jax.vmap(rollout), problem.designs, problem.q, problem.v)
+    (q, _), runs = timing.measure(run, problem.designs, problem.q, problem.v, repeats=repeats)
+    more = {"compile s": seconds_to_compile, "gap": problem.gap(q)}
+    return timing.row(name, runs, problem.count, kind=kind, **more, note=note)
+
+
+def kernel_row(problem):
+    """The hand-written kernel, with its largest difference from the textbook version over 100 steps of some systems."""
+    name = "C++ by hand"
+    try:
+        kernel = reference_kernel.Kernel()
+    except reference_kernel.NoCompiler as error:
+        return timing.skipped(name, error)
+    arrays = jax.tree.map(np.asarray, (problem.designs, problem.q, problem.v))
+    (q, _), runs = timing.measure(kernel.rollout, *arrays, problem.h, problem.steps, repeats=15)
+    more = {"gap": problem.gap(q), "difference": kernel_difference(kernel, problem)}
+    more |= {"operations per evaluation": kernel.per_evaluation, "operations per step": kernel.per_step}
+    return timing.row(name, runs, problem.count, kind="limit", **more, note="the same equations, sparse, SIMD")
+
+
+def kernel_difference(kernel, problem, size=19):
+    """The largest difference of kernel and textbook after 100 steps, by q and v, for a batch that fills no vector."""
+    some = problem.first(size)
+    run = lambda b, q, v: textbook.rollout(models.four_bar(b), q, v, some.h, 100)
+    wanted = jax.jit(jax.vmap(run))(some.designs, some.q, some.v)
+    got = kernel.rollout(some.designs, some.q, some.v, some.h, 100)
+    return max(float(np.max(np.abs(a - b))) for a, b in zip(got, wanted, strict=True))
+
+
+def textbook_acceleration_row(name, model, batch):
+    """One dense acceleration of each of a batch of equal systems; the flops are XLA's own count, without the solve."""
+    acceleration = lambda b, q, v: textbook.acceleration(model.build(b), q, v)
+    return acceleration_row(f"{name}, textbook JAX", acceleration, model, batch, kind="jax")
+
+
+def acceleration_row(name, acceleration, model, batch, *, kind="jaxmbs"):
+    """A row for a JAX function (design, q, v) → a of one system, run by `jax.vmap` over the batch."""
+    q = jnp.tile(model.start(), (batch, 1))
+    function = jax.vmap(acceleration, (None, 0, 0))
+    design = jax.tree.map(jnp.asarray, dict(model.design))
+    run, seconds_to_compile = timing.compiled(function, design, q, jnp.zeros_like(q))
+    _, runs = timing.measure(run, design, q, jnp.zeros_like(q))
+    flops = (run.cost_analysis() or {}).get("flops", float("nan")) / batch
+    more = {"coordinates": q.shape[1], "compile s": seconds_to_compile, "flops": flops}
+    return timing.row(name, runs, batch, kind=kind, **more)
+
+
+def textbook_kinematics_row(problem, times):
+    """Prediction, three Newton steps, dense solves, without any check of the motion."""
+    return kinematics_row("textbook JAX", lambda b, start: textbook.kinematics(driven(b), times, start), problem, times)
+
+
+def jaxmbs_kinematics_row(problem, times):
+    """`mbs.kinematics`, with all of its checks."""
+
+    def run(b, start):
+        motion = mbs.kinematics(driven(b), times, start)
+        return motion.q, motion.v, motion.a
+
+    return kinematics_row("jaxmbs", run, problem, times)
+
+
+def driven(b):
+    """The four-bar with its motor."""
+    return models.four_bar(b, motor=True)
+
+
+def kinematics_row(name, run, problem, times):
+    """A row for (design, start) → (q, v, a) at all times, per pose, with and without the gradient by the design."""
+    loss = lambda b, start: sum(jnp.sum(x**2) for x in run(b, start))
+    forward, compile_seconds = timing.compiled(jax.vmap(run), problem.designs, problem.q)
+    (q, _, _), runs = timing.measure(forward, problem.designs, problem.q)
+    gradient, gradient_compile = timing.compiled(jax.vmap(jax.grad(loss)), problem.designs, problem.q)
+    _, gradient_runs = timing.measure(gradient, problem.designs, problem.q, repeats=3)
+    residual = lambda b, q: jax.vmap(lambda q, t: jnp.max(jnp.abs(mbs.constraints(driven(b), q, t))))(q, times)
+    count = len(times) * problem.q.shape[0]
+    more = {
+        "ns with gradient": timing.NS * gradient_runs.median / count,
+        "compile s": compile_seconds,
+        "compile s with gradient": gradient_compile,
+        "gap": float(jnp.max(jax.vmap(residual)(problem.designs, q))),
+    }
+    return timing.row(name, runs, count, **more)
+
+
+# Rows of this package are added here.
+ROLLOUT_ROWS = [kernel_row, *others.ROWS, textbook_row]
+ACCELERATION_ROWS = [textbook_acceleration_row]
+KINEMATICS_ROWS = [jaxmbs_kinematics_row, textbook_kinematics_row]
+
+
+def collected(title, calls, only):
+    """The rows of a table, printed as they come; `calls` are (row function, its arguments)."""
+    print(f"\n{title}")
+    rows = []
+    for function, *args in calls:
+        if not only or any(word in function.__name__ for word in only):
+            rows.append(function(*args))
+            print("  " + timing.printed(rows[-1]), flush=True)
+    return rows
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--batch", type=int, default=1024)
+    parser.add_argument("--steps", type=int, default=100, help="steps of RK4, and times of the kinematics")
+    parser.add_argument("--only", nargs="*", help="words of the row functions' names; nothing is written then")
+    options = parser.parse_args()
+    problem = four_bars(options.batch, steps=options.steps)
+    driven_problem = four_bars(options.batch, steps=options.steps, angle=0.0)
+    times = jnp.linspace(0.0, 6.0, options.steps)
+    mechanisms = models.models().items()
+    calls = {
+        "rollout": [(row, problem) for row in ROLLOUT_ROWS],
+        "acceleration": [(row, *pair, options.batch) for pair in mechanisms for row in ACCELERATION_ROWS],
+        "kinematics": [(row, driven_problem, times) for row in KINEMATICS_ROWS],
+    }
+    tables = {title: collected(title, rows, options.only) for title, rows in calls.items()}
+    if not options.only:
+        setting = {"batch": options.batch, "steps": options.steps, "h": problem.h, "dtype": "float64", "cores": 1}
+        timing.save(tables, setting)
+        timing.plot(tables["rollout"], below=f"batch of {options.batch} with different lengths, float64, one core")
+
+
+if __name__ == "__main__":
+    main()

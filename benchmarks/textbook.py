@@ -1,0 +1,57 @@
+"""The opponent in plain JAX: the equations of the textbook as they stand, with dense matrices and `jnp.linalg.solve`."""
+
+import jax
+import jax.numpy as jnp
+
+import jaxmbs as mbs
+
+
+def mass_matrix(mech, q):
+    """M(q) (n, n): the second derivative of the kinetic energy by the velocities."""
+    return jax.hessian(lambda v: mbs.energy(mech, q, v).kinetic)(jnp.zeros_like(q))
+
+
+def acceleration(mech, q, v, t=0.0):
+    """q̈ of [[M, Φ_qᵀ], [Φ_q, 0]] [q̈, λ] = [Q, γ] with Q = −∂V/∂q; for bodies with their masses at their origins."""
+    matrix = mbs.constraint_jacobian(mech, q, t)
+    force = -jax.grad(lambda q: mbs.energy(mech, q, v).potential)(q)
+    zero = jnp.zeros((matrix.shape[0], matrix.shape[0]), q.dtype)
+    system = jnp.block([[mass_matrix(mech, q), matrix.T], [matrix, zero]])
+    right = jnp.concatenate([force, mbs.acceleration_rhs(mech, q, v, t)])
+    return jnp.linalg.solve(system, right)[: q.size]
+
+
+def rk4_step(mech, q, v, h):
+    """One step of the classical Runge–Kutta method."""
+    a_1 = acceleration(mech, q, v)
+    v_2 = v + h / 2 * a_1
+    a_2 = acceleration(mech, q + h / 2 * v, v_2)
+    v_3 = v + h / 2 * a_2
+    a_3 = acceleration(mech, q + h / 2 * v_2, v_3)
+    v_4 = v + h * a_3
+    a_4 = acceleration(mech, q + h * v_3, v_4)
+    return q + h / 6 * (v + 2 * v_2 + 2 * v_3 + v_4), v + h / 6 * (a_1 + 2 * a_2 + 2 * a_3 + a_4)
+
+
+def rollout(mech, q, v, h, steps):
+    """The state after so many steps."""
+    step = lambda state, _: (rk4_step(mech, *state, h), None)
+    return jax.lax.scan(step, (q, v), length=steps)[0]
+
+
+def kinematics(mech, times, start):
+    """q, v, a at all times: prediction, three Newton steps, v and a by `jnp.linalg.solve`; no check of the motion."""
+
+    def step(carry, t):
+        q, v, a, before = carry
+        h = t - before
+        q = q + h * v + h**2 / 2 * a
+        for _ in range(3):
+            q = q - jnp.linalg.solve(mbs.constraint_jacobian(mech, q, t), mbs.constraints(mech, q, t))
+        matrix = mbs.constraint_jacobian(mech, q, t)
+        v = jnp.linalg.solve(matrix, mbs.velocity_rhs(mech, q, t))
+        a = jnp.linalg.solve(matrix, mbs.acceleration_rhs(mech, q, v, t))
+        return (q, v, a, t), (q, v, a)
+
+    zero = jnp.zeros_like(start)
+    return jax.lax.scan(step, (start, zero, zero, times[0]), times)[1]

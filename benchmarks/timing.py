@@ -1,0 +1,126 @@
+"""Measuring, collecting and drawing.
+
+Everything is measured on one core, pinned inside the process before JAX starts its threads (`use_one_core()` first, then
+`import jax`; the scripts here do that), with XLA's flags as they are by default. Absolute times hold for one machine; the
+ratios between rows of one run mean something.
+"""
+
+import json
+import math
+import os
+import platform
+import statistics
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+FOLDER = Path(__file__).parent
+NS = 1e9
+
+
+def use_one_core():
+    """Keep this process and the threads that it starts from now on to one core, where the system can do that.
+
+    It is the first of those that the process may use: `taskset -c 1 python …` chooses another.
+    """
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+
+
+def compiled(function, *args):
+    """The function compiled for these arguments, and the seconds that took, tracing included."""
+    import jax
+
+    begin = time.perf_counter()
+    result = jax.jit(function).lower(*args).compile()
+    return result, time.perf_counter() - begin
+
+
+class Runs(NamedTuple):
+    """Seconds of several runs."""
+
+    median: float
+    best: float
+
+
+def measure(function, *args, repeats=5):
+    """The result of a call, and the `Runs` of several after a first one that is not counted."""
+    import jax
+
+    result = jax.block_until_ready(function(*args))
+    runs = []
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        result = jax.block_until_ready(function(*args))
+        runs.append(time.perf_counter() - begin)
+    return result, Runs(statistics.median(runs), min(runs))
+
+
+def row(name, runs, count, *, kind="other", note="", **more):
+    """A row: nanoseconds for each of `count` (systems times steps) by the median and the best run, what else, and how.
+
+    kind: "jaxmbs" for this package, "limit" for the kernel by hand, "jax", "other"; the colour in the plot.
+    """
+    times = {"ns": NS * runs.median / count, "ns at best": NS * runs.best / count}
+    return {"name": name, "kind": kind, **times, **more, "note": note}
+
+
+def skipped(name, reason):
+    """The row of something that was not measured, with the reason."""
+    return {"name": name, "skipped": str(reason)}
+
+
+def printed(entry):
+    """One line for a row."""
+    if "skipped" in entry:
+        return f"{entry['name']:28} skipped: {entry['skipped']}"
+    numbers = {key: value for key, value in entry.items() if isinstance(value, (int, float)) and key != "ns"}
+    rest = ", ".join(f"{key} {value:.4g}" for key, value in numbers.items())
+    return f"{entry['name']:28} {entry['ns']:12.1f} ns   {rest}"
+
+
+def save(tables, setting, path=FOLDER / "results.json"):
+    """Write all tables (name -> rows), with the setting that they were measured in."""
+    setting = {**setting, "processor": platform.machine(), "python": platform.python_version()}
+    path.write_text(json.dumps({"setting": setting, "tables": tables}, indent=1, ensure_ascii=False) + "\n")
+
+
+def label(ns):
+    """A time with three digits and its unit."""
+    for unit, scale in (("ns", 1), ("µs", 1e3), ("ms", 1e6)):
+        if ns < 999.5 * scale or unit == "ms":
+            return f"{ns / scale:.3g} {unit}"
+
+
+def plot(rows, path=FOLDER / "results.png", *, title="Four-bar: time per system and Runge–Kutta step", below=""):
+    """Horizontal bars on a logarithmic scale, the fastest on top; skipped rows are left out, no rows give no file."""
+    import matplotlib.pyplot as plt
+
+    from jaxmbs.viz import style
+
+    rows = sorted((entry for entry in rows if "skipped" not in entry), key=lambda entry: -entry["ns"])
+    if not rows:
+        return
+    colours = {"jaxmbs": style.ACCENT, "limit": style.PALETTE[2], "jax": style.PALETTE[0]}
+    figure, ax = plt.subplots(figsize=(7.5, 1.1 + 0.42 * len(rows)), layout="constrained")
+    style.tidy(ax, equal=False)
+    ax.grid(False, axis="y")
+    values = [entry["ns"] for entry in rows]
+    bars = ax.barh(
+        [entry["name"] for entry in rows],
+        values,
+        height=0.62,
+        color=[colours.get(entry["kind"], style.GROUND_COLOUR) for entry in rows],
+    )
+    ax.bar_label(bars, [label(value) for value in values], padding=5, color=style.INK, fontsize=9)
+    ax.set_xscale("log")
+    ax.set_xlim(10.0 ** math.floor(math.log10(min(values) / 1.5)), max(values) * 4)
+    ax.tick_params(axis="y", labelsize=9.5, labelcolor=style.INK)
+    ticks = [tick for tick in (10.0**k for k in range(0, 9)) if ax.get_xlim()[0] <= tick <= ax.get_xlim()[1]]
+    ax.set_xticks(ticks, [label(tick) for tick in ticks])
+    ax.minorticks_off()
+    ax.set_title(title, loc="left", fontsize=11, color=style.INK)
+    if below:
+        ax.set_xlabel(below, fontsize=8, color=style.GROUND_COLOUR, loc="left")
+    figure.savefig(path, dpi=150, facecolor=style.PAPER)
+    plt.close(figure)

@@ -1,0 +1,230 @@
+"""A root of f(q, t) = 0 followed as t moves, with its velocity and acceleration.
+
+One sample, with control flow that `vmap` turns into a batch: every lane takes its own decisions, and a lane that has
+arrived at a time waits, unchanged, for the others. Nothing here is differentiated; see `implicit`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from jaxmbs.numerics.arrays import where_tree
+from jaxmbs.numerics.implicit import jacobian, rates_at_root
+from jaxmbs.numerics.linear_algebra import factor
+from jaxmbs.numerics.results import Status
+from jaxmbs.numerics.scaling import norm, scaled_residual, tolerance
+
+# Below this power of the rounding unit the condition estimate says "singular": there a position that is known to
+# rounding in f is known to no more than half of the digits.
+SINGULAR_POWER = 0.5
+# A step is resolved when predictor and corrector, and the same backwards, agree to this part of the distance moved.
+RESOLVED = 0.3
+# A step across a change of sign of the determinant has to agree this well, as a power of the rounding unit (2e-5 in
+# float64). Where two branches pass each other at a distance w, a step h from one to the other misses by (w/h)².
+STRAIGHT_POWER = 0.3
+# Steps shorter than this power of the rounding unit times the interval are not tried (3e-7 of it in float64).
+SHORTEST_POWER = 0.42
+
+
+class Path(NamedTuple):
+    """The outcome of `follow_root`, one row per time; rows after the end of the motion repeat the last good one.
+
+    `last_q` and `last_time` are those of the last accepted step, which may lie between two times.
+    """
+
+    q: Float[Array, "T n"]
+    v: Float[Array, "T n"]
+    a: Float[Array, "T n"]
+    status: Int[Array, " T"]
+    last_time: Float[Array, ""]
+    last_q: Float[Array, " n"]
+
+
+class _State(NamedTuple):
+    t: Float[Array, ""]
+    q: Float[Array, " n"]
+    v: Float[Array, " n"]
+    a: Float[Array, " n"]
+    sign: Float[Array, ""]
+
+
+class _Point(NamedTuple):
+    state: _State
+    converged: Bool[Array, ""]
+    singular: Bool[Array, ""]
+
+
+class _March(NamedTuple):
+    """What goes from step to step: where the motion is, and what was last recorded."""
+
+    state: _State
+    largest_step: Float[Array, ""]
+    steps: Int[Array, ""]
+    ended: Int[Array, ""]
+    recorded: tuple[Array, Array, Array]
+    code: Int[Array, ""]
+    reached: Bool[Array, ""]
+
+
+def follow_root(
+    f: Callable,
+    times: Float[Array, " T"],
+    start: Float[Array, " n"],
+    started: Bool[Array, ""],
+    unit: Float[Array, " n"],
+    *,
+    corrections: int = 2,
+    max_steps: int | None = None,
+) -> Path:
+    """Follow the root `start` of f(q, times[0]) = 0 through `times`, with its velocity and acceleration.
+
+    Every step predicts by (3.6.13), q + h v + h²/2 a, and corrects by `corrections` Newton steps, each with a second one
+    with the same Jacobian. A step counts only if it is resolved: converged, and close to its prediction forwards and
+    backwards; very close if det f_q changes sign across it. An unresolved step is tried again shorter. So a motion never
+    slips across a gap or onto another branch between two times; it locks up instead. Steps that shrink to nothing end
+    the motion: as LOCKED_UP where the velocity grows without bound, else as NOT_CONVERGED. A bifurcation, where the
+    motion is smooth although the determinant changes sign, is passed straight on. A time at which f_q is singular
+    although q is a root has the status SINGULAR, with the velocity and acceleration carried in.
+
+    `times` may be in any order; `unit` is that of each coordinate, see `units`. `max_steps` bounds the trial steps,
+    200 + 8 T of them by default.
+    """
+    count, dtype, n = times.shape[0], start.dtype, start.shape[0]
+    budget = 200 + 8 * count if max_steps is None else max_steps
+    stepper = _Stepper(f, unit, dtype, corrections)
+
+    def to_next_time(march: _March, row):
+        target, interval, first = row
+        march = march._replace(reached=jnp.asarray(False))
+
+        def unfinished(carry):
+            tries, march = carry
+            return (tries < budget + 1) & ~march.reached & (march.ended == Status.CONVERGED)
+
+        def step(carry):
+            tries, march = carry
+            return tries + 1, stepper.advance(march, target, interval, first, budget)
+
+        _, march = jax.lax.while_loop(unfinished, step, (0, march))
+        code = jnp.where(march.reached, march.code, march.ended)
+        return march, (*march.recorded, code)
+
+    still, zero = jnp.zeros(n, dtype), jnp.zeros((), dtype)
+    # The first step has no length: it polishes the start and gives it its velocity and acceleration.
+    march = _March(
+        state=_State(times[0], start, still, still, zero),
+        largest_step=jnp.asarray(jnp.inf, dtype),
+        steps=jnp.zeros((), int),
+        ended=jnp.where(started, int(Status.CONVERGED), int(Status.NOT_ASSEMBLED)),
+        recorded=(start, still, still),
+        code=jnp.zeros((), int),
+        reached=jnp.asarray(False),
+    )
+    intervals = jnp.abs(jnp.diff(times, prepend=times[:1]))
+    march, (q, v, a, status) = jax.lax.scan(to_next_time, march, (times, intervals, jnp.arange(count) == 0))
+    return Path(q, v, a, status, march.state.t, march.state.q)
+
+
+class _Stepper:
+    """Steps of the march."""
+
+    def __init__(self, f: Callable, unit, dtype, corrections: int):
+        eps = float(jnp.finfo(dtype).eps)
+        self.f, self.unit, self.dtype, self.corrections = f, unit, dtype, corrections
+        self.limit, self.straight = tolerance(dtype), eps**STRAIGHT_POWER
+        self.singular, self.shortest = eps**SINGULAR_POWER, eps**SHORTEST_POWER
+
+    def size(self, x):
+        return norm(x / self.unit)
+
+    def correct(self, q, t, carried_v, carried_a) -> _Point:
+        """Newton's steps from a predicted position, then velocity and acceleration."""
+        f = self.f
+        for _ in range(self.corrections):
+            matrix = jacobian(f, q, t)
+            factors = factor(matrix)
+            regular = factors.rcond > self.singular
+            # Two corrections with one Jacobian: an error e becomes e³, for the price of one more residual.
+            q = q - jnp.where(regular, factors.solve(f(q, t)), 0)
+            q = q - jnp.where(regular, factors.solve(f(q, t)), 0)
+        # The residual that judges q also corrects it once more.
+        value = f(q, t)
+        gap = scaled_residual(matrix, value, q, self.unit)
+        q = q - jnp.where(regular, factors.solve(value), 0)
+        factors = factor(jacobian(f, q, t))
+        v, a = rates_at_root(f, factors, q, t)
+        v, a = jnp.where(regular, v, carried_v), jnp.where(regular, a, carried_a)
+        finite = jnp.all(jnp.isfinite(q)) & jnp.all(jnp.isfinite(v)) & jnp.all(jnp.isfinite(a))
+        sign = jnp.where(regular, factors.sign, 0)
+        return _Point(_State(t, q, v, a, sign), finite & (gap <= self.limit), ~regular)
+
+    def diverges(self, state: _State, interval):
+        """Whether the velocity would change a hundredfold within an interval: a fold is close."""
+        return self.size(state.a) * interval > 1e2 * self.size(state.v)
+
+    def attempt(self, state: _State, t, interval):
+        """The point at t, and whether the step to it is resolved."""
+        size = self.size
+        h = t - state.t
+        predicted = state.q + h * state.v + h**2 / 2 * state.a
+        point = self.correct(predicted, t, state.v + h * state.a, state.a)
+        new = point.state
+        back = new.q - h * new.v + h**2 / 2 * new.a
+        moved = jnp.maximum(
+            jnp.maximum(size(h * state.v), size(h * new.v)),
+            jnp.maximum(size(h**2 / 2 * state.a), size(h**2 / 2 * new.a)),
+        )
+        error = jnp.maximum(size(new.q - predicted), size(back - state.q)) - self.limit * (1 + size(new.q))
+        resolved = point.converged & (error <= RESOLVED * moved)
+        crossed = new.sign * state.sign < 0
+        tiny = jnp.abs(h) <= 16 * self.shortest * interval
+        straight = (error <= self.straight * moved) | tiny
+        # Where f has a kink (an outline's curvature jumps), v jumps although q goes on: no step is too short to see it.
+        # A fold looks alike but for its velocity, which grows without bound.
+        kink = point.converged & ~crossed & tiny & ~self.diverges(state, interval) & ~self.diverges(new, interval)
+        kink = kink & (size(new.q - state.q) <= 2 * jnp.maximum(size(h * state.v), size(h * new.v)))
+        return point, (resolved & (~crossed | straight)) | kink
+
+    def step_size(self, state: _State, largest_step):
+        """Near a fold at distance d the velocity goes as d^(−1/2): |v| / 2|a| is d, and a step of most of it is safe."""
+        fold = 0.8 * self.size(state.v) / (2 * self.size(state.a) + jnp.finfo(self.dtype).tiny)
+        size = jnp.minimum(jnp.maximum(fold, largest_step / 32), largest_step)
+        return jnp.where(jnp.isfinite(largest_step), size, jnp.inf)
+
+    def advance(self, march: _March, target, interval, first, budget: int) -> _March:
+        """One trial step towards the next time."""
+        state, largest_step = march.state, march.largest_step
+        remaining = target - state.t
+        size = self.step_size(state, largest_step)
+        arrives = size >= jnp.abs(remaining)
+        h = jnp.where(arrives, remaining, jnp.sign(remaining) * jnp.where(arrives, 0, size))
+        point, resolved = self.attempt(state, jnp.where(arrives, target, state.t + h), interval)
+        h = jnp.abs(h)
+        accepted = resolved | (point.converged & first)
+        state = where_tree(accepted, point.state, state)
+        reached = accepted & arrives
+
+        whole = reached & (h >= 0.99 * interval)
+        grown = jnp.where(whole, jnp.inf, jnp.maximum(largest_step, 4 * h))
+        grown = jnp.where(jnp.isfinite(largest_step), grown, jnp.inf)
+        largest_step = jnp.where(accepted, grown, h / 4)
+
+        vanished = ((h < self.shortest * interval) | (interval == 0)) & ~reached
+        ended = jnp.where(self.diverges(state, interval), int(Status.LOCKED_UP), int(Status.NOT_CONVERGED))
+        ended = jnp.where(vanished, ended, int(Status.CONVERGED))
+        steps = march.steps + 1
+        ended = jnp.where((steps >= budget) & (ended == Status.CONVERGED), int(Status.NOT_CONVERGED), ended)
+        return _March(
+            state=state,
+            largest_step=largest_step,
+            steps=steps,
+            ended=ended,
+            recorded=where_tree(reached, (point.state.q, point.state.v, point.state.a), march.recorded),
+            code=jnp.where(point.singular, int(Status.SINGULAR), int(Status.CONVERGED)),
+            reached=reached,
+        )

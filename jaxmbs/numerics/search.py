@@ -1,0 +1,167 @@
+"""A root of f(q) = 0 from a rough guess.
+
+One sample, with control flow that `vmap` turns into a batch: every lane takes its own decisions, and a lane that has
+ended waits, unchanged, for the others. Nothing here is differentiated; see `implicit`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from jaxmbs.numerics.arrays import where_tree
+from jaxmbs.numerics.linear_algebra import symmetric_solver
+from jaxmbs.numerics.scaling import norm, row_sizes, scaled_residual, tolerance, units
+
+# The weight r of the constraints with which the search from a rough guess begins.
+FIRST_WEIGHT = 10.0
+# Steps of the search after a root is found, which bring it to rounding.
+POLISHING_STEPS = 2
+# How far, in units of the mechanism, the k-th new start of a search lies from the guess: this times k.
+DISPLACEMENT = 0.4
+# The largest part of a step of the search from a rough guess that its second-order correction may have.
+MOST_BEND = 0.75
+
+
+class Root(NamedTuple):
+    """The outcome of `find_root`."""
+
+    q: Float[Array, " n"]
+    found: Bool[Array, ""]
+    unit: Float[Array, " n"]
+
+
+class _Search(NamedTuple):
+    trial: Float[Array, " n"]
+    fresh: Bool[Array, ""]
+    q: Float[Array, " n"]
+    value: Float[Array, " m"]
+    matrix: Float[Array, "m n"]
+    gap: Float[Array, ""]
+    unit: Float[Array, " n"]
+    rows: Float[Array, " m"]
+    metric: Float[Array, " n"]
+    weight: Float[Array, ""]
+    damping: Float[Array, ""]
+    iteration: Int[Array, ""]
+    attempt: Int[Array, ""]
+    best: Float[Array, " n"]
+    best_gap: Float[Array, ""]
+    polished: Int[Array, ""]
+    rounds: Int[Array, ""]
+
+
+def find_root(f: Callable, guess: Float[Array, " n"], angular, *, iterations: int = 40, attempts: int = 5) -> Root:
+    """A root of f(q) = 0 close to `guess`: minimise ‖q − guess‖² + r ‖f(q)‖² for growing r, Haug (3.6.9),
+    with the rows of f and the coordinates scaled to the size of the mechanism; `angular` (n,) says which are angles.
+
+    Levenberg–Marquardt on the two sums of squares; r grows tenfold with every accepted step, and faster near the root,
+    so that the last steps are Newton's. f: (n,) → (m,), any m; redundant and missing rows are allowed. A search that
+    stalls starts again from a displacement of the guess, the same in every run, `attempts` times in all: some guesses
+    are saddle points (all bodies in one line, say). What comes back is the best point seen; `found` says whether it is
+    a root.
+    """
+    dtype, n = guess.dtype, guess.shape[0]
+    limit, tiny, eps = tolerance(dtype), jnp.finfo(dtype).tiny, jnp.finfo(dtype).eps
+    index = jnp.arange(n)
+
+    def merit(q, value, metric, weight):
+        return value @ value + metric @ (q - guess) ** 2 / weight
+
+    most = iterations * attempts + POLISHING_STEPS
+
+    def unfinished(search: _Search):
+        searching, polishing = search.attempt < attempts, search.polished < POLISHING_STEPS
+        return (search.rounds < most) & jnp.where(search.best_gap > limit, searching, polishing)
+
+    def step(search: _Search) -> _Search:
+        trial = search.trial
+        value, matrix = f(trial), jax.jacfwd(f)(trial)
+        unit = jnp.where(search.fresh, units(matrix, trial, angular), search.unit)
+        gap = scaled_residual(matrix, value, trial, unit)
+        rows = jnp.where(search.fresh, row_sizes(matrix, unit), search.rows)
+        value, matrix = value / rows, matrix / rows[:, None]
+
+        # What a unit of each coordinate does to f: it makes lengths and angles comparable, in any system of units.
+        size = jnp.sum(matrix**2, axis=0)
+        size = jnp.maximum(size, (1e-6 * jnp.max(size * unit**2) + tiny) / unit**2)
+        metric = jnp.where(search.fresh & jnp.all(jnp.isfinite(size)), size, search.metric)
+
+        # Judge the trial. Near the root a decrease of the merit is lost in rounding, and a smaller gap is as good.
+        before = merit(search.q, search.value, metric, search.weight)
+        better = merit(trial, value, metric, search.weight) <= before
+        better = (better | (gap < jnp.minimum(search.gap, 1e-6))) & jnp.all(jnp.isfinite(matrix)) & jnp.isfinite(gap)
+        better = better | search.fresh
+        growth = jnp.where(gap < 1e-3, 1e4, 10)
+        weight = jnp.where(better, jnp.minimum(growth * search.weight, 1e30), search.weight)
+        weight = jnp.where(search.fresh, FIRST_WEIGHT, weight)
+        damping = jnp.where(better, search.damping / 10, jnp.maximum(10 * search.damping, 1e-3))
+        damping = jnp.where(search.fresh | (damping < 1e-6), 0, damping)
+        q, value, matrix, gap = where_tree(
+            better, (trial, value, matrix, gap), (search.q, search.value, search.matrix, search.gap)
+        )
+        closer = gap < search.best_gap
+
+        # The next trial; the shift covers the rounding of the normal matrix, or a rank-deficient one has no factor.
+        shift = (1 / weight + damping + 8 * n * eps) * metric
+        gradient = matrix.T @ value + metric * (q - guess) / weight
+        solve = symmetric_solver(matrix.T @ matrix + jnp.diag(shift))
+        change = -solve(gradient)
+        # Geodesic acceleration (Transtrum & Sethna 2012): the valleys of linkages are curved, because bodies turn.
+        bend = jax.jvp(lambda x: jax.jvp(f, (x,), (change,))[1], (q,), (change,))[1]
+        curve = -solve(matrix.T @ bend) / 2
+        curve = jnp.where(norm(curve) <= MOST_BEND * norm(change), curve, 0)
+        trial = q + change + curve
+
+        stalled = search.iteration + 1 >= iterations
+        attempt = search.attempt + stalled
+        # Sines of multiples of the golden angle: displacements without symmetry, the same in every run.
+        spread = jnp.sin(2.399963 * (index + 1) * (attempt + 1)).astype(dtype)
+        displaced = guess + DISPLACEMENT * attempt * unit * spread
+        return _Search(
+            trial=jnp.where(stalled, displaced, trial),
+            fresh=stalled,
+            q=q,
+            value=value,
+            matrix=matrix,
+            gap=gap,
+            unit=unit,
+            rows=rows,
+            metric=metric,
+            weight=weight,
+            damping=damping,
+            iteration=jnp.where(stalled, 0, search.iteration + 1),
+            attempt=attempt,
+            best=jnp.where(closer, q, search.best),
+            best_gap=jnp.where(closer, gap, search.best_gap),
+            polished=search.polished + (search.best_gap <= limit),
+            rounds=search.rounds + 1,
+        )
+
+    m = jax.eval_shape(f, guess).shape[0]
+    infinite, zero = jnp.asarray(jnp.inf, dtype), jnp.zeros((), int)
+    search = _Search(
+        trial=guess,
+        fresh=jnp.asarray(True),
+        q=guess,
+        value=jnp.zeros(m, dtype),
+        matrix=jnp.zeros((m, n), dtype),
+        gap=infinite,
+        unit=jnp.ones(n, dtype),
+        rows=jnp.ones(m, dtype),
+        metric=jnp.ones(n, dtype),
+        weight=jnp.ones((), dtype),
+        damping=jnp.zeros((), dtype),
+        iteration=zero,
+        attempt=zero,
+        best=guess,
+        best_gap=infinite,
+        polished=zero,
+        rounds=zero,
+    )
+    search = jax.lax.while_loop(unfinished, step, search)
+    return Root(search.best, search.best_gap <= limit, search.unit)

@@ -1,0 +1,111 @@
+"""The front door: a function of small arrays, compiled as a straight-line program."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxmbs.programs.graph import ProgramError
+from jaxmbs.programs.primitive import run
+from jaxmbs.programs.program import LARGEST_PROGRAM, Program, trace_jaxpr
+
+# Shapes for which a function keeps its programs.
+REMEMBERED = 64
+
+
+class ProgramFunction:
+    """`f` as a straight-line program: called like `f`, under `jit`, `vmap`, `grad`, `jvp` and `checkpoint` alike."""
+
+    def __init__(self, f: Callable, limit: int | None = LARGEST_PROGRAM):
+        self.f, self.limit = f, limit
+        self.__name__ = getattr(f, "__name__", "program")
+        self.__doc__ = getattr(f, "__doc__", None)
+        self._traces: OrderedDict[Any, tuple] = OrderedDict()
+        self.trace_count = 0
+
+    def __call__(self, *args):
+        program, constants, leaves, out_tree = self._find(args)
+        return jax.tree.unflatten(out_tree, run(program, *constants, *leaves))
+
+    def trace(self, *args) -> Program:
+        """The program for arguments like these: print it, or look at its `operations`."""
+        return self._find(args)[0]
+
+    def _find(self, args):
+        leaves, tree = jax.tree.flatten(args)
+        leaves = [jnp.asarray(x) for x in leaves]
+        key = (tree, tuple((x.shape, x.dtype) for x in leaves))
+        found = self._traces.get(key)
+        if found is None:
+            found = self._trace(tree, leaves)
+            # Values of an enclosing transformation must not outlive it.
+            if not any(isinstance(c, jax.core.Tracer) for c in found[1]):
+                self._traces[key] = found
+                if len(self._traces) > REMEMBERED:
+                    self._traces.popitem(last=False)
+        program, constants, out_tree = found
+        return program, constants, leaves, out_tree
+
+    def _trace(self, tree, leaves):
+        self.trace_count += 1
+        out_tree = None
+
+        def flat(*leaves):
+            nonlocal out_tree
+            results, out_tree = jax.tree.flatten(self.f(*jax.tree.unflatten(tree, leaves)))
+            return [jnp.asarray(x) for x in results]
+
+        shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in leaves]
+        try:
+            closed = jax.make_jaxpr(flat)(*shapes)
+        except (jax.errors.ConcretizationTypeError, jax.errors.NonConcreteBooleanIndexError) as error:
+            raise ProgramError(
+                f"{self.__name__}: shapes and branches must not depend on values; use jnp.where or lax.cond. ({error})"
+            ) from error
+        closed, constants = _hoisted(closed)
+        return trace_jaxpr(closed, limit=self.limit, name=self.__name__), constants, out_tree
+
+
+def _hoisted(closed):
+    """What a function closes over becomes an argument, but for NumPy arrays, whose values are part of the program."""
+    keep = [isinstance(c, np.ndarray) or np.isscalar(c) for c in closed.consts]
+    jaxpr = closed.jaxpr
+    moved = [v for v, k in zip(jaxpr.constvars, keep, strict=True) if not k]
+    stay = [v for v, k in zip(jaxpr.constvars, keep, strict=True) if k]
+    jaxpr = jaxpr.replace(constvars=stay, invars=[*moved, *jaxpr.invars], debug_info=None)
+    constants = [c for c, k in zip(closed.consts, keep, strict=True) if not k]
+    return jax.extend.core.ClosedJaxpr(jaxpr, [c for c, k in zip(closed.consts, keep, strict=True) if k]), constants
+
+
+def program(f: Callable, *, limit: int | None = LARGEST_PROGRAM) -> ProgramFunction:
+    """Compile a function of small arrays into straight-line code, one lane per sample of a batch.
+
+    On CPUs vector machine code, on other platforms elementwise XLA. The result is called like `f` and works under every
+    JAX transformation; its derivatives are straight-line programs too. Use it for the inner functions of a simulation:
+    a vector field, a whole rollout with its time loop (`scan`, `fori_loop`), anything made of small arrays.
+
+    Args:
+        f: a function of pytrees of arrays, in jax.numpy. Loops need constant bounds; linear systems, norms, `where`,
+            indexing, and derivatives by JAX are fine. What it closes over may be traced; values of NumPy arrays that
+            it closes over become part of the program.
+        limit: largest number of scalar operations.
+
+    Raises:
+        ProgramError (a ValueError): when called, if something in `f` has no straight-line form, by name and line.
+    """
+    return ProgramFunction(f, limit)
+
+
+def straight(f: Callable, *args):
+    """f(*args) as a straight-line program, or by array code where `f` is too large or has no such form."""
+    try:
+        return program(f)(*args)
+    except ProgramError as e:
+        if __import__("os").environ.get("DBG"):
+            print("FALLBACK", e)
+        return f(*args)

@@ -1,0 +1,263 @@
+"""A program as a JAX primitive: lanes for batches, programs for derivatives, machine code or XLA for the platform.
+
+The primitive's operands have the batch axes in front, as many for all of them; an operand that does not depend on an
+axis has size 1 there.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+
+from jaxmbs.programs import xla
+from jaxmbs.programs.program import Program, trace_jaxpr
+
+run_p = Primitive("straight_line_program")
+run_p.multiple_results = True
+
+# "llvm" (machine code on CPUs, XLA elsewhere), "xla" (elementwise XLA everywhere) or "array" (the function as written).
+EMISSION = os.environ.get("JAXMBS_EMISSION", "llvm")
+
+
+@functools.cache
+def machine_available() -> bool:
+    """Whether programs can become machine code here."""
+    try:
+        from jaxmbs.programs import machine
+
+        machine.api_version()
+        return machine.host()[2] >= 16
+    except (ImportError, OSError, RuntimeError):
+        return False
+
+
+def run(program: Program, *args) -> list:
+    """The outputs of a program."""
+    return run_p.bind(*args, program=program, batch=(), emission=EMISSION)
+
+
+def _evaluate(*args, program: Program, batch, emission):
+    """By XLA: nested vmaps over the batch axes, of the elementwise emission or of the function as it was written."""
+    if emission == "array":
+        function = lambda *xs: jax.extend.core.jaxpr_as_fun(program.source)(*xs)
+    else:
+        function = lambda *xs: xla.evaluate(program, *xs)
+    for axis in reversed(range(len(batch))):
+        axes = tuple(0 if x.shape[axis] == batch[axis] else None for x in args)
+        if all(a is None for a in axes):
+            axes = (0,) * len(args)
+        function = jax.vmap(function, in_axes=axes, axis_size=batch[axis])
+    return _drop_and_call(function, args, batch)
+
+
+def _drop_and_call(function, args, batch):
+    """Without the axes of size 1 that are not mapped over."""
+    held = []
+    for x in args:
+        drop = tuple(k for k, size in enumerate(batch) if x.shape[k] != size)
+        held.append(jnp.squeeze(x, drop))
+    return function(*held)
+
+
+@run_p.def_impl
+def _impl(*args, **params):
+    return _jitted(**params)(*args)
+
+
+@functools.lru_cache(maxsize=4096)
+def _jitted(**params):
+    return jax.jit(lambda *args: run_p.bind(*args, **params))
+
+
+@run_p.def_abstract_eval
+def _abstract(*args, program: Program, batch, emission):
+    return [jax.core.ShapedArray((*batch, *out.shape), out.dtype) for out in program.outputs]
+
+
+# --- batches ----------------------------------------------------------------------------------------------------------
+
+
+def _batch(args, dims, *, program, batch, emission):
+    size = next(x.shape[d] for x, d in zip(args, dims, strict=True) if d is not None)
+    moved = [x[None] if d is None else jnp.moveaxis(x, d, 0) for x, d in zip(args, dims, strict=True)]
+    results = run_p.bind(*moved, program=program, batch=(size, *batch), emission=emission)
+    return results, [0] * len(results)
+
+
+batching.primitive_batchers[run_p] = _batch
+
+
+# --- derivatives ------------------------------------------------------------------------------------------------------
+
+
+def tangent_program(program: Program, active: tuple[bool, ...]) -> Program:
+    """(args, tangents of the active ones) ↦ tangents of the real outputs."""
+    key = ("tangent", active)
+    if key not in program.derived:
+        function = jax.extend.core.jaxpr_as_fun(program.source)
+        real = [k for k, out in enumerate(program.outputs) if out.dtype.kind == "f"]
+
+        def tangent(*args):
+            args, given = args[: len(active)], list(args[len(active) :])
+
+            def of_active(*xs):
+                xs = list(xs)
+                full = [xs.pop(0) if a else x for a, x in zip(active, args, strict=True)]
+                outputs = function(*full)
+                return [outputs[k] for k in real]
+
+            primals = [x for a, x in zip(active, args, strict=True) if a]
+            return jax.jvp(of_active, primals, given)[1]
+
+        shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in program.inputs]
+        shapes += [s for a, s in zip(active, shapes, strict=True) if a]
+        program.derived[key] = _derive(tangent, shapes, program, "tangent")
+    return program.derived[key]
+
+
+def cotangent_program(program: Program, linear: tuple[bool, ...]) -> Program:
+    """(the other args, cotangents of the outputs) ↦ cotangents of the args in which the program is linear."""
+    key = ("cotangent", linear)
+    if key not in program.derived:
+        function = jax.extend.core.jaxpr_as_fun(program.source)
+        shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in program.inputs]
+        outs = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in program.outputs]
+        wanted = [s for lin, s in zip(linear, shapes, strict=True) if lin]
+        others = [s for lin, s in zip(linear, shapes, strict=True) if not lin]
+
+        def cotangent(*args):
+            given, cotangents = list(args[: len(others)]), args[len(others) :]
+
+            def of_linear(*xs):
+                xs, rest = list(xs), list(given)
+                return function(*[xs.pop(0) if lin else rest.pop(0) for lin in linear])
+
+            return jax.linear_transpose(of_linear, *wanted)(list(cotangents))
+
+        program.derived[key] = _derive(cotangent, [*others, *outs], program, "cotangent")
+    return program.derived[key]
+
+
+def _derive(function, shapes, program: Program, name: str) -> Program:
+    return trace_jaxpr(jax.make_jaxpr(function)(*shapes), limit=None, name=f"{name}_of_{program.name}")
+
+
+def _jvp(primals, tangents, *, program: Program, batch, emission):
+    out = run_p.bind(*primals, program=program, batch=batch, emission=emission)
+    active = tuple(
+        type(t) is not ad.Zero and x.dtype.kind == "f" for t, x in zip(tangents, program.inputs, strict=True)
+    )
+    if not any(active):
+        return out, [ad.Zero.from_primal_value(x) for x in out]
+    given = [t for t, a in zip(tangents, active, strict=True) if a]
+    given = [ad.instantiate_zeros(t) for t in given]
+    rates = run_p.bind(*primals, *given, program=tangent_program(program, active), batch=batch, emission=emission)
+    rates = list(rates)
+    return out, [
+        rates.pop(0) if shape.dtype.kind == "f" else ad.Zero.from_primal_value(x)
+        for x, shape in zip(out, program.outputs, strict=True)
+    ]
+
+
+ad.primitive_jvps[run_p] = _jvp
+
+
+def _transpose(cotangents, *args, program: Program, batch, emission):
+    linear = tuple(ad.is_undefined_primal(x) for x in args)
+    cotangents = [ad.instantiate_zeros(ct) for ct in cotangents]
+    others = [x for x, lin in zip(args, linear, strict=True) if not lin]
+    results = run_p.bind(
+        *others, *cotangents, program=cotangent_program(program, linear), batch=batch, emission=emission
+    )
+    results = list(results)
+    found = []
+    for x, lin in zip(args, linear, strict=True):
+        if not lin:
+            found.append(None)
+            continue
+        value = results.pop(0)
+        # An operand that does not depend on a batch axis collects from all of it.
+        axes = tuple(k for k, size in enumerate(batch) if x.aval.shape[k] != size)
+        found.append(jnp.sum(value, axis=axes, keepdims=True) if axes else value)
+    return found
+
+
+ad.primitive_transposes[run_p] = _transpose
+
+
+# --- platforms --------------------------------------------------------------------------------------------------------
+
+mlir.register_lowering(run_p, mlir.lower_fun(_evaluate, multiple_results=True))
+
+
+def _on_cpu(context, *args, program: Program, batch, emission):
+    inlined = _call_machine_code if emission == "llvm" and machine_available() else _evaluate
+    rule = mlir.lower_fun(inlined, multiple_results=True)
+    return rule(context, *args, program=program, batch=batch, emission=emission)
+
+
+mlir.register_lowering(run_p, _on_cpu, platform="cpu")
+
+
+def _call_machine_code(*args, program: Program, batch, emission):
+    total = math.prod(batch)
+    name = target(program, total)
+    args, inner, strides = _strides(args, batch, program)
+    meta = jnp.asarray(np.array([total, inner, *strides], dtype=np.int64).view(np.int32))
+    outputs = [jax.ShapeDtypeStruct((*batch, *out.shape), out.dtype) for out in program.outputs]
+    if total == 0 or not outputs:
+        return [jnp.zeros(out.shape, out.dtype) for out in outputs]
+    return jax.ffi.ffi_call(name, outputs)(meta, *args)
+
+
+def _strides(args, batch, program: Program):
+    """Batch axes as an outer and an inner one, and the strides of every buffer along both.
+
+    Neighbouring axes on which all operands agree become one; if more than two are left, operands are spread out.
+    """
+    depends = [tuple(x.shape[k] == size for x in args) for k, size in enumerate(batch)]
+    merged: list[tuple[int, tuple[bool, ...]]] = []
+    for size, pattern in zip(batch, depends, strict=True):
+        if size == 1:
+            continue
+        if merged and merged[-1][1] == pattern:
+            merged[-1] = (merged[-1][0] * size, pattern)
+        else:
+            merged.append((size, pattern))
+    if len(merged) > 2:
+        args = tuple(jnp.broadcast_to(x, (*batch, *x.shape[len(batch) :])) for x in args)
+        merged = [(math.prod(batch), (True,) * len(args))]
+    while len(merged) < 2:
+        merged.append((1, (False,) * len(args)))
+    (_, by_outer), (inner, by_inner) = merged
+    strides = []
+    for shape, a, b in zip(program.inputs, by_outer, by_inner, strict=True):
+        size = shape.size
+        strides += [size * (inner if b else 1) if a else 0, size if b else 0]
+    for out in program.outputs:
+        strides += [out.size * inner, out.size]
+    return args, inner, strides
+
+
+_targets: dict[tuple[str, int], object] = {}
+
+
+def target(program: Program, total: int) -> str:
+    """The name under which XLA finds the machine code for a batch of this size; compiled when first asked for."""
+    from jaxmbs.programs import machine
+
+    lanes = 1 if total == 1 else machine.natural_lanes(program.dtype)
+    key = (program.fingerprint, lanes)
+    name = f"jaxmbs_{program.fingerprint}_{lanes}"
+    if key not in _targets:
+        code = machine.MachineCode(program, lanes)
+        jax.ffi.register_ffi_target(name, code.capsule(), platform="cpu")
+        _targets[key] = code
+    return name

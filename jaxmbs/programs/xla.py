@@ -1,0 +1,148 @@
+"""Emission for GPUs and TPUs, and where LLVM is missing: elementwise XLA operations on one array per scalar."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxmbs.programs.graph import INTEGER, REAL, TRUTH, Loop, Node, Region
+from jaxmbs.programs.program import Program
+from jaxmbs.programs.trace import Memory
+
+OPERATIONS: dict[str, Callable] = {
+    "add": lax.add, "sub": lax.sub, "mul": lax.mul, "div": lax.div, "neg": lax.neg, "abs": lax.abs, "sign": lax.sign,
+    "rem": lax.rem, "irem": lax.rem, "idiv": lax.div, "floor": lax.floor, "ceil": lax.ceil, "sqrt": lax.sqrt,
+    "min": lax.min, "max": lax.max, "eq": lax.eq, "ne": lax.ne, "lt": lax.lt, "le": lax.le, "gt": lax.gt, "ge": lax.ge,
+    "and": lax.bitwise_and, "or": lax.bitwise_or, "xor": lax.bitwise_xor, "not": lax.bitwise_not,
+    "sin": lax.sin, "cos": lax.cos, "tan": lax.tan, "asin": lax.asin, "acos": lax.acos, "atan": lax.atan,
+    "atan2": lax.atan2, "sinh": lax.sinh, "cosh": lax.cosh, "tanh": lax.tanh, "asinh": lax.asinh, "acosh": lax.acosh,
+    "atanh": lax.atanh, "exp": lax.exp, "log": lax.log, "expm1": lax.expm1, "log1p": lax.log1p, "cbrt": lax.cbrt,
+    "pow": lax.pow,
+}  # fmt: skip
+
+
+def evaluate(program: Program, *args):
+    """The outputs of a program for one sample; `jax.vmap` makes every scalar an array over the batch."""
+    return _Evaluation(program, args).outputs()
+
+
+class _Evaluation:
+    def __init__(self, program: Program, args):
+        self.program, self.live = program, program.live
+        self.integer = np.dtype(np.int64 if jax.config.jax_enable_x64 else np.int32)
+        self.inputs = [self._held(jnp.ravel(x)) for x in args]
+        self.memory: dict[int, jax.Array] = {}
+
+    def _held(self, x):
+        return x.astype(self.integer) if x.dtype.kind in "iu" else x
+
+    def dtype(self, kind: str):
+        return {REAL: self.program.dtype, INTEGER: self.integer, TRUTH: np.dtype(bool)}[kind]
+
+    def outputs(self) -> list:
+        values: dict[int, jax.Array] = {}
+        self.region(self.program.root, values)
+        results = []
+        for result, out in zip(self.program.results, self.program.outputs, strict=True):
+            if isinstance(result, Memory):
+                results.append(self.memory[id(result.buffer)].reshape(out.shape).astype(out.dtype))
+            else:
+                scalars = [self.value(node, values) for node in result.ravel()]
+                stacked = jnp.stack(scalars) if scalars else jnp.zeros(0, out.dtype)
+                results.append(stacked.reshape(out.shape).astype(out.dtype))
+        return results
+
+    def value(self, node: Node, values):
+        if node.op == "const":
+            return jnp.asarray(node.payload, self.dtype(node.kind))
+        return values[node.serial]
+
+    def region(self, region: Region, values) -> None:
+        for node in self.live.nodes(region):
+            if node.op == "loop":
+                self.loop(node, values)
+            elif node.op == "stack":
+                self.memory[id(node.payload)] = jnp.stack([self.value(x, values) for x in node.args])
+            elif node.op not in ("const", "param", "index", "out"):
+                values[node.serial] = self.compute(node, values)
+
+    def compute(self, node: Node, values):
+        if node.op == "load":
+            return self.load(node, values)
+        args = [self.value(x, values) for x in node.args]
+        if node.op == "select":
+            return lax.select(args[0], args[1], args[2])
+        if node.op == "real":
+            return args[0].astype(self.program.dtype)
+        if node.op == "integer":
+            return args[0].astype(self.integer)
+        if node.op == "round":
+            return lax.round(args[0], lax.RoundingMethod.TO_NEAREST_EVEN)
+        return OPERATIONS[node.op](*args)
+
+    def load(self, node: Node, values):
+        buffer, offset, stride = node.payload
+        array = self.inputs[buffer.source] if buffer.source is not None else self.memory[id(buffer)]
+        index = node.args[-1] if node.args and node.args[-1].op not in ("loop", "stack") else None
+        if index is None:
+            return array[offset]
+        return lax.dynamic_index_in_dim(array, offset + stride * self.value(index, values), keepdims=False)
+
+    def loop(self, node: Node, values) -> None:
+        loop: Loop = node.payload
+        carried = self.live.params(loop)
+        inits = tuple(self.value(loop.inits[k], values) for k in carried)
+        if loop.condition is not None:
+            finals = self._while(loop, carried, inits, values)
+        else:
+            finals = self._scan(loop, carried, inits, values)
+        for k, final in zip(carried, finals, strict=True):
+            values[_out_key(node, k)] = final
+        for other in self.live.nodes(node.region):
+            if other.op == "out" and other.args[0] is node:
+                values[other.serial] = values[_out_key(node, other.payload)]
+
+    def _body(self, loop: Loop, carried, index, state, outer):
+        values = dict(outer)
+        for k, x in zip(carried, state, strict=True):
+            values[loop.params[k].serial] = x
+        values[loop.index.serial] = index
+        held = dict(self.memory)
+        self.region(loop.body, values)
+        rows = [jnp.stack([self.value(x, values) for x in row]) for _, row in self.live.rows(loop)]
+        self.memory = held
+        return tuple(self.value(loop.results[k], values) for k in carried), rows
+
+    def _scan(self, loop: Loop, carried, inits, outer):
+        def step(state, index):
+            return self._body(loop, carried, index, state, outer)
+
+        finals, rows = lax.scan(step, inits, jnp.arange(loop.length, dtype=self.integer))
+        for (buffer, _), table in zip(self.live.rows(loop), rows, strict=True):
+            self.memory[id(buffer)] = jnp.ravel(table[::-1] if loop.reverse else table)
+        return finals
+
+    def _while(self, loop: Loop, carried, inits, outer):
+        assert loop.condition is not None
+        assert loop.condition_region is not None
+
+        def goes_on(state):
+            values = dict(outer)
+            for k, x in zip(carried, state[1:], strict=True):
+                values[loop.condition_params[k].serial] = x
+            self.region(loop.condition_region, values)
+            return (state[0] < loop.length) & self.value(loop.condition, values)
+
+        def step(state):
+            new, _ = self._body(loop, carried, state[0], state[1:], outer)
+            return (state[0] + 1, *new)
+
+        return lax.while_loop(goes_on, step, (jnp.zeros((), self.integer), *inits))[1:]
+
+
+def _out_key(node: Node, k: int) -> tuple[int, int]:
+    return (node.serial, k)
