@@ -11,7 +11,7 @@ from jaxmbs.analyses.assembly import frozen
 from jaxmbs.analyses.diagnosis import check_driven
 from jaxmbs.numerics.arrays import is_concrete
 from jaxmbs.numerics.implicit import differentiable_motion
-from jaxmbs.numerics.march import Path, follow_root
+from jaxmbs.numerics.march import follow_root
 from jaxmbs.numerics.results import Status, raise_for_status
 from jaxmbs.numerics.search import find_root
 from jaxmbs.programs.function import straight
@@ -24,14 +24,14 @@ def kinematics(
     times: Float[Array, " T"],
     guess=None,
     *,
-    corrections: int = 2,
+    corrections: int = 4,
     max_steps: int | None = None,
     throw: bool = False,
 ) -> Trajectory:
     """q(t), q̇(t), q̈(t) of a mechanism whose drivers determine its motion.
 
     Assembles at times[0] near `guess`, then follows the motion: every step predicts by q + h q̇ + h²/2 q̈, (3.6.13), and
-    corrects by `corrections` pairs of Newton steps, (3.6.7). Between two times it takes shorter steps where the motion
+    corrects by up to `corrections` Newton steps and a last one, (3.6.7). Between two times it takes shorter steps where the motion
     needs them, so that it never slips onto another branch, and finds lock-up; it goes straight through bifurcations.
 
     q, q̇, q̈ are differentiable in the mechanism and in `times`, forward and reverse, with the exact implicit
@@ -67,23 +67,25 @@ def kinematics(
 
 @eqx.filter_jit
 def _kinematics(mech: Mechanism, times, guess, corrections: int, max_steps: int | None) -> Trajectory:
-    held = jax.lax.stop_gradient((mech, times, guess))
-    path, status = straight(lambda *args: _march(*args, corrections, max_steps), *held)
-    phi, _, _ = frozen(mech, guess, times[0])
     clean_times = jnp.where(jnp.isfinite(times), times, 0)
+    held = jax.lax.stop_gradient((mech, clean_times, guess))
+    q, v, a, status = straight(lambda *args: _march(*args, corrections, max_steps), *held)
+    status = jnp.where(jnp.all(jnp.isfinite(times)), status, int(Status.NON_FINITE))
+    phi, _, _ = frozen(mech, guess, times[0])
     q, v, a = jax.vmap(lambda q, v, a, t, ok: differentiable_motion(phi, q, v, a, t, ok))(
-        path.q, path.v, path.a, clean_times, status == Status.CONVERGED
+        q, v, a, clean_times, status == Status.CONVERGED
     )
     return Trajectory(times, q, v, a, status, mech.layout)
 
 
-def _march(mech: Mechanism, times, guess, corrections: int, max_steps: int | None) -> tuple[Path, Array]:
-    """The motion without its derivatives: assembly at the first time, then step by step."""
+def _march(mech: Mechanism, times, guess, corrections: int, max_steps: int | None) -> tuple[Array, ...]:
+    """q, v, a and status without their derivatives: assembly at the first time, then step by step."""
     _, phi, usable = frozen(mech, guess, times[0])
-    usable = usable & jnp.all(jnp.isfinite(guess)) & jnp.all(jnp.isfinite(times))
-    times = jnp.where(jnp.isfinite(times), times, 0)
+    usable = usable & jnp.all(jnp.isfinite(guess))
     guess = jnp.where(jnp.isfinite(guess), guess, 0)
     root = find_root(lambda q: phi(q, times[0]), guess, mech.layout.angular)
-    path = follow_root(phi, times, root.q, root.found & usable, root.unit, corrections=corrections, max_steps=max_steps)
+    path = follow_root(
+        phi, times, root.q, root.found & usable, root.units, corrections=corrections, max_steps=max_steps
+    )
     status = jnp.where(usable, path.status, int(Status.NON_FINITE))
-    return path, status.astype(jnp.int32)
+    return path.q, path.v, path.a, status.astype(jnp.int32)

@@ -15,7 +15,7 @@ from jaxmbs.analyses.kinematics import kinematics
 from jaxmbs.numerics.implicit import jacobian, rate
 from jaxmbs.numerics.march import follow_root
 from jaxmbs.numerics.results import Status
-from jaxmbs.numerics.scaling import units
+from jaxmbs.numerics.scaling import Units, unit_of_length
 from jaxmbs.system.mechanism import Mechanism, as_times
 
 LOCK_UP, BIFURCATION = "lock-up", "bifurcation"
@@ -136,8 +136,8 @@ def _measures(mech, q, t) -> _Measures:
 def _advance(mech, q, start, end):
     """The configuration at `end` on the motion through q at `start`, the last one reached, and its time."""
     _, still, _ = frozen(mech, q, start)
-    unit = units(jacobian(still, q, start), q, mech.layout.angular)
-    path = follow_root(still, jnp.stack([start, end]), q, jnp.asarray(True), unit)
+    units = Units(mech.layout.angular, unit_of_length(jacobian(still, q, start), q, mech.layout.angular))
+    path = follow_root(still, jnp.stack([start, end]), q, jnp.asarray(True), units)
     return path.q[-1], path.last_q, path.last_time
 
 

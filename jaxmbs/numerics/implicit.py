@@ -29,11 +29,16 @@ def jacobian(f: Callable, q, t):
 
 
 def rates_at_root(f: Callable, factors: Factored, q, t):
-    """(v, a) from f_q v = −f_t and f_q a = −(f_q v)_q v − 2 f_qt v − f_tt, Haug (3.6.10) and (3.6.11), with f_q
-    factored at q."""
+    """(v, a) from f_q v = −f_t and f_q a = −(f_q v)_q v − 2 f_qt v − f_tt, Haug (3.6.10) and (3.6.11).
+
+    The factors may be those of f_q within δ of q: a second solution with the remainder of the first leaves an error of
+    the order of δ².
+    """
     still = jnp.zeros_like(q)
     v = -factors.solve(rate(f, q, still, t))
-    return v, -factors.solve(second_rate(f, q, v, still, t))
+    v = v - factors.solve(rate(f, q, v, t))
+    a = -factors.solve(second_rate(f, q, v, still, t))
+    return v, a - factors.solve(second_rate(f, q, v, a, t))
 
 
 def differentiable_root(f: Callable, q: Float[Array, " n"], t, regular=True) -> Float[Array, " n"]:

@@ -17,7 +17,7 @@ from jaxmbs.numerics.arrays import where_tree
 from jaxmbs.numerics.implicit import jacobian, rates_at_root
 from jaxmbs.numerics.linear_algebra import factor
 from jaxmbs.numerics.results import Status
-from jaxmbs.numerics.scaling import norm, scaled_residual, tolerance
+from jaxmbs.numerics.scaling import Units, tolerance
 
 # Below this power of the rounding unit the condition estimate says "singular": there a position that is known to
 # rounding in f is known to no more than half of the digits.
@@ -76,30 +76,31 @@ def follow_root(
     times: Float[Array, " T"],
     start: Float[Array, " n"],
     started: Bool[Array, ""],
-    unit: Float[Array, " n"],
+    units: Units,
     *,
-    corrections: int = 2,
+    corrections: int = 4,
     max_steps: int | None = None,
 ) -> Path:
     """Follow the root `start` of f(q, times[0]) = 0 through `times`, with its velocity and acceleration.
 
-    Every step predicts by (3.6.13), q + h v + h²/2 a, and corrects by `corrections` Newton steps, each with a second one
-    with the same Jacobian. A step counts only if it is resolved: converged, and close to its prediction forwards and
-    backwards; very close if det f_q changes sign across it. An unresolved step is tried again shorter. So a motion never
-    slips across a gap or onto another branch between two times; it locks up instead. Steps that shrink to nothing end
-    the motion: as LOCKED_UP where the velocity grows without bound, else as NOT_CONVERGED. A bifurcation, where the
-    motion is smooth although the determinant changes sign, is passed straight on. A time at which f_q is singular
-    although q is a root has the status SINGULAR, with the velocity and acceleration carried in.
+    Every step predicts by (3.6.13), q + h v + h²/2 a, and corrects by up to `corrections` Newton steps
+    and a last one. A step counts only if it is resolved: converged, and close to its
+    prediction forwards and backwards; very close if det f_q changes sign across it. An unresolved step is tried again
+    shorter. So a motion never slips across a gap or onto another branch between two times; it locks up instead. Steps
+    that shrink to nothing end the motion: as LOCKED_UP where the velocity grows without bound, else as NOT_CONVERGED. A
+    bifurcation, where the motion is smooth although the determinant changes sign, is passed straight on. A time at which
+    f_q is singular although q is a root has the status SINGULAR, with the velocity and acceleration carried in.
 
-    `times` may be in any order; `unit` is that of each coordinate, see `units`. `max_steps` bounds the trial steps,
+    `times` may be in any order; `units` are those of the coordinates. `max_steps` bounds the trial steps,
     200 + 8 T of them by default.
     """
     count, dtype, n = times.shape[0], start.dtype, start.shape[0]
     budget = 200 + 8 * count if max_steps is None else max_steps
-    stepper = _Stepper(f, unit, dtype, corrections)
+    stepper = _Stepper(f, units, dtype, corrections)
 
-    def to_next_time(march: _March, row):
-        target, interval, first = row
+    def to_next_time(carry, target):
+        before, first, march = carry
+        interval = jnp.abs(target - before)
         march = march._replace(reached=jnp.asarray(False))
 
         def unfinished(carry):
@@ -112,7 +113,7 @@ def follow_root(
 
         _, march = jax.lax.while_loop(unfinished, step, (0, march))
         code = jnp.where(march.reached, march.code, march.ended)
-        return march, (*march.recorded, code)
+        return (target, jnp.asarray(False), march), (*march.recorded, code)
 
     still, zero = jnp.zeros(n, dtype), jnp.zeros((), dtype)
     # The first step has no length: it polishes the start and gives it its velocity and acceleration.
@@ -125,38 +126,48 @@ def follow_root(
         code=jnp.zeros((), int),
         reached=jnp.asarray(False),
     )
-    intervals = jnp.abs(jnp.diff(times, prepend=times[:1]))
-    march, (q, v, a, status) = jax.lax.scan(to_next_time, march, (times, intervals, jnp.arange(count) == 0))
+    carry = (times[0], jnp.asarray(True), march)
+    (_, _, march), (q, v, a, status) = jax.lax.scan(to_next_time, carry, times)
     return Path(q, v, a, status, march.state.t, march.state.q)
 
 
 class _Stepper:
     """Steps of the march."""
 
-    def __init__(self, f: Callable, unit, dtype, corrections: int):
+    def __init__(self, f: Callable, units: Units, dtype, corrections: int):
         eps = float(jnp.finfo(dtype).eps)
-        self.f, self.unit, self.dtype, self.corrections = f, unit, dtype, corrections
+        self.f, self.units, self.dtype, self.corrections = f, units, dtype, corrections
         self.limit, self.straight = tolerance(dtype), eps**STRAIGHT_POWER
         self.singular, self.shortest = eps**SINGULAR_POWER, eps**SHORTEST_POWER
+        # A step smaller than this leaves an error beyond the last digit, because each one squares the error.
+        self.corrected = eps**SINGULAR_POWER
 
-    def size(self, x):
-        return norm(x / self.unit)
+    def newton(self, q, t):
+        """Newton's steps (3.6.7), until one is so small that the next would change nothing."""
+        size = self.units.size
+
+        def unfinished(carry):
+            count, _, change = carry
+            return (count < self.corrections) & ~(change <= self.corrected)
+
+        def step(carry):
+            count, q, _ = carry
+            factors = factor(jacobian(self.f, q, t))
+            change = jnp.where(factors.rcond > self.singular, factors.solve(self.f(q, t)), 0)
+            return count + 1, q - change, size(change)
+
+        return jax.lax.while_loop(unfinished, step, (0, q, jnp.asarray(jnp.inf, q.dtype)))[1]
 
     def correct(self, q, t, carried_v, carried_a) -> _Point:
         """Newton's steps from a predicted position, then velocity and acceleration."""
         f = self.f
-        for _ in range(self.corrections):
-            matrix = jacobian(f, q, t)
-            factors = factor(matrix)
-            regular = factors.rcond > self.singular
-            # Two corrections with one Jacobian: an error e becomes e³, for the price of one more residual.
-            q = q - jnp.where(regular, factors.solve(f(q, t)), 0)
-            q = q - jnp.where(regular, factors.solve(f(q, t)), 0)
+        q = self.newton(q, t)
         # The residual that judges q also corrects it once more.
-        value = f(q, t)
-        gap = scaled_residual(matrix, value, q, self.unit)
+        value, matrix = f(q, t), jacobian(f, q, t)
+        factors = factor(matrix)
+        regular = factors.rcond > self.singular
+        gap = self.units.residual(matrix, value, q)
         q = q - jnp.where(regular, factors.solve(value), 0)
-        factors = factor(jacobian(f, q, t))
         v, a = rates_at_root(f, factors, q, t)
         v, a = jnp.where(regular, v, carried_v), jnp.where(regular, a, carried_a)
         finite = jnp.all(jnp.isfinite(q)) & jnp.all(jnp.isfinite(v)) & jnp.all(jnp.isfinite(a))
@@ -165,20 +176,19 @@ class _Stepper:
 
     def diverges(self, state: _State, interval):
         """Whether the velocity would change a hundredfold within an interval: a fold is close."""
-        return self.size(state.a) * interval > 1e2 * self.size(state.v)
+        return self.units.size(state.a) * interval > 1e2 * self.units.size(state.v)
 
     def attempt(self, state: _State, t, interval):
         """The point at t, and whether the step to it is resolved."""
-        size = self.size
+        size = self.units.size
         h = t - state.t
         predicted = state.q + h * state.v + h**2 / 2 * state.a
         point = self.correct(predicted, t, state.v + h * state.a, state.a)
         new = point.state
         back = new.q - h * new.v + h**2 / 2 * new.a
-        moved = jnp.maximum(
-            jnp.maximum(size(h * state.v), size(h * new.v)),
-            jnp.maximum(size(h**2 / 2 * state.a), size(h**2 / 2 * new.a)),
-        )
+        moved_by_v = jnp.abs(h) * jnp.maximum(size(state.v), size(new.v))
+        moved_by_a = h**2 / 2 * jnp.maximum(size(state.a), size(new.a))
+        moved = jnp.maximum(moved_by_v, moved_by_a)
         error = jnp.maximum(size(new.q - predicted), size(back - state.q)) - self.limit * (1 + size(new.q))
         resolved = point.converged & (error <= RESOLVED * moved)
         crossed = new.sign * state.sign < 0
@@ -187,12 +197,12 @@ class _Stepper:
         # Where f has a kink (an outline's curvature jumps), v jumps although q goes on: no step is too short to see it.
         # A fold looks alike but for its velocity, which grows without bound.
         kink = point.converged & ~crossed & tiny & ~self.diverges(state, interval) & ~self.diverges(new, interval)
-        kink = kink & (size(new.q - state.q) <= 2 * jnp.maximum(size(h * state.v), size(h * new.v)))
+        kink = kink & (size(new.q - state.q) <= 2 * moved_by_v)
         return point, (resolved & (~crossed | straight)) | kink
 
     def step_size(self, state: _State, largest_step):
         """Near a fold at distance d the velocity goes as d^(−1/2): |v| / 2|a| is d, and a step of most of it is safe."""
-        fold = 0.8 * self.size(state.v) / (2 * self.size(state.a) + jnp.finfo(self.dtype).tiny)
+        fold = 0.8 * self.units.size(state.v) / (2 * self.units.size(state.a) + jnp.finfo(self.dtype).tiny)
         size = jnp.minimum(jnp.maximum(fold, largest_step / 32), largest_step)
         return jnp.where(jnp.isfinite(largest_step), size, jnp.inf)
 

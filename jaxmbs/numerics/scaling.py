@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 # A root counts as found when f, in units of q, is below this many roundings of the largest coordinate.
@@ -14,31 +17,50 @@ def norm(x):
     return jnp.max(jnp.abs(x))
 
 
-def units(matrix, q, angular) -> Float[Array, " n"]:
+class Units(NamedTuple):
     """A unit for each coordinate: 1 for angles, for lengths the largest position or lever arm of the mechanism.
 
     In these units residuals, steps and displacements mean the same for a watch and for a bridge, in any system of units.
+
+    Attributes:
+        angular: (n,) which coordinates are angles.
+        length: the unit of the others.
     """
+
+    angular: np.ndarray
+    length: Float[Array, ""]
+
+    @property
+    def vector(self) -> Float[Array, " n"]:
+        """The unit of each coordinate."""
+        return jnp.where(self.angular, 1, self.length)
+
+    def size(self, x: Float[Array, " n"]) -> Float[Array, ""]:
+        """The largest absolute value of a change of the coordinates, in these units."""
+        angles, lengths = jnp.abs(x[self.angular]), jnp.abs(x[~self.angular])
+        return jnp.maximum(jnp.abs(jnp.max(lengths, initial=0) / self.length), jnp.max(angles, initial=0))
+
+    def rows(self, matrix: Float[Array, "m n"]) -> Float[Array, " m"]:
+        """What a unit of the coordinate that matters most does to each row of f; 1 where nothing does anything."""
+        largest = jnp.max(jnp.abs(matrix * self.vector), axis=1)
+        return jnp.where(largest > 0, largest, 1)
+
+    def residual(self, matrix, value, q) -> Float[Array, ""]:
+        """The largest gap of f, each row in units of what the coordinates can do to it, relative to the largest
+        coordinate."""
+        return jnp.max(jnp.abs(value / self.rows(matrix))) / jnp.maximum(1, self.size(q))
+
+
+def unit_of_length(matrix, q, angular) -> Float[Array, ""]:
+    """The largest position or lever arm: by how much more an angle changes a row of f than a length does."""
     size = jnp.abs(matrix)
     arms = jnp.max(jnp.where(angular, size, 0), axis=1, initial=0)
     slopes = jnp.max(jnp.where(angular, 0, size), axis=1, initial=0)
     levers = jnp.where(slopes > 0, arms / jnp.where(slopes > 0, slopes, 1), 0)
     longest = jnp.maximum(jnp.max(levers, initial=0), jnp.max(jnp.where(angular, 0, jnp.abs(q)), initial=0))
-    longest = jnp.where((longest > 0) & jnp.isfinite(longest), longest, 1)
-    return jnp.where(angular, 1, longest).astype(q.dtype)
-
-
-def row_sizes(matrix, unit) -> Float[Array, " m"]:
-    """What a unit of the coordinate that matters most does to each row of f; 1 where nothing does anything."""
-    largest = jnp.max(jnp.abs(matrix) * unit, axis=1)
-    return jnp.where(largest > 0, largest, 1)
-
-
-def scaled_residual(matrix, value, q, unit) -> Float[Array, ""]:
-    """The largest gap of f, each row in units of what the coordinates can do to it, relative to the largest coordinate."""
-    return jnp.max(jnp.abs(value) / row_sizes(matrix, unit)) / jnp.maximum(1, norm(q / unit))
+    return jnp.where((longest > 0) & jnp.isfinite(longest), longest, 1).astype(q.dtype)
 
 
 def tolerance(dtype) -> float:
-    """The bound on `scaled_residual` under which q is a root."""
+    """The bound on `Units.residual` under which q is a root."""
     return ROOT_ROUNDINGS * float(jnp.finfo(dtype).eps)

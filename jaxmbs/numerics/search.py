@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from jaxmbs.numerics.arrays import where_tree
 from jaxmbs.numerics.linear_algebra import symmetric_solver
-from jaxmbs.numerics.scaling import norm, row_sizes, scaled_residual, tolerance, units
+from jaxmbs.numerics.scaling import Units, norm, tolerance, unit_of_length
 
 # The weight r of the constraints with which the search from a rough guess begins.
 FIRST_WEIGHT = 10.0
@@ -32,7 +32,7 @@ class Root(NamedTuple):
 
     q: Float[Array, " n"]
     found: Bool[Array, ""]
-    unit: Float[Array, " n"]
+    units: Units
 
 
 class _Search(NamedTuple):
@@ -42,7 +42,7 @@ class _Search(NamedTuple):
     value: Float[Array, " m"]
     matrix: Float[Array, "m n"]
     gap: Float[Array, ""]
-    unit: Float[Array, " n"]
+    length: Float[Array, ""]
     rows: Float[Array, " m"]
     metric: Float[Array, " n"]
     weight: Float[Array, ""]
@@ -81,9 +81,11 @@ def find_root(f: Callable, guess: Float[Array, " n"], angular, *, iterations: in
     def step(search: _Search) -> _Search:
         trial = search.trial
         value, matrix = f(trial), jax.jacfwd(f)(trial)
-        unit = jnp.where(search.fresh, units(matrix, trial, angular), search.unit)
-        gap = scaled_residual(matrix, value, trial, unit)
-        rows = jnp.where(search.fresh, row_sizes(matrix, unit), search.rows)
+        length = jnp.where(search.fresh, unit_of_length(matrix, trial, angular), search.length)
+        units = Units(angular, length)
+        unit = units.vector
+        gap = units.residual(matrix, value, trial)
+        rows = jnp.where(search.fresh, units.rows(matrix), search.rows)
         value, matrix = value / rows, matrix / rows[:, None]
 
         # What a unit of each coordinate does to f: it makes lengths and angles comparable, in any system of units.
@@ -129,7 +131,7 @@ def find_root(f: Callable, guess: Float[Array, " n"], angular, *, iterations: in
             value=value,
             matrix=matrix,
             gap=gap,
-            unit=unit,
+            length=length,
             rows=rows,
             metric=metric,
             weight=weight,
@@ -151,7 +153,7 @@ def find_root(f: Callable, guess: Float[Array, " n"], angular, *, iterations: in
         value=jnp.zeros(m, dtype),
         matrix=jnp.zeros((m, n), dtype),
         gap=infinite,
-        unit=jnp.ones(n, dtype),
+        length=jnp.ones((), dtype),
         rows=jnp.ones(m, dtype),
         metric=jnp.ones(n, dtype),
         weight=jnp.ones((), dtype),
@@ -164,4 +166,4 @@ def find_root(f: Callable, guess: Float[Array, " n"], angular, *, iterations: in
         rounds=zero,
     )
     search = jax.lax.while_loop(unfinished, step, search)
-    return Root(search.best, search.best_gap <= limit, search.unit)
+    return Root(search.best, search.best_gap <= limit, Units(angular, search.length))

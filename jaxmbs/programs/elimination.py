@@ -99,14 +99,18 @@ def factor_symmetric(graph: Graph, matrix: np.ndarray) -> SymmetricFactors:
     neighbours = {i: {j for j in range(n) if j != i and (max(i, j), min(i, j)) in entries} for i in range(n)}
     at = lambda i, j: (max(i, j), min(i, j))
     steps = []
+    # How many pivots a row waits for. Of several rows with equally few neighbours the one that waits least is next:
+    # chains are eliminated from both ends, which halves the time that each operation waits for the one before.
+    waits = dict.fromkeys(neighbours, 0)
     while neighbours:
-        k = min(neighbours, key=lambda i: (len(neighbours[i]), i))
+        k = min(neighbours, key=lambda i: (len(neighbours[i]), waits[i], i))
         around = sorted(neighbours.pop(k))
         pivot = entries[k, k]
         reciprocal = graph.make("div", graph.constant(1.0), pivot)
         factors = {i: graph.mul(entries[at(i, k)], reciprocal) for i in around}
         for a, i in enumerate(around):
             neighbours[i].discard(k)
+            waits[i] = max(waits[i], waits[k] + 1)
             for j in around[: a + 1]:
                 taken = graph.mul(factors[i], entries[at(j, k)])
                 entries[at(i, j)] = graph.sub(entries.get(at(i, j), zero), taken)
@@ -253,22 +257,24 @@ class Elimination:
 
     @property
     def rcond(self) -> Node:
-        """Rows that were swapped are measured by the size of the row that came to the pivot's place."""
-        g = self.graph
-        rows = [self.row_size(i) for i in range(self.n)]
-        columns = []
-        for j in range(self.n):
-            scaled = [g.make("div", self.original[i, j], rows[i]) for i in range(self.n)]
-            columns.append(self._largest([x for x in scaled if x is not self.zero]))
-        smallest = largest = None
+        """Rows that were swapped are measured by the size of the row that came to the pivot's place. Constant pivots are
+        of size 1 when scaled."""
+        g, one = self.graph, self.graph.constant(1.0)
+        if all(step.pivot.is_constant for step in self.steps):
+            return one
+        weights = [g.make("div", one, self.row_size(i)) for i in range(self.n)]
+        moved = list(weights)
+        smallest, largest = one, one
         for step in self.steps:
             for swap, a, b in step.swaps:
-                rows[a], rows[b] = g.select(swap, rows[b], rows[a]), g.select(swap, rows[a], rows[b])
-            size = g.make("div", g.make("abs", step.pivot), g.mul(rows[step.row], columns[step.column]))
-            smallest = size if smallest is None else g.make("min", smallest, size)
-            largest = size if largest is None else g.make("max", largest, size)
-        assert smallest is not None
-        assert largest is not None
+                moved[a], moved[b] = g.select(swap, moved[b], moved[a]), g.select(swap, moved[a], moved[b])
+            if step.pivot.is_constant:
+                continue
+            column = [(self.original[i, step.column], weights[i]) for i in range(self.n)]
+            scaled = [g.mul(x, w) for x, w in column if x is not self.zero]
+            size = g.mul(step.pivot, moved[step.row])
+            size = g.make("abs", g.make("div", size, self._largest(scaled)))
+            smallest, largest = g.make("min", smallest, size), g.make("max", largest, size)
         return g.make("div", smallest, largest)
 
 

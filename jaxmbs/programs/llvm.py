@@ -7,6 +7,7 @@ in a frame of one vector per value, which stays in the first-level cache.
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Sequence
 
@@ -17,8 +18,7 @@ from jaxmbs.programs.program import Program
 from jaxmbs.programs.trace import Memory
 
 ALIGNMENT = 64
-INTRINSICS = {"abs": "fabs", "sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "round": "rint", "trunc": "trunc",
-              "min": "minimum", "max": "maximum"}  # fmt: skip
+INTRINSICS = {"abs": "fabs", "sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "round": "rint", "trunc": "trunc"}
 FLOAT_COMPARISONS = {"eq": "oeq", "ne": "une", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge"}
 INTEGER_COMPARISONS = {"eq": "eq", "ne": "ne", "lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge"}
 ARITHMETIC = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
@@ -29,10 +29,8 @@ LIBRARY = frozenset(["sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "expm1",
 class Text:
     """A module as text: functions, and declarations each once."""
 
-    def __init__(self, lanes: int, dtype, estimates: bool = False):
+    def __init__(self, lanes: int, dtype):
         self.lanes = lanes
-        # Whether the processor estimates reciprocals of float64 (AVX-512).
-        self.estimates = estimates and lanes % 8 == 0 and np.dtype(dtype) == np.float64
         self.single = np.dtype(dtype) == np.float32
         self.real = "float" if self.single else "double"
         self.size = 4 if self.single else 8
@@ -93,9 +91,9 @@ class Frame:
 class Emitter:
     """Emits all functions of a program."""
 
-    def __init__(self, program: Program, lanes: int, estimates: bool = False):
+    def __init__(self, program: Program, lanes: int):
         self.program, self.lanes = program, lanes
-        self.module = Text(lanes, program.dtype, estimates)
+        self.module = Text(lanes, program.dtype)
         self.frame = Frame(lanes)
         self.live = program.live
         self.crossing = self._crossing()
@@ -523,14 +521,23 @@ class Code:
 
     def _real(self, node: Node, own, args, uniform) -> str:
         op = node.op
-        if op == "div" and self.module.estimates and not uniform:
-            return self._elementary("divide", own, args, uniform)
         if op in ARITHMETIC:
             return self.let(f"{ARITHMETIC[op]} contract {own} {args[0]}, {args[1]}")
         if op == "neg":
             return self.let(f"fneg {own} {args[0]}")
         if op in INTRINSICS:
             return self._call(INTRINSICS[op], own, args, uniform)
+        if op == "max" and all(map(unsigned, node.args)):
+            return self._largest(own, args, uniform)
+        if op in ("min", "max"):
+            # One instruction, which gives the second argument if either is NaN; two more for a NaN in the first.
+            bit = self.module.scalar(TRUTH) if uniform else self.module.vector(TRUTH)
+            test = self.let(f"fcmp {'olt' if op == 'min' else 'ogt'} {own} {args[0]}, {args[1]}")
+            better = self.let(f"select {bit} {test}, {own} {args[0]}, {own} {args[1]}")
+            if node.args[0].is_constant:
+                return better
+            missing = self.let(f"fcmp uno {own} {args[0]}, {args[0]}")
+            return self.let(f"select {bit} {missing}, {own} {args[0]}, {own} {better}")
         one, zero = (self._number(x, uniform) for x in (1.0, 0.0))
         if op == "sign":
             bit = self.module.scalar(TRUTH) if uniform else self.module.vector(TRUTH)
@@ -553,6 +560,14 @@ class Code:
         if op in LIBRARY:
             return self._library(op, own, args, uniform)
         raise NotImplementedError(op)
+
+    def _largest(self, own, args, uniform) -> str:
+        """The larger of two numbers without a sign, by their bits: one instruction, and NaN is larger than any number."""
+        bits = f"i{8 * self.module.size}"
+        kind = bits if uniform else self.module.wide(bits)
+        name = self.module.declare(kind, f"llvm.smax.{self.module.suffix(bits, uniform)}", [kind] * 2)
+        a, b = (self.let(f"bitcast {own} {x} to {kind}") for x in args)
+        return self.let(f"bitcast {kind} {self.let(f'call {kind} @{name}({kind} {a}, {kind} {b})')} to {own}")
 
     def _number(self, value: float, uniform: bool) -> str:
         text = self.module.number(value)
@@ -775,6 +790,13 @@ class Code:
         self.line(f"{following} = add i64 {now}, 1")
         self.line(f"br label %{label}")
         self.lines.append(f"{label}.end:")
+
+
+def unsigned(node: Node) -> bool:
+    """Whether the sign bit of a value is never set, not even that of NaN."""
+    if node.op == "const":
+        return math.copysign(1.0, node.payload) > 0
+    return node.op == "abs" or (node.op == "max" and all(map(unsigned, node.args)))
 
 
 def aligned(size: int) -> int:

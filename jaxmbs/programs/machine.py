@@ -356,7 +356,7 @@ def _pointers(inputs: int, outputs: int) -> str:
 
 def module_text(program: Program, lanes: int) -> tuple[str, set]:
     """The whole module as text, and the elementary functions that it calls."""
-    emitter = Emitter(program, lanes, estimates=host()[2] == 64)
+    emitter = Emitter(program, lanes)
     kernel = emitter.emit()
     major, minor = api_version()
     inputs, outputs = len(program.inputs), len(program.outputs)
@@ -377,7 +377,8 @@ def module_text(program: Program, lanes: int) -> tuple[str, set]:
     cpu, features, width = host()
     attributes = [f'"target-cpu"="{cpu}"', f'"target-features"="{features}"']
     attributes += [f'"{name}"="{8 * width}"' for name in ("prefer-vector-width", "min-legal-vector-width")]
-    lines = [line for line in handler.splitlines() if line.split("(")[0] not in _declared(kernel)]
+    declared = _declared(kernel)
+    lines = [line for line in handler.splitlines() if line.split("(")[0] not in declared]
     text = "\n".join([kernel, *lines, f"attributes #0 = {{ {' '.join(ATTRIBUTES + attributes)} }}"])
     real = emitter.module.real
     for name, count in sorted(emitter.module.elementary):
@@ -388,7 +389,7 @@ def module_text(program: Program, lanes: int) -> tuple[str, set]:
 
 
 def _arity(name: str) -> int:
-    return 2 if name in ("atan2", "divide") else 1
+    return 2 if name == "atan2" else 1
 
 
 def _declared(text: str) -> set[str]:

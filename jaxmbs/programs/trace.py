@@ -214,27 +214,57 @@ def scan(tracer: Tracer, eqn, *args):
     consts, carry, xs = args[:n_consts], list(args[n_consts : n_consts + n_carry]), args[n_consts + n_carry :]
     body_consts = [tracer.constants(np.asarray(c)) for c in body.consts]
     step = lambda values: tracer.run(body.jaxpr, body_consts, [*consts, *values])
-    if length == 0 or length * work(body.jaxpr) <= UNROLLED or length == 1:
+    if length <= 1 or length * work(body.jaxpr) <= UNROLLED:
         return _unrolled(tracer, body, step, carry, xs, length, reverse)
 
-    loop = _new_loop(tracer, length, reverse)
-    bound = _bind_carry(tracer, loop, body.jaxpr, n_consts, carry)
-    results = step([*(values for values, _ in bound), *(_row_of(tracer, loop, x) for x in xs)])
-    for (_, known), new in zip(bound, results[:n_carry], strict=True):
-        if known is None:
-            loop.results += tracer.nodes(new).ravel().tolist()
+    def attempt(varying: set[int]):
+        loop = _new_loop(tracer, length, reverse)
+        bound = _bind_carry(tracer, loop, body.jaxpr, n_consts, carry, varying)
+        results = step([*(values for values, _ in bound), *(_row_of(tracer, loop, x) for x in xs)])
+        tracer.depth -= 1
+        new = [None if known is not None else r for (_, known), r in zip(bound, results, strict=False)]
+        return loop, bound, new, results[n_carry:]
+
+    loop, bound, _, ys = _settle(tracer, attempt, carry)
     node = _close_loop(tracer, loop)
     finals = [known if known is not None else _final(tracer, loop, node, values) for values, known in bound]
-    ys = []
-    for y in results[n_carry:]:
+    rows = []
+    for y in ys:
         y = tracer.nodes(y)
         if y.size == 0:
-            ys.append(array([], (length, *y.shape)))
+            rows.append(array([], (length, *y.shape)))
             continue
         buffer = Buffer(None, y.ravel()[0].kind, length, y.size)
         loop.rows.append((buffer, list(y.ravel())))
-        ys.append(Memory(buffer, np.arange(length * y.size).reshape(length, *y.shape), node))
-    return [*finals, *ys]
+        rows.append(Memory(buffer, np.arange(length * y.size).reshape(length, *y.shape), node))
+    return [*finals, *rows]
+
+
+def _settle(tracer: Tracer, attempt: Callable, carry):
+    """Trace the body of a loop with carried values that are constants at the start taken to stay so; again, with those
+    that do not, until nothing changes. So zeros stay zeros through loops.
+
+    attempt: (numbers of scalars that vary) ↦ loop, what its body saw, carried results, …
+    """
+    inits = [tracer.nodes(x).ravel() for x in carry]
+    starts = np.cumsum([0, *(len(x) for x in inits)])
+    varying = {int(start + k) for start, x in zip(starts, inits, strict=False) for k, node in enumerate(x)
+               if not node.is_constant}  # fmt: skip
+    while True:
+        outcome = attempt(varying)
+        loop, results = outcome[0], outcome[2]
+        changed = set()
+        for start, init, result in zip(starts, inits, results, strict=False):
+            if result is None:
+                continue
+            for k, (old, new) in enumerate(zip(init, tracer.nodes(result).ravel(), strict=True)):
+                if start + k in varying:
+                    loop.results.append(new)
+                elif new is not old:
+                    changed.add(int(start + k))
+        if not changed:
+            return outcome
+        varying |= changed
 
 
 def work(jaxpr) -> int:
@@ -279,11 +309,14 @@ def _new_loop(tracer: Tracer, length: int, reverse: bool = False) -> Loop:
     return Loop(length, region, index, reverse)
 
 
-def _bind_carry(tracer: Tracer, loop: Loop, jaxpr, skip: int, carry) -> list[tuple[np.ndarray, np.ndarray | None]]:
+def _bind_carry(
+    tracer: Tracer, loop: Loop, jaxpr, skip: int, carry, varying: set[int]
+) -> list[tuple[np.ndarray, np.ndarray | None]]:
     """What the body sees for the carried values, and what they are after the loop where that is known already: one that
     never changes stays what it is, a counter follows from the index of the loop."""
     graph = tracer.graph
     bound: list[tuple[np.ndarray, np.ndarray | None]] = []
+    start = 0
     for var, out, init in zip(jaxpr.invars[skip:], jaxpr.outvars, carry, strict=False):
         init = tracer.nodes(init)
         increment = _increment(jaxpr, var, out)
@@ -294,17 +327,21 @@ def _bind_carry(tracer: Tracer, loop: Loop, jaxpr, skip: int, carry) -> list[tup
             end = graph.add(init.item(), graph.constant(increment * loop.length))
             bound.append((array([now], ()), array([end], ())))
         else:
-            bound.append((_parameters(tracer, loop, init), None))
+            bound.append((_parameters(tracer, loop, init, start, varying), None))
+        start += init.size
     return bound
 
 
-def _parameters(tracer: Tracer, loop: Loop, init: np.ndarray) -> np.ndarray:
+def _parameters(tracer: Tracer, loop: Loop, init: np.ndarray, start: int, varying: set[int]) -> np.ndarray:
+    """A parameter for each carried scalar that varies; the others are the constants that they are at the start."""
     flat = []
-    for node in init.ravel():
-        param = tracer.graph.parameter(node.kind, loop.body, (loop, len(loop.params)))
-        loop.params.append(param)
-        loop.inits.append(node)
-        flat.append(param)
+    for k, node in enumerate(init.ravel()):
+        if start + k in varying:
+            flat.append(tracer.graph.parameter(node.kind, loop.body, (loop, len(loop.params))))
+            loop.params.append(flat[-1])
+            loop.inits.append(node)
+        else:
+            flat.append(node)
     return array(flat, init.shape)
 
 
@@ -360,7 +397,6 @@ def _steady_rows(tracer: Tracer, x: np.ndarray, index: Node) -> np.ndarray | Non
 
 def _close_loop(tracer: Tracer, loop: Loop) -> Node:
     """The loop as a node of the region around it."""
-    tracer.depth -= 1
     region = tracer.graph.root
     outer = [*loop.inits, *_live_ins(loop)]
     for node in outer:
@@ -390,8 +426,9 @@ def _live_ins(loop: Loop) -> list[Node]:
 
 def _final(tracer: Tracer, loop: Loop, node: Node, params: np.ndarray) -> np.ndarray:
     """What carried values are after the loop."""
-    finals = [tracer.graph.shared("out", (node,), p.kind, p.payload[1]) for p in params.ravel()]
-    return array(finals, params.shape)
+    own = lambda p: p.op == "param" and p.payload[0] is loop
+    out = lambda p: tracer.graph.shared("out", (node,), p.kind, p.payload[1]) if own(p) else p
+    return array([out(p) for p in params.ravel()], params.shape)
 
 
 def while_loop(tracer: Tracer, eqn, *args):
@@ -406,20 +443,31 @@ def while_loop(tracer: Tracer, eqn, *args):
             "a loop without a constant bound: use fori_loop with constant bounds or scan, or count the rounds and make "
             "`(count < limit) & condition` the condition"
         )
-    loop = _new_loop(tracer, bound)
-    loop.condition_region = Region(tracer.depth)
-    seen_by_body = [_parameters(tracer, loop, tracer.nodes(init)) for init in carry]
-    seen_by_condition = []
-    for params in seen_by_body:
-        flat = [tracer.graph.parameter(p.kind, loop.condition_region, p.payload) for p in params.ravel()]
-        loop.condition_params += flat
-        seen_by_condition.append(array(flat, params.shape))
-    (goes_on,) = tracer.closed(condition, [*cond_consts, *seen_by_condition])
-    loop.condition = tracer.nodes(goes_on).item()
-    results = tracer.closed(body, [*body_consts, *seen_by_body])
-    loop.results = [node for new in results for node in tracer.nodes(new).ravel()]
+
+    def attempt(varying: set[int]):
+        loop = _new_loop(tracer, bound)
+        loop.condition_region = Region(tracer.depth)
+        seen, seen_by_condition, start = [], [], 0
+        for init in carry:
+            params = _parameters(tracer, loop, tracer.nodes(init), start, varying)
+            start += params.size
+            seen.append(params)
+            flat = []
+            for p in params.ravel():
+                if p.op == "param" and p.payload[0] is loop:
+                    p = tracer.graph.parameter(p.kind, loop.condition_region, p.payload)
+                    loop.condition_params.append(p)
+                flat.append(p)
+            seen_by_condition.append(array(flat, params.shape))
+        (goes_on,) = tracer.closed(condition, [*cond_consts, *seen_by_condition])
+        loop.condition = tracer.nodes(goes_on).item()
+        results = tracer.closed(body, [*body_consts, *seen])
+        tracer.depth -= 1
+        return loop, seen, results
+
+    loop, seen, _ = _settle(tracer, attempt, carry)
     node = _close_loop(tracer, loop)
-    return [_final(tracer, loop, node, params) for params in seen_by_body]
+    return [_final(tracer, loop, node, params) for params in seen]
 
 
 def _bound(condition, body, n_cond, n_body, carry) -> int | None:

@@ -314,38 +314,6 @@ def atan2(builder: ir.IRBuilder, y: ir.Value, x: ir.Value) -> ir.Value:
 _SQRT_HALF_BITS = {64: 0x3FE6A09E667F3BCD, 32: 0x3F3504F3}
 
 
-def divide(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
-    """a / b in float64 on AVX-512, by the processor's estimate of 1/b: within 1 ulp, at a third of the cost.
-
-    Two Newton steps double the estimate's 14 bits to 56, and the remainder a − b q corrects the quotient. Where the
-    result is zero or not finite the refinement makes NaN of it, and a times the estimate stands. Denominators below the
-    smallest normal number count as zero. `x.type` is <8 x double> or a multiple.
-    """
-    lanes = a.type.count
-    eighth = ir.VectorType(ir.DoubleType(), 8)
-    kind = ir.FunctionType(eighth, [eighth, eighth, ir.IntType(8)])
-    name = "llvm.x86.avx512.rcp14.pd.512"
-    estimate_of = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
-    parts = []
-    for first in range(0, lanes, 8):
-        indices = ir.Constant(ir.VectorType(ir.IntType(32), 8), list(range(first, first + 8)))
-        part = builder.shuffle_vector(b, ir.Constant(b.type, ir.Undefined), indices)
-        parts.append(builder.call(estimate_of, [part, constant(eighth, 0.0), ir.Constant(ir.IntType(8), -1)]))
-    while len(parts) > 1:
-        count = 2 * parts[0].type.count
-        indices = ir.Constant(ir.VectorType(ir.IntType(32), count), list(range(count)))
-        parts = [builder.shuffle_vector(x, y, indices) for x, y in zip(parts[::2], parts[1::2], strict=True)]
-    estimate = reciprocal = parts[0]
-    opposite = builder.fneg(b)
-    for _ in range(2):
-        error = _fma(builder, opposite, reciprocal, constant(a.type, 1.0))
-        reciprocal = _fma(builder, reciprocal, error, reciprocal)
-    quotient = builder.fmul(a, reciprocal)
-    quotient = _fma(builder, _fma(builder, opposite, quotient, a), reciprocal, quotient)
-    odd = builder.fcmp_unordered("uno", quotient, quotient)
-    return builder.select(odd, builder.fmul(a, estimate), quotient)
-
-
 def _format(type_: ir.Type) -> _Format:
     element = type_.element if isinstance(type_, ir.VectorType) else type_
     if isinstance(element, ir.DoubleType):
