@@ -83,10 +83,10 @@ def _root_jvp(f, primals, tangents):
 
         return -factors.solve(jax.jvp(position, take((t, constants)), given)[1])
 
+    # The result, not the argument: its own derivative counts when the tangent is differentiated again.
+    q = _root(f, regular, t, constants, q)
     given = _given((t_dot, constants_dot))
-    if not given:
-        return _root(f, regular, t, constants, q), jnp.zeros_like(q)
-    return _root(f, regular, t, constants, q), straight(tangent, q, t, constants, regular, *given)
+    return q, straight(tangent, q, t, constants, regular, *given) if given else jnp.zeros_like(q)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
@@ -130,7 +130,7 @@ def _motion_jvp(f, primals, tangents):
         a_dot = -factors.solve(jax.jvp(acceleration, (active, q, v), (given, q_dot, v_dot))[1])
         return q_dot, v_dot, a_dot
 
-    return out, straight(tangent, *state, t, constants, regular, *given)
+    return out, straight(tangent, *out, t, constants, regular, *given)
 
 
 def _is_zero(tangent) -> bool:

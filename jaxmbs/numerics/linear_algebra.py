@@ -17,6 +17,7 @@ from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array, Float
 
 from jaxmbs.programs.elimination import Elimination, factor_symmetric
+from jaxmbs.programs.primitive import zero_tangent
 from jaxmbs.programs.trace import RULES, TAKES_MEMORY, Deferred, array
 
 
@@ -207,7 +208,7 @@ batching.primitive_batchers[solve_p] = _batch_solve
 def _factor_jvp(primals, tangents, *, kind):
     """The factors are differentiated where they are used; the estimates have no derivative worth the name."""
     results = factor_p.bind(*primals, kind=kind)
-    return results, [ad.Zero.from_primal_value(x) for x in results]
+    return results, [zero_tangent(x) for x in results]
 
 
 def _solve_jvp(primals, tangents, *, kind, transposed):
@@ -219,7 +220,7 @@ def _solve_jvp(primals, tangents, *, kind, transposed):
         product = jnp.matmul(turned, x)
         change = -product if change is None else change - product
     if change is None:
-        return x, ad.Zero.from_primal_value(x)
+        return x, zero_tangent(x)
     return x, solve_p.bind(matrix, factors, change, kind=kind, transposed=transposed)
 
 

@@ -260,6 +260,8 @@ class Elimination:
         """Rows that were swapped are measured by the size of the row that came to the pivot's place. Constant pivots are
         of size 1 when scaled."""
         g, one = self.graph, self.graph.constant(1.0)
+        if any(step.pivot is self.zero for step in self.steps):
+            return self.zero
         if all(step.pivot.is_constant for step in self.steps):
             return one
         weights = [g.make("div", one, self.row_size(i)) for i in range(self.n)]

@@ -13,10 +13,11 @@ import os
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax._src.interpreters import ad
 from jax.extend.core import Primitive
-from jax.interpreters import ad, batching, mlir
+from jax.interpreters import batching, mlir
 
-from jaxmbs.programs import xla
+from jaxmbs.programs import reverse, xla
 from jaxmbs.programs.program import Program, trace_jaxpr
 
 run_p = Primitive("straight_line_program")
@@ -79,6 +80,11 @@ def _jitted(**params):
 @run_p.def_abstract_eval
 def _abstract(*args, program: Program, batch, emission):
     return [jax.core.ShapedArray((*batch, *out.shape), out.dtype) for out in program.outputs]
+
+
+def zero_tangent(x):
+    """The tangent of a value that does not depend on what is differentiated."""
+    return ad.Zero(jax.typeof(x).to_tangent_aval())
 
 
 # --- batches ----------------------------------------------------------------------------------------------------------
@@ -155,18 +161,82 @@ def _jvp(primals, tangents, *, program: Program, batch, emission):
         type(t) is not ad.Zero and x.dtype.kind == "f" for t, x in zip(tangents, program.inputs, strict=True)
     )
     if not any(active):
-        return out, [ad.Zero.from_primal_value(x) for x in out]
+        return out, [zero_tangent(x) for x in out]
     given = [t for t, a in zip(tangents, active, strict=True) if a]
     given = [ad.instantiate_zeros(t) for t in given]
     rates = run_p.bind(*primals, *given, program=tangent_program(program, active), batch=batch, emission=emission)
     rates = list(rates)
     return out, [
-        rates.pop(0) if shape.dtype.kind == "f" else ad.Zero.from_primal_value(x)
+        rates.pop(0) if shape.dtype.kind == "f" else zero_tangent(x)
         for x, shape in zip(out, program.outputs, strict=True)
     ]
 
 
 ad.primitive_jvps[run_p] = _jvp
+
+
+def _linearize(is_vjp, nonzeros, *primals, program: Program, batch, emission):
+    """As `_jvp`, for a program with loops in two runs: the first keeps the states that the second goes back through."""
+    keep, linear, kept = linearized_programs(
+        program, tuple(bool(nz) and x.dtype.kind == "f" for nz, x in zip(nonzeros, program.inputs, strict=True))
+    )
+    results = run_p.bind(*primals, program=keep, batch=batch, emission=emission)
+    split = len(results) - kept
+    outputs, states = results[:split], results[split:]
+
+    def tangents(residuals, *tangents):
+        given = [
+            ad.instantiate_zeros(t)
+            for t, nz, x in zip(tangents, nonzeros, program.inputs, strict=True)
+            if nz and x.dtype.kind == "f"
+        ]
+        rates = list(run_p.bind(*residuals, *given, program=linear, batch=batch, emission=emission))
+        return [
+            rates.pop(0) if shape.dtype.kind == "f" else zero_tangent(x)
+            for x, shape in zip(outputs, program.outputs, strict=True)
+        ]
+
+    nonzero = [shape.dtype.kind == "f" for shape in program.outputs]
+    return outputs, nonzero, [*primals, *states], tangents
+
+
+def linearized_programs(program: Program, active: tuple[bool, ...]) -> tuple[Program, Program, int]:
+    """The program with the kept states as further outputs, the tangent program with them as further inputs, and how many
+    they are. The cotangent program of the latter runs back through them."""
+    key = ("linearized", active)
+    if key not in program.derived:
+        keep, pull_back = reverse.saving(program.source)
+        shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in program.inputs]
+        keeping = _derive(keep, shapes, program, "keeping")
+        states = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in keeping.outputs[len(program.outputs) :]]
+        rates = [s for s, on in zip(shapes, active, strict=True) if on]
+        plain = jax.extend.core.jaxpr_as_fun(tangent_program(program, active).source)
+
+        def tangent(*args):
+            return plain(*args[: len(shapes)], *args[len(shapes) + len(states) :])
+
+        def cotangent(*args):
+            primals, kept = args[: len(shapes)], args[len(shapes) : len(shapes) + len(states)]
+            return pull_back(primals, kept, args[len(shapes) + len(states) :], active)
+
+        linear = _derive(tangent, [*shapes, *states, *rates], program, "tangent")
+        outs = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in linear.outputs]
+        mask = (False,) * (len(shapes) + len(states)) + (True,) * len(rates)
+        backward = _derive(cotangent, [*shapes, *states, *outs], program, "cotangent")
+        linear.derived["cotangent", mask] = backward
+        program.derived[key] = keeping, linear, len(states)
+    return program.derived[key]
+
+
+def _linearize_any(is_vjp, nonzeros, *primals, program: Program, batch, emission):
+    params = {"program": program, "batch": batch, "emission": emission}
+    real = any(nz and x.dtype.kind == "f" for nz, x in zip(nonzeros, program.inputs, strict=True))
+    if real and reverse.has_loops(program.source.jaxpr):
+        return _linearize(is_vjp, nonzeros, *primals, **params)
+    return ad.fallback_linearize_rule(run_p, is_vjp, nonzeros, *primals, **params)
+
+
+ad.primitive_linearizations[run_p] = _linearize_any
 
 
 def _transpose(cotangents, *args, program: Program, batch, emission):

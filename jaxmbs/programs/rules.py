@@ -595,6 +595,13 @@ def _unstack(tracer, eqn, x):
     return [row if isinstance(row, np.ndarray) else array([row], ()) for row in rows]
 
 
+@rule("empty", "empty2")
+def _empty(tracer, eqn, *args):
+    """Memory that will be overwritten."""
+    aval = eqn.outvars[0].aval
+    return tracer.constants(np.zeros(aval.shape, aval.dtype))
+
+
 @rule("platform_index")
 def _platform_index(tracer, eqn):
     """Among the forms of a function for different platforms the general one, which comes last."""
