@@ -6,12 +6,16 @@ from jaxmbs.analyses.assembly import Assembly as Assembly
 from jaxmbs.analyses.assembly import assemble as assemble
 from jaxmbs.analyses.diagnosis import Diagnosis as Diagnosis
 from jaxmbs.analyses.diagnosis import diagnose as diagnose
+from jaxmbs.analyses.explanation import Explanation as Explanation
+from jaxmbs.analyses.explanation import explain as explain
 from jaxmbs.analyses.kinematics import kinematics as kinematics
 from jaxmbs.analyses.singularities import Singularities as Singularities
 from jaxmbs.analyses.singularities import find_singularities as find_singularities
 from jaxmbs.forces import Gravity as Gravity
 from jaxmbs.numerics.results import AnalysisError as AnalysisError
 from jaxmbs.numerics.results import Status as Status
+from jaxmbs.programs.function import program as program
+from jaxmbs.programs.graph import ProgramError as ProgramError
 from jaxmbs.sensitivity import design_jacobian as design_jacobian
 from jaxmbs.sensitivity import design_sensitivity as design_sensitivity
 from jaxmbs.system.equations import acceleration_rhs as acceleration_rhs

@@ -14,7 +14,7 @@ from jaxmbs.numerics.linear_algebra import factor
 from jaxmbs.numerics.results import Status, raise_for_status
 from jaxmbs.numerics.search import find_root
 from jaxmbs.programs.function import straight
-from jaxmbs.system.equations import constraints
+from jaxmbs.system.equations import residuals
 from jaxmbs.system.mechanism import Mechanism, as_times
 
 
@@ -98,7 +98,7 @@ def frozen(mech: Mechanism, q, t) -> tuple[Callable, Callable, Array]:
     mech = eqx.combine(params, static)
 
     def phi(q, t):
-        return constraints(mech, q, t)
+        return residuals(mech, q, t)
 
     # Functions inside motions and outlines may close over traced numbers as well: closure_convert finds those too.
     still, numbers = jax.closure_convert(phi, q, t)

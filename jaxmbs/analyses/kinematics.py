@@ -31,8 +31,9 @@ def kinematics(
     """q(t), q̇(t), q̈(t) of a mechanism whose drivers determine its motion.
 
     Assembles at times[0] near `guess`, then follows the motion: every step predicts by q + h q̇ + h²/2 q̈, (3.6.13), and
-    corrects by up to `corrections` Newton steps and a last one, (3.6.7). Between two times it takes shorter steps where the motion
-    needs them, so that it never slips onto another branch, and finds lock-up; it goes straight through bifurcations.
+    corrects by up to `corrections` Newton steps and a last one, (3.6.7). Between two times it takes shorter steps where
+    the motion needs them, so that it never slips onto another branch, and finds lock-up; it goes straight through
+    bifurcations.
 
     q, q̇, q̈ are differentiable in the mechanism and in `times`, forward and reverse, with the exact implicit
     derivatives; they do not depend on the guess. A sample that fails has a status, its last good values and a zero

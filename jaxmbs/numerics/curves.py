@@ -35,7 +35,9 @@ def periodic_spline(values: Float[Array, " n"], period: float, x: Float[Array, "
     k = jnp.mod(cell, n).astype(int)
     moments = jnp.asarray(_periodic_moment_matrix(n), values.dtype)
     after = jnp.mod(k + 1, n)
-    return _cubic(position - cell, values[k], values[after], moments[k] @ values, moments[after] @ values)
+    # All moments at once: in a program they do not depend on x, and are computed once.
+    moments = moments @ values
+    return _cubic(position - cell, values[k], values[after], moments[k], moments[after])
 
 
 def _tridiagonal(lower, diagonal, upper, rhs):
@@ -88,6 +90,6 @@ def cubic_spline(knots: Float[Array, " n"], values: Float[Array, " n"], x: Float
         second = jnp.broadcast_to(2 * (slope[1] - slope[0]) / (h[0] + h[1]), (3,))
     else:
         second = _not_a_knot_second_derivatives(knots, values)
-    k = jnp.clip(jnp.searchsorted(knots, jax.lax.stop_gradient(x), side="right") - 1, 0, n - 2)
+    k = jnp.clip(jnp.sum(knots <= jax.lax.stop_gradient(x)) - 1, 0, n - 2)
     h = knots[k + 1] - knots[k]
     return _cubic((x - knots[k]) / h, values[k], values[k + 1], second[k] * h**2, second[k + 1] * h**2)

@@ -12,7 +12,7 @@ import numpy as np
 
 from jaxmbs.programs.graph import ProgramError
 from jaxmbs.programs.primitive import run
-from jaxmbs.programs.program import LARGEST_PROGRAM, Program, trace_jaxpr
+from jaxmbs.programs.program import LARGEST_PROGRAM, Program, checked_program
 
 # Shapes for which a function keeps its programs.
 REMEMBERED = 64
@@ -36,13 +36,17 @@ class ProgramFunction:
         """The program for arguments like these: print it, or look at its `operations`."""
         return self._find(args)[0]
 
-    def _find(self, args):
+    def key(self, args) -> tuple[tuple, list]:
+        """What tells apart arguments that need different programs, and the arguments as a list of arrays."""
         leaves, tree = jax.tree.flatten(args)
         leaves = [jnp.asarray(x) for x in leaves]
-        key = (tree, tuple((x.shape, x.dtype) for x in leaves))
+        return (tree, tuple((x.shape, x.dtype) for x in leaves)), leaves
+
+    def _find(self, args):
+        key, leaves = self.key(args)
         found = self._traces.get(key)
         if found is None:
-            found = self._trace(tree, leaves)
+            found = self._trace(key[0], leaves)
             # Values of an enclosing transformation must not outlive it.
             if not any(isinstance(c, jax.core.Tracer) for c in found[1]):
                 self._traces[key] = found
@@ -68,7 +72,7 @@ class ProgramFunction:
                 f"{self.__name__}: shapes and branches must not depend on values; use jnp.where or lax.cond. ({error})"
             ) from error
         closed, constants = _hoisted(closed)
-        return trace_jaxpr(closed, limit=self.limit, name=self.__name__), constants, out_tree
+        return checked_program(closed, self.limit, self.__name__), constants, out_tree
 
 
 def _hoisted(closed):
@@ -77,7 +81,8 @@ def _hoisted(closed):
     jaxpr = closed.jaxpr
     moved = [v for v, k in zip(jaxpr.constvars, keep, strict=True) if not k]
     stay = [v for v, k in zip(jaxpr.constvars, keep, strict=True) if k]
-    jaxpr = jaxpr.replace(constvars=stay, invars=[*moved, *jaxpr.invars], debug_info=None)
+    debug = jaxpr.debug_info.with_unknown_names()
+    jaxpr = jaxpr.replace(constvars=stay, invars=[*moved, *jaxpr.invars], debug_info=debug)
     constants = [c for c, k in zip(closed.consts, keep, strict=True) if not k]
     return jax.extend.core.ClosedJaxpr(jaxpr, [c for c, k in zip(closed.consts, keep, strict=True) if k]), constants
 
@@ -101,11 +106,36 @@ def program(f: Callable, *, limit: int | None = LARGEST_PROGRAM) -> ProgramFunct
     return ProgramFunction(f, limit)
 
 
+class Straight:
+    """`f` as a straight-line program where it has one, else as it is: too large, or with something that has no such form.
+
+    For functions of this package, whose arguments may be mechanisms with anything in them.
+    """
+
+    def __init__(self, f: Callable):
+        self.f, self.program = f, ProgramFunction(f)
+        self._refused: OrderedDict[Any, str] = OrderedDict()
+
+    def __call__(self, *args):
+        key = self.program.key(args)[0]
+        if key not in self._refused:
+            try:
+                return self.program(*args)
+            except ProgramError as error:
+                self._refused[key] = str(error)
+                if len(self._refused) > REMEMBERED:
+                    self._refused.popitem(last=False)
+        return self.f(*args)
+
+    def refusal(self, *args) -> str | None:
+        """Why arguments like these are left to array code, None if they are not."""
+        try:
+            self.program.trace(*args)
+        except ProgramError as error:
+            return str(error)
+        return None
+
+
 def straight(f: Callable, *args):
-    """f(*args) as a straight-line program, or by array code where `f` is too large or has no such form."""
-    try:
-        return program(f)(*args)
-    except ProgramError as e:
-        if __import__("os").environ.get("DBG"):
-            print("FALLBACK", e)
-        return f(*args)
+    """f(*args), as a straight-line program where `f` has one."""
+    return Straight(f)(*args)

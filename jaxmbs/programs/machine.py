@@ -40,9 +40,15 @@ def host() -> tuple[str, str, int]:
     return binding.get_host_cpu_name(), features.flatten(), width
 
 
-def natural_lanes(dtype) -> int:
-    """Lanes of a kernel: two vectors of the host, so that one's latency hides behind the other's."""
-    return 2 * host()[2] // np.dtype(dtype).itemsize
+# Programs with a larger region than this keep one vector in flight instead of two: their values are more than the
+# registers hold anyway, and compilation takes half the time.
+LARGE_REGION = 1_500
+
+
+def natural_lanes(program: Program) -> int:
+    """Lanes of a kernel: two vectors of the host, so that one's latency hides behind the other's, or one."""
+    one = host()[2] // np.dtype(program.dtype).itemsize
+    return one if program.largest_region > LARGE_REGION else 2 * one
 
 
 @functools.cache

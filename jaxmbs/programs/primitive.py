@@ -18,7 +18,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
 
 from jaxmbs.programs import reverse, xla
-from jaxmbs.programs.program import Program, trace_jaxpr
+from jaxmbs.programs.program import Program
 
 run_p = Primitive("straight_line_program")
 run_p.multiple_results = True
@@ -152,7 +152,7 @@ def cotangent_program(program: Program, linear: tuple[bool, ...]) -> Program:
 
 
 def _derive(function, shapes, program: Program, name: str) -> Program:
-    return trace_jaxpr(jax.make_jaxpr(function)(*shapes), limit=None, name=f"{name}_of_{program.name}")
+    return Program(jax.make_jaxpr(function)(*shapes), name=f"{name}_of_{program.name}")
 
 
 def _jvp(primals, tangents, *, program: Program, batch, emission):
@@ -323,7 +323,7 @@ def target(program: Program, total: int) -> str:
     """The name under which XLA finds the machine code for a batch of this size; compiled when first asked for."""
     from jaxmbs.programs import machine
 
-    lanes = 1 if total == 1 else machine.natural_lanes(program.dtype)
+    lanes = 1 if total == 1 else machine.natural_lanes(program)
     key = (program.fingerprint, lanes)
     name = f"jaxmbs_{program.fingerprint}_{lanes}"
     if key not in _targets:

@@ -6,11 +6,9 @@ import dataclasses
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
 
-import jax
 import numpy as np
 
 from jaxmbs.programs.graph import Buffer, Graph, Loop, Node, ProgramError, ProgramTooLarge, Region
@@ -36,26 +34,42 @@ class Shape:
         return math.prod(self.shape)
 
 
-@dataclasses.dataclass(eq=False)
 class Program:
-    """A graph of scalars with named ends; hashable by identity.
+    """A graph of scalars made from a function of arrays; hashable by identity. The graph is made when first needed.
 
     Attributes:
-        dtype: its floating-point type.
+        source: the function of arrays, a closed jaxpr.
         inputs, outputs: their shapes.
-        results: for each output its nodes, or the array in memory that it is.
-        root: the outermost region.
-        source: the function of arrays that it was made from, a closed jaxpr.
+        dtype: its floating-point type.
+        derived: programs for its derivatives, by what they are.
     """
 
-    dtype: np.dtype
-    inputs: tuple[Shape, ...]
-    outputs: tuple[Shape, ...]
-    results: list[np.ndarray | Memory]
-    root: Region
-    source: Any
-    name: str = "program"
-    derived: dict = dataclasses.field(default_factory=dict)
+    def __init__(self, source, limit: int | None = None, name: str = "program"):
+        self.source, self.limit, self.name = source, limit, name
+        self.inputs = tuple(Shape(tuple(v.aval.shape), np.dtype(v.aval.dtype)) for v in source.jaxpr.invars)
+        self.outputs = tuple(Shape(tuple(v.aval.shape), np.dtype(v.aval.dtype)) for v in source.jaxpr.outvars)
+        self.dtype = floating_type(self.inputs + self.outputs)
+        self.derived: dict = {}
+
+    @cached_property
+    def _traced(self) -> tuple[Region, list[np.ndarray | Memory]]:
+        graph = Graph(self.limit)
+        tracer = Tracer(graph, self.dtype)
+        args = [place_argument(tracer, k, x.shape, x.dtype) for k, x in enumerate(self.inputs)]
+        results = []
+        for value, out in zip(tracer.closed(self.source, args), self.outputs, strict=True):
+            results.append(value if _is_whole(value, out, graph) else tracer.nodes(value))
+        return graph.root, results
+
+    @property
+    def root(self) -> Region:
+        """The outermost region."""
+        return self._traced[0]
+
+    @property
+    def results(self) -> list[np.ndarray | Memory]:
+        """For each output its nodes, or the array in memory that it is."""
+        return self._traced[1]
 
     @cached_property
     def live(self) -> Liveness:
@@ -78,6 +92,11 @@ class Program:
     def work(self) -> int:
         """Number of scalar operations of one run; every round of a loop counts."""
         return self._work(self.root)
+
+    @property
+    def largest_region(self) -> int:
+        """Scalar operations of the largest loop body, or of what is outside of loops."""
+        return max(sum(node.op not in FREE for node in self.live.nodes(region)) for region in self.live.regions)
 
     def _work(self, region: Region) -> int:
         total = 0
@@ -173,29 +192,19 @@ class Liveness:
             self._pending += [loop.inits[k], loop.results[k]]
 
 
-def trace(
-    f: Callable, avals: Sequence[jax.ShapeDtypeStruct], *, limit: int | None = LARGEST_PROGRAM, name: str | None = None
-) -> Program:
-    """The program of `f`, a function of arrays with these shapes that returns a list or tuple of arrays."""
-    return trace_jaxpr(jax.make_jaxpr(f)(*avals), limit=limit, name=name or getattr(f, "__name__", "program"))
+def _is_whole(value, out: Shape, graph: Graph) -> bool:
+    """Whether an output is just the rows that a loop leaves, so that the loop can write them there."""
+    if not isinstance(value, Memory) or value.after is None or value.after.op != "loop":
+        return False
+    if value.after.region is not graph.root or value.buffer.length * value.buffer.width != out.size:
+        return False
+    return bool((value.offsets.ravel() == np.arange(out.size)).all())
 
 
-def trace_jaxpr(closed, *, limit: int | None = LARGEST_PROGRAM, name: str = "program") -> Program:
-    """The program of a closed jaxpr."""
+def checked_program(source, limit: int | None, name: str) -> Program:
+    """The program of a closed jaxpr, traced at once, if it is not too large."""
     assert RULES
-    inputs = tuple(Shape(tuple(v.aval.shape), np.dtype(v.aval.dtype)) for v in closed.jaxpr.invars)
-    outputs = tuple(Shape(tuple(v.aval.shape), np.dtype(v.aval.dtype)) for v in closed.jaxpr.outvars)
-    dtype = floating_type(inputs + outputs)
-    graph = Graph(limit)
-    tracer = Tracer(graph, dtype)
-    args = [place_argument(tracer, k, x.shape, x.dtype) for k, x in enumerate(inputs)]
-    results = []
-    for value, out in zip(tracer.closed(closed, args), outputs, strict=True):
-        whole = isinstance(value, Memory) and value.after is not None and value.after.op == "loop"
-        whole = whole and value.after.region is graph.root and value.buffer.length * value.buffer.width == out.size
-        whole = whole and bool((value.offsets.ravel() == np.arange(out.size)).all())
-        results.append(value if whole else tracer.nodes(value))
-    program = Program(dtype, inputs, outputs, results, graph.root, closed, name)
+    program = Program(source, limit, name)
     if limit is not None and program.size > limit:
         raise ProgramTooLarge(
             f"{program.size} scalar operations are more than a straight-line program should have ({limit}); "

@@ -6,6 +6,7 @@ step while that is small, else at the beginning of every segment of steps; what 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -20,12 +21,7 @@ INLINED = frozenset({"jit", "pjit", "closed_call", "core_call"})
 
 def has_loops(jaxpr) -> bool:
     """Whether a jaxpr has counted loops, not counting those inside of other primitives' rules."""
-    for eqn in jaxpr.eqns:
-        if eqn.primitive.name == "scan" and eqn.params["length"] > 1:
-            return True
-        if eqn.primitive.name in INLINED and has_loops(_inner(eqn).jaxpr):
-            return True
-    return False
+    return any(map(_leads_to_loop, jaxpr.eqns))
 
 
 def _inner(eqn):
@@ -37,20 +33,35 @@ def evaluate(jaxpr, consts, args, on_loop: Callable) -> list:
     values: dict[Any, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
     values.update(zip(jaxpr.invars, args, strict=True))
     read = lambda x: x.val if hasattr(x, "val") else values[x]
-    for eqn in jaxpr.eqns:
-        operands = [read(x) for x in eqn.invars]
-        name = eqn.primitive.name
-        if name == "scan" and eqn.params["length"] > 1:
-            results = on_loop(Scan(eqn.params), operands)
-        elif name in INLINED:
-            inner = _inner(eqn)
-            results = evaluate(inner.jaxpr, inner.consts, operands, on_loop)
-        else:
-            functions, params = eqn.primitive.get_bind_params(eqn.params)
-            results = eqn.primitive.bind(*functions, *operands, **params)
-            results = results if eqn.primitive.multiple_results else [results]
-        values.update(zip(eqn.outvars, results, strict=True))
+    for special, eqns in itertools.groupby(jaxpr.eqns, _leads_to_loop):
+        if not special:
+            _evaluate_plain(jaxpr, list(eqns), values)
+            continue
+        for eqn in eqns:
+            operands = [read(x) for x in eqn.invars]
+            if eqn.primitive.name == "scan":
+                results = on_loop(Scan(eqn.params), operands)
+            else:
+                inner = _inner(eqn)
+                results = evaluate(inner.jaxpr, inner.consts, operands, on_loop)
+            values.update(zip(eqn.outvars, results, strict=True))
     return [read(x) for x in jaxpr.outvars]
+
+
+def _leads_to_loop(eqn) -> bool:
+    name = eqn.primitive.name
+    return (name == "scan" and eqn.params["length"] > 1) or (name in INLINED and has_loops(_inner(eqn).jaxpr))
+
+
+def _evaluate_plain(jaxpr, eqns, values: dict) -> None:
+    """Equations without loops, as JAX evaluates them."""
+    made = {var for eqn in eqns for var in eqn.outvars}
+    needed = {x: None for eqn in eqns for x in eqn.invars if not hasattr(x, "val") and x not in made}
+    outs = [var for var in made if type(var).__name__ != "DropVar"]
+    debug = jaxpr.debug_info.with_unknown_names()
+    part = jaxpr.replace(constvars=[], invars=list(needed), outvars=outs, eqns=eqns, debug_info=debug)
+    function = jax.extend.core.jaxpr_as_fun(jax.extend.core.ClosedJaxpr(part, []))
+    values.update(zip(outs, function(*[values[x] for x in needed]), strict=True))
 
 
 class Scan:
@@ -91,7 +102,7 @@ class Scan:
         for first, count, size in self.parts():
             here = [_segments(x, first, count, size) for x in rows]
 
-            def segment(state, rows):
+            def segment(state, rows, size=size):
                 new, out = jax.lax.scan(lambda s, row: self.step(consts, s, row), state, rows, length=size)
                 return new, (state, out)
 
@@ -102,7 +113,7 @@ class Scan:
             state, (states, out) = jax.lax.scan(round_ if size == 1 else segment, state, here, length=count)
             kept += states
             outputs.append([y.reshape(count * size, *y.shape[2:]) for y in out])
-        ys = [self._in_order(jnp.concatenate(parts) if len(parts) > 1 else parts[0]) for parts in zip(*outputs, strict=True)]
+        ys = [self._in_order(jnp.concatenate(p) if len(p) > 1 else p[0]) for p in zip(*outputs, strict=True)]
         return [*state, *ys], kept
 
     def replay(self, operands, kept: list):

@@ -175,7 +175,8 @@ def array(flat: Sequence, shape) -> np.ndarray:
 
 def elementwise(function: Callable, *args: np.ndarray) -> np.ndarray:
     """function(a, b, …) entry by entry, with broadcasting."""
-    result = np.frompyfunc(function, len(args), 1)(*args)
+    with np.errstate(all="ignore"):
+        result = np.frompyfunc(function, len(args), 1)(*args)
     if not isinstance(result, np.ndarray):
         result = array([result], ())
     return result

@@ -8,12 +8,33 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jaxmbs.numerics.implicit import jacobian, rate, second_rate
+from jaxmbs.programs.function import Straight
 from jaxmbs.system.mechanism import Mechanism, as_times
 
 
 def constraints(mech: Mechanism, q: Float[Array, " n"], t=0.0) -> Float[Array, " m"]:
     """Φ(q, t): the residuals of all constraints in their order, then those of the drivers; Haug (3.1.4)."""
+    return _constraints(mech, *_state(mech, q, t))
+
+
+def constraint_jacobian(mech: Mechanism, q: Float[Array, " n"], t=0.0) -> Float[Array, "m n"]:
+    """Φ_q; Haug (3.6.4)."""
+    return _jacobian(mech, *_state(mech, q, t))
+
+
+def velocity_rhs(mech: Mechanism, q: Float[Array, " n"], t=0.0) -> Float[Array, " m"]:
+    """ν = −Φ_t, the right side of Φ_q q̇ = ν; Haug (3.1.9)."""
+    return _velocity_rhs(mech, *_state(mech, q, t))
+
+
+def acceleration_rhs(mech: Mechanism, q: Float[Array, " n"], v: Float[Array, " n"], t=0.0) -> Float[Array, " m"]:
+    """γ = −(Φ_q q̇)_q q̇ − 2 Φ_qt q̇ − Φ_tt, the right side of Φ_q q̈ = γ; Haug (3.1.10)."""
     q, t = _state(mech, q, t)
+    return _acceleration_rhs(mech, q, jnp.asarray(v, q.dtype), t)
+
+
+def residuals(mech: Mechanism, q, t) -> Float[Array, " m"]:
+    """Φ as array code, for functions that become programs themselves."""
     poses = mech.poses(q)
     rows = []
     for name, element in {**mech.constraints, **mech.drivers}.items():
@@ -22,22 +43,14 @@ def constraints(mech: Mechanism, q: Float[Array, " n"], t=0.0) -> Float[Array, "
     return jnp.concatenate(rows) if rows else jnp.zeros(0, q.dtype)
 
 
-def constraint_jacobian(mech: Mechanism, q: Float[Array, " n"], t=0.0) -> Float[Array, "m n"]:
-    """Φ_q; Haug (3.6.4)."""
-    return jacobian(lambda q, t: constraints(mech, q, t), *_state(mech, q, t))
+def _of(mech):
+    return lambda q, t: residuals(mech, q, t)
 
 
-def velocity_rhs(mech: Mechanism, q: Float[Array, " n"], t=0.0) -> Float[Array, " m"]:
-    """ν = −Φ_t, the right side of Φ_q q̇ = ν; Haug (3.1.9)."""
-    q, t = _state(mech, q, t)
-    return -rate(lambda q, t: constraints(mech, q, t), q, jnp.zeros_like(q), t)
-
-
-def acceleration_rhs(mech: Mechanism, q: Float[Array, " n"], v: Float[Array, " n"], t=0.0) -> Float[Array, " m"]:
-    """γ = −(Φ_q q̇)_q q̇ − 2 Φ_qt q̇ − Φ_tt, the right side of Φ_q q̈ = γ; Haug (3.1.10)."""
-    q, t = _state(mech, q, t)
-    v = jnp.asarray(v, q.dtype)
-    return -second_rate(lambda q, t: constraints(mech, q, t), q, v, jnp.zeros_like(q), t)
+_constraints = Straight(residuals)
+_jacobian = Straight(lambda mech, q, t: jacobian(_of(mech), q, t))
+_velocity_rhs = Straight(lambda mech, q, t: -rate(_of(mech), q, jnp.zeros_like(q), t))
+_acceleration_rhs = Straight(lambda mech, q, v, t: -second_rate(_of(mech), q, v, jnp.zeros_like(q), t))
 
 
 def _state(mech: Mechanism, q, t):

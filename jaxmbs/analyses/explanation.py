@@ -1,0 +1,94 @@
+"""What a mechanism is made into: equations, their sizes, and the code that runs them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxmbs.analyses.assembly import assemble
+from jaxmbs.analyses.diagnosis import diagnose
+from jaxmbs.analyses.kinematics import _march
+from jaxmbs.programs.function import Straight
+from jaxmbs.programs.primitive import EMISSION, machine_available
+from jaxmbs.system import equations
+from jaxmbs.system.mechanism import Mechanism, as_times
+
+
+class Explanation(NamedTuple):
+    """What `explain` found; print it.
+
+    Attributes:
+        path: the code that runs: "straight-line, LLVM", "straight-line, XLA", or "array code: …" with the reason.
+        operations: scalar operations of one evaluation by function, for those that are straight-line programs; loop
+            bodies count once. "kinematics" is there where the drivers determine the motion.
+        coordinates, constraints: numbers of coordinates, and of equations with those of the drivers.
+        rank: of Φ_q in the assembled configuration.
+        dof: degrees of freedom without the drivers.
+    """
+
+    path: str
+    operations: dict[str, int]
+    coordinates: int
+    constraints: int
+    rank: int
+    dof: int
+
+    def __str__(self) -> str:
+        counts = ", ".join(f"{name} {count}" for name, count in self.operations.items())
+        return "\n".join(
+            [
+                f"path: {self.path}",
+                f"scalar operations: {counts or 'none counted'}",
+                f"coordinates {self.coordinates}, constraints {self.constraints}, rank {self.rank}, "
+                f"degrees of freedom {self.dof}",
+            ]
+        )
+
+
+def explain(mech: Mechanism, guess=None, t=0.0) -> Explanation:
+    """How the equations of a mechanism are computed, how large they are, and its degrees of freedom.
+
+    Args:
+        guess: near which it is assembled; rank and degrees of freedom are those of that configuration.
+        t: time.
+    """
+    start = assemble(mech, guess, t)
+    q = start.q
+    time = as_times(t, q.dtype)
+    report = diagnose(mech, q, t)
+    functions: dict[str, tuple[Straight, tuple]] = {
+        "constraints": (equations._constraints, (mech, q, time)),
+        "constraint_jacobian": (equations._jacobian, (mech, q, time)),
+        "velocity_rhs": (equations._velocity_rhs, (mech, q, time)),
+        "acceleration_rhs": (equations._acceleration_rhs, (mech, q, jnp.zeros_like(q), time)),
+    }
+    layout = mech.layout
+    if layout.n <= len(layout.row_owners):
+        march = Straight(lambda *args: _march(*args, 4, None))
+        functions["kinematics"] = (march, (mech, jnp.stack([time, time + 1]), q))
+    operations, refusals = {}, {}
+    for name, (function, args) in functions.items():
+        refusal = function.refusal(*args)
+        if refusal is None:
+            operations[name] = function.program.trace(*args).size
+        else:
+            refusals[name] = refusal
+    return Explanation(
+        path=_path(refusals),
+        operations=operations,
+        coordinates=layout.n,
+        constraints=len(layout.row_owners),
+        rank=report.rank,
+        dof=report.dof,
+    )
+
+
+def _path(refusals: dict[str, str]) -> str:
+    if refusals:
+        name, reason = next(iter(refusals.items()))
+        return f"array code for {', '.join(refusals)}: {reason} [{name}]"
+    if jax.default_backend() == "cpu" and EMISSION == "llvm" and machine_available():
+        return "straight-line, LLVM"
+    return "straight-line, XLA" if EMISSION != "array" else "array code: chosen by JAXMBS_EMISSION"
