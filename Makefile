@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow lint format clean
+.PHONY: demo test test-slow bench lint format clean
 
 demo: .venv/installed
 	$(BIN)/python examples/01_path_synthesis.py
@@ -13,6 +13,10 @@ test: .venv/installed
 
 test-slow: .venv/installed
 	$(BIN)/pytest -n 2 -m slow
+
+# MuJoCo, MJX and Pinocchio take part where they are installed: .venv/bin/pip install -e ".[bench]"
+bench: .venv/installed
+	$(BIN)/python benchmarks/run.py
 
 lint: .venv/installed
 	$(BIN)/ruff check .

@@ -5,6 +5,7 @@ results.json and results.png beside this file. A table is a list of functions th
 """
 
 import argparse
+import resource
 
 import timing
 
@@ -15,11 +16,13 @@ import jax.numpy as jnp  # noqa: E402
 import models  # noqa: E402
 import numpy as np  # noqa: E402
 import others  # noqa: E402
+import programs  # noqa: E402
 import reference_kernel  # noqa: E402
 import textbook  # noqa: E402
 from problem import four_bars  # noqa: E402
 
 import jaxmbs as mbs  # noqa: E402
+from jaxmbs.programs.primitive import emission  # noqa: E402
 
 jax.config.update("jax_enable_x64", True)
 
@@ -36,6 +39,40 @@ def jax_row(name, rollout, problem, *, kind="jaxmbs", note="", repeats=5):
     (q, _), runs = timing.measure(run, problem.designs, problem.q, problem.v, repeats=repeats)
     more = {"compile s": seconds_to_compile, "gap": problem.gap(q)}
     return timing.row(name, runs, problem.count, kind=kind, **more, note=note)
+
+
+def program_row(problem):
+    """A straight-line program, emitted as LLVM vector code."""
+    run = programs.rollout(models.four_bar, problem.steps, problem.h)
+    some = problem.first(1)
+    row = jax_row("jaxmbs, LLVM", run, problem, note="program with its time loop, machine code", repeats=15)
+    traced = run.trace(*jax.tree.map(lambda x: x[0], (some.designs, some.q, some.v)))
+    return row | {"operations per step": traced.largest_region}
+
+
+def xla_row(problem):
+    """The same program by elementwise XLA, as it would run on a GPU."""
+    with emission("xla"):
+        run = programs.rollout(models.four_bar, problem.steps, problem.h)
+        return jax_row("jaxmbs, XLA", run, problem, note="program by elementwise XLA", repeats=5)
+
+
+def gradient_row(problem, steps=1000):
+    """Gradient by lengths and start through a thousand steps, compared with the forward run; memory of the process."""
+    run = programs.rollout(models.four_bar, steps, problem.h)
+    loss = lambda b, q, v: sum(jnp.sum(x**2) for x in run(b, q, v))
+    args = (problem.designs, problem.q, problem.v)
+    forward, forward_compile = timing.compiled(jax.vmap(run), *args)
+    _, forward_runs = timing.measure(forward, *args)
+    gradient, gradient_compile = timing.compiled(jax.vmap(jax.value_and_grad(loss, (0, 1, 2))), *args)
+    _, runs = timing.measure(gradient, *args)
+    more = {
+        "times forward": runs.median / forward_runs.median,
+        "compile s": gradient_compile,
+        "compile s forward": forward_compile,
+        "peak MB of the process": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
+    return timing.row("jaxmbs, value and gradient", runs, problem.q.shape[0] * steps, kind="jaxmbs", **more)
 
 
 def kernel_row(problem):
@@ -65,6 +102,16 @@ def textbook_acceleration_row(name, model, batch):
     """One dense acceleration of each of a batch of equal systems; the flops are XLA's own count, without the solve."""
     acceleration = lambda b, q, v: textbook.acceleration(model.build(b), q, v)
     return acceleration_row(f"{name}, textbook JAX", acceleration, model, batch, kind="jax")
+
+
+def program_acceleration_row(name, model, batch):
+    """The straight-line program of the same acceleration, with its scalar operations."""
+    function = mbs.program(lambda b, q, v: programs.acceleration(model.build(b), q, v))
+    row = acceleration_row(f"{name}, jaxmbs", function, model, batch)
+    design = jax.tree.map(jnp.asarray, dict(model.design))
+    q = model.start()
+    traced = function.trace(design, q, q)
+    return row | {"operations": traced.size, "of these divisions": traced.operations["div"]}
 
 
 def acceleration_row(name, acceleration, model, batch, *, kind="jaxmbs"):
@@ -117,9 +164,8 @@ def kinematics_row(name, run, problem, times):
     return timing.row(name, runs, count, **more)
 
 
-# Rows of this package are added here.
-ROLLOUT_ROWS = [kernel_row, *others.ROWS, textbook_row]
-ACCELERATION_ROWS = [textbook_acceleration_row]
+ROLLOUT_ROWS = [kernel_row, program_row, gradient_row, xla_row, *others.ROWS, textbook_row]
+ACCELERATION_ROWS = [program_acceleration_row, textbook_acceleration_row]
 KINEMATICS_ROWS = [jaxmbs_kinematics_row, textbook_kinematics_row]
 
 
@@ -153,7 +199,10 @@ def main():
     if not options.only:
         setting = {"batch": options.batch, "steps": options.steps, "h": problem.h, "dtype": "float64", "cores": 1}
         timing.save(tables, setting)
-        timing.plot(tables["rollout"], below=f"batch of {options.batch} with different lengths, float64, one core")
+        timing.plot(
+            [r for r in tables["rollout"] if "gradient" not in r["name"]],
+            below=f"batch of {options.batch} with different lengths, float64, one core",
+        )
 
 
 if __name__ == "__main__":

@@ -1,9 +1,29 @@
-"""The opponent in plain JAX: the equations of the textbook as they stand, with dense matrices and `jnp.linalg.solve`."""
+"""The opponent in plain JAX: the equations of the textbook as they stand, with dense matrices and `jnp.linalg.solve`.
+
+Φ is this package's array code; nothing here is a straight-line program.
+"""
 
 import jax
 import jax.numpy as jnp
 
 import jaxmbs as mbs
+from jaxmbs.system.equations import residuals
+
+
+def jacobian(mech, q, t):
+    """Φ_q."""
+    return jax.jacfwd(lambda q: residuals(mech, q, t))(q)
+
+
+def time_rate(mech, q, v, t):
+    """Φ_q v + Φ_t."""
+    return jax.jvp(lambda q, t: residuals(mech, q, t), (q, t), (v, jnp.ones_like(t)))[1]
+
+
+def acceleration_rhs(mech, q, v, t):
+    """γ = −d(Φ_q v + Φ_t)/dt with v held."""
+    t = jnp.asarray(t, q.dtype)
+    return -jax.jvp(lambda q, t: time_rate(mech, q, v, t), (q, t), (v, jnp.ones_like(t)))[1]
 
 
 def mass_matrix(mech, q):
@@ -13,11 +33,11 @@ def mass_matrix(mech, q):
 
 def acceleration(mech, q, v, t=0.0):
     """q̈ of [[M, Φ_qᵀ], [Φ_q, 0]] [q̈, λ] = [Q, γ] with Q = −∂V/∂q; for bodies with their masses at their origins."""
-    matrix = mbs.constraint_jacobian(mech, q, t)
+    matrix = jacobian(mech, q, t)
     force = -jax.grad(lambda q: mbs.energy(mech, q, v).potential)(q)
     zero = jnp.zeros((matrix.shape[0], matrix.shape[0]), q.dtype)
     system = jnp.block([[mass_matrix(mech, q), matrix.T], [matrix, zero]])
-    right = jnp.concatenate([force, mbs.acceleration_rhs(mech, q, v, t)])
+    right = jnp.concatenate([force, acceleration_rhs(mech, q, v, t)])
     return jnp.linalg.solve(system, right)[: q.size]
 
 
@@ -47,10 +67,10 @@ def kinematics(mech, times, start):
         h = t - before
         q = q + h * v + h**2 / 2 * a
         for _ in range(3):
-            q = q - jnp.linalg.solve(mbs.constraint_jacobian(mech, q, t), mbs.constraints(mech, q, t))
-        matrix = mbs.constraint_jacobian(mech, q, t)
-        v = jnp.linalg.solve(matrix, mbs.velocity_rhs(mech, q, t))
-        a = jnp.linalg.solve(matrix, mbs.acceleration_rhs(mech, q, v, t))
+            q = q - jnp.linalg.solve(jacobian(mech, q, t), residuals(mech, q, t))
+        matrix = jacobian(mech, q, t)
+        v = jnp.linalg.solve(matrix, -time_rate(mech, q, 0 * q, t))
+        a = jnp.linalg.solve(matrix, acceleration_rhs(mech, q, v, t))
         return (q, v, a, t), (q, v, a)
 
     zero = jnp.zeros_like(start)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -66,7 +67,7 @@ def explain(mech: Mechanism, guess=None, t=0.0) -> Explanation:
     }
     layout = mech.layout
     if layout.n <= len(layout.row_owners):
-        march = Straight(lambda *args: _march(*args, 4, None))
+        march = Straight(partial(_march, corrections=4, max_steps=None))
         functions["kinematics"] = (march, (mech, jnp.stack([time, time + 1]), q))
     operations, refusals = {}, {}
     for name, (function, args) in functions.items():

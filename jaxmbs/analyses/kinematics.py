@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -70,7 +72,7 @@ def kinematics(
 def _kinematics(mech: Mechanism, times, guess, corrections: int, max_steps: int | None) -> Trajectory:
     clean_times = jnp.where(jnp.isfinite(times), times, 0)
     held = jax.lax.stop_gradient((mech, clean_times, guess))
-    q, v, a, status = straight(lambda *args: _march(*args, corrections, max_steps), *held)
+    q, v, a, status = straight(partial(_march, corrections=corrections, max_steps=max_steps), *held)
     status = jnp.where(jnp.all(jnp.isfinite(times)), status, int(Status.NON_FINITE))
     phi, _, _ = frozen(mech, guess, times[0])
     q, v, a = jax.vmap(lambda q, v, a, t, ok: differentiable_motion(phi, q, v, a, t, ok))(

@@ -58,17 +58,17 @@ def factor(matrix: Float[Array, "m n"], regular=True) -> Factored:
     """
     if matrix.shape[0] != matrix.shape[1]:
         return _pseudo(matrix, regular)
-    return Factored(matrix, *_factor(matrix, regular, "general"), "general", regular)
+    return _factor(matrix, regular, "general")
 
 
 def factor_symmetric_positive(matrix: Float[Array, "n n"]) -> Factored:
     """Factor a symmetric positive definite matrix, by Cholesky's method or as L D Lᵀ."""
-    return Factored(matrix, *_factor(matrix, True, "symmetric"), "symmetric", True)
+    return _factor(matrix, True, "symmetric")
 
 
-def _factor(matrix, regular, kind: str):
+def _factor(matrix, regular, kind: str) -> Factored:
     factors, sign, rcond = factor_p.bind(jax.lax.stop_gradient(matrix), jnp.asarray(regular), kind=kind)
-    return sign, rcond, factors
+    return Factored(matrix, sign, rcond, factors, kind, regular)
 
 
 def symmetric_solver(matrix: Float[Array, "n n"]) -> Callable:

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend import core
 
 from jaxmbs.programs.graph import ProgramError
 from jaxmbs.programs.primitive import run
@@ -84,7 +85,7 @@ def _hoisted(closed):
     debug = jaxpr.debug_info.with_unknown_names()
     jaxpr = jaxpr.replace(constvars=stay, invars=[*moved, *jaxpr.invars], debug_info=debug)
     constants = [c for c, k in zip(closed.consts, keep, strict=True) if not k]
-    return jax.extend.core.ClosedJaxpr(jaxpr, [c for c, k in zip(closed.consts, keep, strict=True) if k]), constants
+    return core.ClosedJaxpr(jaxpr, [c for c, k in zip(closed.consts, keep, strict=True) if k]), constants
 
 
 def program(f: Callable, *, limit: int | None = LARGEST_PROGRAM) -> ProgramFunction:

@@ -85,7 +85,7 @@ class _Listing:
             self.line(depth, f"{self.name(loop.params[k])} = {self.name(loop.inits[k])}")
         order = f"reversed(range({loop.length}))" if loop.reverse else f"range({loop.length})"
         self.line(depth, f"for {self.name(loop.index)} in {order}:")
-        if loop.condition is not None:
+        if loop.condition is not None and loop.condition_region is not None:
             for k in carried:
                 self.names[loop.condition_params[k].serial] = self.name(loop.params[k])
             self.region(loop.condition_region, depth + 1)

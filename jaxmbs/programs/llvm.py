@@ -36,7 +36,7 @@ class Text:
         self.size = 4 if self.single else 8
         self.functions: list[str] = []
         self.declarations: dict[str, str] = {}
-        self.elementary: set[str] = set()
+        self.elementary: set[tuple[str, int]] = set()
 
     def scalar(self, kind: str) -> str:
         return {REAL: self.real, INTEGER: "i64", TRUTH: "i1"}[kind]
@@ -602,7 +602,7 @@ class Code:
 
     def _elementary_name(self, name: str, uniform: bool) -> str:
         lanes = 1 if uniform else self.module.lanes
-        self.module.elementary.add((name, lanes))  # type: ignore[arg-type]
+        self.module.elementary.add((name, lanes))
         return f"{name}.{lanes}"
 
     def _elementary(self, name: str, own, args, uniform) -> str:

@@ -59,10 +59,12 @@ def _header() -> str:
 @functools.cache
 def api_version() -> tuple[int, int]:
     """Major and minor version of XLA's interface."""
-    found = [re.search(rf"#define XLA_FFI_API_{name} (\d+)", _header()) for name in ("MAJOR", "MINOR")]
-    if not all(found):
+    numbers = [
+        int(x) for name in ("MAJOR", "MINOR") for x in re.findall(rf"#define XLA_FFI_API_{name} (\d+)", _header())
+    ]
+    if len(numbers) != 2:
         raise RuntimeError("XLA's interface for foreign functions has no version that is known here")
-    return tuple(int(match[1]) for match in found)  # type: ignore[return-value,index]
+    return numbers[0], numbers[1]
 
 
 @functools.cache

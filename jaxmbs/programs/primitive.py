@@ -6,6 +6,7 @@ axis has size 1 there.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import os
@@ -14,17 +15,30 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax._src.interpreters import ad
-from jax.extend.core import Primitive
+from jax.extend import core
 from jax.interpreters import batching, mlir
 
 from jaxmbs.programs import reverse, xla
 from jaxmbs.programs.program import Program
 
-run_p = Primitive("straight_line_program")
+run_p = core.Primitive("straight_line_program")
 run_p.multiple_results = True
 
 # "llvm" (machine code on CPUs, XLA elsewhere), "xla" (elementwise XLA everywhere) or "array" (the function as written).
 EMISSION = os.environ.get("JAXMBS_EMISSION", "llvm")
+
+
+@contextlib.contextmanager
+def emission(name: str):
+    """Within this context new programs run by "llvm", "xla" or "array"."""
+    global EMISSION
+    if name not in ("llvm", "xla", "array"):
+        raise ValueError(f"emission is 'llvm', 'xla' or 'array', got {name!r}")
+    before, EMISSION = EMISSION, name
+    try:
+        yield
+    finally:
+        EMISSION = before
 
 
 @functools.cache
@@ -44,12 +58,12 @@ def run(program: Program, *args) -> list:
     return run_p.bind(*args, program=program, batch=(), emission=EMISSION)
 
 
-def _evaluate(*args, program: Program, batch, emission):
+def _evaluate(*args, program: Program, batch, emission, separate=False):
     """By XLA: nested vmaps over the batch axes, of the elementwise emission or of the function as it was written."""
     if emission == "array":
-        function = lambda *xs: jax.extend.core.jaxpr_as_fun(program.source)(*xs)
+        function = lambda *xs: core.jaxpr_as_fun(program.source)(*xs)
     else:
-        function = lambda *xs: xla.evaluate(program, *xs)
+        function = lambda *xs: xla.evaluate(program, *xs, separate=separate)
     for axis in reversed(range(len(batch))):
         axes = tuple(0 if x.shape[axis] == batch[axis] else None for x in args)
         if all(a is None for a in axes):
@@ -107,14 +121,14 @@ def tangent_program(program: Program, active: tuple[bool, ...]) -> Program:
     """(args, tangents of the active ones) ↦ tangents of the real outputs."""
     key = ("tangent", active)
     if key not in program.derived:
-        function = jax.extend.core.jaxpr_as_fun(program.source)
+        function = core.jaxpr_as_fun(program.source)
         real = [k for k, out in enumerate(program.outputs) if out.dtype.kind == "f"]
 
         def tangent(*args):
             args, given = args[: len(active)], list(args[len(active) :])
 
-            def of_active(*xs):
-                xs = list(xs)
+            def of_active(*some):
+                xs = list(some)
                 full = [xs.pop(0) if a else x for a, x in zip(active, args, strict=True)]
                 outputs = function(*full)
                 return [outputs[k] for k in real]
@@ -132,7 +146,7 @@ def cotangent_program(program: Program, linear: tuple[bool, ...]) -> Program:
     """(the other args, cotangents of the outputs) ↦ cotangents of the args in which the program is linear."""
     key = ("cotangent", linear)
     if key not in program.derived:
-        function = jax.extend.core.jaxpr_as_fun(program.source)
+        function = core.jaxpr_as_fun(program.source)
         shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in program.inputs]
         outs = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in program.outputs]
         wanted = [s for lin, s in zip(linear, shapes, strict=True) if lin]
@@ -141,8 +155,8 @@ def cotangent_program(program: Program, linear: tuple[bool, ...]) -> Program:
         def cotangent(*args):
             given, cotangents = list(args[: len(others)]), args[len(others) :]
 
-            def of_linear(*xs):
-                xs, rest = list(xs), list(given)
+            def of_linear(*some):
+                xs, rest = list(some), list(given)
                 return function(*[xs.pop(0) if lin else rest.pop(0) for lin in linear])
 
             return jax.linear_transpose(of_linear, *wanted)(list(cotangents))
@@ -152,7 +166,7 @@ def cotangent_program(program: Program, linear: tuple[bool, ...]) -> Program:
 
 
 def _derive(function, shapes, program: Program, name: str) -> Program:
-    return Program(jax.make_jaxpr(function)(*shapes), name=f"{name}_of_{program.name}")
+    return Program.of(jax.make_jaxpr(function)(*shapes), name=f"{name}_of_{program.name}")
 
 
 def _jvp(primals, tangents, *, program: Program, batch, emission):
@@ -210,17 +224,19 @@ def linearized_programs(program: Program, active: tuple[bool, ...]) -> tuple[Pro
         keeping = _derive(keep, shapes, program, "keeping")
         states = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in keeping.outputs[len(program.outputs) :]]
         rates = [s for s, on in zip(shapes, active, strict=True) if on]
-        plain = jax.extend.core.jaxpr_as_fun(tangent_program(program, active).source)
+        outs = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in program.outputs if x.dtype.kind == "f"]
 
         def tangent(*args):
+            plain = core.jaxpr_as_fun(tangent_program(program, active).source)
             return plain(*args[: len(shapes)], *args[len(shapes) + len(states) :])
 
         def cotangent(*args):
             primals, kept = args[: len(shapes)], args[len(shapes) : len(shapes) + len(states)]
             return pull_back(primals, kept, args[len(shapes) + len(states) :], active)
 
-        linear = _derive(tangent, [*shapes, *states, *rates], program, "tangent")
-        outs = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in linear.outputs]
+        # Only its shapes are needed, unless somebody wants the tangents themselves.
+        given = [*shapes, *states, *rates]
+        linear = Program(lambda: jax.make_jaxpr(tangent)(*given), given, outs, name=f"tangent_of_{program.name}")
         mask = (False,) * (len(shapes) + len(states)) + (True,) * len(rates)
         backward = _derive(cotangent, [*shapes, *states, *outs], program, "cotangent")
         linear.derived["cotangent", mask] = backward
@@ -247,7 +263,7 @@ def _transpose(cotangents, *args, program: Program, batch, emission):
         *others, *cotangents, program=cotangent_program(program, linear), batch=batch, emission=emission
     )
     results = list(results)
-    found = []
+    found: list = []
     for x, lin in zip(args, linear, strict=True):
         if not lin:
             found.append(None)
@@ -268,8 +284,9 @@ mlir.register_lowering(run_p, mlir.lower_fun(_evaluate, multiple_results=True))
 
 
 def _on_cpu(context, *args, program: Program, batch, emission):
-    inlined = _call_machine_code if emission == "llvm" and machine_available() else _evaluate
-    rule = mlir.lower_fun(inlined, multiple_results=True)
+    by_machine = emission == "llvm" and machine_available()
+    function = _call_machine_code if by_machine else functools.partial(_evaluate, separate=True)
+    rule = mlir.lower_fun(function, multiple_results=True)
     return rule(context, *args, program=program, batch=batch, emission=emission)
 
 

@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -35,21 +35,31 @@ class Shape:
 
 
 class Program:
-    """A graph of scalars made from a function of arrays; hashable by identity. The graph is made when first needed.
+    """A graph of scalars made from a function of arrays; hashable by identity. Both are made when first needed.
 
     Attributes:
-        source: the function of arrays, a closed jaxpr.
         inputs, outputs: their shapes.
         dtype: its floating-point type.
         derived: programs for its derivatives, by what they are.
     """
 
-    def __init__(self, source, limit: int | None = None, name: str = "program"):
-        self.source, self.limit, self.name = source, limit, name
-        self.inputs = tuple(Shape(tuple(v.aval.shape), np.dtype(v.aval.dtype)) for v in source.jaxpr.invars)
-        self.outputs = tuple(Shape(tuple(v.aval.shape), np.dtype(v.aval.dtype)) for v in source.jaxpr.outvars)
+    def __init__(self, make: Callable, inputs, outputs, limit: int | None = None, name: str = "program"):
+        self._make, self.limit, self.name = make, limit, name
+        self.inputs, self.outputs = (
+            tuple(Shape(tuple(x.shape), np.dtype(x.dtype)) for x in ends) for ends in (inputs, outputs)
+        )
         self.dtype = floating_type(self.inputs + self.outputs)
         self.derived: dict = {}
+
+    @classmethod
+    def of(cls, source, limit: int | None = None, name: str = "program") -> Program:
+        """The program of a closed jaxpr."""
+        return cls(lambda: source, source.in_avals, source.out_avals, limit, name)
+
+    @cached_property
+    def source(self):
+        """The function of arrays that the program computes, a closed jaxpr."""
+        return self._make()
 
     @cached_property
     def _traced(self) -> tuple[Region, list[np.ndarray | Memory]]:
@@ -204,7 +214,7 @@ def _is_whole(value, out: Shape, graph: Graph) -> bool:
 def checked_program(source, limit: int | None, name: str) -> Program:
     """The program of a closed jaxpr, traced at once, if it is not too large."""
     assert RULES
-    program = Program(source, limit, name)
+    program = Program.of(source, limit, name)
     if limit is not None and program.size > limit:
         raise ProgramTooLarge(
             f"{program.size} scalar operations are more than a straight-line program should have ({limit}); "

@@ -13,6 +13,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.extend import core
 
 # Bytes of state that one sample may keep; 1,000 steps of a mechanism of nine coordinates take 144 kB in float64.
 KEPT_BYTES = 256 * 1024
@@ -60,7 +61,7 @@ def _evaluate_plain(jaxpr, eqns, values: dict) -> None:
     outs = [var for var in made if type(var).__name__ != "DropVar"]
     debug = jaxpr.debug_info.with_unknown_names()
     part = jaxpr.replace(constvars=[], invars=list(needed), outvars=outs, eqns=eqns, debug_info=debug)
-    function = jax.extend.core.jaxpr_as_fun(jax.extend.core.ClosedJaxpr(part, []))
+    function = core.jaxpr_as_fun(core.ClosedJaxpr(part, []))
     values.update(zip(outs, function(*[values[x] for x in needed]), strict=True))
 
 
@@ -68,7 +69,7 @@ class Scan:
     """A counted loop by its parameters: constants, carried state, rows in and out."""
 
     def __init__(self, params):
-        self.body = jax.extend.core.jaxpr_as_fun(params["jaxpr"])
+        self.body = core.jaxpr_as_fun(params["jaxpr"])
         self.length, self.reverse = params["length"], params["reverse"]
         self.n_consts, self.n_carry = params["num_consts"], params["num_carry"]
         state = params["jaxpr"].in_avals[self.n_consts : self.n_consts + self.n_carry]
@@ -155,9 +156,10 @@ def _replayed(scan: Scan, count: int, size: int):
 
     @jax.custom_vjp
     def run(kept, consts, state, rows):
-        final = forward(consts, [s[-1] for s in kept], [x[-1] for x in rows])[0]
-        out = jax.lax.scan(lambda _, k: (None, forward(consts, k[0], k[1])[2]), None, (kept, rows), length=count)[1]
-        return final, out
+        final, _, last = forward(consts, [s[-1] for s in kept], [x[-1] for x in rows])
+        if not last:
+            return final, []
+        return final, jax.lax.scan(lambda _, k: (None, forward(consts, *k)[2]), None, (kept, rows), length=count)[1]
 
     def run_forward(kept, consts, state, rows):
         return run(kept, consts, state, rows), (kept, consts, rows)
@@ -177,10 +179,10 @@ def _replayed(scan: Scan, count: int, size: int):
 
         def segment(carry, item):
             state, inputs, outs = item
-            _, before, _ = forward(consts, state, inputs)
             if size == 1:
-                carry, by_row = back(carry, ([x[0] for x in before], [x[0] for x in inputs], [y[0] for y in outs]))
+                carry, by_row = back(carry, (state, [x[0] for x in inputs], [y[0] for y in outs]))
                 return carry, [x[None] for x in by_row]
+            before = forward(consts, state, inputs)[1]
             return jax.lax.scan(back, carry, (before, inputs, outs), length=size, reverse=True)
 
         reals = [ct for ct in ends if ct is not None]

@@ -383,10 +383,9 @@ def _window(
         for axis, place in zip(moving, places, strict=True):
             at[axis] += place
         table.append(operand[tuple(at)])
-    index = None
+    index = graph.constant(0)
     for axis, size in zip(moving, sizes, strict=True):
-        here = _clamped(graph, starts[axis], size - 1)
-        index = here if index is None else graph.add(graph.mul(index, graph.constant(size)), here)
+        index = graph.add(graph.mul(index, graph.constant(size)), _clamped(graph, starts[axis], size - 1))
     return graph.lookup(index, table)
 
 

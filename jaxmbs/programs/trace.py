@@ -13,6 +13,7 @@ from typing import Any
 import jax
 import numpy as np
 from jax._src import source_info_util
+from jax.extend import core
 
 from jaxmbs.programs.graph import INTEGER, REAL, TRUTH, Buffer, Graph, Loop, Node, ProgramError, Region
 
@@ -229,7 +230,7 @@ def scan(tracer: Tracer, eqn, *args):
     loop, bound, _, ys = _settle(tracer, attempt, carry)
     node = _close_loop(tracer, loop)
     finals = [known if known is not None else _final(tracer, loop, node, values) for values, known in bound]
-    rows = []
+    rows: list = []
     for y in ys:
         y = tracer.nodes(y)
         if y.size == 0:
@@ -282,7 +283,7 @@ def work(jaxpr) -> int:
 
 
 def _is_jaxpr(x) -> bool:
-    return isinstance(x, (jax.extend.core.ClosedJaxpr, jax.extend.core.Jaxpr))
+    return isinstance(x, (core.ClosedJaxpr, core.Jaxpr))
 
 
 def _unrolled(tracer, body, step, carry, xs, length, reverse):

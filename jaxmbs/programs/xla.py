@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.experimental.xla_metadata import set_xla_metadata
 
 from jaxmbs.programs.graph import INTEGER, REAL, TRUTH, Loop, Node, Region
 from jaxmbs.programs.program import Program
@@ -25,15 +26,24 @@ OPERATIONS: dict[str, Callable] = {
 }  # fmt: skip
 
 
-def evaluate(program: Program, *args):
-    """The outputs of a program for one sample; `jax.vmap` makes every scalar an array over the batch."""
-    return _Evaluation(program, args).outputs()
+def evaluate(program: Program, *args, separate: bool = False):
+    """The outputs of a program for one sample; `jax.vmap` makes every scalar an array over the batch.
+
+    separate: put every value that is used more than once into a function of its own. XLA's CPU compiler computes shared
+    values again in every fusion that needs them, unless they come from a function that it may not inline.
+    """
+    return _Evaluation(program, args, separate).outputs()
+
+
+shared_free = ("const", "param", "index", "out")
 
 
 class _Evaluation:
-    def __init__(self, program: Program, args):
+    def __init__(self, program: Program, args, separate: bool):
+        self.separate = separate
+        self._shared: dict[int, set[int]] = {}
         self.program, self.live = program, program.live
-        self.integer = np.dtype(np.int64 if jax.config.jax_enable_x64 else np.int32)
+        self.integer = np.dtype(jnp.zeros((), int).dtype)
         self.inputs = [self._held(jnp.ravel(x)) for x in args]
         self.memory: dict[int, jax.Array] = {}
 
@@ -62,13 +72,71 @@ class _Evaluation:
         return values[node.serial]
 
     def region(self, region: Region, values) -> None:
-        for node in self.live.nodes(region):
+        nodes = self.live.nodes(region)
+        shared = self.shared(region) if self.separate else set()
+        for node in nodes:
             if node.op == "loop":
                 self.loop(node, values)
             elif node.op == "stack":
                 self.memory[id(node.payload)] = jnp.stack([self.value(x, values) for x in node.args])
-            elif node.op not in ("const", "param", "index", "out"):
+            elif node.op in shared_free:
+                continue
+            elif node.op == "load" or not self.separate:
                 values[node.serial] = self.compute(node, values)
+            elif node.serial in shared:
+                values[node.serial] = self.call(node, shared, values)
+
+    def shared(self, region: Region) -> set[int]:
+        """Nodes that more than one other uses, or something outside of the region's own expressions."""
+        if id(region) not in self._shared:
+            uses: dict[int, int] = {}
+            count = lambda node, n=1: uses.__setitem__(node.serial, uses.get(node.serial, 0) + n)
+            for other in self.live.regions:
+                for node in self.live.nodes(other):
+                    own = other is region and node.op not in ("loop", "stack", "load")
+                    for arg in node.args:
+                        count(arg, 1 if own else 2)
+                    if node.op == "loop":
+                        loop = node.payload
+                        ends = [*loop.results, *loop.inits, *(x for _, row in loop.rows for x in row)]
+                        for x in [*ends, *([loop.condition] if loop.condition else [])]:
+                            count(x, 2)
+            for result in self.program.results:
+                if not isinstance(result, Memory):
+                    for x in result.ravel():
+                        count(x, 2)
+            self._shared[id(region)] = {serial for serial, n in uses.items() if n > 1}
+        return self._shared[id(region)]
+
+    def call(self, node: Node, shared: set[int], values):
+        """The expression that ends in a shared node, in a function that XLA does not inline."""
+        leaves: dict[int, Node] = {}
+
+        def collect(x: Node) -> None:
+            for arg in x.args:
+                if arg.op == "const":
+                    continue
+                if arg.serial in values:
+                    leaves[arg.serial] = arg
+                else:
+                    collect(arg)
+
+        collect(node)
+
+        def expression(*args):
+            inner = dict(zip(leaves, args, strict=True))
+
+            def value(x: Node):
+                if x.op != "const" and x.serial not in inner:
+                    for arg in x.args:
+                        value(arg)
+                    inner[x.serial] = self.compute(x, inner)
+
+            value(node)
+            return inner[node.serial]
+
+        with set_xla_metadata(inlineable="false"):
+            return jax.jit(expression)(*(values[serial] for serial in leaves))
 
     def compute(self, node: Node, values):
         if node.op == "load":
@@ -127,15 +195,16 @@ class _Evaluation:
         return finals
 
     def _while(self, loop: Loop, carried, inits, outer):
-        assert loop.condition is not None
-        assert loop.condition_region is not None
+        condition, region = loop.condition, loop.condition_region
+        assert condition is not None
+        assert region is not None
 
         def goes_on(state):
             values = dict(outer)
             for k, x in zip(carried, state[1:], strict=True):
                 values[loop.condition_params[k].serial] = x
-            self.region(loop.condition_region, values)
-            return (state[0] < loop.length) & self.value(loop.condition, values)
+            self.region(region, values)
+            return (state[0] < loop.length) & self.value(condition, values)
 
         def step(state):
             new, _ = self._body(loop, carried, state[0], state[1:], outer)

@@ -1,0 +1,242 @@
+"""Batches: any size, samples that do not disturb each other, and no byte touched outside of the buffers."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import jaxmbs as mbs
+from jaxmbs.programs import machine
+
+
+def function(x, matrix):
+    """A solution, a loop with rows, a loop that ends early, a choice, elementary functions."""
+    z = jnp.linalg.solve(matrix, jnp.sin(x))
+    z, rows = lax.scan(lambda c, u: (0.9 * c + u * jnp.cos(c), c.sum()), z, jnp.arange(40, dtype=x.dtype) * 0.01)
+    goes_on = lambda s: (s[0] < 20) & (s[1] > 0.1)
+    count, size = lax.while_loop(goes_on, lambda s: (s[0] + 1, 0.7 * s[1]), (0, jnp.abs(z[0])))
+    return jnp.where(z > x, z, x), rows[::13], count, size, jnp.argmax(z), z[0] > 0
+
+
+def samples(count, dtype=np.float64):
+    rng = np.random.default_rng(count)
+    return rng.normal(size=(count, 3)).astype(dtype), rng.normal(size=(count, 3, 3)).astype(dtype) + 3 * np.eye(3, dtype=dtype)
+
+
+PROGRAM = mbs.program(function)
+
+
+@pytest.fixture(scope="module")
+def one_by_one():
+    """Every sample on its own."""
+    single = jax.jit(PROGRAM)
+    return lambda xs, ms: jax.tree.map(lambda *parts: np.stack(parts), *[single(x, m) for x, m in zip(xs, ms, strict=True)])
+
+
+@pytest.mark.parametrize("count", [1, 7, 1023])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_batch_is_its_samples(count, dtype, one_by_one, agree):
+    """Whatever the size of the batch."""
+    args = samples(count, dtype)
+    agree(jax.jit(jax.vmap(PROGRAM))(*args), one_by_one(*args), 1e-13 if dtype == np.float64 else 1e-5)
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), (1,), (1, 1)])
+def test_empty_batches_and_batches_of_one(shape, emission):
+    """They have the shapes and dtypes that they should have."""
+    apply = lambda f: jax.vmap(f) if len(shape) == 1 else jax.vmap(jax.vmap(f))
+    args = np.ones((*shape, 3)), np.ones((*shape, 3, 3)) + np.eye(3)
+    found, expected = (jax.eval_shape(apply(f), *args) for f in (PROGRAM, function))
+    assert jax.tree.map(lambda x: (x.shape, x.dtype), found) == jax.tree.map(lambda x: (x.shape, x.dtype), expected)
+    for x, like in zip(jax.tree.leaves(jax.jit(apply(PROGRAM))(*args)), jax.tree.leaves(expected), strict=True):
+        assert (x.shape, x.dtype) == (like.shape, like.dtype)
+
+
+@pytest.mark.parametrize("common", [None, "inner", "outer"])
+def test_two_batch_axes(common, one_by_one, agree):
+    """Both arguments along both axes, or one of them along one only."""
+    xs, ms = samples(35)
+    xs, ms = xs.reshape(5, 7, 3), ms.reshape(5, 7, 3, 3)
+    if common is None:
+        found = jax.jit(jax.vmap(jax.vmap(PROGRAM)))(xs, ms)
+    elif common == "inner":
+        ms = ms[:, :1]
+        found = jax.jit(jax.vmap(jax.vmap(PROGRAM, (0, None))))(xs, ms[:, 0])
+    else:
+        ms = ms[:1]
+        found = jax.jit(jax.vmap(jax.vmap(PROGRAM), (0, None)))(xs, ms[0])
+    flat = np.broadcast_to(ms, (5, 7, 3, 3)).reshape(35, 3, 3)
+    expected = one_by_one(xs.reshape(35, 3), flat)
+    agree(jax.tree.map(lambda x: np.asarray(x).reshape(35, *x.shape[2:]), found), expected, 1e-13)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e308, 5e-324])
+def test_bad_samples_stay_alone(bad):
+    """The others are the same bit for bit, and the rest of the batch still ends its loops."""
+    xs, ms = samples(37)
+    batch = jax.jit(jax.vmap(PROGRAM))
+    good = batch(xs, ms)
+    spoilt_x, spoilt_m = xs.copy(), ms.copy()
+    spoilt_x[5, 1] = bad
+    spoilt_m[20] = bad
+    others = np.delete(np.arange(37), [5, 20])
+    for a, b in zip(jax.tree.leaves(good), jax.tree.leaves(batch(spoilt_x, spoilt_m)), strict=True):
+        np.testing.assert_array_equal(np.asarray(a)[others].view(np.uint8), np.asarray(b)[others].view(np.uint8))
+
+
+GUARDED = r'''
+import ctypes, mmap, sys
+
+import jax, jax.numpy as jnp, numpy as np
+
+jax.config.update("jax_enable_x64", True)
+from jax import lax
+import jaxmbs as mbs
+from jaxmbs.programs import machine
+
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype, libc.mmap.argtypes = ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_size_t] + [ctypes.c_int] * 3 + [ctypes.c_long]
+libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+PAGE = mmap.PAGESIZE
+
+
+def guarded(values, at_end):
+    """A copy between two pages that nobody may touch, at the end or at the beginning of what lies between."""
+    size = max(-(-values.nbytes // PAGE), 1) * PAGE
+    start = libc.mmap(None, size + 2 * PAGE, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
+    for page in (start, start + PAGE + size):
+        assert libc.mprotect(page, PAGE, 0) == 0
+    address = start + PAGE + (size - values.nbytes if at_end else 0)
+    view = np.frombuffer((ctypes.c_char * values.nbytes).from_address(address), values.dtype).reshape(values.shape)
+    view[...] = values
+    return view
+
+
+class Buffer(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_size_t), ("extension", ctypes.c_void_p), ("dtype", ctypes.c_int), ("data", ctypes.c_void_p),
+                ("rank", ctypes.c_int64), ("dims", ctypes.c_void_p)]
+
+
+class Args(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_size_t), ("extension", ctypes.c_void_p), ("count", ctypes.c_int64),
+                ("types", ctypes.c_void_p), ("args", ctypes.c_void_p)]
+
+
+class Attrs(ctypes.Structure):
+    _fields_ = [*Args._fields_, ("attrs", ctypes.c_void_p)]
+
+
+class CallFrame(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_size_t), ("extension", ctypes.c_void_p), ("api", ctypes.c_void_p), ("ctx", ctypes.c_void_p),
+                ("stage", ctypes.c_int), ("args", Args), ("rets", Args), ("attrs", Attrs), ("future", ctypes.c_void_p)]
+
+
+class Extension(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_size_t), ("type", ctypes.c_int), ("next", ctypes.c_void_p), ("metadata", ctypes.c_void_p)]
+
+
+class Metadata(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_size_t), ("version_size", ctypes.c_size_t), ("extension", ctypes.c_void_p),
+                ("major", ctypes.c_int), ("minor", ctypes.c_int), ("traits", ctypes.c_uint32), ("state", ctypes.c_int64)]
+
+
+def group(arrays, keep):
+    buffers = [Buffer(ctypes.sizeof(Buffer), None, 0, a.ctypes.data, a.ndim, None) for a in arrays]
+    pointers = (ctypes.c_void_p * len(buffers))(*map(ctypes.addressof, buffers))
+    keep += [buffers, pointers]
+    return Args(ctypes.sizeof(Args), None, len(buffers), None, ctypes.addressof(pointers))
+
+
+def function(x, n, flag):
+    rows = lax.scan(lambda c, u: (jnp.sin(c) + u, c), x, jnp.arange(30, dtype=x.dtype))[1]
+    return jnp.where(flag, x[::-1], x[n % 3]), rows, n * 2, flag ^ (x[0] > 0)
+
+
+def check(dtype, count, at_end, lanes):
+    rng = np.random.default_rng(count)
+    args = [rng.normal(size=(count, 3)).astype(dtype), rng.integers(0, 9, count).astype(np.int32), rng.random(count) > 0.5]
+    expected = [np.asarray(y) for y in jax.jit(jax.vmap(function))(*args)]
+    program = mbs.program(function).trace(*[a[0] for a in args])
+    code = machine.MachineCode(program, lanes)
+    handler = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(code.address)
+    metadata = Metadata(ctypes.sizeof(Metadata), 32)
+    extension = Extension(ctypes.sizeof(Extension), 1, None, ctypes.addressof(metadata))
+    frame = CallFrame(ctypes.sizeof(CallFrame), ctypes.addressof(extension))
+    assert handler(ctypes.addressof(frame)) is None
+    assert (metadata.major, metadata.minor) == machine.api_version(), (metadata.major, metadata.minor)
+    strides = []
+    for shape in (*program.inputs, *program.outputs):
+        strides += [0, shape.size]
+    meta = np.array([count, count, *strides], np.int64)
+    inputs = [guarded(a, at_end) for a in (meta, *args)]
+    outputs = [guarded(np.zeros_like(y), at_end) for y in expected]
+    keep = []
+    frame = CallFrame(ctypes.sizeof(CallFrame), None, None, None, 3, group(inputs, keep), group(outputs, keep))
+    machine_frame = handler(ctypes.addressof(frame))
+    assert machine_frame is None
+    for found, y in zip(outputs, expected, strict=True):
+        np.testing.assert_allclose(found, y, rtol=1e-12 if dtype == np.float64 else 1e-4, atol=1e-12 if dtype == np.float64 else 1e-4)
+
+
+machine.WORTH_A_THREAD = 10**15  # there is no pool of threads here
+for dtype in (np.float64, np.float32):
+    for count in (1, 7, 1023):
+        for at_end in (False, True):
+            lanes = 1 if count == 1 and at_end else machine.natural_lanes(mbs.program(function).trace(jnp.ones(3, dtype), 1, True))
+            check(dtype, count, at_end, lanes)
+print("all is well")
+'''
+
+needs_machine = pytest.mark.skipif(machine.host()[2] < 16, reason="no machine code here")
+
+
+@needs_machine
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory protection is called by its Linux name")
+def test_nothing_is_touched_outside_of_the_buffers(tmp_path):
+    """Buffers between protected pages: reading or writing beyond them would end the process. The handler's answer to
+    the question for its version is that of the header."""
+    script = tmp_path / "guarded.py"
+    script.write_text(GUARDED)
+    root = Path(__file__).parents[2]
+    result = subprocess.run([sys.executable, str(script)], cwd=root, env={"PYTHONPATH": str(root), "JAX_PLATFORMS": "cpu", "PATH": ""}, capture_output=True, text=True, timeout=120)  # fmt: skip
+    assert result.returncode == 0, result.stderr[-3000:]
+    assert "all is well" in result.stdout
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")
+def test_offsets_are_those_of_the_header(tmp_path):
+    """Places of fields in XLA's structures, as a C compiler has them."""
+    functions = ["XLA_FFI_ThreadPool_NumThreads", "XLA_FFI_ThreadPool_Schedule", "XLA_FFI_Error_Destroy", "XLA_FFI_Error_Create"]
+    places = {f"offsetof(XLA_FFI_Api, {name})": machine.api_field(name) for name in functions}
+    frame = {"extension_start": 8, "api": 16, "ctx": 24, "stage": 32, "args.args": 72, "rets.rets": 112}
+    places |= {f"offsetof(XLA_FFI_CallFrame, {name})": at for name, at in frame.items()}
+    metadata = {"api_version.major_version": 24, "api_version.minor_version": 28, "traits": 32}
+    places |= {f"offsetof(XLA_FFI_Metadata, {name})": at for name, at in metadata.items()}
+    places |= {
+        "offsetof(XLA_FFI_Buffer, data)": 24,
+        "offsetof(XLA_FFI_Metadata_Extension, metadata)": 24,
+        "offsetof(XLA_FFI_Extension_Base, type)": 8,
+        "XLA_FFI_ExecutionStage_EXECUTE": 3,
+        "XLA_FFI_Extension_Metadata": 1,
+        "sizeof(XLA_FFI_ThreadPool_Schedule_Args)": 40,
+        "sizeof(XLA_FFI_ThreadPool_NumThreads_Args)": 32,
+        "sizeof(XLA_FFI_Error_Create_Args)": 32,
+        "sizeof(XLA_FFI_Error_Destroy_Args)": 24,
+        "offsetof(XLA_FFI_ThreadPool_Schedule_Args, task)": 24,
+        "offsetof(XLA_FFI_ThreadPool_NumThreads_Args, num_threads)": 24,
+        "offsetof(XLA_FFI_Error_Create_Args, errc)": 24,
+    }
+    lines = "\n".join(f'_Static_assert({what} == {at}, "{what}");' for what, at in places.items())
+    source = tmp_path / "places.c"
+    source.write_text(f'#include <stddef.h>\n#include "xla/ffi/api/c_api.h"\n{lines}\n')
+    command = ["gcc", "-std=c11", "-fsyntax-only", "-I", jax.ffi.include_dir(), str(source)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert not re.findall(r"static assertion failed: .*", result.stderr), result.stderr
+    assert result.returncode == 0, result.stderr
