@@ -4,18 +4,16 @@ import jax
 import jax.numpy as jnp
 
 import jaxmbs as mbs
-from jaxmbs.numerics.linear_algebra import symmetric_solver
+from jaxmbs.numerics.linear_algebra import solve_saddle_point
 
 
 def acceleration(mech, q, v, t=0.0):
     """q̈ = M⁻¹(Q + Φ_qᵀλ) with Φ_q M⁻¹ Φ_qᵀ λ = γ − Φ_q M⁻¹ Q; for bodies with their masses at their origins."""
-    matrix = mbs.constraint_jacobian(mech, q, t)
+    matrix, gamma = mbs.constraint_jacobian(mech, q, t), mbs.acceleration_rhs(mech, q, v, t)
     # M is diagonal and constant: what it makes of a vector of ones is its diagonal.
-    inverse_mass = 1 / jax.grad(lambda v: mbs.energy(mech, q, v).kinetic)(jnp.ones_like(q))
-    free = -inverse_mass * jax.grad(lambda q: mbs.energy(mech, q, v).potential)(q)
-    solve = symmetric_solver((matrix * inverse_mass) @ matrix.T)
-    multipliers = solve(mbs.acceleration_rhs(mech, q, v, t) - matrix @ free)
-    return free + inverse_mass * (matrix.T @ multipliers)
+    mass = jnp.diag(jax.grad(lambda v: mbs.energy(mech, q, v).kinetic)(jnp.ones_like(q)))
+    force = -jax.grad(lambda q: mbs.energy(mech, q, v).potential)(q)
+    return solve_saddle_point(mass, matrix, force, gamma)[0]
 
 
 def rollout(build, steps, h):

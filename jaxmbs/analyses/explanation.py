@@ -11,8 +11,8 @@ import jax.numpy as jnp
 from jaxmbs.analyses.assembly import assemble
 from jaxmbs.analyses.diagnosis import diagnose
 from jaxmbs.analyses.kinematics import _march
+from jaxmbs.programs import primitive
 from jaxmbs.programs.function import Straight
-from jaxmbs.programs.primitive import EMISSION, machine_available
 from jaxmbs.system import equations
 from jaxmbs.system.mechanism import Mechanism, as_times
 
@@ -90,6 +90,8 @@ def _path(refusals: dict[str, str]) -> str:
     if refusals:
         name, reason = next(iter(refusals.items()))
         return f"array code for {', '.join(refusals)}: {reason} [{name}]"
-    if jax.default_backend() == "cpu" and EMISSION == "llvm" and machine_available():
+    if primitive.EMISSION == "array":
+        return "array code: chosen by JAXMBS_EMISSION"
+    if jax.default_backend() == "cpu" and primitive.EMISSION == "llvm" and primitive.machine_available():
         return "straight-line, LLVM"
-    return "straight-line, XLA" if EMISSION != "array" else "array code: chosen by JAXMBS_EMISSION"
+    return "straight-line, XLA"

@@ -76,6 +76,34 @@ def symmetric_solver(matrix: Float[Array, "n n"]) -> Callable:
     return factor_symmetric_positive(matrix).solve
 
 
+@jax.custom_jvp
+def solve_saddle_point(mass, jacobian, force, right):
+    """(a, λ) with M a = Q + Jᵀλ and J a = γ: accelerations and multipliers, by the Schur complement J M⁻¹ Jᵀ.
+
+    mass: M (n, n), symmetric positive definite; jacobian: J (m, n) of full rank; force: Q (n,); right: γ (m,).
+    Derivatives solve the same equations: M da − Jᵀdλ = dQ − dM a + dJᵀλ, J da = dγ − dJ a.
+    """
+    return _saddle_point(mass, jacobian, force, right)
+
+
+def _saddle_point(mass, jacobian, force, right):
+    inverse_mass = factor_symmetric_positive(mass)
+    free = inverse_mass.solve(force)
+    by_multipliers = inverse_mass.solve(jacobian.T)
+    schur = factor_symmetric_positive(jacobian @ by_multipliers)
+    multipliers = schur.solve(right - jacobian @ free)
+    return free + inverse_mass.solve(jacobian.T @ multipliers), multipliers
+
+
+@solve_saddle_point.defjvp
+def _saddle_point_jvp(primals, tangents):
+    mass, jacobian, force, right = primals
+    mass_dot, jacobian_dot, force_dot, right_dot = tangents
+    a, multipliers = solve_saddle_point(mass, jacobian, force, right)
+    force_dot = force_dot - mass_dot @ a + jacobian_dot.T @ multipliers
+    return (a, multipliers), _saddle_point(mass, jacobian, force_dot, right_dot - jacobian_dot @ a)
+
+
 def _pseudo(matrix, regular) -> Factored:
     m, n = matrix.shape
     matrix = jnp.where(regular, matrix, jnp.eye(m, n, dtype=matrix.dtype))

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
+import platform
 import re
 from pathlib import Path
 
@@ -38,6 +40,13 @@ def host() -> tuple[str, str, int]:
     features = binding.get_host_cpu_features()
     width = 64 if features.get("avx512f") else 32 if features.get("avx2") and features.get("fma") else 16
     return binding.get_host_cpu_name(), features.flatten(), width
+
+
+def supported() -> bool:
+    """Whether machine code may be made: on systems with POSIX's allocation and threads, with fused multiplication and
+    addition in hardware."""
+    arm = platform.machine().lower() in ("aarch64", "arm64")
+    return os.name == "posix" and (arm or bool(binding.get_host_cpu_features().get("fma")))
 
 
 # Programs with a larger region than this keep one vector in flight instead of two: their values are more than the

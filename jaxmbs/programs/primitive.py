@@ -48,7 +48,7 @@ def machine_available() -> bool:
         from jaxmbs.programs import machine
 
         machine.api_version()
-        return machine.host()[2] >= 16
+        return machine.supported()
     except (ImportError, OSError, RuntimeError):
         return False
 

@@ -1,0 +1,156 @@
+"""What cannot be a program is refused with a reason, a place and advice; what looks dangerous does not crash."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import jaxmbs as mbs
+
+X = np.array([0.3, -0.4, 0.5])
+SQUARE = np.eye(3) + 0.1
+
+REFUSED = {
+    "unbounded loop": (
+        lambda x: lax.while_loop(lambda s: s.sum() < 10, lambda s: s + 1, x),
+        "while",
+        "fori_loop with constant bounds",
+    ),
+    "bound that is an argument": (lambda x: lax.fori_loop(0, x.astype(int)[0], lambda k, s: s + k, x), "while", "count"),
+    "singular values": (lambda x: jnp.linalg.svd(SQUARE * x, compute_uv=False), "svd", "outside of the program"),
+    "eigenvalues": (lambda x: jnp.linalg.eigh(SQUARE * x[0])[0], "eigh", "outside of the program"),
+    "QR": (lambda x: jnp.linalg.qr(SQUARE * x)[1], "householder|qr", "outside of the program"),
+    "calls to Python": (
+        lambda x: jax.pure_callback(np.sin, jax.ShapeDtypeStruct(x.shape, x.dtype), x),
+        "pure_callback",
+        "no scalars to look into",
+    ),
+    "Fourier transform": (lambda x: jnp.abs(jnp.fft.fft(x)), "convert_element_type|jit", "real numbers"),
+    "error function": (lambda x: lax.lgamma(x), "lgamma", "no straight-line form"),
+    "bits": (lambda x: x.astype(int) & 3, "and", "bitwise"),
+    "another precision inside": (lambda x: jnp.sin(x.astype(jnp.float32)) * x, "convert_element_type", "same floating-point type"),
+    "batches of programs inside": (
+        lambda x: jax.vmap(mbs.program(lambda y: 2 * y))(x),
+        "straight_line_program",
+        "vmapped function",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_primitives(name):
+    """The message has the primitive and what to do instead."""
+    function, primitive, advice = REFUSED[name]
+    with pytest.raises(mbs.ProgramError, match=advice) as caught:
+        mbs.program(function)(X)
+    assert any(f"[{p}, at" in str(caught.value) for p in primitive.split("|"))
+    assert isinstance(caught.value, ValueError)
+
+
+INSIDE_OF_JAX = {"singular values", "eigenvalues", "QR"}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_places(name, request):
+    """The message has the file and the line of the caller."""
+    if name in INSIDE_OF_JAX:
+        request.applymarker(pytest.mark.xfail(strict=True, reason="no place: the equation is inside of a jitted function of JAX"))
+    if name == "batches of programs inside":
+        request.applymarker(pytest.mark.xfail(strict=True, reason="the place is a line of this package"))
+    with pytest.raises(mbs.ProgramError, match=r"test_refusals\.py:\d+"):
+        mbs.program(REFUSED[name][0])(X)
+
+
+@pytest.mark.parametrize("function", [lambda x: x[x > 0], lambda x: jnp.nonzero(x)[0], lambda x: x if x[0] > 0 else -x, lambda x: float(x[0])])
+def test_shapes_and_branches_that_depend_on_values(function):
+    """Refused with the advice to use jnp.where."""
+    with pytest.raises(mbs.ProgramError, match=r"jnp\.where"):
+        mbs.program(function)(X)
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ((X.astype(complex),), "complex128"),
+        ((X.astype(np.float16),), "float16"),
+        ((jnp.asarray(X, jnp.bfloat16),), "bfloat16"),
+        ((X, X.astype(np.float32)), "same type"),
+    ],
+)
+def test_dtypes(args, message):
+    """Programs take one floating-point type, float32 or float64."""
+    with pytest.raises(mbs.ProgramError, match=message):
+        mbs.program(lambda *xs: [x + x for x in xs])(*args)
+
+
+def test_complex_numbers_inside():
+    """A complex number that is made inside is refused where it is made."""
+    with pytest.raises(mbs.ProgramError, match=r"complex128.*test_refusals\.py"):
+        mbs.program(lambda x: jnp.abs(x + 1j))(X)
+
+
+def test_size():
+    """A function with more operations than the limit says so, a loop in it counts once."""
+    with pytest.raises(mbs.ProgramError, match=r"more than.*100.*scan"):
+        mbs.program(lambda x: [jnp.sin(x + k) for k in range(25)], limit=100)(X)
+    looped = mbs.program(lambda x: lax.fori_loop(0, 200, lambda k, s: jnp.sin(s + k), x), limit=100)
+    np.testing.assert_allclose(looped(X), looped.f(X), rtol=1e-12)
+
+
+@pytest.mark.xfail(strict=True, reason="where tracing stops early, the message has no advice")
+def test_advice_for_far_too_large_functions():
+    """One that is far too large is not even traced to its end, with the same advice."""
+    with pytest.raises(mbs.ProgramError, match=r"more than.*100.*scan"):
+        mbs.program(lambda x: [jnp.sin(x + k) for k in range(300)], limit=100)(X)
+
+
+def test_no_argument_and_no_output():
+    """Nothing in, nothing out: no crash."""
+    assert mbs.program(lambda: ())() == ()
+    assert mbs.program(lambda x: ())(X) == ()
+    np.testing.assert_array_equal(mbs.program(lambda: jnp.arange(3.0))(), [0, 1, 2])
+    assert mbs.program(lambda x: x[:0])(X).shape == (0,)
+    np.testing.assert_array_equal(mbs.program(lambda x: x)(X), X)
+
+
+INTEGERS = np.array([[7, 0], [-7, 0], [np.iinfo(np.int64).min, -1], [7, -2], [-7, 2], [0, 0]])
+
+
+@pytest.mark.parametrize("batched", [False, True])
+@pytest.mark.parametrize("dtype", [np.int64, np.int32])
+def test_integer_division_by_zero(batched, dtype, emission):
+    """The processor would trap; a program gives what XLA gives."""
+    pairs = np.maximum(INTEGERS, np.iinfo(dtype).min).astype(dtype)
+    function = lambda k: (lax.div(k[0], k[1]), lax.rem(k[0], k[1]))
+    apply = (lambda f: jax.vmap(f)(pairs)) if batched else (lambda f: [jax.jit(f)(k) for k in pairs])
+    for a, b in zip(jax.tree.leaves(apply(mbs.program(function))), jax.tree.leaves(apply(function)), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+INDICES = np.array([-100, -4, -3, -1, 0, 2, 3, 100])
+INDEXED = {
+    "read": lambda x, k: x[k],
+    "row": lambda x, k: jnp.outer(x, x)[k],
+    "long table": lambda x, k: jnp.concatenate([x] * 5)[k],
+    "clipped": lambda x, k: x.at[k].get(mode="clip"),
+    "filled": lambda x, k: x.at[k].get(mode="fill", fill_value=7.0),
+    "slice": lambda x, k: lax.dynamic_slice(x, (k,), (2,)),
+    "written": lambda x, k: x.at[k].set(9.0),
+    "added": lambda x, k: x.at[k].add(x[0]),
+    "written, clipped": lambda x, k: x.at[k].set(9.0, mode="clip"),
+    "slice written": lambda x, k: lax.dynamic_update_slice(x, x[:2] + 1, (k,)),
+    "rows in a loop": lambda x, k: lax.fori_loop(0, 100, lambda i, s: s + jnp.outer(x, x)[i + k], x),
+    "integers": lambda x, k: jnp.arange(5, 8)[k],
+    "integers, filled": lambda x, k: (x * 10).astype(int).at[k].get(mode="fill"),
+    "truth values, filled": lambda x, k: (x > 0).at[k].get(mode="fill"),
+}
+
+
+@pytest.mark.parametrize("name", INDEXED)
+def test_indices_out_of_range(name, emission, agree, request):
+    """Clamped, dropped or filled as JAX does it."""
+    if name == "integers, filled" and emission != "array":
+        request.applymarker(pytest.mark.xfail(strict=True, reason="JAX fills with the smallest integer, programs with 0"))
+    apply = lambda f: jax.vmap(f, (None, 0))(jnp.asarray(X), INDICES)
+    agree(apply(mbs.program(INDEXED[name])), apply(INDEXED[name]))
