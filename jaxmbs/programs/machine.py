@@ -451,9 +451,8 @@ class MachineCode:
         machine = target.create_target_machine(cpu=cpu, features=features, opt=2)
         module.triple = machine.triple
         module.data_layout = str(machine.target_data)
-        options = binding.create_pipeline_tuning_options(speed_level=1)
-        options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
-        passes = binding.create_pass_builder(machine, options)
+        # Inlining only: a trace leaves nothing for the other passes, which would take a third of the time of all this.
+        passes = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=0))
         passes.getModulePassManager().run(module, passes)
         self.engine = binding.create_mcjit_compiler(module, machine)
         self.engine.finalize_object()

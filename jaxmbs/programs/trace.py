@@ -68,6 +68,7 @@ class Tracer:
         self.graph = graph
         self.dtype = np.dtype(dtype)
         self.depth = 0
+        self.varying: dict[int, set[int]] = {}  # id of a loop's equation → carried scalars found to vary
         self.rules: dict[str, Callable] = RULES
 
     # --- arrays ---
@@ -227,7 +228,7 @@ def scan(tracer: Tracer, eqn, *args):
         new = [None if known is not None else r for (_, known), r in zip(bound, results, strict=False)]
         return loop, bound, new, results[n_carry:]
 
-    loop, bound, _, ys = _settle(tracer, attempt, carry)
+    loop, bound, _, ys = _settle(tracer, eqn, attempt, carry)
     node = _close_loop(tracer, loop)
     finals = [known if known is not None else _final(tracer, loop, node, values) for values, known in bound]
     rows: list = []
@@ -242,7 +243,7 @@ def scan(tracer: Tracer, eqn, *args):
     return [*finals, *rows]
 
 
-def _settle(tracer: Tracer, attempt: Callable, carry):
+def _settle(tracer: Tracer, eqn, attempt: Callable, carry):
     """Trace the body of a loop with carried values that are constants at the start taken to stay so; again, with those
     that do not, until nothing changes. So zeros stay zeros through loops.
 
@@ -252,6 +253,8 @@ def _settle(tracer: Tracer, attempt: Callable, carry):
     starts = np.cumsum([0, *(len(x) for x in inits)])
     varying = {int(start + k) for start, x in zip(starts, inits, strict=False) for k, node in enumerate(x)
                if not node.is_constant}  # fmt: skip
+    # A loop within a loop is traced again with it; what varied before is not tried again.
+    varying |= tracer.varying.get(id(eqn), set())
     while True:
         outcome = attempt(varying)
         loop, results = outcome[0], outcome[2]
@@ -265,6 +268,7 @@ def _settle(tracer: Tracer, attempt: Callable, carry):
                 elif new is not old:
                     changed.add(int(start + k))
         if not changed:
+            tracer.varying[id(eqn)] = varying
             return outcome
         varying |= changed
 
@@ -467,7 +471,7 @@ def while_loop(tracer: Tracer, eqn, *args):
         tracer.depth -= 1
         return loop, seen, results
 
-    loop, seen, _ = _settle(tracer, attempt, carry)
+    loop, seen, _ = _settle(tracer, eqn, attempt, carry)
     node = _close_loop(tracer, loop)
     return [_final(tracer, loop, node, params) for params in seen]
 

@@ -27,7 +27,9 @@ def function(x, matrix):
 
 def samples(count, dtype=np.float64):
     rng = np.random.default_rng(count)
-    return rng.normal(size=(count, 3)).astype(dtype), rng.normal(size=(count, 3, 3)).astype(dtype) + 3 * np.eye(3, dtype=dtype)
+    return rng.normal(size=(count, 3)).astype(dtype), rng.normal(size=(count, 3, 3)).astype(dtype) + 3 * np.eye(
+        3, dtype=dtype
+    )
 
 
 PROGRAM = mbs.program(function)
@@ -37,7 +39,9 @@ PROGRAM = mbs.program(function)
 def one_by_one():
     """Every sample on its own."""
     single = jax.jit(PROGRAM)
-    return lambda xs, ms: jax.tree.map(lambda *parts: np.stack(parts), *[single(x, m) for x, m in zip(xs, ms, strict=True)])
+    return lambda xs, ms: jax.tree.map(
+        lambda *parts: np.stack(parts), *[single(x, m) for x, m in zip(xs, ms, strict=True)]
+    )
 
 
 @pytest.mark.parametrize("count", [1, 7, 1023])
@@ -213,7 +217,12 @@ def test_nothing_is_touched_outside_of_the_buffers(tmp_path):
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")
 def test_offsets_are_those_of_the_header(tmp_path):
     """Places of fields in XLA's structures, as a C compiler has them."""
-    functions = ["XLA_FFI_ThreadPool_NumThreads", "XLA_FFI_ThreadPool_Schedule", "XLA_FFI_Error_Destroy", "XLA_FFI_Error_Create"]
+    functions = [
+        "XLA_FFI_ThreadPool_NumThreads",
+        "XLA_FFI_ThreadPool_Schedule",
+        "XLA_FFI_Error_Destroy",
+        "XLA_FFI_Error_Create",
+    ]
     places = {f"offsetof(XLA_FFI_Api, {name})": machine.api_field(name) for name in functions}
     frame = {"extension_start": 8, "api": 16, "ctx": 24, "stage": 32, "args.args": 72, "rets.rets": 112}
     places |= {f"offsetof(XLA_FFI_CallFrame, {name})": at for name, at in frame.items()}

@@ -59,11 +59,17 @@ TRANSFORMS = {
 TWICE = {"hessian", "reverse of reverse", "reverse of forward"}
 
 
-@pytest.mark.parametrize(("name", "transform"), [(n, t) for n in MAKE for t in TRANSFORMS if t not in TWICE or n != "7 steps"])
+@pytest.mark.parametrize(
+    ("name", "transform"), [(n, t) for n in MAKE for t in TRANSFORMS if t not in TWICE or n != "7 steps"]
+)
 def test_derivatives(name, transform, agree):
     """The derivative of a program is that of the function."""
     function, apply = MAKE[name](), TRANSFORMS[transform]
-    agree(jax.jit(apply(mbs.program(function)))(X, Y), jax.jit(apply(function))(X, Y), 1e-11 if transform in TWICE else 1e-12)
+    agree(
+        jax.jit(apply(mbs.program(function)))(X, Y),
+        jax.jit(apply(function))(X, Y),
+        1e-11 if transform in TWICE else 1e-12,
+    )
 
 
 @pytest.mark.parametrize("emission_", ["xla", "array"])
@@ -106,7 +112,10 @@ BATCHES = {
     "gradients of samples": (lambda f: jax.vmap(jax.grad(loss(f), (0, 1))), (BATCH, RIGHT)),
     "one argument for all": (lambda f: jax.vmap(jax.grad(loss(f), (0, 1)), (0, None)), (BATCH, Y)),
     "the other for all": (lambda f: jax.vmap(jax.grad(loss(f), (0, 1)), (None, 0)), (X, BATCH)),
-    "gradient of a batch": (lambda f: jax.grad(lambda x, y: jax.vmap(loss(f), (0, None))(x, y).sum(), (0, 1)), (BATCH, Y)),
+    "gradient of a batch": (
+        lambda f: jax.grad(lambda x, y: jax.vmap(loss(f), (0, None))(x, y).sum(), (0, 1)),
+        (BATCH, Y),
+    ),
     "gradient of two axes": (
         lambda f: jax.grad(lambda x, y: jax.vmap(jax.vmap(loss(f), (0, None)), (None, 0))(x, y).sum(), (0, 1)),
         (BATCH, RIGHT),
@@ -118,7 +127,10 @@ BATCHES = {
         (LEFT, RIGHT),
     ),
     "jacobians of a batch": (lambda f: jax.vmap(jax.jacrev(f), (0, None), 1), (BATCH, Y)),
-    "an axis of one": (lambda f: jax.grad(lambda x, y: jax.vmap(loss(f), (0, None))(x, y).sum(), (0, 1)), (BATCH[:1], Y)),
+    "an axis of one": (
+        lambda f: jax.grad(lambda x, y: jax.vmap(loss(f), (0, None))(x, y).sum(), (0, 1)),
+        (BATCH[:1], Y),
+    ),
 }
 
 

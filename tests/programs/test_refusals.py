@@ -17,7 +17,11 @@ REFUSED = {
         "while",
         "fori_loop with constant bounds",
     ),
-    "bound that is an argument": (lambda x: lax.fori_loop(0, x.astype(int)[0], lambda k, s: s + k, x), "while", "count"),
+    "bound that is an argument": (
+        lambda x: lax.fori_loop(0, x.astype(int)[0], lambda k, s: s + k, x),
+        "while",
+        "count",
+    ),
     "singular values": (lambda x: jnp.linalg.svd(SQUARE * x, compute_uv=False), "svd", "outside of the program"),
     "eigenvalues": (lambda x: jnp.linalg.eigh(SQUARE * x[0])[0], "eigh", "outside of the program"),
     "QR": (lambda x: jnp.linalg.qr(SQUARE * x)[1], "householder|qr", "outside of the program"),
@@ -29,7 +33,11 @@ REFUSED = {
     "Fourier transform": (lambda x: jnp.abs(jnp.fft.fft(x)), "convert_element_type|jit", "real numbers"),
     "error function": (lambda x: lax.lgamma(x), "lgamma", "no straight-line form"),
     "bits": (lambda x: x.astype(int) & 3, "and", "bitwise"),
-    "another precision inside": (lambda x: jnp.sin(x.astype(jnp.float32)) * x, "convert_element_type", "same floating-point type"),
+    "another precision inside": (
+        lambda x: jnp.sin(x.astype(jnp.float32)) * x,
+        "convert_element_type",
+        "same floating-point type",
+    ),
     "batches of programs inside": (
         lambda x: jax.vmap(mbs.program(lambda y: 2 * y))(x),
         "straight_line_program",
@@ -55,14 +63,19 @@ INSIDE_OF_JAX = {"singular values", "eigenvalues", "QR"}
 def test_places(name, request):
     """The message has the file and the line of the caller."""
     if name in INSIDE_OF_JAX:
-        request.applymarker(pytest.mark.xfail(strict=True, reason="no place: the equation is inside of a jitted function of JAX"))
+        request.applymarker(
+            pytest.mark.xfail(strict=True, reason="no place: the equation is inside of a jitted function of JAX")
+        )
     if name == "batches of programs inside":
         request.applymarker(pytest.mark.xfail(strict=True, reason="the place is a line of this package"))
     with pytest.raises(mbs.ProgramError, match=r"test_refusals\.py:\d+"):
         mbs.program(REFUSED[name][0])(X)
 
 
-@pytest.mark.parametrize("function", [lambda x: x[x > 0], lambda x: jnp.nonzero(x)[0], lambda x: x if x[0] > 0 else -x, lambda x: float(x[0])])
+@pytest.mark.parametrize(
+    "function",
+    [lambda x: x[x > 0], lambda x: jnp.nonzero(x)[0], lambda x: x if x[0] > 0 else -x, lambda x: float(x[0])],
+)
 def test_shapes_and_branches_that_depend_on_values(function):
     """Refused with the advice to use jnp.where."""
     with pytest.raises(mbs.ProgramError, match=r"jnp\.where"):
@@ -148,9 +161,7 @@ INDEXED = {
 
 
 @pytest.mark.parametrize("name", INDEXED)
-def test_indices_out_of_range(name, emission, agree, request):
+def test_indices_out_of_range(name, emission, agree):
     """Clamped, dropped or filled as JAX does it."""
-    if name == "integers, filled" and emission != "array":
-        request.applymarker(pytest.mark.xfail(strict=True, reason="JAX fills with the smallest integer, programs with 0"))
     apply = lambda f: jax.vmap(f, (None, 0))(jnp.asarray(X), INDICES)
     agree(apply(mbs.program(INDEXED[name])), apply(INDEXED[name]))

@@ -66,7 +66,14 @@ def selections(v, w):
 
 def geometry(v, w):
     R = rotation(v[0])
-    return jnp.linalg.norm(v), jnp.hypot(v[0], w[0]), R @ v[1:3], R.T @ R, jnp.arctan2(v[0], w[0]), jnp.cross(v[:3], w[:3])
+    return (
+        jnp.linalg.norm(v),
+        jnp.hypot(v[0], w[0]),
+        R @ v[1:3],
+        R.T @ R,
+        jnp.arctan2(v[0], w[0]),
+        jnp.cross(v[:3], w[:3]),
+    )
 
 
 def elementary(v, w):
@@ -93,11 +100,32 @@ def remainders(v, w):
 
 def integers(k):
     n = 5 * k - 7
-    return n // 3, n % 3, n // -2, n % -4, lax.div(n, 3), lax.rem(n, 3), abs(n), n * k, jnp.sign(n), jnp.maximum(n, k), n / 3.0
+    return (
+        n // 3,
+        n % 3,
+        n // -2,
+        n % -4,
+        lax.div(n, 3),
+        lax.rem(n, 3),
+        abs(n),
+        n * k,
+        jnp.sign(n),
+        jnp.maximum(n, k),
+        n / 3.0,
+    )
 
 
 def static_indexing(v, m):
-    return v[1], v[::-1], v[1:3], v[jnp.array([2, 0, 2])], m[1, :], m[:, -1], m[::2, 1:], m[jnp.array([0, 2]), jnp.array([1, 0])]
+    return (
+        v[1],
+        v[::-1],
+        v[1:3],
+        v[jnp.array([2, 0, 2])],
+        m[1, :],
+        m[:, -1],
+        m[::2, 1:],
+        m[jnp.array([0, 2]), jnp.array([1, 0])],
+    )
 
 
 def dynamic_indexing(v, m, k):
@@ -164,11 +192,28 @@ def products(v, m):
 
 
 def accumulations(v, m):
-    return jnp.cumsum(v), lax.cumsum(m, 1, reverse=True), jnp.cumprod(m, 0), lax.cummax(v), lax.cummin(v), v.sum(), m.prod(0), m.mean(1)
+    return (
+        jnp.cumsum(v),
+        lax.cumsum(m, 1, reverse=True),
+        jnp.cumprod(m, 0),
+        lax.cummax(v),
+        lax.cummin(v),
+        v.sum(),
+        m.prod(0),
+        m.mean(1),
+    )
 
 
 def orders(v, m):
-    return jnp.argmax(v), jnp.argmin(m, 1), jnp.argmax(m), jnp.sort(v), jnp.argsort(m, axis=0), -jnp.sort(-m, axis=1), jnp.median(v)
+    return (
+        jnp.argmax(v),
+        jnp.argmin(m, 1),
+        jnp.argmax(m),
+        jnp.sort(v),
+        jnp.argsort(m, axis=0),
+        -jnp.sort(-m, axis=1),
+        jnp.median(v),
+    )
 
 
 def algebra(m, v):
@@ -188,7 +233,13 @@ def algebra(m, v):
 def pivoting(a, v):
     rhs = v[:3]
     solve = lambda b: jnp.linalg.solve(a, b)
-    return jnp.linalg.solve(a, rhs), jnp.linalg.det(a), jnp.linalg.inv(a), jax.jacfwd(solve)(rhs), jax.grad(jnp.linalg.det)(a)
+    return (
+        jnp.linalg.solve(a, rhs),
+        jnp.linalg.det(a),
+        jnp.linalg.inv(a),
+        jax.jacfwd(solve)(rhs),
+        jax.grad(jnp.linalg.det)(a),
+    )
 
 
 def scans(v, m):
@@ -359,4 +410,7 @@ def test_random_expressions(tree, agree):
     expected = function(x, y)
     for name in ("llvm", "xla"):
         program = mbs.program(function)
-        agree(primitive.run_p.bind(*map(jnp.asarray, (x, y)), program=program.trace(x, y), batch=(), emission=name), list(expected))
+        agree(
+            primitive.run_p.bind(*map(jnp.asarray, (x, y)), program=program.trace(x, y), batch=(), emission=name),
+            list(expected),
+        )

@@ -1,0 +1,117 @@
+"""Equations and motions of mechanisms: the same as machine code, as elementwise XLA and as array code."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from linkages import bar_linkage, four_bar, four_bar_guess, slider_crank
+
+import jaxmbs as mbs
+from jaxmbs.programs import primitive
+from jaxmbs.system.equations import residuals
+from planar.catalogue import CATALOGUE, quick_jit
+
+SAMPLES, T = 3, 0.3
+
+
+def by_programs(mech, q, v):
+    """Φ, Φ_q, ν and γ."""
+    return (
+        mbs.constraints(mech, q, T),
+        mbs.constraint_jacobian(mech, q, T),
+        mbs.velocity_rhs(mech, q, T),
+        mbs.acceleration_rhs(mech, q, v, T),
+    )
+
+
+def by_jax(mech, q, v):
+    """The same from the residuals and derivatives of them, Haug (3.1.4) to (3.1.10)."""
+    phi = lambda q, t: residuals(mech, q, t)
+    rate = lambda q, t, v: jax.jvp(phi, (q, t), (v, jnp.ones_like(t)))[1]
+    t = jnp.asarray(T, q.dtype)
+    gamma = -jax.jvp(lambda q, t: rate(q, t, v), (q, t), (v, jnp.ones_like(t)))[1]
+    return phi(q, t), jax.jacfwd(phi)(q, t), -jax.jacfwd(phi, 1)(q, t), gamma
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_equations_of_every_element(name, agree, monkeypatch):
+    """At random configurations and velocities, in all emissions and without programs."""
+    entry = CATALOGUE[name]
+    mech = entry.build(entry.b)
+    q, v = np.random.default_rng(7).normal(size=(2, SAMPLES, mech.layout.n))
+    over = lambda f: quick_jit(jax.vmap(lambda q, v: f(mech, q, v)))(q, v)
+    expected = over(by_jax)
+    # Array code runs the functions as they are written: a few elements are enough.
+    for emission in ("llvm", "xla", *(["array"] if name in ("Revolute", "CamFollower", "RevoluteDriver") else [])):
+        monkeypatch.setattr(primitive, "EMISSION", emission)
+        agree(over(by_programs), expected)
+
+
+BARS = {"crank": 1.0, "coupler": 2.9, "rocker": 3.0, "ground": 3.5}
+FOUR_BAR = {
+    "bars": {"crank": {"O": (0, 0), "A": (1.0, 0)}, "coupler": {"A": (0, 0), "B": (2.9, 0)}, "rocker": {"C": (0, 0), "B": (3.0, 0)}},
+    "joints": {"O": [("ground", (0, 0)), "crank"], "A": ["crank", "coupler"], "B": ["coupler", "rocker"], "C": [("ground", (3.5, 0)), "rocker"]},
+    "driven": "crank",
+}  # fmt: skip
+LINKAGES = {
+    "four-bar": lambda: (four_bar(BARS), four_bar_guess(jax.tree.map(jnp.asarray, BARS), 0.0)),
+    "slider-crank": lambda: (
+        slider_crank({"crank": 1.0, "rod": 3.0, "offset": 0.2}),
+        {"crank": (0, 0, 0.0), "rod": (1.0, 0, 0.07), "slider": (4.0, 0.2, 0.0)},
+    ),
+    "bars": lambda: (
+        bar_linkage(**FOUR_BAR),
+        {"crank": (0, 0, 0.0), "coupler": (1.0, 0, 1.1), "rocker": (3.5, 0, 1.9)},
+    ),
+}
+TIMES = jnp.linspace(0.0, 0.4, 4)
+
+
+@pytest.mark.parametrize("name", LINKAGES)
+def test_kinematics(name, agree, monkeypatch):
+    """Positions, velocities and accelerations are the same in all emissions."""
+    mech, guess = LINKAGES[name]()
+    found = {}
+    for emission in ("array", "llvm", "xla"):
+        monkeypatch.setattr(primitive, "EMISSION", emission)
+        motion = quick_jit(mbs.kinematics)(mech, TIMES, guess)
+        assert np.all(motion.status == mbs.Status.CONVERGED)
+        found[emission] = motion.q, motion.v, motion.a
+        agree(found[emission], found["array"], 1e-11)
+
+
+@pytest.mark.parametrize("emission_", ["llvm", "xla"])
+def test_single_precision(emission_, monkeypatch):
+    """In float32 a motion is as exact as that."""
+    mech, guess = LINKAGES["four-bar"]()
+    exact = quick_jit(mbs.kinematics)(mech, TIMES, guess)
+    monkeypatch.setattr(primitive, "EMISSION", emission_)
+    single = jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), (mech, TIMES, guess))
+    motion = quick_jit(mbs.kinematics)(*single)
+    assert np.all(motion.status == mbs.Status.CONVERGED)
+    for a, b in ((motion.q, exact.q), (motion.v, exact.v), (motion.a, exact.a)):
+        assert a.dtype == np.float32
+        np.testing.assert_allclose(a, b, atol=1e-4 * np.abs(b).max())
+
+
+@pytest.mark.parametrize(
+    ("emission", "path"),
+    [("llvm", "straight-line, "), ("xla", "straight-line, XLA"), ("array", "array code: chosen by JAXMBS_EMISSION")],
+)
+def test_explanation_of_a_driven_four_bar(emission, path, monkeypatch):
+    """What runs, how large it is, and how many freedoms are left without the driver."""
+    monkeypatch.setattr(primitive, "EMISSION", emission)
+    mech, guess = LINKAGES["four-bar"]()
+    explained = mbs.explain(mech, guess)
+    assert explained.path.startswith(path)
+    assert list(explained.operations) == [
+        "constraints",
+        "constraint_jacobian",
+        "velocity_rhs",
+        "acceleration_rhs",
+        "kinematics",
+    ]
+    assert all(0 < n < 3000 for n in explained.operations.values())
+    assert (explained.coordinates, explained.constraints, explained.rank, explained.dof) == (9, 9, 9, 1)
+    assert f"path: {explained.path}" in str(explained)
+    assert "degrees of freedom 1" in str(explained)
