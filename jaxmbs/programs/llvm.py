@@ -18,6 +18,8 @@ from jaxmbs.programs.program import Program
 from jaxmbs.programs.trace import Memory
 
 ALIGNMENT = 64
+# Neighbours in memory that are moved at once: the float64 of an AVX-512 vector.
+BLOCK = 8
 INTRINSICS = {"abs": "fabs", "sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "round": "rint", "trunc": "trunc"}
 FLOAT_COMPARISONS = {"eq": "oeq", "ne": "une", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge"}
 INTEGER_COMPARISONS = {"eq": "eq", "ne": "ne", "lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge"}
@@ -160,6 +162,7 @@ class Emitter:
         code = Code(self, counter)
         if counter is not None and counter.serial in self.crossing:
             code.save(counter.serial, INTEGER, "%index", uniform=True)
+        code.plan_blocks(nodes)
         for node in nodes:
             code.node(node)
         result = finish(code)
@@ -355,6 +358,7 @@ class Code:
         self.values: dict[int, str] = {}
         self.splats: dict[int, str] = {}
         self.addresses: dict[object, str] = {}
+        self.blocks: dict[int, list[Node]] = {}
         if counter is not None:
             self.values[counter.serial] = "%index"
 
@@ -436,6 +440,8 @@ class Code:
             return self._loop(node.payload)
         if node.op == "stack":
             return self._stack(node)
+        if node.serial in self.blocks:
+            self._load_block(self.blocks[node.serial])
         if node.serial not in self.values:
             self.values[node.serial] = self._compute(node)
         if node.serial in self.emitter.crossing:
@@ -734,9 +740,98 @@ class Code:
                 start = self._scratch_pointer(buffer, k, 0, None)
                 moved = self.let(f"mul i64 {number}, {buffer.width * 8 * self.module.lanes}")
                 self._store_scratch(self.let(f"getelementptr i8, ptr {start}, i64 {moved}"), buffer.kind, node)
-            for output in emitter.written.get(id(buffer), ()):
-                dtype = emitter.program.outputs[output].dtype
-                self.store_output(len(emitter.program.inputs) + output, dtype, k, node, (number, buffer.width))
+        for output in emitter.written.get(id(buffer), ()):
+            self._store_row_out(output, row, number)
+
+    def _store_row_out(self, output: int, row: list[Node], number: str) -> None:
+        """A row of an output: eight numbers of a lane at once where possible, the others one by one."""
+        program = self.emitter.program
+        dtype, place = program.outputs[output].dtype, len(program.inputs) + output
+        whole = len(row) // BLOCK * BLOCK if self.has_blocks(dtype) else 0
+        for first in range(0, whole, BLOCK):
+            moved = self.let(f"mul i64 {number}, {len(row) * dtype.itemsize}")
+            distance = self.splat(self.let(f"add i64 {moved}, {first * dtype.itemsize}"), "i64")
+            addresses = self._lane_addresses(("buffer", place), distance)
+            values = [self.wide(node) for node in row[first : first + BLOCK]]
+            for address, vector in zip(addresses, self._turned(values), strict=True):
+                self.line(f"store <{BLOCK} x double> {vector}, ptr {address}, align 8")
+        for k in range(whole, len(row)):
+            self.store_output(place, dtype, k, row[k], (number, len(row)))
+
+    # --- blocks: eight numbers of each of eight lanes ---
+
+    def has_blocks(self, dtype) -> bool:
+        """Whether eight neighbours in memory are moved at once: float64 on the lanes of whole AVX-512 vectors."""
+        return self.module.lanes % BLOCK == 0 and dtype == np.float64
+
+    def plan_blocks(self, nodes: list[Node]) -> None:
+        """Find loads of eight neighbours of an input."""
+        groups: dict[tuple, dict[int, Node]] = {}
+        for node in nodes:
+            if node.op == "load" and node.payload[0].source is not None:
+                buffer, offset, stride = node.payload
+                if self.has_blocks(self.emitter.program.inputs[buffer.source].dtype) and all(
+                    x.uniform for x in node.args
+                ):
+                    groups.setdefault((buffer.source, stride, node.args), {})[offset] = node
+        for found in groups.values():
+            offsets = sorted(found)
+            while len(offsets) >= BLOCK:
+                if offsets[BLOCK - 1] == offsets[0] + BLOCK - 1:
+                    block = [found[k] for k in offsets[:BLOCK]]
+                    self.blocks.update({node.serial: block for node in block})
+                    del offsets[:BLOCK]
+                else:
+                    del offsets[0]
+
+    def _load_block(self, block: list[Node]) -> None:
+        buffer, offset, stride = block[0].payload
+        index = block[0].args[-1] if block[0].args else None
+        distance = self._distance(offset, stride, index, 8)
+        addresses = self._lane_addresses(("buffer", buffer.source), distance)
+        vectors = [self.let(f"load <{BLOCK} x double>, ptr {address}, align 8") for address in addresses]
+        for node, value in zip(block, self._turned(vectors), strict=True):
+            self.values[node.serial] = value
+            del self.blocks[node.serial]
+            if node.serial in self.emitter.crossing:
+                self.save(node.serial, node.kind, value)
+
+    def _lane_addresses(self, key: object, distance: str) -> list[str]:
+        """The pointer of every lane."""
+        pointers = self._pointers(key, distance)
+        kind = self.module.wide("ptr")
+        return [self.let(f"extractelement {kind} {pointers}, i64 {k}") for k in range(self.module.lanes)]
+
+    def _turned(self, vectors: list[str]) -> list[str]:
+        """Eight vectors over all lanes as one vector of eight for every lane, or the other way round."""
+        lanes, kind = self.module.lanes, f"<{BLOCK} x double>"
+        pick = lambda a, b, where, of: self.let(
+            f"shufflevector {of} {a}, {of} {b}, <{len(where)} x i32> <{', '.join(f'i32 {k}' for k in where)}>"
+        )
+        if len(vectors) == BLOCK and lanes > BLOCK:
+            parts = [
+                [pick(v, v, range(first, first + BLOCK), self.module.vector(REAL)) for v in vectors]
+                for first in range(0, lanes, BLOCK)
+            ]
+            return [x for part in parts for x in self._transposed(part, pick, kind)]
+        turned = [self._transposed(vectors[k : k + BLOCK], pick, kind) for k in range(0, len(vectors), BLOCK)]
+        if len(turned) == 1:
+            return turned[0]
+        assert len(turned) == 2  # natural_lanes gives one or two vectors
+        return [pick(a, b, range(2 * BLOCK), kind) for a, b in zip(*turned, strict=True)]
+
+    def _transposed(self, rows: list[str], pick, kind: str) -> list[str]:
+        """An 8 × 8 matrix of which these are the rows, by three rounds of exchanges."""
+        for width in (1, 2, 4):
+            low = [k for k in range(BLOCK) if not k & width]
+            near = [k if not k & width else k - width + BLOCK for k in range(BLOCK)]
+            far = [k + width if not k & width else k + BLOCK for k in range(BLOCK)]
+            result = list(rows)
+            for i in low:
+                j = i + width
+                result[i], result[j] = pick(rows[i], rows[j], near, kind), pick(rows[i], rows[j], far, kind)
+            rows = result
+        return rows
 
     def store_output(self, number: int, dtype, offset: int, node: Node, row: tuple[str, int] | None) -> None:
         """A scalar of an output; `row` is the number of the row and its length."""
