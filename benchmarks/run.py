@@ -5,7 +5,12 @@ results.json and results.png beside this file. A table is a list of functions th
 """
 
 import argparse
+import os
 import resource
+import statistics
+import subprocess
+import sys
+from pathlib import Path
 
 import timing
 
@@ -50,6 +55,23 @@ def program_row(problem):
     return row | {"operations per step": traced.largest_region}
 
 
+def cores_row(problem):
+    """The same with 8,192 systems on all cores of the machine, in a process of its own; how much faster than one core."""
+    count = os.cpu_count() or 1
+    if count < 2 or not hasattr(os, "sched_setaffinity"):
+        return timing.skipped("jaxmbs, all cores", "there is one core only, or no way to choose")
+    script = Path(__file__).with_name("cores.py")
+    times = {n: [] for n in (1, count)}
+    for _ in range(3):
+        for n in times:
+            done = subprocess.run([sys.executable, script, str(n)], capture_output=True, text=True, check=True)
+            times[n].append(float(done.stdout))
+    one, all_of_them = (statistics.median(times[n]) for n in (1, count))
+    runs = timing.Runs(all_of_them / timing.NS, min(times[count]) / timing.NS)
+    more = {"cores": count, "times one core": one / all_of_them}
+    return timing.row("jaxmbs, all cores", runs, 1, kind="jaxmbs", **more)
+
+
 def xla_row(problem):
     """The same program by elementwise XLA, as it would run on a GPU."""
     with emission("xla"):
@@ -58,7 +80,7 @@ def xla_row(problem):
 
 
 def gradient_row(problem, steps=1000):
-    """Gradient by lengths and start through a thousand steps, compared with the forward run; memory of the process."""
+    """Value and gradient by lengths and start through a thousand steps, beside the forward run; memory of the process."""
     run = programs.rollout(models.four_bar, steps, problem.h)
     loss = lambda b, q, v: sum(jnp.sum(x**2) for x in run(b, q, v))
     args = (problem.designs, problem.q, problem.v)
@@ -164,7 +186,7 @@ def kinematics_row(name, run, problem, times):
     return timing.row(name, runs, count, **more)
 
 
-ROLLOUT_ROWS = [kernel_row, program_row, gradient_row, xla_row, *others.ROWS, textbook_row]
+ROLLOUT_ROWS = [kernel_row, program_row, gradient_row, cores_row, xla_row, *others.ROWS, textbook_row]
 ACCELERATION_ROWS = [program_acceleration_row, textbook_acceleration_row]
 KINEMATICS_ROWS = [jaxmbs_kinematics_row, textbook_kinematics_row]
 
@@ -200,7 +222,7 @@ def main():
         setting = {"batch": options.batch, "steps": options.steps, "h": problem.h, "dtype": "float64", "cores": 1}
         timing.save(tables, setting)
         timing.plot(
-            [r for r in tables["rollout"] if "gradient" not in r["name"]],
+            [r for r in tables["rollout"] if not r["name"].endswith(("gradient", "cores"))],
             below=f"batch of {options.batch} with different lengths, float64, one core",
         )
 

@@ -12,6 +12,7 @@ if version("jaxlib").startswith("0.10."):
 os.environ["XLA_FLAGS"] = " ".join([*FLAGS, os.environ.get("XLA_FLAGS", "")])
 
 import jax
+import numpy as np
 import pytest
 
 CACHE = Path(os.environ.get("JAXMBS_TEST_CACHE", Path(__file__).parent.parent / ".cache" / "xla"))
@@ -26,3 +27,30 @@ jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
 def _same_precision_after_each_test():
     yield
     jax.config.update("jax_enable_x64", True)
+
+
+EMISSIONS = ("llvm", "xla", "array")
+
+
+@pytest.fixture(params=EMISSIONS)
+def emission(request, monkeypatch):
+    """The test in every emission."""
+    from jaxmbs.programs import primitive
+
+    monkeypatch.setattr(primitive, "EMISSION", request.param)
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def agree():
+    """agree(found, expected, tolerance): the same shapes and dtypes, the same values relative to the largest one."""
+
+    def check(found, expected, tolerance=1e-12):
+        assert jax.tree.structure(found) == jax.tree.structure(expected)
+        for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+            a, b = np.asarray(a), np.asarray(b)
+            assert (a.shape, a.dtype) == (b.shape, b.dtype)
+            finite = np.abs(b[np.isfinite(b)]).max(initial=0.0) if b.dtype.kind == "f" else 0.0
+            np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance * finite)
+
+    return check

@@ -123,7 +123,11 @@ def _numpy(name) -> Callable:
 
 
 def _integer_divide(a, b):
-    return math.trunc(a / b) if b else -1
+    return (abs(a) // abs(b)) * (1 if (a < 0) == (b < 0) else -1) if b else -1
+
+
+def _integer_remainder(a, b):
+    return a - b * _integer_divide(a, b) if b else a
 
 
 # How constants are folded. Real operations not listed here have the NumPy function of the same name.
@@ -155,7 +159,7 @@ FOLD: dict[str, Callable] = {
     "not": lambda a: not a,
     "real": float,
     "idiv": _integer_divide,
-    "irem": lambda a, b: int(math.fmod(a, b)) if b else a,
+    "irem": _integer_remainder,
     **{
         name: _numpy(numpy_name)
         for name, numpy_name in {
@@ -180,6 +184,21 @@ FOLD: dict[str, Callable] = {
             "pow": "power",
         }.items()
     },
+}
+
+
+# Comparisons of truth values, false before true, by logic alone.
+TRUTHS: dict[str, Callable] = {
+    "lt": lambda make, a, b: make("and", make("not", a), b),
+    "gt": lambda make, a, b: make("and", a, make("not", b)),
+    "le": lambda make, a, b: make("or", make("not", a), b),
+    "ge": lambda make, a, b: make("or", a, make("not", b)),
+    "eq": lambda make, a, b: make("not", make("xor", a, b)),
+    "ne": lambda make, a, b: make("xor", a, b),
+    "min": lambda make, a, b: make("and", a, b),
+    "max": lambda make, a, b: make("or", a, b),
+    "mul": lambda make, a, b: make("and", a, b),
+    "add": lambda make, a, b: make("or", a, b),
 }
 
 
@@ -214,7 +233,10 @@ class Graph:
         self._serial += 1
         region.nodes.append(node)
         if self.limit is not None and self._serial > 12 * self.limit:
-            raise ProgramTooLarge(f"the function has far more than {self.limit} scalar operations")
+            raise ProgramTooLarge(
+                f"the function has far more than {self.limit} scalar operations; use array code (jax.jit and jax.vmap), or "
+                "loops (scan) over equal parts"
+            )
         return node
 
     def shared(self, op: str, args: tuple[Node, ...], kind: str, payload=None) -> Node:
@@ -246,6 +268,10 @@ class Graph:
 
     def make(self, op: str, *args: Node, kind: str | None = None) -> Node:
         """The result of an operation, folded where possible."""
+        if args[0].kind == TRUTH and op in TRUTHS:
+            return TRUTHS[op](self.make, *args)
+        if args[0].kind == INTEGER and op in ("div", "rem"):
+            op = "i" + op
         if all(arg.op == "const" for arg in args):
             return self.constant(self._fold(op, [arg.payload for arg in args], kind or args[0].kind))
         rule = getattr(self, "_" + op, None)
@@ -265,11 +291,14 @@ class Graph:
         if op == "select":
             return values[1] if values[0] else values[2]
         if op == "integer":
-            return math.trunc(values[0]) if math.isfinite(values[0]) else 0
+            largest = 2**63 - 1
+            value = values[0] if values[0] == values[0] else 0
+            return math.trunc(value) if abs(value) < largest else int(math.copysign(1, value)) * largest
         value = FOLD[op](*values)
         if op in COMPARISONS or kind == TRUTH:
             return bool(value)
-        return int(value) if kind == INTEGER else float(value)
+        # Integers wrap at 64 bits.
+        return (int(value) + 2**63) % 2**64 - 2**63 if kind == INTEGER else float(value)
 
     def add(self, a: Node, b: Node) -> Node:
         return self.make("add", a, b)
@@ -343,8 +372,6 @@ class Graph:
         return self.plain("mul", a, b)
 
     def _div(self, a, b):
-        if a.kind == INTEGER:
-            return self.plain("idiv", a, b)
         if a.op == "const" and a.payload == 0:
             return self.constant(0.0)
         if b.op == "const":
@@ -357,12 +384,6 @@ class Graph:
         if b.op == "neg":
             return self._neg(self._div(a, b.args[0]))
         return self.plain("div", a, b)
-
-    def _rem(self, a, b):
-        if a.kind == INTEGER:
-            return self.plain("irem", a, b)
-        # a − b·trunc(a/b), as for fmod where the quotient is not huge.
-        return self.plain("rem", a, b)
 
     def _abs(self, a):
         return self._abs(a.args[0]) if a.op == "neg" else a if a.op == "abs" else self.plain("abs", a)

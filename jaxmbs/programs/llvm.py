@@ -592,7 +592,10 @@ class Code:
         rest = self.let(f"select {bit} {wrong}, {own} {self.let(f'fadd {own} {rest}, {step}')}, {own} {rest}")
         sizes = [self._call("fabs", own, [z], uniform) for z in (rest, y)]
         over = self.let(f"fcmp oge {own} {sizes[0]}, {sizes[1]}")
-        return self.let(f"select {bit} {over}, {own} {self.let(f'fsub {own} {rest}, {step}')}, {own} {rest}")
+        rest = self.let(f"select {bit} {over}, {own} {self.let(f'fsub {own} {rest}, {step}')}, {own} {rest}")
+        endless = self.let(f"fcmp oeq {own} {sizes[1]}, {self._number(math.inf, uniform)}")
+        finite = self.let(f"fcmp one {own} {self._call('fabs', own, [x], uniform)}, {self._number(math.inf, uniform)}")
+        return self.let(f"select {bit} {self.let(f'and {bit} {endless}, {finite}')}, {own} {x}, {own} {rest}")
 
     def _sin_cos(self, node: Node, own, arg, uniform) -> str:
         key = ("sin_cos", node.args[0].serial)

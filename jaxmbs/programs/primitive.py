@@ -72,6 +72,11 @@ def _evaluate(*args, program: Program, batch, emission, separate=False):
     return _drop_and_call(function, args, batch)
 
 
+def as_array_code(params):
+    """The function of a bound program, with its batch, as it was written."""
+    return functools.partial(_evaluate, **{**params, "emission": "array"})
+
+
 def _drop_and_call(function, args, batch):
     """Without the axes of size 1 that are not mapped over."""
     held = []

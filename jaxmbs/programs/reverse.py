@@ -74,7 +74,7 @@ class Scan:
         self.n_consts, self.n_carry = params["num_consts"], params["num_carry"]
         state = params["jaxpr"].in_avals[self.n_consts : self.n_consts + self.n_carry]
         size = sum(math.prod(x.shape) * x.dtype.itemsize for x in state)
-        self.segment = max(1, math.ceil(self.length * size / KEPT_BYTES))
+        self.segment = min(max(1, math.ceil(self.length * size / KEPT_BYTES)), self.length)
 
     def split(self, operands: Sequence):
         """Constants, state at the start, rows in the order of the rounds."""
@@ -154,15 +154,14 @@ def _replayed(scan: Scan, count: int, size: int):
         new, (before, out) = jax.lax.scan(round_, state, rows, length=size)
         return new, before, out
 
-    @jax.custom_vjp
-    def run(kept, consts, state, rows):
+    def plain(kept, consts, state, rows):
         final, _, last = forward(consts, [s[-1] for s in kept], [x[-1] for x in rows])
         if not last:
             return final, []
         return final, jax.lax.scan(lambda _, k: (None, forward(consts, *k)[2]), None, (kept, rows), length=count)[1]
 
     def run_forward(kept, consts, state, rows):
-        return run(kept, consts, state, rows), (kept, consts, rows)
+        return plain(kept, consts, state, rows), (kept, consts, rows)
 
     def run_backward(residuals, cotangents):
         kept, consts, rows = residuals
@@ -197,6 +196,7 @@ def _replayed(scan: Scan, count: int, size: int):
             _filled(rows, by_rows),
         )
 
+    run = jax.custom_vjp(plain)
     run.defvjp(run_forward, run_backward)
     return run
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 
+import jax
 import numpy as np
 
 from jaxmbs.programs.graph import INTEGER, REAL, TRUTH, Node, ProgramError
@@ -107,8 +108,11 @@ def _logistic(tracer, eqn, x):
 def _round(tracer, eqn, x):
     if int(eqn.params["rounding_method"]) == 1:  # to nearest, ties to even
         return tracer.map("round", x)
-    half = tracer.map("floor", tracer.map("add", tracer.map("abs", x), tracer.constants(0.5)))
-    return tracer.map("mul", tracer.map("sign", x), half)
+    size = tracer.map("abs", x)
+    whole = tracer.map("floor", size)
+    up = tracer.map("ge", tracer.map("sub", size, whole), tracer.constants(0.5))
+    rounded = tracer.map("select", up, tracer.map("add", whole, tracer.constants(1.0)), whole)
+    return tracer.map("mul", tracer.map("sign", x), rounded)
 
 
 @rule("is_finite")
@@ -142,7 +146,14 @@ def _convert(tracer, eqn, x):
         if a.kind == TRUTH:
             one, zero = (1.0, 0.0) if kind == REAL else (1, 0)
             return graph.select(a, graph.constant(one), graph.constant(zero))
-        return graph.make("real" if kind == REAL else "integer", a, kind=kind)
+        if kind == REAL or a.kind == INTEGER:
+            return graph.make("real", a, kind=kind)
+        limits = np.iinfo(eqn.params["new_dtype"])
+        whole = graph.make("integer", a, kind=kind)
+        if limits.bits == 64:
+            return whole
+        low, high = graph.constant(int(limits.min)), graph.constant(int(limits.max))
+        return graph.make("min", graph.make("max", whole, low), high)
 
     return elementwise(convert, x)
 
@@ -191,6 +202,7 @@ for _name, _move in {
     "broadcast_in_dim": _broadcast,
     "slice": _slice,
     "rev": lambda x, p: np.flip(x, p["dimensions"]),
+    "tile": lambda x, p: np.tile(x, p["reps"]),
 }.items():
     rule(_name, movement=True)(_moved(_move))
 
@@ -551,6 +563,19 @@ rule("scatter-min", "scatter_min")(_scatter(lambda graph, old, new: graph.make("
 rule("scatter-max", "scatter_max")(_scatter(lambda graph, old, new: graph.make("max", old, new)))
 
 
+def _precedes(graph, keys, j: int, i: int) -> Node:
+    """Whether entry j comes before entry i in a stable sort, NaN last."""
+
+    def less(a, b):
+        below = graph.make("lt", a, b)
+        if a.kind != REAL:
+            return below
+        last = graph.make("and", graph.make("ne", b, b), graph.make("eq", a, a))
+        return graph.make("or", below, last)
+
+    return graph.make("not", less(keys[i], keys[j])) if j < i else less(keys[j], keys[i])
+
+
 @rule("sort")
 def _sort(tracer, eqn, *args):
     """A stable sort of short rows by the rank of each entry."""
@@ -565,7 +590,7 @@ def _sort(tracer, eqn, *args):
         keys = rows[0][at]
         ranks = []
         for i in range(count):
-            before = [graph.make("le" if j < i else "lt", keys[j], keys[i]) for j in range(count) if j != i]
+            before = [_precedes(graph, keys, j, i) for j in range(count) if j != i]
             ones = [graph.select(b, graph.constant(1), graph.constant(0)) for b in before]
             ranks.append(graph.total(ones, INTEGER))
         for x, result in zip(rows, results, strict=True):
@@ -703,6 +728,9 @@ def _lu(tracer, eqn, x):
 @rule("straight_line_program", movement=True)
 def _program(tracer, eqn, *args):
     """A program within a program is taken apart again, so that both share what they have in common."""
-    if eqn.params["batch"]:
-        raise ProgramError("a batch of programs inside of a program: give the program the vmapped function instead")
-    return tracer.closed(eqn.params["program"].source, args)
+    if not eqn.params["batch"]:
+        return tracer.closed(eqn.params["program"].source, args)
+    from jaxmbs.programs.primitive import as_array_code  # which knows this module
+
+    shapes = [jax.ShapeDtypeStruct(x.aval.shape, x.aval.dtype) for x in eqn.invars]
+    return tracer.closed(jax.make_jaxpr(as_array_code(eqn.params))(*shapes), args)

@@ -76,6 +76,8 @@ class Tracer:
     def constants(self, values) -> np.ndarray:
         """An array of constant nodes."""
         values = np.asarray(values)
+        if values.dtype == jax.dtypes.float0:  # the tangent of an integer
+            values = np.zeros(values.shape, bool)
         kind_of(values.dtype)
         flat = [self.graph.constant(x) for x in values.ravel().tolist()]
         return array(flat, values.shape)
@@ -143,15 +145,20 @@ class Tracer:
         except ProgramError as error:
             if getattr(error, "placed", False):
                 raise
-            where = source_info_util.summarize(eqn.source_info)
-            placed = type(error)(f"{error} [{name}, at {where}]")
+            # An equation within a function of JAX has no line of its own; the call of that function has.
+            frame = source_info_util.user_frame(eqn.source_info.traceback)
+            name = getattr(error, "primitive", name)
+            if frame is None:
+                error.primitive = name  # type: ignore[attr-defined]
+                raise
+            placed = type(error)(f"{error} [{name}, at {source_info_util.summarize(eqn.source_info)}]")
             placed.placed = True  # type: ignore[attr-defined]
             raise placed from None
         return result if isinstance(result, list) else [result]
 
     def check_dtype(self, aval) -> None:
         dtype = getattr(aval, "dtype", None)
-        if dtype is None:
+        if dtype is None or dtype == jax.dtypes.float0:
             return
         kind = "?" if not isinstance(dtype, np.dtype) else dtype.kind
         if kind not in "fiub":

@@ -36,7 +36,7 @@ COUNTS = {
     "movement": (lambda p: jnp.concatenate([p[::-1], p])[1:3].reshape(2, 1).T, (P,), {}),
     "equal terms": (lambda p: jnp.sin(p[0]) + jnp.sin(p[0]) * jnp.sin(p[0]), (P,), {"sin": 1, "mul": 1, "add": 1}),
     "commuted terms": (lambda p: (p[0] * p[1]) - (p[1] * p[0]) * 2, (P,), {"mul": 2, "sub": 1}),
-    "signs": (lambda p: -(-p) + jnp.abs(-p) - jnp.abs(p) * 0.0, (P,), {"abs": 2, "add": 2}),
+    "signs": (lambda p: jnp.negative(-p) + jnp.abs(-p) - jnp.abs(p) * 0.0, (P,), {"abs": 2, "add": 2}),
     "what is not used": (lambda p: (jnp.linalg.inv(jnp.diag(p)), jnp.exp(p))[1], (P,), {"exp": 2}),
     "a solution by a triangle": (
         lambda p: jnp.linalg.solve(np.array([[2.0, 0.0], [1.0, 1.0]]), p),

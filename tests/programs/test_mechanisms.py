@@ -4,11 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from linkages import bar_linkage, four_bar, four_bar_guess, slider_crank
 
 import jaxmbs as mbs
 from jaxmbs.programs import primitive
 from jaxmbs.system.equations import residuals
+from linkages import bar_linkage, four_bar, four_bar_guess, slider_crank
 from planar.catalogue import CATALOGUE, quick_jit
 
 SAMPLES, T = 3, 0.3
@@ -49,10 +49,19 @@ def test_equations_of_every_element(name, agree, monkeypatch):
 
 BARS = {"crank": 1.0, "coupler": 2.9, "rocker": 3.0, "ground": 3.5}
 FOUR_BAR = {
-    "bars": {"crank": {"O": (0, 0), "A": (1.0, 0)}, "coupler": {"A": (0, 0), "B": (2.9, 0)}, "rocker": {"C": (0, 0), "B": (3.0, 0)}},
-    "joints": {"O": [("ground", (0, 0)), "crank"], "A": ["crank", "coupler"], "B": ["coupler", "rocker"], "C": [("ground", (3.5, 0)), "rocker"]},
+    "bars": {
+        "crank": {"O": (0, 0), "A": (1.0, 0)},
+        "coupler": {"A": (0, 0), "B": (2.9, 0)},
+        "rocker": {"C": (0, 0), "B": (3.0, 0)},
+    },
+    "joints": {
+        "O": [("ground", (0, 0)), "crank"],
+        "A": ["crank", "coupler"],
+        "B": ["coupler", "rocker"],
+        "C": [("ground", (3.5, 0)), "rocker"],
+    },
     "driven": "crank",
-}  # fmt: skip
+}
 LINKAGES = {
     "four-bar": lambda: (four_bar(BARS), four_bar_guess(jax.tree.map(jnp.asarray, BARS), 0.0)),
     "slider-crank": lambda: (
@@ -111,7 +120,7 @@ def test_explanation_of_a_driven_four_bar(emission, path, monkeypatch):
         "acceleration_rhs",
         "kinematics",
     ]
-    assert all(0 < n < 3000 for n in explained.operations.values())
+    assert 0 < explained.operations["constraints"] < 100 < explained.operations["kinematics"]
     assert (explained.coordinates, explained.constraints, explained.rank, explained.dof) == (9, 9, 9, 1)
     assert f"path: {explained.path}" in str(explained)
     assert "degrees of freedom 1" in str(explained)

@@ -38,11 +38,6 @@ REFUSED = {
         "convert_element_type",
         "same floating-point type",
     ),
-    "batches of programs inside": (
-        lambda x: jax.vmap(mbs.program(lambda y: 2 * y))(x),
-        "straight_line_program",
-        "vmapped function",
-    ),
 }
 
 
@@ -56,18 +51,9 @@ def test_primitives(name):
     assert isinstance(caught.value, ValueError)
 
 
-INSIDE_OF_JAX = {"singular values", "eigenvalues", "QR"}
-
-
 @pytest.mark.parametrize("name", REFUSED)
-def test_places(name, request):
+def test_places(name):
     """The message has the file and the line of the caller."""
-    if name in INSIDE_OF_JAX:
-        request.applymarker(
-            pytest.mark.xfail(strict=True, reason="no place: the equation is inside of a jitted function of JAX")
-        )
-    if name == "batches of programs inside":
-        request.applymarker(pytest.mark.xfail(strict=True, reason="the place is a line of this package"))
     with pytest.raises(mbs.ProgramError, match=r"test_refusals\.py:\d+"):
         mbs.program(REFUSED[name][0])(X)
 
@@ -111,7 +97,6 @@ def test_size():
     np.testing.assert_allclose(looped(X), looped.f(X), rtol=1e-12)
 
 
-@pytest.mark.xfail(strict=True, reason="where tracing stops early, the message has no advice")
 def test_advice_for_far_too_large_functions():
     """One that is far too large is not even traced to its end, with the same advice."""
     with pytest.raises(mbs.ProgramError, match=r"more than.*100.*scan"):

