@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from jaxmbs.analyses.assembly import assemble
 from jaxmbs.analyses.diagnosis import diagnose
-from jaxmbs.analyses.kinematics import _march
+from jaxmbs.analyses.kinematics import motion_without_derivatives
 from jaxmbs.programs import primitive
 from jaxmbs.programs.function import Straight
 from jaxmbs.system import equations
@@ -60,14 +60,12 @@ def explain(mech: Mechanism, guess=None, t=0.0) -> Explanation:
     time = as_times(t, q.dtype)
     report = diagnose(mech, q, t)
     functions: dict[str, tuple[Straight, tuple]] = {
-        "constraints": (equations._constraints, (mech, q, time)),
-        "constraint_jacobian": (equations._jacobian, (mech, q, time)),
-        "velocity_rhs": (equations._velocity_rhs, (mech, q, time)),
-        "acceleration_rhs": (equations._acceleration_rhs, (mech, q, jnp.zeros_like(q), time)),
+        name: (function, (mech, q, jnp.zeros_like(q), time) if name == "acceleration_rhs" else (mech, q, time))
+        for name, function in equations.PROGRAMS.items()
     }
     layout = mech.layout
     if layout.n <= len(layout.row_owners):
-        march = Straight(partial(_march, corrections=4, max_steps=None))
+        march = Straight(partial(motion_without_derivatives, corrections=4, max_steps=None))
         functions["kinematics"] = (march, (mech, jnp.stack([time, time + 1]), q))
     operations, refusals = {}, {}
     for name, (function, args) in functions.items():

@@ -72,7 +72,7 @@ def kinematics(
 def _kinematics(mech: Mechanism, times, guess, corrections: int, max_steps: int | None) -> Trajectory:
     clean_times = jnp.where(jnp.isfinite(times), times, 0)
     held = jax.lax.stop_gradient((mech, clean_times, guess))
-    q, v, a, status = straight(partial(_march, corrections=corrections, max_steps=max_steps), *held)
+    q, v, a, status = straight(partial(motion_without_derivatives, corrections=corrections, max_steps=max_steps), *held)
     status = jnp.where(jnp.all(jnp.isfinite(times)), status, int(Status.NON_FINITE))
     phi, _, _ = frozen(mech, guess, times[0])
     q, v, a = jax.vmap(lambda q, v, a, t, ok: differentiable_motion(phi, q, v, a, t, ok))(
@@ -81,7 +81,9 @@ def _kinematics(mech: Mechanism, times, guess, corrections: int, max_steps: int 
     return Trajectory(times, q, v, a, status, mech.layout)
 
 
-def _march(mech: Mechanism, times, guess, corrections: int, max_steps: int | None) -> tuple[Array, ...]:
+def motion_without_derivatives(
+    mech: Mechanism, times, guess, corrections: int, max_steps: int | None
+) -> tuple[Array, ...]:
     """q, v, a and status without their derivatives: assembly at the first time, then step by step."""
     _, phi, usable = frozen(mech, guess, times[0])
     usable = usable & jnp.all(jnp.isfinite(guess))

@@ -11,11 +11,13 @@ from functools import cached_property
 
 import numpy as np
 
+from jaxmbs.programs import dense, indexing, loops, rules
 from jaxmbs.programs.graph import Buffer, Graph, Loop, Node, ProgramError, ProgramTooLarge, Region
 from jaxmbs.programs.listing import listing
-from jaxmbs.programs.rules import RULES
 from jaxmbs.programs.trace import Memory, Tracer, place_argument
 
+# Modules that declare the rules of primitives.
+RULE_MODULES = (rules, indexing, dense, loops)
 # Above this number of scalar operations array code is the better choice: compilation takes seconds per ten thousand.
 LARGEST_PROGRAM = 40_000
 # Operations that cost nothing at run time, or are counted with what they belong to.
@@ -213,7 +215,6 @@ def _is_whole(value, out: Shape, graph: Graph) -> bool:
 
 def checked_program(source, limit: int | None, name: str) -> Program:
     """The program of a closed jaxpr, traced at once, if it is not too large."""
-    assert RULES
     program = Program.of(source, limit, name)
     if limit is not None and program.size > limit:
         raise ProgramTooLarge(

@@ -14,23 +14,23 @@ from jaxmbs.system.mechanism import Mechanism, as_times
 
 def constraints(mech: Mechanism, q: Float[Array, " n"], t=0.0) -> Float[Array, " m"]:
     """Φ(q, t): the residuals of all constraints in their order, then those of the drivers; Haug (3.1.4)."""
-    return _constraints(mech, *_state(mech, q, t))
+    return PROGRAMS["constraints"](mech, *_state(mech, q, t))
 
 
 def constraint_jacobian(mech: Mechanism, q: Float[Array, " n"], t=0.0) -> Float[Array, "m n"]:
     """Φ_q; Haug (3.6.4)."""
-    return _jacobian(mech, *_state(mech, q, t))
+    return PROGRAMS["constraint_jacobian"](mech, *_state(mech, q, t))
 
 
 def velocity_rhs(mech: Mechanism, q: Float[Array, " n"], t=0.0) -> Float[Array, " m"]:
     """ν = −Φ_t, the right side of Φ_q q̇ = ν; Haug (3.1.9)."""
-    return _velocity_rhs(mech, *_state(mech, q, t))
+    return PROGRAMS["velocity_rhs"](mech, *_state(mech, q, t))
 
 
 def acceleration_rhs(mech: Mechanism, q: Float[Array, " n"], v: Float[Array, " n"], t=0.0) -> Float[Array, " m"]:
     """γ = −(Φ_q q̇)_q q̇ − 2 Φ_qt q̇ − Φ_tt, the right side of Φ_q q̈ = γ; Haug (3.1.10)."""
     q, t = _state(mech, q, t)
-    return _acceleration_rhs(mech, q, jnp.asarray(v, q.dtype), t)
+    return PROGRAMS["acceleration_rhs"](mech, q, jnp.asarray(v, q.dtype), t)
 
 
 def residuals(mech: Mechanism, q, t) -> Float[Array, " m"]:
@@ -47,10 +47,12 @@ def _of(mech):
     return lambda q, t: residuals(mech, q, t)
 
 
-_constraints = Straight(residuals)
-_jacobian = Straight(lambda mech, q, t: jacobian(_of(mech), q, t))
-_velocity_rhs = Straight(lambda mech, q, t: -rate(_of(mech), q, jnp.zeros_like(q), t))
-_acceleration_rhs = Straight(lambda mech, q, v, t: -second_rate(_of(mech), q, v, jnp.zeros_like(q), t))
+PROGRAMS = {
+    "constraints": Straight(residuals),
+    "constraint_jacobian": Straight(lambda mech, q, t: jacobian(_of(mech), q, t)),
+    "velocity_rhs": Straight(lambda mech, q, t: -rate(_of(mech), q, jnp.zeros_like(q), t)),
+    "acceleration_rhs": Straight(lambda mech, q, v, t: -second_rate(_of(mech), q, v, jnp.zeros_like(q), t)),
+}
 
 
 def _state(mech: Mechanism, q, t):
