@@ -29,22 +29,22 @@ class ProgramFunction:
         self._traces: OrderedDict[Any, tuple] = OrderedDict()
         self.trace_count = 0
 
-    def __call__(self, *args):
-        program, constants, leaves, out_tree = self._find(args)
+    def __call__(self, *args, **kwargs):
+        program, constants, leaves, out_tree = self._find((args, kwargs))
         return jax.tree.unflatten(out_tree, run(program, *constants, *leaves))
 
-    def trace(self, *args) -> Program:
+    def trace(self, *args, **kwargs) -> Program:
         """The program for arguments like these: print it, or look at its `operations`."""
-        return self._find(args)[0]
+        return self._find((args, kwargs))[0]
 
-    def key(self, args) -> tuple[tuple, list]:
-        """What tells apart arguments that need different programs, and the arguments as a list of arrays."""
-        leaves, tree = jax.tree.flatten(args)
+    def key(self, given) -> tuple[tuple, list]:
+        """What tells apart arguments (args, kwargs) that need different programs, and all of them as a list of arrays."""
+        leaves, tree = jax.tree.flatten(given)
         leaves = [jnp.asarray(x) for x in leaves]
         return (tree, tuple((x.shape, x.dtype) for x in leaves)), leaves
 
-    def _find(self, args):
-        key, leaves = self.key(args)
+    def _find(self, given):
+        key, leaves = self.key(given)
         found = self._traces.get(key)
         if found is None:
             found = self._trace(key[0], leaves)
@@ -62,7 +62,8 @@ class ProgramFunction:
 
         def flat(*leaves):
             nonlocal out_tree
-            results, out_tree = jax.tree.flatten(self.f(*jax.tree.unflatten(tree, leaves)))
+            args, kwargs = jax.tree.unflatten(tree, leaves)
+            results, out_tree = jax.tree.flatten(self.f(*args, **kwargs))
             return [jnp.asarray(x) for x in results]
 
         shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in leaves]
@@ -118,7 +119,7 @@ class Straight:
         self._refused: OrderedDict[Any, str] = OrderedDict()
 
     def __call__(self, *args):
-        key = self.program.key(args)[0]
+        key = self.program.key((args, {}))[0]
         if key not in self._refused:
             try:
                 return self.program(*args)

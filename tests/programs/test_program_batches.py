@@ -265,3 +265,27 @@ def test_batches_of_programs_inside_of_a_program(agree):
     x = jnp.linspace(0.1, 1.0, 5)
     agree(mbs.program(function)(x), plain(x))
     agree(jax.grad(lambda x: mbs.program(function)(x).sum())(x), jax.grad(lambda x: plain(x).sum())(x))
+
+
+def test_without_llvmlite():
+    """Where llvmlite is missing, XLA gives the same values."""
+    code = """
+import sys
+sys.modules["llvmlite"] = None
+import jax, jax.numpy as jnp, jaxmbs as mbs
+from jaxmbs.programs import primitive
+jax.config.update("jax_enable_x64", True)
+assert not primitive.machine_available()
+f = mbs.program(lambda x: jax.lax.fori_loop(0, 50, lambda k, y: jnp.cos(y) * x, x))
+print(float(jax.vmap(f)(jnp.full(3, 0.7)).sum()), float(jax.grad(f)(0.7)))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    f = mbs.program(lambda x: lax.fori_loop(0, 50, lambda k, y: jnp.cos(y) * x, x))
+    expected = [float(jax.vmap(f)(jnp.full(3, 0.7)).sum()), float(jax.grad(f)(0.7))]
+    np.testing.assert_allclose([float(x) for x in done.stdout.split()], expected, rtol=1e-13)
+
+
+def test_arguments_by_name():
+    """A program takes keyword arguments, as the function does."""
+    f = mbs.program(lambda x, *, scale: scale["by"] * x)
+    assert f(2.0, scale={"by": jnp.asarray(3.0)}) == 6.0

@@ -1,0 +1,93 @@
+"""Factoring and solving, in programs and as array code, against dense linear algebra."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxmbs as mbs
+from jaxmbs.numerics.linear_algebra import factor, factor_symmetric_positive, solve_saddle_point
+
+
+def sparse(seed, n=7):
+    """Which entries of a matrix are zero, ±1 or variable, with a full diagonal after a permutation of the rows."""
+    rng = np.random.default_rng(seed)
+    kind = rng.choice([0, 0, 0, 1, 2, 2], size=(n, n))
+    kind[rng.permutation(n), np.arange(n)] = 2
+    return np.where(kind == 1, rng.choice([-1.0, 1.0], size=(n, n)), 0.0), kind == 2, rng.normal(size=(5, n, n))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_general_systems(seed, emission, agree):
+    """x = A⁻¹b, the sign of det A, and dx by forward and reverse mode; the constants and zeros of A are known."""
+    constant, variable, values = sparse(seed)
+    matrices = constant + np.where(variable, values, 0)
+    matrices = matrices[np.linalg.cond(matrices) < 1e5]
+    b = np.linspace(1.0, 2.0, matrices.shape[-1])
+
+    def solve(values, b):
+        factors = factor(constant + jnp.where(variable, values, 0.0))
+        return factors.solve(b), factors.sign
+
+    program = jax.vmap(mbs.program(solve), (0, None))
+    x, sign = program(matrices, b)
+    agree(x, np.linalg.solve(matrices, np.broadcast_to(b[:, None], (*matrices.shape[:2], 1)))[..., 0], 1e-10)
+    np.testing.assert_array_equal(sign, np.sign(np.linalg.det(matrices)))
+
+    plain = lambda values, b: jnp.linalg.solve(constant + jnp.where(variable, values, 0.0), b)
+    for mode in (jax.jacfwd, jax.jacrev):
+        found = jax.vmap(mode(lambda *args: mbs.program(solve)(*args)[0]), (0, None))(matrices, b)
+        agree(found, jax.vmap(jax.jacfwd(plain), (0, None))(matrices, b), 1e-7)
+
+
+def test_condition_of_singular_matrices(emission):
+    """The estimate falls to rounding with the distance to singularity, and is zero where a column is."""
+
+    def rcond(x):
+        return factor(jnp.array([[1.0, 0, 1], [0, 1, 1], [1, 1, 2]]).at[2, 2].add(x)).rcond
+
+    found = jax.vmap(mbs.program(rcond))(jnp.array([1.0, 1e-6, 1e-12, 0.0]))
+    assert (np.asarray(found)[:3] / np.array([1.0, 1e-6, 1e-12]) < 5).all()
+    assert (np.asarray(found)[:3] / np.array([1.0, 1e-6, 1e-12]) > 0.05).all()
+    assert found[3] < 1e-15
+    assert mbs.program(lambda x: factor(jnp.array([[x, 0.0], [x, 0.0]])).rcond)(2.0) == 0
+
+
+def test_where_a_matrix_is_not_regular_solutions_and_gradients_vanish(emission):
+    solve = mbs.program(lambda x, regular: factor(x * jnp.ones((3, 3)), regular).solve(jnp.arange(3.0)).sum())
+    assert solve(2.0, False) == 0
+    assert jax.grad(solve)(2.0, False) == 0
+
+
+@pytest.mark.parametrize("n", [1, 2, 9])
+def test_symmetric_systems(n, emission, agree):
+    """L D Lᵀ of tridiagonal matrices, and how little it takes: operations grow with n, not with n³."""
+    rng = np.random.default_rng(n)
+    diagonal, off = 3 + rng.random((4, n)), rng.random((4, max(n - 1, 0)))
+
+    def matrix(diagonal, off):
+        return jnp.diag(diagonal) + jnp.diag(off, 1) + jnp.diag(off, -1)
+
+    program = mbs.program(lambda d, o, b: factor_symmetric_positive(matrix(d, o)).solve(b))
+    b = rng.random(n)
+    x = jax.vmap(program, (0, 0, None))(diagonal, off, b)
+    agree(x, jax.vmap(lambda d, o: jnp.linalg.solve(matrix(d, o), b))(diagonal, off))
+    assert program.trace(diagonal[0], off[0], b).size <= 11 * n
+
+
+def test_saddle_point(emission, agree):
+    """Accelerations and multipliers as from the whole system, with first and second derivatives."""
+    rng = np.random.default_rng(0)
+    factor_of_mass = np.eye(5) + 0.1 * rng.normal(size=(5, 5))
+    args = (factor_of_mass @ factor_of_mass.T, rng.normal(size=(3, 5)), rng.normal(size=5), rng.normal(size=3))
+
+    def whole(mass, jacobian, force, right):
+        system = jnp.block([[mass, -jacobian.T], [jacobian, jnp.zeros((3, 3))]])
+        x = jnp.linalg.solve(system, jnp.concatenate([force, right]))
+        return x[:5], x[5:]
+
+    agree(mbs.program(solve_saddle_point)(*args), whole(*args), 1e-11)
+    loss = lambda f: lambda jacobian: sum(jnp.sum(jnp.sin(x)) for x in f(args[0], jacobian, *args[2:]))
+    found, expected = loss(mbs.program(solve_saddle_point)), loss(whole)
+    agree(jax.grad(found)(args[1]), jax.grad(expected)(args[1]), 1e-10)
+    agree(jax.hessian(found)(args[1]), jax.hessian(expected)(args[1]), 1e-9)
