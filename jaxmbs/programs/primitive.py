@@ -20,6 +20,7 @@ from jax.interpreters import batching, mlir
 
 from jaxmbs.programs import reverse, xla
 from jaxmbs.programs.program import Program
+from jaxmbs.programs.rules import rule
 
 run_p = core.Primitive("straight_line_program")
 run_p.multiple_results = True
@@ -70,11 +71,6 @@ def _evaluate(*args, program: Program, batch, emission, separate=False):
             axes = (0,) * len(args)
         function = jax.vmap(function, in_axes=axes, axis_size=batch[axis])
     return _drop_and_call(function, args, batch)
-
-
-def as_array_code(params):
-    """The function of a bound program, with its batch, as it was written."""
-    return functools.partial(_evaluate, **{**params, "emission": "array"})
 
 
 def _drop_and_call(function, args, batch):
@@ -353,3 +349,16 @@ def target(program: Program, total: int) -> str:
         jax.ffi.register_ffi_target(name, code.capsule(), platform="cpu")
         _targets[key] = code
     return name
+
+
+# --- in other programs ------------------------------------------------------------------------------------------------
+
+
+@rule("straight_line_program", movement=True)
+def _inside(tracer, eqn, *args):
+    """A program within a program is taken apart again, so that both share what they have in common."""
+    if not eqn.params["batch"]:
+        return tracer.closed(eqn.params["program"].source, args)
+    plain = functools.partial(_evaluate, **{**eqn.params, "emission": "array"})
+    shapes = [jax.ShapeDtypeStruct(x.aval.shape, x.aval.dtype) for x in eqn.invars]
+    return tracer.closed(jax.make_jaxpr(plain)(*shapes), args)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import jax
 import numpy as np
 
 from jaxmbs.programs.graph import INTEGER, REAL, TRUTH, Node, ProgramError
@@ -399,14 +398,3 @@ def _empty(tracer, eqn, *args):
 def _platform_index(tracer, eqn):
     """Among the forms of a function for different platforms the general one, which comes last."""
     return tracer.constants(len(eqn.params["platforms"]) - 1)
-
-
-@rule("straight_line_program", movement=True)
-def _program(tracer, eqn, *args):
-    """A program within a program is taken apart again, so that both share what they have in common."""
-    if not eqn.params["batch"]:
-        return tracer.closed(eqn.params["program"].source, args)
-    from jaxmbs.programs.primitive import as_array_code  # which knows this module
-
-    shapes = [jax.ShapeDtypeStruct(x.aval.shape, x.aval.dtype) for x in eqn.invars]
-    return tracer.closed(jax.make_jaxpr(as_array_code(eqn.params))(*shapes), args)
