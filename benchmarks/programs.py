@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+from textbook import rk4_step
 
 import jaxmbs as mbs
 from jaxmbs.numerics.linear_algebra import solve_saddle_point
@@ -24,13 +25,6 @@ def rollout(build, steps, h):
         return acceleration(build(b), q, v)
 
     def step(b, q, v):
-        a_1 = rates(b, q, v)
-        v_2 = v + h / 2 * a_1
-        a_2 = rates(b, q + h / 2 * v, v_2)
-        v_3 = v + h / 2 * a_2
-        a_3 = rates(b, q + h / 2 * v_2, v_3)
-        v_4 = v + h * a_3
-        a_4 = rates(b, q + h * v_3, v_4)
-        return q + h / 6 * (v + 2 * v_2 + 2 * v_3 + v_4), v + h / 6 * (a_1 + 2 * a_2 + 2 * a_3 + a_4)
+        return rk4_step(lambda q, v: rates(b, q, v), q, v, h)
 
     return mbs.program(lambda b, q, v: jax.lax.fori_loop(0, steps, lambda _, s: step(b, *s), (q, v)))

@@ -41,21 +41,22 @@ def acceleration(mech, q, v, t=0.0):
     return jnp.linalg.solve(system, right)[: q.size]
 
 
-def rk4_step(mech, q, v, h):
-    """One step of the classical Runge–Kutta method."""
-    a_1 = acceleration(mech, q, v)
+def rk4_step(rates, q, v, h):
+    """One step of the classical Runge–Kutta method; rates: (q, v) ↦ q̈."""
+    a_1 = rates(q, v)
     v_2 = v + h / 2 * a_1
-    a_2 = acceleration(mech, q + h / 2 * v, v_2)
+    a_2 = rates(q + h / 2 * v, v_2)
     v_3 = v + h / 2 * a_2
-    a_3 = acceleration(mech, q + h / 2 * v_2, v_3)
+    a_3 = rates(q + h / 2 * v_2, v_3)
     v_4 = v + h * a_3
-    a_4 = acceleration(mech, q + h * v_3, v_4)
+    a_4 = rates(q + h * v_3, v_4)
     return q + h / 6 * (v + 2 * v_2 + 2 * v_3 + v_4), v + h / 6 * (a_1 + 2 * a_2 + 2 * a_3 + a_4)
 
 
 def rollout(mech, q, v, h, steps):
     """The state after so many steps."""
-    step = lambda state, _: (rk4_step(mech, *state, h), None)
+    rates = lambda q, v: acceleration(mech, q, v)
+    step = lambda state, _: (rk4_step(rates, *state, h), None)
     return jax.lax.scan(step, (q, v), length=steps)[0]
 
 

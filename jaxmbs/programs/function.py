@@ -40,7 +40,7 @@ class ProgramFunction:
     def key(self, given) -> tuple[tuple, list]:
         """What tells apart arguments (args, kwargs) that need different programs, and all of them as a list of arrays."""
         leaves, tree = jax.tree.flatten(given)
-        leaves = [jnp.asarray(x) for x in leaves]
+        leaves = _arrays(leaves)
         return (tree, tuple((x.shape, x.dtype) for x in leaves)), leaves
 
     def _find(self, given):
@@ -75,6 +75,17 @@ class ProgramFunction:
             ) from error
         closed, constants = _hoisted(closed)
         return checked_program(closed, self.limit, self.__name__), constants, out_tree
+
+
+def _arrays(leaves) -> list:
+    """Arguments as arrays; a Python number, or what came of one, takes the floating-point type of the arrays beside it."""
+    weak = [isinstance(x, float) or getattr(x, "weak_type", False) for x in leaves]
+    arrays = [jnp.asarray(x) for x in leaves]
+    strong = {x.dtype for x, w in zip(arrays, weak, strict=True) if not w and x.dtype.kind == "f"}
+    if len(strong) != 1:
+        return arrays
+    (dtype,) = strong
+    return [x.astype(dtype) if w and x.dtype.kind == "f" else x for x, w in zip(arrays, weak, strict=True)]
 
 
 def _hoisted(closed):

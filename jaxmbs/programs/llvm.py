@@ -57,22 +57,23 @@ class Emitter:
         return crossing
 
     def _plan_memory(self) -> None:
+        """Outputs that are a loop's rows, and places for the rows that the program itself reads."""
         for k, result in enumerate(self.program.results):
             if isinstance(result, Memory):
                 self.written.setdefault(id(result.buffer), []).append(k)
+        buffers: list[Buffer] = []
         for region in self.live.regions:
             for node in self.live.nodes(region):
                 if node.op == "load" and node.payload[0].source is None:
                     self.inner.add(id(node.payload[0]))
-                buffers: list[Buffer] = []
-                if node.op == "stack":
-                    buffers = [node.payload]
+                elif node.op == "stack":
+                    buffers.append(node.payload)
                 elif node.op == "loop":
-                    buffers = [buffer for buffer, _ in self.live.rows(node.payload)]
-                for buffer in buffers:
-                    self.scratch[id(buffer)] = self.scratch_bytes
-                    self.scratch_bytes += buffer.length * buffer.width * self.lanes * 8 + ALIGNMENT
-        # Rows that only go to an output need no place of their own; what is planned for them is never touched.
+                    buffers += [buffer for buffer, _ in self.live.rows(node.payload)]
+        for buffer in buffers:
+            if id(buffer) in self.inner:
+                self.scratch[id(buffer)] = self.scratch_bytes
+                self.scratch_bytes += buffer.length * buffer.width * self.lanes * 8 + ALIGNMENT
 
     def emit(self) -> str:
         """The module: `kernel(first, last, meta, buffers)` and what it calls."""

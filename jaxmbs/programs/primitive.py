@@ -46,9 +46,9 @@ def emission(name: str):
 def machine_available() -> bool:
     """Whether programs can become machine code here."""
     try:
-        from jaxmbs.programs import machine
+        from jaxmbs.programs import handler, machine
 
-        machine.api_version()
+        handler.api_version()
         return machine.supported()
     except (ImportError, OSError, RuntimeError):
         return False

@@ -35,7 +35,8 @@ def evaluate(program: Program, *args, separate: bool = False):
     return _Evaluation(program, args, separate).outputs()
 
 
-shared_free = ("const", "param", "index", "out")
+# Nodes that need no computing: known, or put where they belong by the loop that they come from.
+GIVEN = frozenset({"const", "param", "index", "out"})
 
 
 class _Evaluation:
@@ -79,12 +80,12 @@ class _Evaluation:
                 self.loop(node, values)
             elif node.op == "stack":
                 self.memory[id(node.payload)] = jnp.stack([self.value(x, values) for x in node.args])
-            elif node.op in shared_free:
+            elif node.op in GIVEN:
                 continue
             elif node.op == "load" or not self.separate:
                 values[node.serial] = self.compute(node, values)
             elif node.serial in shared:
-                values[node.serial] = self.call(node, shared, values)
+                values[node.serial] = self.call(node, values)
 
     def shared(self, region: Region) -> set[int]:
         """Nodes that more than one other uses, or something outside of the region's own expressions."""
@@ -108,7 +109,7 @@ class _Evaluation:
             self._shared[id(region)] = {serial for serial, n in uses.items() if n > 1}
         return self._shared[id(region)]
 
-    def call(self, node: Node, shared: set[int], values):
+    def call(self, node: Node, values):
         """The expression that ends in a shared node, in a function that XLA does not inline."""
         leaves: dict[int, Node] = {}
 
@@ -168,11 +169,10 @@ class _Evaluation:
             finals = self._while(loop, carried, inits, values)
         else:
             finals = self._scan(loop, carried, inits, values)
-        for k, final in zip(carried, finals, strict=True):
-            values[_out_key(node, k)] = final
+        of_number = dict(zip(carried, finals, strict=True))
         for other in self.live.nodes(node.region):
             if other.op == "out" and other.args[0] is node:
-                values[other.serial] = values[_out_key(node, other.payload)]
+                values[other.serial] = of_number[other.payload]
 
     def _body(self, loop: Loop, carried, index, state, outer):
         values = dict(outer)
@@ -181,7 +181,7 @@ class _Evaluation:
         values[loop.index.serial] = index
         held = dict(self.memory)
         self.region(loop.body, values)
-        rows = [jnp.stack([self.value(x, values) for x in row]) for _, row in self.live.rows(loop)]
+        rows = [[self.value(x, values) for x in row] for _, row in self.live.rows(loop)]
         self.memory = held
         return tuple(self.value(loop.results[k], values) for k in carried), rows
 
@@ -190,7 +190,8 @@ class _Evaluation:
             return self._body(loop, carried, index, state, outer)
 
         finals, rows = lax.scan(step, inits, jnp.arange(loop.length, dtype=self.integer))
-        for (buffer, _), table in zip(self.live.rows(loop), rows, strict=True):
+        for (buffer, _), columns in zip(self.live.rows(loop), rows, strict=True):
+            table = jnp.stack(columns, axis=1)
             self.memory[id(buffer)] = jnp.ravel(table[::-1] if loop.reverse else table)
         return finals
 
@@ -211,7 +212,3 @@ class _Evaluation:
             return (state[0] + 1, *new)
 
         return lax.while_loop(goes_on, step, (jnp.zeros((), self.integer), *inits))[1:]
-
-
-def _out_key(node: Node, k: int) -> tuple[int, int]:
-    return (node.serial, k)

@@ -13,7 +13,7 @@ import pytest
 from jax import lax
 
 import jaxmbs as mbs
-from jaxmbs.programs import machine
+from jaxmbs.programs import handler, machine
 
 
 def function(x, matrix):
@@ -103,7 +103,7 @@ import jax, jax.numpy as jnp, numpy as np
 jax.config.update("jax_enable_x64", True)
 from jax import lax
 import jaxmbs as mbs
-from jaxmbs.programs import machine
+from jaxmbs.programs import handler, machine
 
 libc = ctypes.CDLL(None, use_errno=True)
 libc.mmap.restype = ctypes.c_void_p
@@ -171,12 +171,12 @@ def check(dtype, count, at_end, lanes):
     expected = [np.asarray(y) for y in jax.jit(jax.vmap(function))(*args)]
     program = mbs.program(function).trace(*[a[0] for a in args])
     code = machine.MachineCode(program, lanes)
-    handler = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(code.address)
+    call = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(code.address)
     metadata = Metadata(ctypes.sizeof(Metadata), 32)
     extension = Extension(ctypes.sizeof(Extension), 1, None, ctypes.addressof(metadata))
     frame = CallFrame(ctypes.sizeof(CallFrame), ctypes.addressof(extension))
-    assert handler(ctypes.addressof(frame)) is None
-    assert (metadata.major, metadata.minor) == machine.api_version(), (metadata.major, metadata.minor)
+    assert call(ctypes.addressof(frame)) is None
+    assert (metadata.major, metadata.minor) == handler.api_version(), (metadata.major, metadata.minor)
     strides = []
     for shape in (*program.inputs, *program.outputs):
         strides += [0, shape.size]
@@ -185,7 +185,7 @@ def check(dtype, count, at_end, lanes):
     outputs = [guarded(np.zeros_like(y), at_end) for y in expected]
     keep = []
     frame = CallFrame(ctypes.sizeof(CallFrame), None, None, None, 3, group(inputs, keep), group(outputs, keep))
-    machine_frame = handler(ctypes.addressof(frame))
+    machine_frame = call(ctypes.addressof(frame))
     assert machine_frame is None
     tolerance = 1e-12 if dtype == np.float64 else 1e-4
     for found, y in zip(outputs, expected, strict=True):
@@ -229,7 +229,7 @@ def test_offsets_are_those_of_the_header(tmp_path):
         "XLA_FFI_Error_Destroy",
         "XLA_FFI_Error_Create",
     ]
-    places = {f"offsetof(XLA_FFI_Api, {name})": machine.api_field(name) for name in functions}
+    places = {f"offsetof(XLA_FFI_Api, {name})": handler.api_field(name) for name in functions}
     frame = {"extension_start": 8, "api": 16, "ctx": 24, "stage": 32, "args.args": 72, "rets.rets": 112}
     places |= {f"offsetof(XLA_FFI_CallFrame, {name})": at for name, at in frame.items()}
     metadata = {"api_version.major_version": 24, "api_version.minor_version": 28, "traits": 32}
@@ -289,3 +289,10 @@ def test_arguments_by_name():
     """A program takes keyword arguments, as the function does."""
     f = mbs.program(lambda x, *, scale: scale["by"] * x)
     assert f(2.0, scale={"by": jnp.asarray(3.0)}) == 6.0
+
+
+def test_python_numbers_take_the_type_of_the_arrays():
+    """As in JAX, a Python number beside a float32 array is a float32."""
+    f = mbs.program(lambda x, h: jnp.sin(x) * h)
+    assert f(np.float32([0.5, 1.0]), 0.1).dtype == np.float32
+    assert f(np.float64([0.5, 1.0]), 0.1).dtype == np.float64
