@@ -15,7 +15,8 @@ GROUND = "ground"
 
 class AbstractBody(eqx.Module):
     """A rigid body. A subclass names the coordinates of its pose, says which are angles (or have no unit, like
-    Euler parameters), and how a pose is made from them.
+    Euler parameters), and how a pose is made from them. A pose places points and directions, and turns forces at points
+    and torques into generalized forces conjugate to the velocities v; see `planar.body.Pose`.
     """
 
     dimension: ClassVar[int]
@@ -39,6 +40,19 @@ class AbstractBody(eqx.Module):
     def kinetic_energy(self, pose, v: Float[Array, " k"]) -> Float[Array, ""]:
         """Kinetic energy at the velocity v."""
         raise NotImplementedError
+
+    def mass_matrix(self, pose) -> Float[Array, "k k"]:
+        """M with ½ vᵀM v the kinetic energy."""
+        raise NotImplementedError
+
+    def velocity_force(self, pose, v: Float[Array, " k"]) -> Float[Array, " k"]:
+        """What stands beside the applied force Q because M changes with the pose: M v̇ = Q + this."""
+        raise NotImplementedError
+
+    @property
+    def massless(self) -> tuple[bool, ...]:
+        """For each coordinate whether it has no inertia, whatever the numbers are."""
+        return (False,) * len(self.coordinates)
 
     def check(self) -> None:
         """Raise `ValueError` with the reason if the body cannot be used."""

@@ -1,27 +1,85 @@
-"""Forces on the bodies of a mechanism, in the plane and in space alike."""
+"""Forces on the bodies of a mechanism, in the plane and in space alike.
+
+A force is a small class: `generalized` gives its part of Q, conjugate to the velocities v, and `potential` its potential
+energy, if it has one. Elements between two bodies act on both, with opposite signs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
-from jaxmbs.element import require
-from jaxmbs.numerics.arrays import check_fields, real
+from jaxmbs.element import GROUND, require
+from jaxmbs.motion import AbstractMotion
+from jaxmbs.numerics.arrays import as_pytree, as_real, check_fields, is_concrete, real
+
+ORIGIN = (0.0, 0.0)
+
+
+class State(eqx.Module):
+    """A mechanism in motion, as forces see it.
+
+    Attributes:
+        bodies, poses, velocities: by name; the poses and velocities with those of "ground".
+        slices: entries of q for each body.
+        t, q, v: time, coordinates and velocities of the whole mechanism.
+    """
+
+    bodies: Mapping[str, Any]
+    poses: Mapping[str, Any]
+    velocities: Mapping[str, Array]
+    slices: Mapping[str, slice] = eqx.field(static=True)
+    t: Float[Array, ""]
+    q: Float[Array, " n"]
+    v: Float[Array, " n"]
+
+    def generalized(self, loads: Mapping[str, Array]) -> Float[Array, " n"]:
+        """Generalized forces of single bodies, by name, as one of the mechanism; what acts on the ground is left out."""
+        total = jnp.zeros_like(self.v)
+        for body, load in loads.items():
+            if body != GROUND:
+                total = total.at[self.slices[body]].add(load)
+        return total
+
+
+def opposite(state: State, i: str, on_i, j: str, on_j) -> Float[Array, " n"]:
+    """The generalized force of loads on two bodies."""
+    return state.generalized({i: on_i}) + state.generalized({j: on_j})
 
 
 class AbstractForce(eqx.Module):
     """A force on some of the bodies."""
 
-    def potential(self, bodies: Mapping, poses: Mapping) -> Float[Array, ""]:
-        """Potential energy, for the bodies and their poses by name; zero for a force that has none."""
+    def generalized(self, state: State) -> Float[Array, " n"]:
+        """Its part of the generalized force Q, conjugate to v."""
         raise NotImplementedError
+
+    def potential(self, state: State) -> Float[Array, ""]:
+        """Potential energy; zero for a force that has none."""
+        return jnp.zeros((), state.q.dtype)
+
+    @property
+    def acts_on(self) -> tuple[str, ...]:
+        """Names of the bodies that it refers to."""
+        return tuple(getattr(self, name) for name in ("i", "j", "body") if hasattr(self, name))
 
     def check(self, dimension: int) -> None:
         """Raise `ValueError` if the force cannot act in a space of `dimension`."""
         check_fields(self)
+        require(len(set(self.acts_on)) == len(self.acts_on), f"connects {self.acts_on[:1]} with itself")
+        for name, value in vars(self).items():
+            if name.startswith("point"):
+                require(jnp.shape(value) == (dimension,), f"{name} must have shape ({dimension},)")
+            if isinstance(value, AbstractMotion):
+                try:
+                    value.check()
+                except ValueError as error:
+                    raise ValueError(f"{name}: {error}") from None
 
 
 class Gravity(AbstractForce):
@@ -33,10 +91,317 @@ class Gravity(AbstractForce):
 
     acceleration: Array = real((None,))
 
-    def potential(self, bodies, poses):
-        return sum(-body.mass * (self.acceleration @ body.centre_of_mass(poses[name])) for name, body in bodies.items())
+    def generalized(self, state):
+        weight = lambda name, body: state.poses[name].force_at(body.com, body.mass * self.acceleration)
+        return state.generalized({name: weight(name, body) for name, body in state.bodies.items()})
+
+    def potential(self, state):
+        lifted = lambda name, body: -body.mass * (self.acceleration @ body.centre_of_mass(state.poses[name]))
+        return sum(lifted(name, body) for name, body in state.bodies.items())
 
     def check(self, dimension):
-        check_fields(self)
+        super().check(dimension)
         got = jnp.shape(self.acceleration)
         require(got == (dimension,), f"acceleration must have shape ({dimension},), got {got}")
+
+
+# --- values that depend on the state ----------------------------------------------------------------------------------
+
+
+def as_value(x):
+    """A number or vector, a motion, a function f(t, q, v), or components of these."""
+    if x is None or isinstance(x, AbstractMotion):
+        return x
+    if callable(x):
+        return as_pytree(x)
+    if isinstance(x, (tuple, list)) and any(callable(part) for part in x):
+        return tuple(as_value(part) for part in x)
+    return as_real(x)
+
+
+def value_field(**kwargs):
+    """A field for what `as_value` takes."""
+    return eqx.field(converter=as_value, **kwargs)
+
+
+def evaluate(value, state: State, shape: tuple[int, ...], name: str) -> Array:
+    """The value of a field made by `value_field` in a state.
+
+    Raises:
+        ValueError: it has not the shape that it should have.
+    """
+    if isinstance(value, tuple):
+        return jnp.stack([evaluate(part, state, (), name) for part in value])
+    if isinstance(value, AbstractMotion):
+        value = value(state.t)
+    elif callable(value):
+        value = value(state.t, state.q, state.v)
+    value = jnp.asarray(value, state.q.dtype)
+    require(value.shape == shape, f"{name} must have shape {shape}, got {value.shape}")
+    return value
+
+
+def check_value(value, shape: tuple[int, ...], name: str) -> None:
+    """Raise `ValueError` for a value that cannot be used, as far as it is known."""
+    require(value is not None, f"{name} is missing")
+    if isinstance(value, tuple):
+        require(len(value) == sum(shape), f"{name} must have {sum(shape)} components, got {len(value)}")
+        for part in value:
+            check_value(part, (), name)
+    elif isinstance(value, AbstractMotion):
+        value.check()
+    elif not callable(value):
+        is_array = getattr(getattr(value, "dtype", None), "kind", "O") in "fV"
+        require(is_array, f"{name} must be numbers, a motion or a function of (t, q, v), got {value!r}")
+        require(jnp.shape(value) == shape, f"{name} must have shape {shape}, got {jnp.shape(value)}")
+        if is_concrete(value):
+            require(np.all(np.isfinite(np.asarray(value))), f"{name} must be finite, got {np.asarray(value)}")
+
+
+# --- between two points -----------------------------------------------------------------------------------------------
+
+
+def line_of_action(i, j, point_i, point_j) -> tuple[Float[Array, ""], Float[Array, " d"]]:
+    """The distance of two points, and the unit vector from the first to the second.
+
+    Where the points coincide the direction is zero, and so are all derivatives.
+    """
+    d = j.point(point_j) - i.point(point_i)
+    square = d @ d
+    apart = square > 0
+    length = jnp.where(apart, jnp.sqrt(jnp.where(apart, square, 1)), 0)
+    return length, d / jnp.where(apart, length, 1)
+
+
+class SpringDamper(AbstractForce):
+    """A spring, a damper and an actuator in parallel between two points: f = k (ℓ − ℓ₀) + c ℓ̇ + f_a pulls them together.
+
+    V = ½ k (ℓ − ℓ₀)². Where the points coincide there is no direction, and no force.
+
+    Args:
+        i, j: names of the bodies.
+        point_i, point_j: its ends in the body frames.
+        stiffness: k. damping: c. free_length: ℓ₀.
+        actuator: f_a, a number, a motion or f(t, q, v); positive pulls.
+    """
+
+    i: str = eqx.field(static=True)
+    j: str = eqx.field(static=True)
+    point_i: Array = real((None,), default=ORIGIN)
+    point_j: Array = real((None,), default=ORIGIN)
+    stiffness: Array | None = real(optional=True, default=None)
+    damping: Array | None = real(optional=True, default=None)
+    free_length: Array = real(default=0.0)
+    actuator: Any = value_field(default=None, kw_only=True)
+
+    def generalized(self, state):
+        i, j = state.poses[self.i], state.poses[self.j]
+        length, along = line_of_action(i, j, self.point_i, self.point_j)
+        pull = jnp.zeros_like(length)
+        if self.stiffness is not None:
+            pull = pull + self.stiffness * (length - self.free_length)
+        if self.damping is not None:
+            v_i, v_j = state.velocities[self.i], state.velocities[self.j]
+            rate = along @ (j.velocity(self.point_j, v_j) - i.velocity(self.point_i, v_i))
+            pull = pull + self.damping * rate
+        if self.actuator is not None:
+            pull = pull + evaluate(self.actuator, state, (), "actuator")
+        force = pull * along
+        return opposite(state, self.i, i.force_at(self.point_i, force), self.j, j.force_at(self.point_j, -force))
+
+    def potential(self, state):
+        if self.stiffness is None:
+            return super().potential(state)
+        length, _ = line_of_action(state.poses[self.i], state.poses[self.j], self.point_i, self.point_j)
+        return self.stiffness * (length - self.free_length) ** 2 / 2
+
+    def check(self, dimension):
+        super().check(dimension)
+        if self.actuator is not None:
+            check_value(self.actuator, (), "actuator")
+
+
+class Spring(SpringDamper):
+    """A spring between two points: f = k (ℓ − ℓ₀) pulls them together; V = ½ k (ℓ − ℓ₀)².
+
+    Args:
+        i, j: names of the bodies.
+        point_i, point_j: its ends in the body frames.
+        stiffness: k. free_length: ℓ₀.
+    """
+
+    def __init__(self, i, j, point_i=ORIGIN, point_j=ORIGIN, stiffness=None, free_length=0.0):
+        super().__init__(i, j, point_i, point_j, stiffness, None, free_length)
+
+    def check(self, dimension):
+        require(self.stiffness is not None, "stiffness is missing")
+        super().check(dimension)
+
+
+class Damper(SpringDamper):
+    """A damper between two points: f = c ℓ̇ pulls them together.
+
+    Args:
+        i, j: names of the bodies.
+        point_i, point_j: its ends in the body frames.
+        damping: c.
+    """
+
+    def __init__(self, i, j, point_i=ORIGIN, point_j=ORIGIN, damping=None):
+        super().__init__(i, j, point_i, point_j, None, damping)
+
+    def check(self, dimension):
+        require(self.damping is not None, "damping is missing")
+        super().check(dimension)
+
+
+class TorsionSpring(AbstractForce):
+    """A spring, a damper and an actuator about the axis between two bodies: T = −k (θ − θ₀) − c θ̇ + T_a on body j.
+
+    θ is the angle of j relative to i, with full turns counted; V = ½ k (θ − θ₀)².
+
+    Args:
+        i, j: names of the bodies.
+        stiffness: k. free_angle: θ₀ in radians. damping: c. Points before them are accepted; they have no effect.
+        actuator: T_a, a number, a motion or f(t, q, v); positive turns j forward.
+    """
+
+    i: str = eqx.field(static=True)
+    j: str = eqx.field(static=True)
+    stiffness: Array | None = real(optional=True)
+    free_angle: Array = real()
+    damping: Array | None = real(optional=True)
+    actuator: Any = value_field()
+
+    def __init__(self, i, j, *numbers, actuator=None, **named):
+        numbers = [x for x in numbers if np.ndim(x) == 0]
+        names = ("stiffness", "free_angle", "damping")
+        require(len(numbers) <= len(names), f"too many numbers: {', '.join(names)} are what it takes")
+        given = dict(zip(names, numbers, strict=False))
+        twice = [name for name in named if name in given or name not in (*names, "point_i", "point_j")]
+        if twice:
+            raise TypeError(f"unexpected argument {twice[0]!r}")
+        given |= named
+        self.i, self.j, self.actuator = i, j, actuator
+        self.stiffness, self.damping = given.get("stiffness"), given.get("damping")
+        self.free_angle = given.get("free_angle", 0.0)
+
+    def generalized(self, state):
+        i, j = state.poses[self.i], state.poses[self.j]
+        torque = jnp.zeros((), state.q.dtype)
+        if self.stiffness is not None:
+            torque = torque - self.stiffness * (i.angle_to(j) - self.free_angle)
+        if self.damping is not None:
+            torque = torque - self.damping * (j.spin(state.velocities[self.j]) - i.spin(state.velocities[self.i]))
+        if self.actuator is not None:
+            torque = torque + evaluate(self.actuator, state, (), "actuator")
+        return opposite(state, self.i, i.torque(-torque), self.j, j.torque(torque))
+
+    def potential(self, state):
+        if self.stiffness is None:
+            return super().potential(state)
+        return self.stiffness * (state.poses[self.i].angle_to(state.poses[self.j]) - self.free_angle) ** 2 / 2
+
+    def check(self, dimension):
+        super().check(dimension)
+        known = (self.stiffness, self.damping, self.actuator)
+        require(any(x is not None for x in known), "stiffness, damping or actuator is missing")
+        if self.actuator is not None:
+            check_value(self.actuator, (), "actuator")
+
+
+class TorsionDamper(TorsionSpring):
+    """A damper about the axis between two bodies: T = −c θ̇ on body j.
+
+    Args:
+        i, j: names of the bodies.
+        damping: c.
+    """
+
+    def __init__(self, i, j, damping=None):
+        super().__init__(i, j, damping=damping)
+
+
+# --- given forces -----------------------------------------------------------------------------------------------------
+
+
+class Torque(AbstractForce):
+    """A torque on a body.
+
+    Args:
+        body: its name.
+        value: a number in the plane, in space a vector in the ground frame; or a motion, or f(t, q, v).
+        reaction: name of the body that bears the opposite torque; the ground unless given.
+    """
+
+    body: str = eqx.field(static=True)
+    value: Any = value_field()
+    reaction: str = eqx.field(static=True, default=GROUND)
+
+    shapes: ClassVar[dict[int, tuple[int, ...]]] = {2: (), 3: (3,)}
+
+    def generalized(self, state):
+        on, other = state.poses[self.body], state.poses[self.reaction]
+        torque = evaluate(self.value, state, self.shapes[state.bodies[self.body].dimension], "value")
+        return opposite(state, self.reaction, other.torque(-torque), self.body, on.torque(torque))
+
+    @property
+    def acts_on(self):
+        return (self.body, self.reaction)
+
+    def check(self, dimension):
+        super().check(dimension)
+        check_value(self.value, self.shapes[dimension], "value")
+
+
+class PointForce(AbstractForce):
+    """A force at a point of a body.
+
+    Args:
+        body: its name.
+        point: in the body frame.
+        value: a vector, constant or f(t, q, v), or components that are numbers, motions or such functions.
+        follower: whether the vector turns with the body; in the ground frame otherwise.
+    """
+
+    body: str = eqx.field(static=True)
+    point: Array = real((None,))
+    value: Any = value_field()
+    follower: bool = eqx.field(static=True, default=False, kw_only=True)
+
+    def generalized(self, state):
+        pose = state.poses[self.body]
+        force = evaluate(self.value, state, self.point.shape, "value")
+        force = pose.direction(force) if self.follower else force
+        return state.generalized({self.body: pose.force_at(self.point, force)})
+
+    def check(self, dimension):
+        super().check(dimension)
+        check_value(self.value, (dimension,), "value")
+
+
+class UserForce(AbstractForce):
+    """Any generalized force: `f(q, v, t)` gives Q (n,), conjugate to the velocities v. What `f` closes over may be traced.
+
+    Args:
+        f: the function.
+        potential_energy: V(q), if the force has a potential; it counts in the energy only.
+    """
+
+    f: Callable = eqx.field(converter=as_pytree)
+    potential_energy: Callable | None = eqx.field(default=None, converter=lambda f: None if f is None else as_pytree(f))
+
+    def generalized(self, state):
+        value = jnp.asarray(self.f(state.q, state.v, state.t), state.q.dtype)
+        require(value.shape == state.q.shape, f"f must give shape {state.q.shape}, got {value.shape}")
+        return value
+
+    def potential(self, state):
+        if self.potential_energy is None:
+            return super().potential(state)
+        return jnp.asarray(self.potential_energy(state.q), state.q.dtype)
+
+    def check(self, dimension):
+        require(callable(self.f), f"f must be a function of (q, v, t), got {self.f!r}")
+        super().check(dimension)
+

@@ -91,11 +91,7 @@ def frozen(mech: Mechanism, q, t) -> tuple[Callable, Callable, Array]:
     """Φ as a differentiable function of (q, t), the same cut off from differentiation, and whether all numbers of the
     mechanism are finite. Numbers that are not are replaced by 1, so that they spoil neither values nor derivatives.
     """
-    params, static = eqx.partition(mech, eqx.is_inexact_array)
-    finite = [jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(params)]
-    usable = jnp.all(jnp.stack(finite)) if finite else jnp.asarray(True)
-    params = jax.tree.map(lambda x: jnp.where(jnp.isfinite(x), x, 1), params)
-    mech = eqx.combine(params, static)
+    mech, usable = finite(mech)
 
     def phi(q, t):
         return residuals(mech, q, t)
@@ -104,3 +100,11 @@ def frozen(mech: Mechanism, q, t) -> tuple[Callable, Callable, Array]:
     still, numbers = jax.closure_convert(phi, q, t)
     numbers = jax.lax.stop_gradient(numbers)
     return phi, lambda q, t: still(q, t, *numbers), usable
+
+
+def finite(mech: Mechanism) -> tuple[Mechanism, Array]:
+    """The mechanism with 1 in place of numbers that are not finite, and whether there are none of those."""
+    params, static = eqx.partition(mech, eqx.is_inexact_array)
+    good = [jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(params)]
+    usable = jnp.all(jnp.stack(good)) if good else jnp.asarray(True)
+    return eqx.combine(jax.tree.map(lambda x: jnp.where(jnp.isfinite(x), x, 1), params), static), usable

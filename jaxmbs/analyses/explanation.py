@@ -17,6 +17,9 @@ from jaxmbs.system import equations
 from jaxmbs.system.mechanism import Mechanism, as_times
 
 
+WITH_VELOCITIES = ("acceleration_rhs", "generalized_force")
+
+
 class Explanation(NamedTuple):
     """What `explain` found; print it.
 
@@ -60,7 +63,7 @@ def explain(mech: Mechanism, guess=None, t=0.0) -> Explanation:
     time = as_times(t, q.dtype)
     report = diagnose(mech, q, t)
     functions: dict[str, tuple[Straight, tuple]] = {
-        name: (function, (mech, q, jnp.zeros_like(q), time) if name == "acceleration_rhs" else (mech, q, time))
+        name: (function, (mech, q, jnp.zeros_like(q), time) if name in WITH_VELOCITIES else (mech, q, time))
         for name, function in equations.PROGRAMS.items()
     }
     layout = mech.layout

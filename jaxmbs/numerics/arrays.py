@@ -21,6 +21,8 @@ def as_real(x):
     Concrete input becomes a NumPy array, also inside a transformation, so that it can be checked there. What is no array
     of real numbers is returned as it came, for the check of the element to name it.
     """
+    if x is None:
+        return None
     try:
         if not all(is_concrete(leaf) for leaf in jax.tree.leaves(x)):
             x = jnp.asarray(x)
@@ -43,9 +45,12 @@ def as_pytree(f: Callable) -> Callable:
     return f if isinstance(f, (eqx.Module, jax.tree_util.Partial)) else jax.tree_util.Partial(f)
 
 
-def real(shape: tuple[int | None, ...] = (), **kwargs):
-    """A field of an element: real numbers of `shape`; None stands for any length. `check_fields` checks them."""
-    return eqx.field(converter=as_real, metadata={"shape": shape}, **kwargs)
+def real(shape: tuple[int | None, ...] = (), *, optional: bool = False, **kwargs):
+    """A field of an element: real numbers of `shape`; None stands for any length. `check_fields` checks them.
+
+    An `optional` one may be absent.
+    """
+    return eqx.field(converter=as_real, metadata={"shape": shape, "optional": optional}, **kwargs)
 
 
 def check_fields(element) -> None:
@@ -53,16 +58,18 @@ def check_fields(element) -> None:
     for field in element.__dataclass_fields__.values():
         if "shape" not in field.metadata:
             continue
-        shape, value = field.metadata["shape"], getattr(element, field.name)
+        shape, value, name = field.metadata["shape"], getattr(element, field.name), field.name.lstrip("_")
+        if value is None and field.metadata["optional"]:
+            continue
         kind = getattr(getattr(value, "dtype", None), "kind", "O")
         if not (kind in "fV" and np.ndim(value) == len(shape)) or any(
             want is not None and want != got for want, got in zip(shape, np.shape(value), strict=True)
         ):
             what = "a number" if shape == () else f"an array of shape {shape}".replace("None", "n")
             got = f"shape {np.shape(value)}" if kind in "fV" else repr(value)
-            raise ValueError(f"{field.name} must be {what}, got {got}")
+            raise ValueError(f"{name} must be {what}, got {got}")
         if is_concrete(value) and not np.all(np.isfinite(np.asarray(value))):
-            raise ValueError(f"{field.name} must be finite, got {np.asarray(value)}")
+            raise ValueError(f"{name} must be finite, got {np.asarray(value)}")
 
 
 def where_tree(condition, yes, no):

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import jax.scipy.linalg as jsl
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from jaxmbs.programs.elimination import Elimination, factor_symmetric
 from jaxmbs.programs.primitive import zero_tangent
@@ -66,6 +66,20 @@ def factor_symmetric_positive(matrix: Float[Array, "n n"]) -> Factored:
     return _factor(matrix, True, "symmetric")
 
 
+def factor_symmetric_semidefinite(matrix: Float[Array, "n n"]) -> Factored:
+    """Factor a symmetric matrix without negative eigenvalues, as L D Lᵀ.
+
+    Rows that depend on rows before them, to rounding, are left out: their part of a solution is zero, and the others solve
+    the whole system if it is consistent. `rcond` is the smallest pivot in units of its diagonal entry.
+    """
+    return _factor(matrix, True, "semidefinite")
+
+
+def pivot_floor(dtype) -> float:
+    """A pivot that is this part of its diagonal entry has nothing but rounding in it: some hundred roundings."""
+    return 4096 * float(jnp.finfo(dtype).eps)
+
+
 def _factor(matrix, regular, kind: str) -> Factored:
     factors, sign, rcond = factor_p.bind(jax.lax.stop_gradient(matrix), jnp.asarray(regular), kind=kind)
     return Factored(matrix, sign, rcond, factors, kind, regular)
@@ -80,7 +94,8 @@ def symmetric_solver(matrix: Float[Array, "n n"]) -> Callable:
 def solve_saddle_point(mass, jacobian, force, right):
     """(a, λ) with M a = Q + Jᵀλ and J a = γ: accelerations and multipliers, by the Schur complement J M⁻¹ Jᵀ.
 
-    mass: M (n, n), symmetric positive definite; jacobian: J (m, n) of full rank; force: Q (n,); right: γ (m,).
+    mass: M (n, n), symmetric positive definite; jacobian: J (m, n); force: Q (n,); right: γ (m,). Of rows of J that depend
+    on each other some have a multiplier of zero; γ has to be consistent.
     Derivatives solve the same equations: M da − Jᵀdλ = dQ − dM a + dJᵀλ, J da = dγ − dJ a.
     """
     return _saddle_point(mass, jacobian, force, right)
@@ -90,7 +105,7 @@ def _saddle_point(mass, jacobian, force, right):
     inverse_mass = factor_symmetric_positive(mass)
     free = inverse_mass.solve(force)
     by_multipliers = inverse_mass.solve(jacobian.T)
-    schur = factor_symmetric_positive(jacobian @ by_multipliers)
+    schur = factor_symmetric_semidefinite(jacobian @ by_multipliers)
     multipliers = schur.solve(right - jacobian @ free)
     return free + inverse_mass.solve(jacobian.T @ multipliers), multipliers
 
@@ -102,6 +117,23 @@ def _saddle_point_jvp(primals, tangents):
     a, multipliers = solve_saddle_point(mass, jacobian, force, right)
     force_dot = force_dot - mass_dot @ a + jacobian_dot.T @ multipliers
     return (a, multipliers), _saddle_point(mass, jacobian, force_dot, right_dot - jacobian_dot @ a)
+
+
+def dependent_columns(matrix: Float[Array, "m n"]) -> Bool[Array, " n"]:
+    """Which columns make a well-conditioned square matrix with the independent rows: elimination row by row, the largest
+    entry of what is left of a row as its pivot."""
+    m, n = matrix.shape
+    matrix, index = jax.lax.stop_gradient(matrix), jnp.arange(n)
+    smallest = pivot_floor(matrix.dtype) ** 0.5 * jnp.max(jnp.abs(matrix), axis=1)
+    taken = jnp.zeros(n, bool)
+    for k in range(m):
+        row = jnp.where(taken, 0, matrix[k])
+        here = (index == jnp.argmax(jnp.abs(row))) & (jnp.max(jnp.abs(row)) > smallest[k])
+        taken = taken | here
+        pivot = jnp.sum(jnp.where(here, row, 0))
+        factors = jnp.sum(jnp.where(here, matrix[k + 1 :], 0), axis=1) / jnp.where(pivot == 0, 1, pivot)
+        matrix = matrix.at[k + 1 :].add(-factors[:, None] * matrix[k])
+    return taken
 
 
 def _pseudo(matrix, regular) -> Factored:
@@ -119,7 +151,7 @@ def _pseudo(matrix, regular) -> Factored:
 
 def _factor_array(matrix, regular, *, kind: str):
     """Factors, sign and rcond, for any leading batch axes."""
-    one = _invert if kind == "general" else _cholesky
+    one = {"general": _invert, "symmetric": _cholesky, "semidefinite": _semidefinite}[kind]
     for _ in range(matrix.ndim - 2):
         one = jax.vmap(one)
     factors, sign, rcond = one(matrix)
@@ -127,7 +159,7 @@ def _factor_array(matrix, regular, *, kind: str):
 
 
 def _solve_array(matrix, factors, rhs, *, kind: str, transposed: bool):
-    if kind == "general":
+    if kind != "symmetric":
         return jnp.matmul(jnp.swapaxes(factors, -1, -2) if transposed else factors, rhs)
     solve = lambda lower, b: jsl.cho_solve((lower, True), b)
     for _ in range(rhs.ndim - 2):
@@ -139,6 +171,27 @@ def _cholesky(matrix):
     lower = jnp.linalg.cholesky(matrix)
     diagonal = jnp.diagonal(lower) ** 2
     return lower, jnp.ones((), matrix.dtype), jnp.min(diagonal) / jnp.max(diagonal)
+
+
+def _semidefinite(matrix):
+    """An inverse of the rows that do not depend on others, zero in the rest; 1; the smallest pivot / diagonal entry."""
+    n = matrix.shape[0]
+    index, diagonal = jnp.arange(n), jnp.diagonal(matrix)
+    floor = pivot_floor(matrix.dtype) * diagonal
+
+    def eliminate(k, carry):
+        rest, lower, reciprocals = carry
+        pivot = rest[k, k]
+        reciprocal = jnp.where(pivot > floor[k], 1 / pivot, 0)
+        factors = jnp.where(index > k, rest[:, k] * reciprocal, 0)
+        rest = rest - factors[:, None] * rest[k]
+        lower = lower - factors[:, None] * lower[k]
+        return rest, lower, reciprocals.at[k].set(reciprocal)
+
+    start = matrix, jnp.eye(n, dtype=matrix.dtype), jnp.zeros(n, matrix.dtype)
+    rest, lower, reciprocals = jax.lax.fori_loop(0, n, eliminate, start)
+    rcond = jnp.min(jnp.diagonal(rest) / jnp.where(diagonal > 0, diagonal, 1), initial=1)
+    return lower.T @ (reciprocals[:, None] * lower), jnp.ones((), matrix.dtype), rcond
 
 
 def _invert(matrix):
@@ -276,8 +329,9 @@ def _trace_factor(tracer, eqn, matrix, regular):
         factors = elimination.factors
         sign, rcond = (lambda: elimination.sign), (lambda: elimination.rcond)
     else:
-        factors = factor_symmetric(graph, matrix)
-        sign = rcond = lambda: graph.constant(1.0)
+        factors = _symmetric_factors(tracer, eqn, matrix)
+        sign = lambda: graph.constant(1.0)
+        rcond = lambda: _smallest_pivot(graph, matrix, factors)
     inverse = lambda: array([x for e in identity for x in factors.solve(e)], (n, n)).T
     scalar = lambda value: Deferred(lambda: array([value()], ()), None)
     return [Deferred(inverse, factors), scalar(sign), scalar(rcond)]
@@ -288,11 +342,23 @@ def _trace_solve(tracer, eqn, matrix, factors, rhs):
     known = factors.known if isinstance(factors, Deferred) else None
     if known is None:
         matrix = tracer.nodes(matrix)
-        symmetric = eqn.params["kind"] == "symmetric"
-        known = factor_symmetric(tracer.graph, matrix) if symmetric else Elimination(tracer.graph, matrix).factors
+        general = eqn.params["kind"] == "general"
+        known = Elimination(tracer.graph, matrix).factors if general else _symmetric_factors(tracer, eqn, matrix)
     solve = known.solve_transposed if eqn.params["transposed"] else known.solve
     columns = [solve(list(rhs[:, k])) for k in range(rhs.shape[1])]
     return array([x for column in columns for x in column], (rhs.shape[1], rhs.shape[0])).T
+
+
+def _symmetric_factors(tracer, eqn, matrix):
+    semidefinite = eqn.params["kind"] == "semidefinite"
+    return factor_symmetric(tracer.graph, matrix, pivot_floor(eqn.invars[0].aval.dtype) if semidefinite else None)
+
+
+def _smallest_pivot(graph, matrix, factors):
+    smallest = graph.constant(1.0)
+    for step in factors.steps:
+        smallest = graph.make("min", smallest, graph.make("div", step.pivot, matrix[step.row, step.row]))
+    return smallest
 
 
 RULES["factor"] = _trace_factor

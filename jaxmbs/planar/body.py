@@ -5,15 +5,19 @@ from __future__ import annotations
 from typing import ClassVar, NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from jaxmbs.element import AbstractBody, require
-from jaxmbs.numerics.arrays import check_fields, is_concrete, real
-from jaxmbs.numerics.rotation import rotation_matrix
+from jaxmbs.numerics.arrays import as_real, check_fields, is_concrete, real
+from jaxmbs.numerics.rotation import perpendicular, rotation_matrix
 
 
 class Pose(NamedTuple):
-    """Where a body is: the position `r` of its origin in the ground frame, and its angle `phi` (rad)."""
+    """Where a body is: the position `r` of its origin in the ground frame, and its angle `phi` (rad).
+
+    Its velocities are v = (ẋ, ẏ, φ̇), its generalized forces (F_x, F_y, torque about the origin).
+    """
 
     r: Float[Array, "2"]
     phi: Float[Array, ""]
@@ -26,23 +30,76 @@ class Pose(NamedTuple):
         """A v: the vector with body components `v`, in the ground frame."""
         return rotation_matrix(self.phi) @ jnp.asarray(v)
 
+    def components(self, w: Float[Array, "2"]) -> Float[Array, "2"]:
+        """Aᵀ w: the body components of a vector of the ground frame."""
+        return rotation_matrix(self.phi).T @ jnp.asarray(w)
+
+    def velocity(self, s: Float[Array, "2"], v: Float[Array, "3"]) -> Float[Array, "2"]:
+        """ṙ + φ̇ (A s)⊥: the velocity of the point `s`; Haug (2.5.6)."""
+        return v[:2] + v[2] * perpendicular(self.direction(s))
+
+    def force_at(self, s: Float[Array, "2"], force: Float[Array, "2"]) -> Float[Array, "3"]:
+        """(F, (A s)⊥ᵀ F): the generalized force of a force F, in the ground frame, at the point `s`."""
+        return jnp.append(force, perpendicular(self.direction(s)) @ force)
+
+    def torque(self, value: Float[Array, ""]) -> Float[Array, "3"]:
+        """(0, 0, T): the generalized force of a torque."""
+        return jnp.stack([jnp.zeros_like(value), jnp.zeros_like(value), value])
+
+    def load(self, generalized: Float[Array, "3"], s) -> tuple[Float[Array, "2"], Float[Array, ""]]:
+        """Force, and torque about the point `s`, of a generalized force."""
+        force = generalized[:2]
+        return force, generalized[2] - perpendicular(self.direction(s)) @ force
+
+    def angle_to(self, other: Pose) -> Float[Array, ""]:
+        """The angle by which another body is turned from this one, turns counted."""
+        return other.phi - self.phi
+
+    @staticmethod
+    def spin(v: Float[Array, "3"]) -> Float[Array, ""]:
+        """The angular velocity in v."""
+        return v[2]
+
 
 class Body(AbstractBody):
     """A rigid body with coordinates (x, y, φ) of its body-fixed frame.
 
     Args:
         mass: positive.
-        inertia: moment of inertia about the centre of mass, not negative.
-        com: centre of mass in the body frame.
+        inertia: moment of inertia about the centre of mass, not negative. A plain 0 makes a point mass, which is then
+            part of the structure, not a number that can be changed or differentiated.
+        com: centre of mass in the body frame; the origin unless given.
     """
 
-    mass: Array = real(default=1.0)
-    inertia: Array = real(default=1.0)
-    com: Array = real((2,), default=(0.0, 0.0))
+    mass: Array = real()
+    _inertia: Array | None = real(optional=True)
+    _com: Array | None = real((2,), optional=True)
 
     dimension: ClassVar[int] = 2
     coordinates: ClassVar[tuple[str, ...]] = ("x", "y", "phi")
     angular: ClassVar[tuple[bool, ...]] = (False, False, True)
+
+    def __init__(self, mass=1.0, inertia=1.0, com=None):
+        self.mass = mass
+        # What is absent is zero for the programs that the equations become: it costs nothing there.
+        inertia = as_real(inertia)
+        self._inertia = None if is_concrete(inertia) and np.ndim(inertia) == 0 and inertia == 0 else inertia
+        self._com = com
+
+    @property
+    def inertia(self) -> Array:
+        """The moment of inertia about the centre of mass."""
+        return jnp.zeros_like(self.mass) if self._inertia is None else self._inertia
+
+    @property
+    def com(self) -> Array:
+        """The centre of mass in the body frame."""
+        return np.zeros(2, self.mass.dtype) if self._com is None else self._com
+
+    @property
+    def massless(self) -> tuple[bool, ...]:
+        """Which coordinates have no inertia, whatever the numbers are."""
+        return (False, False, self._inertia is None)
 
     @staticmethod
     def pose(q: Float[Array, "3"]) -> Pose:
@@ -56,16 +113,33 @@ class Body(AbstractBody):
 
     def centre_of_mass(self, pose: Pose) -> Float[Array, "2"]:
         """The centre of mass in the ground frame."""
-        return pose.point(self.com)
+        return pose.r if self._com is None else pose.point(self._com)
+
+    def mass_matrix(self, pose: Pose) -> Float[Array, "3 3"]:
+        """[[m I, m b], [m bᵀ, J + m bᵀb]] with b = (A s_c)⊥: so that ½ vᵀM v is the kinetic energy."""
+        mass, inertia = jnp.asarray(self.mass), jnp.asarray(self.inertia)
+        if self._com is None:
+            return jnp.diag(jnp.stack([mass, mass, inertia]))
+        arm = perpendicular(pose.direction(self.com))
+        first = mass * jnp.eye(2, dtype=mass.dtype)
+        coupling = mass * arm
+        last = jnp.append(coupling, inertia + coupling @ arm)
+        return jnp.concatenate([jnp.concatenate([first, coupling[:, None]], axis=1), last[None]])
+
+    def velocity_force(self, pose: Pose, v: Float[Array, "3"]) -> Float[Array, "3"]:
+        """(m φ̇² A s_c, 0), the centrifugal force: M v̇ = Q + this."""
+        if self._com is None:
+            return jnp.zeros_like(v)
+        return jnp.append(self.mass * v[2] ** 2 * pose.direction(self.com), 0)
 
     def kinetic_energy(self, pose: Pose, v: Float[Array, "3"]) -> Float[Array, ""]:
-        """½ m ṙ_cᵀṙ_c + ½ J φ̇² with v = (ẋ, ẏ, φ̇) and ṙ_c = ṙ + B s_c φ̇."""
-        arm = pose.direction(self.com)
-        velocity = v[:2] + v[2] * jnp.stack([-arm[1], arm[0]])
+        """½ m ṙ_cᵀṙ_c + ½ J φ̇² with v = (ẋ, ẏ, φ̇) and ṙ_c = ṙ + φ̇ (A s_c)⊥."""
+        velocity = v[:2] if self._com is None else pose.velocity(self.com, v)
         return (self.mass * velocity @ velocity + self.inertia * v[2] ** 2) / 2
 
     def check(self) -> None:
         """Raise `ValueError` for wrong shapes, a mass that is not positive, a negative inertia."""
         check_fields(self)
         require(not is_concrete(self.mass) or self.mass > 0, f"mass must be positive, got {self.mass}")
-        require(not is_concrete(self.inertia) or self.inertia >= 0, f"inertia must not be negative, got {self.inertia}")
+        known = is_concrete(self.inertia)
+        require(not known or self.inertia >= 0, f"inertia must not be negative, got {self.inertia}")

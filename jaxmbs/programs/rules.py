@@ -251,7 +251,8 @@ def _reduction(combine, start):
     def rule_(tracer, eqn, x):
         axes = tuple(eqn.params["axes"])
         rest = [k for k in range(x.ndim) if k not in axes]
-        rows = x.transpose([*rest, *axes]).reshape([x.shape[k] for k in rest] + [-1])
+        size = math.prod(x.shape[k] for k in axes)
+        rows = x.transpose([*rest, *axes]).reshape([*(x.shape[k] for k in rest), size])
         flat = rows.reshape(-1, rows.shape[-1]) if rows.size else rows.reshape(math.prod(rows.shape[:-1]), 0)
         results = []
         for row in flat:

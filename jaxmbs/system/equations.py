@@ -1,12 +1,15 @@
-"""The constraint equations of a whole mechanism: Φ, Φ_q, ν, γ, and its energy."""
+"""The equations of a whole mechanism: Φ, Φ_q, ν, γ; M, Q, and its energy."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from jaxmbs.element import GROUND
+from jaxmbs.forces import State
 from jaxmbs.numerics.implicit import jacobian, rate, second_rate
 from jaxmbs.programs.function import Straight
 from jaxmbs.system.mechanism import Mechanism, as_times
@@ -47,7 +50,7 @@ def _of(mech):
     return lambda q, t: residuals(mech, q, t)
 
 
-PROGRAMS = {
+PROGRAMS: dict[str, Straight] = {
     "constraints": Straight(residuals),
     "constraint_jacobian": Straight(lambda mech, q, t: jacobian(_of(mech), q, t)),
     "velocity_rhs": Straight(lambda mech, q, t: -rate(_of(mech), q, jnp.zeros_like(q), t)),
@@ -64,19 +67,84 @@ def _state(mech: Mechanism, q, t):
 class Energy(NamedTuple):
     """Kinetic and potential energy."""
 
-    kinetic: Float[Array, ""]
-    potential: Float[Array, ""]
+    kinetic: Float[Array, "*batch"]
+    potential: Float[Array, "*batch"]
 
     @property
-    def total(self) -> Float[Array, ""]:
+    def total(self) -> Float[Array, "*batch"]:
         """Kinetic plus potential energy."""
         return self.kinetic + self.potential
 
 
-def energy(mech: Mechanism, q: Float[Array, " n"], v: Float[Array, " n"]) -> Energy:
-    """Kinetic energy of all bodies at the velocities v, and potential energy of all forces that have one."""
-    q = mech.coordinates(q)
-    poses, slices = mech.poses(q), mech.layout.body_slices
-    kinetic = sum(body.kinetic_energy(poses[name], jnp.asarray(v)[slices[name]]) for name, body in mech.bodies.items())
-    potential = sum((force.potential(mech.bodies, poses) for force in mech.forces.values()), jnp.zeros((), q.dtype))
+def energy(mech: Mechanism, q: Float[Array, "*batch n"], v: Float[Array, "*batch n"]) -> Energy:
+    """Kinetic energy of all bodies at the velocities v, and potential energy of all forces that have one.
+
+    q and v are one state, or states along leading axes, such as a trajectory's.
+    """
+    if jnp.ndim(getattr(q, "q", q) if not isinstance(q, Mapping) else ()) > 1:
+        kinetic, potential = jnp.vectorize(lambda q, v: tuple(energy(mech, q, v)), signature="(n),(n)->(),()")(q, v)
+        return Energy(kinetic, potential)
+    q, _ = _state(mech, q, 0.0)
+    state = state_of(mech, q, jnp.asarray(v, q.dtype), jnp.zeros((), q.dtype))
+    kinetic = sum(body.kinetic_energy(state.poses[name], state.velocities[name]) for name, body in mech.bodies.items())
+    potential = sum((force.potential(state) for force in mech.forces.values()), jnp.zeros((), q.dtype))
     return Energy(kinetic, potential)
+
+
+# --- dynamics ---------------------------------------------------------------------------------------------------------
+
+
+def mass_matrix(mech: Mechanism, q: Float[Array, " n"]) -> Float[Array, "n n"]:
+    """M(q), block diagonal, with ½ vᵀM v the kinetic energy; extra coordinates have no mass."""
+    return PROGRAMS["mass_matrix"](mech, *_state(mech, q, 0.0))
+
+
+def generalized_force(mech: Mechanism, q: Float[Array, " n"], v: Float[Array, " n"], t=0.0) -> Float[Array, " n"]:
+    """Q(q, v, t) of all forces, conjugate to v."""
+    q, t = _state(mech, q, t)
+    return PROGRAMS["generalized_force"](mech, q, jnp.asarray(v, q.dtype), t)
+
+
+def state_of(mech: Mechanism, q, v, t) -> State:
+    """A state of motion as forces see it."""
+    slices = mech.layout.body_slices
+    velocities = {name: v[where] for name, where in slices.items()}
+    ground = jnp.zeros_like(mech.layout.bodies[0][1].ground(v.dtype))
+    return State(mech.bodies, mech.poses(q), {**velocities, GROUND: ground}, slices, t, q, v)
+
+
+def masses(mech: Mechanism, q) -> Float[Array, "n n"]:
+    """M(q) as array code."""
+    poses, matrix = mech.poses(q), jnp.zeros((q.size, q.size), q.dtype)
+    for name, where in mech.layout.body_slices.items():
+        matrix = matrix.at[where, where].set(mech.bodies[name].mass_matrix(poses[name]).astype(q.dtype))
+    return matrix
+
+
+def applied_forces(mech: Mechanism, q, v, t) -> Float[Array, " n"]:
+    """Q(q, v, t) as array code.
+
+    Raises:
+        ValueError: a value of another shape than it should have, with the name of its force.
+    """
+    state, total = state_of(mech, q, v, t), jnp.zeros_like(v)
+    for name, force in mech.forces.items():
+        try:
+            total = total + force.generalized(state)
+        except ValueError as error:
+            raise ValueError(f"force {name!r} ({type(force).__name__}): {error}") from None
+    return total
+
+
+def velocity_forces(mech: Mechanism, q, v) -> Float[Array, " n"]:
+    """What stands beside Q because M changes with q, as array code: M v̇ = Q + this + Φ_qᵀλ."""
+    poses, total = mech.poses(q), jnp.zeros_like(v)
+    for name, where in mech.layout.body_slices.items():
+        total = total.at[where].set(mech.bodies[name].velocity_force(poses[name], v[where]))
+    return total
+
+
+PROGRAMS |= {
+    "mass_matrix": Straight(lambda mech, q, t: masses(mech, q)),
+    "generalized_force": Straight(applied_forces),
+}

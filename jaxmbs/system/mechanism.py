@@ -173,6 +173,9 @@ def _check_elements(groups: dict[str, list[tuple[str, Any]]]) -> None:
         if kind == "force":
             if not isinstance(element, AbstractForce):
                 raise ValueError(f"{type(element).__name__} is no force")
+            for body in element.acts_on:
+                if body not in known:
+                    raise ValueError(unknown("body", body, known))
             return element.check(dimension)
         if kind == "body" and not isinstance(element, AbstractBody):
             raise ValueError(f"{type(element).__name__} is no body")

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from jaxmbs.system.equations import Energy
 from jaxmbs.system.layout import Layout
 
 
@@ -19,6 +20,9 @@ class Trajectory(eqx.Module):
 
     Attributes:
         t (T,), q, v, a (T, n), status (T,): see `Status`; where it is not 0, q, v and a are the last good ones.
+        multipliers (T, m): λ with M v̇ = Q + Φ_qᵀλ, rows as in Φ; those of drivers are the driving forces and torques.
+            None in a motion that was not computed from forces.
+        energy: kinetic and potential, each (T,); None like the multipliers.
     """
 
     t: Float[Array, "*batch T"]
@@ -27,6 +31,8 @@ class Trajectory(eqx.Module):
     a: Float[Array, "*batch T n"]
     status: Int[Array, "*batch T"]
     layout: Layout = eqx.field(static=True)
+    multipliers: Float[Array, "*batch T m"] | None = None
+    energy: Energy | None = None
 
     def point(self, body: str, s=(0.0, 0.0)) -> Float[Array, "*batch T d"]:
         """Positions of the point `s` of a body, in the ground frame."""

@@ -1,0 +1,78 @@
+"""How explicit methods keep the constraints: by projection after each step, or by stabilised accelerations."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from jaxmbs.dynamics.method import Motion, Problem
+
+
+class AbstractClosure(eqx.Module):
+    """Accelerations within a step, and what is done at its end."""
+
+    def accelerations(self, problem: Problem, q, v, t, h):
+        """v̇ at a stage of a step of length h."""
+        raise NotImplementedError
+
+    def close(self, problem: Problem, q, v, t, h):
+        """The `Motion` at the end of a step from the state that was predicted, and whether it is closed."""
+        raise NotImplementedError
+
+    def glide(self, problem: Problem, motion: Motion, v, t, h):
+        """The `Motion` after a step with the constant velocity v, but for constraint forces at its start, and whether it
+        is closed."""
+        raise NotImplementedError
+
+
+class Projection(AbstractClosure):
+    """Positions, then velocities, go to the nearest ones that satisfy the constraints, in the metric of the mass matrix.
+
+    Gaps end at rounding level whatever the step; the order of the method stays.
+
+    Args:
+        iterations: Newton steps for the positions, with one matrix. Each takes a gap δ to about δ² or less.
+    """
+
+    iterations: int = eqx.field(static=True, default=3)
+
+    def accelerations(self, problem, q, v, t, h):
+        return problem.equations.accelerations(q, v, t)[0]
+
+    def close(self, problem, q, v, t, h):
+        equations = problem.equations
+        closed = equations.close_position(q, t, equations.metric(q, t), self.iterations)
+        v = equations.close_velocity(closed.q, v, t)
+        return Motion(closed.q, v, equations.accelerations(closed.q, v, t)[0]), problem.settled(closed.change)
+
+    def glide(self, problem, motion, v, t, h):
+        equations, inverse_metric = problem.equations, problem.equations.metric(motion.q, t)
+        direction = equations.jacobian(motion.q, t)
+        closed = equations.close_position(motion.q + h * v, t + h, inverse_metric, self.iterations, direction)
+        v = equations.close_velocity(closed.q, (closed.q - motion.q) / h, t + h)
+        return Motion(closed.q, v, equations.accelerations(closed.q, v, t + h)[0]), problem.settled(closed.change)
+
+
+class Baumgarte(AbstractClosure):
+    """γ − 2α Φ̇ − β² Φ in place of γ: gaps decay instead of growing, but do not vanish.
+
+    Cheaper than a projection, for those who know their system; gaps are of the size of the method's error.
+
+    Args:
+        alpha, beta: in 1/time; 0.2 / h unless given, slow enough for explicit steps of length h, and critically damped.
+    """
+
+    alpha: float | None = eqx.field(static=True, default=None)
+    beta: float | None = eqx.field(static=True, default=None)
+
+    def accelerations(self, problem, q, v, t, h):
+        alpha, beta = (0.2 / h if x is None else x for x in (self.alpha, self.beta))
+        equations = problem.equations
+        correction = -2 * alpha * equations.velocity_gap(q, v, t) - beta**2 * equations.residual(q, t)
+        return equations.accelerations(q, v, t, correction)[0]
+
+    def close(self, problem, q, v, t, h):
+        return Motion(q, v, self.accelerations(problem, q, v, t, h)), jnp.asarray(True)
+
+    def glide(self, problem, motion, v, t, h):
+        return self.close(problem, motion.q + h * v, v, t + h, h)

@@ -1,0 +1,163 @@
+"""Equations of constrained motion, whatever the formulation: M(q) v̇ = Q(q, v, t) + Φ_qᵀλ with Φ(q, t) = 0.
+
+A formulation gives M, Q and Φ; what integrators need follows from these: accelerations and multipliers, and the closing of
+positions and velocities. Everything is array code of one sample, to become a straight-line program as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from jaxmbs.numerics.implicit import jacobian, rate, second_rate
+from jaxmbs.numerics.linear_algebra import (
+    factor_symmetric_positive,
+    factor_symmetric_semidefinite,
+    pivot_floor,
+    solve_saddle_point,
+)
+
+# Newton steps at the end of `close_position` that are differentiated: the matrix is that of the point where they begin, so
+# the derivatives of two are right to the square of the first correction.
+DIFFERENTIATED = 2
+# Of the multipliers of redundant constraints the part in the null space is what survives this many proximal steps.
+PROXIMAL_STEPS = 3
+
+
+class Closed(NamedTuple):
+    """A configuration brought back to the constraints.
+
+    Attributes:
+        q: the configuration. change: the last correction of it.
+    """
+
+    q: Float[Array, " n"]
+    change: Float[Array, " n"]
+
+
+class AbstractEquations(eqx.Module):
+    """M(q) v̇ = Q(q, v, t) + Φ_qᵀλ, Φ(q, t) = 0."""
+
+    def mass(self, q) -> Float[Array, "n n"]:
+        """M, symmetric, without negative eigenvalues."""
+        raise NotImplementedError
+
+    def force(self, q, v, t) -> Float[Array, " n"]:
+        """Q, all that is no constraint force."""
+        raise NotImplementedError
+
+    def residual(self, q, t) -> Float[Array, " m"]:
+        """Φ."""
+        raise NotImplementedError
+
+    @property
+    def angular(self) -> np.ndarray:
+        """(n,) which coordinates are angles."""
+        raise NotImplementedError
+
+    @property
+    def supporting(self) -> np.ndarray:
+        """Rows of Φ without which M could leave a coordinate without inertia."""
+        raise NotImplementedError
+
+    @property
+    def weight(self) -> Float[Array, ""]:
+        """A mass like those of the system."""
+        raise NotImplementedError
+
+    # --- what follows ---
+
+    def jacobian(self, q, t) -> Float[Array, "m n"]:
+        """Φ_q."""
+        return jacobian(self.residual, q, t)
+
+    def velocity_gap(self, q, v, t) -> Float[Array, " m"]:
+        """Φ_q v + Φ_t."""
+        return rate(self.residual, q, v, t)
+
+    def solve(self, matrix, phi_q, force, right):
+        """(a, λ) with `matrix` a = force + Φ_qᵀλ and Φ_q a = right, for M or another matrix in its place.
+
+        ρ Φ_qᵀ(Φ_q a − right) of the supporting rows is added, which changes no solution and gives massless coordinates
+        an inertia.
+        """
+        rows = phi_q[self.supporting]
+        matrix = matrix + self.weight * rows.T @ rows
+        return solve_saddle_point(matrix, phi_q, force + self.weight * rows.T @ right[self.supporting], right)
+
+    def accelerations(self, q, v, t, correction: Float[Array, " m"] | float = 0.0):
+        """(v̇, λ), with `correction` added to γ = −(Φ_q v)_q v − 2 Φ_qt v − Φ_tt."""
+        gamma = -second_rate(self.residual, q, v, jnp.zeros_like(q), t) + correction
+        return self.solve(self.mass(q), self.jacobian(q, t), self.force(q, v, t), gamma)
+
+    def metric(self, q, t) -> Callable:
+        """x ↦ M⁻¹ x, the supporting rows added to M; closing with it is orthogonal to the constraints in the sense of M."""
+        rows = self.jacobian(q, t)[self.supporting]
+        return factor_symmetric_positive(self.mass(q) + self.weight * rows.T @ rows).solve
+
+    def close_position(self, q, t, inverse_metric: Callable, iterations: int, direction=None) -> Closed:
+        """The configuration q + W Φ_qᵀμ with Φ = 0, where W is the inverse metric: ‖δq‖ is smallest in the metric W⁻¹.
+
+        Simplified Newton steps for μ, with the matrix Φ_q W Φ_qᵀ of the given q. Differentiated implicitly.
+        direction: another Φ_q (m, n), from a configuration nearby.
+        """
+        phi_q = self.jacobian(q, t) if direction is None else direction
+        matrix = factor_symmetric_semidefinite(jax.lax.stop_gradient(phi_q @ inverse_metric(phi_q.T)))
+        mu = change = jnp.zeros(phi_q.shape[0], q.dtype)
+        place = lambda mu: q + inverse_metric(phi_q.T @ mu)
+        for k in range(iterations):
+            change = matrix.solve(self.residual(place(mu), t))
+            mu = mu - change
+            if k < iterations - DIFFERENTIATED:
+                mu = jax.lax.stop_gradient(mu)
+        return Closed(place(mu), jax.lax.stop_gradient(inverse_metric(phi_q.T @ change)))
+
+    def close_velocity(self, q, v, t) -> Float[Array, " n"]:
+        """The velocity with Φ_q v + Φ_t = 0 that is nearest to v in the sense of M."""
+        mass, phi_q = self.mass(q), self.jacobian(q, t)
+        return self.solve(mass, phi_q, mass @ v, -rate(self.residual, q, jnp.zeros_like(q), t))[0]
+
+    def close_velocity_along(self, q, v, t, inverse_metric: Callable) -> Float[Array, " n"]:
+        """As `close_velocity`, for another metric."""
+        phi_q = self.jacobian(q, t)
+        matrix = factor_symmetric_semidefinite(phi_q @ inverse_metric(phi_q.T))
+        return v - inverse_metric(phi_q.T @ matrix.solve(self.velocity_gap(q, v, t)))
+
+    # --- multipliers of redundant constraints ---
+
+    def multipliers(self, q, v, t) -> Float[Array, " m"]:
+        """λ, of smallest norm where constraints are redundant."""
+        found = self.accelerations(q, v, t)[1]
+        rows = self._rows(q, t)
+        redundant = ~(factor_symmetric_semidefinite(rows).rcond > pivot_floor(q.dtype))
+        return found - jnp.where(redundant, _null_part(rows, found), 0)
+
+    def indeterminate(self, q, t) -> Float[Array, " m"]:
+        """For each row how much of a vector without symmetry lies in the null space of Φ_qᵀ: zero to rounding where λ is
+        unique."""
+        # Multiples of the golden angle: no row is special.
+        probe = 1 + jnp.sin(2.399963 * np.arange(1, self.jacobian(q, t).shape[0] + 1)).astype(q.dtype) / 2
+        return _null_part(self._rows(q, t), probe)
+
+    def _rows(self, q, t):
+        phi_q = self.jacobian(q, t)
+        return phi_q @ self.metric(q, t)(phi_q.T)
+
+
+def _null_part(matrix, x):
+    """The part of x in the null space of a symmetric semidefinite matrix: (δ (matrix + δ I)⁻¹)ᵏ x.
+
+    δ lies between rounding and the smallest eigenvalue that counts.
+    """
+    size = jnp.max(jnp.diagonal(matrix), initial=0)
+    delta = 0.1 * jnp.finfo(x.dtype).eps ** 0.5 * jnp.where(size > 0, size, 1)
+    solve = factor_symmetric_positive(matrix + delta * jnp.eye(x.size, dtype=x.dtype)).solve
+    for _ in range(PROXIMAL_STEPS):
+        x = delta * solve(x)
+    return x

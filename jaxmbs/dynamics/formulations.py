@@ -1,0 +1,62 @@
+"""Formulations: which coordinates and equations describe the motion of a mechanism."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+from jaxmbs.dynamics.equations import AbstractEquations
+from jaxmbs.system.equations import applied_forces, masses, residuals, velocity_forces
+from jaxmbs.system.mechanism import Mechanism
+
+
+class AbstractFormulation(eqx.Module):
+    """Makes equations of motion of a mechanism."""
+
+    def equations(self, mech: Mechanism) -> AbstractEquations:
+        """The equations."""
+        raise NotImplementedError
+
+
+class Augmented(AbstractFormulation):
+    """Cartesian coordinates of all bodies and a multiplier for each constraint: M v̇ = Q + Φ_qᵀλ, Φ_q v̇ = γ; Haug.
+
+    Drivers are constraints that depend on time; their multipliers are the driving forces and torques.
+    """
+
+    def equations(self, mech):
+        return CartesianEquations(mech)
+
+
+class CartesianEquations(AbstractEquations):
+    """The equations of `Augmented`."""
+
+    mech: Mechanism
+
+    def mass(self, q):
+        return masses(self.mech, q)
+
+    def force(self, q, v, t):
+        return applied_forces(self.mech, q, v, t) + velocity_forces(self.mech, q, v)
+
+    def residual(self, q, t):
+        return residuals(self.mech, q, t)
+
+    @property
+    def angular(self):
+        return self.mech.layout.angular
+
+    @property
+    def supporting(self):
+        mech = self.mech
+        light = {name for name, body in mech.bodies.items() if any(body.massless)}
+        elements = {**mech.constraints, **mech.drivers}
+        chosen = [name for name, e in elements.items() if e.extra or e.i in light or e.j in light]
+        slices = mech.layout.row_slices
+        return np.concatenate([np.arange(slices[name].start, slices[name].stop) for name in chosen] or [[]]).astype(int)
+
+    @property
+    def weight(self):
+        bodies = list(self.mech.bodies.values())
+        return sum(jnp.asarray(body.mass) for body in bodies) / len(bodies)

@@ -1,0 +1,164 @@
+"""What an integration method is: a state, and a pure `step` from it to the next."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from jaxmbs.dynamics.equations import AbstractEquations
+from jaxmbs.numerics.arrays import where_tree
+from jaxmbs.numerics.results import Status
+from jaxmbs.numerics.scaling import Units
+
+# A step that moves the mechanism by more than so many of its units (a thousand radians, a thousand times its size) has
+# blown up. Well before numbers overflow, so that the derivatives of the step that is thrown away are finite.
+LARGEST_STEP = 1e3
+# Newton steps at the start, where the given configuration may be off by more than a step's error.
+STARTING_ITERATIONS = 8
+
+
+class Motion(NamedTuple):
+    """A closed state of motion, what every method carries.
+
+    Attributes:
+        q, v, a: coordinates, velocities and accelerations.
+    """
+
+    q: Float[Array, " n"]
+    v: Float[Array, " n"]
+    a: Float[Array, " n"]
+
+
+class Start(NamedTuple):
+    """Where a simulation starts: coordinates, velocities, and which of these are to be kept as they are, if any."""
+
+    q: Float[Array, " n"]
+    v: Float[Array, " n"]
+    given: tuple[bool, ...] | None
+
+
+class Problem(eqx.Module):
+    """Equations with the unit of length in which their errors are judged."""
+
+    equations: AbstractEquations
+    length: Float[Array, ""]
+
+    @property
+    def units(self) -> Units:
+        """Units of coordinates and velocities: 1 for angles, the size of the mechanism for lengths."""
+        return Units(self.equations.angular, self.length)
+
+    def settled(self, change) -> Bool[Array, ""]:
+        """Whether a last Newton correction is so small that the next would be rounding."""
+        return self.units.size(change) <= jnp.finfo(change.dtype).eps ** 0.5
+
+
+class Grid(NamedTuple):
+    """Where to step and what to keep.
+
+    Attributes:
+        steps: fixed steps between two boundaries.
+        interval, part: (K,) the boundaries lie in this interval of the asked-for times, at this part of it.
+        rows: (T,) the boundaries that are asked-for times.
+    """
+
+    steps: int
+    interval: tuple[int, ...]
+    part: tuple[float, ...]
+    rows: tuple[int, ...]
+
+    def boundaries(self, times) -> Float[Array, " K"]:
+        """The times of all boundaries."""
+        k, part = np.array(self.interval), np.array(self.part)
+        following = times[np.minimum(k + 1, len(times) - 1)]
+        return times[k] + (following - times[k]) * part.astype(times.dtype)
+
+
+class AbstractMethod(eqx.Module):
+    """An integration method. `order` is that of the global error of positions and velocities."""
+
+    order: ClassVar[int]
+
+    def run(self, problem: Problem, times, grid: Grid, start: Start) -> tuple[Array, Array, Array]:
+        """q (T, n), v (T, n) and status (T,) at all times."""
+        raise NotImplementedError
+
+
+class FixedStep(AbstractMethod):
+    """A method with steps of equal length between two outputs."""
+
+    def start(self, problem: Problem, motion: Motion, t) -> Any:
+        """The state of the method at the beginning: a `Motion`, or more."""
+        del problem, t
+        return motion
+
+    def step(self, problem: Problem, state, t: Float[Array, ""], h: Float[Array, ""]) -> tuple[Any, Bool[Array, ""]]:
+        """The state at t + h from that at t, and whether the constraints could be closed."""
+        raise NotImplementedError
+
+    def motion(self, state) -> Motion:
+        """The motion in a state."""
+        return state
+
+    def shown(self, problem: Problem, state, t) -> tuple[Array, Array]:
+        """q and v to be shown at a time that was asked for."""
+        del problem, t
+        motion = self.motion(state)
+        return motion.q, motion.v
+
+    def run(self, problem, times, grid, start):
+        times = grid.boundaries(times)
+        motion, status = started(problem, start, times[0])
+        state = self.start(problem, motion, times[0])
+
+        def advance(carry, t, h):
+            state, status = carry
+            new, closed = self.step(problem, state, t, h)
+            now = judge(problem, self.motion(new), closed, h)
+            status = jnp.where(status == Status.CONVERGED, now, status)
+            return where_tree(status == Status.CONVERGED, new, state), status
+
+        def interval(carry, ends):
+            t, h = ends[0], (ends[1] - ends[0]) / grid.steps
+            carry = jax.lax.fori_loop(0, grid.steps, lambda k, carry: advance(carry, t + k * h, h), carry)
+            return carry, (*self.shown(problem, carry[0], ends[1]), carry[1])
+
+        first = (*self.shown(problem, state, times[0]), status)
+        _, rows = jax.lax.scan(interval, (state, status), jnp.stack([times[:-1], times[1:]], axis=1))
+        together = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), first, rows)
+        return jax.tree.map(lambda x: x[np.array(grid.rows)], together)
+
+
+def started(problem: Problem, start: Start, t) -> tuple[Motion, Int[Array, ""]]:
+    """The state that is nearest to a given one and satisfies the constraints, and a status.
+
+    Velocities that are to be kept are so as far as the constraints allow; the others are the smallest that fit.
+    """
+    equations, (q, v, given) = problem.equations, start
+    closed = equations.close_position(q, t, equations.metric(q, t), STARTING_ITERATIONS)
+    if given is not None:
+        free = jnp.where(np.array(given), 0, problem.units.vector**2)
+        v = equations.close_velocity_along(closed.q, v, t, lambda x: (free * x.T).T)
+    v = equations.close_velocity(closed.q, v, t)
+    a = equations.accelerations(closed.q, v, t)[0]
+    motion = Motion(closed.q, v, a)
+    status = jnp.where(problem.settled(closed.change), int(Status.CONVERGED), int(Status.NOT_ASSEMBLED))
+    status = jnp.where(_is_finite(motion), status, int(Status.NON_FINITE)).astype(jnp.int32)
+    good = status == Status.CONVERGED
+    return where_tree(good, motion, Motion(q, jnp.zeros_like(v), jnp.zeros_like(a))), status
+
+
+def judge(problem: Problem, motion: Motion, closed, h) -> Int[Array, ""]:
+    """The status of a step that led to this motion."""
+    status = jnp.where(closed, int(Status.CONVERGED), int(Status.NOT_CONVERGED))
+    tame = problem.units.size(h * motion.v) <= LARGEST_STEP
+    return jnp.where(_is_finite(motion) & tame, status, int(Status.NON_FINITE)).astype(jnp.int32)
+
+
+def _is_finite(motion: Motion) -> Bool[Array, ""]:
+    return jnp.isfinite(sum(jnp.sum(jnp.abs(x)) for x in motion))

@@ -1,0 +1,156 @@
+"""Simulation: motion under forces from a given state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from jaxmbs.analyses.assembly import finite
+from jaxmbs.dynamics.explicit import RK4
+from jaxmbs.dynamics.formulations import AbstractFormulation, Augmented
+from jaxmbs.dynamics.method import AbstractMethod, FixedStep, Grid, Problem, Start
+from jaxmbs.numerics.arrays import is_concrete
+from jaxmbs.numerics.results import Status, raise_for_status
+from jaxmbs.numerics.scaling import unit_of_length
+from jaxmbs.programs.function import straight
+from jaxmbs.system.equations import Energy, energy
+from jaxmbs.system.mechanism import Mechanism, as_times
+from jaxmbs.system.trajectory import Trajectory
+
+# Steps of a simulation for which none is given: at least so many in all.
+DEFAULT_STEPS = 4000
+# Where asked-for times are uneven, boundaries between steps of other lengths may be so many times their number.
+MOST_BOUNDARIES = 8
+
+
+def simulate(
+    mech: Mechanism,
+    times: Float[Array, " T"],
+    q0=None,
+    v0=None,
+    *,
+    step: float | None = None,
+    method: AbstractMethod | None = None,
+    formulation: AbstractFormulation | None = None,
+    throw: bool = False,
+) -> Trajectory:
+    """Motion of a mechanism under its forces and drivers, from the state (q0, v0) at times[0].
+
+    The start is brought to the constraints first: q0 and v0 go to the nearest values that satisfy Φ = 0 and Φ_q v = ν, in
+    the sense of the mass matrix. Results are there at the asked-for times only; the steps in between are not kept.
+    Differentiable in both modes by everything: lengths, masses, stiffnesses, start, times, what forces close over. A step
+    is differentiated implicitly, not through its Newton iterations; reverse mode keeps the state of every step, or of
+    every few when there are many, and computes the rest again.
+
+    A sample that fails keeps its last good state from there on, with a status, and leaves its neighbours alone.
+
+    Args:
+        times: increasing or decreasing, not repeated; the first is the start.
+        q0: q (n,), an `Assembly`, or a mapping of names to coordinates, which should be nearly assembled.
+        v0: v (n,), conjugate to the forces; or a mapping such as {"crank.phi": 5.0}: these are kept, and the others follow
+            from the constraints, by least squares where they are free. None: at rest, but for what drivers move.
+        step: the largest inner step. Without it there are at least 4,000 equal ones in all, and one for each output: make
+            sure that this is fine for your mechanism by trying half of it.
+        method: `RK4()` by default; `SemiImplicitEuler()`, `GeneralizedAlpha(rho)`, `HHT(alpha)`,
+            `CoordinatePartitioning()`, `Adaptive(rtol, atol)`.
+        formulation: `Augmented()` by default.
+        throw: raise `AnalysisError` where a status is bad (outside of transformations).
+
+    Raises:
+        ValueError: wrong shapes or names; a step for times that are not known yet because they are made inside of `jit`.
+    """
+    method, formulation = method or RK4(), formulation or Augmented()
+    q = mech.coordinates(q0)
+    times = as_times(times, q.dtype)
+    if times.ndim != 1 or times.shape[0] == 0:
+        raise ValueError(f"times must be a row of at least one time, got shape {times.shape}")
+    v, given = _velocities(mech, v0)
+    dtype = jnp.result_type(q, times, v)
+    start = Start(q.astype(dtype), v.astype(dtype), given)
+    result = _simulate(mech, times.astype(dtype), start, _grid(times, step, method), method, formulation)
+    if throw:
+        raise_for_status(result.status, "simulation")
+    return result
+
+
+def _velocities(mech: Mechanism, v0):
+    """Velocities, and which of them were named."""
+    if v0 is None:
+        return jnp.zeros(mech.layout.n, mech.dtype), None
+    if not isinstance(v0, Mapping):
+        v = jnp.asarray(getattr(v0, "v", v0))
+        if v.shape != (mech.layout.n,):
+            raise ValueError(f"v0 has shape ({mech.layout.n},), got {v.shape}")
+        return v.astype(jnp.result_type(mech.dtype, v)), None
+    given = mech.coordinates({name: jnp.full_like(jnp.asarray(x), 1) for name, x in v0.items()})
+    with jax.ensure_compile_time_eval():
+        return mech.coordinates(v0), tuple(bool(x) for x in np.asarray(given) == 1)
+
+
+def _grid(times, step, method) -> Grid:
+    """Boundaries and steps, such that no step is longer than `step`."""
+    count = len(times)
+    outputs = Grid(1, tuple(range(count)), (0.0,) * count, tuple(range(count)))
+    if count == 1:
+        return outputs
+    if step is None:
+        even = outputs._replace(steps=max(1, -(-DEFAULT_STEPS // (count - 1))))
+        return even if isinstance(method, FixedStep) else outputs
+    if not is_concrete(step) or not np.ndim(step) == 0 or not step > 0:
+        raise ValueError(f"step must be a positive number that is known when the simulation is built, got {step}")
+    if not is_concrete(times):
+        raise ValueError(
+            "with a step the times must be known when the simulation is built: make them with numpy, or outside of jit"
+        )
+    # A hair of rounding in the times must not cost a step.
+    needed = np.ceil(np.abs(np.diff(np.asarray(times, float))) / float(step) * (1 - 1e-9)).astype(int).clip(1)
+    return _divided(needed)
+
+
+def _divided(needed: np.ndarray) -> Grid:
+    """Intervals of the times cut into parts with the same number of steps each, so that few steps are wasted."""
+    best = None
+    for steps in sorted({int(-(-n // k)) for n in set(needed.tolist()) for k in range(1, MOST_BOUNDARIES + 1)}):
+        parts = -(-needed // steps)
+        cost = int(parts.sum()) * steps, int(parts.sum())
+        if parts.sum() <= MOST_BOUNDARIES * len(needed) and (best is None or cost < best[0]):
+            best = cost, steps, parts
+    assert best is not None  # the largest number of steps makes one part of each interval
+    _, steps, parts = best
+    ends = np.cumsum(parts)
+    interval = np.append(np.repeat(np.arange(len(needed)), parts), len(needed))
+    part = np.append(np.concatenate([np.arange(k) / k for k in parts]), 0.0)
+    return Grid(steps, tuple(interval.tolist()), tuple(part.tolist()), (0, *ends.tolist()))
+
+
+@eqx.filter_jit
+def _simulate(mech: Mechanism, times, start: Start, grid: Grid, method, formulation) -> Trajectory:
+    clean, usable = finite(mech)
+    for x in (times, start.q, start.v):
+        usable = usable & jnp.all(jnp.isfinite(x))
+    clean_times, q, v = (jnp.where(jnp.isfinite(x), x, 0) for x in (times, start.q, start.v))
+
+    def rollout(mech, times, q, v):
+        equations = formulation.equations(mech)
+        matrix = jax.lax.stop_gradient(equations.jacobian(q, times[0]))
+        problem = Problem(equations, unit_of_length(matrix, q, equations.angular))
+        return method.run(problem, times, grid, Start(q, v, start.given))
+
+    def output(mech, t, q, v):
+        equations = formulation.equations(mech)
+        a, multipliers = equations.accelerations(q, v, t)
+        return a, equations.multipliers(q, v, t), tuple(energy(mech, q, v))
+
+    if isinstance(method, FixedStep):
+        q, v, status = straight(rollout, clean, clean_times, q, v)
+    else:
+        q, v, status = rollout(clean, clean_times, q, v)
+    status = jnp.where(usable, status, int(Status.NON_FINITE)).astype(jnp.int32)
+    a, multipliers, energies = jax.vmap(lambda t, q, v: straight(output, clean, t, q, v))(clean_times, q, v)
+    return Trajectory(times, q, v, a, status, mech.layout, multipliers, Energy(*energies))
+
