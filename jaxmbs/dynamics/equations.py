@@ -105,8 +105,10 @@ class AbstractEquations(eqx.Module):
         """The configuration q + W Φ_qᵀμ with Φ = 0, where W is the inverse metric: ‖δq‖ is smallest in the metric W⁻¹.
 
         Simplified Newton steps for μ, with the matrix Φ_q W Φ_qᵀ of the given q. Differentiated implicitly.
-        direction: another Φ_q (m, n), from a configuration nearby.
+        direction: another Φ_q (m, n), from a configuration nearby. The matrix is then less exact, and derivatives take all
+        iterations to converge.
         """
+        differentiated = DIFFERENTIATED if direction is None else iterations
         phi_q = self.jacobian(q, t) if direction is None else direction
         matrix = factor_symmetric_semidefinite(jax.lax.stop_gradient(phi_q @ inverse_metric(phi_q.T)))
         mu = change = jnp.zeros(phi_q.shape[0], q.dtype)
@@ -114,7 +116,7 @@ class AbstractEquations(eqx.Module):
         for k in range(iterations):
             change = matrix.solve(self.residual(place(mu), t))
             mu = mu - change
-            if k < iterations - DIFFERENTIATED:
+            if k < iterations - differentiated:
                 mu = jax.lax.stop_gradient(mu)
         return Closed(place(mu), jax.lax.stop_gradient(inverse_metric(phi_q.T @ change)))
 

@@ -66,13 +66,13 @@ def simulate(
     """
     method, formulation = method or RK4(), formulation or Augmented()
     q = mech.coordinates(q0)
-    times = as_times(times, q.dtype)
+    asked, times = times, as_times(times, q.dtype)
     if times.ndim != 1 or times.shape[0] == 0:
         raise ValueError(f"times must be a row of at least one time, got shape {times.shape}")
     v, given = _velocities(mech, v0)
     dtype = jnp.result_type(q, times, v)
     start = Start(q.astype(dtype), v.astype(dtype), given)
-    result = _simulate(mech, times.astype(dtype), start, _grid(times, step, method), method, formulation)
+    result = _simulate(mech, times.astype(dtype), start, _grid(asked, step, method), method, formulation)
     if throw:
         raise_for_status(result.status, "simulation")
     return result
@@ -87,14 +87,15 @@ def _velocities(mech: Mechanism, v0):
         if v.shape != (mech.layout.n,):
             raise ValueError(f"v0 has shape ({mech.layout.n},), got {v.shape}")
         return v.astype(jnp.result_type(mech.dtype, v)), None
-    given = mech.coordinates({name: jnp.full_like(jnp.asarray(x), 1) for name, x in v0.items()})
-    with jax.ensure_compile_time_eval():
-        return mech.coordinates(v0), tuple(bool(x) for x in np.asarray(given) == 1)
+    given = np.zeros(mech.layout.n, bool)
+    for name in v0:
+        given[mech.layout.entries(name)[0]] = True
+    return mech.coordinates(v0), tuple(given.tolist())
 
 
 def _grid(times, step, method) -> Grid:
     """Boundaries and steps, such that no step is longer than `step`."""
-    count = len(times)
+    count = np.shape(times)[0]
     outputs = Grid(1, tuple(range(count)), (0.0,) * count, tuple(range(count)))
     if count == 1:
         return outputs

@@ -161,7 +161,7 @@ def _parameters(tracer: Tracer, loop: Loop, init: np.ndarray, start: int, varyin
 def _increment(jaxpr, var, out) -> int | None:
     """The constant integer that a carried value grows by in every round, if it does."""
     for eqn in jaxpr.eqns:
-        if eqn.outvars[0] is out and eqn.primitive.name == "add":
+        if eqn.outvars and eqn.outvars[0] is out and eqn.primitive.name == "add":
             a, b = eqn.invars
             if hasattr(a, "val"):
                 a, b = b, a

@@ -357,8 +357,23 @@ def target(program: Program, total: int) -> str:
 @rule("straight_line_program", movement=True)
 def _inside(tracer, eqn, *args):
     """A program within a program is taken apart again, so that both share what they have in common."""
-    if not eqn.params["batch"]:
-        return tracer.closed(eqn.params["program"].source, args)
-    plain = functools.partial(_evaluate, **{**eqn.params, "emission": "array"})
+    program, batch = eqn.params["program"], eqn.params["batch"]
+    if not batch:
+        return tracer.closed(program.source, args)
     shapes = [jax.ShapeDtypeStruct(x.aval.shape, x.aval.dtype) for x in eqn.invars]
-    return tracer.closed(jax.make_jaxpr(plain)(*shapes), args)
+    return tracer.closed(jax.make_jaxpr(functools.partial(_row_by_row, program, batch))(*shapes), args)
+
+
+def _row_by_row(program: Program, batch, *args):
+    """A program for each row of a batch, as a loop: a program has one lane for what a batch inside of it does."""
+    if not batch:
+        return core.jaxpr_as_fun(program.source)(*args)
+    mapped = [x.shape[0] == batch[0] for x in args]
+
+    def one(_, rows):
+        rows = list(rows)
+        full = [rows.pop(0) if m else x[0] for m, x in zip(mapped, args, strict=True)]
+        return None, _row_by_row(program, batch[1:], *full)
+
+    rows = [x for m, x in zip(mapped, args, strict=True) if m]
+    return jax.lax.scan(one, None, rows, length=batch[0])[1]

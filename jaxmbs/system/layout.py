@@ -101,6 +101,17 @@ class Layout:
             raise ValueError(unknown("coordinate", coordinate, self.coordinates))
         return self.coordinates.index(coordinate)
 
+    def entries(self, name: str) -> tuple[slice, tuple[int, ...]]:
+        """Entries of q for a body, a constraint with extra coordinates, or a single coordinate; and the shape of a value."""
+        slices = {**self.body_slices, **self.extra_slices}
+        if name in self.coordinates:
+            k = self.index(name)
+            return slice(k, k + 1), ()
+        if name not in slices:
+            raise ValueError(unknown("name in the guess:", name, [*slices, *self.coordinates]))
+        where = slices[name]
+        return where, (where.stop - where.start,)
+
     def pose(self, body: str, q):
         """The pose of a body, or of "ground", in a configuration q (n,)."""
         if body == GROUND:

@@ -117,18 +117,9 @@ class Mechanism(eqx.Module):
         return q.astype(jnp.result_type(self.dtype, q) if jnp.issubdtype(q.dtype, jnp.floating) else self.dtype)
 
     def _from_names(self, guess: Mapping) -> Float[Array, " n"]:
-        slices = {**self.layout.body_slices, **self.layout.extra_slices}
         values = [jnp.zeros(self.layout.n, self.dtype)]
         for name, value in guess.items():
-            shape: tuple[int, ...] = ()
-            if name in self.layout.coordinates:
-                k = self.layout.index(name)
-                where = slice(k, k + 1)
-            elif name in slices:
-                where = slices[name]
-                shape = (where.stop - where.start,)
-            else:
-                raise ValueError(unknown("name in the guess:", name, [*slices, *self.layout.coordinates]))
+            where, shape = self.layout.entries(name)
             value = jnp.asarray(value)
             if value.shape != shape and not (shape == (1,) and value.shape == ()):
                 raise ValueError(f"guess for {name!r} must have shape {shape}, got {value.shape}")
