@@ -20,6 +20,9 @@ from jaxmbs.dynamics.explicit import SemiImplicitEuler as SemiImplicitEuler
 from jaxmbs.dynamics.formulations import Augmented as Augmented
 from jaxmbs.dynamics.implicit import HHT as HHT
 from jaxmbs.dynamics.implicit import GeneralizedAlpha as GeneralizedAlpha
+from jaxmbs.dynamics.reactions import Reaction as Reaction
+from jaxmbs.dynamics.reactions import Reactions as Reactions
+from jaxmbs.dynamics.reactions import reactions as reactions
 from jaxmbs.dynamics.simulation import simulate as simulate
 from jaxmbs.forces import Damper as Damper
 from jaxmbs.forces import Gravity as Gravity

@@ -40,10 +40,13 @@ class Projection(AbstractClosure):
         return problem.equations.accelerations(q, v, t)[0]
 
     def close(self, problem, q, v, t, h):
+        # All three with the matrices of the predicted q: it differs from the closed one by a step's error, and so do the
+        # velocity gap that is left, and v̇, relative to their sizes. The order of the method is not touched, and one
+        # factorisation serves all.
         equations = problem.equations
         closed = equations.close_position(q, t, equations.metric(q, t), self.iterations)
-        v = equations.close_velocity(closed.q, v, t)
-        return Motion(closed.q, v, equations.accelerations(closed.q, v, t)[0]), problem.settled(closed.change)
+        v = equations.close_velocity(q, v, t)
+        return Motion(closed.q, v, equations.accelerations(q, v, t)[0]), problem.settled(closed.change)
 
     def glide(self, problem, motion, v, t, h):
         equations, inverse_metric = problem.equations, problem.equations.metric(motion.q, t)

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jaxmbs.numerics.implicit import jacobian, rate, second_rate
+from jaxmbs.numerics.implicit import jacobian, rate, second_rate, simplified_newton
 from jaxmbs.numerics.linear_algebra import (
     factor_symmetric_positive,
     factor_symmetric_semidefinite,
@@ -23,9 +23,9 @@ from jaxmbs.numerics.linear_algebra import (
     solve_saddle_point,
 )
 
-# Newton steps at the end of `close_position` that are differentiated: the matrix is that of the point where they begin, so
-# the derivatives of two are right to the square of the first correction.
-DIFFERENTIATED = 2
+# Refinements of the derivatives of `close_position`: the matrix is that of the point where the iteration begins, so two
+# are right to the square of the first correction.
+REFINEMENTS = 2
 # Of the multipliers of redundant constraints the part in the null space is what survives this many proximal steps.
 PROXIMAL_STEPS = 3
 
@@ -105,19 +105,16 @@ class AbstractEquations(eqx.Module):
         """The configuration q + W Φ_qᵀμ with Φ = 0, where W is the inverse metric: ‖δq‖ is smallest in the metric W⁻¹.
 
         Simplified Newton steps for μ, with the matrix Φ_q W Φ_qᵀ of the given q. Differentiated implicitly.
-        direction: another Φ_q (m, n), from a configuration nearby. The matrix is then less exact, and derivatives take all
-        iterations to converge.
+        direction: another Φ_q (m, n), from a configuration nearby. The matrix is then less exact, and derivatives take as
+        many refinements as the iteration takes steps.
         """
-        differentiated = DIFFERENTIATED if direction is None else iterations
         phi_q = self.jacobian(q, t) if direction is None else direction
         matrix = factor_symmetric_semidefinite(jax.lax.stop_gradient(phi_q @ inverse_metric(phi_q.T)))
-        mu = change = jnp.zeros(phi_q.shape[0], q.dtype)
         place = lambda mu: q + inverse_metric(phi_q.T @ mu)
-        for k in range(iterations):
-            change = matrix.solve(self.residual(place(mu), t))
-            mu = mu - change
-            if k < iterations - differentiated:
-                mu = jax.lax.stop_gradient(mu)
+        gap = lambda mu: self.residual(place(mu), t)
+        refinements = REFINEMENTS if direction is None else iterations
+        start = jnp.zeros(phi_q.shape[0], q.dtype)
+        mu, change = simplified_newton(gap, matrix.solve, start, iterations, refinements)
         return Closed(place(mu), jax.lax.stop_gradient(inverse_metric(phi_q.T @ change)))
 
     def close_velocity(self, q, v, t) -> Float[Array, " n"]:

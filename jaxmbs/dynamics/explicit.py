@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import ClassVar
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxmbs.dynamics.closure import AbstractClosure, Projection
 from jaxmbs.dynamics.method import FixedStep, Motion
@@ -14,12 +16,22 @@ from jaxmbs.numerics.linear_algebra import dependent_columns
 
 
 def runge_kutta_4(rates: Callable, motion: Motion, t, h):
-    """q and v after a step of the classical Runge–Kutta method; rates: (q, v, t) ↦ (q, v, v̇) at a stage."""
+    """q and v after a step of the classical Runge–Kutta method, and whether all stages went well.
+
+    rates: (q, v, t) ↦ (v, v̇, whether all is well) at a stage. The stages are a loop, so that they are compiled once.
+    """
     q, v, a = motion
-    q_2, v_2, a_2 = rates(q + h / 2 * v, v + h / 2 * a, t + h / 2)
-    q_3, v_3, a_3 = rates(q + h / 2 * v_2, v + h / 2 * a_2, t + h / 2)
-    q_4, v_4, a_4 = rates(q + h * v_3, v + h * a_3, t + h)
-    return q + h / 6 * (v + 2 * v_2 + 2 * v_3 + v_4), v + h / 6 * (a + 2 * a_2 + 2 * a_3 + a_4)
+
+    def stage(carry, row):
+        (v_s, a_s), (sum_v, sum_a), well = carry
+        part, weight = row
+        v_s, a_s, now = rates(q + part * h * v_s, v + part * h * a_s, t + part * h)
+        return ((v_s, a_s), (sum_v + weight * v_s, sum_a + weight * a_s), well & now), None
+
+    parts, weights = np.array([0.5, 0.5, 1.0], q.dtype), np.array([2.0, 2.0, 1.0], q.dtype)
+    start = (v, a), (v, a), jnp.asarray(True)
+    _, (sum_v, sum_a), well = jax.lax.scan(stage, start, (parts, weights))[0]
+    return q + h / 6 * sum_v, v + h / 6 * sum_a, well
 
 
 class RK4(FixedStep):
@@ -36,8 +48,9 @@ class RK4(FixedStep):
     order: ClassVar[int] = 4
 
     def step(self, problem, state, t, h):
-        rates = lambda q, v, t: (q, v, self.closure.accelerations(problem, q, v, t, h))
-        q, v = runge_kutta_4(rates, state, t, h)
+        well = jnp.asarray(True)
+        rates = lambda q, v, t: (v, self.closure.accelerations(problem, q, v, t, h), well)
+        q, v, _ = runge_kutta_4(rates, state, t, h)
         return self.closure.close(problem, q, v, t + h, h)
 
 
@@ -80,13 +93,16 @@ class CoordinatePartitioning(FixedStep):
         def inverse_metric(x):
             return (dependent * x.T).T
 
-        def rates(q, v, t):
+        def closed(q, v, t):
             closed = equations.close_position(q, t, inverse_metric, self.iterations)
             v = equations.close_velocity_along(closed.q, v, t, inverse_metric)
-            changes.append(problem.settled(closed.change))
-            return closed.q, v, equations.accelerations(closed.q, v, t)[0]
+            motion = Motion(closed.q, v, equations.accelerations(closed.q, v, t)[0])
+            return motion, problem.settled(closed.change)
 
-        changes: list = []
-        q, v = runge_kutta_4(rates, state, t, h)
-        motion = Motion(*rates(q, v, t + h))
-        return motion, jnp.all(jnp.stack(changes))
+        def rates(q, v, t):
+            motion, settled = closed(q, v, t)
+            return motion.v, motion.a, settled
+
+        q, v, well = runge_kutta_4(rates, state, t, h)
+        motion, settled = closed(q, v, t + h)
+        return motion, well & settled

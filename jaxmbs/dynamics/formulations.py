@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxmbs.dynamics.equations import AbstractEquations
 from jaxmbs.system.equations import applied_forces, masses, residuals, velocity_forces
 from jaxmbs.system.mechanism import Mechanism
+
+
+# Traced once for all the places where equations of motion need it.
+_residuals = jax.jit(residuals)
 
 
 class AbstractFormulation(eqx.Module):
@@ -41,7 +46,7 @@ class CartesianEquations(AbstractEquations):
         return applied_forces(self.mech, q, v, t) + velocity_forces(self.mech, q, v)
 
     def residual(self, q, t):
-        return residuals(self.mech, q, t)
+        return _residuals(self.mech, q, t)
 
     @property
     def angular(self):

@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jaxmbs.dynamics.equations import DIFFERENTIATED
 from jaxmbs.dynamics.method import FixedStep, Motion
+from jaxmbs.numerics.implicit import simplified_newton
 
 
 class Newmark(NamedTuple):
@@ -52,10 +52,6 @@ class AbstractAlpha(FixedStep):
     def motion(self, state):
         return state.motion
 
-    def shown(self, problem, state, t):
-        q, v, _ = state.motion
-        return q, problem.equations.close_velocity(q, v, t)
-
     def step(self, problem, state, t, h):
         equations, (q, v, a) = problem.equations, state.motion
         alpha_m, alpha_f, beta, gamma = self.newmark
@@ -74,19 +70,22 @@ class AbstractAlpha(FixedStep):
             pull = jax.vjp(lambda q: equations.residual(q, t), moved)[1](multipliers)[0]
             return equations.mass(moved) @ (a + by_q * shift) - equations.force(moved, moving, t) - pull
 
-        shift, multipliers = jnp.zeros_like(q), state.multipliers
-        tangent = jax.jacfwd(balance)(shift, multipliers)
+        def gaps(unknown):
+            shift, multipliers = unknown[:n], unknown[n:]
+            return jnp.concatenate([balance(shift, multipliers), equations.residual(q_1 + shift, t)])
+
+        def solve(gap):
+            return jnp.concatenate(equations.solve(tangent, phi_q, gap[:n], gap[n:]))
+
+        n, still = q.size, jnp.zeros_like(q)
+        tangent = jax.jacfwd(balance)(still, state.multipliers)
         tangent, phi_q = jax.lax.stop_gradient(((tangent + tangent.T) / 2, equations.jacobian(q_1, t)))
-        change = shift
-        for k in range(self.iterations):
-            gap = equations.residual(q_1 + shift, t)
-            change, by_multipliers = equations.solve(tangent, phi_q, -balance(shift, multipliers), -gap)
-            shift, multipliers = shift + change, multipliers + by_multipliers
-            if k < self.iterations - DIFFERENTIATED:
-                shift, multipliers = jax.lax.stop_gradient((shift, multipliers))
+        start = jax.lax.stop_gradient(jnp.concatenate([still, state.multipliers]))
+        unknown, change = simplified_newton(gaps, solve, start, self.iterations)
+        shift, multipliers = unknown[:n], unknown[n:]
         motion = Motion(q_1 + shift, v_1 + rate_by_q * shift, a + by_q * shift)
         auxiliary = auxiliary + shift / (beta * h**2)
-        return AlphaState(motion, auxiliary, multipliers), problem.settled(jax.lax.stop_gradient(change))
+        return AlphaState(motion, auxiliary, multipliers), problem.settled(change[:n])
 
 
 class GeneralizedAlpha(AbstractAlpha):

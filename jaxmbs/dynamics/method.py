@@ -106,10 +106,9 @@ class FixedStep(AbstractMethod):
         return state
 
     def shown(self, problem: Problem, state, t) -> tuple[Array, Array]:
-        """q and v to be shown at a time that was asked for."""
-        del problem, t
-        motion = self.motion(state)
-        return motion.q, motion.v
+        """q and v to be shown at a time that was asked for: the velocities closed once more."""
+        q, v, _ = self.motion(state)
+        return q, problem.equations.close_velocity(q, v, t)
 
     def run(self, problem, times, grid, start):
         times = grid.boundaries(times)

@@ -24,6 +24,9 @@ from jaxmbs.system.trajectory import Trajectory
 
 # Steps of a simulation for which none is given: at least so many in all.
 DEFAULT_STEPS = 4000
+# Scalar operations of a simulation that is a straight-line program; beyond, dense array code, slower by far. A hundred
+# bodies stay below; they compile for minutes.
+LARGEST_ROLLOUT = 250_000
 # Where asked-for times are uneven, boundaries between steps of other lengths may be so many times their number.
 MOST_BOUNDARIES = 8
 
@@ -148,7 +151,7 @@ def _simulate(mech: Mechanism, times, start: Start, grid: Grid, method, formulat
         return a, equations.multipliers(q, v, t), tuple(energy(mech, q, v))
 
     if isinstance(method, FixedStep):
-        q, v, status = straight(rollout, clean, clean_times, q, v)
+        q, v, status = straight(rollout, clean, clean_times, q, v, limit=LARGEST_ROLLOUT)
     else:
         q, v, status = rollout(clean, clean_times, q, v)
     status = jnp.where(usable, status, int(Status.NON_FINITE)).astype(jnp.int32)

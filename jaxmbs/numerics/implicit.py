@@ -62,6 +62,37 @@ def differentiable_motion(f: Callable, q, v, a, t, regular=True):
     return _motion(f, jnp.asarray(regular), t, constants, q, v, a)
 
 
+@jax.custom_jvp
+def with_derivative_of(value, surrogate):
+    """`value`, differentiated as `surrogate`, which is computed for its derivative only."""
+    del surrogate
+    return value
+
+
+@with_derivative_of.defjvp
+def _with_derivative_of_jvp(primals, tangents):
+    return with_derivative_of(*primals), tangents[1]
+
+
+def simplified_newton(f: Callable, solve: Callable, x: Float[Array, " m"], iterations: int, refinements: int = 2):
+    """(x, last correction) after so many steps x ← x − solve(f(x)), with one approximate inverse for all of them.
+
+    Differentiated implicitly, dx = −f_x⁻¹ df, for all that `f` closes over: with `solve` for f_x⁻¹, and refinements that
+    make up for the difference, each by as much as a step of the iteration itself does. `solve` counts as constant.
+    """
+    step = lambda x: jax.lax.stop_gradient(solve(jax.lax.stop_gradient(f(x))))
+
+    def iterate(_, carry):
+        change = step(carry[0])
+        return carry[0] - change, change
+
+    x, change = jax.lax.stop_gradient(jax.lax.fori_loop(0, iterations, iterate, (x, jnp.zeros_like(x))))
+    surrogate = x
+    for _ in range(refinements):
+        surrogate = surrogate - solve(f(surrogate))
+    return with_derivative_of(x, surrogate), change
+
+
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _root(f, regular, t, constants, q):
     return q

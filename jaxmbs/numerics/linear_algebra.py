@@ -76,8 +76,12 @@ def factor_symmetric_semidefinite(matrix: Float[Array, "n n"]) -> Factored:
 
 
 def pivot_floor(dtype) -> float:
-    """A pivot that is this part of its diagonal entry has nothing but rounding in it: some hundred roundings."""
-    return 4096 * float(jnp.finfo(dtype).eps)
+    """A pivot below this part of its diagonal entry has nothing but rounding in it.
+
+    ε^⅔: rounding grows on its way through pivots that are small themselves, as near a singular position, by up to their
+    reciprocals; bodies that are lighter than their neighbours make true pivots as small as the ratio of masses.
+    """
+    return float(jnp.finfo(dtype).eps) ** (2 / 3)
 
 
 def _factor(matrix, regular, kind: str) -> Factored:
@@ -124,7 +128,7 @@ def dependent_columns(matrix: Float[Array, "m n"]) -> Bool[Array, " n"]:
     entry of what is left of a row as its pivot."""
     m, n = matrix.shape
     matrix, index = jax.lax.stop_gradient(matrix), jnp.arange(n)
-    smallest = pivot_floor(matrix.dtype) ** 0.5 * jnp.max(jnp.abs(matrix), axis=1)
+    smallest = pivot_floor(matrix.dtype) * jnp.max(jnp.abs(matrix), axis=1)
     taken = jnp.zeros(n, bool)
     for k in range(m):
         row = jnp.where(taken, 0, matrix[k])

@@ -46,6 +46,11 @@ class Pose(NamedTuple):
         """(0, 0, T): the generalized force of a torque."""
         return jnp.stack([jnp.zeros_like(value), jnp.zeros_like(value), value])
 
+    @staticmethod
+    def moment(arm: Float[Array, "2"], force: Float[Array, "2"]) -> Float[Array, ""]:
+        """arm × force."""
+        return perpendicular(arm) @ force
+
     def load(self, generalized: Float[Array, "3"], s) -> tuple[Float[Array, "2"], Float[Array, ""]]:
         """Force, and torque about the point `s`, of a generalized force."""
         force = generalized[:2]

@@ -125,8 +125,8 @@ class Straight:
     For functions of this package, whose arguments may be mechanisms with anything in them.
     """
 
-    def __init__(self, f: Callable):
-        self.f, self.program = f, ProgramFunction(f)
+    def __init__(self, f: Callable, limit: int = LARGEST_PROGRAM):
+        self.f, self.program = f, ProgramFunction(f, limit)
         self._refused: OrderedDict[Any, str] = OrderedDict()
 
     def __call__(self, *args):
@@ -149,6 +149,6 @@ class Straight:
         return None
 
 
-def straight(f: Callable, *args):
+def straight(f: Callable, *args, limit: int = LARGEST_PROGRAM):
     """f(*args), as a straight-line program where `f` has one."""
-    return Straight(f)(*args)
+    return Straight(f, limit)(*args)

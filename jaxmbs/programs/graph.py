@@ -125,7 +125,10 @@ class Graph:
         self.root = Region(0)
         self.limit = limit
         self._known: dict[tuple, Node] = {}
+        self._numbers: dict[type, dict] = {float: {}, int: {}, bool: {}}
         self._serial = 0
+        # By far the most frequent operand.
+        self.zero = self._constant(0.0)
 
     # --- nodes ---
 
@@ -162,6 +165,19 @@ class Graph:
 
     def constant(self, value) -> Node:
         """A constant; its kind follows from the Python type of `value`: bool, int or float."""
+        kind = value.__class__
+        if kind is float and value == 0 and math.copysign(1, value) > 0:
+            return self.zero
+        numbers = self._numbers.get(kind)
+        if numbers is None or (kind is float and not value):
+            return self._constant(value)
+        # NaN is never found, and goes the long way every time.
+        found = numbers.get(value)
+        if found is None:
+            found = numbers[value] = self._constant(value)
+        return found
+
+    def _constant(self, value) -> Node:
         kind = (
             TRUTH if isinstance(value, (bool, np.bool_)) else INTEGER if isinstance(value, (int, np.integer)) else REAL
         )
@@ -181,11 +197,20 @@ class Graph:
 
     def make(self, op: str, *args: Node, kind: str | None = None) -> Node:
         """The result of an operation, folded where possible."""
+        if op in ("mul", "add"):
+            a, b = args
+            if a is self.zero:
+                return a if op == "mul" else b
+            if b is self.zero:
+                return b if op == "mul" else a
         if args[0].kind == TRUTH and op in TRUTHS:
             return TRUTHS[op](self.make, *args)
         if args[0].kind == INTEGER and op in ("div", "rem"):
             op = "i" + op
-        if all(arg.op == "const" for arg in args):
+        for arg in args:
+            if arg.op != "const":
+                break
+        else:
             return self.constant(self._fold(op, [arg.payload for arg in args], kind or args[0].kind))
         rule = getattr(self, "_" + op, None)
         if rule is not None:

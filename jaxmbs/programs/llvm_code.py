@@ -32,6 +32,8 @@ class Code:
         self.lines: list[str] = []
         self.count = 0
         self.values: dict[int, str] = {}
+        # Largest values of others whose sign bit is never set.
+        self.unsigned: set[int] = set()
         self.splats: dict[int, str] = {}
         self.addresses: dict[object, str] = {}
         self.blocks: dict[int, list[Node]] = {}
@@ -209,7 +211,8 @@ class Code:
             return self.let(f"fneg {own} {args[0]}")
         if op in INTRINSICS:
             return self._call(INTRINSICS[op], own, args, uniform)
-        if op == "max" and all(map(unsigned, node.args)):
+        if op == "max" and all(x.serial in self.unsigned or unsigned(x) for x in node.args):
+            self.unsigned.add(node.serial)
             return self._largest(own, args, uniform)
         if op in ("min", "max"):
             # One instruction, which gives the second argument if either is NaN; two more for a NaN in the first.

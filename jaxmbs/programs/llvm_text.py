@@ -76,10 +76,8 @@ class Frame:
 
 
 def unsigned(node: Node) -> bool:
-    """Whether the sign bit of a value is never set, not even that of NaN."""
-    if node.op == "const":
-        return math.copysign(1.0, node.payload) > 0
-    return node.op == "abs" or (node.op == "max" and all(map(unsigned, node.args)))
+    """Whether the sign bit of a value is never set, not even that of NaN, as far as its operation tells."""
+    return math.copysign(1.0, node.payload) > 0 if node.op == "const" else node.op == "abs"
 
 
 def aligned(size: int) -> int:

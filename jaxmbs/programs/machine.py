@@ -21,6 +21,9 @@ from jaxmbs.programs.program import Program
 WORTH_A_THREAD = 100_000
 # Parts into which a batch is divided for each thread: more even out the load, fewer cost less.
 PARTS_PER_THREAD = 4
+# Scalar operations of a region up to which LLVM optimises its selection of instructions and registers. That takes more
+# than linear time: at this size some ten seconds. Without it code is five times quicker to make and 2.5 times slower.
+LARGEST_OPTIMISED = 20_000
 
 # Without an aligned stack every second spill crosses a cache line, which halves the speed.
 ATTRIBUTES = ["noinline", "nounwind", "alignstack=64", '"stackrealign"']
@@ -131,7 +134,8 @@ class MachineCode:
         if elementary:
             module.link_in(binding.parse_assembly(elementary_text(elementary, program.dtype)))
         target = binding.Target.from_default_triple()
-        machine = target.create_target_machine(cpu=cpu, features=features, opt=2)
+        effort = 2 if program.largest_region <= LARGEST_OPTIMISED else 0
+        machine = target.create_target_machine(cpu=cpu, features=features, opt=effort)
         module.triple = machine.triple
         module.data_layout = str(machine.target_data)
         # Inlining only: a trace leaves nothing for the other passes, which would take a third of the time of all this.

@@ -337,7 +337,7 @@ def _dot_general(tracer, eqn, a, b):
     a, shape_a, inner = _as_matrices(a, batch_a, contract_a, first=False)
     b, shape_b, _ = _as_matrices(b, batch_b, contract_b, first=True)
     batch = [eqn.invars[0].aval.shape[k] for k in batch_a]
-    results = [product(tracer.graph, x, y, inner) for x, y in zip(a, b, strict=True)]
+    results = [product(tracer.graph, x, y) for x, y in zip(a, b, strict=True)]
     flat = [node for matrix in results for row in matrix for node in row]
     return array(flat, (*batch, *shape_a, *shape_b))
 
@@ -353,18 +353,18 @@ def _as_matrices(x, batch, contract, first: bool):
     return x.transpose(order).reshape(shape), [x.shape[k] for k in free], inner
 
 
-def product(graph, a, b, inner: int) -> list[list[Node]]:
+def product(graph, a, b) -> list[list[Node]]:
     """A matrix product; terms that are known to vanish are not even looked at."""
     zero = graph.constant(0.0 if not a.size or a.flat[0].kind == REAL else 0)
-    columns = [{k: b[k, j] for k in range(inner) if b[k, j] is not zero} for j in range(b.shape[1])]
+    others = [[(j, y) for j, y in enumerate(row) if y is not zero] for row in b]
     result = []
     for row in a:
-        terms = [(k, x) for k, x in enumerate(row) if x is not zero]
-        line = []
-        for column in columns:
-            products = [graph.mul(x, column[k]) for k, x in terms if k in column]
-            line.append(graph.total(products, zero.kind))
-        result.append(line)
+        products: list[list[Node]] = [[] for _ in range(b.shape[1])]
+        for k, x in enumerate(row):
+            if x is not zero:
+                for j, y in others[k]:
+                    products[j].append(graph.mul(x, y))
+        result.append([graph.total(terms, zero.kind) if terms else zero for terms in products])
     return result
 
 

@@ -39,11 +39,16 @@ def acceleration_rhs(mech: Mechanism, q: Float[Array, " n"], v: Float[Array, " n
 def residuals(mech: Mechanism, q, t) -> Float[Array, " m"]:
     """Φ as array code, for functions that become programs themselves."""
     poses = mech.poses(q)
-    rows = []
-    for name, element in {**mech.constraints, **mech.drivers}.items():
-        extra = q[mech.layout.extra_slices[name]] if element.extra else ()
-        rows.append(element.residual(poses[element.i], poses[element.j], t, *extra))
+    elements = {**mech.constraints, **mech.drivers}
+    rows = [residual_of(mech, name, element, q, t, poses) for name, element in elements.items()]
     return jnp.concatenate(rows) if rows else jnp.zeros(0, q.dtype)
+
+
+def residual_of(mech: Mechanism, name: str, element, q, t, poses=None) -> Float[Array, " rows"]:
+    """The rows of Φ of one element, or of another in its place."""
+    pose = (lambda body: mech.layout.pose(body, q)) if poses is None else poses.get
+    extra = q[mech.layout.extra_slices[name]] if element.extra else ()
+    return element.residual(pose(element.i), pose(element.j), t, *extra)
 
 
 def _of(mech):

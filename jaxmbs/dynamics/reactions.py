@@ -1,0 +1,144 @@
+"""Forces and torques in the joints of a mechanism in motion."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from jaxmbs.dynamics.formulations import AbstractFormulation, Augmented
+from jaxmbs.element import GROUND
+from jaxmbs.motion import Function
+from jaxmbs.programs.function import straight
+from jaxmbs.system.equations import residual_of
+from jaxmbs.system.layout import unknown
+from jaxmbs.system.mechanism import Mechanism
+from jaxmbs.system.trajectory import Trajectory
+
+# What is left of a vector in the null space of the constraint forces, where there is none.
+INDETERMINATE = 1e-4
+
+
+class Reaction(eqx.Module):
+    """What a joint or driver does to body j, and with opposite signs to body i. Over time: every array has T rows.
+
+    Attributes:
+        force: on body j from body i, in the ground frame.
+        torque: on body j about point_j (its origin, if the element has no points), in the ground frame; a number in the
+            plane.
+        components: the force in the frame of body i, the lower body, and the torque: (f_x, f_y, torque) in the plane.
+        body_force: the force in the frame of body j.
+        multipliers (T, rows): λ of the element's equations.
+        effort: the driving force or torque of a driver, which does the work effort · dC on its motion C(t); None otherwise.
+            It is the multiplier, but where Φ is no length or angle, such as `DistanceDriver`'s.
+        unique (T,): False where constraints are redundant and this reaction is one of many that are possible.
+    """
+
+    force: Float[Array, "*batch T d"]
+    torque: Float[Array, "*batch T"]
+    components: Float[Array, "*batch T k"]
+    body_force: Float[Array, "*batch T d"]
+    multipliers: Float[Array, "*batch T m"]
+    unique: Bool[Array, "*batch T"]
+    effort: Float[Array, "*batch T"] | None = None
+
+
+class Reactions(Mapping):
+    """Reactions by the names of constraints and drivers."""
+
+    def __init__(self, by_name: dict[str, Reaction]):
+        self._by_name = by_name
+
+    def __getitem__(self, name: str) -> Reaction:
+        if name not in self._by_name:
+            raise KeyError(unknown("constraint or driver", name, self._by_name))
+        return self._by_name[name]
+
+    def __iter__(self):
+        return iter(self._by_name)
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def __repr__(self) -> str:
+        return f"Reactions({', '.join(self._by_name)})"
+
+
+jax.tree_util.register_pytree_node(
+    Reactions,
+    lambda r: (tuple(r._by_name.values()), tuple(r._by_name)),
+    lambda names, values: Reactions(dict(zip(names, values, strict=True))),
+)
+
+
+def reactions(mech: Mechanism, run: Trajectory, *, formulation: AbstractFormulation | None = None) -> Reactions:
+    """Force and torque of every joint and driver along a motion: `reactions(mech, run)["A"].force`.
+
+    The constraint force on body j is Φ_qjᵀλ. Of a motion by `kinematics` the multipliers are found first: those forces
+    and driving torques that the motion needs, inverse dynamics. Where constraints are redundant λ has the smallest norm,
+    and `unique` tells whose values mean nothing by themselves. Differentiable; where a status is bad values belong to the
+    state that is shown. A batch goes through `jax.vmap`, or comes as leading axes.
+
+    Args:
+        run: a `Trajectory`.
+        formulation: `Augmented()` by default.
+    """
+    return _reactions(mech, run, formulation or Augmented())
+
+
+@eqx.filter_jit
+def _reactions(mech: Mechanism, run: Trajectory, formulation: AbstractFormulation) -> Reactions:
+    at_one_time = lambda mech, t, q, v: _at_one_time(mech, formulation, t, q, v)
+    function = partial(straight, at_one_time, mech)
+    for _ in range(jnp.ndim(run.t)):
+        function = jax.vmap(function)
+    return Reactions(function(run.t, run.q, run.v))
+
+
+def _at_one_time(mech: Mechanism, formulation, t, q, v) -> dict[str, Reaction]:
+    equations = formulation.equations(mech)
+    multipliers = equations.multipliers(q, v, t)
+    indeterminate = jnp.abs(equations.indeterminate(q, t)) > INDETERMINATE
+    poses, found = mech.poses(q), {}
+    for name, element in {**mech.constraints, **mech.drivers}.items():
+        rows = mech.layout.row_slices[name]
+        own = multipliers[rows]
+        residual = lambda q, element=element, name=name: residual_of(mech, name, element, q, t)
+        force, torque = _on_j(mech, element, poses, jax.vjp(residual, q)[1](own)[0])
+        found[name] = Reaction(
+            force=force,
+            torque=torque,
+            components=jnp.append(poses[element.i].components(force), torque),
+            body_force=poses[element.j].components(force),
+            multipliers=own,
+            effort=_effort(mech, name, element, q, t, own) if name in mech.drivers else None,
+            unique=~jnp.any(indeterminate[rows]),
+        )
+    return found
+
+
+def _effort(mech: Mechanism, name: str, driver, q, t, multipliers) -> Float[Array, ""]:
+    """−λᵀ ∂Φ/∂C: what the driver does for a unit of its motion C."""
+
+    def residual(change):
+        moved = Function(lambda t: driver.motion(t) + change)
+        return residual_of(mech, name, eqx.tree_at(lambda d: d.motion, driver, moved), q, t)
+
+    return -multipliers @ jax.jvp(residual, (jnp.zeros_like(t),), (jnp.ones_like(t),))[1]
+
+
+def _on_j(mech: Mechanism, element, poses, generalized):
+    """Force and torque about point_j of generalized constraint forces; from the other side where j is the ground."""
+    slices, j, i = mech.layout.body_slices, poses[element.j], poses[element.i]
+    origin = jnp.zeros(mech.layout.bodies[0][1].dimension, generalized.dtype)
+    if element.j != GROUND:
+        point = getattr(element, "point_j", getattr(element, "point", origin))
+        return j.load(generalized[slices[element.j]], point)
+    # Action and reaction: the opposite load, about the place where point_j is.
+    force, torque = i.load(generalized[slices[element.i]], origin)
+    arm = j.point(getattr(element, "point_j", origin)) - i.point(origin)
+    return -force, -(torque - i.moment(arm, force))
