@@ -71,7 +71,8 @@ class AbstractForce(eqx.Module):
     def check(self, dimension: int) -> None:
         """Raise `ValueError` if the force cannot act in a space of `dimension`."""
         check_fields(self)
-        require(len(set(self.acts_on)) == len(self.acts_on), f"connects {self.acts_on[:1]} with itself")
+        same = self.acts_on[:1] if len(set(self.acts_on)) < len(self.acts_on) else ()
+        require(not same, f"connects {same[0]!r} with itself" if same else "")
         for name, value in vars(self).items():
             if name.startswith("point"):
                 require(jnp.shape(value) == (dimension,), f"{name} must have shape ({dimension},)")
@@ -350,6 +351,7 @@ class Torque(AbstractForce):
         return (self.body, self.reaction)
 
     def check(self, dimension):
+        require(self.body != GROUND, "a torque on the ground moves nothing")
         super().check(dimension)
         check_value(self.value, self.shapes[dimension], "value")
 
@@ -388,8 +390,8 @@ class UserForce(AbstractForce):
         potential_energy: V(q), if the force has a potential; it counts in the energy only.
     """
 
-    f: Callable = eqx.field(converter=as_pytree)
-    potential_energy: Callable | None = eqx.field(default=None, converter=lambda f: None if f is None else as_pytree(f))
+    f: Callable = eqx.field(converter=as_value)
+    potential_energy: Callable | None = eqx.field(default=None, converter=as_value)
 
     def generalized(self, state):
         value = jnp.asarray(self.f(state.q, state.v, state.t), state.q.dtype)

@@ -85,3 +85,68 @@ def test_path_synthesis_measures_the_published_design_as_published():
     b |= {"start": d["theta0"] + d["theta_start"], "turn": 1, "side": d["sgn"]}
     np.testing.assert_allclose(example["closed_form_error"](b), REFERENCE["published_SSE"], rtol=1e-12)
     np.testing.assert_allclose(np.sum((coupler_points(b) - example["TARGETS"]) ** 2), REFERENCE["published_SSE"])
+
+
+def example(name):
+    """What an example defines."""
+    return runpy.run_path(str(EXAMPLES / f"{name}.py"))
+
+
+def found(name, outputs):
+    """The numbers that an example wrote."""
+    return json.loads((outputs(name) / f"{name}.json").read_text())
+
+
+def test_engine_takes_from_the_gas_what_it_gives_to_the_shaft(outputs):
+    numbers = found("02_engine", outputs)
+    assert abs(numbers["sum (J)"]) < 1e-6
+    # ∮ p dV from the indicator diagram alone.
+    engine = example("02_engine")
+    angle = np.linspace(0, 4 * np.pi, 4001)
+    largest = 2 * engine["CRANK"] * engine["AREA"] * engine["COMPRESSION"] / (engine["COMPRESSION"] - 1)
+    volume = largest * np.asarray(engine["volume"](angle))
+    np.testing.assert_allclose(volume[[0, 1000, 2000]] / largest, [1 / engine["COMPRESSION"], 1, 0.1], rtol=1e-12)
+    work = np.trapezoid(np.asarray(engine["pressure"](angle)), volume)
+    np.testing.assert_allclose(numbers["work of the gas (J)"], work, rtol=1e-5)
+    np.testing.assert_allclose(numbers["mean torque (N m)"], work / (4 * np.pi), rtol=1e-5)
+
+
+def test_double_pendulums_keep_their_energy_and_flip_only_where_it_suffices(outputs):
+    numbers = found("03_double_pendulums", outputs)
+    assert numbers["status converged"] == numbers["pendulums"]
+    assert numbers["energy error over m g l, worst"] < 1e-3
+    assert numbers["flipped"] > numbers["pendulums"] / 3
+    assert numbers["flipped without the energy for it"] == 0
+
+
+def test_first_flip_is_found_between_the_times():
+    angles = np.array([[0, 3.0, np.pi + 0.1], [0, -3.0, -2 * np.pi + 3.0], [0, 1, 2]])
+    flips = example("03_double_pendulums")["first_flip"](np.array([0.0, 1, 3]), angles)
+    part = (np.pi - 3) / (np.pi - 2.9)
+    np.testing.assert_allclose(flips, [1 + 2 * part, 2, np.inf])
+
+
+def test_andrews_mechanism_ends_at_the_published_angles(outputs):
+    reference = json.loads((EXAMPLES.parent / "tests" / "references" / "andrews.json").read_text())
+    script, numbers = example("04_andrews"), found("04_andrews", outputs)
+    assert script["START"] == reference["q_initial"]
+    assert script["PUBLISHED"] == reference["reference_at_t_0.03"]["q"]
+    np.testing.assert_allclose(list(numbers["angles"].values()), script["PUBLISHED"], rtol=0, atol=1e-5)
+    assert numbers["energy error"] < 1e-6
+
+
+def test_balancing_makes_the_four_bar_quiet(outputs):
+    numbers = found("05_balancing", outputs)
+    assert numbers["shaking force after (N)"] < 0.1 * numbers["shaking force before, root mean square (N)"]
+    assert numbers["misses Newton's law by (N)"] < 1e-9
+    # Berkof & Lowen 1969: half of the uniform coupler counts at either pin, and is balanced there.
+    script = example("05_balancing")
+    arm = script["REACH"]
+    moment = lambda length: script["BAR"] * length**2 / 2 + script["BAR"] * script["COUPLER"] / 2 * length
+    discs = {name: (moment(script[name.upper()]) / arm, np.array([-arm, 0])) for name in ("crank", "rocker")}
+    assert (
+        np.abs(script["shaking"](discs, script["turn"](25))[0]).max()
+        < 1e-9 * numbers["shaking force before, root mean square (N)"]
+    )
+    # No design within reach that is lighter shakes less than not at all.
+    assert numbers["added mass (kg)"] < sum(mass for mass, _ in discs.values())

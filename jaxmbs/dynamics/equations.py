@@ -19,15 +19,16 @@ from jaxmbs.numerics.implicit import jacobian, rate, second_rate, simplified_new
 from jaxmbs.numerics.linear_algebra import (
     factor_symmetric_positive,
     factor_symmetric_semidefinite,
-    pivot_floor,
+    redundancy,
     solve_saddle_point,
 )
+from jaxmbs.numerics.scaling import Units, unit_of_length
 
 # Refinements of the derivatives of `close_position`: the matrix is that of the point where the iteration begins, so two
 # are right to the square of the first correction.
 REFINEMENTS = 2
 # Of the multipliers of redundant constraints the part in the null space is what survives this many proximal steps.
-PROXIMAL_STEPS = 3
+PROXIMAL_STEPS = 5
 
 
 class Closed(NamedTuple):
@@ -131,22 +132,27 @@ class AbstractEquations(eqx.Module):
     # --- multipliers of redundant constraints ---
 
     def multipliers(self, q, v, t) -> Float[Array, " m"]:
-        """λ, of smallest norm where constraints are redundant."""
+        """λ, where constraints are redundant with the smallest norm: of λ in units of the mechanism, which is the plain
+        norm if all rows are lengths, as those of revolute joints are."""
         found = self.accelerations(q, v, t)[1]
-        rows = self._rows(q, t)
-        redundant = ~(factor_symmetric_semidefinite(rows).rcond > pivot_floor(q.dtype))
-        return found - jnp.where(redundant, _null_part(rows, found), 0)
+        sizes, gram = self._rows(q, t)
+        redundant = ~(factor_symmetric_semidefinite(gram).rcond > redundancy(q.dtype))
+        return found - jnp.where(redundant, _null_part(gram, sizes * found) / sizes, 0)
 
     def indeterminate(self, q, t) -> Float[Array, " m"]:
         """For each row how much of a vector without symmetry lies in the null space of Φ_qᵀ: zero to rounding where λ is
         unique."""
+        sizes, gram = self._rows(q, t)
         # Multiples of the golden angle: no row is special.
-        probe = 1 + jnp.sin(2.399963 * np.arange(1, self.jacobian(q, t).shape[0] + 1)).astype(q.dtype) / 2
-        return _null_part(self._rows(q, t), probe)
+        return _null_part(gram, 1 + jnp.sin(2.399963 * np.arange(1, sizes.size + 1)).astype(q.dtype) / 2)
 
     def _rows(self, q, t):
+        """What a unit of the coordinate that matters most does to each row of Φ, and J Jᵀ of Φ_q in these units."""
         phi_q = self.jacobian(q, t)
-        return phi_q @ self.metric(q, t)(phi_q.T)
+        units = Units(self.angular, unit_of_length(phi_q, q, self.angular))
+        sizes = units.rows(phi_q)
+        scaled = phi_q * units.vector / sizes[:, None]
+        return sizes, scaled @ scaled.T
 
 
 def _null_part(matrix, x):
@@ -154,8 +160,7 @@ def _null_part(matrix, x):
 
     δ lies between rounding and the smallest eigenvalue that counts.
     """
-    size = jnp.max(jnp.diagonal(matrix), initial=0)
-    delta = 0.1 * jnp.finfo(x.dtype).eps ** 0.5 * jnp.where(size > 0, size, 1)
+    delta = 0.1 * jnp.finfo(x.dtype).eps ** 0.5
     solve = factor_symmetric_positive(matrix + delta * jnp.eye(x.size, dtype=x.dtype)).solve
     for _ in range(PROXIMAL_STEPS):
         x = delta * solve(x)

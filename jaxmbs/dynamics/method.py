@@ -14,10 +14,14 @@ from jaxmbs.dynamics.equations import AbstractEquations
 from jaxmbs.numerics.arrays import where_tree
 from jaxmbs.numerics.results import Status
 from jaxmbs.numerics.scaling import Units
+from jaxmbs.programs.function import straight
 
 # A step that moves the mechanism by more than so many of its units (a thousand radians, a thousand times its size) has
 # blown up. Well before numbers overflow, so that the derivatives of the step that is thrown away are finite.
 LARGEST_STEP = 1e3
+# Scalar operations of a simulation that is a straight-line program; beyond, dense array code, slower by far. A hundred
+# bodies stay below; they compile for minutes.
+LARGEST_ROLLOUT = 250_000
 # Newton steps at the start, where the given configuration may be off by more than a step's error.
 STARTING_ITERATIONS = 8
 
@@ -111,7 +115,13 @@ class FixedStep(AbstractMethod):
         return q, problem.equations.close_velocity(q, v, t)
 
     def run(self, problem, times, grid, start):
-        times = grid.boundaries(times)
+        rollout = lambda problem, times, q, v: self._rollout(problem, times, grid.steps, Start(q, v, start.given))
+        first, rows = straight(rollout, problem, grid.boundaries(times), start.q, start.v, limit=LARGEST_ROLLOUT)
+        together = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), first, rows)
+        return jax.tree.map(lambda x: x[np.array(grid.rows)], together)
+
+    def _rollout(self, problem: Problem, times, steps: int, start: Start):
+        """q, v and status at the first of the times, and rows of these for the others, with so many steps in between."""
         motion, status = started(problem, start, times[0])
         state = self.start(problem, motion, times[0])
 
@@ -123,14 +133,12 @@ class FixedStep(AbstractMethod):
             return where_tree(status == Status.CONVERGED, new, state), status
 
         def interval(carry, ends):
-            t, h = ends[0], (ends[1] - ends[0]) / grid.steps
-            carry = jax.lax.fori_loop(0, grid.steps, lambda k, carry: advance(carry, t + k * h, h), carry)
+            t, h = ends[0], (ends[1] - ends[0]) / steps
+            carry = jax.lax.fori_loop(0, steps, lambda k, carry: advance(carry, t + k * h, h), carry)
             return carry, (*self.shown(problem, carry[0], ends[1]), carry[1])
 
         first = (*self.shown(problem, state, times[0]), status)
-        _, rows = jax.lax.scan(interval, (state, status), jnp.stack([times[:-1], times[1:]], axis=1))
-        together = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), first, rows)
-        return jax.tree.map(lambda x: x[np.array(grid.rows)], together)
+        return first, jax.lax.scan(interval, (state, status), (times[:-1], times[1:]))[1]
 
 
 def started(problem: Problem, start: Start, t) -> tuple[Motion, Int[Array, ""]]:

@@ -24,7 +24,10 @@ INDETERMINATE = 1e-4
 
 
 class Reaction(eqx.Module):
-    """What a joint or driver does to body j, and with opposite signs to body i. Over time: every array has T rows.
+    """What a joint or driver does to body j; the opposite force, at the same place, acts on body i. T rows in every array.
+
+    `RelativeX`, `RelativeY` and their drivers are no joints of hardware: they push along axes of the ground at point_i and
+    at point_j, and the opposite force acts on body i at point_i.
 
     Attributes:
         force: on body j from body i, in the ground frame.
@@ -96,7 +99,8 @@ def _reactions(mech: Mechanism, run: Trajectory, formulation: AbstractFormulatio
     function = partial(straight, at_one_time, mech)
     for _ in range(jnp.ndim(run.t)):
         function = jax.vmap(function)
-    return Reactions(function(run.t, run.q, run.v))
+    found = function(run.t, run.q, run.v)
+    return Reactions({name: found[name] for name in (*mech.constraints, *mech.drivers)})
 
 
 def _at_one_time(mech: Mechanism, formulation, t, q, v) -> dict[str, Reaction]:

@@ -24,9 +24,6 @@ from jaxmbs.system.trajectory import Trajectory
 
 # Steps of a simulation for which none is given: at least so many in all.
 DEFAULT_STEPS = 4000
-# Scalar operations of a simulation that is a straight-line program; beyond, dense array code, slower by far. A hundred
-# bodies stay below; they compile for minutes.
-LARGEST_ROLLOUT = 250_000
 # Where asked-for times are uneven, boundaries between steps of other lengths may be so many times their number.
 MOST_BOUNDARIES = 8
 
@@ -139,22 +136,21 @@ def _simulate(mech: Mechanism, times, start: Start, grid: Grid, method, formulat
         usable = usable & jnp.all(jnp.isfinite(x))
     clean_times, q, v = (jnp.where(jnp.isfinite(x), x, 0) for x in (times, start.q, start.v))
 
-    def rollout(mech, times, q, v):
+    def length(mech, t, q):
         equations = formulation.equations(mech)
-        matrix = jax.lax.stop_gradient(equations.jacobian(q, times[0]))
-        problem = Problem(equations, unit_of_length(matrix, q, equations.angular))
-        return method.run(problem, times, grid, Start(q, v, start.given))
+        return unit_of_length(equations.jacobian(q, t), q, equations.angular)
 
     def output(mech, t, q, v):
         equations = formulation.equations(mech)
         a, multipliers = equations.accelerations(q, v, t)
         return a, equations.multipliers(q, v, t), tuple(energy(mech, q, v))
 
-    if isinstance(method, FixedStep):
-        q, v, status = straight(rollout, clean, clean_times, q, v, limit=LARGEST_ROLLOUT)
-    else:
-        q, v, status = rollout(clean, clean_times, q, v)
+    held = jax.lax.stop_gradient((clean, clean_times[0], q))
+    problem = Problem(formulation.equations(clean), straight(length, *held))
+    q, v, status = method.run(problem, clean_times, grid, Start(q, v, start.given))
     status = jnp.where(usable, status, int(Status.NON_FINITE)).astype(jnp.int32)
     a, multipliers, energies = jax.vmap(lambda t, q, v: straight(output, clean, t, q, v))(clean_times, q, v)
+    good = (status == Status.CONVERGED)[:, None]
+    a, multipliers = (jnp.where(good | jnp.isfinite(x), x, 0) for x in (a, multipliers))
     return Trajectory(times, q, v, a, status, mech.layout, multipliers, Energy(*energies))
 

@@ -76,11 +76,18 @@ def factor_symmetric_semidefinite(matrix: Float[Array, "n n"]) -> Factored:
 
 
 def pivot_floor(dtype) -> float:
-    """A pivot below this part of its diagonal entry has nothing but rounding in it.
+    """A pivot below this part of its diagonal entry is left out: it has nothing but rounding in it.
 
-    ε^⅔: rounding grows on its way through pivots that are small themselves, as near a singular position, by up to their
-    reciprocals; bodies that are lighter than their neighbours make true pivots as small as the ratio of masses.
+    Some tens of roundings, no more. Near a singular position true pivots are as small as the square of the distance from
+    it, and forces without them would be wrong altogether; a pivot of rounding that is taken for a true one changes
+    multipliers in the null space only, which does no harm.
     """
+    return 64 * float(jnp.finfo(dtype).eps)
+
+
+def redundancy(dtype) -> float:
+    """`Factored.rcond` of a semidefinite matrix below this may mean that rows depend on each other: ε^⅔, far from rounding
+    and from the pivots of regular mechanisms alike."""
     return float(jnp.finfo(dtype).eps) ** (2 / 3)
 
 
@@ -128,7 +135,7 @@ def dependent_columns(matrix: Float[Array, "m n"]) -> Bool[Array, " n"]:
     entry of what is left of a row as its pivot."""
     m, n = matrix.shape
     matrix, index = jax.lax.stop_gradient(matrix), jnp.arange(n)
-    smallest = pivot_floor(matrix.dtype) * jnp.max(jnp.abs(matrix), axis=1)
+    smallest = redundancy(matrix.dtype) * jnp.max(jnp.abs(matrix), axis=1)
     taken = jnp.zeros(n, bool)
     for k in range(m):
         row = jnp.where(taken, 0, matrix[k])
