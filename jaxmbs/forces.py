@@ -275,7 +275,7 @@ class TorsionSpring(AbstractForce):
     actuator: Any = value_field()
 
     def __init__(self, i, j, *numbers, actuator=None, **named):
-        numbers = [x for x in numbers if np.ndim(x) == 0]
+        numbers = tuple(x for x in numbers if np.ndim(x) == 0)
         names = ("stiffness", "free_angle", "damping")
         require(len(numbers) <= len(names), f"too many numbers: {', '.join(names)} are what it takes")
         given = dict(zip(names, numbers, strict=False))
@@ -406,4 +406,3 @@ class UserForce(AbstractForce):
     def check(self, dimension):
         require(callable(self.f), f"f must be a function of (q, v, t), got {self.f!r}")
         super().check(dimension)
-

@@ -1,10 +1,10 @@
 """Published problems of dynamics as mechanisms, from the numbers in tests/references."""
 
 import jax.numpy as jnp
-from linkages import reference
 
 import jaxmbs as mbs
 from jaxmbs import planar
+from linkages import reference
 
 DOWN = {"gravity": mbs.Gravity((0, -9.81))}
 

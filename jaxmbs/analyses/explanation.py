@@ -16,7 +16,6 @@ from jaxmbs.programs.function import Straight
 from jaxmbs.system import equations
 from jaxmbs.system.mechanism import Mechanism, as_times
 
-
 WITH_VELOCITIES = ("acceleration_rhs", "generalized_force")
 
 

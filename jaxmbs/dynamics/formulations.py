@@ -11,7 +11,6 @@ from jaxmbs.dynamics.equations import AbstractEquations
 from jaxmbs.system.equations import applied_forces, masses, residuals, velocity_forces
 from jaxmbs.system.mechanism import Mechanism
 
-
 # Traced once for all the places where equations of motion need it.
 _residuals = jax.jit(residuals)
 
@@ -59,7 +58,7 @@ class CartesianEquations(AbstractEquations):
         elements = {**mech.constraints, **mech.drivers}
         chosen = [name for name, e in elements.items() if e.extra or e.i in light or e.j in light]
         slices = mech.layout.row_slices
-        return np.concatenate([np.arange(slices[name].start, slices[name].stop) for name in chosen] or [[]]).astype(int)
+        return np.array([k for name in chosen for k in range(slices[name].start, slices[name].stop)], int)
 
     @property
     def weight(self):

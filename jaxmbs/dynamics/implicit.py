@@ -85,7 +85,7 @@ class AbstractAlpha(FixedStep):
         shift, multipliers = unknown[:n], unknown[n:]
         motion = Motion(q_1 + shift, v_1 + rate_by_q * shift, a + by_q * shift)
         auxiliary = auxiliary + shift / (beta * h**2)
-        return AlphaState(motion, auxiliary, multipliers), problem.settled(change[:n])
+        return AlphaState(motion, auxiliary, multipliers), problem.settled(change[:n], motion.q)
 
 
 class GeneralizedAlpha(AbstractAlpha):

@@ -16,8 +16,8 @@ from jaxmbs.numerics.results import Status
 from jaxmbs.numerics.scaling import Units
 from jaxmbs.programs.function import straight
 
-# A step that moves the mechanism by more than so many of its units (a thousand radians, a thousand times its size) has
-# blown up. Well before numbers overflow, so that the derivatives of the step that is thrown away are finite.
+# A step that turns a body by more than so many radians has blown up. Well before numbers overflow, so that the derivatives
+# of the step that is thrown away are finite.
 LARGEST_STEP = 1e3
 # Scalar operations of a simulation that is a straight-line program; beyond, dense array code, slower by far. A hundred
 # bodies stay below; they compile for minutes.
@@ -57,9 +57,11 @@ class Problem(eqx.Module):
         """Units of coordinates and velocities: 1 for angles, the size of the mechanism for lengths."""
         return Units(self.equations.angular, self.length)
 
-    def settled(self, change) -> Bool[Array, ""]:
-        """Whether a last Newton correction is so small that the next would be rounding."""
-        return self.units.size(change) <= jnp.finfo(change.dtype).eps ** 0.5
+    def settled(self, change, q) -> Bool[Array, ""]:
+        """Whether a last Newton correction of q is so small that the next would be rounding."""
+        far = jnp.max(jnp.where(self.equations.angular, 0, jnp.abs(q)), initial=0)
+        units = Units(self.equations.angular, jnp.maximum(self.length, far))
+        return units.size(change) <= jnp.finfo(change.dtype).eps ** 0.5
 
 
 class Grid(NamedTuple):
@@ -154,8 +156,8 @@ def started(problem: Problem, start: Start, t) -> tuple[Motion, Int[Array, ""]]:
     v = equations.close_velocity(closed.q, v, t)
     a = equations.accelerations(closed.q, v, t)[0]
     motion = Motion(closed.q, v, a)
-    status = jnp.where(problem.settled(closed.change), int(Status.CONVERGED), int(Status.NOT_ASSEMBLED))
-    status = jnp.where(_is_finite(motion), status, int(Status.NON_FINITE)).astype(jnp.int32)
+    status = jnp.where(problem.settled(closed.change, closed.q), int(Status.CONVERGED), int(Status.NOT_ASSEMBLED))
+    status = jnp.where(jnp.isfinite(_size(motion)), status, int(Status.NON_FINITE)).astype(jnp.int32)
     good = status == Status.CONVERGED
     return where_tree(good, motion, Motion(q, jnp.zeros_like(v), jnp.zeros_like(a))), status
 
@@ -163,9 +165,10 @@ def started(problem: Problem, start: Start, t) -> tuple[Motion, Int[Array, ""]]:
 def judge(problem: Problem, motion: Motion, closed, h) -> Int[Array, ""]:
     """The status of a step that led to this motion."""
     status = jnp.where(closed, int(Status.CONVERGED), int(Status.NOT_CONVERGED))
-    tame = problem.units.size(h * motion.v) <= LARGEST_STEP
-    return jnp.where(_is_finite(motion) & tame, status, int(Status.NON_FINITE)).astype(jnp.int32)
+    turned = jnp.max(jnp.where(problem.equations.angular, jnp.abs(h * motion.v), 0), initial=0)
+    tame = (turned <= LARGEST_STEP) & (_size(motion) <= jnp.finfo(motion.q.dtype).eps ** -2)
+    return jnp.where(tame, status, int(Status.NON_FINITE)).astype(jnp.int32)
 
 
-def _is_finite(motion: Motion) -> Bool[Array, ""]:
-    return jnp.isfinite(sum(jnp.sum(jnp.abs(x)) for x in motion))
+def _size(motion: Motion) -> Float[Array, ""]:
+    return sum((jnp.sum(jnp.abs(x)) for x in motion), jnp.zeros((), motion.q.dtype))

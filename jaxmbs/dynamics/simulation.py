@@ -142,7 +142,7 @@ def _simulate(mech: Mechanism, times, start: Start, grid: Grid, method, formulat
 
     def output(mech, t, q, v):
         equations = formulation.equations(mech)
-        a, multipliers = equations.accelerations(q, v, t)
+        a, _ = equations.accelerations(q, v, t)
         return a, equations.multipliers(q, v, t), tuple(energy(mech, q, v))
 
     held = jax.lax.stop_gradient((clean, clean_times[0], q))
@@ -153,4 +153,3 @@ def _simulate(mech: Mechanism, times, start: Start, grid: Grid, method, formulat
     good = (status == Status.CONVERGED)[:, None]
     a, multipliers = (jnp.where(good | jnp.isfinite(x), x, 0) for x in (a, multipliers))
     return Trajectory(times, q, v, a, status, mech.layout, multipliers, Energy(*energies))
-

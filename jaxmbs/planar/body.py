@@ -97,7 +97,7 @@ class Body(AbstractBody):
         return jnp.zeros_like(self.mass) if self._inertia is None else self._inertia
 
     @property
-    def com(self) -> Array:
+    def com(self) -> Array | np.ndarray:
         """The centre of mass in the body frame."""
         return np.zeros(2, self.mass.dtype) if self._com is None else self._com
 

@@ -334,8 +334,8 @@ rule("argmin")(_extreme("lt"))
 @rule("dot_general")
 def _dot_general(tracer, eqn, a, b):
     (contract_a, contract_b), (batch_a, batch_b) = eqn.params["dimension_numbers"]
-    a, shape_a, inner = _as_matrices(a, batch_a, contract_a, first=False)
-    b, shape_b, _ = _as_matrices(b, batch_b, contract_b, first=True)
+    a, shape_a = _as_matrices(a, batch_a, contract_a, first=False)
+    b, shape_b = _as_matrices(b, batch_b, contract_b, first=True)
     batch = [eqn.invars[0].aval.shape[k] for k in batch_a]
     results = [product(tracer.graph, x, y) for x, y in zip(a, b, strict=True)]
     flat = [node for matrix in results for row in matrix for node in row]
@@ -350,7 +350,7 @@ def _as_matrices(x, batch, contract, first: bool):
     outer = math.prod(x.shape[k] for k in free)
     count = math.prod(x.shape[k] for k in batch)
     shape = (count, inner, outer) if first else (count, outer, inner)
-    return x.transpose(order).reshape(shape), [x.shape[k] for k in free], inner
+    return x.transpose(order).reshape(shape), [x.shape[k] for k in free]
 
 
 def product(graph, a, b) -> list[list[Node]]:

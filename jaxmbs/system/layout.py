@@ -102,7 +102,7 @@ class Layout:
         return self.coordinates.index(coordinate)
 
     def entries(self, name: str) -> tuple[slice, tuple[int, ...]]:
-        """Entries of q for a body, a constraint with extra coordinates, or a single coordinate; and the shape of a value."""
+        """Entries of q for a body, the extra coordinates of a constraint, or a single coordinate; and a value's shape."""
         slices = {**self.body_slices, **self.extra_slices}
         if name in self.coordinates:
             k = self.index(name)

@@ -4,6 +4,8 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pytest
+
+import jaxmbs as mbs
 from dynamic_problems import (
     andrews,
     andrews_angles,
@@ -18,10 +20,8 @@ from dynamic_problems import (
     windows,
     windows_start,
 )
-from linkages import reference
-
-import jaxmbs as mbs
 from jaxmbs import planar
+from linkages import reference
 
 
 def from_zero(times):

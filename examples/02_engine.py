@@ -1,0 +1,145 @@
+"""Forces in an engine: what crank, bearings and pins of a single-cylinder four-stroke engine have to bear.
+
+The crank turns at constant speed and the gas pushes on the piston, by an indicator diagram in closed form. Inverse
+dynamics gives the torque at the crank and the force in every joint over two turns. The picture shows them stroke by
+stroke, the forces as polar diagrams: each in the frame of the part that wears.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import matplotlib.pyplot as plt
+import numpy as np
+
+import jaxmbs as mbs
+from jaxmbs import planar
+from jaxmbs.viz import style
+
+jax.config.update("jax_enable_x64", True)
+
+BORE, CRANK, ROD, COMPRESSION = 0.086, 0.043, 0.143, 10.0  # m, m, m, ratio of volumes
+AREA, SPEED = np.pi / 4 * BORE**2, 2 * np.pi * 3000 / 60  # m², rad/s
+AMBIENT = 1e5  # Pa
+STROKES = {"power": 1, "exhaust": 3, "intake": 0, "compression": 2}  # and their colours
+
+
+def volume(angle):
+    """Volume over the piston as part of the largest one; the angle of the crank is 0 when the engine fires."""
+    travel = CRANK + ROD - CRANK * jnp.cos(angle) - jnp.sqrt(ROD**2 - (CRANK * jnp.sin(angle)) ** 2)
+    return (1 + (COMPRESSION - 1) * travel / (2 * CRANK)) / COMPRESSION
+
+
+def pressure(angle):
+    """Gas pressure above the ambient one: p V^1.3 is constant, and grows as the charge burns, while the valves are shut."""
+    shut = jax.nn.sigmoid(jnp.cos(angle / 2) / 0.08)
+    burnt = jax.nn.sigmoid(jnp.sin(angle / 2 - 0.1) / 0.06)
+    return AMBIENT * shut * ((1 + 2.5 * burnt) / volume(angle) ** 1.3 - 1)
+
+
+def engine():
+    """The crank's x axis points to the crank pin; the piston moves along the y axis of the ground."""
+    gas = lambda t, q, v: -AREA * pressure(q[2] - jnp.pi / 2)  # q = (x, y, φ) of the crank, then of the others
+    return mbs.Mechanism(
+        bodies={
+            "crank": planar.Body(mass=2.5, inertia=4e-3, com=(-0.012, 0)),  # with counterweights
+            "rod": planar.Body(mass=0.55, inertia=1.3e-3, com=(0.3 * ROD, 0)),
+            "piston": planar.Body(mass=0.45, inertia=4e-4),
+        },
+        constraints={
+            "main bearing": planar.Revolute("ground", "crank", (0, 0), (0, 0)),
+            "crank pin": planar.Revolute("crank", "rod", (CRANK, 0), (0, 0)),
+            "piston pin": planar.Revolute("rod", "piston", (ROD, 0), (0, 0)),
+            "cylinder": planar.Translational("ground", "piston", (0, 0), (0, 0), (0, 1)),
+        },
+        drivers={"shaft": planar.RevoluteDriver("ground", "crank", mbs.motion.Ramp(SPEED, jnp.pi / 2))},
+        forces={"gas": mbs.PointForce("piston", (0, 0), (0.0, gas))},
+    )
+
+
+GUESS = {"crank": (0, 0, np.pi / 2), "rod": (0, CRANK, np.pi / 2), "piston": (0, CRANK + ROD, 0)}
+
+
+def by_stroke(ax, x, y):
+    """A line in four colours, a dot where each stroke begins."""
+    quarter = (len(x) - 1) // 4
+    for k, (name, colour) in enumerate(STROKES.items()):
+        part, look = slice(k * quarter, (k + 1) * quarter + 1), style.colour_of(colour)
+        ax.plot(x[part], y[part], color=look, linewidth=1.8, label=name, solid_capstyle="round")
+        ax.plot(x[part][:1], y[part][:1], "o", color=look, markersize=4)
+
+
+def show(mech, motion, degrees, gas, torque, forces, file):
+    figure = plt.figure(figsize=(11, 5.2), layout="constrained")
+    axes = figure.subplot_mosaic([list("MABGT"), list("MABCC")], width_ratios=(1, 0.72, 0.72, 1.5, 1.5))
+    moment = np.argmin(abs(degrees - 50))
+    mbs.viz.draw(mech, motion.q[moment], motion.t[moment], ax=axes["M"], size=1.7)
+    axes["M"].set(title="50° after firing", xlabel="x (m)", ylabel="y (m)", xlim=(-0.055, 0.025), xticks=(-0.04, 0))
+    for key, name, values in (("G", "gas pressure (bar)", gas / 1e5), ("T", "torque on the shaft (N m)", torque)):
+        by_stroke(axes[key], degrees, values)
+        axes[key].set(title=name, xlabel="crank angle (°)", xticks=range(0, 721, 180))
+    axes["G"].legend(frameon=False, fontsize=8)
+    for key, (title, labels, force) in zip("ACB", forces, strict=True):
+        by_stroke(axes[key], *force.T / 1e3)
+        axes[key].plot(0, 0, "+", color=style.INK, markersize=9)
+        axes[key].set(title=title, xlabel=f"{labels[0]} (kN)", ylabel=f"{labels[1]} (kN)")
+    for key in "AB":
+        axes[key].set(xlim=(-4, 4), xticks=(-3, 0, 3))
+    for key, ax in axes.items():
+        style.tidy(ax, equal=key in "MABC")
+        ax.title.set_fontsize(10)
+        ax.xaxis.label.set_fontsize(9)
+        ax.yaxis.label.set_fontsize(9)
+    figure.savefig(file, dpi=100)
+    plt.close(figure)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="steps of 2° instead of 0.5°")
+    parser.add_argument("--output", type=Path, default=Path(__file__).parent / "output")
+    options = parser.parse_args()
+    began = time.time()
+    degrees = np.linspace(0, 720, 361 if options.quick else 1441)
+    times = np.deg2rad(degrees) / SPEED
+
+    mech = engine()
+    motion = mbs.kinematics(mech, times, GUESS, throw=True)
+    loads = mbs.reactions(mech, motion)
+    torque, gas = np.asarray(loads["shaft"].effort), np.asarray(pressure(motion.position("crank.phi") - jnp.pi / 2))
+    pin = np.asarray(loads["crank pin"].components)[:, :2]
+    # Reactions act on the second body of a joint; what the first one bears is the opposite.
+    forces = [
+        ("force on the\nmain bearing", ("sideways", "upwards"), -np.asarray(loads["main bearing"].force)),
+        ("force on the crank pin, in the crank's frame", ("outwards", "ahead"), -pin),
+        ("force on the\npiston pin", ("sideways", "upwards"), np.asarray(loads["piston pin"].body_force)),
+    ]
+
+    # After two turns the motion is what it was: what the shaft and the gas do must add up to nothing.
+    work_of_shaft = np.trapezoid(torque * SPEED, times)
+    work_of_gas = np.trapezoid(-AREA * gas * np.asarray(motion.velocity("piston.y")), times)
+    record = {
+        "work of the gas (J)": work_of_gas,
+        "work of the shaft (J)": work_of_shaft,
+        "sum (J)": work_of_shaft + work_of_gas,
+        "power at 3000/min (kW)": -work_of_shaft / times[-1] / 1e3,
+        "peak pressure (bar)": gas.max() / 1e5,
+        "mean torque (N m)": -work_of_shaft / (4 * np.pi),
+        "least and largest torque (N m)": [-torque.max(), -torque.min()],
+    }
+    for title, _, force in forces:
+        record[f"largest {' '.join(title.split())} (kN)"] = np.linalg.norm(force, axis=1).max() / 1e3
+    for name, value in record.items():
+        print(f"{name:56}", "  ".join(f"{x:10.4g}" for x in np.atleast_1d(value)))
+
+    options.output.mkdir(parents=True, exist_ok=True)
+    (options.output / "02_engine.json").write_text(json.dumps(record, indent=2) + "\n")
+    show(mech, motion, degrees, gas, -torque, forces, options.output / "02_engine.png")
+    print(f"{time.time() - began:.0f} s with compilation and pictures")
+
+
+if __name__ == "__main__":
+    main()
