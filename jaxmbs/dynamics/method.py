@@ -156,8 +156,9 @@ def started(problem: Problem, start: Start, t) -> tuple[Motion, Int[Array, ""]]:
     v = equations.close_velocity(closed.q, v, t)
     a = equations.accelerations(closed.q, v, t)[0]
     motion = Motion(closed.q, v, a)
-    status = jnp.where(problem.settled(closed.change, closed.q), int(Status.CONVERGED), int(Status.NOT_ASSEMBLED))
-    status = jnp.where(jnp.isfinite(_size(motion)), status, int(Status.NON_FINITE)).astype(jnp.int32)
+    status = jnp.where(jnp.isfinite(_size(motion)), int(Status.CONVERGED), int(Status.NON_FINITE))
+    settled = problem.settled(closed.change, closed.q)
+    status = jnp.where(settled, status, int(Status.NOT_ASSEMBLED)).astype(jnp.int32)
     good = status == Status.CONVERGED
     return where_tree(good, motion, Motion(q, jnp.zeros_like(v), jnp.zeros_like(a))), status
 

@@ -97,9 +97,9 @@ class Body(AbstractBody):
         return jnp.zeros_like(self.mass) if self._inertia is None else self._inertia
 
     @property
-    def com(self) -> Array | np.ndarray:
+    def com(self) -> Array:
         """The centre of mass in the body frame."""
-        return np.zeros(2, self.mass.dtype) if self._com is None else self._com
+        return as_real(np.zeros(2)) if self._com is None else self._com
 
     @property
     def massless(self) -> tuple[bool, ...]:

@@ -17,6 +17,9 @@ from jax.extend import core
 
 # Bytes of state that one sample may keep; 1,000 steps of a mechanism of nine coordinates take 144 kB in float64.
 KEPT_BYTES = 256 * 1024
+# Loops of no more rounds than this, without loops inside, are left to JAX: what it keeps of them is little, and computing
+# it again would cost more.
+SHORT = 8
 INLINED = frozenset({"jit", "pjit", "closed_call", "core_call"})
 
 
@@ -51,7 +54,9 @@ def evaluate(jaxpr, consts, args, on_loop: Callable) -> list:
 
 def _leads_to_loop(eqn) -> bool:
     name = eqn.primitive.name
-    return (name == "scan" and eqn.params["length"] > 1) or (name in INLINED and has_loops(_inner(eqn).jaxpr))
+    if name == "scan":
+        return eqn.params["length"] > SHORT or has_loops(eqn.params["jaxpr"].jaxpr)
+    return name in INLINED and has_loops(_inner(eqn).jaxpr)
 
 
 def _evaluate_plain(jaxpr, eqns, values: dict) -> None:
@@ -69,7 +74,7 @@ class Scan:
     """A counted loop by its parameters: constants, carried state, rows in and out."""
 
     def __init__(self, params):
-        self.body = core.jaxpr_as_fun(params["jaxpr"])
+        self.body = _with_loops_remembered(params["jaxpr"])
         self.length, self.reverse = params["length"], params["reverse"]
         self.n_consts, self.n_carry = params["num_consts"], params["num_carry"]
         state = params["jaxpr"].in_avals[self.n_consts : self.n_consts + self.n_carry]
@@ -131,6 +136,38 @@ class Scan:
             outputs.append([y.reshape(count * size, *y.shape[2:]) for y in out])
         ys = [self._in_order(jnp.concatenate(p) if len(p) > 1 else p[0]) for p in zip(*outputs, strict=True)]
         return [*start, *ys]
+
+
+def _with_loops_remembered(closed) -> Callable:
+    """A jaxpr as a function whose own loops keep their states in reverse mode as well."""
+    if not has_loops(closed.jaxpr):
+        return core.jaxpr_as_fun(closed)
+    return lambda *args: evaluate(closed.jaxpr, closed.consts, args, _remembered)
+
+
+def _remembered(scan: Scan, operands) -> list:
+    """The results of a loop inside of another; in reverse mode its states are kept for as long as the round lasts."""
+
+    def plain(*operands):
+        return scan.keep(operands)[0]
+
+    def run_forward(*operands):
+        results, kept = scan.keep(operands)
+        return results, (operands, kept)
+
+    def run_backward(residuals, cotangents):
+        operands, kept = residuals
+
+        def replayed(*reals):
+            return [y for y in scan.replay(_filled(operands, reals, operands), kept) if _is_real(y)]
+
+        reals = [x for x in operands if _is_real(x)]
+        given = [ct for ct in cotangents if ct.dtype != jax.dtypes.float0]
+        return tuple(_filled(operands, jax.vjp(replayed, *reals)[1](given)))
+
+    run = jax.custom_vjp(plain)
+    run.defvjp(run_forward, run_backward)
+    return run(*operands)
 
 
 def _segments(x, first: int, count: int, size: int):
