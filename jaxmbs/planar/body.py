@@ -99,7 +99,7 @@ class Body(AbstractBody):
     @property
     def com(self) -> Array:
         """The centre of mass in the body frame."""
-        return as_real(np.zeros(2)) if self._com is None else self._com
+        return jnp.zeros(2, self.mass.dtype) if self._com is None else self._com
 
     @property
     def massless(self) -> tuple[bool, ...]:

@@ -50,7 +50,7 @@ def test_pendulum_by_length_and_start():
 
 
 def four_bar_loss(method, step):
-    """A loss by lengths, masses, torque, a spring's stiffness and the start; the loop is assembled anew for every design."""
+    """A loss by lengths, masses, torque, stiffness and the start; the loop is assembled anew for every design."""
     start, times = reference("planar_four_bar_dynamics")["initial_state"], np.linspace(0, 0.1, 3)
     angles = np.array([np.deg2rad(start["theta2_deg"]), start["theta3"], start["theta4"]])
     rough = four_bar_start(four_bar_design(), angles)
@@ -67,7 +67,10 @@ def four_bar_loss(method, step):
     return loss
 
 
-@pytest.mark.parametrize("name", METHODS)
+IN_SHORT = ("RK4", "generalized-alpha")
+
+
+@pytest.mark.parametrize("name", [pytest.param(x, marks=[] if x in IN_SHORT else pytest.mark.slow) for x in METHODS])
 def test_four_bar_against_models_built_anew(name):
     """Every method: forward = reverse to 1e-10, and both as central differences of re-assembled models to 1e-6."""
     loss = four_bar_loss(METHODS[name], None if name == "adaptive" else 1e-3)
@@ -85,6 +88,7 @@ def test_four_bar_against_models_built_anew(name):
         assert abs(difference - reverse[key]) * abs(b[key]) < 1e-6 * size, key
 
 
+@pytest.mark.slow
 def test_andrews_against_models_built_anew():
     """dβ/d(lengths, torque, stiffness) after two turns of the crank: differences of re-assembled models, 1e-6."""
     problem = reference("andrews")
@@ -129,6 +133,7 @@ def test_controls():
     np.testing.assert_allclose(jax.jacfwd(loss)(u), gradient, rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_many_steps_in_bounded_memory():
     """Reverse through 200,000 steps keeps some hundred states, not all: the same as forward mode."""
     b = {"mass": 1.0, "g": 9.81}

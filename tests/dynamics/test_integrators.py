@@ -131,11 +131,11 @@ def test_stiff_springs_and_dampers():
 
 def test_numerical_damping_of_the_alpha_methods():
     """ρ∞ is what is left of an oscillation much faster than the step, per step (Chung & Hulbert 1993)."""
-    pin, spring = planar.Revolute("ground", "a", (0, 0), (0, 0)), mbs.TorsionSpring("ground", "a", 1e8)
+    pin, spring = planar.Revolute("ground", "a", (0, 0), (0, 0)), mbs.TorsionSpring("ground", "a", 1e12)
     mech = mbs.Mechanism({"a": planar.Body(1.0, 1.0)}, {"pin": pin}, forces={"spring": spring})
-    for rho in (1.0, 0.7, 0.3):
+    for rho in (0.8, 0.3):
         method = mbs.GeneralizedAlpha(rho)
-        run = mbs.simulate(mech, 0.01 * np.arange(31), {"a.phi": 1e-3}, step=0.01, method=method)
+        run = mbs.simulate(mech, 0.01 * np.arange(31), {"a.phi": 1e-7}, step=0.01, method=method)
         size = np.abs(np.asarray(run.position("a.phi")))
         rates = size[20:30:2] / size[18:28:2]
         assert np.abs(np.sqrt(rates) - rho).max() < 0.05
