@@ -179,6 +179,31 @@ def _andrews_arm(body, name):
     return polar(x, ANDREWS_ANGLES[body]) + polar(y, ANDREWS_ANGLES[body] + jnp.pi / 2)
 
 
+def squeezer():
+    """Andrews' mechanism as in its source: without gravity, a torque of 0.033 N m on K1, a spring from C to D of K3."""
+    mech = andrews(ANDREWS)
+    spring = mbs.Spring("ground", "K3", (0.014, 0.072), ANDREWS_BODIES["K3"][2]["D"], 4530.0, 0.07785)
+    return mbs.Mechanism(mech.bodies, mech.constraints, forces={"motor": mbs.Torque("K1", 0.033), "spring": spring})
+
+
+def windows(n):
+    """A row of n four-bar windows of equal rods, IFToMM benchmark A02: cranks C0 … Cn, couplers L1 … Ln."""
+    link, lower, upper = rod(1.0), (-0.5, 0), (0.5, 0)
+    joints = {f"O{k}": planar.Revolute("ground", f"C{k}", (k, 0), lower) for k in range(n + 1)}
+    for k in range(1, n + 1):
+        joints[f"A{k}"] = planar.Revolute(f"C{k - 1}", f"L{k}", upper, lower)
+        joints[f"B{k}"] = planar.Revolute(f"L{k}", f"C{k}", upper, upper)
+    names = [f"C{k}" for k in range(n + 1)] + [f"L{k}" for k in range(1, n + 1)]
+    return mbs.Mechanism(dict.fromkeys(names, link), joints, forces=weight())
+
+
+def windows_start(n):
+    """Poses and velocities: upright, the tips moving with 1 m/s."""
+    poses = {f"C{k}": (k, 0.5, jnp.pi / 2) for k in range(n + 1)} | {f"L{k}": (k - 0.5, 1, 0) for k in range(1, n + 1)}
+    rates = {f"C{k}": (0.5, 0, -1.0) for k in range(n + 1)} | {f"L{k}": (1.0, 0, 0) for k in range(1, n + 1)}
+    return poses, rates
+
+
 class Model(NamedTuple):
     """A mechanism to measure: `build(design)`, and `guess(design)` for its assembly."""
 

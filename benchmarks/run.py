@@ -1,6 +1,7 @@
 """All benchmarks on one core: `python benchmarks/run.py [--batch 1024] [--steps 100] [--only textbook kernel …]`.
 
-Three tables: RK4 of a batch of four-bars, one acceleration of each model, kinematics of a batch of four-bars. Writes
+Four tables: RK4 of a batch of four-bars, one acceleration of each model, kinematics of a batch of four-bars, and
+`mbs.simulate` by its methods. Writes
 results.json and results.png beside this file. A table is a list of functions that return one row each.
 """
 
@@ -16,6 +17,7 @@ import timing
 
 timing.use_one_core()
 
+import dynamics  # noqa: E402
 import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
 import models  # noqa: E402
@@ -217,6 +219,13 @@ def main():
         "rollout": [(row, problem) for row in ROLLOUT_ROWS],
         "acceleration": [(row, *pair, options.batch) for pair in mechanisms for row in ACCELERATION_ROWS],
         "kinematics": [(row, driven_problem, times) for row in KINEMATICS_ROWS],
+        "dynamics": [
+            *((dynamics.simulate_row, name, problem) for name in dynamics.METHODS),
+            (dynamics.simulate_gradient_row, problem),
+            (dynamics.andrews_row, options.batch),
+            (dynamics.windows_row, 64),
+            (dynamics.mujoco_windows_row, 4),
+        ],
     }
     tables = {title: collected(title, rows, options.only) for title, rows in calls.items()}
     if not options.only:

@@ -46,7 +46,7 @@ class Projection(AbstractClosure):
         equations = problem.equations
         closed = equations.close_position(q, t, equations.metric(q, t), self.iterations)
         v = equations.close_velocity(q, v, t)
-        return Motion(closed.q, v, equations.accelerations(q, v, t)[0]), problem.settled(closed.change, closed.q)
+        return Motion(closed.q, v, equations.accelerations(q, v, t)[0]), problem.settled(*closed)
 
     def glide(self, problem, motion, v, t, h):
         equations, inverse_metric = problem.equations, problem.equations.metric(motion.q, t)

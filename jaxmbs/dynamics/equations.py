@@ -35,11 +35,12 @@ class Closed(NamedTuple):
     """A configuration brought back to the constraints.
 
     Attributes:
-        q: the configuration. change: the last correction of it.
+        q: the configuration. change: the last correction of it. gap: Φ before that.
     """
 
     q: Float[Array, " n"]
     change: Float[Array, " n"]
+    gap: Float[Array, " m"]
 
 
 class AbstractEquations(eqx.Module):
@@ -115,8 +116,8 @@ class AbstractEquations(eqx.Module):
         gap = lambda mu: self.residual(place(mu), t)
         refinements = REFINEMENTS if direction is None else iterations
         start = jnp.zeros(phi_q.shape[0], q.dtype)
-        mu, change = simplified_newton(gap, matrix.solve, start, iterations, refinements)
-        return Closed(place(mu), jax.lax.stop_gradient(inverse_metric(phi_q.T @ change)))
+        mu, change, value = simplified_newton(gap, matrix.solve, start, iterations, refinements)
+        return Closed(place(mu), jax.lax.stop_gradient(inverse_metric(phi_q.T @ change)), value)
 
     def close_velocity(self, q, v, t) -> Float[Array, " n"]:
         """The velocity with Φ_q v + Φ_t = 0 that is nearest to v in the sense of M."""

@@ -97,7 +97,7 @@ class CoordinatePartitioning(FixedStep):
             closed = equations.close_position(q, t, inverse_metric, self.iterations)
             v = equations.close_velocity_along(closed.q, v, t, inverse_metric)
             motion = Motion(closed.q, v, equations.accelerations(closed.q, v, t)[0])
-            return motion, problem.settled(closed.change, closed.q)
+            return motion, problem.settled(*closed)
 
         def rates(q, v, t):
             motion, settled = closed(q, v, t)

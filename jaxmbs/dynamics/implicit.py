@@ -81,11 +81,11 @@ class AbstractAlpha(FixedStep):
         tangent = jax.jacfwd(balance)(still, state.multipliers)
         tangent, phi_q = jax.lax.stop_gradient(((tangent + tangent.T) / 2, equations.jacobian(q_1, t)))
         start = jax.lax.stop_gradient(jnp.concatenate([still, state.multipliers]))
-        unknown, change = simplified_newton(gaps, solve, start, self.iterations)
+        unknown, change, gap = simplified_newton(gaps, solve, start, self.iterations)
         shift, multipliers = unknown[:n], unknown[n:]
         motion = Motion(q_1 + shift, v_1 + rate_by_q * shift, a + by_q * shift)
         auxiliary = auxiliary + shift / (beta * h**2)
-        return AlphaState(motion, auxiliary, multipliers), problem.settled(change[:n], motion.q)
+        return AlphaState(motion, auxiliary, multipliers), problem.settled(motion.q, change[:n], gap[n:])
 
 
 class GeneralizedAlpha(AbstractAlpha):

@@ -47,21 +47,32 @@ class Start(NamedTuple):
 
 
 class Problem(eqx.Module):
-    """Equations with the unit of length in which their errors are judged."""
+    """Equations with the units in which their errors are judged.
+
+    Attributes:
+        length: of coordinates that are lengths.
+        rows (m,): what a unit of the coordinate that matters most does to each row of Φ.
+    """
 
     equations: AbstractEquations
     length: Float[Array, ""]
+    rows: Float[Array, " m"]
 
     @property
     def units(self) -> Units:
         """Units of coordinates and velocities: 1 for angles, the size of the mechanism for lengths."""
         return Units(self.equations.angular, self.length)
 
-    def settled(self, change, q) -> Bool[Array, ""]:
-        """Whether a last Newton correction of q is so small that the next would be rounding."""
+    def settled(self, q, change, gap) -> Bool[Array, ""]:
+        """Whether a last Newton correction of q, and the gap that it found, are so small that the next would be rounding.
+
+        A gap without a correction is one that the constraints contradict each other about.
+        """
         far = jnp.max(jnp.where(self.equations.angular, 0, jnp.abs(q)), initial=0)
-        units = Units(self.equations.angular, jnp.maximum(self.length, far))
-        return units.size(change) <= jnp.finfo(change.dtype).eps ** 0.5
+        scale = jnp.maximum(self.length, far)
+        small = jnp.finfo(q.dtype).eps ** 0.5
+        closed = jnp.max(jnp.abs(gap / self.rows), initial=0) <= small * scale / self.length
+        return closed & (Units(self.equations.angular, scale).size(change) <= small)
 
 
 class Grid(NamedTuple):
@@ -157,7 +168,7 @@ def started(problem: Problem, start: Start, t) -> tuple[Motion, Int[Array, ""]]:
     a = equations.accelerations(closed.q, v, t)[0]
     motion = Motion(closed.q, v, a)
     status = jnp.where(jnp.isfinite(_size(motion)), int(Status.CONVERGED), int(Status.NON_FINITE))
-    settled = problem.settled(closed.change, closed.q)
+    settled = problem.settled(*closed)
     status = jnp.where(settled, status, int(Status.NOT_ASSEMBLED)).astype(jnp.int32)
     good = status == Status.CONVERGED
     return where_tree(good, motion, Motion(q, jnp.zeros_like(v), jnp.zeros_like(a))), status

@@ -16,7 +16,7 @@ from jaxmbs.dynamics.formulations import AbstractFormulation, Augmented
 from jaxmbs.dynamics.method import AbstractMethod, FixedStep, Grid, Problem, Start
 from jaxmbs.numerics.arrays import is_concrete
 from jaxmbs.numerics.results import Status, raise_for_status
-from jaxmbs.numerics.scaling import unit_of_length
+from jaxmbs.numerics.scaling import Units, unit_of_length
 from jaxmbs.programs.function import straight
 from jaxmbs.system.equations import Energy, energy
 from jaxmbs.system.mechanism import Mechanism, as_times
@@ -96,13 +96,17 @@ def _velocities(mech: Mechanism, v0):
 def _grid(times, step, method) -> Grid:
     """Boundaries and steps, such that no step is longer than `step`."""
     count = np.shape(times)[0]
+    if is_concrete(times) and np.all(np.isfinite(times)):
+        apart = np.diff(np.asarray(times, float))
+        if not (np.all(apart > 0) or np.all(apart < 0)):
+            raise ValueError("times must increase, or decrease, without repetition")
     outputs = Grid(1, tuple(range(count)), (0.0,) * count, tuple(range(count)))
     if count == 1:
         return outputs
     if step is None:
         even = outputs._replace(steps=max(1, -(-DEFAULT_STEPS // (count - 1))))
         return even if isinstance(method, FixedStep) else outputs
-    if not is_concrete(step) or not np.ndim(step) == 0 or not step > 0:
+    if not is_concrete(step) or isinstance(step, str) or np.ndim(step) != 0 or not step > 0:
         raise ValueError(f"step must be a positive number that is known when the simulation is built, got {step}")
     if not is_concrete(times):
         raise ValueError(
@@ -136,9 +140,11 @@ def _simulate(mech: Mechanism, times, start: Start, grid: Grid, method, formulat
         usable = usable & jnp.all(jnp.isfinite(x))
     clean_times, q, v = (jnp.where(jnp.isfinite(x), x, 0) for x in (times, start.q, start.v))
 
-    def length(mech, t, q):
+    def units(mech, t, q):
         equations = formulation.equations(mech)
-        return unit_of_length(equations.jacobian(q, t), q, equations.angular)
+        phi_q = equations.jacobian(q, t)
+        length = unit_of_length(phi_q, q, equations.angular)
+        return length, Units(equations.angular, length).rows(phi_q)
 
     def output(mech, t, q, v):
         equations = formulation.equations(mech)
@@ -146,8 +152,10 @@ def _simulate(mech: Mechanism, times, start: Start, grid: Grid, method, formulat
         return a, equations.multipliers(q, v, t), tuple(energy(mech, q, v))
 
     held = jax.lax.stop_gradient((clean, clean_times[0], q))
-    problem = Problem(formulation.equations(clean), straight(length, *held))
+    problem = Problem(formulation.equations(clean), *straight(units, *held))
+    begin = jax.lax.stop_gradient((q, v))
     q, v, status = method.run(problem, clean_times, grid, Start(q, v, start.given))
+    q, v = (jnp.where(usable, x, at) for x, at in zip((q, v), begin, strict=True))
     status = jnp.where(usable, status, int(Status.NON_FINITE)).astype(jnp.int32)
     a, multipliers, energies = jax.vmap(lambda t, q, v: straight(output, clean, t, q, v))(clean_times, q, v)
     good = (status == Status.CONVERGED)[:, None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable
 
 import equinox as eqx
@@ -40,9 +41,71 @@ def is_concrete(x) -> bool:
     return not isinstance(x, jax.core.Tracer)
 
 
+class Same:
+    """A value that equals another if it is the same object, or an equal number, text or tuple of these."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def _key(self):
+        return self.value if isinstance(self.value, (bool, int, str, bytes, type(None))) else id(self.value)
+
+    def __eq__(self, other):
+        return isinstance(other, Same) and (type(self.value), self._key()) == (type(other.value), other._key())
+
+    def __hash__(self):
+        return hash(self._key())
+
+
+class Closure(eqx.Module):
+    """A plain function as a pytree: the numbers that it closes over are leaves, its code is static.
+
+    So functions that are made anew with other numbers, as in a function that builds a mechanism, count as the same, and
+    what they close over is differentiated and batched like every other number.
+    """
+
+    code: types.CodeType = eqx.field(static=True)
+    scope: Same = eqx.field(static=True)
+    held: tuple
+    static: tuple = eqx.field(static=True)
+    defaults: int = eqx.field(static=True)
+
+    def __call__(self, *args, **kwargs):
+        values = [b.value if a is None else a for a, b in zip(self.held, self.static, strict=True)]
+        defaults = tuple(values[: self.defaults]) or None
+        cells = tuple(types.CellType(x) for x in values[self.defaults :]) or None
+        function = types.FunctionType(self.code, self.scope.value, None, defaults, cells)
+        return function(*args, **kwargs)
+
+
 def as_pytree(f: Callable) -> Callable:
-    """A function that can be part of a pytree: one with parameters (a module) as it is, a plain one without leaves."""
-    return f if isinstance(f, (eqx.Module, jax.tree_util.Partial)) else jax.tree_util.Partial(f)
+    """A function that can be part of a pytree: one with parameters (a module) as it is, a plain one as a `Closure`."""
+    if isinstance(f, (eqx.Module, jax.tree_util.Partial)):
+        return f
+    return _closure(f, ()) or jax.tree_util.Partial(f)
+
+
+def _closure(f, within: tuple[int, ...]) -> Closure | None:
+    """None for what is no plain function, or one that refers to itself."""
+    if not isinstance(f, types.FunctionType) or f.__kwdefaults__ or f.__dict__ or id(f) in within:
+        return None
+    try:
+        cells = [cell.cell_contents for cell in f.__closure__ or ()]
+    except ValueError:  # a cell that is not filled yet
+        return None
+    values = [*(f.__defaults__ or ()), *cells]
+    held = []
+    for value in values:
+        inner = _closure(value, (*within, id(f)))
+        numbers = jax.tree.leaves(value)
+        held.append(inner if inner is not None else value if numbers and all(map(_is_number, numbers)) else None)
+    static = tuple(Same(None if h is not None else x) for h, x in zip(held, values, strict=True))
+    return Closure(f.__code__, Same(f.__globals__), tuple(held), static, len(f.__defaults__ or ()))
+
+
+def _is_number(x) -> bool:
+    """Whether a leaf may be traced without changing what a function does: real arrays, and all that is traced already."""
+    return isinstance(x, (float, jax.Array)) or getattr(getattr(x, "dtype", None), "kind", "") == "f"
 
 
 def real(shape: tuple[int | None, ...] = (), *, optional: bool = False, **kwargs):

@@ -75,22 +75,23 @@ def _with_derivative_of_jvp(primals, tangents):
 
 
 def simplified_newton(f: Callable, solve: Callable, x: Float[Array, " m"], iterations: int, refinements: int = 2):
-    """(x, last correction) after so many steps x ← x − solve(f(x)), with one approximate inverse for all of them.
+    """(x, last correction, f before it) after so many steps x ← x − solve(f(x)), with one approximate inverse for all.
 
     Differentiated implicitly, dx = −f_x⁻¹ df, for all that `f` closes over: with `solve` for f_x⁻¹, and refinements that
     make up for the difference, each by as much as a step of the iteration itself does. `solve` counts as constant.
     """
-    step = lambda x: jax.lax.stop_gradient(solve(jax.lax.stop_gradient(f(x))))
 
     def iterate(_, carry):
-        change = step(carry[0])
-        return carry[0] - change, change
+        value = f(carry[0])
+        change = solve(value)
+        return carry[0] - change, change, value
 
-    x, change = jax.lax.stop_gradient(jax.lax.fori_loop(0, iterations, iterate, (x, jnp.zeros_like(x))))
+    start = jax.lax.stop_gradient((x, jnp.zeros_like(x), jnp.zeros_like(x)))
+    x, change, value = jax.lax.stop_gradient(jax.lax.fori_loop(0, iterations, iterate, start))
     surrogate = x
     for _ in range(refinements):
         surrogate = surrogate - solve(f(surrogate))
-    return with_derivative_of(x, surrogate), change
+    return with_derivative_of(x, surrogate), change, value
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))

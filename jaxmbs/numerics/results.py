@@ -22,7 +22,8 @@ class Status(IntEnum):
     SINGULAR = 4
     """The position is right, but Φ_q is singular there (a bifurcation): the velocity shown is the one carried in."""
     NON_FINITE = 5
-    """A NaN or an infinity in the parameters, the times or the guess."""
+    """A NaN or an infinity in the parameters, the times or the guess; or a simulated motion that grew without bound, as
+    from steps that are too long for stiff forces."""
 
 
 class AnalysisError(ValueError):

@@ -1,0 +1,131 @@
+"""Rows of `mbs.simulate`: the four-bars by every method, Andrews' mechanism, forty windows beside MuJoCo."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import models
+import numpy as np
+import timing
+
+import jaxmbs as mbs
+
+METHODS = {
+    "RK4": mbs.RK4(),
+    "RK4, Baumgarte": mbs.RK4(mbs.Baumgarte()),
+    "semi-implicit Euler": mbs.SemiImplicitEuler(),
+    "generalized-α": mbs.GeneralizedAlpha(0.9),
+    "partitioning": mbs.CoordinatePartitioning(),
+}
+# The crank angle of Andrews' mechanism at 0.03 s, in the sources of `models.ANDREWS_BODIES`.
+ANDREWS_BETA = 15.81077119629904
+ANDREWS_STEPS = 160
+WINDOWS = 40
+# Steps per second of the windows: ours closes its loops at every one of these; MuJoCo's is its usual one.
+WINDOWS_STEP, MUJOCO_STEP = 4e-3, 1e-3
+
+
+def simulate_row(name, problem):
+    """`mbs.simulate` as a user calls it, the state at the end, every status checked."""
+    times = np.array([0.0, problem.h * problem.steps])
+
+    def run(b, q, v):
+        motion = mbs.simulate(models.four_bar(b), times, q, v, step=problem.h, method=METHODS[name])
+        return motion.q[-1], motion.v[-1], motion.status[-1]
+
+    args = problem.designs, problem.q, problem.v
+    function, compile_seconds = timing.compiled(jax.vmap(run), *args)
+    (q, _, status), runs = timing.measure(function, *args, repeats=9)
+    more = {"gap": problem.gap(q), "compile s": compile_seconds, "failed": int((status != 0).sum())}
+    return timing.row(f"simulate, {name}", runs, problem.count, kind="jaxmbs", **more)
+
+
+def simulate_gradient_row(problem):
+    """Value and gradient by lengths, masses and start through `mbs.simulate`, beside the forward run."""
+    times = np.array([0.0, problem.h * problem.steps])
+
+    def loss(b, q, v):
+        motion = mbs.simulate(models.four_bar(b), times, q, v, step=problem.h)
+        return jnp.sum(motion.q[-1] ** 2) + jnp.sum(motion.v[-1] ** 2)
+
+    args = problem.designs, problem.q, problem.v
+    forward, _ = timing.compiled(jax.vmap(loss), *args)
+    _, forward_runs = timing.measure(forward, *args)
+    gradient, compile_seconds = timing.compiled(jax.vmap(jax.value_and_grad(loss, (0, 1, 2))), *args)
+    _, runs = timing.measure(gradient, *args)
+    more = {"times forward": runs.median / forward_runs.median, "compile s": compile_seconds}
+    return timing.row("simulate, value and gradient", runs, problem.count, kind="jaxmbs", **more)
+
+
+def andrews_row(batch):
+    """Andrews' mechanism with its torque and its spring, 0.03 s: milliseconds for each sample and the error of β."""
+    mech = models.squeezer()
+    q = mbs.assemble(mech, models.andrews_guess(models.ANDREWS)).q
+    times = np.array([0.0, 0.03])
+    run = lambda q: mbs.simulate(mech, times, q, step=0.03 / ANDREWS_STEPS).position("K1.phi")[-1]
+    function, compile_seconds = timing.compiled(jax.vmap(run), jnp.tile(q, (batch, 1)))
+    beta, runs = timing.measure(function, jnp.tile(q, (batch, 1)))
+    more = {"ms per sample": 1e3 * runs.median / batch, "error rad": float(jnp.max(jnp.abs(beta - ANDREWS_BETA)))}
+    more |= {"steps": ANDREWS_STEPS, "compile s": compile_seconds}
+    return timing.row("Andrews, 0.03 s", runs, batch * ANDREWS_STEPS, kind="jaxmbs", **more)
+
+
+def windows_row(batch):
+    """Forty windows: milliseconds for each simulated second, and the change of the energy in it."""
+    mech, q, v = models.windows(WINDOWS), *models.windows_start(WINDOWS)
+    q, v = mech.coordinates(q), mech.coordinates(v)
+    run = partial(_windows, mech, q)
+    speeds = v * jnp.linspace(1, 1.1, batch)[:, None]
+    function, compile_seconds = timing.compiled(jax.vmap(run), speeds)
+    (energy, status), runs = timing.measure(function, speeds, repeats=3)
+    more = {
+        "ms per simulated second": 1e3 * runs.median / batch,
+        "energy J": float(jnp.max(jnp.abs(energy[:, 1] - energy[:, 0]))),
+        "failed": int((status[:, -1] != 0).sum()),
+        "compile s": compile_seconds,
+    }
+    return timing.row("40 windows", runs, batch / WINDOWS_STEP, kind="jaxmbs", **more)
+
+
+def _windows(mech, q, v):
+    motion = mbs.simulate(mech, np.array([0.0, 1.0]), q, v, step=WINDOWS_STEP)
+    return motion.energy.total, motion.status
+
+
+def mujoco_windows_row(batch):
+    """The same in MuJoCo: hinges, couplers on the tips of the cranks, `connect` at their other ends."""
+    try:
+        import mujoco
+        from mujoco import rollout
+    except ImportError as error:
+        return timing.skipped("40 windows, MuJoCo", error)
+    model = mujoco.MjModel.from_xml_string(_windows_xml())
+    data = mujoco.MjData(model)
+    data.qvel[:] = [rate for k in range(WINDOWS + 1) for rate in ((-1.0, 1.0) if k < WINDOWS else (-1.0,))]
+    state = np.zeros((1, mujoco.mj_stateSize(model, mujoco.mjtState.mjSTATE_FULLPHYSICS)))
+    mujoco.mj_getState(model, data, state[0], mujoco.mjtState.mjSTATE_FULLPHYSICS)
+    state = np.tile(state, (batch, 1))
+    steps = round(1 / MUJOCO_STEP)
+    run = lambda: rollout.rollout(model, data, initial_state=state, nstep=steps)[0]
+    states, runs = timing.measure(run, repeats=3)
+    angles = states[0, -1, 1 : 1 + model.nq]
+    cranks = np.append(angles[0::2][:-1], angles[-1])
+    more = {"ms per simulated second": 1e3 * runs.median / batch, "cranks apart rad": float(np.ptp(cranks))}
+    return timing.row("40 windows, MuJoCo", runs, batch * steps, **more, note="Euler, 1 ms, connect")
+
+
+def _windows_xml() -> str:
+    """The cranks upright, in the plane x–z; each but the last carries the coupler to its neighbour."""
+    # About the axis of the hinges; the others do not matter, but have to be possible.
+    inertial = f'<inertial pos="{{}}" mass="1" diaginertia="{1 / 12} {1 / 12} {1 / 12}"/>'
+    hinge = '<joint type="hinge" axis="0 -1 0"/>'
+    bodies, ties = [], []
+    for k in range(WINDOWS + 1):
+        coupler = f'<body name="L{k}" pos="0 0 1">{hinge}{inertial.format("0.5 0 0")}</body>' if k < WINDOWS else ""
+        bodies.append(f'<body name="C{k}" pos="{k} 0 0">{hinge}{inertial.format("0 0 0.5")}{coupler}</body>')
+        if k < WINDOWS:
+            ties.append(f'<connect body1="L{k}" body2="C{k + 1}" anchor="1 0 0"/>')
+    return (
+        f'<mujoco><option timestep="{MUJOCO_STEP}" gravity="0 0 -9.81"><flag contact="disable"/></option>'
+        f"<worldbody>{''.join(bodies)}</worldbody><equality>{''.join(ties)}</equality></mujoco>"
+    )
