@@ -53,9 +53,8 @@ class Projection(AbstractClosure):
         direction = equations.jacobian(motion.q, t)
         closed = equations.close_position(motion.q + h * v, t + h, inverse_metric, self.iterations, direction)
         v = equations.close_velocity(closed.q, (closed.q - motion.q) / h, t + h)
-        return Motion(closed.q, v, equations.accelerations(closed.q, v, t + h)[0]), problem.settled(
-            closed.change, closed.q
-        )
+        motion = Motion(closed.q, v, equations.accelerations(closed.q, v, t + h)[0])
+        return motion, problem.settled(*closed)
 
 
 class Baumgarte(AbstractClosure):

@@ -118,6 +118,8 @@ def test_explanation_of_a_driven_four_bar(emission, path, monkeypatch):
         "constraint_jacobian",
         "velocity_rhs",
         "acceleration_rhs",
+        "mass_matrix",
+        "generalized_force",
         "kinematics",
     ]
     assert 0 < explained.operations["constraints"] < 100 < explained.operations["kinematics"]
