@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import abc
+
 import equinox as eqx
 import jax.numpy as jnp
 
@@ -11,18 +13,18 @@ from jaxmbs.dynamics.method import Motion, Problem
 class AbstractClosure(eqx.Module):
     """Accelerations within a step, and what is done at its end."""
 
+    @abc.abstractmethod
     def accelerations(self, problem: Problem, q, v, t, h):
         """v̇ at a stage of a step of length h."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def close(self, problem: Problem, q, v, t, h):
         """The `Motion` at the end of a step from the state that was predicted, and whether it is closed."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def glide(self, problem: Problem, motion: Motion, v, t, h):
         """The `Motion` after a step with the constant velocity v, but for constraint forces at its start, and whether it
         is closed."""
-        raise NotImplementedError
 
 
 class Projection(AbstractClosure):

@@ -6,6 +6,7 @@ positions and velocities. Everything is array code of one sample, to become a st
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -46,32 +47,32 @@ class Closed(NamedTuple):
 class AbstractEquations(eqx.Module):
     """M(q) v̇ = Q(q, v, t) + Φ_qᵀλ, Φ(q, t) = 0."""
 
+    @abc.abstractmethod
     def mass(self, q) -> Float[Array, "n n"]:
         """M, symmetric, without negative eigenvalues."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def force(self, q, v, t) -> Float[Array, " n"]:
         """Q, all that is no constraint force."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def residual(self, q, t) -> Float[Array, " m"]:
         """Φ."""
-        raise NotImplementedError
 
     @property
+    @abc.abstractmethod
     def angular(self) -> np.ndarray:
         """(n,) which coordinates are angles."""
-        raise NotImplementedError
 
     @property
+    @abc.abstractmethod
     def supporting(self) -> np.ndarray:
         """Rows of Φ without which M could leave a coordinate without inertia."""
-        raise NotImplementedError
 
     @property
+    @abc.abstractmethod
     def weight(self) -> Float[Array, ""]:
         """A mass like those of the system."""
-        raise NotImplementedError
 
     # --- what follows ---
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import abc
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -18,9 +20,9 @@ _residuals = jax.jit(residuals)
 class AbstractFormulation(eqx.Module):
     """Makes equations of motion of a mechanism."""
 
+    @abc.abstractmethod
     def equations(self, mech: Mechanism) -> AbstractEquations:
         """The equations."""
-        raise NotImplementedError
 
 
 class Augmented(AbstractFormulation):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 from typing import ClassVar, NamedTuple
 
 import equinox as eqx
@@ -39,9 +40,9 @@ class AbstractAlpha(FixedStep):
     """
 
     @property
+    @abc.abstractmethod
     def newmark(self) -> Newmark:
         """The method's numbers."""
-        raise NotImplementedError
 
     iterations: int = eqx.field(static=True, default=6, kw_only=True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
@@ -101,9 +102,9 @@ class AbstractMethod(eqx.Module):
 
     order: ClassVar[int]
 
+    @abc.abstractmethod
     def run(self, problem: Problem, times, grid: Grid, start: Start) -> tuple[Array, Array, Array]:
         """q (T, n), v (T, n) and status (T,) at all times."""
-        raise NotImplementedError
 
 
 class FixedStep(AbstractMethod):
@@ -114,9 +115,9 @@ class FixedStep(AbstractMethod):
         del problem, t
         return motion
 
+    @abc.abstractmethod
     def step(self, problem: Problem, state, t: Float[Array, ""], h: Float[Array, ""]) -> tuple[Any, Bool[Array, ""]]:
         """The state at t + h from that at t, and whether the constraints could be closed."""
-        raise NotImplementedError
 
     def motion(self, state) -> Motion:
         """The motion in a state."""

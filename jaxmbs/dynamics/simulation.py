@@ -95,8 +95,9 @@ def _velocities(mech: Mechanism, v0):
 
 def _grid(times, step, method) -> Grid:
     """Boundaries and steps, such that no step is longer than `step`."""
-    count = np.shape(times)[0]
-    if is_concrete(times) and np.all(np.isfinite(times)):
+    known = all(map(is_concrete, jax.tree.leaves(times)))
+    count = np.shape(times)[0] if known else jnp.shape(jnp.asarray(times))[0]
+    if known and np.all(np.isfinite(times)):
         apart = np.diff(np.asarray(times, float))
         if not (np.all(apart > 0) or np.all(apart < 0)):
             raise ValueError("times must increase, or decrease, without repetition")
@@ -108,7 +109,7 @@ def _grid(times, step, method) -> Grid:
         return even if isinstance(method, FixedStep) else outputs
     if not is_concrete(step) or isinstance(step, str) or np.ndim(step) != 0 or not step > 0:
         raise ValueError(f"step must be a positive number that is known when the simulation is built, got {step}")
-    if not is_concrete(times):
+    if not known:
         raise ValueError(
             "with a step the times must be known when the simulation is built: make them with numpy, or outside of jit"
         )

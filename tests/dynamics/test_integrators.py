@@ -233,6 +233,24 @@ def test_a_cam_in_motion():
     np.testing.assert_allclose(run.position("follower.y"), r + e * np.sin(path[::1000, 0]), rtol=0, atol=1e-8)
 
 
+@pytest.mark.parametrize("method", [mbs.RK4(), mbs.Adaptive()], ids=["RK4", "adaptive"])
+def test_fast_rotation_is_no_failure(method):
+    """A rotor at 2,000 rad/s, and at one time only."""
+    rotor = mbs.Mechanism({"a": planar.Body(1.0, 1.0)}, {"pin": planar.Revolute("ground", "a", (0, 0), (0, 0))})
+    for times in (np.array([0.0, 0.01]), np.array([0.0])):
+        run = mbs.simulate(rotor, times, None, {"a.phi": 2000.0}, method=method)
+        assert not run.status.any()
+        np.testing.assert_allclose(run.position("a.phi"), 2000 * times, rtol=1e-9, atol=1e-12)
+
+
+def test_end_time_in_a_list_may_be_traced(swing):
+    """The derivative by the end is the velocity there."""
+    mech, start = swing["double pendulum"]
+    last = lambda end: mbs.simulate(mech, [0.0, end], start)
+    rate = jax.jacfwd(lambda end: last(end).q[-1])(0.3)
+    np.testing.assert_allclose(rate, last(0.3).v[-1], rtol=0, atol=1e-8)
+
+
 def test_bad_arguments(swing):
     mech, start = swing["double pendulum"]
     for arguments, words in (
