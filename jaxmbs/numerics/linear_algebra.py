@@ -11,7 +11,6 @@ from collections.abc import Callable
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import jax.scipy.linalg as jsl
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array, Bool, Float
@@ -19,6 +18,10 @@ from jaxtyping import Array, Bool, Float
 from jaxmbs.programs.elimination import Elimination, factor_symmetric
 from jaxmbs.programs.primitive import zero_tangent
 from jaxmbs.programs.trace import RULES, TAKES_MEMORY, Deferred, array
+
+
+# Symmetric matrices up to this size are eliminated row by row, larger ones by halves.
+LARGEST_BLOCK = 16
 
 
 class Factored(eqx.Module):
@@ -162,7 +165,7 @@ def _pseudo(matrix, regular) -> Factored:
 
 def _factor_array(matrix, regular, *, kind: str):
     """Factors, sign and rcond, for any leading batch axes."""
-    one = {"general": _invert, "symmetric": _cholesky, "semidefinite": _semidefinite}[kind]
+    one = {"general": _invert, "symmetric": _positive, "semidefinite": _semidefinite}[kind]
     for _ in range(matrix.ndim - 2):
         one = jax.vmap(one)
     factors, sign, rcond = one(matrix)
@@ -170,25 +173,47 @@ def _factor_array(matrix, regular, *, kind: str):
 
 
 def _solve_array(matrix, factors, rhs, *, kind: str, transposed: bool):
-    if kind != "symmetric":
-        return jnp.matmul(jnp.swapaxes(factors, -1, -2) if transposed else factors, rhs)
-    solve = lambda lower, b: jsl.cho_solve((lower, True), b)
-    for _ in range(rhs.ndim - 2):
-        solve = jax.vmap(solve)
-    return solve(factors, rhs)
+    return jnp.matmul(jnp.swapaxes(factors, -1, -2) if transposed else factors, rhs)
 
 
-def _cholesky(matrix):
-    lower = jnp.linalg.cholesky(matrix)
-    diagonal = jnp.diagonal(lower) ** 2
-    return lower, jnp.ones((), matrix.dtype), jnp.min(diagonal) / jnp.max(diagonal)
+def _positive(matrix):
+    """The inverse; 1; the smallest pivot / diagonal entry.
+
+    Not LAPACK's Cholesky factors: now and then XLA's threads wait for each other for ever in a program that calls LAPACK
+    several times.
+    """
+    return _symmetric_inverse(matrix, jnp.zeros(matrix.shape[0], matrix.dtype))
 
 
 def _semidefinite(matrix):
     """An inverse of the rows that do not depend on others, zero in the rest; 1; the smallest pivot / diagonal entry."""
+    return _symmetric_inverse(matrix, pivot_floor(matrix.dtype) * jnp.diagonal(matrix))
+
+
+def _symmetric_inverse(matrix, floor):
+    inverse, pivots = _inverse_by_blocks(matrix, floor)
+    diagonal = jnp.diagonal(matrix)
+    rcond = jnp.min(pivots / jnp.where(diagonal > 0, diagonal, 1), initial=1)
+    return inverse, jnp.ones((), matrix.dtype), rcond
+
+
+def _inverse_by_blocks(matrix, floor):
+    """Inverse and pivots of a symmetric matrix, pivots below `floor` left out: halves, and the Schur complement of one."""
     n = matrix.shape[0]
-    index, diagonal = jnp.arange(n), jnp.diagonal(matrix)
-    floor = pivot_floor(matrix.dtype) * diagonal
+    if n <= LARGEST_BLOCK:
+        return _inverse_by_rows(matrix, floor)
+    k = n // 2
+    coupling = matrix[:k, k:]
+    first, first_pivots = _inverse_by_blocks(matrix[:k, :k], floor[:k])
+    turned = first @ coupling
+    second, second_pivots = _inverse_by_blocks(matrix[k:, k:] - coupling.T @ turned, floor[k:])
+    corner = -turned @ second
+    rows = [jnp.concatenate([first - corner @ turned.T, corner], axis=1), jnp.concatenate([corner.T, second], axis=1)]
+    return jnp.concatenate(rows), jnp.concatenate([first_pivots, second_pivots])
+
+
+def _inverse_by_rows(matrix, floor):
+    index = jnp.arange(matrix.shape[0])
 
     def eliminate(k, carry):
         rest, lower, reciprocals = carry
@@ -199,10 +224,9 @@ def _semidefinite(matrix):
         lower = lower - factors[:, None] * lower[k]
         return rest, lower, reciprocals.at[k].set(reciprocal)
 
-    start = matrix, jnp.eye(n, dtype=matrix.dtype), jnp.zeros(n, matrix.dtype)
-    rest, lower, reciprocals = jax.lax.fori_loop(0, n, eliminate, start)
-    rcond = jnp.min(jnp.diagonal(rest) / jnp.where(diagonal > 0, diagonal, 1), initial=1)
-    return lower.T @ (reciprocals[:, None] * lower), jnp.ones((), matrix.dtype), rcond
+    start = matrix, jnp.eye(index.size, dtype=matrix.dtype), jnp.zeros(index.size, matrix.dtype)
+    rest, lower, reciprocals = jax.lax.fori_loop(0, index.size, eliminate, start)
+    return lower.T @ (reciprocals[:, None] * lower), jnp.diagonal(rest)
 
 
 def _invert(matrix):
