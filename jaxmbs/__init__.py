@@ -2,6 +2,7 @@
 
 from jaxmbs import motion as motion
 from jaxmbs import planar as planar
+from jaxmbs import spatial as spatial
 from jaxmbs.analyses.assembly import Assembly as Assembly
 from jaxmbs.analyses.assembly import assemble as assemble
 from jaxmbs.analyses.diagnosis import Diagnosis as Diagnosis
@@ -33,6 +34,7 @@ from jaxmbs.forces import Torque as Torque
 from jaxmbs.forces import TorsionDamper as TorsionDamper
 from jaxmbs.forces import TorsionSpring as TorsionSpring
 from jaxmbs.forces import UserForce as UserForce
+from jaxmbs.numerics import rotation as rotation
 from jaxmbs.numerics.results import AnalysisError as AnalysisError
 from jaxmbs.numerics.results import Status as Status
 from jaxmbs.programs.function import program as program

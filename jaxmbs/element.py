@@ -5,23 +5,32 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
+import jax
+import numpy as np
 from jaxtyping import Array, Float
 
 from jaxmbs.motion import AbstractMotion
 from jaxmbs.numerics.arrays import check_fields
+from jaxmbs.numerics.space import Manifold
 
 GROUND = "ground"
 
 
 class AbstractBody(eqx.Module):
-    """A rigid body. A subclass names the coordinates of its pose, says which are angles (or have no unit, like
-    Euler parameters), and how a pose is made from them. A pose places points and directions, and turns forces at points
+    """A rigid body. A subclass names the coordinates of its pose and its velocities, says which of these are rates of
+    angles, and how a pose is made from the coordinates. A pose places points and directions, and turns forces at points
     and torques into generalized forces conjugate to the velocities v; see `planar.body.Pose`.
+
+    Attributes:
+        manifold: how coordinates and velocities belong together. velocities: names, those of the coordinates where the
+            velocities are their rates. angular: for each velocity.
     """
 
     dimension: ClassVar[int]
     coordinates: ClassVar[tuple[str, ...]]
+    velocities: ClassVar[tuple[str, ...]]
     angular: ClassVar[tuple[bool, ...]]
+    manifold: ClassVar[type[Manifold]] = Manifold
 
     @staticmethod
     def pose(q: Float[Array, " k"]) -> Any:
@@ -45,14 +54,19 @@ class AbstractBody(eqx.Module):
         """M with ½ vᵀM v the kinetic energy."""
         raise NotImplementedError
 
+    @classmethod
+    def rest(cls) -> np.ndarray:
+        """The coordinates of a body that nothing is known about: at the ground frame."""
+        return np.zeros(len(cls.coordinates))
+
     def velocity_force(self, pose, v: Float[Array, " k"]) -> Float[Array, " k"]:
         """What stands beside the applied force Q because M changes with the pose: M v̇ = Q + this."""
         raise NotImplementedError
 
     @property
     def massless(self) -> tuple[bool, ...]:
-        """For each coordinate whether it has no inertia, whatever the numbers are."""
-        return (False,) * len(self.coordinates)
+        """For each velocity whether it has no inertia, whatever the numbers are."""
+        return (False,) * len(self.angular)
 
     def check(self) -> None:
         """Raise `ValueError` with the reason if the body cannot be used."""
@@ -83,16 +97,36 @@ class AbstractConstraint(eqx.Module):
         """Φ for the pose `i` of the first body, the pose `j` of the second, the time, and the extra coordinates."""
         raise NotImplementedError
 
+    def components(self, i, force, torque) -> Float[Array, " c"]:
+        """Force and torque of the ground frame as numbers in the frame of the joint, or else of body i; `i` is its pose."""
+        return i.wrench(force, torque)
+
+    @property
+    def motions(self) -> list[AbstractMotion]:
+        """The motions that it prescribes, in order."""
+        return [x for x in jax.tree.leaves(self, is_leaf=_is_motion) if _is_motion(x)]
+
+    def with_motions(self, motions) -> AbstractConstraint:
+        """The same with other motions."""
+        leaves, tree = jax.tree.flatten(self, is_leaf=_is_motion)
+        rest = list(motions)
+        return jax.tree.unflatten(tree, [rest.pop(0) if _is_motion(x) else x for x in leaves])
+
     def check(self) -> None:
         """Raise `ValueError` with the reason if the element cannot be used: wrong shapes, numbers not finite, …"""
         check_fields(self)
         require(getattr(self, "motion", ()) is not None, "motion is missing")
         for name, value in vars(self).items():
-            if isinstance(value, AbstractMotion):
-                try:
-                    value.check()
-                except ValueError as error:
-                    raise ValueError(f"{name}: {error}") from None
+            for part in value if isinstance(value, tuple) else (value,):
+                if isinstance(part, AbstractMotion):
+                    try:
+                        part.check()
+                    except ValueError as error:
+                        raise ValueError(f"{name}: {error}") from None
+
+
+def _is_motion(x) -> bool:
+    return isinstance(x, AbstractMotion)
 
 
 def require(condition, reason: str) -> None:

@@ -18,8 +18,6 @@ from jaxmbs.element import GROUND, require
 from jaxmbs.motion import AbstractMotion
 from jaxmbs.numerics.arrays import as_pytree, as_real, check_fields, is_concrete, real
 
-ORIGIN = (0.0, 0.0)
-
 
 class State(eqx.Module):
     """A mechanism in motion, as forces see it.
@@ -74,7 +72,7 @@ class AbstractForce(eqx.Module):
         same = self.acts_on[:1] if len(set(self.acts_on)) < len(self.acts_on) else ()
         require(not same, f"connects {same[0]!r} with itself" if same else "")
         for name, value in vars(self).items():
-            if name.startswith("point"):
+            if name.startswith("point") and value is not None:
                 require(jnp.shape(value) == (dimension,), f"{name} must have shape ({dimension},)")
             if isinstance(value, AbstractMotion):
                 try:
@@ -181,15 +179,15 @@ class SpringDamper(AbstractForce):
 
     Args:
         i, j: names of the bodies.
-        point_i, point_j: its ends in the body frames.
+        point_i, point_j: its ends in the body frames; the origins unless given.
         stiffness: k. damping: c. free_length: ℓ₀.
         actuator: f_a, a number, a motion or f(t, q, v); positive pulls.
     """
 
     i: str = eqx.field(static=True)
     j: str = eqx.field(static=True)
-    point_i: Array = real((None,), default=ORIGIN)
-    point_j: Array = real((None,), default=ORIGIN)
+    point_i: Array | None = real((None,), optional=True, default=None)
+    point_j: Array | None = real((None,), optional=True, default=None)
     stiffness: Array | None = real(optional=True, default=None)
     damping: Array | None = real(optional=True, default=None)
     free_length: Array = real(default=0.0)
@@ -197,23 +195,28 @@ class SpringDamper(AbstractForce):
 
     def generalized(self, state):
         i, j = state.poses[self.i], state.poses[self.j]
-        length, along = line_of_action(i, j, self.point_i, self.point_j)
+        point_i, point_j = self._ends(state)
+        length, along = line_of_action(i, j, point_i, point_j)
         pull = jnp.zeros_like(length)
         if self.stiffness is not None:
             pull = pull + self.stiffness * (length - self.free_length)
         if self.damping is not None:
             v_i, v_j = state.velocities[self.i], state.velocities[self.j]
-            rate = along @ (j.velocity(self.point_j, v_j) - i.velocity(self.point_i, v_i))
+            rate = along @ (j.velocity(point_j, v_j) - i.velocity(point_i, v_i))
             pull = pull + self.damping * rate
         if self.actuator is not None:
             pull = pull + evaluate(self.actuator, state, (), "actuator")
         force = pull * along
-        return opposite(state, self.i, i.force_at(self.point_i, force), self.j, j.force_at(self.point_j, -force))
+        return opposite(state, self.i, i.force_at(point_i, force), self.j, j.force_at(point_j, -force))
+
+    def _ends(self, state):
+        origin = jnp.zeros_like(state.poses[self.i].r)
+        return tuple(origin if point is None else point for point in (self.point_i, self.point_j))
 
     def potential(self, state):
         if self.stiffness is None:
             return super().potential(state)
-        length, _ = line_of_action(state.poses[self.i], state.poses[self.j], self.point_i, self.point_j)
+        length, _ = line_of_action(state.poses[self.i], state.poses[self.j], *self._ends(state))
         return self.stiffness * (length - self.free_length) ** 2 / 2
 
     def check(self, dimension):
@@ -231,7 +234,7 @@ class Spring(SpringDamper):
         stiffness: k. free_length: ℓ₀.
     """
 
-    def __init__(self, i, j, point_i=ORIGIN, point_j=ORIGIN, stiffness=None, free_length=0.0):
+    def __init__(self, i, j, point_i=None, point_j=None, stiffness=None, free_length=0.0):
         super().__init__(i, j, point_i, point_j, stiffness, None, free_length)
 
     def check(self, dimension):
@@ -248,7 +251,7 @@ class Damper(SpringDamper):
         damping: c.
     """
 
-    def __init__(self, i, j, point_i=ORIGIN, point_j=ORIGIN, damping=None):
+    def __init__(self, i, j, point_i=None, point_j=None, damping=None):
         super().__init__(i, j, point_i, point_j, None, damping)
 
     def check(self, dimension):
@@ -259,12 +262,14 @@ class Damper(SpringDamper):
 class TorsionSpring(AbstractForce):
     """A spring, a damper and an actuator about the axis between two bodies: T = −k (θ − θ₀) − c θ̇ + T_a on body j.
 
-    θ is the angle of j relative to i, with full turns counted; V = ½ k (θ − θ₀)².
+    θ is the angle of j relative to i: in the plane with full turns counted, in space about the axis that both bodies turn
+    about, in (−π, π], zero where axis_j comes from axis_i by the shortest rotation. V = ½ k (θ − θ₀)².
 
     Args:
         i, j: names of the bodies.
         stiffness: k. free_angle: θ₀ in radians. damping: c. Points before them are accepted; they have no effect.
         actuator: T_a, a number, a motion or f(t, q, v); positive turns j forward.
+        axis_i, axis_j: in space, the axis in the body frames; z unless given, `axis_j` as `axis_i` unless given.
     """
 
     i: str = eqx.field(static=True)
@@ -273,8 +278,10 @@ class TorsionSpring(AbstractForce):
     free_angle: Array = real()
     damping: Array | None = real(optional=True)
     actuator: Any = value_field()
+    axis_i: Array | None = real((3,), optional=True)
+    axis_j: Array | None = real((3,), optional=True)
 
-    def __init__(self, i, j, *numbers, actuator=None, **named):
+    def __init__(self, i, j, *numbers, actuator=None, axis_i=None, axis_j=None, **named):
         numbers = tuple(x for x in numbers if np.ndim(x) == 0)
         names = ("stiffness", "free_angle", "damping")
         require(len(numbers) <= len(names), f"too many numbers: {', '.join(names)} are what it takes")
@@ -284,6 +291,7 @@ class TorsionSpring(AbstractForce):
             raise TypeError(f"unexpected argument {twice[0]!r}")
         given |= named
         self.i, self.j, self.actuator = i, j, actuator
+        self.axis_i, self.axis_j = axis_i, axis_j
         self.stiffness, self.damping = given.get("stiffness"), given.get("damping")
         self.free_angle = given.get("free_angle", 0.0)
 
@@ -291,22 +299,34 @@ class TorsionSpring(AbstractForce):
         i, j = state.poses[self.i], state.poses[self.j]
         torque = jnp.zeros((), state.q.dtype)
         if self.stiffness is not None:
-            torque = torque - self.stiffness * (i.angle_to(j) - self.free_angle)
+            torque = torque - self.stiffness * (i.angle_to(j, *self._axes(state)) - self.free_angle)
         if self.damping is not None:
-            torque = torque - self.damping * (j.spin(state.velocities[self.j]) - i.spin(state.velocities[self.i]))
+            axis, _ = self._axes(state)
+            torque = torque - self.damping * i.spin_to(j, state.velocities[self.i], state.velocities[self.j], axis)
         if self.actuator is not None:
             torque = torque + evaluate(self.actuator, state, (), "actuator")
+        torque = torque * i.axis(self._axes(state)[0])
         return opposite(state, self.i, i.torque(-torque), self.j, j.torque(torque))
+
+    def _axes(self, state):
+        axis_i = jnp.array([0.0, 0, 1], state.q.dtype) if self.axis_i is None else self.axis_i
+        return axis_i, self.axis_j
 
     def potential(self, state):
         if self.stiffness is None:
             return super().potential(state)
-        return self.stiffness * (state.poses[self.i].angle_to(state.poses[self.j]) - self.free_angle) ** 2 / 2
+        angle = state.poses[self.i].angle_to(state.poses[self.j], *self._axes(state))
+        return self.stiffness * (angle - self.free_angle) ** 2 / 2
 
     def check(self, dimension):
         super().check(dimension)
         known = (self.stiffness, self.damping, self.actuator)
         require(any(x is not None for x in known), "stiffness, damping or actuator is missing")
+        require(dimension == 3 or (self.axis_i is None and self.axis_j is None), "an axis has no place in the plane")
+        for name in ("axis_i", "axis_j"):
+            axis = getattr(self, name)
+            known_axis = axis is not None and is_concrete(axis)
+            require(not known_axis or np.any(np.asarray(axis) != 0), f"{name} has no length")
         if self.actuator is not None:
             check_value(self.actuator, (), "actuator")
 
@@ -317,10 +337,11 @@ class TorsionDamper(TorsionSpring):
     Args:
         i, j: names of the bodies.
         damping: c.
+        axis_i, axis_j: see `TorsionSpring`.
     """
 
-    def __init__(self, i, j, damping=None):
-        super().__init__(i, j, damping=damping)
+    def __init__(self, i, j, damping=None, *, axis_i=None, axis_j=None):
+        super().__init__(i, j, damping=damping, axis_i=axis_i, axis_j=axis_j)
 
 
 # --- given forces -----------------------------------------------------------------------------------------------------
@@ -333,17 +354,20 @@ class Torque(AbstractForce):
         body: its name.
         value: a number in the plane, in space a vector in the ground frame; or a motion, or f(t, q, v).
         reaction: name of the body that bears the opposite torque; the ground unless given.
+        follower: whether the vector turns with the body; in the ground frame otherwise.
     """
 
     body: str = eqx.field(static=True)
     value: Any = value_field()
     reaction: str = eqx.field(static=True, default=GROUND)
+    follower: bool = eqx.field(static=True, default=False, kw_only=True)
 
     shapes: ClassVar[dict[int, tuple[int, ...]]] = {2: (), 3: (3,)}
 
     def generalized(self, state):
         on, other = state.poses[self.body], state.poses[self.reaction]
         torque = evaluate(self.value, state, self.shapes[state.bodies[self.body].dimension], "value")
+        torque = on.direction(torque) if self.follower and torque.ndim else torque
         return opposite(state, self.reaction, other.torque(-torque), self.body, on.torque(torque))
 
     @property

@@ -105,3 +105,8 @@ def as_motion(x) -> AbstractMotion | None:
     if x is None or isinstance(x, AbstractMotion):
         return x
     return Function(x) if callable(x) else Constant(x)
+
+
+def motion_field(**kwargs):
+    """A field of an element that holds a motion; numbers and functions of time become one."""
+    return eqx.field(converter=as_motion, **kwargs)

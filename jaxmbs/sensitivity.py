@@ -36,10 +36,14 @@ def design_sensitivity(build: Callable[[Any], Mechanism], b, q, t=0.0):
     result as for `design_jacobian`, a leaf of shape (…) becoming one of shape (n, …).
     """
     by_design = design_jacobian(build, b, q, t)
-    factors = factor(constraint_jacobian(build(b), q, t))
+    mech = build(b)
+    factors = factor(constraint_jacobian(mech, q, t))
+
+    q = mech.coordinates(q)
 
     def sensitivity(leaf):
-        columns = leaf.reshape(leaf.shape[0], math.prod(leaf.shape[1:]))
-        return -factors.solve(columns).reshape(-1, *leaf.shape[1:])
+        columns = -factors.solve(leaf.reshape(leaf.shape[0], math.prod(leaf.shape[1:])))
+        rates = jax.vmap(lambda d: mech.layout.rate(q, d), in_axes=1, out_axes=1)(columns)
+        return rates.reshape(-1, *leaf.shape[1:])
 
     return jax.tree.map(sensitivity, by_design)

@@ -21,9 +21,10 @@ from jaxmbs import planar
 from jaxmbs.element import AbstractConstraint
 from jaxmbs.numerics.arrays import real
 from jaxmbs.planar.element import PlanarConstraint
-from jaxmbs.viz.scene import Scene
-from jaxmbs.viz.shapes import Span, plate
-from jaxmbs.viz.symbols import attachments, symbol
+from jaxmbs.viz.attachments import attachments
+from jaxmbs.viz.planar.scene import Scene
+from jaxmbs.viz.planar.shapes import Span, plate
+from jaxmbs.viz.planar.symbols import symbol
 
 matplotlib.use("Agg")
 RAMP = mbs.motion.Ramp(0.5, 2.0)

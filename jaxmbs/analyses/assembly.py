@@ -64,27 +64,30 @@ def _assemble(mech: Mechanism, guess, t) -> Assembly:
     q, status, residual = straight(_search, *jax.lax.stop_gradient((mech, guess, t)))
     assembled = status == Status.CONVERGED
     phi, still, _ = frozen(mech, guess, t)
-    if mech.layout.n > len(mech.layout.row_owners):
-        q = _move_with_guess(still, q, guess, t, assembled)
-    q = differentiable_root(phi, q, jnp.where(jnp.isfinite(t), t, 0), assembled) + (q - jax.lax.stop_gradient(q))
+    if mech.layout.m > len(mech.layout.row_owners):
+        q = _move_with_guess(still, mech.layout, q, guess, t, assembled)
+    q = differentiable_root(phi, mech.layout, q, jnp.where(jnp.isfinite(t), t, 0), assembled) + (
+        q - jax.lax.stop_gradient(q)
+    )
     return Assembly(q, status, residual)
 
 
 def _search(mech: Mechanism, guess, t):
     """The assembly without its derivatives: q, status and max |Φ|."""
     _, phi, usable = frozen(mech, guess, t)
-    root = find_root(lambda q: phi(q, t), jnp.where(jnp.isfinite(guess), guess, 0), mech.layout.angular)
+    guess_or_zero = jnp.where(jnp.isfinite(guess), guess, 0)
+    root = find_root(lambda q: phi(q, t), mech.layout, guess_or_zero)
     finite = usable & jnp.all(jnp.isfinite(guess)) & jnp.isfinite(t)
     status = jnp.where(root.found, int(Status.CONVERGED), int(Status.NOT_ASSEMBLED))
     status = jnp.where(finite, status, int(Status.NON_FINITE))
     return root.q, status.astype(jnp.int32), jnp.max(jnp.abs(phi(root.q, t)), initial=0)
 
 
-def _move_with_guess(still, q, guess, t, assembled):
+def _move_with_guess(still, space, q, guess, t, assembled):
     """q, with the derivative (I − Φ_q⁺ Φ_q) by the guess: the free coordinates follow it."""
-    matrix = jacobian(still, q, jax.lax.stop_gradient(t))
-    shift = jnp.where(assembled, guess - jax.lax.stop_gradient(guess), 0)
-    return q + shift - factor(matrix).solve(matrix @ shift)
+    matrix = jacobian(still, space, q, jax.lax.stop_gradient(t))
+    shift = jnp.where(assembled, space.difference(jax.lax.stop_gradient(guess), guess), 0)
+    return q + space.rate(q, shift - factor(matrix).solve(matrix @ shift))
 
 
 def frozen(mech: Mechanism, q, t) -> tuple[Callable, Callable, Array]:

@@ -16,9 +16,9 @@ class Diagnosis(NamedTuple):
     """What the constraint Jacobian says about a mechanism in one configuration.
 
     Attributes:
-        dof: degrees of freedom of the mechanism, n − rank of the kinematic constraints, drivers left aside.
+        dof: degrees of freedom of the mechanism, m − rank of the kinematic constraints, drivers left aside.
         rank: rank of the whole Φ_q, drivers included.
-        free: degrees of freedom that no driver determines, n − rank.
+        free: degrees of freedom that no driver determines, m − rank.
         singular_values: of Φ_q with its rows scaled to unit length, falling.
         redundant: names of constraints and drivers with a row that depends on rows before it, in order.
         consistent: whether those rows agree with the others, i.e. whether Φ = 0 can be satisfied close by.
@@ -62,9 +62,9 @@ def _diagnose(mech: Mechanism, matrix, value, eps: float) -> Diagnosis:
     kinematic_rank = int(np.sum(np.linalg.svd(kinematic, compute_uv=False) > small)) if kinematic.size else 0
     redundant = tuple(dict.fromkeys(layout.row_owners[k] for k in dependent))
     return Diagnosis(
-        dof=layout.n - kinematic_rank,
+        dof=layout.m - kinematic_rank,
         rank=rank,
-        free=layout.n - rank,
+        free=layout.m - rank,
         singular_values=singular_values,
         redundant=redundant,
         consistent=_consistent(rows, gaps, small),
@@ -111,7 +111,8 @@ def check_driven(mech: Mechanism, motion) -> None:
             faults.append(report)
     elif len(reached) == 1 and status[reached[0]] == Status.SINGULAR:
         # A singular start says nothing, unless the rank is missing off the constraints as well.
-        aside = motion.q[0] + 0.05 * np.sin(2.399963 * np.arange(1, mech.layout.n + 1)).astype(motion.q.dtype)
+        step = 0.05 * np.sin(2.399963 * np.arange(1, mech.layout.m + 1)).astype(motion.q.dtype)
+        aside = mech.layout.retract(motion.q[0], step)
         report = diagnose(mech, aside, motion.t[0])
         if report.free or set(report.redundant) & set(mech.drivers):
             faults.append(report._replace(consistent=True))

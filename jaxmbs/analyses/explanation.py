@@ -62,11 +62,14 @@ def explain(mech: Mechanism, guess=None, t=0.0) -> Explanation:
     time = as_times(t, q.dtype)
     report = diagnose(mech, q, t)
     functions: dict[str, tuple[Straight, tuple]] = {
-        name: (function, (mech, q, jnp.zeros_like(q), time) if name in WITH_VELOCITIES else (mech, q, time))
+        name: (
+            function,
+            (mech, q, jnp.zeros(mech.layout.m, q.dtype), time) if name in WITH_VELOCITIES else (mech, q, time),
+        )
         for name, function in equations.PROGRAMS.items()
     }
     layout = mech.layout
-    if layout.n <= len(layout.row_owners):
+    if layout.m <= len(layout.row_owners):
         march = Straight(partial(motion_without_derivatives, corrections=4, max_steps=None))
         functions["kinematics"] = (march, (mech, jnp.stack([time, time + 1]), q))
     operations, refusals = {}, {}

@@ -56,7 +56,7 @@ def kinematics(
         raise ValueError(f"times must be a row of at least one time, got shape {times.shape}")
     dtype = jnp.result_type(q, times)
     q, times = q.astype(dtype), times.astype(dtype)
-    missing = mech.layout.n - len(mech.layout.row_owners)
+    missing = mech.layout.m - len(mech.layout.row_owners)
     if missing > 0:
         raise ValueError(f"the motion is not determined: {missing} driver(s) missing")
     result = _kinematics(mech, times, q, corrections, max_steps)
@@ -75,7 +75,7 @@ def _kinematics(mech: Mechanism, times, guess, corrections: int, max_steps: int 
     q, v, a, status = straight(partial(motion_without_derivatives, corrections=corrections, max_steps=max_steps), *held)
     status = jnp.where(jnp.all(jnp.isfinite(times)), status, int(Status.NON_FINITE))
     phi, _, _ = frozen(mech, guess, times[0])
-    q, v, a = jax.vmap(lambda q, v, a, t, ok: differentiable_motion(phi, q, v, a, t, ok))(
+    q, v, a = jax.vmap(lambda q, v, a, t, ok: differentiable_motion(phi, mech.layout, q, v, a, t, ok))(
         q, v, a, clean_times, status == Status.CONVERGED
     )
     return Trajectory(times, q, v, a, status, mech.layout)
@@ -88,9 +88,9 @@ def motion_without_derivatives(
     _, phi, usable = frozen(mech, guess, times[0])
     usable = usable & jnp.all(jnp.isfinite(guess))
     guess = jnp.where(jnp.isfinite(guess), guess, 0)
-    root = find_root(lambda q: phi(q, times[0]), guess, mech.layout.angular)
+    root = find_root(lambda q: phi(q, times[0]), mech.layout, guess)
     path = follow_root(
-        phi, times, root.q, root.found & usable, root.units, corrections=corrections, max_steps=max_steps
+        phi, mech.layout, times, root.q, root.found & usable, root.units, corrections=corrections, max_steps=max_steps
     )
     status = jnp.where(usable, path.status, int(Status.NON_FINITE))
     return path.q, path.v, path.a, status.astype(jnp.int32)

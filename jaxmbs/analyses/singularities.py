@@ -116,7 +116,7 @@ class _Measures(NamedTuple):
 @eqx.filter_jit
 def _linearise(mech, q, t):
     phi, _, _ = frozen(mech, q, t)
-    return jacobian(phi, q, t), rate(phi, q, jnp.zeros_like(q), t)
+    return jacobian(phi, mech.layout, q, t), rate(phi, mech.layout, q, jnp.zeros(mech.layout.m, q.dtype), t)
 
 
 def _measures(mech, q, t) -> _Measures:
@@ -136,8 +136,10 @@ def _measures(mech, q, t) -> _Measures:
 def _advance(mech, q, start, end):
     """The configuration at `end` on the motion through q at `start`, the last one reached, and its time."""
     _, still, _ = frozen(mech, q, start)
-    units = Units(mech.layout.angular, unit_of_length(jacobian(still, q, start), q, mech.layout.angular))
-    path = follow_root(still, jnp.stack([start, end]), q, jnp.asarray(True), units)
+    space = mech.layout
+    matrix = jacobian(still, space, q, start)
+    units = Units(space.angular, unit_of_length(matrix, space.extent(q), space.angular))
+    path = follow_root(still, space, jnp.stack([start, end]), q, jnp.asarray(True), units)
     return path.q[-1], path.last_q, path.last_time
 
 
@@ -174,7 +176,7 @@ def _locate_crossing(mech, motion, grid, a, b):
 def _singular_point(mech, motion, grid, a, b, t, h):
     """Time, configuration and βᵀΦ_t at a zero, the configuration interpolated from both sides."""
     before, after = _at(mech, motion, grid, a, t - h), _at(mech, motion, grid, b, t + h)
-    q = (np.asarray(before) + np.asarray(after)) / 2
+    q = np.asarray(mech.layout.retract(before, mech.layout.difference(before, after) / 2))
     return t, q, _measures(mech, jnp.asarray(q), t).rate
 
 
@@ -205,17 +207,19 @@ def _locate_touching(mech, motion, grid, k):
 
 
 @eqx.filter_jit
-def _fold_equations(mech, unknowns, direction):
-    """Φ = 0, Φ_q u = 0, cᵀu = 1 for (q, u, t): the configuration where a motion turns back in time."""
-    n = mech.layout.n
+def _fold_equations(mech, q, u, t, direction):
+    """Φ = 0, Φ_q u = 0, cᵀu = 1 for (q, u, t), the configuration where a motion turns back in time; and the derivative by
+    a displacement of q, by u and t."""
+    space, m = mech.layout, mech.layout.m
 
     def equations(x):
-        q, u, t = x[:n], x[n : 2 * n], x[2 * n]
-        phi, _, _ = frozen(mech, q, t)
-        value, along = jax.jvp(lambda q: phi(q, t), (q,), (u,))
-        return jnp.concatenate([value, along, (direction @ u - 1)[None]])
+        at, along, time = space.retract(q, x[:m]), u + x[m : 2 * m], t + x[2 * m]
+        phi, _, _ = frozen(mech, at, time)
+        value, turned = jax.jvp(lambda q: phi(q, time), (at,), (space.rate(at, along),))
+        return jnp.concatenate([value, turned, (direction @ along - 1)[None]])
 
-    return equations(unknowns), jax.jacfwd(equations)(unknowns)
+    still = jnp.zeros(2 * m + 1, q.dtype)
+    return equations(still), jax.jacfwd(equations)(still)
 
 
 def _end_of_motion(mech, motion, grid, reached):
@@ -223,17 +227,15 @@ def _end_of_motion(mech, motion, grid, reached):
     q = motion.q[reached - 1]
     start, end = (jnp.asarray(grid[k], q.dtype) for k in (reached - 1, reached))
     _, q, t = _advance(mech, q, start, end)
-    null = _measures(mech, q, t).null
-    x = np.concatenate([np.asarray(q), null, [float(t)]])
+    null = jnp.asarray(_measures(mech, q, t).null, q.dtype)
+    m, u, at, first = mech.layout.m, null, t, float(t)
     for _ in range(12):
-        value, matrix = (
-            np.asarray(y, float) for y in _fold_equations(mech, jnp.asarray(x, q.dtype), jnp.asarray(null))
-        )
-        change = np.linalg.lstsq(matrix, -value, rcond=None)[0]
-        x = x + change
-        if np.max(np.abs(change)) < 1e-13 * (1 + np.max(np.abs(x))):
+        value, matrix = (np.asarray(y, float) for y in _fold_equations(mech, q, u, at, null))
+        change = jnp.asarray(np.linalg.lstsq(matrix, -value, rcond=None)[0], q.dtype)
+        q, u, at = mech.layout.retract(q, change[:m]), u + change[m : 2 * m], at + change[2 * m]
+        if np.max(np.abs(change)) < 1e-13 * (1 + max(np.max(np.abs(x)) for x in (q, u, at))):
             break
-    n = mech.layout.n
-    if not np.all(np.isfinite(x)) or abs(x[-1] - float(t)) > 0.1 * abs(grid[reached] - grid[reached - 1]):
+    finite = all(np.all(np.isfinite(x)) for x in (q, u, at))
+    if not finite or abs(float(at) - first) > 0.1 * abs(grid[reached] - grid[reached - 1]):
         return None
-    return x[-1], x[:n], _measures(mech, jnp.asarray(x[:n], q.dtype), x[-1]).rate
+    return float(at), np.asarray(q), _measures(mech, q, float(at)).rate

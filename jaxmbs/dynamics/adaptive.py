@@ -42,11 +42,14 @@ class Adaptive(AbstractMethod):
         )
 
         def closed(problem, t, q, v):
-            return closure.close(problem, q, v, t, jnp.ones_like(t))
+            return closure.close(problem, problem.equations.space.normalised(q), v, t, jnp.ones_like(t))
+
+        def of_state(problem, t, q, v):
+            motion, _ = closed(problem, t, q, v)
+            return problem.equations.space.rate(motion.q, motion.v), motion.a
 
         def rates(t, y, problem):
-            motion, _ = straight(closed, problem, t, *y)
-            return motion.v, motion.a
+            return straight(of_state, problem, t, *y)
 
         longest = jnp.max(jnp.abs(jnp.diff(times))) / grid.steps if len(times) > 1 else jnp.inf
         solution = diffrax.diffeqsolve(

@@ -48,15 +48,15 @@ class Projection(AbstractClosure):
         equations = problem.equations
         closed = equations.close_position(q, t, equations.metric(q, t), self.iterations)
         v = equations.close_velocity(q, v, t)
-        return Motion(closed.q, v, equations.accelerations(q, v, t)[0]), problem.settled(*closed)
+        return Motion(closed.q, v, equations.accelerations(q, v, t)[0]), problem.settled(closed)
 
     def glide(self, problem, motion, v, t, h):
         equations, inverse_metric = problem.equations, problem.equations.metric(motion.q, t)
         direction = equations.jacobian(motion.q, t)
-        closed = equations.close_position(motion.q + h * v, t + h, inverse_metric, self.iterations, direction)
-        v = equations.close_velocity(closed.q, (closed.q - motion.q) / h, t + h)
+        closed = equations.close_position(motion.q, t + h, inverse_metric, self.iterations, direction, h * v)
+        v = equations.close_velocity(closed.q, closed.shift / h, t + h)
         motion = Motion(closed.q, v, equations.accelerations(closed.q, v, t + h)[0])
-        return motion, problem.settled(*closed)
+        return motion, problem.settled(closed)
 
 
 class Baumgarte(AbstractClosure):
@@ -81,4 +81,4 @@ class Baumgarte(AbstractClosure):
         return Motion(q, v, self.accelerations(problem, q, v, t, h)), jnp.asarray(True)
 
     def glide(self, problem, motion, v, t, h):
-        return self.close(problem, motion.q + h * v, v, t + h, h)
+        return self.close(problem, problem.equations.space.retract(motion.q, h * v), v, t + h, h)

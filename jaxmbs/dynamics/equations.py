@@ -1,7 +1,8 @@
-"""Equations of constrained motion, whatever the formulation: M(q) v̇ = Q(q, v, t) + Φ_qᵀλ with Φ(q, t) = 0.
+"""Equations of constrained motion, whatever the formulation: M(q) v̇ = Q(q, v, t) + Φ_qᵀλ with Φ(q, t) = 0, q̇ = N(q) v.
 
 A formulation gives M, Q and Φ; what integrators need follows from these: accelerations and multipliers, and the closing of
-positions and velocities. Everything is array code of one sample, to become a straight-line program as a whole.
+positions and velocities. Configurations lie in a `Space`, Φ_q stands for the derivative by displacements. Everything is
+array code of one sample, to become a straight-line program as a whole.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from jaxmbs.numerics.linear_algebra import (
     solve_saddle_point,
 )
 from jaxmbs.numerics.scaling import Units, unit_of_length
+from jaxmbs.numerics.space import Space
 
 # Refinements of the derivatives of `close_position`: the matrix is that of the point where the iteration begins, so two
 # are right to the square of the first correction.
@@ -36,33 +38,35 @@ class Closed(NamedTuple):
     """A configuration brought back to the constraints.
 
     Attributes:
-        q: the configuration. change: the last correction of it. gap: Φ before that.
+        q: the configuration. shift: its displacement from where the search began. change: the last correction of that.
+        gap: Φ before it.
     """
 
     q: Float[Array, " n"]
-    change: Float[Array, " n"]
-    gap: Float[Array, " m"]
+    shift: Float[Array, " m"]
+    change: Float[Array, " m"]
+    gap: Float[Array, " rows"]
 
 
 class AbstractEquations(eqx.Module):
-    """M(q) v̇ = Q(q, v, t) + Φ_qᵀλ, Φ(q, t) = 0."""
+    """M(q) v̇ = Q(q, v, t) + Φ_qᵀλ, Φ(q, t) = 0, with q (n,), v (m,), Φ (rows,)."""
 
     @abc.abstractmethod
-    def mass(self, q) -> Float[Array, "n n"]:
+    def mass(self, q) -> Float[Array, "m m"]:
         """M, symmetric, without negative eigenvalues."""
 
     @abc.abstractmethod
-    def force(self, q, v, t) -> Float[Array, " n"]:
+    def force(self, q, v, t) -> Float[Array, " m"]:
         """Q, all that is no constraint force."""
 
     @abc.abstractmethod
-    def residual(self, q, t) -> Float[Array, " m"]:
+    def residual(self, q, t) -> Float[Array, " rows"]:
         """Φ."""
 
     @property
     @abc.abstractmethod
-    def angular(self) -> np.ndarray:
-        """(n,) which coordinates are angles."""
+    def space(self) -> Space:
+        """The space of the configurations q."""
 
     @property
     @abc.abstractmethod
@@ -76,27 +80,40 @@ class AbstractEquations(eqx.Module):
 
     # --- what follows ---
 
-    def jacobian(self, q, t) -> Float[Array, "m n"]:
+    @property
+    def angular(self) -> np.ndarray:
+        """(m,) which velocities are rates of angles."""
+        return self.space.angular
+
+    def still(self, q) -> Float[Array, " m"]:
+        """v = 0."""
+        return jnp.zeros(self.space.m, q.dtype)
+
+    def jacobian(self, q, t) -> Float[Array, "rows m"]:
         """Φ_q."""
-        return jacobian(self.residual, q, t)
+        return jacobian(self.residual, self.space, q, t)
 
-    def velocity_gap(self, q, v, t) -> Float[Array, " m"]:
+    def velocity_gap(self, q, v, t) -> Float[Array, " rows"]:
         """Φ_q v + Φ_t."""
-        return rate(self.residual, q, v, t)
+        return rate(self.residual, self.space, q, v, t)
 
-    def solve(self, matrix, phi_q, force, right):
+    def solve(self, matrix, phi_q, force, right, weights=None):
         """(a, λ) with `matrix` a = force + Φ_qᵀλ and Φ_q a = right, for M or another matrix in its place.
 
         ρ Φ_qᵀ(Φ_q a − right) of the supporting rows is added, which changes no solution and gives massless coordinates
         an inertia.
+        weights: ρ of each row, of all rows then. A matrix that is positive definite only along the constraints becomes so
+        altogether.
         """
-        rows = phi_q[self.supporting]
-        matrix = matrix + self.weight * rows.T @ rows
-        return solve_saddle_point(matrix, phi_q, force + self.weight * rows.T @ right[self.supporting], right)
+        chosen = self.supporting if weights is None else np.arange(phi_q.shape[0])
+        weights = self.weight if weights is None else weights
+        rows = phi_q[chosen]
+        weighted = (weights * rows.T).T
+        return solve_saddle_point(matrix + rows.T @ weighted, phi_q, force + weighted.T @ right[chosen], right)
 
-    def accelerations(self, q, v, t, correction: Float[Array, " m"] | float = 0.0):
+    def accelerations(self, q, v, t, correction: Float[Array, " rows"] | float = 0.0):
         """(v̇, λ), with `correction` added to γ = −(Φ_q v)_q v − 2 Φ_qt v − Φ_tt."""
-        gamma = -second_rate(self.residual, q, v, jnp.zeros_like(q), t) + correction
+        gamma = -second_rate(self.residual, self.space, q, v, self.still(q), t) + correction
         return self.solve(self.mass(q), self.jacobian(q, t), self.force(q, v, t), gamma)
 
     def metric(self, q, t) -> Callable:
@@ -104,28 +121,31 @@ class AbstractEquations(eqx.Module):
         rows = self.jacobian(q, t)[self.supporting]
         return factor_symmetric_positive(self.mass(q) + self.weight * rows.T @ rows).solve
 
-    def close_position(self, q, t, inverse_metric: Callable, iterations: int, direction=None) -> Closed:
-        """The configuration q + W Φ_qᵀμ with Φ = 0, where W is the inverse metric: ‖δq‖ is smallest in the metric W⁻¹.
+    def close_position(self, q, t, inverse_metric: Callable, iterations: int, direction=None, shift=None) -> Closed:
+        """The configuration q ⊕ (d + W Φ_qᵀμ) with Φ = 0, where W is the inverse metric and d the `shift`, zero unless
+        given: what is added to it is smallest in the metric W⁻¹.
 
-        Simplified Newton steps for μ, with the matrix Φ_q W Φ_qᵀ of the given q. Differentiated implicitly.
-        direction: another Φ_q (m, n), from a configuration nearby. The matrix is then less exact, and derivatives take as
-        many refinements as the iteration takes steps.
+        Simplified Newton steps for μ, with the matrix Φ_q W Φ_qᵀ of q ⊕ d. Differentiated implicitly.
+        direction: another Φ_q (rows, m), from a configuration nearby. The matrix is then less exact, and derivatives take
+        as many refinements as the iteration takes steps.
         """
-        phi_q = self.jacobian(q, t) if direction is None else direction
+        shift = self.still(q) if shift is None else shift
+        moved = lambda d: self.residual(self.space.retract(q, d), t)
+        phi_q = jax.jacfwd(moved)(shift) if direction is None else direction
         matrix = factor_symmetric_semidefinite(jax.lax.stop_gradient(phi_q @ inverse_metric(phi_q.T)))
-        place = lambda mu: q + inverse_metric(phi_q.T @ mu)
-        gap = lambda mu: self.residual(place(mu), t)
+        place = lambda mu: shift + inverse_metric(phi_q.T @ mu)
         refinements = REFINEMENTS if direction is None else iterations
         start = jnp.zeros(phi_q.shape[0], q.dtype)
-        mu, change, value = simplified_newton(gap, matrix.solve, start, iterations, refinements)
-        return Closed(place(mu), jax.lax.stop_gradient(inverse_metric(phi_q.T @ change)), value)
+        mu, change, value = simplified_newton(lambda mu: moved(place(mu)), matrix.solve, start, iterations, refinements)
+        change = jax.lax.stop_gradient(inverse_metric(phi_q.T @ change))
+        return Closed(self.space.retract(q, place(mu)), place(mu), change, value)
 
-    def close_velocity(self, q, v, t) -> Float[Array, " n"]:
+    def close_velocity(self, q, v, t) -> Float[Array, " m"]:
         """The velocity with Φ_q v + Φ_t = 0 that is nearest to v in the sense of M."""
         mass, phi_q = self.mass(q), self.jacobian(q, t)
-        return self.solve(mass, phi_q, mass @ v, -rate(self.residual, q, jnp.zeros_like(q), t))[0]
+        return self.solve(mass, phi_q, mass @ v, -self.velocity_gap(q, self.still(q), t))[0]
 
-    def close_velocity_along(self, q, v, t, inverse_metric: Callable) -> Float[Array, " n"]:
+    def close_velocity_along(self, q, v, t, inverse_metric: Callable) -> Float[Array, " m"]:
         """As `close_velocity`, for another metric."""
         phi_q = self.jacobian(q, t)
         matrix = factor_symmetric_semidefinite(phi_q @ inverse_metric(phi_q.T))
@@ -133,7 +153,7 @@ class AbstractEquations(eqx.Module):
 
     # --- multipliers of redundant constraints ---
 
-    def multipliers(self, q, v, t) -> Float[Array, " m"]:
+    def multipliers(self, q, v, t) -> Float[Array, " rows"]:
         """λ, where constraints are redundant with the smallest norm: of λ in units of the mechanism, which is the plain
         norm if all rows are lengths, as those of revolute joints are."""
         found = self.accelerations(q, v, t)[1]
@@ -141,7 +161,7 @@ class AbstractEquations(eqx.Module):
         redundant = ~(factor_symmetric_semidefinite(gram).rcond > redundancy(q.dtype))
         return found - jnp.where(redundant, _null_part(gram, sizes * found) / sizes, 0)
 
-    def indeterminate(self, q, t) -> Float[Array, " m"]:
+    def indeterminate(self, q, t) -> Float[Array, " rows"]:
         """For each row how much of a vector without symmetry lies in the null space of Φ_qᵀ: zero to rounding where λ is
         unique."""
         sizes, gram = self._rows(q, t)
@@ -151,7 +171,7 @@ class AbstractEquations(eqx.Module):
     def _rows(self, q, t):
         """What a unit of the coordinate that matters most does to each row of Φ, and J Jᵀ of Φ_q in these units."""
         phi_q = self.jacobian(q, t)
-        units = Units(self.angular, unit_of_length(phi_q, q, self.angular))
+        units = Units(self.angular, unit_of_length(phi_q, self.space.extent(q), self.angular))
         sizes = units.rows(phi_q)
         scaled = phi_q * units.vector / sizes[:, None]
         return sizes, scaled @ scaled.T

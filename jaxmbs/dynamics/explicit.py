@@ -16,22 +16,24 @@ from jaxmbs.numerics.linear_algebra import dependent_columns
 
 
 def runge_kutta_4(rates: Callable, motion: Motion, t, h):
-    """q and v after a step of the classical Runge–Kutta method, and whether all stages went well.
+    """d and v after a step of the classical Runge–Kutta method, q ⊕ d, and whether all stages went well.
 
-    rates: (q, v, t) ↦ (v, v̇, whether all is well) at a stage. The stages are a loop, so that they are compiled once.
+    With rotations this is the method of Munthe-Kaas: the unknown is the displacement from the beginning of the step, so
+    that a steady rotation is exact.
+    rates: (d, v, t) ↦ (ḋ, v̇, whether all is well) at a stage. The stages are a loop, so that they are compiled once.
     """
-    q, v, a = motion
+    _, v, a = motion
 
     def stage(carry, row):
-        (v_s, a_s), (sum_v, sum_a), well = carry
+        (d_s, v_s), (sum_d, sum_v), well = carry
         part, weight = row
-        v_s, a_s, now = rates(q + part * h * v_s, v + part * h * a_s, t + part * h)
-        return ((v_s, a_s), (sum_v + weight * v_s, sum_a + weight * a_s), well & now), None
+        d_s, v_s, now = rates(part * h * d_s, v + part * h * v_s, t + part * h)
+        return ((d_s, v_s), (sum_d + weight * d_s, sum_v + weight * v_s), well & now), None
 
-    parts, weights = np.array([0.5, 0.5, 1.0], q.dtype), np.array([2.0, 2.0, 1.0], q.dtype)
+    parts, weights = np.array([0.5, 0.5, 1.0], v.dtype), np.array([2.0, 2.0, 1.0], v.dtype)
     start = (v, a), (v, a), jnp.asarray(True)
-    _, (sum_v, sum_a), well = jax.lax.scan(stage, start, (parts, weights))[0]
-    return q + h / 6 * sum_v, v + h / 6 * sum_a, well
+    _, (sum_d, sum_v), well = jax.lax.scan(stage, start, (parts, weights))[0]
+    return h / 6 * sum_d, v + h / 6 * sum_v, well
 
 
 class RK4(FixedStep):
@@ -48,16 +50,21 @@ class RK4(FixedStep):
     order: ClassVar[int] = 4
 
     def step(self, problem, state, t, h):
-        well = jnp.asarray(True)
-        rates = lambda q, v, t: (v, self.closure.accelerations(problem, q, v, t, h), well)
-        q, v, _ = runge_kutta_4(rates, state, t, h)
-        return self.closure.close(problem, q, v, t + h, h)
+        space = problem.equations.space
+
+        def rates(d, v, t):
+            q = space.retract(state.q, d)
+            return space.chart_rate(d, v), self.closure.accelerations(problem, q, v, t, h), jnp.asarray(True)
+
+        d, v, _ = runge_kutta_4(rates, state, t, h)
+        return self.closure.close(problem, space.retract(state.q, d), v, t + h, h)
 
 
 class SemiImplicitEuler(FixedStep):
-    """v ← v + h v̇, then q ← q + h v: order 1, one evaluation; with projection as in SHAKE and RATTLE.
+    """v ← v + h v̇, then q ← q ⊕ h v: order 1, one evaluation; with projection as in SHAKE and RATTLE.
 
-    Symplectic: the energy swings by the order of h, but does not drift, whatever the time, at steps with ωh < 2. For
+    Symplectic: the energy swings by the order of h, but does not drift, whatever the time, at steps with ωh < 2; not so for
+    bodies that spin freely in space, whose gyroscopic forces are taken at the beginning of a step. For
     learning and for long looks at conservative systems, where many rough steps are worth more than few good ones.
 
     Args:
@@ -93,16 +100,16 @@ class CoordinatePartitioning(FixedStep):
         def inverse_metric(x):
             return (dependent * x.T).T
 
-        def closed(q, v, t):
-            closed = equations.close_position(q, t, inverse_metric, self.iterations)
+        def closed(d, v, t):
+            closed = equations.close_position(state.q, t, inverse_metric, self.iterations, shift=d)
             v = equations.close_velocity_along(closed.q, v, t, inverse_metric)
             motion = Motion(closed.q, v, equations.accelerations(closed.q, v, t)[0])
-            return motion, problem.settled(*closed)
+            return motion, closed.shift, problem.settled(closed)
 
-        def rates(q, v, t):
-            motion, settled = closed(q, v, t)
-            return motion.v, motion.a, settled
+        def rates(d, v, t):
+            motion, d, settled = closed(d, v, t)
+            return equations.space.chart_rate(d, motion.v), motion.a, settled
 
-        q, v, well = runge_kutta_4(rates, state, t, h)
-        motion, settled = closed(q, v, t + h)
+        d, v, well = runge_kutta_4(rates, state, t, h)
+        motion, _, settled = closed(d, v, t + h)
         return motion, well & settled

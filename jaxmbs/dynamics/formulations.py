@@ -50,8 +50,8 @@ class CartesianEquations(AbstractEquations):
         return _residuals(self.mech, q, t)
 
     @property
-    def angular(self):
-        return self.mech.layout.angular
+    def space(self):
+        return self.mech.layout
 
     @property
     def supporting(self):

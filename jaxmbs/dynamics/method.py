@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxmbs.dynamics.equations import AbstractEquations
+from jaxmbs.dynamics.equations import AbstractEquations, Closed
 from jaxmbs.numerics.arrays import where_tree
 from jaxmbs.numerics.results import Status
 from jaxmbs.numerics.scaling import Units
@@ -35,15 +35,15 @@ class Motion(NamedTuple):
     """
 
     q: Float[Array, " n"]
-    v: Float[Array, " n"]
-    a: Float[Array, " n"]
+    v: Float[Array, " m"]
+    a: Float[Array, " m"]
 
 
 class Start(NamedTuple):
     """Where a simulation starts: coordinates, velocities, and which of these are to be kept as they are, if any."""
 
     q: Float[Array, " n"]
-    v: Float[Array, " n"]
+    v: Float[Array, " m"]
     given: tuple[bool, ...] | None
 
 
@@ -52,28 +52,30 @@ class Problem(eqx.Module):
 
     Attributes:
         length: of coordinates that are lengths.
-        rows (m,): what a unit of the coordinate that matters most does to each row of Φ.
+        rows: what a unit of the coordinate that matters most does to each row of Φ.
     """
 
     equations: AbstractEquations
     length: Float[Array, ""]
-    rows: Float[Array, " m"]
+    rows: Float[Array, " rows"]
 
     @property
     def units(self) -> Units:
         """Units of coordinates and velocities: 1 for angles, the size of the mechanism for lengths."""
         return Units(self.equations.angular, self.length)
 
-    def settled(self, q, change, gap) -> Bool[Array, ""]:
-        """Whether a last Newton correction of q, and the gap that it found, are so small that the next would be rounding.
+    def settled(self, closed: Closed) -> Bool[Array, ""]:
+        """Whether the last Newton correction, and the gap that it found, are so small that the next would be rounding.
 
         A gap without a correction is one that the constraints contradict each other about.
         """
-        far = jnp.max(jnp.where(self.equations.angular, 0, jnp.abs(q)), initial=0)
+        q, _, change, gap = closed
+        extent = self.equations.space.extent(q)
+        far = jnp.max(jnp.where(self.equations.angular, 0, jnp.abs(extent)), initial=0)
         scale = jnp.maximum(self.length, far)
         small = jnp.finfo(q.dtype).eps ** 0.5
-        closed = jnp.max(jnp.abs(gap / self.rows), initial=0) <= small * scale / self.length
-        return closed & (Units(self.equations.angular, scale).size(change) <= small)
+        small_gap = jnp.max(jnp.abs(gap / self.rows), initial=0) <= small * scale / self.length
+        return small_gap & (Units(self.equations.angular, scale).size(change) <= small)
 
 
 class Grid(NamedTuple):
@@ -104,7 +106,7 @@ class AbstractMethod(eqx.Module):
 
     @abc.abstractmethod
     def run(self, problem: Problem, times, grid: Grid, start: Start) -> tuple[Array, Array, Array]:
-        """q (T, n), v (T, n) and status (T,) at all times."""
+        """q (T, n), v (T, m) and status (T,) at all times."""
 
 
 class FixedStep(AbstractMethod):
@@ -169,7 +171,7 @@ def started(problem: Problem, start: Start, t) -> tuple[Motion, Int[Array, ""]]:
     a = equations.accelerations(closed.q, v, t)[0]
     motion = Motion(closed.q, v, a)
     status = jnp.where(jnp.isfinite(_size(motion)), int(Status.CONVERGED), int(Status.NON_FINITE))
-    settled = problem.settled(*closed)
+    settled = problem.settled(closed)
     status = jnp.where(settled, status, int(Status.NOT_ASSEMBLED)).astype(jnp.int32)
     good = status == Status.CONVERGED
     return where_tree(good, motion, Motion(q, jnp.zeros_like(v), jnp.zeros_like(a))), status

@@ -32,22 +32,23 @@ class Reaction(eqx.Module):
     Attributes:
         force: on body j from body i, in the ground frame.
         torque: on body j about point_j (its origin, if the element has no points), in the ground frame; a number in the
-            plane.
-        components: the force in the frame of body i, the lower body, and the torque: (f_x, f_y, torque) in the plane.
+            plane, a vector in space.
+        components: force and torque in the joint's frame on body i, or in the frame of body i, the lower body, where the
+            joint has none: (f_x, f_y, torque) in the plane, (f, torque) with six numbers in space.
         body_force: the force in the frame of body j.
         multipliers (T, rows): λ of the element's equations.
-        effort: the driving force or torque of a driver, which does the work effort · dC on its motion C(t); None otherwise.
-            It is the multiplier, but where Φ is no length or angle, such as `DistanceDriver`'s.
+        effort: the driving force or torque of what prescribes a motion C(t), on which it does the work effort · dC; one for
+            each motion of a `TotalJoint`; None otherwise. It is the multiplier where Φ is a length or angle.
         unique (T,): False where constraints are redundant and this reaction is one of many that are possible.
     """
 
     force: Float[Array, "*batch T d"]
-    torque: Float[Array, "*batch T"]
+    torque: Float[Array, "*batch T ..."]
     components: Float[Array, "*batch T k"]
     body_force: Float[Array, "*batch T d"]
     multipliers: Float[Array, "*batch T m"]
     unique: Bool[Array, "*batch T"]
-    effort: Float[Array, "*batch T"] | None = None
+    effort: Float[Array, "*batch T ..."] | None = None
 
 
 class Reactions(Mapping):
@@ -107,37 +108,44 @@ def _at_one_time(mech: Mechanism, formulation, t, q, v) -> dict[str, Reaction]:
     equations = formulation.equations(mech)
     multipliers = equations.multipliers(q, v, t)
     indeterminate = jnp.abs(equations.indeterminate(q, t)) > INDETERMINATE
-    poses, found = mech.poses(q), {}
+    space, poses, found = mech.layout, mech.poses(q), {}
     for name, element in {**mech.constraints, **mech.drivers}.items():
         rows = mech.layout.row_slices[name]
         own = multipliers[rows]
-        residual = lambda q, element=element, name=name: residual_of(mech, name, element, q, t)
-        force, torque = _on_j(mech, element, poses, jax.vjp(residual, q)[1](own)[0])
+        moved = lambda d, element=element, name=name: residual_of(mech, name, element, q + space.rate(q, d), t)
+        force, torque = _on_j(mech, element, poses, jax.vjp(moved, jnp.zeros(space.m, q.dtype))[1](own)[0])
         found[name] = Reaction(
             force=force,
             torque=torque,
-            components=jnp.append(poses[element.i].components(force), torque),
+            components=element.components(poses[element.i], force, torque),
             body_force=poses[element.j].components(force),
             multipliers=own,
-            effort=_effort(mech, name, element, q, t, own) if name in mech.drivers else None,
+            effort=_efforts(mech, name, element, q, t, own),
             unique=~jnp.any(indeterminate[rows]),
         )
     return found
 
 
-def _effort(mech: Mechanism, name: str, driver, q, t, multipliers) -> Float[Array, ""]:
-    """−λᵀ ∂Φ/∂C: what the driver does for a unit of its motion C."""
+def _efforts(mech: Mechanism, name: str, element, q, t, multipliers) -> Array | None:
+    """−λᵀ ∂Φ/∂C for each motion C of an element: what it does for a unit of it."""
+    motions = element.motions
 
-    def residual(change):
-        moved = Function(lambda t: driver.motion(t) + change)
-        return residual_of(mech, name, eqx.tree_at(lambda d: d.motion, driver, moved), q, t)
+    def residual(changes):
+        moved = [Function(lambda t, c=c, d=d: c(t) + d) for c, d in zip(motions, changes, strict=True)]
+        return residual_of(mech, name, element.with_motions(moved), q, t)
 
-    return -multipliers @ jax.jvp(residual, (jnp.zeros_like(t),), (jnp.ones_like(t),))[1]
+    efforts = []
+    for k in range(len(motions)):
+        one = [jnp.full_like(t, float(k == other)) for other in range(len(motions))]
+        efforts.append(-multipliers @ jax.jvp(residual, ([jnp.zeros_like(t)] * len(motions),), (one,))[1])
+    if not motions:
+        return None
+    return efforts[0] if hasattr(element, "motion") else jnp.stack(efforts)
 
 
 def _on_j(mech: Mechanism, element, poses, generalized):
     """Force and torque about point_j of generalized constraint forces; from the other side where j is the ground."""
-    slices, j, i = mech.layout.body_slices, poses[element.j], poses[element.i]
+    slices, j, i = mech.layout.velocity_slices, poses[element.j], poses[element.i]
     origin = jnp.zeros(mech.layout.bodies[0][1].dimension, generalized.dtype)
     if element.j != GROUND:
         point = getattr(element, "point_j", getattr(element, "point", origin))

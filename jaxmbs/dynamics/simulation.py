@@ -52,7 +52,7 @@ def simulate(
     Args:
         times: increasing or decreasing, not repeated; the first is the start.
         q0: q (n,), an `Assembly`, or a mapping of names to coordinates, which should be nearly assembled.
-        v0: v (n,), conjugate to the forces; or a mapping such as {"crank.phi": 5.0}: these are kept, and the others follow
+        v0: v (m,), conjugate to the forces; or a mapping such as {"crank.phi": 5.0}: these are kept, and the others follow
             from the constraints, by least squares where they are free. None: at rest, but for what drivers move.
         step: the largest inner step. Without it there are at least 4,000 equal ones in all, and one for each output: make
             sure that this is fine for your mechanism by trying half of it.
@@ -80,17 +80,12 @@ def simulate(
 
 def _velocities(mech: Mechanism, v0):
     """Velocities, and which of them were named."""
-    if v0 is None:
-        return jnp.zeros(mech.layout.n, mech.dtype), None
     if not isinstance(v0, Mapping):
-        v = jnp.asarray(getattr(v0, "v", v0))
-        if v.shape != (mech.layout.n,):
-            raise ValueError(f"v0 has shape ({mech.layout.n},), got {v.shape}")
-        return v.astype(jnp.result_type(mech.dtype, v)), None
-    given = np.zeros(mech.layout.n, bool)
+        return mech.velocities(v0), None
+    given = np.zeros(mech.layout.m, bool)
     for name in v0:
-        given[mech.layout.entries(name)[0]] = True
-    return mech.coordinates(v0), tuple(given.tolist())
+        given[mech.layout.entries(name, velocities=True)[0]] = True
+    return mech.velocities(v0), tuple(given.tolist())
 
 
 def _grid(times, step, method) -> Grid:
@@ -144,7 +139,7 @@ def _simulate(mech: Mechanism, times, start: Start, grid: Grid, method, formulat
     def units(mech, t, q):
         equations = formulation.equations(mech)
         phi_q = equations.jacobian(q, t)
-        length = unit_of_length(phi_q, q, equations.angular)
+        length = unit_of_length(phi_q, equations.space.extent(q), equations.angular)
         return length, Units(equations.angular, length).rows(phi_q)
 
     def output(mech, t, q, v):

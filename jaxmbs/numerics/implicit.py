@@ -1,4 +1,7 @@
-"""Exact derivatives of roots: dq/db = −Φ_q⁻¹ Φ_b and its time derivatives, never through the iterations."""
+"""Exact derivatives of roots: dq/db = −Φ_q⁻¹ Φ_b and its time derivatives, never through the iterations.
+
+Configurations lie in a `Space`: f_q stands for the derivative by displacements, f_q v for that along q̇ = N(q) v.
+"""
 
 from __future__ import annotations
 
@@ -10,38 +13,39 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jaxmbs.numerics.linear_algebra import Factored, factor
+from jaxmbs.numerics.space import Space
 from jaxmbs.programs.function import straight
 
 
-def rate(f: Callable, q, v, t):
+def rate(f: Callable, space: Space, q, v, t):
     """df/dt along a motion: f_q v + f_t, for `f(q, t)`."""
-    return jax.jvp(f, (q, t), (v, jnp.ones_like(t)))[1]
+    return jax.jvp(f, (q, t), (space.rate(q, v), jnp.ones_like(t)))[1]
 
 
-def second_rate(f: Callable, q, v, a, t):
+def second_rate(f: Callable, space: Space, q, v, a, t):
     """d²f/dt² along a motion: f_q a + (f_q v)_q v + 2 f_qt v + f_tt."""
-    return jax.jvp(partial(rate, f), (q, v, t), (v, a, jnp.ones_like(t)))[1]
+    return jax.jvp(partial(rate, f, space), (q, v, t), (space.rate(q, v), a, jnp.ones_like(t)))[1]
 
 
-def jacobian(f: Callable, q, t):
-    """f_q (m, n)."""
-    return jax.jacfwd(f)(q, t)
+def jacobian(f: Callable, space: Space, q, t):
+    """f_q, one column for each component of a displacement."""
+    return jax.jacfwd(lambda d: f(q + space.rate(q, d), t))(jnp.zeros(space.m, q.dtype))
 
 
-def rates_at_root(f: Callable, factors: Factored, q, t):
+def rates_at_root(f: Callable, space: Space, factors: Factored, q, t):
     """(v, a) from f_q v = −f_t and f_q a = −(f_q v)_q v − 2 f_qt v − f_tt, Haug (3.6.10) and (3.6.11).
 
     The factors may be those of f_q within δ of q: a second solution with the remainder of the first leaves an error of
     the order of δ².
     """
-    still = jnp.zeros_like(q)
-    v = -factors.solve(rate(f, q, still, t))
-    v = v - factors.solve(rate(f, q, v, t))
-    a = -factors.solve(second_rate(f, q, v, still, t))
-    return v, a - factors.solve(second_rate(f, q, v, a, t))
+    still = jnp.zeros(space.m, q.dtype)
+    v = -factors.solve(rate(f, space, q, still, t))
+    v = v - factors.solve(rate(f, space, q, v, t))
+    a = -factors.solve(second_rate(f, space, q, v, still, t))
+    return v, a - factors.solve(second_rate(f, space, q, v, a, t))
 
 
-def differentiable_root(f: Callable, q: Float[Array, " n"], t, regular=True) -> Float[Array, " n"]:
+def differentiable_root(f: Callable, space: Space, q: Float[Array, " n"], t, regular=True) -> Float[Array, " n"]:
     """`q`, a root of f(q, t) = 0, as a differentiable function of t and of all that `f` closes over.
 
     dq = −f_q⁻¹ (f_t dt + f_b db), the implicit function theorem, for every order and both modes of differentiation.
@@ -49,17 +53,17 @@ def differentiable_root(f: Callable, q: Float[Array, " n"], t, regular=True) -> 
     the derivative is zero. The given q itself is taken as a constant.
     """
     f, constants = jax.closure_convert(f, q, t)
-    return _root(f, jnp.asarray(regular), t, constants, jax.lax.stop_gradient(q))
+    return _root(f, space, jnp.asarray(regular), t, constants, jax.lax.stop_gradient(q))
 
 
-def differentiable_motion(f: Callable, q, v, a, t, regular=True):
+def differentiable_motion(f: Callable, space: Space, q, v, a, t, regular=True):
     """As `differentiable_root`, for (q, v, a) that satisfy f = 0 and its first and second time derivatives.
 
     The tangents solve f_q dq = −df, f_q dv = −d(ḟ), f_q da = −d(f̈), all with one inverse of f_q.
     """
     f, constants = jax.closure_convert(f, q, t)
     q, v, a = (jax.lax.stop_gradient(x) for x in (q, v, a))
-    return _motion(f, jnp.asarray(regular), t, constants, q, v, a)
+    return _motion(f, space, jnp.asarray(regular), t, constants, q, v, a)
 
 
 @jax.custom_jvp
@@ -94,43 +98,43 @@ def simplified_newton(f: Callable, solve: Callable, x: Float[Array, " m"], itera
     return with_derivative_of(x, surrogate), change, value
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _root(f, regular, t, constants, q):
+@partial(jax.custom_jvp, nondiff_argnums=(0, 1))
+def _root(f, space, regular, t, constants, q):
     return q
 
 
 @partial(_root.defjvp, symbolic_zeros=True)
-def _root_jvp(f, primals, tangents):
+def _root_jvp(f, space, primals, tangents):
     regular, t, constants, q = primals
     _, t_dot, constants_dot, _ = tangents
 
     put, take = _with_respect_to((t_dot, constants_dot))
 
     def tangent(q, t, constants, regular, *given):
-        factors = factor(jacobian(lambda q, t: f(q, t, *constants), q, t), regular)
+        factors = factor(jacobian(lambda q, t: f(q, t, *constants), space, q, t), regular)
 
         def position(*active):
             moved_t, moved = put((t, constants), active)
             return f(q, moved_t, *moved)
 
-        return -factors.solve(jax.jvp(position, take((t, constants)), given)[1])
+        return space.rate(q, -factors.solve(jax.jvp(position, take((t, constants)), given)[1]))
 
     # The result, not the argument: its own derivative counts when the tangent is differentiated again.
-    q = _root(f, regular, t, constants, q)
+    q = _root(f, space, regular, t, constants, q)
     given = _given((t_dot, constants_dot))
     return q, straight(tangent, q, t, constants, regular, *given) if given else jnp.zeros_like(q)
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _motion(f, regular, t, constants, q, v, a):
+@partial(jax.custom_jvp, nondiff_argnums=(0, 1))
+def _motion(f, space, regular, t, constants, q, v, a):
     return q, v, a
 
 
 @partial(_motion.defjvp, symbolic_zeros=True)
-def _motion_jvp(f, primals, tangents):
+def _motion_jvp(f, space, primals, tangents):
     regular, t, constants, *state = primals
     _, t_dot, constants_dot, *_ = tangents
-    out = _motion(f, regular, t, constants, *state)
+    out = _motion(f, space, regular, t, constants, *state)
     given = _given((t_dot, constants_dot))
     if not given:
         return out, tuple(jnp.zeros_like(x) for x in state)
@@ -138,7 +142,7 @@ def _motion_jvp(f, primals, tangents):
 
     def tangent(q, v, a, t, constants, regular, *given):
         """Tangents of q, v, a solve f_q dq = −df, f_q dv = −d(ḟ), f_q da = −d(f̈)."""
-        factors = factor(jacobian(lambda q, t: f(q, t, *constants), q, t), regular)
+        factors = factor(jacobian(lambda q, t: f(q, t, *constants), space, q, t), regular)
 
         def moved(active):
             t_moved, constants_moved = put((t, constants), active)
@@ -150,14 +154,14 @@ def _motion_jvp(f, primals, tangents):
 
         def velocity(active, q):
             f, t = moved(active)
-            return rate(f, q, v, t)
+            return rate(f, space, q, v, t)
 
         def acceleration(active, q, v):
             f, t = moved(active)
-            return second_rate(f, q, v, a, t)
+            return second_rate(f, space, q, v, a, t)
 
         active = take((t, constants))
-        q_dot = -factors.solve(jax.jvp(position, (active,), (given,))[1])
+        q_dot = space.rate(q, -factors.solve(jax.jvp(position, (active,), (given,))[1]))
         v_dot = -factors.solve(jax.jvp(velocity, (active, q), (given, q_dot))[1])
         a_dot = -factors.solve(jax.jvp(acceleration, (active, q, v), (given, q_dot, v_dot))[1])
         return q_dot, v_dot, a_dot

@@ -19,7 +19,6 @@ from jaxmbs.programs.elimination import Elimination, factor_symmetric
 from jaxmbs.programs.primitive import zero_tangent
 from jaxmbs.programs.trace import RULES, TAKES_MEMORY, Deferred, array
 
-
 # Symmetric matrices up to this size are eliminated row by row, larger ones by halves.
 LARGEST_BLOCK = 16
 

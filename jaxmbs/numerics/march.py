@@ -18,6 +18,7 @@ from jaxmbs.numerics.implicit import jacobian, rates_at_root
 from jaxmbs.numerics.linear_algebra import factor
 from jaxmbs.numerics.results import Status
 from jaxmbs.numerics.scaling import Units, tolerance
+from jaxmbs.numerics.space import Space
 
 # Below this power of the rounding unit the condition estimate says "singular": there a position that is known to
 # rounding in f is known to no more than half of the digits.
@@ -38,8 +39,8 @@ class Path(NamedTuple):
     """
 
     q: Float[Array, "T n"]
-    v: Float[Array, "T n"]
-    a: Float[Array, "T n"]
+    v: Float[Array, "T m"]
+    a: Float[Array, "T m"]
     status: Int[Array, " T"]
     last_time: Float[Array, ""]
     last_q: Float[Array, " n"]
@@ -48,8 +49,8 @@ class Path(NamedTuple):
 class _State(NamedTuple):
     t: Float[Array, ""]
     q: Float[Array, " n"]
-    v: Float[Array, " n"]
-    a: Float[Array, " n"]
+    v: Float[Array, " m"]
+    a: Float[Array, " m"]
     sign: Float[Array, ""]
 
 
@@ -73,6 +74,7 @@ class _March(NamedTuple):
 
 def follow_root(
     f: Callable,
+    space: Space,
     times: Float[Array, " T"],
     start: Float[Array, " n"],
     started: Bool[Array, ""],
@@ -83,7 +85,7 @@ def follow_root(
 ) -> Path:
     """Follow the root `start` of f(q, times[0]) = 0 through `times`, with its velocity and acceleration.
 
-    Every step predicts by (3.6.13), q + h v + h²/2 a, and corrects by up to `corrections` Newton steps
+    Every step predicts by (3.6.13), q ⊕ (h v + h²/2 a), and corrects by up to `corrections` Newton steps
     and a last one. A step counts only if it is resolved: converged, and close to its
     prediction forwards and backwards; very close if det f_q changes sign across it. An unresolved step is tried again
     shorter. So a motion never slips across a gap or onto another branch between two times; it locks up instead. Steps
@@ -94,9 +96,9 @@ def follow_root(
     `times` may be in any order; `units` are those of the coordinates. `max_steps` bounds the trial steps,
     200 + 8 T of them by default.
     """
-    count, dtype, n = times.shape[0], start.dtype, start.shape[0]
+    count, dtype = times.shape[0], start.dtype
     budget = 200 + 8 * count if max_steps is None else max_steps
-    stepper = _Stepper(f, units, dtype, corrections)
+    stepper = _Stepper(f, space, units, dtype, corrections)
 
     def to_next_time(carry, target):
         before, first, march = carry
@@ -115,7 +117,7 @@ def follow_root(
         code = jnp.where(march.reached, march.code, march.ended)
         return (target, jnp.asarray(False), march), (*march.recorded, code)
 
-    still, zero = jnp.zeros(n, dtype), jnp.zeros((), dtype)
+    still, zero = jnp.zeros(space.m, dtype), jnp.zeros((), dtype)
     # The first step has no length: it polishes the start and gives it its velocity and acceleration.
     march = _March(
         state=_State(times[0], start, still, still, zero),
@@ -134,9 +136,9 @@ def follow_root(
 class _Stepper:
     """Steps of the march."""
 
-    def __init__(self, f: Callable, units: Units, dtype, corrections: int):
+    def __init__(self, f: Callable, space: Space, units: Units, dtype, corrections: int):
         eps = float(jnp.finfo(dtype).eps)
-        self.f, self.units, self.dtype, self.corrections = f, units, dtype, corrections
+        self.f, self.space, self.units, self.dtype, self.corrections = f, space, units, dtype, corrections
         self.limit, self.straight = tolerance(dtype), eps**STRAIGHT_POWER
         self.singular, self.shortest = eps**SINGULAR_POWER, eps**SHORTEST_POWER
         # A step smaller than this leaves an error beyond the last digit, because each one squares the error.
@@ -152,23 +154,23 @@ class _Stepper:
 
         def step(carry):
             count, q, _ = carry
-            factors = factor(jacobian(self.f, q, t))
+            factors = factor(jacobian(self.f, self.space, q, t))
             change = jnp.where(factors.rcond > self.singular, factors.solve(self.f(q, t)), 0)
-            return count + 1, q - change, size(change)
+            return count + 1, self.space.retract(q, -change), size(change)
 
         return jax.lax.while_loop(unfinished, step, (0, q, jnp.asarray(jnp.inf, q.dtype)))[1]
 
     def correct(self, q, t, carried_v, carried_a) -> _Point:
         """Newton's steps from a predicted position, then velocity and acceleration."""
-        f = self.f
+        f, space = self.f, self.space
         q = self.newton(q, t)
         # The residual that judges q also corrects it once more.
-        value, matrix = f(q, t), jacobian(f, q, t)
+        value, matrix = f(q, t), jacobian(f, space, q, t)
         factors = factor(matrix)
         regular = factors.rcond > self.singular
-        gap = self.units.residual(matrix, value, q)
-        q = q - jnp.where(regular, factors.solve(value), 0)
-        v, a = rates_at_root(f, factors, q, t)
+        gap = self.units.residual(matrix, value, space.extent(q))
+        q = space.retract(q, -jnp.where(regular, factors.solve(value), 0))
+        v, a = rates_at_root(f, space, factors, q, t)
         v, a = jnp.where(regular, v, carried_v), jnp.where(regular, a, carried_a)
         finite = jnp.all(jnp.isfinite(q)) & jnp.all(jnp.isfinite(v)) & jnp.all(jnp.isfinite(a))
         sign = jnp.where(regular, factors.sign, 0)
@@ -180,16 +182,17 @@ class _Stepper:
 
     def attempt(self, state: _State, t, interval):
         """The point at t, and whether the step to it is resolved."""
-        size = self.units.size
+        size, space = self.units.size, self.space
         h = t - state.t
-        predicted = state.q + h * state.v + h**2 / 2 * state.a
+        predicted = space.retract(state.q, h * state.v + h**2 / 2 * state.a)
         point = self.correct(predicted, t, state.v + h * state.a, state.a)
         new = point.state
-        back = new.q - h * new.v + h**2 / 2 * new.a
+        back = space.retract(new.q, -h * new.v + h**2 / 2 * new.a)
         moved_by_v = jnp.abs(h) * jnp.maximum(size(state.v), size(new.v))
         moved_by_a = h**2 / 2 * jnp.maximum(size(state.a), size(new.a))
         moved = jnp.maximum(moved_by_v, moved_by_a)
-        error = jnp.maximum(size(new.q - predicted), size(back - state.q)) - self.limit * (1 + size(new.q))
+        error = jnp.maximum(size(space.difference(predicted, new.q)), size(space.difference(state.q, back)))
+        error = error - self.limit * (1 + size(space.extent(new.q)))
         resolved = point.converged & (error <= RESOLVED * moved)
         crossed = new.sign * state.sign < 0
         tiny = jnp.abs(h) <= 16 * self.shortest * interval
@@ -197,7 +200,7 @@ class _Stepper:
         # Where f has a kink (an outline's curvature jumps), v jumps although q goes on: no step is too short to see it.
         # A fold looks alike but for its velocity, which grows without bound.
         kink = point.converged & ~crossed & tiny & ~self.diverges(state, interval) & ~self.diverges(new, interval)
-        kink = kink & (size(new.q - state.q) <= 2 * moved_by_v)
+        kink = kink & (size(space.difference(state.q, new.q)) <= 2 * moved_by_v)
         return point, (resolved & (~crossed | straight)) | kink
 
     def step_size(self, state: _State, largest_step):

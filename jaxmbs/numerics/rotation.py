@@ -1,22 +1,301 @@
-"""Rotations of the plane."""
+"""Rotations of space: Euler parameters, rotation matrices, Euler vectors and body-fixed angles 1-2-3.
+
+Conventions: a rotation takes components in the frame of a body to components in the frame in which the body is seen.
+Euler parameters are p = (e₀, e₁, e₂, e₃), scalar first, pᵀp = 1; p and −p are the same rotation. The Euler vector
+θ = φ u turns by φ about the unit vector u. Angular velocities ω are in the frame of the body, unless told otherwise.
+Everything is differentiable to any order, at rotations by zero as well.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+Parameters = Float[Array, "4"]
+Vector = Float[Array, "3"]
+Matrix = Float[Array, "3 3"]
 
-def rotation_matrix(phi: Float[Array, ""]) -> Float[Array, "2 2"]:
-    """A(φ) = [[cos φ, −sin φ], [sin φ, cos φ]], from body to ground; Haug (2.4.4). φ in radians."""
-    c, s = jnp.cos(phi), jnp.sin(phi)
-    return jnp.stack([jnp.stack([c, -s]), jnp.stack([s, c])])
+# Below this the series of `_even` are exact to rounding with so many terms, above it the closed forms lose less than two
+# digits.
+SERIES_LIMIT, SERIES_TERMS = 0.25, 9
+# Directions count as opposite where they differ from it by less than this angle.
+OPPOSITE = 1e-6
 
 
-def perpendicular(v: Float[Array, "2"]) -> Float[Array, "2"]:
-    """v⊥ = R v = (−v_y, v_x): `v` turned by +90°; Haug (2.3.5)."""
-    return jnp.stack([-v[1], v[0]])
+# --- functions of an even power -----------------------------------------------------------------------------------------
 
 
-def direction(angle: Float[Array, ""]) -> Float[Array, "2"]:
-    """u = (cos α, sin α)."""
-    return jnp.stack([jnp.cos(angle), jnp.sin(angle)])
+def _even(series: list[float], closed: Callable, s: Float[Array, ""]) -> Float[Array, ""]:
+    """A function of s = x² that is smooth at zero: its power series there, a closed form elsewhere."""
+    small = s < SERIES_LIMIT
+    near, far = jnp.where(small, s, 0), jnp.where(small, 1, s)
+    value = jnp.full_like(s, series[-1])
+    for coefficient in reversed(series[:-1]):
+        value = value * near + coefficient
+    return jnp.where(small, value, closed(far))
+
+
+def _series(ratio: Callable[[int], float], first: float) -> list[float]:
+    """Coefficients c₀ = first, c_k = ratio(k) c_{k−1}."""
+    out = [first]
+    for k in range(1, SERIES_TERMS):
+        out.append(out[-1] * ratio(k))
+    return out
+
+
+_COS = _series(lambda k: -1 / ((2 * k - 1) * 2 * k), 1.0)
+_SINC = _series(lambda k: -1 / (2 * k * (2 * k + 1)), 1.0)
+_VERSINE = _series(lambda k: -1 / ((2 * k + 1) * (2 * k + 2)), 1 / 2)
+_EXCESS = _series(lambda k: -1 / ((2 * k + 2) * (2 * k + 3)), 1 / 6)
+_ARCTAN = [(-1) ** k / (2 * k + 1) for k in range(3 * SERIES_TERMS)]
+# |B₂ₖ| / (2k)!, k = 1, 2, …, of 1 − x/2 cot(x/2) = Σ |B₂ₖ| x²ᵏ / (2k)!.
+_BERNOULLI = [
+    8.333333333333333e-2, 1.388888888888889e-3, 3.306878306878307e-5, 8.267195767195768e-7, 2.0876756987868098e-8,
+    5.284190138687493e-10, 1.3382536530684679e-11, 3.3896802963225827e-13, 8.586062056277845e-15,
+]  # fmt: skip
+
+
+def _cos(s):
+    """cos √s."""
+    return _even(_COS, lambda s: jnp.cos(jnp.sqrt(s)), s)
+
+
+def _sinc(s):
+    """sin √s / √s."""
+    return _even(_SINC, lambda s: jnp.sin(jnp.sqrt(s)) / jnp.sqrt(s), s)
+
+
+def _versine(s):
+    """(1 − cos √s) / s."""
+    return _even(_VERSINE, lambda s: (1 - jnp.cos(jnp.sqrt(s))) / s, s)
+
+
+def _excess(s):
+    """(√s − sin √s) / √s³."""
+    return _even(_EXCESS, lambda s: (jnp.sqrt(s) - jnp.sin(jnp.sqrt(s))) / (s * jnp.sqrt(s)), s)
+
+
+def _cotangent_excess(s):
+    """(1 − √s/2 cot(√s/2)) / s."""
+
+    def closed(s):
+        half = jnp.sqrt(s) / 2
+        return (1 - half * jnp.cos(half) / jnp.sin(half)) / s
+
+    return _even(_BERNOULLI, closed, s)
+
+
+# --- vectors ------------------------------------------------------------------------------------------------------------
+
+
+def cross(a: Vector, b: Vector) -> Vector:
+    """a × b."""
+    return jnp.stack([a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]])
+
+
+def skew(a: Vector) -> Matrix:
+    """ã with ã b = a × b."""
+    zero = jnp.zeros_like(a[0])
+    rows = (zero, -a[2], a[1]), (a[2], zero, -a[0]), (-a[1], a[0], zero)
+    return jnp.stack([jnp.stack(row) for row in rows])
+
+
+# --- Euler parameters -----------------------------------------------------------------------------------------------------
+
+
+def identity(dtype=None) -> Parameters:
+    """The rotation that changes nothing."""
+    return jnp.array([1.0, 0, 0, 0], dtype)
+
+
+def product(p: Parameters, q: Parameters) -> Parameters:
+    """p ∘ q: first q, then p; A(p ∘ q) = A(p) A(q)."""
+    scalar = p[0] * q[0] - p[1] * q[1] - p[2] * q[2] - p[3] * q[3]
+    vector = p[0] * q[1:] + q[0] * p[1:] + cross(p[1:], q[1:])
+    return jnp.append(scalar, vector)
+
+
+def inverse(p: Parameters) -> Parameters:
+    """The rotation back."""
+    return jnp.append(p[0], -p[1:])
+
+
+def normalised(p: Parameters) -> Parameters:
+    """p / ‖p‖; the identity for p = 0."""
+    square = p @ p
+    known = square > 0
+    return jnp.where(known, p / jnp.sqrt(jnp.where(known, square, 1)), identity(p.dtype))
+
+
+def matrix(p: Parameters) -> Matrix:
+    """A(p) = (2 e₀² − 1) I + 2 (e eᵀ + e₀ ẽ), from the body to the frame in which it is seen."""
+    w, x, y, z = p
+    return jnp.stack([
+        jnp.stack([1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)]),
+        jnp.stack([2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)]),
+        jnp.stack([2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)]),
+    ])  # fmt: skip
+
+
+def from_matrix(a: Matrix) -> Parameters:
+    """p with A(p) = a, from the largest of the four: no loss of digits for any rotation."""
+    a = jnp.asarray(a)
+    d = jnp.diagonal(a)
+    trace = d[0] + d[1] + d[2]
+    squares = jnp.append(1 + trace, 1 + 2 * d - trace)
+    off = lambda i, j, sign: a[i, j] + sign * a[j, i]
+    differences = jnp.stack([off(2, 1, -1), off(0, 2, -1), off(1, 0, -1)])
+    xy, xz, yz = off(0, 1, 1), off(0, 2, 1), off(1, 2, 1)
+    candidates = jnp.stack([
+        jnp.append(squares[0], differences),
+        jnp.stack([differences[0], squares[1], xy, xz]),
+        jnp.stack([differences[1], xy, squares[2], yz]),
+        jnp.stack([differences[2], xz, yz, squares[3]]),
+    ])  # fmt: skip
+    largest, best = squares[0], candidates[0]
+    for square, candidate in zip(squares[1:], candidates[1:], strict=True):
+        better = square > largest
+        largest, best = jnp.where(better, square, largest), jnp.where(better, candidate, best)
+    return normalised(best)
+
+
+def rate(p: Parameters, omega: Vector) -> Parameters:
+    """ṗ = ½ p ∘ (0, ω)."""
+    e0, e = p[0], p[1:]
+    return jnp.append(-(e @ omega), e0 * omega + cross(e, omega)) / 2
+
+
+def angular_velocity(p: Parameters, p_dot: Parameters) -> Vector:
+    """ω with ṗ = ½ p ∘ (0, ω), in the frame of the body."""
+    return 2 * (p[0] * p_dot[1:] - p_dot[0] * p[1:] - cross(p[1:], p_dot[1:]))
+
+
+# --- the Euler vector -----------------------------------------------------------------------------------------------------
+
+
+def exp(theta: Vector) -> Parameters:
+    """Euler parameters (cos φ/2, sin φ/2 u) of the Euler vector θ = φ u."""
+    quarter = theta @ theta / 4
+    return jnp.append(_cos(quarter), _sinc(quarter) * theta / 2)
+
+
+def log(p: Parameters) -> Vector:
+    """The Euler vector of a rotation, 0 ≤ φ ≤ π. At φ = π it is one of the two possible ones, ±π u."""
+    p = jnp.where(p[0] < 0, -p, p)
+    square = p[1:] @ p[1:]
+    # 2 atan2(‖e‖, e₀) / ‖e‖ as a function of t = ‖e‖² / e₀², with 2 / e₀ before it.
+    near = square < SERIES_LIMIT * p[0] ** 2
+    e0 = jnp.where(near, p[0], 1)
+    series = 2 / e0 * _even(_ARCTAN, lambda t: t, jnp.where(near, square, 0) / e0**2)
+    size = jnp.sqrt(jnp.where(near, 1, square))
+    far = 2 * jnp.arctan2(size, jnp.where(near, 1, p[0])) / size
+    return jnp.where(near, series, far) * p[1:]
+
+
+def exp_matrix(theta: Vector) -> Matrix:
+    """R = I + sin φ/φ θ̃ + (1 − cos φ)/φ² θ̃θ̃, Rodrigues' formula."""
+    s, tilde = theta @ theta, skew(theta)
+    return jnp.eye(3, dtype=theta.dtype) + _sinc(s) * tilde + _versine(s) * tilde @ tilde
+
+
+def log_matrix(a: Matrix) -> Vector:
+    """The Euler vector of a rotation matrix, 0 ≤ φ ≤ π."""
+    return log(from_matrix(a))
+
+
+def gamma(theta: Vector) -> Matrix:
+    """Γ(θ) = I + (1 − cos φ)/φ² θ̃ + (φ − sin φ)/φ³ θ̃θ̃: Γ θ̇ is the angular velocity in the frame in which the body is
+    seen, Γᵀ θ̇ that in the body's own."""
+    s, tilde = theta @ theta, skew(theta)
+    return jnp.eye(3, dtype=theta.dtype) + _versine(s) * tilde + _excess(s) * tilde @ tilde
+
+
+def gamma_inverse(theta: Vector) -> Matrix:
+    """Γ⁻¹(θ) = I − ½ θ̃ + (1 − φ/2 cot φ/2)/φ² θ̃θ̃; singular at φ = 2π."""
+    s, tilde = theta @ theta, skew(theta)
+    return jnp.eye(3, dtype=theta.dtype) - tilde / 2 + _cotangent_excess(s) * tilde @ tilde
+
+
+# --- steps ----------------------------------------------------------------------------------------------------------------
+
+
+def turned(p: Parameters, theta: Vector) -> Parameters:
+    """p ∘ exp(θ): turned by an Euler vector in the frame of the body. What rounding takes from ‖p‖ = 1 is given back."""
+    p = product(p, exp(theta))
+    # The first step of Newton's method for 1/‖p‖ does: rounding is small.
+    return p * ((3 - p @ p) / 2)
+
+
+def chart_rate(theta: Vector, omega: Vector) -> Vector:
+    """θ̇ = Γ⁻ᵀ(θ) ω where p ∘ exp(θ) moves with ω, to the fourth order: ω + ½ θ×ω + ¹/₁₂ θ×(θ×ω)."""
+    first = cross(theta, omega)
+    return omega + first / 2 + cross(theta, first) / 12
+
+
+# --- angles ---------------------------------------------------------------------------------------------------------------
+
+
+def about(axis: int, angle: Float[Array, ""]) -> Parameters:
+    """A rotation about the axis number 0, 1 or 2."""
+    angle = jnp.asarray(angle)
+    c, s = jnp.cos(angle / 2), jnp.sin(angle / 2)
+    return jnp.stack([c, *(s if k == axis else jnp.zeros_like(s) for k in range(3))])
+
+
+def from_angles(angles: Vector) -> Parameters:
+    """Body-fixed angles 1-2-3: first about x, then about the new y, then about the new z; A = A₁(θ₁) A₂(θ₂) A₃(θ₃)."""
+    first, second, third = (about(k, angles[k]) for k in range(3))
+    return product(product(first, second), third)
+
+
+def to_angles(p: Parameters) -> Vector:
+    """Body-fixed angles 1-2-3 with |θ₂| ≤ π/2; where cos θ₂ = 0 they are not unique."""
+    a = matrix(p)
+    return jnp.stack([
+        jnp.arctan2(-a[1, 2], a[2, 2]),
+        jnp.arctan2(a[0, 2], jnp.sqrt(a[0, 0] ** 2 + a[0, 1] ** 2)),
+        jnp.arctan2(-a[0, 1], a[0, 0]),
+    ])  # fmt: skip
+
+
+def angles_to_velocity(angles: Vector) -> Matrix:
+    """E(θ) with ω = E θ̇, in the frame of the body, for body-fixed angles 1-2-3; det E = cos θ₂."""
+    _, (c2, c3), (s2, s3) = angles, jnp.cos(angles[1:]), jnp.sin(angles[1:])
+    zero, one = jnp.zeros_like(c2), jnp.ones_like(c2)
+    rows = (c2 * c3, s3, zero), (-c2 * s3, c3, zero), (s2, zero, one)
+    return jnp.stack([jnp.stack(row) for row in rows])
+
+
+def velocity_to_angles(angles: Vector) -> Matrix:
+    """E⁻¹(θ) with θ̇ = E⁻¹ ω; infinite where cos θ₂ = 0."""
+    _, (c2, c3), (s2, s3) = angles, jnp.cos(angles[1:]), jnp.sin(angles[1:])
+    zero, one = jnp.zeros_like(c2), jnp.ones_like(c2)
+    rows = (c3 / c2, -s3 / c2, zero), (s3, c3, zero), (-s2 * c3 / c2, s2 * s3 / c2, one)
+    return jnp.stack([jnp.stack(row) for row in rows])
+
+
+# --- frames ---------------------------------------------------------------------------------------------------------------
+
+
+def between(u: Vector, w: Vector) -> Parameters:
+    """The shortest rotation that takes the direction u to the direction w; of opposite ones, one of the shortest."""
+    u, w = u / jnp.sqrt(u @ u), w / jnp.sqrt(w @ w)
+    middle = u + w
+    opposite = middle @ middle < OPPOSITE**2
+    # Then it goes by a half turn about an axis across u, made with the coordinate axis that is farthest from u.
+    size = jnp.abs(u)
+    x_least = (size[0] <= size[1]) & (size[0] <= size[2])
+    y_least = ~x_least & (size[1] <= size[2])
+    across = cross(u, jnp.stack([x_least, y_least, ~x_least & ~y_least]).astype(u.dtype))
+    half_turn = jnp.append(jnp.zeros_like(u[0]), across / jnp.sqrt(across @ across))
+    middle = jnp.where(opposite, w - u, middle)
+    rest = normalised(jnp.append(middle @ middle / 2, cross(jnp.where(opposite, -u, u), middle)))
+    return jnp.where(opposite, product(rest, half_turn), rest)
+
+
+def along(axis: Vector) -> Parameters:
+    """A frame with its z axis in a direction."""
+    axis = jnp.asarray(axis)
+    return between(jnp.array([0.0, 0, 1], axis.dtype), axis)

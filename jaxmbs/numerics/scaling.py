@@ -18,12 +18,12 @@ def norm(x):
 
 
 class Units(NamedTuple):
-    """A unit for each coordinate: 1 for angles, for lengths the largest position or lever arm of the mechanism.
+    """A unit for each component of a displacement: 1 for angles, for lengths the largest position or lever arm.
 
     In these units residuals, steps and displacements mean the same for a watch and for a bridge, in any system of units.
 
     Attributes:
-        angular: (n,) which coordinates are angles.
+        angular: (m,) which components are angles.
         length: the unit of the others.
     """
 
@@ -32,11 +32,11 @@ class Units(NamedTuple):
 
     @property
     def vector(self) -> Float[Array, " n"]:
-        """The unit of each coordinate."""
+        """The unit of each component."""
         return jnp.where(self.angular, 1, self.length)
 
     def size(self, x: Float[Array, " n"]) -> Float[Array, ""]:
-        """The largest absolute value of a change of the coordinates, in these units."""
+        """The largest absolute value of a displacement, or of the extent of a configuration, in these units."""
         angles, lengths = jnp.abs(x[self.angular]), jnp.abs(x[~self.angular])
         return jnp.maximum(jnp.abs(jnp.max(lengths, initial=0) / self.length), jnp.max(angles, initial=0))
 
@@ -45,20 +45,23 @@ class Units(NamedTuple):
         largest = jnp.max(jnp.abs(matrix * self.vector), axis=1)
         return jnp.where(largest > 0, largest, 1)
 
-    def residual(self, matrix, value, q) -> Float[Array, ""]:
-        """The largest gap of f, each row in units of what the coordinates can do to it, relative to the largest
-        coordinate."""
-        return jnp.max(jnp.abs(value / self.rows(matrix))) / jnp.maximum(1, self.size(q))
+    def residual(self, matrix, value, extent) -> Float[Array, ""]:
+        """The largest gap of f, each row in units of what the coordinates can do to it, relative to the extent of the
+        configuration."""
+        return jnp.max(jnp.abs(value / self.rows(matrix))) / jnp.maximum(1, self.size(extent))
 
 
-def unit_of_length(matrix, q, angular) -> Float[Array, ""]:
-    """The largest position or lever arm: by how much more an angle changes a row of f than a length does."""
+def unit_of_length(matrix, extent, angular) -> Float[Array, ""]:
+    """The largest position or lever arm: by how much more an angle changes a row of f than a length does.
+
+    extent: `Manifold.extent` of the configuration.
+    """
     size = jnp.abs(matrix)
     arms = jnp.max(jnp.where(angular, size, 0), axis=1, initial=0)
     slopes = jnp.max(jnp.where(angular, 0, size), axis=1, initial=0)
     levers = jnp.where(slopes > 0, arms / jnp.where(slopes > 0, slopes, 1), 0)
-    longest = jnp.maximum(jnp.max(levers, initial=0), jnp.max(jnp.where(angular, 0, jnp.abs(q)), initial=0))
-    return jnp.where((longest > 0) & jnp.isfinite(longest), longest, 1).astype(q.dtype)
+    longest = jnp.maximum(jnp.max(levers, initial=0), jnp.max(jnp.where(angular, 0, jnp.abs(extent)), initial=0))
+    return jnp.where((longest > 0) & jnp.isfinite(longest), longest, 1).astype(matrix.dtype)
 
 
 def tolerance(dtype) -> float:

@@ -16,6 +16,7 @@ from jaxtyping import Array, Bool, Float, Int
 from jaxmbs.numerics.arrays import where_tree
 from jaxmbs.numerics.linear_algebra import symmetric_solver
 from jaxmbs.numerics.scaling import Units, norm, tolerance, unit_of_length
+from jaxmbs.numerics.space import Space
 
 # The weight r of the constraints with which the search from a rough guess begins.
 FIRST_WEIGHT = 10.0
@@ -36,41 +37,44 @@ class Root(NamedTuple):
 
 
 class _Search(NamedTuple):
-    trial: Float[Array, " n"]
+    trial: Float[Array, " m"]
     fresh: Bool[Array, ""]
-    q: Float[Array, " n"]
-    value: Float[Array, " m"]
-    matrix: Float[Array, "m n"]
+    x: Float[Array, " m"]
+    value: Float[Array, " rows"]
+    matrix: Float[Array, "rows m"]
     gap: Float[Array, ""]
     length: Float[Array, ""]
-    rows: Float[Array, " m"]
-    metric: Float[Array, " n"]
+    rows: Float[Array, " rows"]
+    metric: Float[Array, " m"]
     weight: Float[Array, ""]
     damping: Float[Array, ""]
     iteration: Int[Array, ""]
     attempt: Int[Array, ""]
-    best: Float[Array, " n"]
+    best: Float[Array, " m"]
     best_gap: Float[Array, ""]
     polished: Int[Array, ""]
     rounds: Int[Array, ""]
 
 
-def find_root(f: Callable, guess: Float[Array, " n"], angular, *, iterations: int = 40, attempts: int = 5) -> Root:
+def find_root(f: Callable, space: Space, guess: Float[Array, " n"], *, iterations: int = 40, attempts: int = 5) -> Root:
     """A root of f(q) = 0 close to `guess`: minimise ‖q − guess‖² + r ‖f(q)‖² for growing r, Haug (3.6.9),
-    with the rows of f and the coordinates scaled to the size of the mechanism; `angular` (n,) says which are angles.
+    with the rows of f and the coordinates scaled to the size of the mechanism.
 
     Levenberg–Marquardt on the two sums of squares; r grows tenfold with every accepted step, and faster near the root,
-    so that the last steps are Newton's. f: (n,) → (m,), any m; redundant and missing rows are allowed. A search that
-    stalls starts again from a displacement of the guess, the same in every run, `attempts` times in all: some guesses
+    so that the last steps are Newton's. The unknowns are the displacement x from the guess, q = guess ⊕ x. f: (n,) → rows,
+    any number; redundant and missing rows are allowed. A search that stalls starts again from a displacement of the
+    guess, the same in every run, `attempts` times in all: some guesses
     are saddle points (all bodies in one line, say). What comes back is the best point seen; `found` says whether it is
     a root.
     """
-    dtype, n = guess.dtype, guess.shape[0]
+    dtype, n, angular = guess.dtype, space.m, space.angular
+    origin, still = space.extent(guess), jnp.zeros(space.m, guess.dtype)
+    of_displacement = lambda x: f(space.retract(guess, x))
     limit, tiny, eps = tolerance(dtype), jnp.finfo(dtype).tiny, jnp.finfo(dtype).eps
     index = jnp.arange(n)
 
-    def merit(q, value, metric, weight):
-        return value @ value + metric @ (q - guess) ** 2 / weight
+    def merit(x, value, metric, weight):
+        return value @ value + metric @ x**2 / weight
 
     most = iterations * attempts + POLISHING_STEPS
 
@@ -80,11 +84,11 @@ def find_root(f: Callable, guess: Float[Array, " n"], angular, *, iterations: in
 
     def step(search: _Search) -> _Search:
         trial = search.trial
-        value, matrix = f(trial), jax.jacfwd(f)(trial)
-        length = jnp.where(search.fresh, unit_of_length(matrix, trial, angular), search.length)
+        value, matrix = of_displacement(trial), jax.jacfwd(of_displacement)(trial)
+        length = jnp.where(search.fresh, unit_of_length(matrix, origin + trial, angular), search.length)
         units = Units(angular, length)
         unit = units.vector
-        gap = units.residual(matrix, value, trial)
+        gap = units.residual(matrix, value, origin + trial)
         rows = jnp.where(search.fresh, units.rows(matrix), search.rows)
         value, matrix = value / rows, matrix / rows[:, None]
 
@@ -94,7 +98,7 @@ def find_root(f: Callable, guess: Float[Array, " n"], angular, *, iterations: in
         metric = jnp.where(search.fresh & jnp.all(jnp.isfinite(size)), size, search.metric)
 
         # Judge the trial. Near the root a decrease of the merit is lost in rounding, and a smaller gap is as good.
-        before = merit(search.q, search.value, metric, search.weight)
+        before = merit(search.x, search.value, metric, search.weight)
         better = merit(trial, value, metric, search.weight) <= before
         better = (better | (gap < jnp.minimum(search.gap, 1e-6))) & jnp.all(jnp.isfinite(matrix)) & jnp.isfinite(gap)
         better = better | search.fresh
@@ -103,31 +107,31 @@ def find_root(f: Callable, guess: Float[Array, " n"], angular, *, iterations: in
         weight = jnp.where(search.fresh, FIRST_WEIGHT, weight)
         damping = jnp.where(better, search.damping / 10, jnp.maximum(10 * search.damping, 1e-3))
         damping = jnp.where(search.fresh | (damping < 1e-6), 0, damping)
-        q, value, matrix, gap = where_tree(
-            better, (trial, value, matrix, gap), (search.q, search.value, search.matrix, search.gap)
+        x, value, matrix, gap = where_tree(
+            better, (trial, value, matrix, gap), (search.x, search.value, search.matrix, search.gap)
         )
         closer = gap < search.best_gap
 
         # The next trial; the shift covers the rounding of the normal matrix, or a rank-deficient one has no factor.
         shift = (1 / weight + damping + 8 * n * eps) * metric
-        gradient = matrix.T @ value + metric * (q - guess) / weight
+        gradient = matrix.T @ value + metric * x / weight
         solve = symmetric_solver(matrix.T @ matrix + jnp.diag(shift))
         change = -solve(gradient)
         # Geodesic acceleration (Transtrum & Sethna 2012): the valleys of linkages are curved, because bodies turn.
-        bend = jax.jvp(lambda x: jax.jvp(f, (x,), (change,))[1], (q,), (change,))[1]
+        bend = jax.jvp(lambda x: jax.jvp(of_displacement, (x,), (change,))[1], (x,), (change,))[1]
         curve = -solve(matrix.T @ bend) / 2
         curve = jnp.where(norm(curve) <= MOST_BEND * norm(change), curve, 0)
-        trial = q + change + curve
+        trial = x + change + curve
 
         stalled = search.iteration + 1 >= iterations
         attempt = search.attempt + stalled
         # Sines of multiples of the golden angle: displacements without symmetry, the same in every run.
         spread = jnp.sin(2.399963 * (index + 1) * (attempt + 1)).astype(dtype)
-        displaced = guess + DISPLACEMENT * attempt * unit * spread
+        displaced = DISPLACEMENT * attempt * unit * spread
         return _Search(
             trial=jnp.where(stalled, displaced, trial),
             fresh=stalled,
-            q=q,
+            x=x,
             value=value,
             matrix=matrix,
             gap=gap,
@@ -138,32 +142,32 @@ def find_root(f: Callable, guess: Float[Array, " n"], angular, *, iterations: in
             damping=damping,
             iteration=jnp.where(stalled, 0, search.iteration + 1),
             attempt=attempt,
-            best=jnp.where(closer, q, search.best),
+            best=jnp.where(closer, x, search.best),
             best_gap=jnp.where(closer, gap, search.best_gap),
             polished=search.polished + (search.best_gap <= limit),
             rounds=search.rounds + 1,
         )
 
-    m = jax.eval_shape(f, guess).shape[0]
+    rows = jax.eval_shape(f, guess).shape[0]
     infinite, zero = jnp.asarray(jnp.inf, dtype), jnp.zeros((), int)
     search = _Search(
-        trial=guess,
+        trial=still,
         fresh=jnp.asarray(True),
-        q=guess,
-        value=jnp.zeros(m, dtype),
-        matrix=jnp.zeros((m, n), dtype),
+        x=still,
+        value=jnp.zeros(rows, dtype),
+        matrix=jnp.zeros((rows, n), dtype),
         gap=infinite,
         length=jnp.ones((), dtype),
-        rows=jnp.ones(m, dtype),
+        rows=jnp.ones(rows, dtype),
         metric=jnp.ones(n, dtype),
         weight=jnp.ones((), dtype),
         damping=jnp.zeros((), dtype),
         iteration=zero,
         attempt=zero,
-        best=guess,
+        best=still,
         best_gap=infinite,
         polished=zero,
         rounds=zero,
     )
     search = jax.lax.while_loop(unfinished, step, search)
-    return Root(search.best, search.best_gap <= limit, Units(angular, search.length))
+    return Root(space.retract(guess, search.best), search.best_gap <= limit, Units(angular, search.length))

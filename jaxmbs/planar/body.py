@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 
 from jaxmbs.element import AbstractBody, require
 from jaxmbs.numerics.arrays import as_real, check_fields, is_concrete, real
-from jaxmbs.numerics.rotation import perpendicular, rotation_matrix
+from jaxmbs.numerics.plane import perpendicular, rotation_matrix
 
 
 class Pose(NamedTuple):
@@ -56,14 +56,23 @@ class Pose(NamedTuple):
         force = generalized[:2]
         return force, generalized[2] - perpendicular(self.direction(s)) @ force
 
-    def angle_to(self, other: Pose) -> Float[Array, ""]:
+    def wrench(self, force: Float[Array, "2"], torque: Float[Array, ""]) -> Float[Array, "3"]:
+        """(Aᵀ F, T): force and torque in the frame of the body."""
+        return jnp.append(self.components(force), torque)
+
+    # --- about an axis of two bodies, which in the plane is always the same ---
+
+    def axis(self, axis_i=None) -> float:
+        """The unit of a torque about the axis."""
+        return 1.0
+
+    def angle_to(self, other: Pose, axis_i=None, axis_j=None) -> Float[Array, ""]:
         """The angle by which another body is turned from this one, turns counted."""
         return other.phi - self.phi
 
-    @staticmethod
-    def spin(v: Float[Array, "3"]) -> Float[Array, ""]:
-        """The angular velocity in v."""
-        return v[2]
+    def spin_to(self, other: Pose, v_i, v_j, axis_i=None) -> Float[Array, ""]:
+        """The angular velocity of another body relative to this one."""
+        return v_j[2] - v_i[2]
 
 
 class Body(AbstractBody):
@@ -82,6 +91,7 @@ class Body(AbstractBody):
 
     dimension: ClassVar[int] = 2
     coordinates: ClassVar[tuple[str, ...]] = ("x", "y", "phi")
+    velocities: ClassVar[tuple[str, ...]] = coordinates
     angular: ClassVar[tuple[bool, ...]] = (False, False, True)
 
     def __init__(self, mass=1.0, inertia=1.0, com=None):

@@ -10,7 +10,7 @@ from jaxtyping import Array
 
 from jaxmbs.element import require
 from jaxmbs.numerics.arrays import real
-from jaxmbs.numerics.rotation import perpendicular
+from jaxmbs.numerics.plane import perpendicular
 from jaxmbs.planar.element import ORIGIN, PlanarConstraint, check_axis, length, separation
 from jaxmbs.planar.outlines import AbstractOutline, smallest_curvature
 

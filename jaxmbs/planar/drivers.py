@@ -7,7 +7,7 @@ from typing import ClassVar
 import equinox as eqx
 from jaxtyping import Array
 
-from jaxmbs.motion import AbstractMotion, as_motion
+from jaxmbs.motion import AbstractMotion, motion_field
 from jaxmbs.numerics.arrays import real
 from jaxmbs.planar.element import (
     ORIGIN,
@@ -21,11 +21,6 @@ from jaxmbs.planar.element import (
     squared,
     without_points,
 )
-
-
-def motion_field():
-    """A field that holds a motion; numbers and functions of time become one."""
-    return eqx.field(converter=as_motion)
 
 
 class AbsoluteXDriver(AbsoluteConstraint):

@@ -10,7 +10,7 @@ from jaxtyping import Array
 
 from jaxmbs.element import require
 from jaxmbs.numerics.arrays import is_concrete, real
-from jaxmbs.numerics.rotation import direction, perpendicular
+from jaxmbs.numerics.plane import direction, perpendicular
 from jaxmbs.planar.element import PlanarConstraint, check_axis, length, separation
 
 

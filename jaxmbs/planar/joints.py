@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from jaxmbs.numerics.arrays import real
-from jaxmbs.numerics.rotation import perpendicular
+from jaxmbs.numerics.plane import perpendicular
 from jaxmbs.planar.element import PlanarConstraint, check_axis, length, separation
 
 

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from jaxmbs.element import require
 from jaxmbs.numerics.arrays import as_pytree, as_real, check_fields, is_concrete, real
 from jaxmbs.numerics.curves import periodic_spline
-from jaxmbs.numerics.rotation import direction
+from jaxmbs.numerics.plane import direction
 
 # Places on an outline at which its shape is checked: a quarter of a degree apart.
 CHECKED_ANGLES = 1440

@@ -20,8 +20,8 @@ def constraints(mech: Mechanism, q: Float[Array, " n"], t=0.0) -> Float[Array, "
     return PROGRAMS["constraints"](mech, *_state(mech, q, t))
 
 
-def constraint_jacobian(mech: Mechanism, q: Float[Array, " n"], t=0.0) -> Float[Array, "m n"]:
-    """Φ_q; Haug (3.6.4)."""
+def constraint_jacobian(mech: Mechanism, q: Float[Array, " n"], t=0.0) -> Float[Array, "m k"]:
+    """Φ_q, one column for each velocity: Φ_q v = ν; Haug (3.6.4)."""
     return PROGRAMS["constraint_jacobian"](mech, *_state(mech, q, t))
 
 
@@ -30,7 +30,7 @@ def velocity_rhs(mech: Mechanism, q: Float[Array, " n"], t=0.0) -> Float[Array, 
     return PROGRAMS["velocity_rhs"](mech, *_state(mech, q, t))
 
 
-def acceleration_rhs(mech: Mechanism, q: Float[Array, " n"], v: Float[Array, " n"], t=0.0) -> Float[Array, " m"]:
+def acceleration_rhs(mech: Mechanism, q: Float[Array, " n"], v: Float[Array, " k"], t=0.0) -> Float[Array, " m"]:
     """γ = −(Φ_q q̇)_q q̇ − 2 Φ_qt q̇ − Φ_tt, the right side of Φ_q q̈ = γ; Haug (3.1.10)."""
     q, t = _state(mech, q, t)
     return PROGRAMS["acceleration_rhs"](mech, q, jnp.asarray(v, q.dtype), t)
@@ -55,11 +55,15 @@ def _of(mech):
     return lambda q, t: residuals(mech, q, t)
 
 
+def _still(mech, q):
+    return jnp.zeros(mech.layout.m, q.dtype)
+
+
 PROGRAMS: dict[str, Straight] = {
     "constraints": Straight(residuals),
-    "constraint_jacobian": Straight(lambda mech, q, t: jacobian(_of(mech), q, t)),
-    "velocity_rhs": Straight(lambda mech, q, t: -rate(_of(mech), q, jnp.zeros_like(q), t)),
-    "acceleration_rhs": Straight(lambda mech, q, v, t: -second_rate(_of(mech), q, v, jnp.zeros_like(q), t)),
+    "constraint_jacobian": Straight(lambda mech, q, t: jacobian(_of(mech), mech.layout, q, t)),
+    "velocity_rhs": Straight(lambda mech, q, t: -rate(_of(mech), mech.layout, q, _still(mech, q), t)),
+    "acceleration_rhs": Straight(lambda mech, q, v, t: -second_rate(_of(mech), mech.layout, q, v, _still(mech, q), t)),
 }
 
 
@@ -81,13 +85,13 @@ class Energy(NamedTuple):
         return self.kinetic + self.potential
 
 
-def energy(mech: Mechanism, q: Float[Array, "*batch n"], v: Float[Array, "*batch n"]) -> Energy:
+def energy(mech: Mechanism, q: Float[Array, "*batch n"], v: Float[Array, "*batch m"]) -> Energy:
     """Kinetic energy of all bodies at the velocities v, and potential energy of all forces that have one.
 
     q and v are one state, or states along leading axes, such as a trajectory's.
     """
     if jnp.ndim(getattr(q, "q", q) if not isinstance(q, Mapping) else ()) > 1:
-        kinetic, potential = jnp.vectorize(lambda q, v: tuple(energy(mech, q, v)), signature="(n),(n)->(),()")(q, v)
+        kinetic, potential = jnp.vectorize(lambda q, v: tuple(energy(mech, q, v)), signature="(n),(m)->(),()")(q, v)
         return Energy(kinetic, potential)
     q, _ = _state(mech, q, 0.0)
     state = state_of(mech, q, jnp.asarray(v, q.dtype), jnp.zeros((), q.dtype))
@@ -99,12 +103,12 @@ def energy(mech: Mechanism, q: Float[Array, "*batch n"], v: Float[Array, "*batch
 # --- dynamics ---------------------------------------------------------------------------------------------------------
 
 
-def mass_matrix(mech: Mechanism, q: Float[Array, " n"]) -> Float[Array, "n n"]:
+def mass_matrix(mech: Mechanism, q: Float[Array, " n"]) -> Float[Array, "m m"]:
     """M(q), block diagonal, with ½ vᵀM v the kinetic energy; extra coordinates have no mass."""
     return PROGRAMS["mass_matrix"](mech, *_state(mech, q, 0.0))
 
 
-def generalized_force(mech: Mechanism, q: Float[Array, " n"], v: Float[Array, " n"], t=0.0) -> Float[Array, " n"]:
+def generalized_force(mech: Mechanism, q: Float[Array, " n"], v: Float[Array, " m"], t=0.0) -> Float[Array, " m"]:
     """Q(q, v, t) of all forces, conjugate to v."""
     q, t = _state(mech, q, t)
     return PROGRAMS["generalized_force"](mech, q, jnp.asarray(v, q.dtype), t)
@@ -112,21 +116,22 @@ def generalized_force(mech: Mechanism, q: Float[Array, " n"], v: Float[Array, " 
 
 def state_of(mech: Mechanism, q, v, t) -> State:
     """A state of motion as forces see it."""
-    slices = mech.layout.body_slices
+    slices = mech.layout.velocity_slices
     velocities = {name: v[where] for name, where in slices.items()}
-    ground = jnp.zeros_like(mech.layout.bodies[0][1].ground(v.dtype))
+    ground = jnp.zeros(len(mech.layout.bodies[0][1].velocities), v.dtype)
     return State(mech.bodies, mech.poses(q), {**velocities, GROUND: ground}, slices, t, q, v)
 
 
-def masses(mech: Mechanism, q) -> Float[Array, "n n"]:
+def masses(mech: Mechanism, q) -> Float[Array, "m m"]:
     """M(q) as array code."""
-    poses, matrix = mech.poses(q), jnp.zeros((q.size, q.size), q.dtype)
-    for name, where in mech.layout.body_slices.items():
+    m = mech.layout.m
+    poses, matrix = mech.poses(q), jnp.zeros((m, m), q.dtype)
+    for name, where in mech.layout.velocity_slices.items():
         matrix = matrix.at[where, where].set(mech.bodies[name].mass_matrix(poses[name]).astype(q.dtype))
     return matrix
 
 
-def applied_forces(mech: Mechanism, q, v, t) -> Float[Array, " n"]:
+def applied_forces(mech: Mechanism, q, v, t) -> Float[Array, " m"]:
     """Q(q, v, t) as array code.
 
     Raises:
@@ -141,10 +146,10 @@ def applied_forces(mech: Mechanism, q, v, t) -> Float[Array, " n"]:
     return total
 
 
-def velocity_forces(mech: Mechanism, q, v) -> Float[Array, " n"]:
+def velocity_forces(mech: Mechanism, q, v) -> Float[Array, " m"]:
     """What stands beside Q because M changes with q, as array code: M v̇ = Q + this + Φ_qᵀλ."""
     poses, total = mech.poses(q), jnp.zeros_like(v)
-    for name, where in mech.layout.body_slices.items():
+    for name, where in mech.layout.velocity_slices.items():
         total = total.at[where].set(mech.bodies[name].velocity_force(poses[name], v[where]))
     return total
 

@@ -8,9 +8,11 @@ from collections.abc import Iterable
 from functools import cached_property
 from itertools import accumulate
 
+import jax.numpy as jnp
 import numpy as np
 
 from jaxmbs.element import GROUND, AbstractBody
+from jaxmbs.numerics.space import Manifold, Space
 
 
 def unknown(kind: str, name: str, names: Iterable[str]) -> str:
@@ -26,9 +28,15 @@ def _slices(names, sizes, start=0) -> dict[str, slice]:
     return {name: slice(a, b) for name, a, b in zip(names, ends[:-1], ends[1:], strict=True)}
 
 
+def _index(kind: str, name: str, names: tuple[str, ...]) -> int:
+    if name not in names:
+        raise ValueError(unknown(kind, name, names))
+    return names.index(name)
+
+
 @dataclasses.dataclass(frozen=True)
-class Layout:
-    """The static structure of a mechanism: hashable, without numbers.
+class Layout(Space):
+    """The static structure of a mechanism: hashable, without numbers. It is the space of its configurations as well.
 
     Attributes:
         bodies: names and types of the bodies, in the order of their coordinates in q.
@@ -45,6 +53,11 @@ class Layout:
         return _slices([name for name, _ in self.bodies], [len(kind.coordinates) for _, kind in self.bodies])
 
     @cached_property
+    def velocity_slices(self) -> dict[str, slice]:
+        """Entries of v for each body."""
+        return _slices([name for name, _ in self.bodies], [len(kind.velocities) for _, kind in self.bodies])
+
+    @cached_property
     def body_types(self) -> dict[str, type[AbstractBody]]:
         """The class of each body."""
         return dict(self.bodies)
@@ -52,9 +65,16 @@ class Layout:
     @cached_property
     def extra_slices(self) -> dict[str, slice]:
         """Entries of q for the extra coordinates of each constraint that has any; they follow the bodies."""
+        return self._extra_slices(sum(len(kind.coordinates) for _, kind in self.bodies))
+
+    @cached_property
+    def extra_velocity_slices(self) -> dict[str, slice]:
+        """The same for v."""
+        return self._extra_slices(sum(len(kind.velocities) for _, kind in self.bodies))
+
+    def _extra_slices(self, start: int) -> dict[str, slice]:
         owners = [(name, len(extra)) for name, _, extra in self.constraints + self.drivers if extra]
-        bodies = sum(len(kind.coordinates) for _, kind in self.bodies)
-        return _slices([name for name, _ in owners], [size for _, size in owners], bodies)
+        return _slices([name for name, _ in owners], [size for _, size in owners], start)
 
     @cached_property
     def row_slices(self) -> dict[str, slice]:
@@ -70,20 +90,32 @@ class Layout:
         return tuple(of_bodies + extra)
 
     @cached_property
+    def velocities(self) -> tuple[str, ...]:
+        """Names of the entries of v, as those of q."""
+        of_bodies = [f"{name}.{c}" for name, kind in self.bodies for c in kind.velocities]
+        extra = [f"{name}.{c}" for name, _, extra in self.constraints + self.drivers for c in extra]
+        return tuple(of_bodies + extra)
+
+    @cached_property
     def row_owners(self) -> tuple[str, ...]:
         """For each row of Φ the name of its constraint or driver."""
         return tuple(name for name, rows, _ in self.constraints + self.drivers for _ in range(rows))
 
     @cached_property
     def angular(self) -> np.ndarray:
-        """For each entry of q whether it is an angle, or else a length."""
+        """For each entry of v whether it is the rate of an angle, or else of a length."""
         of_bodies = [angular for _, kind in self.bodies for angular in kind.angular]
-        return np.array(of_bodies + [True] * (len(self.coordinates) - len(of_bodies)))
+        return np.array(of_bodies + [True] * (len(self.velocities) - len(of_bodies)))
 
     @property
     def n(self) -> int:
         """Number of coordinates."""
         return len(self.coordinates)
+
+    @property
+    def m(self) -> int:
+        """Number of velocities."""
+        return len(self.velocities)
 
     @property
     def kinematic_rows(self) -> int:
@@ -97,18 +129,24 @@ class Layout:
 
     def index(self, coordinate: str) -> int:
         """The place of a coordinate, such as "crank.phi", in q."""
-        if coordinate not in self.coordinates:
-            raise ValueError(unknown("coordinate", coordinate, self.coordinates))
-        return self.coordinates.index(coordinate)
+        return _index("coordinate", coordinate, self.coordinates)
 
-    def entries(self, name: str) -> tuple[slice, tuple[int, ...]]:
-        """Entries of q for a body, the extra coordinates of a constraint, or a single coordinate; and a value's shape."""
+    def velocity_index(self, velocity: str) -> int:
+        """The place of a velocity, such as "crank.phi" or "rod.wx", in v."""
+        return _index("coordinate", velocity, self.velocities)
+
+    def entries(self, name: str, *, velocities: bool = False) -> tuple[slice, tuple[int, ...]]:
+        """Entries of q, or of v, for a body, the extra coordinates of a constraint, or a single coordinate; and a value's
+        shape."""
         slices = {**self.body_slices, **self.extra_slices}
-        if name in self.coordinates:
-            k = self.index(name)
+        names = self.coordinates
+        if velocities:
+            slices, names = {**self.velocity_slices, **self.extra_velocity_slices}, self.velocities
+        if name in names:
+            k = names.index(name)
             return slice(k, k + 1), ()
         if name not in slices:
-            raise ValueError(unknown("name in the guess:", name, [*slices, *self.coordinates]))
+            raise ValueError(unknown("name in the guess:", name, [*slices, *names]))
         where = slices[name]
         return where, (where.stop - where.start,)
 
@@ -120,3 +158,50 @@ class Layout:
         if body not in self.body_types:
             raise ValueError(unknown("body", body, self.body_types))
         return self.body_types[body].pose(q[self.body_slices[body]])
+
+    # --- the space of configurations ---
+
+    @cached_property
+    def _flat(self) -> bool:
+        return all(kind.manifold is Manifold for _, kind in self.bodies)
+
+    def _by_body(self, function: str, *args):
+        """A function of the manifolds of all bodies: of configurations and velocities, each with the places of the bodies
+        in it. Extra coordinates are flat."""
+        if self._flat:
+            return getattr(Manifold, function)(*(x for x, _ in args))
+        parts = [
+            getattr(kind.manifold, function)(*(x[places[name]] for x, places in args)) for name, kind in self.bodies
+        ]
+        rest = [x[places[self.bodies[-1][0]].stop :] for x, places in args]
+        return jnp.concatenate([*parts, getattr(Manifold, function)(*rest)])
+
+    def rate(self, q, v):
+        """q̇ = N(q) v."""
+        return self._by_body("rate", (q, self.body_slices), (v, self.velocity_slices))
+
+    def retract(self, q, d):
+        """q ⊕ d."""
+        return self._by_body("retract", (q, self.body_slices), (d, self.velocity_slices))
+
+    def difference(self, q, other):
+        """d with q ⊕ d = other."""
+        return self._by_body("difference", (q, self.body_slices), (other, self.body_slices))
+
+    def chart_rate(self, d, v):
+        """ḋ where q ⊕ d moves with v."""
+        return self._by_body("chart_rate", (d, self.velocity_slices), (v, self.velocity_slices))
+
+    def extent(self, q):
+        """The coordinate that each component of v changes."""
+        return self._by_body("extent", (q, self.body_slices))
+
+    def normalised(self, q):
+        """q with Euler parameters of unit length."""
+        return self._by_body("normalised", (q, self.body_slices))
+
+    @property
+    def rest(self) -> np.ndarray:
+        """The configuration in which nothing is known: all bodies at the ground frame."""
+        extra = np.zeros(self.n - self.body_slices[self.bodies[-1][0]].stop)
+        return np.concatenate([*(kind.rest() for _, kind in self.bodies), extra])

@@ -24,7 +24,8 @@ class Mechanism(eqx.Module):
 
     A pytree: every number in it (lengths, masses, axes, knots, …) is a leaf that can be traced, batched and
     differentiated; names, types and connectivity are static. It holds no state: configurations are vectors q (n,) that
-    stack the bodies' coordinates in their order, then extra coordinates of constraints (contact angles of cams).
+    stack the bodies' coordinates in their order, then extra coordinates of constraints (contact angles of cams);
+    velocities v (m,) likewise.
 
     Args:
         bodies, constraints, drivers, forces: name → element, as a mapping or as pairs. "ground" is the fixed frame.
@@ -104,22 +105,33 @@ class Mechanism(eqx.Module):
         """A configuration vector from a guess: q itself, an `Assembly`, or a mapping of names to numbers.
 
         A mapping gives coordinates of bodies, `{"crank": (x, y, phi)}`, extra coordinates of constraints,
-        `{"cam": (alpha_i, alpha_j)}`, or single ones, `{"crank.phi": 0.3}`; what is missing is zero.
+        `{"cam": (alpha_i, alpha_j)}`, or single ones, `{"crank.phi": 0.3}`; what is missing is zero, and Euler
+        parameters are those of no rotation. Euler parameters are brought to unit length.
 
         Raises:
             ValueError: an unknown name, or a wrong number of values.
         """
         if isinstance(guess, Mapping) or guess is None:
-            return self._from_names(guess or {})
+            return self.layout.normalised(self._from_names(guess or {}, self.layout.rest))
         q = jnp.asarray(getattr(guess, "q", guess))
         if q.shape != (self.layout.n,):
             raise ValueError(f"a configuration has shape ({self.layout.n},), got {q.shape}")
-        return q.astype(jnp.result_type(self.dtype, q) if jnp.issubdtype(q.dtype, jnp.floating) else self.dtype)
+        q = q.astype(jnp.result_type(self.dtype, q) if jnp.issubdtype(q.dtype, jnp.floating) else self.dtype)
+        return self.layout.normalised(q)
 
-    def _from_names(self, guess: Mapping) -> Float[Array, " n"]:
-        values = [jnp.zeros(self.layout.n, self.dtype)]
+    def velocities(self, guess=None) -> Float[Array, " m"]:
+        """A vector of velocities from itself, or from a mapping of names to numbers, as in `coordinates`."""
+        if isinstance(guess, Mapping) or guess is None:
+            return self._from_names(guess or {}, np.zeros(self.layout.m), velocities=True)
+        v = jnp.asarray(getattr(guess, "v", guess))
+        if v.shape != (self.layout.m,):
+            raise ValueError(f"velocities have shape ({self.layout.m},), got {v.shape}")
+        return v.astype(jnp.result_type(self.dtype, v) if jnp.issubdtype(v.dtype, jnp.floating) else self.dtype)
+
+    def _from_names(self, guess: Mapping, start, *, velocities: bool = False) -> Array:
+        values = [jnp.asarray(start, self.dtype)]
         for name, value in guess.items():
-            where, shape = self.layout.entries(name)
+            where, shape = self.layout.entries(name, velocities=velocities)
             value = jnp.asarray(value)
             if value.shape != shape and not (shape == (1,) and value.shape == ()):
                 raise ValueError(f"guess for {name!r} must have shape {shape}, got {value.shape}")

@@ -1,13 +1,19 @@
-"""Pictures of planar mechanisms: stills, coupler curves, animations. Needs matplotlib: `pip install "jaxmbs[viz]"`."""
+"""Pictures of mechanisms, in the plane and in space: stills, curves of points, animations.
+
+Needs matplotlib: `pip install "jaxmbs[viz]"`. The functions are the same for both; `planar` and `spatial` hold what
+differs, and the symbols of their elements.
+"""
 
 try:
     import matplotlib as _matplotlib  # noqa: F401
 except ImportError as error:
     raise ImportError('jaxmbs.viz draws with matplotlib: pip install "jaxmbs[viz]"') from error
 
+from jaxmbs.viz import planar as planar
+from jaxmbs.viz import spatial as spatial
 from jaxmbs.viz.animation import animate as animate
+from jaxmbs.viz.attachments import attachments as attachments
 from jaxmbs.viz.pictures import draw as draw
 from jaxmbs.viz.pictures import plot as plot
 from jaxmbs.viz.pictures import trace as trace
-from jaxmbs.viz.symbols import attachments as attachments
-from jaxmbs.viz.symbols import symbol as symbol
+from jaxmbs.viz.planar.symbols import symbol as symbol

@@ -10,6 +10,8 @@ INK = "#2b303a"
 ACCENT = "#b8243a"
 PAPER = "#ffffff"
 GRID = "#e6e9ee"
+# Of animations.
+DOTS_PER_INCH = 80
 
 
 def colour_of(index: int) -> str:

@@ -255,7 +255,7 @@ def test_bad_arguments(swing):
     mech, start = swing["double pendulum"]
     for arguments, words in (
         ({"step": 0.0}, "step must be a positive number"),
-        ({"v0": np.zeros(3)}, "v0 has shape"),
+        ({"v0": np.zeros(3)}, "velocities have shape"),
         ({"v0": {"a.fi": 1.0}}, "did you mean 'a.phi'"),
     ):
         with pytest.raises(ValueError, match=words):

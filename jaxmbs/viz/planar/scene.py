@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from jaxmbs.element import GROUND
 from jaxmbs.system.mechanism import Mechanism
-from jaxmbs.viz.shapes import CURVE_LAYER, Poses, Shape, Span, Style, arc, place, plate
+from jaxmbs.viz.attachments import Marked, attachments, pitch_radii
+from jaxmbs.viz.planar.shapes import CURVE_LAYER, Poses, Shape, Span, Style, arc, place, plate
+from jaxmbs.viz.planar.symbols import symbol
 from jaxmbs.viz.style import GROUND_COLOUR, PAPER, colour_of
-from jaxmbs.viz.symbols import attachments, pitch_radii, symbol
 
 # The size of the symbols as part of the mechanism's.
 SYMBOL_SIZE = 0.013
-
-Marked = Sequence[tuple[str, Sequence[float]]]
 
 
 class Scene:
@@ -98,8 +95,6 @@ class Scene:
 def _poses(mech: Mechanism, q) -> Poses:
     """The poses of all bodies and of the ground in configurations q (F, n)."""
     kinds = mech.layout.body_types
-    if any(kind.dimension != 2 for kind in kinds.values()):
-        raise ValueError("only planar mechanisms can be drawn")
     q = np.asarray(q, float)
     poses = {}
     for name in kinds:

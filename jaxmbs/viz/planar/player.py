@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from jaxmbs.viz.scene import Scene
-from jaxmbs.viz.shapes import Shape, Style
+from jaxmbs.viz.planar.scene import Scene
+from jaxmbs.viz.planar.shapes import Shape, Style
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Player:
     @cached_property
     def html(self) -> str:
         """The page."""
-        page = files("jaxmbs.viz").joinpath("player.html").read_text(encoding="utf-8")
+        page = files("jaxmbs.viz.planar").joinpath("player.html").read_text(encoding="utf-8")
         # "<" must not end the script element that holds the data.
         data = json.dumps(self._film(), separators=(",", ":")).replace("<", "\\u003c")
         return page.replace("{}</script>", data + "</script>", 1)

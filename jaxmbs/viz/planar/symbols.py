@@ -11,7 +11,8 @@ import numpy as np
 
 from jaxmbs import planar
 from jaxmbs.element import GROUND
-from jaxmbs.viz.shapes import (
+from jaxmbs.viz.attachments import attachments
+from jaxmbs.viz.planar.shapes import (
     DRIVER_LAYER,
     GROUND_LAYER,
     JOINT_LAYER,
@@ -34,26 +35,9 @@ TOOTH_PLACES, TOOTH_HEIGHTS = np.array([-0.32, -0.16, 0.16, 0.32]), np.array([-1
 # --- what is known of an element ----------------------------------------------------------------------------------
 
 
-@singledispatch
-def attachments(element) -> list[tuple[str, np.ndarray]]:
-    """(body, point) for the points at which an element holds its bodies, that on body i first."""
-    owners = {"point_i": "i", "point_j": "j", "point": "body"}
-    return [
-        (getattr(element, owner), np.asarray(getattr(element, point), float))
-        for point, owner in owners.items()
-        if hasattr(element, owner) and hasattr(element, point)
-    ]
-
-
 @attachments.register
-def _(element: planar.AbsoluteDistance):
+def _(element: planar.AbsoluteDistance, dimension=2):
     return [(GROUND, np.asarray(element.center, float)), (element.body, np.asarray(element.point, float))]
-
-
-def pitch_radii(element) -> list[float]:
-    """The pitch radii of gears and pinions, without their signs."""
-    radii = (getattr(element, name, None) for name in ("radius_i", "radius_j"))
-    return [abs(float(radius)) for radius in radii if radius is not None]
 
 
 # --- pieces that symbols share ------------------------------------------------------------------------------------

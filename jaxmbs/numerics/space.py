@@ -1,0 +1,79 @@
+"""Spaces of configurations: where velocities are not the rates of the coordinates, as with rotations in space.
+
+A configuration q has n numbers, a velocity v and a small displacement d have m. Everything that follows a motion or takes a
+step of Newton's method goes through these few functions, so that it works for angles of the plane and for Euler
+parameters alike.
+"""
+
+from __future__ import annotations
+
+import abc
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from jaxtyping import Array, Float
+
+
+class Manifold:
+    """Coordinates q (n,) with displacements d and velocities v (m,); as it stands, of a flat space, where n = m."""
+
+    @staticmethod
+    def rate(q: Float[Array, " n"], v: Float[Array, " m"]) -> Float[Array, " n"]:
+        """q̇ = N(q) v."""
+        del q
+        return v
+
+    @staticmethod
+    def retract(q: Float[Array, " n"], d: Float[Array, " m"]) -> Float[Array, " n"]:
+        """q ⊕ d: the configuration reached from q in unit time with the constant velocity d."""
+        return q + d
+
+    @staticmethod
+    def difference(q: Float[Array, " n"], other: Float[Array, " n"]) -> Float[Array, " m"]:
+        """d with q ⊕ d = other, the shortest one."""
+        return other - q
+
+    @staticmethod
+    def chart_rate(d: Float[Array, " m"], v: Float[Array, " m"]) -> Float[Array, " m"]:
+        """ḋ where q ⊕ d moves with the velocity v, to the fourth order in d: Runge–Kutta methods need no more."""
+        del d
+        return v
+
+    @staticmethod
+    def extent(q: Float[Array, " n"]) -> Float[Array, " m"]:
+        """The coordinate that each component of v changes, by which rounding of it is judged; 0 where there is none."""
+        return q
+
+    @staticmethod
+    def normalised(q: Float[Array, " n"]) -> Float[Array, " n"]:
+        """q brought back to the space, where its numbers have a condition to satisfy."""
+        return q
+
+
+class Space(Manifold, abc.ABC):
+    """The configurations of a whole mechanism.
+
+    Attributes:
+        angular: (m,) which components of v are rates of angles; the others are of lengths.
+        m: number of components of v.
+    """
+
+    angular: np.ndarray
+
+    if TYPE_CHECKING:
+
+        @property
+        def m(self) -> int: ...
+
+
+class Flat(Space):
+    """Coordinates whose rates are the velocities. `angular` says which are angles."""
+
+    kept: ClassVar[dict] = {}
+
+    def __init__(self, angular):
+        self.angular = np.asarray(angular)
+
+    @property
+    def m(self):
+        return self.angular.size

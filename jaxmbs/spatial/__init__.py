@@ -1,0 +1,22 @@
+"""Elements of spatial mechanisms: bodies, joints and drivers, with Euler parameters for their rotations."""
+
+from jaxmbs.spatial.body import Body as Body
+from jaxmbs.spatial.body import Frame as Frame
+from jaxmbs.spatial.body import Pose as Pose
+from jaxmbs.spatial.body import coordinates as coordinates
+from jaxmbs.spatial.drivers import DistanceDriver as DistanceDriver
+from jaxmbs.spatial.drivers import RevoluteDriver as RevoluteDriver
+from jaxmbs.spatial.drivers import TranslationalDriver as TranslationalDriver
+from jaxmbs.spatial.joints import Distance as Distance
+from jaxmbs.spatial.joints import Gear as Gear
+from jaxmbs.spatial.joints import Screw as Screw
+from jaxmbs.spatial.joints import Universal as Universal
+from jaxmbs.spatial.total import ConstantVelocity as ConstantVelocity
+from jaxmbs.spatial.total import Cylindrical as Cylindrical
+from jaxmbs.spatial.total import Free as Free
+from jaxmbs.spatial.total import Planar as Planar
+from jaxmbs.spatial.total import Prismatic as Prismatic
+from jaxmbs.spatial.total import Revolute as Revolute
+from jaxmbs.spatial.total import Rigid as Rigid
+from jaxmbs.spatial.total import Spherical as Spherical
+from jaxmbs.spatial.total import TotalJoint as TotalJoint

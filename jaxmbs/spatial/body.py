@@ -1,0 +1,312 @@
+"""The rigid body of space and its pose."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from jaxmbs.element import AbstractBody, require
+from jaxmbs.numerics import rotation
+from jaxmbs.numerics.arrays import as_real, check_fields, is_concrete, real
+from jaxmbs.numerics.rotation import cross, skew
+from jaxmbs.numerics.space import Manifold
+
+# How far a frame's axes may be from orthonormal: a table typed with five digits passes.
+ORTHONORMAL = 1e-4
+# A moment of inertia may be larger than the sum of the two others by this part of it: rounding of a thin plate's.
+THIN = 1e-6
+
+
+class Pose(NamedTuple):
+    """Where a body is: the position `r` of its origin in the ground frame, its Euler parameters `p`, and the rotation
+    matrix `a` = A(p), whose columns are the body's axes in the ground frame.
+
+    Its velocities are v = (ṙ, ω) with ω in the frame of the body; its generalized forces (F, torque about the origin in
+    the frame of the body).
+    """
+
+    r: Float[Array, "3"]
+    p: Float[Array, "4"]
+    a: Float[Array, "3 3"]
+
+    def point(self, s: Float[Array, "3"]) -> Float[Array, "3"]:
+        """r + A s: the point with body coordinates `s`, in the ground frame."""
+        return self.r + self.direction(s)
+
+    def direction(self, v: Float[Array, "3"]) -> Float[Array, "3"]:
+        """A v: the vector with body components `v`, in the ground frame."""
+        return self.a @ jnp.asarray(v)
+
+    def components(self, w: Float[Array, "3"]) -> Float[Array, "3"]:
+        """Aᵀ w: the body components of a vector of the ground frame."""
+        return self.a.T @ jnp.asarray(w)
+
+    def velocity(self, s: Float[Array, "3"], v: Float[Array, "6"]) -> Float[Array, "3"]:
+        """ṙ + A (ω × s): the velocity of the point `s`."""
+        return v[:3] + self.direction(cross(v[3:], jnp.asarray(s)))
+
+    def force_at(self, s: Float[Array, "3"], force: Float[Array, "3"]) -> Float[Array, "6"]:
+        """(F, s × Aᵀ F): the generalized force of a force F, in the ground frame, at the point `s`."""
+        return jnp.concatenate([force, cross(jnp.asarray(s), self.components(force))])
+
+    def torque(self, value: Float[Array, "3"]) -> Float[Array, "6"]:
+        """(0, Aᵀ T): the generalized force of a torque in the ground frame."""
+        return jnp.concatenate([jnp.zeros_like(value), self.components(value)])
+
+    @staticmethod
+    def moment(arm: Float[Array, "3"], force: Float[Array, "3"]) -> Float[Array, "3"]:
+        """arm × force."""
+        return cross(arm, force)
+
+    def load(self, generalized: Float[Array, "6"], s) -> tuple[Float[Array, "3"], Float[Array, "3"]]:
+        """Force, and torque about the point `s`, of a generalized force, both in the ground frame."""
+        force = generalized[:3]
+        return force, self.direction(generalized[3:]) - cross(self.direction(s), force)
+
+    def wrench(self, force: Float[Array, "3"], torque: Float[Array, "3"]) -> Float[Array, "6"]:
+        """(Aᵀ F, Aᵀ T): force and torque in the frame of the body."""
+        return jnp.concatenate([self.components(force), self.components(torque)])
+
+    def relative(self, other: Pose, frame_i=None, frame_j=None) -> Float[Array, "4"]:
+        """Euler parameters of the frame on another body, as seen from the frame on this one; f are the frames' own."""
+        mine = self.p if frame_i is None else rotation.product(self.p, frame_i)
+        theirs = other.p if frame_j is None else rotation.product(other.p, frame_j)
+        return rotation.product(rotation.inverse(mine), theirs)
+
+    # --- about an axis of two bodies, for springs that twist ---
+
+    def axis(self, axis_i) -> Float[Array, "3"]:
+        """The unit vector of an axis of this body, in the ground frame."""
+        return self.direction(axis_i / jnp.sqrt(axis_i @ axis_i))
+
+    def angle_to(self, other: Pose, axis_i, axis_j) -> Float[Array, ""]:
+        """The angle by which another body is turned from this one about their common axis, in (−π, π]. It is zero where
+        axis_j comes from axis_i by the shortest rotation: where the bodies are parallel, if these are the same."""
+        bent = None if axis_j is None else rotation.between(axis_i, axis_j)
+        p = self.relative(other, None, bent)
+        along = p[1:] @ axis_i / jnp.sqrt(axis_i @ axis_i)
+        return jnp.arctan2(2 * along * p[0], p[0] ** 2 - along**2)
+
+    def spin_to(self, other: Pose, v_i, v_j, axis_i) -> Float[Array, ""]:
+        """The angular velocity of another body relative to this one about an axis of this one."""
+        return self.axis(axis_i) @ (other.direction(v_j[3:]) - self.direction(v_i[3:]))
+
+
+class Poses(Manifold):
+    """Coordinates (r, p) with velocities (ṙ, ω): ṗ = ½ p ∘ (0, ω)."""
+
+    @staticmethod
+    def rate(q, v):
+        return jnp.concatenate([v[:3], rotation.rate(q[3:], v[3:])])
+
+    @staticmethod
+    def retract(q, d):
+        return jnp.concatenate([q[:3] + d[:3], rotation.turned(q[3:], d[3:])])
+
+    @staticmethod
+    def difference(q, other):
+        turn = rotation.log(rotation.product(rotation.inverse(q[3:]), other[3:]))
+        return jnp.concatenate([other[:3] - q[:3], turn])
+
+    @staticmethod
+    def chart_rate(d, v):
+        return jnp.concatenate([v[:3], rotation.chart_rate(d[3:], v[3:])])
+
+    @staticmethod
+    def extent(q):
+        return jnp.concatenate([q[:3], jnp.zeros(3, q.dtype)])
+
+    @staticmethod
+    def normalised(q):
+        return jnp.concatenate([q[:3], rotation.normalised(q[3:])])
+
+
+class Frame(eqx.Module):
+    """A frame fixed in a body, to place joints with: `Revolute("base", "arm", base.frames["pin"], arm.frames["pin"])`.
+
+    Args:
+        origin: in the body frame.
+        axes: 3×3, its columns are the axes of the frame in the body; those of the body unless given.
+    """
+
+    origin: Array = real((3,), default=(0.0, 0.0, 0.0))
+    axes: Array = real((3, 3), default=((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)))
+
+    def check(self) -> None:
+        """Raise `ValueError` for wrong shapes, or axes that are no rotation."""
+        check_fields(self)
+        check_frame("axes", self.axes)
+
+
+def check_frame(name: str, axes) -> None:
+    """Raise `ValueError` for a 3×3 matrix whose columns are not three right-handed orthonormal axes, where it is known."""
+    if axes is not None and is_concrete(axes):
+        axes = np.asarray(axes, float)
+        require(
+            np.abs(axes.T @ axes - np.eye(3)).max() < ORTHONORMAL and np.linalg.det(axes) > 0,
+            f"{name} must have three right-handed orthonormal axes as columns",
+        )
+
+
+class Body(AbstractBody):
+    """A rigid body with coordinates (x, y, z, e0, e1, e2, e3), the position and the Euler parameters of its frame, and
+    velocities (ẋ, ẏ, ż, ω) with ω in the body frame.
+
+    Args:
+        mass: positive.
+        inertia: about the centre of mass: three principal moments, the 3×3 matrix, or one number where all are equal. A
+            plain 0 makes a point mass, which is then part of the structure.
+        com: centre of mass in the body frame; the origin unless given.
+        inertia_frame: 3×3, columns are the axes to which `inertia` refers, in the body frame; the body's unless given.
+        frames: further frames by name, for joints; see `Frame`.
+    """
+
+    mass: Array = real()
+    _inertia: Array | None = eqx.field(converter=as_real)
+    _com: Array | None = real((3,), optional=True)
+    inertia_frame: Array | None = real((3, 3), optional=True)
+    frames: Mapping[str, Frame]
+
+    dimension: ClassVar[int] = 3
+    coordinates: ClassVar[tuple[str, ...]] = ("x", "y", "z", "e0", "e1", "e2", "e3")
+    velocities: ClassVar[tuple[str, ...]] = ("x", "y", "z", "wx", "wy", "wz")
+    angular: ClassVar[tuple[bool, ...]] = (False,) * 3 + (True,) * 3
+    manifold: ClassVar[type[Manifold]] = Poses
+
+    def __init__(self, mass=1.0, inertia=1.0, com=None, *, inertia_frame=None, frames=None):
+        self.mass = mass
+        # What is absent is zero for the programs that the equations become: it costs nothing there.
+        inertia = as_real(inertia)
+        number = getattr(inertia, "ndim", None) == 0
+        nothing = number and is_concrete(inertia) and inertia == 0
+        self._inertia = None if nothing else inertia * np.ones(3, inertia.dtype) if number else inertia
+        self._com = com
+        self.inertia_frame = inertia_frame
+        self.frames = dict(frames or {})
+
+    @property
+    def inertia(self) -> Float[Array, "3 3"]:
+        """The inertia matrix about the centre of mass, in the body frame."""
+        if self._inertia is None:
+            return jnp.zeros((3, 3), self.mass.dtype)
+        inertia = jnp.asarray(self._inertia)
+        inertia = jnp.diag(inertia) if inertia.ndim == 1 else inertia
+        if self.inertia_frame is None:
+            return inertia
+        axes = jnp.asarray(self.inertia_frame)
+        return axes @ inertia @ axes.T
+
+    @property
+    def com(self) -> Float[Array, "3"]:
+        """The centre of mass in the body frame."""
+        return jnp.zeros(3, self.mass.dtype) if self._com is None else self._com
+
+    @property
+    def massless(self) -> tuple[bool, ...]:
+        """Which velocities have no inertia, whatever the numbers are."""
+        return (False,) * 3 + (self._inertia is None,) * 3
+
+    @staticmethod
+    def pose(q: Float[Array, "7"]) -> Pose:
+        """The pose with coordinates q = (r, p)."""
+        return Pose(q[:3], q[3:], rotation.matrix(q[3:]))
+
+    @classmethod
+    def rest(cls):
+        """At the ground frame."""
+        return np.array([0.0, 0, 0, 1, 0, 0, 0])
+
+    @staticmethod
+    def ground(dtype) -> Float[Array, "7"]:
+        """The coordinates of the ground frame."""
+        return jnp.array([0.0, 0, 0, 1, 0, 0, 0], dtype)
+
+    def centre_of_mass(self, pose: Pose) -> Float[Array, "3"]:
+        """The centre of mass in the ground frame."""
+        return pose.r if self._com is None else pose.point(self._com)
+
+    def _inertia_about_origin(self):
+        if self._com is None:
+            return self.inertia
+        arm = skew(jnp.asarray(self.com))
+        return self.inertia - self.mass * arm @ arm
+
+    def mass_matrix(self, pose: Pose) -> Float[Array, "6 6"]:
+        """[[m I, −m A s̃], [m s̃ Aᵀ, J − m s̃ s̃]] with s the centre of mass: ½ vᵀM v is the kinetic energy."""
+        mass = jnp.asarray(self.mass)
+        first = mass * jnp.eye(3, dtype=mass.dtype)
+        zero = jnp.zeros((3, 3), mass.dtype)
+        coupling = zero if self._com is None else -mass * pose.a @ skew(jnp.asarray(self.com))
+        upper = jnp.concatenate([first, coupling], axis=1)
+        return jnp.concatenate([upper, jnp.concatenate([coupling.T, self._inertia_about_origin()], axis=1)])
+
+    def velocity_force(self, pose: Pose, v: Float[Array, "6"]) -> Float[Array, "6"]:
+        """(−m A (ω × (ω × s)), −ω × J_O ω), centrifugal and gyroscopic: M v̇ = Q + this."""
+        omega = v[3:]
+        gyroscopic = -cross(omega, self._inertia_about_origin() @ omega)
+        if self._com is None:
+            return jnp.concatenate([jnp.zeros_like(omega), gyroscopic])
+        centrifugal = -self.mass * pose.direction(cross(omega, cross(omega, jnp.asarray(self.com))))
+        return jnp.concatenate([centrifugal, gyroscopic])
+
+    def kinetic_energy(self, pose: Pose, v: Float[Array, "6"]) -> Float[Array, ""]:
+        """½ m ṙ_cᵀṙ_c + ½ ωᵀJ ω."""
+        velocity = v[:3] if self._com is None else pose.velocity(self.com, v)
+        return (self.mass * velocity @ velocity + v[3:] @ self.inertia @ v[3:]) / 2
+
+    def check(self) -> None:
+        """Raise `ValueError` for wrong shapes, a mass that is not positive, an inertia that no body has."""
+        check_fields(self)
+        require(not is_concrete(self.mass) or self.mass > 0, f"mass must be positive, got {self.mass}")
+        check_frame("inertia_frame", self.inertia_frame)
+        for name, frame in self.frames.items():
+            require(isinstance(frame, Frame), f"frame {name!r} must be a Frame, got {frame!r}")
+            try:
+                frame.check()
+            except ValueError as error:
+                raise ValueError(f"frame {name!r}: {error}") from None
+        if self._inertia is not None:
+            check_inertia(self._inertia)
+
+
+def check_inertia(inertia) -> None:
+    """Raise `ValueError` unless these are three moments, or a symmetric matrix, of some rigid body, where it is known."""
+    shape = getattr(inertia, "shape", None)
+    require(
+        shape in ((3,), (3, 3)) and inertia.dtype.kind in "fV",
+        f"inertia must be a number, three moments, or a 3×3 matrix, got {'shape ' + str(shape) if shape else inertia!r}",
+    )
+    if not is_concrete(inertia):
+        return
+    values = np.asarray(inertia, float)
+    require(np.all(np.isfinite(values)), f"inertia must be finite, got {values}")
+    full = np.diag(values) if values.ndim == 1 else values
+    require(np.allclose(full, full.T, rtol=1e-6, atol=1e-9 * np.abs(full).max()), "inertia must be symmetric")
+    moments = np.linalg.eigvalsh(full)
+    require(moments[0] >= -THIN * moments[2], f"moments of inertia must not be negative, got {moments}")
+    require(
+        moments[2] <= (moments[0] + moments[1]) * (1 + THIN),
+        f"the largest moment of inertia must not exceed the sum of the others, got {moments}",
+    )
+
+
+def coordinates(r=(0.0, 0.0, 0.0), rotated=None) -> Float[Array, "7"]:
+    """The coordinates (r, p) of a body.
+
+    Args:
+        r: position of its origin.
+        rotated: Euler parameters (4,), a rotation matrix (3, 3) whose columns are the body's axes, or an Euler vector (3,).
+    """
+    r = jnp.asarray(as_real(r))
+    if rotated is None:
+        return jnp.concatenate([r, rotation.identity(r.dtype)])
+    rotated = jnp.asarray(as_real(rotated))
+    make = {(4,): rotation.normalised, (3, 3): rotation.from_matrix, (3,): rotation.exp}
+    if rotated.shape not in make:
+        raise ValueError(f"rotated must have shape (4,), (3, 3) or (3,), got {rotated.shape}")
+    return jnp.concatenate([r, make[rotated.shape](rotated)])

@@ -1,0 +1,133 @@
+"""What the spatial elements share: joint frames on two bodies, and the checks of their data."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from jaxmbs.element import AbstractConstraint, require
+from jaxmbs.numerics import rotation
+from jaxmbs.numerics.arrays import is_concrete, real
+from jaxmbs.spatial.body import Frame, Pose, check_frame
+
+ORIGIN = (0.0, 0.0, 0.0)
+Z = (0.0, 0.0, 1.0)
+
+
+class SpatialConstraint(AbstractConstraint):
+    """A constraint between two bodies `i` and `j` of space."""
+
+    dimension: ClassVar[int] = 3
+
+
+class Points(SpatialConstraint):
+    """A constraint between a point of one body and a point of another."""
+
+    i: str = eqx.field(static=True)
+    j: str = eqx.field(static=True)
+    point_i: Array = real((3,), default=ORIGIN)
+    point_j: Array = real((3,), default=ORIGIN)
+
+
+class Frames(SpatialConstraint):
+    """A constraint between two joint frames, one on each body.
+
+    Args:
+        i, j: names of the bodies.
+        point_i, point_j: origins of the joint frames in the body frames; or `Frame`s of the bodies, origin and axes.
+        axis_i, axis_j: the z axes of the joint frames in the body frames; `axis_j` as `axis_i` unless given. The joint's
+            angle is zero where axis_j comes from axis_i by the shortest rotation; so for equal ones when the bodies are
+            parallel.
+        frame_i, frame_j: in place of the axes: 3×3, columns are the axes of the joint frames in the body frames;
+            `frame_j` as `frame_i` unless given.
+    """
+
+    i: str = eqx.field(static=True)
+    j: str = eqx.field(static=True)
+    point_i: Array = real((3,))
+    point_j: Array = real((3,))
+    axis_i: Array | None = real((3,), optional=True)
+    axis_j: Array | None = real((3,), optional=True)
+    frame_i: Array | None = real((3, 3), optional=True)
+    frame_j: Array | None = real((3, 3), optional=True)
+
+    def __init__(self, i, j, point_i=ORIGIN, point_j=ORIGIN, axis_i=None, axis_j=None, *, frame_i=None, frame_j=None):
+        self.i, self.j = i, j
+        self.point_i, frame_i = _place(point_i, frame_i)
+        self.point_j, frame_j = _place(point_j, frame_j)
+        self.axis_i, self.axis_j, self.frame_i, self.frame_j = axis_i, axis_j, frame_i, frame_j
+
+    @property
+    def frame_parameters(self) -> tuple[Float[Array, "4"] | None, Float[Array, "4"] | None]:
+        """Euler parameters of the joint frames in the bodies; None for a body's own frame."""
+        if self.frame_i is not None or self.frame_j is not None:
+            other = self.frame_i if self.frame_j is None else self.frame_j
+            turn = lambda frame: None if frame is None else rotation.from_matrix(frame)
+            return turn(self.frame_i), turn(other)
+        if self.axis_i is None and self.axis_j is None:
+            return None, None
+        axis_i = jnp.array(Z, self.point_i.dtype) if self.axis_i is None else self.axis_i
+        on_i = rotation.along(axis_i)
+        if self.axis_j is None:
+            return on_i, on_i
+        return on_i, rotation.product(rotation.between(axis_i, self.axis_j), on_i)
+
+    @property
+    def axes_i(self) -> Float[Array, "3 3"]:
+        """The axes of the joint frame in body i, as columns."""
+        return self._axes(self.frame_parameters[0])
+
+    @property
+    def axes_j(self) -> Float[Array, "3 3"]:
+        """The axes of the joint frame in body j, as columns."""
+        return self._axes(self.frame_parameters[1])
+
+    def _axes(self, parameters):
+        return jnp.eye(3, dtype=self.point_i.dtype) if parameters is None else rotation.matrix(parameters)
+
+    def separation(self, i: Pose, j: Pose) -> Float[Array, "3"]:
+        """From point_i to point_j in the ground frame."""
+        return j.point(self.point_j) - i.point(self.point_i)
+
+    def turn(self, i: Pose, j: Pose) -> Float[Array, "4"]:
+        """Euler parameters of the frame on j as seen from the frame on i."""
+        return i.relative(j, *self.frame_parameters)
+
+    def components(self, i, force, torque):
+        """Force and torque of the ground frame in the joint's frame on body i."""
+        axes = self.axes_i
+        return jnp.concatenate([axes.T @ i.components(force), axes.T @ i.components(torque)])
+
+    def check(self):
+        super().check()
+        for name in ("i", "j"):
+            axis, frame = getattr(self, f"axis_{name}"), getattr(self, f"frame_{name}")
+            require(axis is None or frame is None, f"axis_{name} and frame_{name} exclude each other")
+            check_axis(f"axis_{name}", axis)
+            check_frame(f"frame_{name}", frame)
+        mixed = self.axis_i is not None and self.frame_j is not None
+        mixed = mixed or (self.frame_i is not None and self.axis_j is not None)
+        require(not mixed, "give axes or frames, not an axis on one body and a frame on the other")
+
+
+def _place(point, frame):
+    """The origin and the axes of a joint frame from a point or a `Frame`."""
+    if isinstance(point, Frame):
+        return point.origin, point.axes if frame is None else frame
+    return point, frame
+
+
+def check_axis(name: str, axis) -> None:
+    """Raise `ValueError` for an axis of no length, where it is known."""
+    known = axis is not None and is_concrete(axis)
+    require(not known or np.any(np.asarray(axis) != 0), f"{name} has no length")
+
+
+def unit(axis) -> Float[Array, "3"]:
+    """The axis at length 1."""
+    axis = jnp.asarray(axis)
+    return axis / jnp.sqrt(axis @ axis)

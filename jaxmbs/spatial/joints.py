@@ -1,0 +1,164 @@
+"""Joints of space that are no lower pairs: universal, distance, screw."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from jaxmbs.element import require
+from jaxmbs.numerics.arrays import is_concrete, real
+from jaxmbs.spatial.element import ORIGIN, Frames, Points, check_axis, unit
+from jaxmbs.spatial.total import orientation_rows, position_rows
+
+X, Y = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0)
+
+
+class Universal(Points):
+    """Hooke's or Cardan joint: point_i and point_j coincide, and an axis of each body, the arms of its cross, stay
+    perpendicular: Φ = (d_ij, a_iᵀ a_j). 4 equations. It does not transmit angular velocity evenly; see `ConstantVelocity`.
+
+    Args:
+        i, j: names of the bodies.
+        point_i, point_j: centre of the cross in the body frames.
+        axis_i, axis_j: the arm of the cross in each body frame; x and y unless given.
+    """
+
+    axis_i: Array = real((3,), default=X)
+    axis_j: Array = real((3,), default=Y)
+    rows: ClassVar[int] = 4
+
+    def residual(self, i, j, t):
+        cosine = i.direction(unit(self.axis_i)) @ j.direction(unit(self.axis_j))
+        return jnp.append(j.point(self.point_j) - i.point(self.point_i), cosine)
+
+    def check(self):
+        super().check()
+        check_axis("axis_i", self.axis_i)
+        check_axis("axis_j", self.axis_j)
+
+
+class Distance(Points):
+    """Two points keep their distance: Φ = d_ijᵀ d_ij − C². 1 equation.
+
+    Args:
+        i, j: names of the bodies.
+        point_i, point_j: the points in their body frames.
+        distance: C, positive: points that coincide are a `Spherical`.
+    """
+
+    distance: Array = real(default=np.nan)
+    rows: ClassVar[int] = 1
+
+    def residual(self, i, j, t):
+        d = j.point(self.point_j) - i.point(self.point_i)
+        return (d @ d - self.distance**2)[None]
+
+    def check(self):
+        unknown = is_concrete(self.distance) and np.ndim(self.distance) == 0 and np.isnan(self.distance)
+        require(not unknown, "distance is missing, or not finite")
+        super().check()
+        require(not is_concrete(self.distance) or self.distance > 0, f"distance must be positive, got {self.distance}")
+
+
+class Screw(Frames):
+    """The bodies turn about the axis, and advance along it in proportion: 5 equations, those of `Cylindrical` and
+    2 sin((φ − 2π s / pitch) / 2) = 0 with φ the joint's angle and s the advance of point_j from point_i along the axis.
+
+    Any number of turns: the residual does not change when φ turns by 2π and s by the pitch.
+
+    Args:
+        i, j, point_i, point_j, axis_i, axis_j, frame_i, frame_j: see `Frames`.
+        pitch: advance in a turn, positive for a right-handed screw.
+    """
+
+    pitch: Array = real()
+    rows: ClassVar[int] = 5
+
+    def __init__(
+        self, i, j, point_i=ORIGIN, point_j=ORIGIN, axis_i=None, axis_j=None, pitch=None, *, frame_i=None, frame_j=None
+    ):
+        super().__init__(i, j, point_i, point_j, axis_i, axis_j, frame_i=frame_i, frame_j=frame_j)
+        self.pitch = pitch
+
+    def residual(self, i, j, t):
+        p = self.turn(i, j)
+        advance = i.direction(self.axes_i[:, 2]) @ self.separation(i, j)
+        rows = [*position_rows(self, (0, 1), i, j), *orientation_rows((0, 1), p)]
+        return jnp.stack([*rows, angle_row(p, 2 * jnp.pi * advance / self.pitch)])
+
+    def check(self):
+        require(self.pitch is not None, "pitch is missing")
+        super().check()
+        require(not is_concrete(self.pitch) or self.pitch != 0, "pitch must not be zero: that is a Revolute")
+
+
+def angle_row(p, angle):
+    """2 sin((φ − angle) / 2) for a turn by φ about z with Euler parameters p or −p; its derivative by φ is 1 at zero."""
+    c, s = jnp.cos(angle / 2), jnp.sin(angle / 2)
+    sign = jnp.where(p[0] * c + p[3] * s < 0, -1, 1)
+    return 2 * sign * (p[3] * c - p[0] * s)
+
+
+class Gear(Frames):
+    """Pitch cylinders or cones of two bodies roll on each other: R_i (α_i − θ_i) + R_j (α_j − θ_j) = 0. 3 equations.
+
+    α_i is the angle about the axis of i, from the x axis of its joint frame, of the direction from point_i to point_j; α_j
+    that from point_j to point_i about the axis of j. Both are coordinates of their own, so that any number of turns
+    counts: their two equations say that tan α is right. Whatever carries the gears may move; other constraints must hold
+    them. Axes that are not parallel make bevel or skew gears, with point_i and point_j apart, off the other's axis.
+
+    Args:
+        i, j, point_i, point_j, axis_i, axis_j, frame_i, frame_j: see `Frames`; points are the centres of the gears.
+            External gears with parallel axes have axes in the same sense, those of bevel gears both point away from the
+            apex, or both towards it.
+        radius_i, radius_j: pitch radii, or numbers of teeth. An internal gear has a negative radius.
+        angle_i, angle_j: θ, of the marks that touch at assembly, from the x axes of the joint frames.
+    """
+
+    radius_i: Array = real()
+    radius_j: Array = real()
+    angle_i: Array = real()
+    angle_j: Array = real()
+    rows: ClassVar[int] = 3
+    extra: ClassVar[tuple[str, ...]] = ("alpha_i", "alpha_j")
+
+    def __init__(
+        self,
+        i,
+        j,
+        point_i=ORIGIN,
+        point_j=ORIGIN,
+        axis_i=None,
+        axis_j=None,
+        radius_i=None,
+        radius_j=None,
+        angle_i=0.0,
+        angle_j=0.0,
+        *,
+        frame_i=None,
+        frame_j=None,
+    ):
+        super().__init__(i, j, point_i, point_j, axis_i, axis_j, frame_i=frame_i, frame_j=frame_j)
+        self.radius_i, self.radius_j, self.angle_i, self.angle_j = radius_i, radius_j, angle_i, angle_j
+
+    def residual(self, i, j, t, alpha_i, alpha_j):
+        d = self.separation(i, j)
+        rolled = self.radius_i * (alpha_i - self.angle_i) + self.radius_j * (alpha_j - self.angle_j)
+        on_i = self.axes_i.T @ i.components(d)
+        on_j = self.axes_j.T @ j.components(-d)
+        return jnp.stack([_across(on_i, alpha_i), _across(on_j, alpha_j), rolled])
+
+    def check(self):
+        for name in ("radius_i", "radius_j"):
+            radius = getattr(self, name)
+            require(radius is not None, f"{name} is missing")
+            require(not is_concrete(radius) or np.ndim(radius) != 0 or radius != 0, f"{name} must not be zero")
+        super().check()
+
+
+def _across(d, angle):
+    """The component of d across the direction with this angle in the xy plane."""
+    return d[1] * jnp.cos(angle) - d[0] * jnp.sin(angle)

@@ -1,0 +1,9 @@
+"""Pictures of spatial mechanisms: solids in space, drawn by matplotlib or by three.js in a page."""
+
+from jaxmbs.viz.spatial.picture import Film as Film
+from jaxmbs.viz.spatial.picture import axes as axes
+from jaxmbs.viz.spatial.picture import one_scale as one_scale
+from jaxmbs.viz.spatial.picture import still as still
+from jaxmbs.viz.spatial.player import Player as Player
+from jaxmbs.viz.spatial.scene import Scene as Scene
+from jaxmbs.viz.spatial.symbols import symbol as symbol

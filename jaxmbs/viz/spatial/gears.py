@@ -1,0 +1,105 @@
+"""Toothed wheels for the symbols of gears. The teeth do not transmit anything: only the pitch circles are exact."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from jaxmbs.viz.attachments import attachments
+from jaxmbs.viz.planar.shapes import unit
+from jaxmbs.viz.spatial.meshes import Mesh, extruded, hollow, ring, washer
+from jaxmbs.viz.spatial.shapes import Poses, place
+
+# As in the plane: feet and tips of a tooth along the pitch, in parts of it, and their heights.
+TOOTH_PLACES, TOOTH_HEIGHTS = np.array([-0.32, -0.16, 0.16, 0.32]), np.array([-1.1, 1.0, 1.0, -1.1])
+PARALLEL = 1e-3
+
+
+@dataclasses.dataclass(frozen=True)
+class Wheel:
+    """A gear in the frame of its body.
+
+    Attributes:
+        centre, axes: of its joint frame, (3,) and (3, 3).
+        radius: of the pitch circle, negative for an internal gear.
+        slope: of a bevel gear, by how much its radius shrinks per length along the axis; 0 of a spur gear.
+    """
+
+    body: str
+    centre: np.ndarray
+    axes: np.ndarray
+    radius: float
+    slope: float
+
+    @property
+    def key(self) -> tuple:
+        """What tells it from other gears."""
+        return (self.body, *np.round([*self.centre, self.radius, *self.axes[:, 2]], 6).tolist())
+
+
+def wheels(element, poses: Poses) -> tuple[Wheel, Wheel]:
+    """The two gears of an element, in the first configuration.
+
+    Where the given radii do not reach from centre to centre, as numbers of teeth do not, they are scaled to it.
+    """
+    places, axes = attachments(element, 3), [np.asarray(turned, float) for turned in (element.axes_i, element.axes_j)]
+    world = [
+        (place(poses, body, point[None])[0, 0], poses[body][1][0] @ turned)
+        for (body, point), turned in zip(places, axes, strict=True)
+    ]
+    (p, a), (q, b) = ((point, turned[:, 2]) for point, turned in world)
+    given = np.array([float(element.radius_i), float(element.radius_j)])
+    cosine, line = float(a @ b), q - p
+    spur = abs(cosine) > 1 - PARALLEL
+    distance = np.linalg.norm(line - (line @ a) * a if spur else line)
+    reach = np.sqrt(max(given @ given + 2 * given.prod() * cosine, 0))
+    scale = distance / reach if reach > 0 and distance > 0 and abs(distance / reach - 1) > 0.02 else 1.0
+    radii = given * scale
+    slopes = [0.0, 0.0]
+    if not spur:
+        slopes = [_slope(*pair) for pair in ((p, a, q, b, *radii), (q, b, p, a, *radii[::-1]))]
+    first, second = (
+        Wheel(body, point, turned, radius, slope)
+        for (body, point), turned, radius, slope in zip(places, axes, radii, slopes, strict=True)
+    )
+    return first, second
+
+
+def _slope(p, a, q, b, radius: float, other: float) -> float:
+    """Of the pitch cone of a gear at p with axis a beside one at q with axis b: tan δ, negative if the apex is behind."""
+    cosine = float(a @ b)
+    # The foot, on the line p + s a, of the shortest way to the other axis.
+    foot = float((q - p) @ (a - cosine * b)) / (1 - cosine**2)
+    half = np.arctan2(np.sqrt(1 - cosine**2), other / radius + cosine)
+    return float(np.tan(half) * np.sign(foot)) if abs(half) < 1.4 else 0.0
+
+
+def teeth(radius: float, pitch: float) -> int:
+    """The number of teeth of a gear."""
+    return max(round(2 * np.pi * abs(radius) / pitch), 6)
+
+
+def wheel_mesh(wheel: Wheel, tooth: float, pitch: float, width: float) -> list[Mesh]:
+    """The surfaces of a gear, in the frame of its body: teeth of some pitch, one of them at the angle `tooth`."""
+    count, height = teeth(wheel.radius, pitch), 0.32 * pitch
+    inside, radius = wheel.radius < 0, abs(wheel.radius)
+    angles = (tooth + (np.arange(count)[:, None] + TOOTH_PLACES) * (2 * np.pi / count)).ravel()
+    radii = radius + height * np.tile(TOOTH_HEIGHTS, count) * (-1 if inside else 1)
+    direction = np.column_stack([np.cos(angles), np.sin(angles)])
+    profile = radii[:, None] * direction
+    if inside:
+        return [
+            hollow((radius + 3 * height) * direction, profile, (-width / 2, width / 2)).at(wheel.centre, wheel.axes)
+        ]
+    if wheel.slope:
+        # From the centre towards the apex.
+        depth = np.sign(wheel.slope) * min(width, 0.5 * radius / abs(wheel.slope))
+        return [extruded(profile, (0, depth), (1, 1 - depth * wheel.slope / radius)).at(wheel.centre, wheel.axes)]
+    body = extruded(profile, (-width / 2, width / 2))
+    spoke = radius - 1.1 * height
+    rim = washer(0.92 * spoke, 0.8 * spoke, 1.12 * width)
+    mark = extruded(
+        0.055 * radius * ring() + 0.6 * radius * unit([np.cos(tooth), np.sin(tooth)]), (-0.56 * width, 0.56 * width)
+    )
+    return [part.at(wheel.centre, wheel.axes) for part in (body, rim, mark)]

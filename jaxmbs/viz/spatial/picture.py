@@ -1,0 +1,212 @@
+"""A spatial scene in matplotlib: a still, and the frames of an animation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
+from mpl_toolkits.mplot3d.art3d import Poly3DCollection
+from mpl_toolkits.mplot3d.proj3d import proj_transform
+
+from jaxmbs.viz.planar.shapes import unit
+from jaxmbs.viz.spatial.meshes import tube
+from jaxmbs.viz.spatial.scene import Scene
+from jaxmbs.viz.spatial.shapes import Solid, Span
+from jaxmbs.viz.style import DOTS_PER_INCH, GRID, GROUND_COLOUR, PAPER
+
+# Of a GIF: shaded faces need many, and rare ones count as well.
+COLOURS, APART = 200, 9.0
+# How bright a face in the shade is, and one that looks into the light.
+SHADE, LIGHT = 0.58, 1.12
+# The box is no thinner than this part of its longest side, and has a margin of so many units of the symbols.
+THINNEST, MARGIN = 0.25, 2.0
+# The part of a picture that it fills, of one's own and of axes that are given: the rest is for the numbers at the right and
+# below.
+FILLED, FILLED_GIVEN = 0.82, 0.95
+ASIDE = 0.02
+# Points of a curve.
+CURVE_POINTS = 160
+WIDTH, HEIGHT = 6.0, 5.0
+
+
+def axes(ax=None, *, height: float = HEIGHT):
+    """`ax`, or new axes of space, with a light grid behind everything."""
+    if ax is None:
+        ax = plt.figure(figsize=(WIDTH, height)).add_axes((-ASIDE, ASIDE, 1, 1), projection="3d")
+    if getattr(ax, "name", "") != "3d":
+        raise ValueError('a spatial mechanism needs axes of space: plt.subplots(subplot_kw={"projection": "3d"})')
+    for axis, name in ((ax.xaxis, "x"), (ax.yaxis, "y"), (ax.zaxis, "z")):
+        axis.pane.set(facecolor=PAPER, edgecolor=GRID, alpha=1.0)
+        axis.line.set_color(GRID)
+        axis.set_tick_params(labelsize=7, labelcolor=GROUND_COLOUR, color=GRID, pad=0)
+        axis._axinfo["grid"].update(color=GRID, linewidth=0.8)
+        axis.set_label_text(name, color=GROUND_COLOUR, fontsize=8)
+        axis.labelpad = -4
+        axis.set_major_locator(plt.MaxNLocator(5))
+    return ax
+
+
+def one_scale(ax) -> None:
+    """Give all directions one scale, once something is drawn."""
+    if ax.get_autoscale_on():
+        ax.autoscale_view()
+        ax.set_box_aspect([max(high - low, 1e-12) for low, high in (ax.get_xlim(), ax.get_ylim(), ax.get_zlim())])
+
+
+def still(scene: Scene, ax, *, labels: bool = False):
+    """Draw the first configuration of a scene; with the names of the bodies if `labels`."""
+    filled = FILLED if ax is None else FILLED_GIVEN
+    ax = axes(ax, height=WIDTH * _aspect(scene))
+    _frame(ax, scene, filled)
+    faces = _Faces(scene, scene.shapes)
+    ax.add_collection3d(faces.artist, autolim=False)
+    faces.show(0)
+    for name in scene.mech.bodies if labels else ():
+        ax.text(
+            *(scene.middle(name)[0] + 2.5 * scene.unit * scene.view.up),
+            name,
+            ha="center",
+            fontsize=9,
+            color=scene.colours[name],
+            path_effects=[withStroke(linewidth=2.5, foreground=PAPER)],
+            zorder=9,
+        )
+    return ax
+
+
+class Film:
+    """The frames of an animation in matplotlib. The grid is drawn once.
+
+    Attributes:
+        canvas: on which they are drawn.
+        colours, apart: how many a GIF needs, and how far from each other they must be, in steps of 256.
+    """
+
+    colours, apart = COLOURS, APART
+
+    def __init__(self, scene: Scene, curves, width: float, title: str | None):
+        picture, heading = width * _aspect(scene), 0.35 if title else 0
+        self.figure = Figure(figsize=(width, picture + heading), dpi=DOTS_PER_INCH)
+        self.canvas = FigureCanvasAgg(self.figure)
+        self.ax = axes(self.figure.add_axes((-ASIDE, ASIDE, 1, picture / (picture + heading)), projection="3d"))
+        _frame(self.ax, scene, FILLED)
+        if title:
+            self.figure.text(0.5, 1 - 0.22 / (picture + heading), title, fontsize=10, ha="center", va="center")
+        self.faces = _Faces(scene, [*scene.shapes, *(trace(scene, *curve) for curve in curves)])
+        self.ax.add_collection3d(self.faces.artist, autolim=False)
+        self.count = len(next(iter(scene.poses.values()))[1])
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        """The frames as arrays (height, width, 4) of bytes; each is good until the next."""
+        artist = self.faces.artist
+        artist.set_animated(True)
+        self.faces.show(0)
+        self.canvas.draw()
+        background = self.canvas.copy_from_bbox(self.figure.bbox)
+        for k in range(self.count):
+            self.canvas.restore_region(background)
+            self.faces.show(k)
+            artist.do_3d_projection()
+            self.ax.draw_artist(artist)
+            yield np.asarray(self.canvas.buffer_rgba())
+
+
+def trace(scene: Scene, body: str, points: np.ndarray) -> Solid:
+    """The curve of a point of a body (F, 3), as a thin tube."""
+    points = points[np.isfinite(points).all(axis=1)]
+    points = points[np.unique(np.linspace(0, len(points) - 1, CURVE_POINTS).round().astype(int))]
+    return Solid("ground", tube(points, 0.22 * scene.unit, count=4), scene.colours[body])
+
+
+class _Surface(Poly3DCollection):
+    """Faces (m, 4, 3), anticlockwise from outside, of which those that look at the camera are drawn."""
+
+    def __init__(self, count: int):
+        super().__init__(np.zeros((count, 4, 3)), linewidths=0.35)
+        self.set_clip_on(False)
+
+    def show(self, corners: np.ndarray, colours: np.ndarray) -> None:
+        """Set the places of the faces, and their colours (m, 4)."""
+        self.corners, self.colours = corners, colours
+
+    def do_3d_projection(self):
+        x, y = (
+            np.asarray(part).reshape(-1, 4) for part in proj_transform(*self.corners.reshape(-1, 3).T, self.axes.M)[:2]
+        )
+        # Twice the area, with its sign: of the diagonals' product.
+        seen = (x[:, 2] - x[:, 0]) * (y[:, 3] - y[:, 1]) > (y[:, 2] - y[:, 0]) * (x[:, 3] - x[:, 1])
+        colours = self.colours[seen]
+        self.set_verts(self.corners[seen], closed=True)
+        self.set_facecolor(colours)
+        # Edges of the same colour close the hairlines between faces.
+        self.set_edgecolor(np.where(colours[:, 3:] < 1, 0, colours))
+        return super().do_3d_projection()
+
+
+class _Faces:
+    """All faces of a scene as one artist, so that matplotlib sorts what lies behind what among them."""
+
+    def __init__(self, scene: Scene, shapes: list[Solid | Span]):
+        starts = np.cumsum([0, *(len(shape.mesh.points) for shape in shapes)])
+        self.scene, self.shapes = scene, shapes
+        self.indices = np.concatenate([s.mesh.faces + start for s, start in zip(shapes, starts, strict=False)])
+        paint = [np.tile([*to_rgb(s.colour), s.opacity], (len(s.mesh.faces), 1)) for s in shapes]
+        self.paint = np.concatenate(paint)
+        # From above, a little from the left of who looks.
+        camera, up = scene.view.direction, scene.view.up
+        self.light = unit(camera + 0.9 * up - 0.5 * np.cross(up, camera))
+        self.artist = _Surface(len(self.paint))
+
+    def show(self, k: int) -> None:
+        """Put the faces where they are in configuration k."""
+        poses = {body: (origin[k : k + 1], axes[k : k + 1]) for body, (origin, axes) in self.scene.poses.items()}
+        corners = np.concatenate([shape.world(poses)[0] for shape in self.shapes])[self.indices]
+        normals = np.cross(corners[:, 2] - corners[:, 0], corners[:, 3] - corners[:, 1])
+        size = np.linalg.norm(normals, axis=1, keepdims=True)
+        towards = np.clip((normals / np.where(size > 0, size, 1)) @ self.light, -1, 1)
+        bright = SHADE + (LIGHT - SHADE) * ((1 + towards) / 2) ** 1.3
+        self.artist.show(
+            corners, np.column_stack([np.clip(self.paint[:, :3] * bright[:, None], 0, 1), self.paint[:, 3]])
+        )
+
+
+def _limits(scene: Scene) -> tuple[np.ndarray, np.ndarray]:
+    """The corners of the box that is drawn."""
+    lower, upper = scene.limits()
+    lower, upper = lower - MARGIN * scene.unit, upper + MARGIN * scene.unit
+    middle, half = (lower + upper) / 2, (upper - lower) / 2
+    half = np.maximum(half, THINNEST * half.max())
+    return middle - half, middle + half
+
+
+def _aspect(scene: Scene) -> float:
+    """Height to width of the box as it is seen, within bounds."""
+    lower, upper = _limits(scene)
+    camera, up = scene.view.direction, scene.view.up
+    right = unit(np.cross(up, camera)) if abs(up @ camera) < 1 - 1e-9 else scene.view.axes[:, 1]
+    above = np.cross(camera, right)
+    return float(np.clip(np.abs(above) @ (upper - lower) / (np.abs(right) @ (upper - lower)), 0.55, 1.3))
+
+
+def _frame(ax, scene: Scene, filled: float) -> None:
+    """Set limits and camera, one scale for all directions, the box as large as it fits."""
+    view, (lower, upper) = scene.view, _limits(scene)
+    ax.set(xlim=(lower[0], upper[0]), ylim=(lower[1], upper[1]), zlim=(lower[2], upper[2]))
+    ax.view_init(
+        elev=view.sense * view.elevation,
+        azim=view.sense * view.azimuth,
+        roll=0 if view.sense > 0 else 180,
+        vertical_axis="xyz"[view.axis],
+    )
+    ax.set_box_aspect(upper - lower)
+    corners = np.array(np.meshgrid(*zip(lower, upper, strict=True))).reshape(3, -1)
+    x, y, _ = proj_transform(*corners, ax.get_proj())
+    place, (width, height) = ax.get_position(original=True), ax.figure.get_size_inches()
+    room = np.array([place.width * width, place.height * height])
+    window = np.array([ax.viewLim.width, ax.viewLim.height]) * room / room.min()
+    ax.set_box_aspect(upper - lower, zoom=float(filled * np.min(window / [np.ptp(x), np.ptp(y)])))

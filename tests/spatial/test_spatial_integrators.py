@@ -1,0 +1,149 @@
+"""Integration methods on rotations of space: order, closure, derivatives, batches, the straight-line programs."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxmbs as mbs
+from jaxmbs import spatial
+
+METHODS = {
+    "RK4": mbs.RK4(),
+    "RK4 Baumgarte": mbs.RK4(mbs.Baumgarte()),
+    "semi-implicit": mbs.SemiImplicitEuler(),
+    "semi-implicit Baumgarte": mbs.SemiImplicitEuler(mbs.Baumgarte()),
+    "generalized-alpha": mbs.GeneralizedAlpha(0.8),
+    "HHT": mbs.HHT(-0.1),
+    "partitioning": mbs.CoordinatePartitioning(),
+    "adaptive": mbs.Adaptive(rtol=1e3, atol=1e3),
+}
+START = {"length": 1.1, "mass": 2.0, "moment": 0.3, "com": 0.2, "stiffness": 40.0, "spin": 4.0}
+
+
+def tumbler(b):
+    """A spinning body on a ball joint, tied to the ground by a rod and a spring: two freedoms, a closed loop."""
+    one = jnp.ones_like(jnp.asarray(b["moment"]))
+    inertia, com = jnp.stack([b["moment"], 0.25 * one, 0.2 * one]), jnp.stack([b["com"], 0.1 * one, 0 * one])
+    body = spatial.Body(b["mass"], inertia, com)
+    return mbs.Mechanism(
+        {"b": body},
+        {
+            "ball": spatial.Spherical("ground", "b", (0, 0, 0), (-0.3, 0.1, 0.0)),
+            "rod": spatial.Distance("ground", "b", (0.9, 0.2, -0.8), (0.3, 0.4, 0.1), b["length"]),
+        },
+        forces={
+            "weight": mbs.Gravity((0, 0, -9.81)),
+            "spring": mbs.SpringDamper("ground", "b", (0, 1.0, 1.0), (0.2, 0.3, 0.4), b["stiffness"], 0.3, 0.5),
+        },
+    )
+
+
+GUESS = {"b": (0.2, -0.3, -0.2, 0.9, 0.1, -0.2, 0.3)}
+
+
+def released(b, method, steps, end=0.1):
+    """Moving at the start: the angular velocities are given, the others follow. The configuration is the nearest one to
+    that of `START`."""
+    mech, q = tumbler(b), assembled()
+    return mbs.simulate(mech, np.array([0, end]), q, {"b.wx": b["spin"], "b.wy": -3.0}, step=end / steps, method=method)
+
+
+@functools.cache
+def assembled():
+    with jax.ensure_compile_time_eval():
+        return np.asarray(mbs.assemble(tumbler(START), GUESS, throw=True).q)
+
+
+@pytest.fixture(scope="module")
+def exact():
+    run = released(START, METHODS["RK4"], 3200)
+    return np.concatenate([run.q[-1], run.v[-1]])
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_order(exact, name):
+    """Halving the step divides the error by 2^order, within ±0.2 of the order."""
+    errors = []
+    for count in (80, 160) if METHODS[name].order == 1 else (20, 40):
+        run = released(START, METHODS[name], count)
+        assert not run.status.any()
+        assert abs(np.linalg.norm(run.q[-1, 3:]) - 1) < 1e-15 * count
+        if "Baumgarte" not in name:
+            gap = mbs.constraints(tumbler(START), run.q[-1])
+            assert np.abs(gap).max() < 1e-13
+        errors.append(np.abs(np.concatenate([run.q[-1], run.v[-1]]) - exact).max())
+    assert abs(np.log2(errors[0] / errors[1]) - METHODS[name].order) < 0.2
+
+
+IN_SHORT = ("RK4", "generalized-alpha")
+
+
+@pytest.mark.parametrize("name", [pytest.param(x, marks=[] if x in IN_SHORT else pytest.mark.slow) for x in METHODS])
+def test_derivatives_against_models_built_anew(name):
+    """Forward = reverse to 1e-10, and as central differences of re-assembled models to 1e-6."""
+    method = mbs.Adaptive() if name == "adaptive" else METHODS[name]
+
+    def loss(b):
+        run = released(b, method, 20, 0.2)
+        return jnp.sum(run.point("b", (0.3, 0.2, 0.1))[-1] ** 2) + jnp.sum(run.v[-1] ** 2) / 100
+
+    b = {key: jnp.asarray(x) for key, x in START.items()}
+    forward, reverse = jax.jit(jax.jacfwd(loss))(b), jax.jit(jax.grad(loss))(b)
+    value = jax.jit(loss)
+    size = max(abs(float(forward[key] * b[key])) for key in b)
+    for key in b:
+        assert abs(reverse[key] - forward[key]) * abs(b[key]) < 1e-10 * size, key
+        h = 3e-4 * b[key]
+        at = lambda k, key=key, h=h: value({**b, key: b[key] + k * h})
+        difference = (8 * (at(1) - at(-1)) - (at(2) - at(-2))) / (12 * h)
+        assert abs(difference - reverse[key]) * abs(b[key]) < 1e-6 * size, key
+
+
+def test_one_bad_sample_leaves_the_others_alone():
+    """A body that is no number, a loop that cannot be closed, a spring that blows up: statuses; the rest bit for bit."""
+    b = {key: jnp.full(6, x) for key, x in START.items()}
+    run = lambda b: released(b, METHODS["RK4"], 50)
+    good = jax.jit(jax.vmap(run))(b)
+    bad = {**b, "moment": b["moment"].at[1].set(jnp.nan), "length": b["length"].at[3].set(9.0)}
+    bad["stiffness"] = b["stiffness"].at[4].set(1e12)
+    mixed = jax.jit(jax.vmap(run))(bad)
+    assert not good.status.any()
+    assert np.all(mixed.status[np.array([1, 3, 4]), -1] != 0)
+    kept = np.array([0, 2, 5])
+    assert not mixed.status[kept].any()
+    np.testing.assert_array_equal(mixed.q[kept], good.q[kept])
+    gradient = jax.jit(jax.grad(lambda b: jnp.sum(jax.vmap(lambda b: run(b).q[-1, 0])(b))))
+    of_good, of_mixed = gradient(b), gradient(bad)
+    for key in b:
+        np.testing.assert_array_equal(of_mixed[key][kept], of_good[key][kept])
+        assert np.all(np.isfinite(of_mixed[key][np.array([1, 3])]))
+
+
+def test_every_emission_agrees(emission):
+    """LLVM, XLA and array code: equations and a short motion in a batch."""
+    mech = tumbler(START)
+    q = jnp.stack([mbs.assemble(mech, GUESS).q] * 3)
+    v = 0.3 * jnp.arange(18.0).reshape(3, 6)
+    found = jax.vmap(lambda q, v: (mbs.constraint_jacobian(mech, q), mbs.acceleration_rhs(mech, q, v)))(q, v)
+    run = jax.vmap(lambda q, v: mbs.simulate(mech, np.array([0, 0.02]), q, v, step=5e-3))(q, v)
+    assert not run.status.any()
+    expected = EMITTED.setdefault("values", (found, run.q, run.v))
+    for a, b in zip(jax.tree.leaves((found, run.q, run.v)), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-11)
+
+
+EMITTED: dict = {}
+
+
+def test_single_precision():
+    """The same in float32: closed to its rounding."""
+    start = assembled().astype(np.float32)
+    jax.config.update("jax_enable_x64", False)
+    mech = tumbler(START).astype(jnp.float32)
+    run = mbs.simulate(mech, np.array([0, 0.1], np.float32), start, step=5e-3)
+    assert run.q.dtype == np.float32
+    assert not run.status.any()
+    assert np.abs(mbs.constraints(mech, run.q[-1])).max() < 1e-5
