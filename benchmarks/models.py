@@ -1,16 +1,18 @@
 """The mechanisms that are measured: each a function of its design, with a nominal design and a closed-form guess.
 
 All are free to move under gravity, without a driver; `four_bar(b, motor=True)` has one. Bars are uniform rods of 1 kg/m
-with their frames in the middle, in SI units.
+with their frames in the middle, in SI units. Two published mechanisms in space stand at the end.
 """
 
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from typing import NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 
 import jaxmbs as mbs
-from jaxmbs import planar
+from jaxmbs import planar, spatial
 
 GRAVITY = 9.81
 
@@ -204,6 +206,89 @@ def windows_start(n):
     return poses, rates
 
 
+# The spatial slider-crank of E. J. Haug, Computer-Aided Kinematics and Dynamics of Mechanical Systems, 1989, section 12.2,
+# IFToMM benchmark: masses, and moments of inertia about the centres of mass. That of the crank is at its pivot.
+CRANK, CRANK_INERTIA = 0.12, (1e-4, 1e-4, 1e-5)
+ROD, ROD_INERTIA = 0.5, (4e-4, 4e-3, 4e-3)
+SLIDER, SLIDER_INERTIA = 2.0, (1e-4, 1e-4, 1e-4)
+CRANK_PIVOT, CRANK_PIN, SLIDER_START = (np.array(at) for at in ((0, 0.1, 0.12), (0, 0.1, 0.2), (0.2, 0, 0)))
+CRANK_SPEED, ROD_SPIN, SLIDER_SPEED = 6.0, np.array([1.92, -0.96, 0.48]), 0.24
+
+
+def spatial_slider_crank():
+    """Crank, rod, and a slider on the x axis: revolute, spherical, universal and prismatic joint; at the start the crank
+    points upwards."""
+    x, y, _ = np.eye(3)
+    half = np.linalg.norm(SLIDER_START - CRANK_PIN) / 2
+    return mbs.Mechanism(
+        {
+            "crank": spatial.Body(CRANK, CRANK_INERTIA),
+            "rod": spatial.Body(ROD, ROD_INERTIA),
+            "slider": spatial.Body(SLIDER, SLIDER_INERTIA),
+        },
+        {
+            "A": spatial.Revolute("ground", "crank", CRANK_PIVOT, (0, 0, 0), x),
+            "B": spatial.Spherical("crank", "rod", CRANK_PIN - CRANK_PIVOT, (-half, 0, 0)),
+            "C": spatial.Universal("rod", "slider", (half, 0, 0), (0, 0, 0), y, x),
+            "guide": spatial.Prismatic("ground", "slider", axis_i=x),
+        },
+        forces={"gravity": mbs.Gravity((0.0, 0.0, -GRAVITY))},
+    )
+
+
+def rod_axes():
+    """The axes of the rod at the start, as columns: x from the crank to the slider, y the arm of the cross."""
+    along = SLIDER_START - CRANK_PIN
+    return axes_along(along, np.cross(along, (1, 0, 0)))
+
+
+def spatial_slider_crank_start():
+    """Poses and velocities."""
+    poses = {
+        "crank": spatial.coordinates(CRANK_PIVOT),
+        "rod": spatial.coordinates((CRANK_PIN + SLIDER_START) / 2, rod_axes()),
+        "slider": spatial.coordinates(SLIDER_START),
+    }
+    spin, slide = CRANK_SPEED * np.array([1, 0, 0]), SLIDER_SPEED * np.array([1, 0, 0])
+    pin = np.cross(spin, CRANK_PIN - CRANK_PIVOT)
+    rates = {
+        "crank": np.append(0 * pin, spin),
+        "rod": np.append((pin + slide) / 2, rod_axes().T @ ROD_SPIN),
+        "slider": np.append(slide, 0 * spin),
+    }
+    return poses, rates
+
+
+# Bricard's mechanism, IFToMM benchmark A04: six points and joint axes at the start, five equal rods between the points.
+BRICARD_POINTS = np.array([(0, 0, 0), (1, 0, 0), (1, -1, 0), (1, -1, 1), (0, -1, 1), (0, 0, 1)], float)
+BRICARD_AXES = np.array([(0, 1, 0), (0, 0, 1), (1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 0, 0)], float)
+BRICARD_ROD, BRICARD_INERTIA = 1.0, (0.01 / 6, 1.01 / 12, 1.01 / 12)
+BRICARD_RODS = tuple(f"rod{k}" for k in range(1, 6))
+
+
+def bricard():
+    """Bricard's mechanism: 30 equations of rank 29, one degree of freedom; gravity along −y."""
+    placed = {"ground": (np.zeros(3), np.eye(3)), **bricard_placed()}
+    joints, chain = {}, ("ground", *BRICARD_RODS, "ground")
+    for k, (point, axis, (i, j)) in enumerate(zip(BRICARD_POINTS, BRICARD_AXES, pairwise(chain), strict=True)):
+        ends = [turn.T @ (point - r) for r, turn in (placed[i], placed[j])]
+        joints[f"P{k + 1}"] = spatial.Revolute(i, j, *ends, *(placed[body][1].T @ axis for body in (i, j)))
+    bodies = dict.fromkeys(BRICARD_RODS, spatial.Body(BRICARD_ROD, BRICARD_INERTIA))
+    return mbs.Mechanism(bodies, joints, forces={"gravity": mbs.Gravity((0.0, -GRAVITY, 0.0))})
+
+
+def bricard_placed():
+    """Middle and axes of each rod at the start: x along the rod, y along the joint axis at its first end."""
+    ends = zip(BRICARD_RODS, pairwise(BRICARD_POINTS), BRICARD_AXES[:-1], strict=True)
+    return {name: ((start + end) / 2, axes_along(end - start, axis)) for name, (start, end), axis in ends}
+
+
+def bricard_start():
+    """Poses and velocities, at rest."""
+    poses = {name: spatial.coordinates(*placed) for name, placed in bricard_placed().items()}
+    return poses, dict.fromkeys(BRICARD_RODS, np.zeros(6))
+
+
 class Model(NamedTuple):
     """A mechanism to measure: `build(design)`, and `guess(design)` for its assembly."""
 
@@ -252,6 +337,12 @@ def point(x, y):
 def polar(radius, angle):
     """The vector with this length and direction."""
     return radius * point(jnp.cos(angle), jnp.sin(angle))
+
+
+def axes_along(x, y):
+    """The rotation matrix whose first columns have these directions, which are perpendicular."""
+    x, y = (np.asarray(v) / np.linalg.norm(v) for v in (x, y))
+    return np.stack([x, y, np.cross(x, y)], axis=1)
 
 
 def between(start, end):

@@ -1,8 +1,8 @@
 """All benchmarks on one core: `python benchmarks/run.py [--batch 1024] [--steps 100] [--only textbook kernel …]`.
 
-Four tables: RK4 of a batch of four-bars, one acceleration of each model, kinematics of a batch of four-bars, and
-`mbs.simulate` by its methods. Writes
-results.json and results.png beside this file. A table is a list of functions that return one row each.
+Five tables: RK4 of a batch of four-bars, one acceleration of each model, kinematics of a batch of four-bars,
+`mbs.simulate` by its methods, and mechanisms in space (`--only spatial` for these alone). Writes results.json and
+results.png beside this file. A table is a list of functions that return one row each.
 """
 
 import argparse
@@ -25,6 +25,7 @@ import numpy as np  # noqa: E402
 import others  # noqa: E402
 import programs  # noqa: E402
 import reference_kernel  # noqa: E402
+import spatial  # noqa: E402
 import textbook  # noqa: E402
 from problem import four_bars  # noqa: E402
 
@@ -225,6 +226,15 @@ def main():
             (dynamics.andrews_row, options.batch),
             (dynamics.windows_row, 64),
             (dynamics.mujoco_windows_row, 4),
+        ],
+        "spatial": [
+            row
+            for case in spatial.CASES
+            for row in (
+                (spatial.spatial_row, case, options.batch),
+                (spatial.spatial_equal_accuracy_row, case, options.batch),
+                (spatial.spatial_mujoco_row, case, 16),
+            )
         ],
     }
     tables = {title: collected(title, rows, options.only) for title, rows in calls.items()}

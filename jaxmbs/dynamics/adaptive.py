@@ -41,15 +41,15 @@ class Adaptive(AbstractMethod):
             lambda problem, q, v, t: started(problem, Start(q, v, given), t), problem, start.q, start.v, times[0]
         )
 
-        def closed(problem, t, q, v):
-            return closure.close(problem, problem.equations.space.normalised(q), v, t, jnp.ones_like(t))
+        def closed(problem, first, t, q, v):
+            return closure.close(problem, first, problem.equations.space.normalised(q), v, t, jnp.ones_like(t))
 
-        def of_state(problem, t, q, v):
-            motion, _ = closed(problem, t, q, v)
+        def of_state(problem, first, t, q, v):
+            motion, _ = closed(problem, first, t, q, v)
             return problem.equations.space.rate(motion.q, motion.v), motion.a
 
-        def rates(t, y, problem):
-            return straight(of_state, problem, t, *y)
+        def rates(t, y, args):
+            return straight(of_state, *args, t, *y)
 
         longest = jnp.max(jnp.abs(jnp.diff(times))) / grid.steps if len(times) > 1 else jnp.inf
         solution = diffrax.diffeqsolve(
@@ -59,7 +59,7 @@ class Adaptive(AbstractMethod):
             times[-1],
             None,
             (first.q, first.v),
-            args=problem,
+            args=(problem, first),
             saveat=diffrax.SaveAt(ts=times),
             stepsize_controller=diffrax.PIDController(self.rtol, self.atol, dtmax=longest),
             max_steps=self.max_steps,
@@ -72,7 +72,7 @@ class Adaptive(AbstractMethod):
 
         def output(t, q, v, reached):
             q, v = (jnp.where(reached, x, start) for x, start in ((q, first.q), (v, first.v)))
-            motion, settled = straight(closed, problem, t, q, v)
+            motion, settled = straight(closed, problem, first, t, q, v)
             # No length of step to judge the speed by.
             now = judge(problem, motion, settled, jnp.zeros_like(t))
             return motion.q, motion.v, jnp.where(reached, now, int(Status.NOT_CONVERGED))

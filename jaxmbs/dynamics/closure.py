@@ -14,12 +14,12 @@ class AbstractClosure(eqx.Module):
     """Accelerations within a step, and what is done at its end."""
 
     @abc.abstractmethod
-    def accelerations(self, problem: Problem, q, v, t, h):
-        """v̇ at a stage of a step of length h."""
+    def accelerations(self, problem: Problem, motion: Motion, q, v, t, h):
+        """v̇ at a stage of a step of length h from a motion."""
 
     @abc.abstractmethod
-    def close(self, problem: Problem, q, v, t, h):
-        """The `Motion` at the end of a step from the state that was predicted, and whether it is closed."""
+    def close(self, problem: Problem, motion: Motion, q, v, t, h):
+        """The `Motion` at the end of a step from another one and the state that was predicted, and whether it is closed."""
 
     @abc.abstractmethod
     def glide(self, problem: Problem, motion: Motion, v, t, h):
@@ -38,25 +38,29 @@ class Projection(AbstractClosure):
 
     iterations: int = eqx.field(static=True, default=3)
 
-    def accelerations(self, problem, q, v, t, h):
-        return problem.equations.accelerations(q, v, t)[0]
+    def accelerations(self, problem, motion, q, v, t, h):
+        return problem.equations.accelerations(q, v, t, floor=motion.floor)[0]
 
-    def close(self, problem, q, v, t, h):
+    def close(self, problem, motion, q, v, t, h):
         # All three with the matrices of the predicted q: it differs from the closed one by a step's error, and so do the
         # velocity gap that is left, and v̇, relative to their sizes. The order of the method is not touched, and one
         # factorisation serves all.
-        equations = problem.equations
-        closed = equations.close_position(q, t, equations.metric(q, t), self.iterations)
-        v = equations.close_velocity(q, v, t)
-        return Motion(closed.q, v, equations.accelerations(q, v, t)[0]), problem.settled(closed)
+        equations, floor = problem.equations, motion.revived
+        closed = equations.close_position(q, t, equations.metric(q, t), self.iterations, floor=floor)
+        v = equations.close_velocity(q, v, t, floor)
+        a, _, kept = equations.accelerations(q, v, t, floor=floor)
+        return Motion(closed.q, v, a, kept), problem.settled(closed)
 
     def glide(self, problem, motion, v, t, h):
         equations, inverse_metric = problem.equations, problem.equations.metric(motion.q, t)
         direction = equations.jacobian(motion.q, t)
-        closed = equations.close_position(motion.q, t + h, inverse_metric, self.iterations, direction, h * v)
-        v = equations.close_velocity(closed.q, closed.shift / h, t + h)
-        motion = Motion(closed.q, v, equations.accelerations(closed.q, v, t + h)[0])
-        return motion, problem.settled(closed)
+        floor = motion.revived
+        closed = equations.close_position(
+            motion.q, t + h, inverse_metric, self.iterations, direction, h * v, motion.floor
+        )
+        v = equations.close_velocity(closed.q, closed.shift / h, t + h, floor)
+        a, _, kept = equations.accelerations(closed.q, v, t + h, floor=floor)
+        return Motion(closed.q, v, a, kept), problem.settled(closed)
 
 
 class Baumgarte(AbstractClosure):
@@ -72,13 +76,14 @@ class Baumgarte(AbstractClosure):
     alpha: float = eqx.field(static=True, default=20.0)
     beta: float = eqx.field(static=True, default=20.0)
 
-    def accelerations(self, problem, q, v, t, h):
+    def accelerations(self, problem, motion, q, v, t, h):
         equations = problem.equations
         correction = -2 * self.alpha * equations.velocity_gap(q, v, t) - self.beta**2 * equations.residual(q, t)
-        return equations.accelerations(q, v, t, correction)[0]
+        return equations.accelerations(q, v, t, correction, motion.floor)[0]
 
-    def close(self, problem, q, v, t, h):
-        return Motion(q, v, self.accelerations(problem, q, v, t, h)), jnp.asarray(True)
+    def close(self, problem, motion, q, v, t, h):
+        # Φ is nowhere closed here: rows that do not count at the start never do.
+        return Motion(q, v, self.accelerations(problem, motion, q, v, t, h), motion.kept), jnp.asarray(True)
 
     def glide(self, problem, motion, v, t, h):
-        return self.close(problem, problem.equations.space.retract(motion.q, h * v), v, t + h, h)
+        return self.close(problem, motion, problem.equations.space.retract(motion.q, h * v), v, t + h, h)

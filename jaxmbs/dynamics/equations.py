@@ -97,31 +97,33 @@ class AbstractEquations(eqx.Module):
         """Φ_q v + Φ_t."""
         return rate(self.residual, self.space, q, v, t)
 
-    def solve(self, matrix, phi_q, force, right, weights=None):
-        """(a, λ) with `matrix` a = force + Φ_qᵀλ and Φ_q a = right, for M or another matrix in its place.
+    def solve(self, matrix, phi_q, force, right, weights=None, floor=None):
+        """(a, λ, kept) with `matrix` a = force + Φ_qᵀλ and Φ_q a = right, for M or another matrix in its place.
 
         ρ Φ_qᵀ(Φ_q a − right) of the supporting rows is added, which changes no solution and gives massless coordinates
         an inertia.
         weights: ρ of each row, of all rows then. A matrix that is positive definite only along the constraints becomes so
-        altogether.
+        altogether. floor: see `solve_saddle_point`.
         """
         chosen = self.supporting if weights is None else np.arange(phi_q.shape[0])
         weights = self.weight if weights is None else weights
         rows = phi_q[chosen]
         weighted = (weights * rows.T).T
-        return solve_saddle_point(matrix + rows.T @ weighted, phi_q, force + weighted.T @ right[chosen], right)
+        return solve_saddle_point(matrix + rows.T @ weighted, phi_q, force + weighted.T @ right[chosen], right, floor)
 
-    def accelerations(self, q, v, t, correction: Float[Array, " rows"] | float = 0.0):
-        """(v̇, λ), with `correction` added to γ = −(Φ_q v)_q v − 2 Φ_qt v − Φ_tt."""
+    def accelerations(self, q, v, t, correction: Float[Array, " rows"] | float = 0.0, floor=None):
+        """(v̇, λ, kept), with `correction` added to γ = −(Φ_q v)_q v − 2 Φ_qt v − Φ_tt."""
         gamma = -second_rate(self.residual, self.space, q, v, self.still(q), t) + correction
-        return self.solve(self.mass(q), self.jacobian(q, t), self.force(q, v, t), gamma)
+        return self.solve(self.mass(q), self.jacobian(q, t), self.force(q, v, t), gamma, floor=floor)
 
     def metric(self, q, t) -> Callable:
         """x ↦ M⁻¹ x, the supporting rows added to M; closing with it is orthogonal to the constraints in the sense of M."""
         rows = self.jacobian(q, t)[self.supporting]
         return factor_symmetric_positive(self.mass(q) + self.weight * rows.T @ rows).solve
 
-    def close_position(self, q, t, inverse_metric: Callable, iterations: int, direction=None, shift=None) -> Closed:
+    def close_position(
+        self, q, t, inverse_metric: Callable, iterations: int, direction=None, shift=None, floor=None
+    ) -> Closed:
         """The configuration q ⊕ (d + W Φ_qᵀμ) with Φ = 0, where W is the inverse metric and d the `shift`, zero unless
         given: what is added to it is smallest in the metric W⁻¹.
 
@@ -132,7 +134,7 @@ class AbstractEquations(eqx.Module):
         shift = self.still(q) if shift is None else shift
         moved = lambda d: self.residual(self.space.retract(q, d), t)
         phi_q = jax.jacfwd(moved)(shift) if direction is None else direction
-        matrix = factor_symmetric_semidefinite(jax.lax.stop_gradient(phi_q @ inverse_metric(phi_q.T)))
+        matrix = factor_symmetric_semidefinite(jax.lax.stop_gradient(phi_q @ inverse_metric(phi_q.T)), floor)
         place = lambda mu: shift + inverse_metric(phi_q.T @ mu)
         refinements = REFINEMENTS if direction is None else iterations
         start = jnp.zeros(phi_q.shape[0], q.dtype)
@@ -140,16 +142,21 @@ class AbstractEquations(eqx.Module):
         change = jax.lax.stop_gradient(inverse_metric(phi_q.T @ change))
         return Closed(self.space.retract(q, place(mu)), place(mu), change, value)
 
-    def close_velocity(self, q, v, t) -> Float[Array, " m"]:
+    def close_velocity(self, q, v, t, floor=None) -> Float[Array, " m"]:
         """The velocity with Φ_q v + Φ_t = 0 that is nearest to v in the sense of M."""
         mass, phi_q = self.mass(q), self.jacobian(q, t)
-        return self.solve(mass, phi_q, mass @ v, -self.velocity_gap(q, self.still(q), t))[0]
+        return self.solve(mass, phi_q, mass @ v, -self.velocity_gap(q, self.still(q), t), floor=floor)[0]
 
-    def close_velocity_along(self, q, v, t, inverse_metric: Callable) -> Float[Array, " m"]:
+    def close_velocity_along(self, q, v, t, inverse_metric: Callable, floor=None) -> Float[Array, " m"]:
         """As `close_velocity`, for another metric."""
         phi_q = self.jacobian(q, t)
-        matrix = factor_symmetric_semidefinite(phi_q @ inverse_metric(phi_q.T))
+        matrix = factor_symmetric_semidefinite(phi_q @ inverse_metric(phi_q.T), floor)
         return v - inverse_metric(phi_q.T @ matrix.solve(self.velocity_gap(q, v, t)))
+
+    def independent(self, q, t, floor) -> Float[Array, " rows"]:
+        """1 for each row of Φ_q that counts, 0 for those that depend on others, as `accelerations` finds them."""
+        phi_q = self.jacobian(q, t)
+        return factor_symmetric_semidefinite(phi_q @ self.metric(q, t)(phi_q.T), floor).kept
 
     # --- multipliers of redundant constraints ---
 

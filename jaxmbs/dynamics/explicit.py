@@ -22,7 +22,7 @@ def runge_kutta_4(rates: Callable, motion: Motion, t, h):
     that a steady rotation is exact.
     rates: (d, v, t) ↦ (ḋ, v̇, whether all is well) at a stage. The stages are a loop, so that they are compiled once.
     """
-    _, v, a = motion
+    v, a = motion.v, motion.a
 
     def stage(carry, row):
         (d_s, v_s), (sum_d, sum_v), well = carry
@@ -54,10 +54,10 @@ class RK4(FixedStep):
 
         def rates(d, v, t):
             q = space.retract(state.q, d)
-            return space.chart_rate(d, v), self.closure.accelerations(problem, q, v, t, h), jnp.asarray(True)
+            return space.chart_rate(d, v), self.closure.accelerations(problem, state, q, v, t, h), jnp.asarray(True)
 
         d, v, _ = runge_kutta_4(rates, state, t, h)
-        return self.closure.close(problem, space.retract(state.q, d), v, t + h, h)
+        return self.closure.close(problem, state, space.retract(state.q, d), v, t + h, h)
 
 
 class SemiImplicitEuler(FixedStep):
@@ -101,10 +101,10 @@ class CoordinatePartitioning(FixedStep):
             return (dependent * x.T).T
 
         def closed(d, v, t):
-            closed = equations.close_position(state.q, t, inverse_metric, self.iterations, shift=d)
-            v = equations.close_velocity_along(closed.q, v, t, inverse_metric)
-            motion = Motion(closed.q, v, equations.accelerations(closed.q, v, t)[0])
-            return motion, closed.shift, problem.settled(closed)
+            closed = equations.close_position(state.q, t, inverse_metric, self.iterations, shift=d, floor=state.floor)
+            v = equations.close_velocity_along(closed.q, v, t, inverse_metric, state.floor)
+            a, _, kept = equations.accelerations(closed.q, v, t, floor=state.revived)
+            return Motion(closed.q, v, a, kept), closed.shift, problem.settled(closed)
 
         def rates(d, v, t):
             motion, d, settled = closed(d, v, t)

@@ -60,7 +60,7 @@ class AbstractAlpha(FixedStep):
         return state.motion
 
     def step(self, problem, state, t, h):
-        equations, space, (q, v, a) = problem.equations, problem.equations.space, state.motion
+        equations, space, (q, v, a, _) = problem.equations, problem.equations.space, state.motion
         alpha_m, alpha_f, beta, gamma = self.newmark
         t = t + h
         by_q = (1 - alpha_m) / ((1 - alpha_f) * beta * h**2)  # dv̇₁ / dq₁
@@ -83,7 +83,7 @@ class AbstractAlpha(FixedStep):
             return jnp.concatenate([balance(shift, multipliers), equations.residual(space.retract(q_1, shift), t)])
 
         def solve(gap):
-            return jnp.concatenate(equations.solve(tangent, phi_q, gap[:n], gap[n:], weights))
+            return jnp.concatenate(equations.solve(tangent, phi_q, gap[:n], gap[n:], weights, floor)[:2])
 
         n, still = space.m, equations.still(q)
         tangent = jax.jacfwd(balance)(still, state.multipliers)
@@ -92,10 +92,13 @@ class AbstractAlpha(FixedStep):
         # positive; as much as its largest entry across them, in units of the mechanism, makes it so altogether.
         largest = jnp.max(jnp.abs(jnp.diagonal(tangent)) * problem.units.vector**2)
         weights = jax.lax.stop_gradient(largest / problem.rows**2)
+        floor = state.motion.floor
         start = jax.lax.stop_gradient(jnp.concatenate([still, state.multipliers]))
         unknown, change, gap = simplified_newton(gaps, solve, start, self.iterations, REFINEMENTS)
         shift, multipliers = unknown[:n], unknown[n:]
-        motion = Motion(space.retract(q_1, shift), v_1 + rate_by_q * shift, a + by_q * shift)
+        q_end = space.retract(q_1, shift)
+        kept = jax.lax.stop_gradient(equations.independent(q_end, t, state.motion.revived))
+        motion = Motion(q_end, v_1 + rate_by_q * shift, a + by_q * shift, kept)
         auxiliary = auxiliary + shift / (beta * h**2)
         return AlphaState(motion, auxiliary, multipliers), problem.settled(Closed(motion.q, shift, change[:n], gap[n:]))
 

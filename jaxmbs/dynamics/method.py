@@ -13,6 +13,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from jaxmbs.dynamics.equations import AbstractEquations, Closed
 from jaxmbs.numerics.arrays import where_tree
+from jaxmbs.numerics.linear_algebra import floors
 from jaxmbs.numerics.results import Status
 from jaxmbs.numerics.scaling import Units
 from jaxmbs.programs.function import straight
@@ -32,11 +33,24 @@ class Motion(NamedTuple):
 
     Attributes:
         q, v, a: coordinates, velocities and accelerations.
+        kept: 1 for each row of Φ that counts, 0 for those that say what others say. Where Φ is not closed, as in the middle
+            of a step, redundant rows do not look so: which they are is decided where it is, and holds for the next step.
     """
 
     q: Float[Array, " n"]
     v: Float[Array, " m"]
     a: Float[Array, " m"]
+    kept: Float[Array, " rows"]
+
+    @property
+    def floor(self) -> Float[Array, " rows"]:
+        """For `solve_saddle_point` within the next step: rows that do not count now are left out."""
+        return floors(self.kept, revived=False)
+
+    @property
+    def revived(self) -> Float[Array, " rows"]:
+        """The same for its end: rows may count again."""
+        return floors(self.kept, revived=True)
 
 
 class Start(NamedTuple):
@@ -127,8 +141,8 @@ class FixedStep(AbstractMethod):
 
     def shown(self, problem: Problem, state, t) -> tuple[Array, Array]:
         """q and v to be shown at a time that was asked for: the velocities closed once more."""
-        q, v, _ = self.motion(state)
-        return q, problem.equations.close_velocity(q, v, t)
+        motion = self.motion(state)
+        return motion.q, problem.equations.close_velocity(motion.q, motion.v, t, motion.floor)
 
     def run(self, problem, times, grid, start):
         rollout = lambda problem, times, q, v: self._rollout(problem, times, grid.steps, Start(q, v, start.given))
@@ -168,13 +182,13 @@ def started(problem: Problem, start: Start, t) -> tuple[Motion, Int[Array, ""]]:
         free = jnp.where(np.array(given), 0, problem.units.vector**2)
         v = equations.close_velocity_along(closed.q, v, t, lambda x: (free * x.T).T)
     v = equations.close_velocity(closed.q, v, t)
-    a = equations.accelerations(closed.q, v, t)[0]
-    motion = Motion(closed.q, v, a)
+    a, _, kept = equations.accelerations(closed.q, v, t)
+    motion = Motion(closed.q, v, a, kept)
     status = jnp.where(jnp.isfinite(_size(motion)), int(Status.CONVERGED), int(Status.NON_FINITE))
     settled = problem.settled(closed)
     status = jnp.where(settled, status, int(Status.NOT_ASSEMBLED)).astype(jnp.int32)
     good = status == Status.CONVERGED
-    return where_tree(good, motion, Motion(q, jnp.zeros_like(v), jnp.zeros_like(a))), status
+    return where_tree(good, motion, Motion(q, jnp.zeros_like(v), jnp.zeros_like(a), kept)), status
 
 
 def judge(problem: Problem, motion: Motion, closed, h) -> Int[Array, ""]:
@@ -186,4 +200,4 @@ def judge(problem: Problem, motion: Motion, closed, h) -> Int[Array, ""]:
 
 
 def _size(motion: Motion) -> Float[Array, ""]:
-    return sum((jnp.sum(jnp.abs(x)) for x in motion), jnp.zeros((), motion.q.dtype))
+    return sum((jnp.sum(jnp.abs(x)) for x in motion[:3]), jnp.zeros((), motion.q.dtype))

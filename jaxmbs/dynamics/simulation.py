@@ -144,7 +144,7 @@ def _simulate(mech: Mechanism, times, start: Start, grid: Grid, method, formulat
 
     def output(mech, t, q, v):
         equations = formulation.equations(mech)
-        a, _ = equations.accelerations(q, v, t)
+        a, *_ = equations.accelerations(q, v, t)
         return a, equations.multipliers(q, v, t), tuple(energy(mech, q, v))
 
     held = jax.lax.stop_gradient((clean, clean_times[0], q))

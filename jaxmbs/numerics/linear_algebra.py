@@ -30,14 +30,16 @@ class Factored(eqx.Module):
         matrix: A (m, n).
         sign: the sign of the determinant, −1, 0 or 1 (1 where the matrix is not square).
         rcond: a cheap estimate of 1 / condition number, after rows and columns are scaled to unit maximum.
+        kept (n,): 1 for each row that takes part, 0 for those left out of a semidefinite matrix.
     """
 
     matrix: Float[Array, "m n"]
     sign: Float[Array, ""]
     rcond: Float[Array, ""]
+    kept: Float[Array, " n"]
     _factors: Array
     _kind: str = eqx.field(static=True)
-    _regular: Array | bool
+    _limit: Array
 
     def solve(self, rhs: Float[Array, " m"]) -> Float[Array, " n"]:
         """x with A x = rhs, for rhs (m,) or (m, k); least squares of smallest norm where A is not square.
@@ -45,10 +47,10 @@ class Factored(eqx.Module):
         Differentiable: dx = A⁻¹ (d rhs − dA x), for every order and both modes.
         """
         if self._kind == "pseudo":
-            return jnp.where(self._regular, self._factors @ rhs, 0)
+            return jnp.where(self._limit, self._factors @ rhs, 0)
         columns = rhs[:, None] if rhs.ndim == 1 else rhs
-        x = solve_p.bind(self.matrix, self._factors, columns, kind=self._kind, transposed=False)
-        x = jnp.where(self._regular, x, 0)
+        x = solve_p.bind(self.matrix, self._factors, self._limit, columns, kind=self._kind, transposed=False)
+        x = jnp.where(self._limit, x, 0) if self._kind == "general" else x
         return x[:, 0] if rhs.ndim == 1 else x
 
 
@@ -68,13 +70,15 @@ def factor_symmetric_positive(matrix: Float[Array, "n n"]) -> Factored:
     return _factor(matrix, True, "symmetric")
 
 
-def factor_symmetric_semidefinite(matrix: Float[Array, "n n"]) -> Factored:
+def factor_symmetric_semidefinite(matrix: Float[Array, "n n"], floor: Float[Array, " n"] | None = None) -> Factored:
     """Factor a symmetric matrix without negative eigenvalues, as L D Lᵀ.
 
     Rows that depend on rows before them, to rounding, are left out: their part of a solution is zero, and the others solve
     the whole system if it is consistent. `rcond` is the smallest pivot in units of its diagonal entry.
+    floor: a row with a pivot below this part of its diagonal entry is left out; `pivot_floor` unless given.
     """
-    return _factor(matrix, True, "semidefinite")
+    limit = jnp.full(matrix.shape[0], pivot_floor(matrix.dtype), matrix.dtype) if floor is None else floor
+    return _factor(matrix, jax.lax.stop_gradient(limit), "semidefinite")
 
 
 def pivot_floor(dtype) -> float:
@@ -87,15 +91,23 @@ def pivot_floor(dtype) -> float:
     return 64 * float(jnp.finfo(dtype).eps)
 
 
+def floors(kept, *, revived: bool) -> Float[Array, " n"]:
+    """Floors for a matrix near one whose rows `kept` took part: these as always. The others not at all or, to be `revived`,
+    where their pivots are far from rounding."""
+    # No pivot is above its diagonal entry, so twice that excludes a row.
+    return jnp.where(kept > 0, pivot_floor(kept.dtype), redundancy(kept.dtype) if revived else 2.0).astype(kept.dtype)
+
+
 def redundancy(dtype) -> float:
     """`Factored.rcond` of a semidefinite matrix below this may mean that rows depend on each other: ε^⅔, far from rounding
     and from the pivots of regular mechanisms alike."""
     return float(jnp.finfo(dtype).eps) ** (2 / 3)
 
 
-def _factor(matrix, regular, kind: str) -> Factored:
-    factors, sign, rcond = factor_p.bind(jax.lax.stop_gradient(matrix), jnp.asarray(regular), kind=kind)
-    return Factored(matrix, sign, rcond, factors, kind, regular)
+def _factor(matrix, limit, kind: str) -> Factored:
+    limit = jnp.asarray(limit)
+    factors, sign, rcond, kept = factor_p.bind(jax.lax.stop_gradient(matrix), limit, kind=kind)
+    return Factored(matrix, sign, rcond, kept, factors, kind, limit)
 
 
 def symmetric_solver(matrix: Float[Array, "n n"]) -> Callable:
@@ -103,33 +115,40 @@ def symmetric_solver(matrix: Float[Array, "n n"]) -> Callable:
     return factor_symmetric_positive(matrix).solve
 
 
-@jax.custom_jvp
-def solve_saddle_point(mass, jacobian, force, right):
-    """(a, λ) with M a = Q + Jᵀλ and J a = γ: accelerations and multipliers, by the Schur complement J M⁻¹ Jᵀ.
+def solve_saddle_point(mass, jacobian, force, right, floor=None):
+    """(a, λ, kept) with M a = Q + Jᵀλ and J a = γ: accelerations and multipliers, by the Schur complement J M⁻¹ Jᵀ.
 
     mass: M (n, n), symmetric positive definite; jacobian: J (m, n); force: Q (n,); right: γ (m,). Of rows of J that depend
-    on each other some have a multiplier of zero; γ has to be consistent.
+    on each other some have a multiplier of zero; γ has to be consistent. kept (m,) is 0 for those; floor as for
+    `factor_symmetric_semidefinite`.
     Derivatives solve the same equations: M da − Jᵀdλ = dQ − dM a + dJᵀλ, J da = dγ − dJ a.
     """
-    return _saddle_point(mass, jacobian, force, right)
+    floor = jnp.full(right.shape, pivot_floor(right.dtype), right.dtype) if floor is None else floor
+    return _differentiable_saddle_point(mass, jacobian, force, right, jax.lax.stop_gradient(floor))
 
 
-def _saddle_point(mass, jacobian, force, right):
+@jax.custom_jvp
+def _differentiable_saddle_point(mass, jacobian, force, right, floor):
+    return _saddle_point(mass, jacobian, force, right, floor)
+
+
+def _saddle_point(mass, jacobian, force, right, floor):
     inverse_mass = factor_symmetric_positive(mass)
     free = inverse_mass.solve(force)
     by_multipliers = inverse_mass.solve(jacobian.T)
-    schur = factor_symmetric_semidefinite(jacobian @ by_multipliers)
+    schur = factor_symmetric_semidefinite(jacobian @ by_multipliers, floor)
     multipliers = schur.solve(right - jacobian @ free)
-    return free + inverse_mass.solve(jacobian.T @ multipliers), multipliers
+    return free + inverse_mass.solve(jacobian.T @ multipliers), multipliers, schur.kept
 
 
-@solve_saddle_point.defjvp
+@_differentiable_saddle_point.defjvp
 def _saddle_point_jvp(primals, tangents):
-    mass, jacobian, force, right = primals
-    mass_dot, jacobian_dot, force_dot, right_dot = tangents
-    a, multipliers = solve_saddle_point(mass, jacobian, force, right)
+    mass, jacobian, force, right, floor = primals
+    mass_dot, jacobian_dot, force_dot, right_dot, _ = tangents
+    a, multipliers, kept = _differentiable_saddle_point(mass, jacobian, force, right, floor)
     force_dot = force_dot - mass_dot @ a + jacobian_dot.T @ multipliers
-    return (a, multipliers), _saddle_point(mass, jacobian, force_dot, right_dot - jacobian_dot @ a)
+    a_dot, multipliers_dot, _ = _saddle_point(mass, jacobian, force_dot, right_dot - jacobian_dot @ a, floor)
+    return (a, multipliers, kept), (a_dot, multipliers_dot, jnp.zeros_like(kept))
 
 
 def dependent_columns(matrix: Float[Array, "m n"]) -> Bool[Array, " n"]:
@@ -156,27 +175,27 @@ def _pseudo(matrix, regular) -> Factored:
     rcond = singular_values[min(m, n) - 1] / jnp.maximum(singular_values[0], jnp.finfo(matrix.dtype).tiny)
     # Redundant rows leave singular values at rounding level; the cut lies between those and the smallest real one.
     pseudo = jnp.linalg.pinv(matrix, rtol=jnp.finfo(matrix.dtype).eps ** 0.75)
-    return Factored(matrix, jnp.ones((), matrix.dtype), rcond, pseudo, "pseudo", regular)
+    kept = jnp.ones(n, matrix.dtype)
+    return Factored(matrix, jnp.ones((), matrix.dtype), rcond, kept, pseudo, "pseudo", jnp.asarray(regular))
 
 
 # --- array code -------------------------------------------------------------------------------------------------------
 
 
-def _factor_array(matrix, regular, *, kind: str):
-    """Factors, sign and rcond, for any leading batch axes."""
+def _factor_array(matrix, limit, *, kind: str):
+    """Factors, sign, rcond and kept, for any leading batch axes."""
     one = {"general": _invert, "symmetric": _positive, "semidefinite": _semidefinite}[kind]
     for _ in range(matrix.ndim - 2):
         one = jax.vmap(one)
-    factors, sign, rcond = one(matrix)
-    return jnp.where(regular[..., None, None], factors, 0), sign, rcond
+    return one(matrix, limit)
 
 
-def _solve_array(matrix, factors, rhs, *, kind: str, transposed: bool):
+def _solve_array(matrix, factors, limit, rhs, *, kind: str, transposed: bool):
     return jnp.matmul(jnp.swapaxes(factors, -1, -2) if transposed else factors, rhs)
 
 
-def _positive(matrix):
-    """The inverse; 1; the smallest pivot / diagonal entry.
+def _positive(matrix, _):
+    """The inverse; 1; the smallest pivot / diagonal entry; ones.
 
     Not LAPACK's Cholesky factors: now and then XLA's threads wait for each other for ever in a program that calls LAPACK
     several times.
@@ -184,16 +203,17 @@ def _positive(matrix):
     return _symmetric_inverse(matrix, jnp.zeros(matrix.shape[0], matrix.dtype))
 
 
-def _semidefinite(matrix):
-    """An inverse of the rows that do not depend on others, zero in the rest; 1; the smallest pivot / diagonal entry."""
-    return _symmetric_inverse(matrix, pivot_floor(matrix.dtype) * jnp.diagonal(matrix))
+def _semidefinite(matrix, floor):
+    """An inverse of the rows that do not depend on others, zero in the rest; 1; the smallest pivot / diagonal entry; which
+    rows these are."""
+    return _symmetric_inverse(matrix, floor * jnp.diagonal(matrix))
 
 
 def _symmetric_inverse(matrix, floor):
     inverse, pivots = _inverse_by_blocks(matrix, floor)
     diagonal = jnp.diagonal(matrix)
     rcond = jnp.min(pivots / jnp.where(diagonal > 0, diagonal, 1), initial=1)
-    return inverse, jnp.ones((), matrix.dtype), rcond
+    return inverse, jnp.ones((), matrix.dtype), rcond, (pivots > floor).astype(matrix.dtype)
 
 
 def _inverse_by_blocks(matrix, floor):
@@ -228,12 +248,13 @@ def _inverse_by_rows(matrix, floor):
     return lower.T @ (reciprocals[:, None] * lower), jnp.diagonal(rest)
 
 
-def _invert(matrix):
+def _invert(matrix, regular):
     rows = _largest(matrix, 1)
     scaled = matrix / rows[:, None]
     columns = _largest(scaled, 0)
     inverse, sign, rcond = _gauss_jordan(scaled / columns)
-    return inverse / columns[:, None] / rows, sign, rcond
+    inverse = jnp.where(regular, inverse / columns[:, None] / rows, 0)
+    return inverse, sign, rcond, jnp.ones(matrix.shape[0], matrix.dtype)
 
 
 def _largest(values, axis):
@@ -275,19 +296,21 @@ def _gauss_jordan(matrix: Float[Array, "n n"]):
 
 # --- primitives -------------------------------------------------------------------------------------------------------
 
-factor_p = Primitive("factor")  # matrix, whether it is regular ↦ factors, sign, rcond
+# matrix, whether it is regular or, if semidefinite, the floor of each row's pivot ↦ factors, sign, rcond, kept
+factor_p = Primitive("factor")
 factor_p.multiple_results = True
-solve_p = Primitive("solve_factored")  # matrix, its factors, right sides (n, k) ↦ solutions (n, k)
+# matrix, its factors, what else was given for factoring it, right sides (n, k) ↦ solutions (n, k)
+solve_p = Primitive("solve_factored")
 
 
 @factor_p.def_abstract_eval
-def _factor_abstract(matrix, regular, *, kind):
-    scalar = jax.core.ShapedArray(matrix.shape[:-2], matrix.dtype)
-    return [jax.core.ShapedArray(matrix.shape, matrix.dtype), scalar, scalar]
+def _factor_abstract(matrix, limit, *, kind):
+    shapes = matrix.shape, matrix.shape[:-2], matrix.shape[:-2], matrix.shape[:-1]
+    return [jax.core.ShapedArray(shape, matrix.dtype) for shape in shapes]
 
 
 @solve_p.def_abstract_eval
-def _solve_abstract(matrix, factors, rhs, *, kind, transposed):
+def _solve_abstract(matrix, factors, limit, rhs, *, kind, transposed):
     return jax.core.ShapedArray(rhs.shape, rhs.dtype)
 
 
@@ -300,7 +323,7 @@ mlir.register_lowering(solve_p, mlir.lower_fun(_solve_array, multiple_results=Fa
 
 
 def _batch_factor(args, dims, *, kind):
-    return factor_p.bind(*_in_front(args, dims), kind=kind), [0, 0, 0]
+    return factor_p.bind(*_in_front(args, dims), kind=kind), [0, 0, 0, 0]
 
 
 def _batch_solve(args, dims, **params):
@@ -327,22 +350,23 @@ def _factor_jvp(primals, tangents, *, kind):
 
 
 def _solve_jvp(primals, tangents, *, kind, transposed):
-    matrix, factors, rhs = primals
-    x = solve_p.bind(matrix, factors, rhs, kind=kind, transposed=transposed)
-    change = None if type(tangents[2]) is ad.Zero else tangents[2]
+    matrix, factors, limit, rhs = primals
+    x = solve_p.bind(matrix, factors, limit, rhs, kind=kind, transposed=transposed)
+    change = None if type(tangents[3]) is ad.Zero else tangents[3]
     if type(tangents[0]) is not ad.Zero:
         turned = jnp.swapaxes(tangents[0], -1, -2) if transposed else tangents[0]
         product = jnp.matmul(turned, x)
         change = -product if change is None else change - product
     if change is None:
         return x, zero_tangent(x)
-    return x, solve_p.bind(matrix, factors, change, kind=kind, transposed=transposed)
+    return x, solve_p.bind(matrix, factors, limit, change, kind=kind, transposed=transposed)
 
 
-def _solve_transpose(cotangent, matrix, factors, rhs, *, kind, transposed):
+def _solve_transpose(cotangent, matrix, factors, limit, rhs, *, kind, transposed):
     if type(cotangent) is ad.Zero:
-        return None, None, None
-    return None, None, solve_p.bind(matrix, factors, cotangent, kind=kind, transposed=not transposed)
+        return None, None, None, None
+    solution = solve_p.bind(matrix, factors, limit, cotangent, kind=kind, transposed=not transposed)
+    return None, None, None, solution
 
 
 ad.primitive_jvps[factor_p] = _factor_jvp
@@ -353,39 +377,43 @@ ad.primitive_transposes[solve_p] = _solve_transpose
 # --- in straight-line programs ----------------------------------------------------------------------------------------
 
 
-def _trace_factor(tracer, eqn, matrix, regular):
+def _trace_factor(tracer, eqn, matrix, limit):
     graph = tracer.graph
-    matrix = tracer.nodes(matrix)
+    matrix, limit = tracer.nodes(matrix), tracer.nodes(limit)
     n = matrix.shape[0]
+    one, zero = graph.constant(1.0), graph.constant(0.0)
     identity = [[graph.constant(float(i == j)) for i in range(n)] for j in range(n)]
     if eqn.params["kind"] == "general":
-        elimination = Elimination(graph, matrix, tracer.nodes(regular).item())
+        elimination = Elimination(graph, matrix, limit.item())
         factors = elimination.factors
         sign, rcond = (lambda: elimination.sign), (lambda: elimination.rcond)
+        kept = lambda: array([one] * n, (n,))
     else:
-        factors = _symmetric_factors(tracer, eqn, matrix)
-        sign = lambda: graph.constant(1.0)
+        factors = _symmetric_factors(eqn, graph, matrix, limit)
+        sign = lambda: one
         rcond = lambda: _smallest_pivot(graph, matrix, factors)
+        taken = lambda step: graph.select(graph.make("ne", step.reciprocal, zero), one, zero)
+        kept = lambda: array([taken(step) for step in sorted(factors.steps, key=lambda step: step.row)], (n,))
     inverse = lambda: array([x for e in identity for x in factors.solve(e)], (n, n)).T
     scalar = lambda value: Deferred(lambda: array([value()], ()), None)
-    return [Deferred(inverse, factors), scalar(sign), scalar(rcond)]
+    return [Deferred(inverse, factors), scalar(sign), scalar(rcond), Deferred(kept, None)]
 
 
-def _trace_solve(tracer, eqn, matrix, factors, rhs):
+def _trace_solve(tracer, eqn, matrix, factors, limit, rhs):
     rhs = tracer.nodes(rhs)
     known = factors.known if isinstance(factors, Deferred) else None
     if known is None:
-        matrix = tracer.nodes(matrix)
+        graph, matrix = tracer.graph, tracer.nodes(matrix)
         general = eqn.params["kind"] == "general"
-        known = Elimination(tracer.graph, matrix).factors if general else _symmetric_factors(tracer, eqn, matrix)
+        limit = None if general else tracer.nodes(limit)
+        known = Elimination(graph, matrix).factors if general else _symmetric_factors(eqn, graph, matrix, limit)
     solve = known.solve_transposed if eqn.params["transposed"] else known.solve
     columns = [solve(list(rhs[:, k])) for k in range(rhs.shape[1])]
     return array([x for column in columns for x in column], (rhs.shape[1], rhs.shape[0])).T
 
 
-def _symmetric_factors(tracer, eqn, matrix):
-    semidefinite = eqn.params["kind"] == "semidefinite"
-    return factor_symmetric(tracer.graph, matrix, pivot_floor(eqn.invars[0].aval.dtype) if semidefinite else None)
+def _symmetric_factors(eqn, graph, matrix, limit):
+    return factor_symmetric(graph, matrix, list(limit) if eqn.params["kind"] == "semidefinite" else None)
 
 
 def _smallest_pivot(graph, matrix, factors):

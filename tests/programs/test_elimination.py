@@ -86,8 +86,9 @@ def test_saddle_point(emission, agree):
         x = jnp.linalg.solve(system, jnp.concatenate([force, right]))
         return x[:5], x[5:]
 
-    agree(mbs.program(solve_saddle_point)(*args), whole(*args), 1e-11)
+    program = mbs.program(lambda *args: solve_saddle_point(*args)[:2])
+    agree(program(*args), whole(*args), 1e-11)
     loss = lambda f: lambda jacobian: sum(jnp.sum(jnp.sin(x)) for x in f(args[0], jacobian, *args[2:]))
-    found, expected = loss(mbs.program(solve_saddle_point)), loss(whole)
+    found, expected = loss(program), loss(whole)
     agree(jax.grad(found)(args[1]), jax.grad(expected)(args[1]), 1e-10)
     agree(jax.hessian(found)(args[1]), jax.hessian(expected)(args[1]), 1e-9)

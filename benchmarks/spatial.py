@@ -1,0 +1,267 @@
+"""Rows of mechanisms in space beside MuJoCo, one second of motion: the spatial slider-crank, and Bricard's mechanism.
+
+Both are measured with the same step, and again with the longest step of ours that is not less accurate than MuJoCo. Its
+settings come from `python benchmarks/spatial.py`, which tries others, and steps of ours; that takes minutes.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import timing
+
+if __name__ == "__main__":
+    timing.use_one_core()
+
+import jax
+import jax.numpy as jnp
+import models
+import numpy as np
+
+import jaxmbs as mbs
+
+STEPS = 1000  # in the second, for both
+
+
+class Case(NamedTuple):
+    """A mechanism with its start, a point and where it is after one second, and the same in MuJoCo.
+
+    Attributes:
+        speeds: factors of the velocities of the first and the last sample; the errors are those of the first.
+        point: (body, body coordinates).
+        wanted: the point's place, by a solution that is converged.
+        fewest: steps of ours that are as accurate as MuJoCo with `STEPS`.
+        bodies, gravity, rates: of the MuJoCo model; in `bodies` the ends of the loop are sites "a…" and "b…", the point
+            is the site "point".
+        reference: MuJoCo's time constant in steps; its damping ratio is 1.
+    """
+
+    name: str
+    build: Callable
+    start: Callable
+    speeds: tuple[float, float]
+    point: tuple[str, tuple[float, float, float]]
+    wanted: tuple[float, float, float]
+    fewest: int
+    bodies: Callable
+    gravity: tuple[float, float, float]
+    rates: tuple[float, ...]
+    reference: float
+
+    def factors(self, batch):
+        """The factor of each sample's velocities, (batch, 1)."""
+        return np.linspace(*self.speeds, batch)[:, None]
+
+
+# --- ours -----------------------------------------------------------------------------------------------------------------
+
+
+def spatial_row(case, batch):
+    """`mbs.simulate` as a user calls it, with RK4 and projection, with MuJoCo's step."""
+    return _simulated(case, case.name, batch, STEPS, count_operations=True)
+
+
+def spatial_equal_accuracy_row(case, batch):
+    """The same with the longest step that is not less accurate than MuJoCo."""
+    return _simulated(case, f"{case.name}, equal accuracy", batch, case.fewest)
+
+
+def _simulated(case, name, batch, steps, *, count_operations=False):
+    mech = case.build()
+    q, v = (part(x) for part, x in zip((mech.coordinates, mech.velocities), case.start(), strict=True))
+    body, s = case.point
+    times = np.array([0.0, 1.0])
+
+    def run(v):
+        motion = mbs.simulate(mech, times, q, v, step=1 / steps)
+        return motion.q[-1], motion.point(body, s)[-1], jnp.diff(motion.energy.total)[0], motion.status
+
+    speeds = v * case.factors(batch)
+    function, compile_seconds = timing.compiled(jax.vmap(run), speeds)
+    (ends, point, energy, status), runs = timing.measure(function, speeds, repeats=5)
+    gaps = jax.jit(jax.vmap(lambda q: mbs.constraints(mech, q)))(ends)
+    more = _measured(case, runs, batch, steps, point, energy, gaps)
+    more |= {"failed": int((status != 0).any(axis=1).sum()), "compile s": compile_seconds}
+    if count_operations:
+        more["operations per step"] = round(mbs.program(run, limit=None).trace(v).work / steps)
+    return timing.row(name, runs, batch * steps, kind="jaxmbs", **more, note="RK4, projection")
+
+
+def _measured(case, runs, batch, steps, point, energy, gaps):
+    """Columns of all rows; the point's error is that of the first sample, the others are the largest."""
+    return {
+        "ms per simulated second": 1e3 * runs.median / batch,
+        "steps": steps,
+        "error m": float(np.max(np.abs(point[0] - np.array(case.wanted)))),
+        "energy J": float(np.max(np.abs(energy))),
+        "gap": float(np.max(np.abs(gaps))),
+    }
+
+
+# --- MuJoCo ---------------------------------------------------------------------------------------------------------------
+
+
+def spatial_mujoco_row(case, batch):
+    """The same in MuJoCo: joint coordinates, the loop closed by `connect`; `mujoco.rollout` in one thread."""
+    name = f"{case.name}, MuJoCo"
+    try:
+        import mujoco  # noqa: F401
+    except ImportError as error:
+        return timing.skipped(name, error)
+    more, runs = _rolled_out(case, batch, STEPS, reference=case.reference)
+    note = f"RK4, connect, time constant of {case.reference:g} steps, impedance 0.9999, mujoco.rollout in one thread"
+    return timing.row(name, runs, batch * STEPS, **more, note=note)
+
+
+def _rolled_out(case, batch, steps, *, repeats=5, **settings):
+    """The columns of MuJoCo's row, and the `Runs`."""
+    import mujoco
+    from mujoco import rollout
+
+    model = mujoco.MjModel.from_xml_string(_xml(case, 1 / steps, **settings))
+    data = mujoco.MjData(model)
+    kind = mujoco.mjtState.mjSTATE_FULLPHYSICS
+    states = np.zeros((batch, mujoco.mj_stateSize(model, kind)))
+    for state, factor in zip(states, case.factors(batch), strict=True):
+        data.qvel[:] = factor * case.rates
+        mujoco.mj_getState(model, data, state, kind)
+    run = lambda: rollout.rollout(model, data, initial_state=states, nstep=steps)[0]
+    results, runs = timing.measure(run, repeats=repeats)
+
+    def seen(state):
+        """Place of the point, energy and gaps in a state."""
+        mujoco.mj_setState(model, data, state, kind)
+        mujoco.mj_forward(model, data)
+        mujoco.mj_energyPos(model, data)
+        mujoco.mj_energyVel(model, data)
+        gaps = [data.site_xpos[i] - data.site_xpos[j] for i, j in zip(model.eq_obj1id, model.eq_obj2id, strict=True)]
+        return data.site("point").xpos.copy(), data.energy.sum(), np.linalg.norm(gaps, axis=1)
+
+    _, before, _ = zip(*(seen(state) for state in states), strict=True)
+    point, after, gaps = zip(*(seen(state) for state in results[:, -1]), strict=True)
+    return _measured(case, runs, batch, steps, point, np.subtract(after, before), gaps), runs
+
+
+def _xml(case, step, integrator="RK4", reference=2.0, damping=1.0, impedance=0.9999):
+    """The model; `refsafe` would keep the time constant from being shorter than two steps."""
+    bodies = case.bodies()
+    soft = f'solref="{reference * step} {damping}" solimp="{impedance} {impedance} 0.001"'
+    ties = (f'<connect site1="a{k}" site2="b{k}" {soft}/>' for k in range(bodies.count('name="a')))
+    return (
+        f'<mujoco><option timestep="{step}" integrator="{integrator}" gravity="{_words(case.gravity)}">'
+        f'<flag contact="disable" refsafe="disable"/></option><worldbody>{bodies}</worldbody>'
+        f"<equality>{''.join(ties)}</equality></mujoco>"
+    )
+
+
+def _words(numbers):
+    return " ".join(repr(float(x)) for x in numbers)
+
+
+def _inertial(at, mass, inertia):
+    return f'<inertial pos="{_words(at)}" mass="{mass}" diaginertia="{_words(inertia)}"/>'
+
+
+def _slider_crank_bodies():
+    """The rod hangs on the slider by two hinges, the slider's x axis and the arm of the cross; its end is tied to the
+    crank."""
+    axes, length = models.rod_axes(), np.linalg.norm(models.SLIDER_START - models.CRANK_PIN)
+    return (
+        f'<body pos="{_words(models.SLIDER_START)}"><joint type="slide" axis="1 0 0"/><site name="point"/>'
+        f"{_inertial((0, 0, 0), models.SLIDER, models.SLIDER_INERTIA)}"
+        f'<body xyaxes="{_words(axes.T[:2].ravel())}"><joint axis="{_words(axes[0])}"/><joint axis="0 1 0"/>'
+        f"{_inertial((-length / 2, 0, 0), models.ROD, models.ROD_INERTIA)}"
+        f'<site name="a0" pos="{-length} 0 0"/></body></body>'
+        f'<body pos="{_words(models.CRANK_PIVOT)}"><joint axis="1 0 0"/>'
+        f"{_inertial((0, 0, 0), models.CRANK, models.CRANK_INERTIA)}"
+        f'<site name="b0" pos="{_words(models.CRANK_PIN - models.CRANK_PIVOT)}"/></body>'
+    )
+
+
+def _slider_crank_rates():
+    """Slider; rod about the slider's x axis, about the arm of the cross; crank."""
+    return (models.SLIDER_SPEED, models.ROD_SPIN[0], models.ROD_SPIN @ models.rod_axes()[:, 1], models.CRANK_SPEED)
+
+
+def _bricard_bodies():
+    """A chain of hinges; two points on the last axis, half a metre to both sides, are tied to ground."""
+    axis, end = models.BRICARD_AXES[-1] / 2, models.BRICARD_POINTS[-1]
+    text = "".join(f'<site name="b{k}" pos="{_words(end + side * axis)}"/>' for k, side in enumerate((-1, 1)))
+    turn, origin = np.eye(3), np.zeros(3)
+    for at, (name, (_, mine)) in zip(models.BRICARD_POINTS, models.bricard_placed().items(), strict=False):
+        relative = turn.T @ mine
+        text += (
+            f'<body name="{name}" pos="{_words(turn.T @ (at - origin))}" xyaxes="{_words(relative.T[:2].ravel())}">'
+            f'<joint axis="0 1 0"/>{_inertial((0.5, 0, 0), models.BRICARD_ROD, models.BRICARD_INERTIA)}'
+        )
+        text += '<site name="point" pos="1 0 0"/>' if name == "rod2" else ""
+        turn, origin = mine, at
+    sites = ((1, 0, 0) + side * turn.T @ axis for side in (-1, 1))
+    text += "".join(f'<site name="a{k}" pos="{_words(at)}"/>' for k, at in enumerate(sites))
+    return text + "</body>" * len(models.BRICARD_RODS)
+
+
+# --- the mechanisms -------------------------------------------------------------------------------------------------------
+
+CASES = (
+    Case(
+        name="spatial slider-crank",
+        build=models.spatial_slider_crank,
+        start=models.spatial_slider_crank_start,
+        speeds=(1.0, 1.1),
+        point=("slider", (0.0, 0.0, 0.0)),
+        wanted=(0.23376475033594868, 0.0, 0.0),
+        fewest=700,
+        bodies=_slider_crank_bodies,
+        gravity=(0.0, 0.0, -models.GRAVITY),
+        rates=_slider_crank_rates(),
+        reference=2.25,
+    ),
+    Case(
+        name="Bricard",
+        build=models.bricard,
+        start=models.bricard_start,
+        speeds=(1.0, 1.0),  # at rest
+        point=("rod2", (0.5, 0.0, 0.0)),
+        # By a model with the one coordinate of its motion in closed form, integrated to 1e-13.
+        wanted=(0.27448131926463537, -0.8867079387346738, -0.4623300026873722),
+        fewest=334,
+        bodies=_bricard_bodies,
+        gravity=(0.0, -models.GRAVITY, 0.0),
+        rates=(0.0,) * 5,
+        reference=2.5,
+    ),
+)
+
+
+def tried():
+    """Print MuJoCo's errors by integrator, steps, time constant and damping, best first, and ours by steps."""
+    for case in CASES:
+        rows = []
+        for steps in (500, 1000, 2000):
+            for settings in _settings():
+                columns, _ = _rolled_out(case, 1, steps, repeats=1, **settings)
+                rows.append(columns | settings)
+        best = sorted(rows, key=lambda row: (np.isnan(row["error m"]), row["steps"], row["error m"]))
+        for steps in (500, 1000, 2000):
+            for row in [row for row in best if row["steps"] == steps][:5]:
+                print(case.name, row)
+        for steps in (80, 100, 125, 160, 200, 250, 300, 334, 400, 500, 600, 700, 800, 1000):
+            print("  " + timing.printed(_simulated(case, f"{case.name}, {steps}", 1, steps)), flush=True)
+
+
+def _settings():
+    for integrator in ("RK4", "implicitfast"):
+        for reference in (1, 1.5, 2, 2.25, 2.5, 3, 4, 10):
+            for damping in (0.5, 0.7, 1.0, 1.5, 2.0):
+                for impedance in (0.95, 0.9999):
+                    yield {
+                        "integrator": integrator,
+                        "reference": reference,
+                        "damping": damping,
+                        "impedance": impedance,
+                    }
+
+
+if __name__ == "__main__":
+    jax.config.update("jax_enable_x64", True)
+    tried()
