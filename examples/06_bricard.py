@@ -54,10 +54,11 @@ def bricard():
 def show(mech, motion, folder, frames):
     """Six positions, and the page."""
     figure = plt.figure(figsize=(9, 6), layout="constrained")
-    for place, row in enumerate(np.linspace(0, len(motion.t) // 2, 6).astype(int)):
+    for place, row in enumerate(np.linspace(0, 45, 6).astype(int)):
         ax = figure.add_subplot(2, 3, place + 1, projection="3d")
         mbs.viz.draw(mech, motion.q[row], motion.t[row], ax=ax, view=(18, -60))
-        ax.set_title(f"{motion.t[row]:.1f} s", fontsize=9)
+        ax.set_axis_off()
+        ax.set_title(f"{motion.t[row]:.1f} s", fontsize=10)
     figure.savefig(folder / "06_bricard.png", dpi=100)
     plt.close(figure)
     film = jax.tree.map(lambda x: x[:: max(1, len(motion.t) // frames)], motion)

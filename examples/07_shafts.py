@@ -65,9 +65,7 @@ def show(found, angles, folder):
             axes[1].plot(angles, torques[k], **line)
     axes[0].set(xlabel="angle of the first shaft (°)", ylabel="ω₂ / ω₁", xlim=(0, 360))
     axes[1].set(xlabel="angle of the first shaft (°)", ylabel="torque of the motor (N m)", xlim=(0, 360))
-    axes[0].legend(
-        title="bend", frameon=False, fontsize=9, title_fontsize=9, ncols=4, loc="lower left", bbox_to_anchor=(0, 1)
-    )
+    axes[0].legend(frameon=False, fontsize=9, ncols=4, loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0)
     axes[1].set_title("solid: universal joint, dotted: constant velocity", fontsize=9)
     for ax in axes:
         style.tidy(ax, equal=False)

@@ -282,6 +282,11 @@ class TorsionSpring(AbstractForce):
     axis_j: Array | None = real((3,), optional=True)
 
     def __init__(self, i, j, *numbers, actuator=None, axis_i=None, axis_j=None, **named):
+        # Vectors before the numbers are points, those after them axes.
+        first = next((k for k, x in enumerate(numbers) if np.ndim(x) == 0), len(numbers))
+        vectors = [x for x in numbers[first:] if np.ndim(x) > 0]
+        require(len(vectors) <= 2, "too many vectors: axis_i and axis_j are what it takes")
+        axis_i, axis_j = (*vectors, axis_i, axis_j)[:2] if len(vectors) != 1 else (vectors[0], axis_j)
         numbers = tuple(x for x in numbers if np.ndim(x) == 0)
         names = ("stiffness", "free_angle", "damping")
         require(len(numbers) <= len(names), f"too many numbers: {', '.join(names)} are what it takes")
@@ -407,7 +412,7 @@ class PointForce(AbstractForce):
 
 
 class UserForce(AbstractForce):
-    """Any generalized force: `f(q, v, t)` gives Q (n,), conjugate to the velocities v. What `f` closes over may be traced.
+    """Any generalized force: `f(q, v, t)` gives Q (m,), conjugate to the velocities v. What `f` closes over may be traced.
 
     Args:
         f: the function.
@@ -419,7 +424,7 @@ class UserForce(AbstractForce):
 
     def generalized(self, state):
         value = jnp.asarray(self.f(state.q, state.v, state.t), state.q.dtype)
-        require(value.shape == state.q.shape, f"f must give shape {state.q.shape}, got {value.shape}")
+        require(value.shape == state.v.shape, f"f must give shape {state.v.shape}, got {value.shape}")
         return value
 
     def potential(self, state):

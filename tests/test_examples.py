@@ -150,3 +150,17 @@ def test_balancing_makes_the_four_bar_quiet(outputs):
     )
     # No design within reach that is lighter shakes less than not at all.
     assert numbers["added mass (kg)"] < sum(mass for mass, _ in discs.values())
+
+
+def test_bricard_swings(outputs):
+    numbers = found("06_bricard", outputs)
+    assert (numbers["rank"], numbers["redundant"]) == (29, ["P6"])
+    assert numbers["energy change (J)"] < 1e-6
+    assert numbers["gap (m)"] < 1e-10
+
+
+def test_shafts_turn_as_the_formula_says(outputs):
+    numbers = found("07_shafts", outputs)
+    assert numbers["failed"] == 0
+    assert numbers["universal: largest difference to the formula"] < 1e-12
+    assert numbers["constant velocity: largest difference to 1"] < 1e-12

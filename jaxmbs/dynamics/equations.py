@@ -75,6 +75,11 @@ class AbstractEquations(eqx.Module):
 
     @property
     @abc.abstractmethod
+    def definite(self) -> bool:
+        """Whether M together with the supporting rows leaves nothing without inertia."""
+
+    @property
+    @abc.abstractmethod
     def weight(self) -> Float[Array, ""]:
         """A mass like those of the system."""
 
@@ -109,7 +114,9 @@ class AbstractEquations(eqx.Module):
         weights = self.weight if weights is None else weights
         rows = phi_q[chosen]
         weighted = (weights * rows.T).T
-        return solve_saddle_point(matrix + rows.T @ weighted, phi_q, force + weighted.T @ right[chosen], right, floor)
+        return solve_saddle_point(
+            matrix + rows.T @ weighted, phi_q, force + weighted.T @ right[chosen], right, floor, definite=self.definite
+        )
 
     def accelerations(self, q, v, t, correction: Float[Array, " rows"] | float = 0.0, floor=None):
         """(v̇, λ, kept), with `correction` added to γ = −(Φ_q v)_q v − 2 Φ_qt v − Φ_tt."""
@@ -119,7 +126,8 @@ class AbstractEquations(eqx.Module):
     def metric(self, q, t) -> Callable:
         """x ↦ M⁻¹ x, the supporting rows added to M; closing with it is orthogonal to the constraints in the sense of M."""
         rows = self.jacobian(q, t)[self.supporting]
-        return factor_symmetric_positive(self.mass(q) + self.weight * rows.T @ rows).solve
+        factored = factor_symmetric_positive if self.definite else factor_symmetric_semidefinite
+        return factored(self.mass(q) + self.weight * rows.T @ rows).solve
 
     def close_position(
         self, q, t, inverse_metric: Callable, iterations: int, direction=None, shift=None, floor=None

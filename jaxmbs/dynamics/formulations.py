@@ -54,9 +54,16 @@ class CartesianEquations(AbstractEquations):
         return self.mech.layout
 
     @property
+    def _light(self):
+        return {name for name, body in self.mech.bodies.items() if any(body.massless)}
+
+    @property
+    def definite(self):
+        return not self._light
+
+    @property
     def supporting(self):
-        mech = self.mech
-        light = {name for name, body in mech.bodies.items() if any(body.massless)}
+        mech, light = self.mech, self._light
         elements = {**mech.constraints, **mech.drivers}
         chosen = [name for name, e in elements.items() if e.extra or e.i in light or e.j in light]
         slices = mech.layout.row_slices

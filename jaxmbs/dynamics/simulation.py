@@ -155,5 +155,6 @@ def _simulate(mech: Mechanism, times, start: Start, grid: Grid, method, formulat
     status = jnp.where(usable, status, int(Status.NON_FINITE)).astype(jnp.int32)
     a, multipliers, energies = jax.vmap(lambda t, q, v: straight(output, clean, t, q, v))(clean_times, q, v)
     good = (status == Status.CONVERGED)[:, None]
-    a, multipliers = (jnp.where(good | jnp.isfinite(x), x, 0) for x in (a, multipliers))
+    v, a, multipliers = (jnp.where(good | jnp.isfinite(x), x, 0) for x in (v, a, multipliers))
+    energies = [jnp.where(good[:, 0] | jnp.isfinite(x), x, 0) for x in energies]
     return Trajectory(times, q, v, a, status, mech.layout, multipliers, Energy(*energies))

@@ -7,6 +7,7 @@ ordered for the zeros and constants of the matrix.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import equinox as eqx
 import jax
@@ -115,25 +116,25 @@ def symmetric_solver(matrix: Float[Array, "n n"]) -> Callable:
     return factor_symmetric_positive(matrix).solve
 
 
-def solve_saddle_point(mass, jacobian, force, right, floor=None):
+def solve_saddle_point(mass, jacobian, force, right, floor=None, *, definite: bool = True):
     """(a, λ, kept) with M a = Q + Jᵀλ and J a = γ: accelerations and multipliers, by the Schur complement J M⁻¹ Jᵀ.
 
     mass: M (n, n), symmetric positive definite; jacobian: J (m, n); force: Q (n,); right: γ (m,). Of rows of J that depend
     on each other some have a multiplier of zero; γ has to be consistent. kept (m,) is 0 for those; floor as for
-    `factor_symmetric_semidefinite`.
+    `factor_symmetric_semidefinite`. Where M is not `definite`, what has neither inertia nor constraint has no acceleration.
     Derivatives solve the same equations: M da − Jᵀdλ = dQ − dM a + dJᵀλ, J da = dγ − dJ a.
     """
     floor = jnp.full(right.shape, pivot_floor(right.dtype), right.dtype) if floor is None else floor
-    return _differentiable_saddle_point(mass, jacobian, force, right, jax.lax.stop_gradient(floor))
+    return _differentiable_saddle_point(definite, mass, jacobian, force, right, jax.lax.stop_gradient(floor))
 
 
-@jax.custom_jvp
-def _differentiable_saddle_point(mass, jacobian, force, right, floor):
-    return _saddle_point(mass, jacobian, force, right, floor)
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _differentiable_saddle_point(definite, mass, jacobian, force, right, floor):
+    return _saddle_point(definite, mass, jacobian, force, right, floor)
 
 
-def _saddle_point(mass, jacobian, force, right, floor):
-    inverse_mass = factor_symmetric_positive(mass)
+def _saddle_point(definite, mass, jacobian, force, right, floor):
+    inverse_mass = factor_symmetric_positive(mass) if definite else factor_symmetric_semidefinite(mass)
     free = inverse_mass.solve(force)
     by_multipliers = inverse_mass.solve(jacobian.T)
     schur = factor_symmetric_semidefinite(jacobian @ by_multipliers, floor)
@@ -142,12 +143,12 @@ def _saddle_point(mass, jacobian, force, right, floor):
 
 
 @_differentiable_saddle_point.defjvp
-def _saddle_point_jvp(primals, tangents):
+def _saddle_point_jvp(definite, primals, tangents):
     mass, jacobian, force, right, floor = primals
     mass_dot, jacobian_dot, force_dot, right_dot, _ = tangents
-    a, multipliers, kept = _differentiable_saddle_point(mass, jacobian, force, right, floor)
+    a, multipliers, kept = _differentiable_saddle_point(definite, mass, jacobian, force, right, floor)
     force_dot = force_dot - mass_dot @ a + jacobian_dot.T @ multipliers
-    a_dot, multipliers_dot, _ = _saddle_point(mass, jacobian, force_dot, right_dot - jacobian_dot @ a, floor)
+    a_dot, multipliers_dot, _ = _saddle_point(definite, mass, jacobian, force_dot, right_dot - jacobian_dot @ a, floor)
     return (a, multipliers, kept), (a_dot, multipliers_dot, jnp.zeros_like(kept))
 
 
@@ -170,13 +171,15 @@ def dependent_columns(matrix: Float[Array, "m n"]) -> Bool[Array, " n"]:
 
 def _pseudo(matrix, regular) -> Factored:
     m, n = matrix.shape
+    one, kept = jnp.ones((), matrix.dtype), jnp.ones(n, matrix.dtype)
+    if not matrix.size:
+        return Factored(matrix, one, one, kept, jnp.zeros((n, m), matrix.dtype), "pseudo", jnp.asarray(regular))
     matrix = jnp.where(regular, matrix, jnp.eye(m, n, dtype=matrix.dtype))
     singular_values = jnp.linalg.svd(jax.lax.stop_gradient(matrix), compute_uv=False)
     rcond = singular_values[min(m, n) - 1] / jnp.maximum(singular_values[0], jnp.finfo(matrix.dtype).tiny)
     # Redundant rows leave singular values at rounding level; the cut lies between those and the smallest real one.
     pseudo = jnp.linalg.pinv(matrix, rtol=jnp.finfo(matrix.dtype).eps ** 0.75)
-    kept = jnp.ones(n, matrix.dtype)
-    return Factored(matrix, jnp.ones((), matrix.dtype), rcond, kept, pseudo, "pseudo", jnp.asarray(regular))
+    return Factored(matrix, one, rcond, kept, pseudo, "pseudo", jnp.asarray(regular))
 
 
 # --- array code -------------------------------------------------------------------------------------------------------

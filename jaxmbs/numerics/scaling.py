@@ -48,7 +48,7 @@ class Units(NamedTuple):
     def residual(self, matrix, value, extent) -> Float[Array, ""]:
         """The largest gap of f, each row in units of what the coordinates can do to it, relative to the extent of the
         configuration."""
-        return jnp.max(jnp.abs(value / self.rows(matrix))) / jnp.maximum(1, self.size(extent))
+        return jnp.max(jnp.abs(value / self.rows(matrix)), initial=0) / jnp.maximum(1, self.size(extent))
 
 
 def unit_of_length(matrix, extent, angular) -> Float[Array, ""]:

@@ -160,7 +160,8 @@ class Body(AbstractBody):
     Args:
         mass: positive.
         inertia: about the centre of mass: three principal moments, the 3×3 matrix, or one number where all are equal. A
-            plain 0 makes a point mass, which is then part of the structure.
+            plain 0 makes a point mass, which is then part of the structure. So is the lack of a moment that is zero where
+            the numbers are known: a spin that nothing resists has no acceleration.
         com: centre of mass in the body frame; the origin unless given.
         inertia_frame: 3×3, columns are the axes to which `inertia` refers, in the body frame; the body's unless given.
         frames: further frames by name, for joints; see `Frame`.
@@ -171,6 +172,7 @@ class Body(AbstractBody):
     _com: Array | None = real((3,), optional=True)
     inertia_frame: Array | None = real((3, 3), optional=True)
     frames: Mapping[str, Frame]
+    slender: bool = eqx.field(static=True)
 
     dimension: ClassVar[int] = 3
     coordinates: ClassVar[tuple[str, ...]] = ("x", "y", "z", "e0", "e1", "e2", "e3")
@@ -182,8 +184,9 @@ class Body(AbstractBody):
         self.mass = mass
         # What is absent is zero for the programs that the equations become: it costs nothing there.
         inertia = as_real(inertia)
-        number = getattr(inertia, "ndim", None) == 0
+        number = getattr(inertia, "ndim", None) == 0 and inertia.dtype.kind in "fV"
         nothing = number and is_concrete(inertia) and inertia == 0
+        self.slender = bool(nothing) or _is_singular(inertia)
         self._inertia = None if nothing else inertia * np.ones(3, inertia.dtype) if number else inertia
         self._com = com
         self.inertia_frame = inertia_frame
@@ -209,7 +212,7 @@ class Body(AbstractBody):
     @property
     def massless(self) -> tuple[bool, ...]:
         """Which velocities have no inertia, whatever the numbers are."""
-        return (False,) * 3 + (self._inertia is None,) * 3
+        return (False,) * 3 + (self.slender,) * 3
 
     @staticmethod
     def pose(q: Float[Array, "7"]) -> Pose:
@@ -272,6 +275,15 @@ class Body(AbstractBody):
                 raise ValueError(f"frame {name!r}: {error}") from None
         if self._inertia is not None:
             check_inertia(self._inertia)
+
+
+def _is_singular(inertia) -> bool:
+    """Whether these are known moments, or a known matrix, with a smallest moment of zero to rounding."""
+    if not is_concrete(inertia) or np.shape(inertia) not in ((3,), (3, 3)) or inertia.dtype.kind != "f":
+        return False
+    values = np.asarray(inertia, float)
+    moments = values if values.ndim == 1 else np.linalg.eigvalsh((values + values.T) / 2)
+    return bool(np.min(moments) <= np.finfo(inertia.dtype).eps * np.max(np.abs(values)))
 
 
 def check_inertia(inertia) -> None:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import numpy as np
+
+from jaxmbs.element import require
 from jaxmbs.motion import AbstractMotion, motion_field
+from jaxmbs.spatial.body import Frame
 from jaxmbs.spatial.element import ORIGIN, Frames, Points
 from jaxmbs.spatial.joints import angle_row
 
@@ -21,11 +25,14 @@ class _FrameDriver(Frames):
         # The motion may stand anywhere after the bodies; what stands beside it are points, then axes.
         places = []
         for value in points_motion_axes:
-            if isinstance(value, AbstractMotion) or callable(value) or not hasattr(value, "__len__"):
+            if not isinstance(value, Frame) and (
+                isinstance(value, AbstractMotion) or callable(value) or np.ndim(value) == 0
+            ):
                 motion = value
             else:
                 places.append(value)
         names = ("point_i", "point_j", "axis_i", "axis_j")
+        require(len(places) <= len(names), f"too many vectors: {', '.join(names)} are what it takes")
         given = dict(zip(names, places, strict=False)) | points
         given |= {k: x for k, x in (("axis_i", axis_i), ("axis_j", axis_j)) if x is not None}
         super().__init__(i, j, **({"point_i": ORIGIN, "point_j": ORIGIN} | given), frame_i=frame_i, frame_j=frame_j)

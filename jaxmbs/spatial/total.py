@@ -161,9 +161,11 @@ class TotalJoint(Frames):
         super().__init__(i, j, point_i, point_j, axis_i, axis_j, frame_i=frame_i, frame_j=frame_j)
         named = [(name, x) for name, xs in (("position", position), ("orientation", orientation)) for x in tuple(xs)]
         self.given = tuple(name for name, _ in named)
-        words = [isinstance(x, str) for _, x in named]
+        words = [x is None or isinstance(x, str) for _, x in named]
         # Other words are kept for the check to name them.
-        self.given += tuple(x for _, x in named if isinstance(x, str) and x not in (FREE, FIXED))
+        self.given += tuple(
+            str(x) for word, (_, x) in zip(words, named, strict=True) if word and x not in (FREE, FIXED)
+        )
         self.held = tuple(not (word and x == FREE) for word, (_, x) in zip(words, named, strict=True))
         parts = [None if word else as_motion(x) for word, (_, x) in zip(words, named, strict=True)]
         count = self.given.count("position")

@@ -170,3 +170,59 @@ def test_stiff_dampers_on_slender_bodies():
     run = mbs.simulate(mech, np.array([0, 0.01, 0.05]), start, rates, step=1e-3, method=mbs.GeneralizedAlpha(0.8))
     assert not run.status.any()
     assert np.all(np.diff(run.energy.total) < 0)
+
+
+ROD = 2.0, (1 / 6, 1 / 6, 0.0), (0, 0, -0.5)
+
+
+def test_a_rod_without_inertia_about_itself():
+    """On a hinge, by forces and by inverse dynamics; on a ball joint, where its spin has neither inertia nor torque."""
+    hinge, weight = (
+        {"hinge": spatial.Revolute("ground", "rod", axis_i=(0, 1, 0))},
+        {"weight": mbs.Gravity((0, 0, -9.81))},
+    )
+    motor = {"motor": spatial.RevoluteDriver("ground", "rod", mbs.motion.Harmonic(1.0, 3.0), axis_i=(0, 1, 0))}
+    times = np.linspace(0, 1, 5)
+    driven = mbs.Mechanism({"rod": spatial.Body(*ROD)}, hinge, motor, weight)
+    found = mbs.reactions(driven, mbs.kinematics(driven, times, throw=True))
+    theta = np.sin(3 * times)
+    torque = -9 * theta * (1 / 6 + 0.5) + 9.81 * np.sin(theta)
+    np.testing.assert_allclose(found["motor"].effort, torque, rtol=0, atol=1e-12)
+    start = {"rod": spatial.coordinates((0, 0, 0), (0, 0.5, 0))}
+    slender, thick = (
+        mbs.simulate(mbs.Mechanism({"rod": body}, hinge, forces=weight), times, start, step=5e-3)
+        for body in (spatial.Body(*ROD), spatial.Body(2.0, (1 / 6, 1 / 6, 1e-3), (0, 0, -0.5)))
+    )
+    assert not slender.status.any()
+    np.testing.assert_allclose(slender.q, thick.q, rtol=0, atol=1e-12)
+    ball = mbs.Mechanism({"rod": spatial.Body(*ROD)}, {"ball": spatial.Spherical("ground", "rod")}, forces=weight)
+    run = mbs.simulate(ball, times, start, {"rod.wx": 1.0}, step=5e-3)
+    assert not run.status.any()
+    assert np.ptp(run.energy.total) < 1e-6
+
+
+@pytest.mark.parametrize("name", ["RK4", "generalized-alpha", "partitioning"])
+def test_point_masses_on_strings(name):
+    """A double spherical pendulum of point masses whose rotations nothing holds and nothing turns: as in the plane."""
+    strings = {
+        "one": spatial.Distance("ground", "a", distance=1.0),
+        "two": spatial.Distance("a", "b", distance=0.7),
+    }
+    weight = mbs.Gravity((0, 0, -9.81))
+    mech = mbs.Mechanism({"a": spatial.Body(1.0, 0), "b": spatial.Body(2.0, 0)}, strings, forces={"weight": weight})
+    start = {"a": spatial.coordinates((1, 0, 0)), "b": spatial.coordinates((1, 0, -0.7))}
+    times = np.linspace(0, 0.5, 3)
+    run = mbs.simulate(mech, times, start, {"b.x": 0.5}, step=1e-3, method=METHODS[name])
+    assert not run.status.any()
+    flat = mbs.Mechanism(
+        {"a": mbs.planar.Body(1.0, 0), "b": mbs.planar.Body(2.0, 0)},
+        {
+            "one": mbs.planar.Distance("ground", "a", (0, 0), (0, 0), 1.0),
+            "two": mbs.planar.Distance("a", "b", (0, 0), (0, 0), 0.7),
+            "no turn": mbs.planar.AbsoluteAngle("a", 0.0),
+            "no turn of b": mbs.planar.AbsoluteAngle("b", 0.0),
+        },
+        forces={"weight": mbs.Gravity((0, -9.81))},
+    )
+    same = mbs.simulate(flat, times, {"a": (1, 0, 0), "b": (1, -0.7, 0)}, {"b.x": 0.5}, step=1e-3, method=METHODS[name])
+    np.testing.assert_allclose(run.point("b")[:, [0, 2]], same.point("b"), rtol=0, atol=1e-9)
