@@ -1,5 +1,6 @@
 """Settings of all tests: quick compilation, float64, a compilation cache that outlives the run."""
 
+import gc
 import os
 from importlib.metadata import version
 from pathlib import Path
@@ -27,6 +28,14 @@ jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
 def _same_precision_after_each_test():
     yield
     jax.config.update("jax_enable_x64", True)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _bounded_memory():
+    """Compiled programs of a file are of no use to the next; together they would take gigabytes."""
+    yield
+    jax.clear_caches()
+    gc.collect()
 
 
 EMISSIONS = ("llvm", "xla", "array")

@@ -99,6 +99,7 @@ def test_design_sensitivity():
         np.testing.assert_allclose(by_design[key], (phi(1) - phi(-1)) / 2e-5, rtol=0, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_lock_up_is_found():
     """A rod that is too short for the whole turn: the motion ends where it stands across the slider's axis."""
     b = {**DESIGN, "rod": 0.2}

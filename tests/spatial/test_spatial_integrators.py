@@ -79,10 +79,11 @@ def test_order(exact, name):
     assert abs(np.log2(errors[0] / errors[1]) - METHODS[name].order) < 0.2
 
 
-IN_SHORT = ("RK4", "generalized-alpha")
+slow = lambda name: pytest.param(name, marks=pytest.mark.slow)
+IN_SHORT = ("RK4",)
 
 
-@pytest.mark.parametrize("name", [pytest.param(x, marks=[] if x in IN_SHORT else pytest.mark.slow) for x in METHODS])
+@pytest.mark.parametrize("name", [x if x in IN_SHORT else slow(x) for x in METHODS])
 def test_derivatives_against_models_built_anew(name):
     """Forward = reverse to 1e-10, and as central differences of re-assembled models to 1e-6."""
     method = mbs.Adaptive() if name == "adaptive" else METHODS[name]
@@ -150,7 +151,7 @@ def test_single_precision():
     assert np.abs(mbs.constraints(mech, run.q[-1])).max() < 1e-5
 
 
-@pytest.mark.parametrize("name", ["RK4", "RK4 Baumgarte", "partitioning"])
+@pytest.mark.parametrize("name", ["RK4", slow("RK4 Baumgarte"), slow("partitioning")])
 def test_redundant_constraints_at_long_steps(name):
     """Bricard's mechanism at 16 ms: off the constraints, at the stages of a step, its redundant row looks independent, and
     would stop it."""
@@ -164,6 +165,7 @@ def test_redundant_constraints_at_long_steps(name):
     assert np.linalg.norm(run.point("rod2", (0.5, 0, 0))[2] - run.point("rod2", (0.5, 0, 0))[0]) > 1
 
 
+@pytest.mark.slow
 def test_stiff_dampers_on_slender_bodies():
     """The flyball governor at its full stiffness and 1 ms: where inertia is small the tangent is not positive."""
     mech, start, rates = governor()

@@ -292,6 +292,7 @@ def test_planar_and_spatial_do_not_mix():
         mbs.Mechanism({"a": spatial.Body(), "b": mbs.planar.Body()})
 
 
+@pytest.mark.slow
 def test_gradients_are_finite_at_exact_zeros():
     """Two bodies at the same place, unturned: by every number of every joint."""
     for name, joint in JOINTS.items():

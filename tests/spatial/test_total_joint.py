@@ -51,7 +51,7 @@ def newton_euler(orientation, t):
     return force, rate(angular_momentum)(t) + jnp.cross(arm, force)
 
 
-@pytest.mark.parametrize("name", ORIENTATIONS)
+@pytest.mark.parametrize("name", ["tumbling", pytest.param("spinning", marks=pytest.mark.slow)])
 def test_a_body_on_a_helix(name):
     """All six components prescribed, past π many times: positions to 1e-12, multipliers are force and torque to 1e-9."""
     orientation = ORIENTATIONS[name]
