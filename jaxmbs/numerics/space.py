@@ -8,7 +8,7 @@ parameters alike.
 from __future__ import annotations
 
 import abc
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Array, Float
@@ -64,16 +64,3 @@ class Space(Manifold, abc.ABC):
 
         @property
         def m(self) -> int: ...
-
-
-class Flat(Space):
-    """Coordinates whose rates are the velocities. `angular` says which are angles."""
-
-    kept: ClassVar[dict] = {}
-
-    def __init__(self, angular):
-        self.angular = np.asarray(angular)
-
-    @property
-    def m(self):
-        return self.angular.size

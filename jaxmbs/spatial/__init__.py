@@ -20,3 +20,4 @@ from jaxmbs.spatial.total import Revolute as Revolute
 from jaxmbs.spatial.total import Rigid as Rigid
 from jaxmbs.spatial.total import Spherical as Spherical
 from jaxmbs.spatial.total import TotalJoint as TotalJoint
+from jaxmbs.spatial.total import euler_vector as euler_vector
