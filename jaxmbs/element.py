@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
@@ -33,35 +34,35 @@ class AbstractBody(eqx.Module):
     manifold: ClassVar[type[Manifold]] = Manifold
 
     @staticmethod
+    @abc.abstractmethod
     def pose(q: Float[Array, " k"]) -> Any:
         """The pose with these coordinates."""
-        raise NotImplementedError
 
     @staticmethod
+    @abc.abstractmethod
     def ground(dtype) -> Float[Array, " k"]:
         """The coordinates of the ground frame."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def centre_of_mass(self, pose) -> Float[Array, " d"]:
         """The centre of mass in the ground frame."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def kinetic_energy(self, pose, v: Float[Array, " k"]) -> Float[Array, ""]:
         """Kinetic energy at the velocity v."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def mass_matrix(self, pose) -> Float[Array, "k k"]:
         """M with ½ vᵀM v the kinetic energy."""
-        raise NotImplementedError
 
     @classmethod
     def rest(cls) -> np.ndarray:
         """The coordinates of a body that nothing is known about: at the ground frame."""
         return np.zeros(len(cls.coordinates))
 
+    @abc.abstractmethod
     def velocity_force(self, pose, v: Float[Array, " k"]) -> Float[Array, " k"]:
         """What stands beside the applied force Q because M changes with the pose: M v̇ = Q + this."""
-        raise NotImplementedError
 
     @property
     def massless(self) -> tuple[bool, ...]:
@@ -93,9 +94,9 @@ class AbstractConstraint(eqx.Module):
         @property
         def j(self) -> str: ...
 
+    @abc.abstractmethod
     def residual(self, i, j, t: Float[Array, ""], *extra: Float[Array, ""]) -> Float[Array, " rows"]:
         """Φ for the pose `i` of the first body, the pose `j` of the second, the time, and the extra coordinates."""
-        raise NotImplementedError
 
     def components(self, i, force, torque) -> Float[Array, " c"]:
         """Force and torque of the ground frame as numbers in the frame of the joint, or else of body i; `i` is its pose."""

@@ -6,6 +6,7 @@ energy, if it has one. Elements between two bodies act on both, with opposite si
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
@@ -53,9 +54,9 @@ def opposite(state: State, i: str, on_i, j: str, on_j) -> Float[Array, " n"]:
 class AbstractForce(eqx.Module):
     """A force on some of the bodies."""
 
+    @abc.abstractmethod
     def generalized(self, state: State) -> Float[Array, " n"]:
         """Its part of the generalized force Q, conjugate to v."""
-        raise NotImplementedError
 
     def potential(self, state: State) -> Float[Array, ""]:
         """Potential energy; zero for a force that has none."""
