@@ -103,6 +103,12 @@ class AbstractConstraint(eqx.Module):
         return i.wrench(force, torque)
 
     @property
+    def freedom(self) -> int | None:
+        """For a joint that may carry body j on body i in a tree the number of its relative velocities; None for what
+        merely constrains two bodies."""
+        return None
+
+    @property
     def motions(self) -> list[AbstractMotion]:
         """The motions that it prescribes, in order."""
         return [x for x in jax.tree.leaves(self, is_leaf=_is_motion) if _is_motion(x)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -49,7 +49,13 @@ class Closed(NamedTuple):
 
 
 class AbstractEquations(eqx.Module):
-    """M(q) v̇ = Q(q, v, t) + Φ_qᵀλ, Φ(q, t) = 0, with q (n,), v (m,), Φ (rows,)."""
+    """M(q) v̇ = Q(q, v, t) + Φ_qᵀλ, Φ(q, t) = 0, with q (n,), v (m,), Φ (rows,).
+
+    Attributes:
+        own_coordinates: whether q and v are others than those of the bodies, as in `Mechanism.coordinates`.
+    """
+
+    own_coordinates: ClassVar[bool] = True
 
     @abc.abstractmethod
     def mass(self, q) -> Float[Array, "m m"]:
@@ -82,6 +88,17 @@ class AbstractEquations(eqx.Module):
     @abc.abstractmethod
     def weight(self) -> Float[Array, ""]:
         """A mass like those of the system."""
+
+    # --- the state of the bodies ---
+
+    def from_bodies(self, q, v) -> tuple[Float[Array, " n"], Float[Array, " m"]]:
+        """Coordinates and velocities of these equations for a state of the bodies as in `Mechanism.coordinates`; the
+        nearest one, where it does not satisfy what these coordinates take for granted."""
+        return q, v
+
+    def to_bodies(self, q, v, a) -> tuple[Array, Array, Array]:
+        """Coordinates, velocities and accelerations of the bodies."""
+        return q, v, a
 
     # --- what follows ---
 
@@ -166,15 +183,33 @@ class AbstractEquations(eqx.Module):
         phi_q = self.jacobian(q, t)
         return factor_symmetric_semidefinite(phi_q @ self.metric(q, t)(phi_q.T), floor).kept
 
+    def imbalance(self, q, v, a, t) -> Float[Array, " m"]:
+        """M v̇ − Q."""
+        return self.mass(q) @ a - self.force(q, v, t)
+
     # --- multipliers of redundant constraints ---
 
     def multipliers(self, q, v, t) -> Float[Array, " rows"]:
-        """λ, where constraints are redundant with the smallest norm: of λ in units of the mechanism, which is the plain
+        """λ of the constraints and drivers of the mechanism, where constraints are redundant with the smallest norm: of λ in units of the mechanism, which is the plain
         norm if all rows are lengths, as those of revolute joints are."""
         found = self.accelerations(q, v, t)[1]
         sizes, gram = self._rows(q, t)
         redundant = ~(factor_symmetric_semidefinite(gram).rcond > redundancy(q.dtype))
         return found - jnp.where(redundant, _null_part(gram, sizes * found) / sizes, 0)
+
+    def multipliers_of(self, q, v, a, t) -> Float[Array, " rows"]:
+        """λ with Φ_qᵀλ = M v̇ − Q for a motion with the accelerations a; of several the one that `multipliers` gives."""
+        sizes, gram = self._rows(q, t)
+        phi_q, force = self.jacobian(q, t), self.imbalance(q, v, a, t)
+        delta = 0.1 * jnp.finfo(q.dtype).eps ** 0.5
+        solve = factor_symmetric_positive(gram + delta * jnp.eye(gram.shape[0], dtype=q.dtype)).solve
+        units = Units(self.angular, unit_of_length(phi_q, self.space.extent(q), self.angular)).vector
+        scaled = phi_q * units / sizes[:, None]
+        # Tikhonov's method repeated: from zero it goes to the smallest solution, by a factor of δ / σ² each.
+        found = jnp.zeros_like(sizes)
+        for _ in range(PROXIMAL_STEPS):
+            found = found + solve(scaled @ (force * units - scaled.T @ found))
+        return found / sizes
 
     def indeterminate(self, q, t) -> Float[Array, " rows"]:
         """For each row how much of a vector without symmetry lies in the null space of Φ_qᵀ: zero to rounding where λ is

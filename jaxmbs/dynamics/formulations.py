@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -39,6 +40,7 @@ class CartesianEquations(AbstractEquations):
     """The equations of `Augmented`."""
 
     mech: Mechanism
+    own_coordinates: ClassVar[bool] = False
 
     def mass(self, q):
         return masses(self.mech, q)

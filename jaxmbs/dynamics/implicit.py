@@ -76,7 +76,7 @@ class AbstractAlpha(FixedStep):
             moved, moving = space.retract(q_1, shift), v_1 + rate_by_q * shift
             of_shift = lambda d: equations.residual(moved + space.rate(moved, d), t)
             pull = jax.vjp(of_shift, still)[1](multipliers)[0]
-            return equations.mass(moved) @ (a + by_q * shift) - equations.force(moved, moving, t) - pull
+            return equations.imbalance(moved, moving, a + by_q * shift, t) - pull
 
         def gaps(unknown):
             shift, multipliers = unknown[:n], unknown[n:]

@@ -106,8 +106,8 @@ def _reactions(mech: Mechanism, run: Trajectory, formulation: AbstractFormulatio
 
 def _at_one_time(mech: Mechanism, formulation, t, q, v) -> dict[str, Reaction]:
     equations = formulation.equations(mech)
-    multipliers = equations.multipliers(q, v, t)
-    indeterminate = jnp.abs(equations.indeterminate(q, t)) > INDETERMINATE
+    multipliers = equations.multipliers(*equations.from_bodies(q, v), t)
+    indeterminate = jnp.abs(Augmented().equations(mech).indeterminate(q, t)) > INDETERMINATE
     space, poses, found = mech.layout, mech.poses(q), {}
     for name, element in {**mech.constraints, **mech.drivers}.items():
         rows = mech.layout.row_slices[name]

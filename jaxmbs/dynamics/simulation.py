@@ -11,9 +11,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jaxmbs.analyses.assembly import finite
+from jaxmbs.dynamics.equations import AbstractEquations
 from jaxmbs.dynamics.explicit import RK4
 from jaxmbs.dynamics.formulations import AbstractFormulation, Augmented
-from jaxmbs.dynamics.method import AbstractMethod, FixedStep, Grid, Problem, Start
+from jaxmbs.dynamics.method import AbstractMethod, FixedStep, Grid, Problem, Start, started
 from jaxmbs.numerics.arrays import is_concrete
 from jaxmbs.numerics.results import Status, raise_for_status
 from jaxmbs.numerics.scaling import Units, unit_of_length
@@ -136,25 +137,40 @@ def _simulate(mech: Mechanism, times, start: Start, grid: Grid, method, formulat
         usable = usable & jnp.all(jnp.isfinite(x))
     clean_times, q, v = (jnp.where(jnp.isfinite(x), x, 0) for x in (times, start.q, start.v))
 
-    def units(mech, t, q):
+    def enter(mech, t, q, v):
         equations = formulation.equations(mech)
-        phi_q = equations.jacobian(q, t)
-        length = unit_of_length(phi_q, equations.space.extent(q), equations.angular)
-        return length, Units(equations.angular, length).rows(phi_q)
+        if start.given is not None and equations.own_coordinates:
+            # Which velocities of bodies are to be kept is a question about bodies.
+            bodies = Augmented().equations(mech)
+            problem = Problem(bodies, *jax.lax.stop_gradient(_units(bodies, t, q)))
+            (q, v, *_), _ = started(problem, Start(q, v, start.given), t)
+        return equations.from_bodies(q, v)
 
-    def output(mech, t, q, v):
+    def output(mech, t, x, u):
         equations = formulation.equations(mech)
-        a, *_ = equations.accelerations(q, v, t)
-        return a, equations.multipliers(q, v, t), tuple(energy(mech, q, v))
+        a, *_ = equations.accelerations(x, u, t)
+        q, v, a = equations.to_bodies(x, u, a)
+        return q, v, a, equations.multipliers(x, u, t), tuple(energy(mech, q, v))
 
-    held = jax.lax.stop_gradient((clean, clean_times[0], q))
-    problem = Problem(formulation.equations(clean), *straight(units, *held))
     begin = jax.lax.stop_gradient((q, v))
-    q, v, status = method.run(problem, clean_times, grid, Start(q, v, start.given))
-    q, v = (jnp.where(usable, x, at) for x, at in zip((q, v), begin, strict=True))
+    x, u = straight(enter, clean, clean_times[0], q, v)
+    held = jax.lax.stop_gradient((clean, clean_times[0], x))
+    equations = formulation.equations(clean)
+    given = None if equations.own_coordinates else start.given
+    problem = Problem(equations, *straight(lambda mech, t, x: _units(formulation.equations(mech), t, x), *held))
+    x, u, status = method.run(problem, clean_times, grid, Start(x, u, given))
     status = jnp.where(usable, status, int(Status.NON_FINITE)).astype(jnp.int32)
-    a, multipliers, energies = jax.vmap(lambda t, q, v: straight(output, clean, t, q, v))(clean_times, q, v)
+    found = jax.vmap(lambda t, x, u: straight(output, clean, t, x, u))(clean_times, x, u)
+    q, v, a, multipliers, energies = found
+    q, v = (jnp.where(usable, x, at) for x, at in zip((q, v), begin, strict=True))
     good = (status == Status.CONVERGED)[:, None]
     v, a, multipliers = (jnp.where(good | jnp.isfinite(x), x, 0) for x in (v, a, multipliers))
     energies = [jnp.where(good[:, 0] | jnp.isfinite(x), x, 0) for x in energies]
     return Trajectory(times, q, v, a, status, mech.layout, multipliers, Energy(*energies))
+
+
+def _units(equations: AbstractEquations, t, q):
+    """Length and rows of a `Problem`."""
+    phi_q = equations.jacobian(q, t)
+    length = unit_of_length(phi_q, equations.space.extent(q), equations.angular)
+    return length, Units(equations.angular, length).rows(phi_q)
