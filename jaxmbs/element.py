@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import dataclasses
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
@@ -10,6 +11,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float
 
+from jaxmbs.mobility import Mobility
 from jaxmbs.motion import AbstractMotion
 from jaxmbs.numerics.arrays import check_fields
 from jaxmbs.numerics.space import Manifold
@@ -43,6 +45,16 @@ class AbstractBody(eqx.Module):
     def ground(dtype) -> Float[Array, " k"]:
         """The coordinates of the ground frame."""
 
+    @staticmethod
+    @abc.abstractmethod
+    def coordinates_of(pose) -> Float[Array, " k"]:
+        """The coordinates of a pose."""
+
+    @staticmethod
+    @abc.abstractmethod
+    def floating(dtype) -> Mobility:
+        """The relative coordinates of a body that no joint holds: its own, and its own velocities, on the ground."""
+
     @abc.abstractmethod
     def centre_of_mass(self, pose) -> Float[Array, " d"]:
         """The centre of mass in the ground frame."""
@@ -72,6 +84,20 @@ class AbstractBody(eqx.Module):
     def check(self) -> None:
         """Raise `ValueError` with the reason if the body cannot be used."""
         check_fields(self)
+
+
+class Shared(eqx.Module):
+    """What two bodies have in common at a joint: basic points and unit vectors of natural coordinates.
+
+    Attributes:
+        points: for each common point its coordinates in the frame of i and in that of j.
+        vectors: for each common unit vector its components in both.
+        rows: the rows of Φ that do not follow from these.
+    """
+
+    points: tuple = ()
+    vectors: tuple = ()
+    rows: tuple[int, ...] = eqx.field(static=True, default=())
 
 
 class AbstractConstraint(eqx.Module):
@@ -107,6 +133,26 @@ class AbstractConstraint(eqx.Module):
         """For a joint that may carry body j on body i in a tree the number of its relative velocities; None for what
         merely constrains two bodies."""
         return None
+
+    def anonymous(self) -> AbstractConstraint:
+        """The same without the names of its bodies: elements that are alike are then the same code."""
+        leaves, tree = jax.tree.flatten(self)
+        same = jax.tree.unflatten(tree, leaves)
+        for field in dataclasses.fields(same):
+            if field.metadata.get("static") and isinstance(getattr(same, field.name), str):
+                object.__setattr__(same, field.name, "")
+        return same
+
+    @property
+    def mobility(self) -> Mobility:
+        """The relative coordinates of a joint."""
+        raise TypeError(f"{type(self).__name__} is no joint")
+
+    @property
+    def shared(self) -> Shared:
+        """Points and unit vectors that the bodies have in common wherever Φ = 0, and the rows of Φ that remain; how many,
+        and which, is structure. Nothing and all rows, unless a joint says so."""
+        return Shared(rows=tuple(range(self.rows)))
 
     @property
     def motions(self) -> list[AbstractMotion]:

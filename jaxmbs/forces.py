@@ -63,6 +63,11 @@ class AbstractForce(eqx.Module):
         return jnp.zeros((), state.q.dtype)
 
     @property
+    def uniform(self) -> Array | None:
+        """The acceleration that it gives to every mass, wherever it is, if that is all that it does."""
+        return None
+
+    @property
     def acts_on(self) -> tuple[str, ...]:
         """Names of the bodies that it refers to."""
         return tuple(getattr(self, name) for name in ("i", "j", "body") if hasattr(self, name))
@@ -90,6 +95,10 @@ class Gravity(AbstractForce):
     """
 
     acceleration: Array = real((None,))
+
+    @property
+    def uniform(self):
+        return self.acceleration
 
     def generalized(self, state):
         weight = lambda name, body: state.poses[name].force_at(body.com, body.mass * self.acceleration)

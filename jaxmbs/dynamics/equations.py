@@ -107,6 +107,10 @@ class AbstractEquations(eqx.Module):
         """(m,) which velocities are rates of angles."""
         return self.space.angular
 
+    def length(self, q, t) -> Float[Array, ""]:
+        """A length like those of the system, by which others are judged."""
+        return unit_of_length(self.jacobian(q, t), self.space.extent(q), self.angular)
+
     def still(self, q) -> Float[Array, " m"]:
         """v = 0."""
         return jnp.zeros(self.space.m, q.dtype)
@@ -156,9 +160,12 @@ class AbstractEquations(eqx.Module):
         direction: another Φ_q (rows, m), from a configuration nearby. The matrix is then less exact, and derivatives take
         as many refinements as the iteration takes steps.
         """
-        shift = self.still(q) if shift is None else shift
         moved = lambda d: self.residual(self.space.retract(q, d), t)
-        phi_q = jax.jacfwd(moved)(shift) if direction is None else direction
+        if direction is None:
+            phi_q = self.jacobian(q, t) if shift is None else jax.jacfwd(moved)(shift)
+        else:
+            phi_q = direction
+        shift = self.still(q) if shift is None else shift
         matrix = factor_symmetric_semidefinite(jax.lax.stop_gradient(phi_q @ inverse_metric(phi_q.T)), floor)
         place = lambda mu: shift + inverse_metric(phi_q.T @ mu)
         refinements = REFINEMENTS if direction is None else iterations
@@ -190,8 +197,8 @@ class AbstractEquations(eqx.Module):
     # --- multipliers of redundant constraints ---
 
     def multipliers(self, q, v, t) -> Float[Array, " rows"]:
-        """λ of the constraints and drivers of the mechanism, where constraints are redundant with the smallest norm: of λ in units of the mechanism, which is the plain
-        norm if all rows are lengths, as those of revolute joints are."""
+        """λ of the constraints and drivers of the mechanism. Where they are redundant with the smallest norm: of λ in units
+        of the mechanism, which is the plain norm if all rows are lengths, as those of revolute joints are."""
         found = self.accelerations(q, v, t)[1]
         sizes, gram = self._rows(q, t)
         redundant = ~(factor_symmetric_semidefinite(gram).rcond > redundancy(q.dtype))
@@ -203,7 +210,7 @@ class AbstractEquations(eqx.Module):
         phi_q, force = self.jacobian(q, t), self.imbalance(q, v, a, t)
         delta = 0.1 * jnp.finfo(q.dtype).eps ** 0.5
         solve = factor_symmetric_positive(gram + delta * jnp.eye(gram.shape[0], dtype=q.dtype)).solve
-        units = Units(self.angular, unit_of_length(phi_q, self.space.extent(q), self.angular)).vector
+        units = Units(self.angular, self.length(q, t)).vector
         scaled = phi_q * units / sizes[:, None]
         # Tikhonov's method repeated: from zero it goes to the smallest solution, by a factor of δ / σ² each.
         found = jnp.zeros_like(sizes)
@@ -221,7 +228,7 @@ class AbstractEquations(eqx.Module):
     def _rows(self, q, t):
         """What a unit of the coordinate that matters most does to each row of Φ, and J Jᵀ of Φ_q in these units."""
         phi_q = self.jacobian(q, t)
-        units = Units(self.angular, unit_of_length(phi_q, self.space.extent(q), self.angular))
+        units = Units(self.angular, self.length(q, t))
         sizes = units.rows(phi_q)
         scaled = phi_q * units.vector / sizes[:, None]
         return sizes, scaled @ scaled.T

@@ -17,7 +17,7 @@ from jaxmbs.dynamics.formulations import AbstractFormulation, Augmented
 from jaxmbs.dynamics.method import AbstractMethod, FixedStep, Grid, Problem, Start, started
 from jaxmbs.numerics.arrays import is_concrete
 from jaxmbs.numerics.results import Status, raise_for_status
-from jaxmbs.numerics.scaling import Units, unit_of_length
+from jaxmbs.numerics.scaling import Units
 from jaxmbs.programs.function import straight
 from jaxmbs.system.equations import Energy, energy
 from jaxmbs.system.mechanism import Mechanism, as_times
@@ -171,6 +171,5 @@ def _simulate(mech: Mechanism, times, start: Start, grid: Grid, method, formulat
 
 def _units(equations: AbstractEquations, t, q):
     """Length and rows of a `Problem`."""
-    phi_q = equations.jacobian(q, t)
-    length = unit_of_length(phi_q, equations.space.extent(q), equations.angular)
-    return length, Units(equations.angular, length).rows(phi_q)
+    length = equations.length(q, t)
+    return length, Units(equations.angular, length).rows(equations.jacobian(q, t))

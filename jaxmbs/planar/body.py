@@ -9,8 +9,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jaxmbs.element import AbstractBody, require
+from jaxmbs.mobility import Mobility
 from jaxmbs.numerics.arrays import as_real, check_fields, is_concrete, real
 from jaxmbs.numerics.plane import perpendicular, rotation_matrix
+from jaxmbs.planar.turning import Turn
 
 
 class Pose(NamedTuple):
@@ -59,6 +61,54 @@ class Pose(NamedTuple):
     def wrench(self, force: Float[Array, "2"], torque: Float[Array, ""]) -> Float[Array, "3"]:
         """(Aᵀ F, T): force and torque in the frame of the body."""
         return jnp.append(self.components(force), torque)
+
+    # --- in relative coordinates ---
+
+    # Without annotations: no fields.
+    dimension = 2
+    spins = 1
+
+    @staticmethod
+    def to_ground(x: Float[Array, "3"]) -> Float[Array, "3"]:
+        """Velocities as a twist about the origin, or a generalized force as a wrench: both are what they are."""
+        return x
+
+    to_body = to_ground
+
+    def moved(self, by: Float[Array, "2"]) -> Pose:
+        """The pose moved by a vector of the ground frame."""
+        return Pose(self.r + by, self.phi)
+
+    def turned(self, angle) -> Pose:
+        """The pose turned about its origin; None for not at all."""
+        return self if angle is None else Pose(self.r, self.phi + angle)
+
+    def unturned(self, angle) -> Pose:
+        """The pose before `turned`."""
+        return self if angle is None else Pose(self.r, self.phi - angle)
+
+    def rotation_to(self, other: Pose) -> Float[Array, ""]:
+        """The angle with `turned(angle)` parallel to another pose."""
+        return other.phi - self.phi
+
+    def directions(self, v: Float[Array, "2 m"]) -> Float[Array, "2 m"]:
+        """A V."""
+        return rotation_matrix(self.phi) @ jnp.asarray(v)
+
+    @staticmethod
+    def spin_directions(axes: Float[Array, "1 m"]) -> Float[Array, "1 m"]:
+        """Angular velocities in the ground frame of those in the frame of the body."""
+        return axes
+
+    @staticmethod
+    def spin_cross(a: Float[Array, "1"], b: Float[Array, "1"]) -> Float[Array, "1"]:
+        """ω_a × ω_b: zero."""
+        return jnp.zeros_like(a)
+
+    @staticmethod
+    def lever(arm: Float[Array, "2"]) -> Float[Array, "2 1"]:
+        """L with L ω = ω × arm, the velocity of its end."""
+        return perpendicular(arm)[:, None]
 
     # --- about an axis of two bodies, which in the plane is always the same ---
 
@@ -120,6 +170,17 @@ class Body(AbstractBody):
     def pose(q: Float[Array, "3"]) -> Pose:
         """The pose with coordinates q = (x, y, φ)."""
         return Pose(q[:2], q[2])
+
+    @staticmethod
+    def coordinates_of(pose: Pose) -> Float[Array, "3"]:
+        """q = (x, y, φ) of a pose."""
+        return jnp.append(pose.r, pose.phi)
+
+    @staticmethod
+    def floating(dtype):
+        """(x, y, φ) themselves."""
+        origin = jnp.zeros(2, dtype)
+        return Mobility(origin, origin, jnp.eye(2, dtype=dtype), Turn())
 
     @staticmethod
     def ground(dtype) -> Float[Array, "3"]:

@@ -8,9 +8,12 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from jaxmbs.element import Shared
+from jaxmbs.mobility import Mobility
 from jaxmbs.numerics.arrays import real
 from jaxmbs.numerics.plane import perpendicular
 from jaxmbs.planar.element import PlanarConstraint, check_axis, length, separation
+from jaxmbs.planar.turning import Turn
 
 
 class Revolute(PlanarConstraint):
@@ -26,6 +29,18 @@ class Revolute(PlanarConstraint):
     point_i: Array = real((2,))
     point_j: Array = real((2,))
     rows: ClassVar[int] = 2
+
+    @property
+    def freedom(self):
+        return 1
+
+    @property
+    def mobility(self):
+        return Mobility(self.point_i, self.point_j, turning=Turn())
+
+    @property
+    def shared(self):
+        return Shared(points=((self.point_i, self.point_j),))
 
     def residual(self, i, j, t):
         return -separation(i, j, self.point_i, self.point_j)
@@ -53,6 +68,22 @@ class Translational(PlanarConstraint):
         self.i, self.j, self.point_i, self.point_j = i, j, point_i, point_j
         self.axis_i = axis_i
         self.axis_j = axis_i if axis_j is None else axis_j
+
+    @property
+    def freedom(self):
+        return 1
+
+    @property
+    def mobility(self):
+        axis_i, axis_j = jnp.asarray(self.axis_i), jnp.asarray(self.axis_j)
+        neutral = jnp.arctan2(perpendicular(axis_j) @ axis_i, axis_i @ axis_j)
+        return Mobility(self.point_i, self.point_j, (axis_i / length(axis_i))[:, None], neutral=neutral)
+
+    @property
+    def shared(self):
+        # Or opposite ones, if that is how the joint was assembled: its second equation does not tell.
+        axes = tuple(jnp.asarray(axis) / length(axis) for axis in (self.axis_i, self.axis_j))
+        return Shared(vectors=(axes,), rows=(0,))
 
     def residual(self, i, j, t):
         normal = perpendicular(i.direction(self.axis_i))
@@ -88,6 +119,15 @@ class RevoluteTranslational(PlanarConstraint):
         self.i, self.j, self.point_i, self.point_j = i, j, point_i, point_j
         self.axis_i = axis_i
         self.offset = offset if distance is None else distance
+
+    @property
+    def freedom(self):
+        return 2
+
+    @property
+    def mobility(self):
+        axis = jnp.asarray(self.axis_i) / length(self.axis_i)
+        return Mobility(self.point_i + self.offset * perpendicular(axis), self.point_j, axis[:, None], Turn())
 
     def residual(self, i, j, t):
         normal = perpendicular(i.direction(self.axis_i)) / length(self.axis_i)

@@ -11,10 +11,12 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jaxmbs.element import AbstractBody, require
+from jaxmbs.mobility import Mobility
 from jaxmbs.numerics import rotation
 from jaxmbs.numerics.arrays import as_real, check_fields, is_concrete, real
 from jaxmbs.numerics.rotation import cross, skew
 from jaxmbs.numerics.space import Manifold
+from jaxmbs.spatial.turning import Ball, Rotations
 
 # How far a frame's axes may be from orthonormal: a table typed with five digits passes.
 ORTHONORMAL = 1e-4
@@ -78,6 +80,59 @@ class Pose(NamedTuple):
         theirs = other.p if frame_j is None else rotation.product(other.p, frame_j)
         return rotation.product(rotation.inverse(mine), theirs)
 
+    # --- in relative coordinates ---
+
+    # Without annotations: no fields.
+    dimension = 3
+    spins = 3
+
+    def to_ground(self, x: Float[Array, "6"]) -> Float[Array, "6"]:
+        """Velocities as a twist about the origin, or a generalized force as a wrench: the last three turned to the axes of
+        the ground."""
+        return jnp.concatenate([x[:3], self.a @ x[3:]])
+
+    def to_body(self, x: Float[Array, "6"]) -> Float[Array, "6"]:
+        """The inverse of `to_ground`."""
+        return jnp.concatenate([x[:3], self.a.T @ x[3:]])
+
+    def moved(self, by: Float[Array, "3"]) -> Pose:
+        """The pose moved by a vector of the ground frame."""
+        return Pose(self.r + by, self.p, self.a)
+
+    def turned(self, p: Float[Array, "4"] | None) -> Pose:
+        """The pose turned about its origin by a rotation with these Euler parameters, seen in its own axes; None for not
+        at all."""
+        if p is None:
+            return self
+        product = rotation.product(self.p, p)
+        return Pose(self.r, product, rotation.matrix(product))
+
+    def unturned(self, p: Float[Array, "4"] | None) -> Pose:
+        """The pose before `turned`."""
+        return self if p is None else self.turned(rotation.inverse(p))
+
+    def rotation_to(self, other: Pose) -> Float[Array, "4"]:
+        """The rotation with `turned(p)` parallel to another pose."""
+        return self.relative(other)
+
+    def directions(self, v: Float[Array, "3 m"]) -> Float[Array, "3 m"]:
+        """A V."""
+        return self.a @ jnp.asarray(v)
+
+    def spin_directions(self, axes: Float[Array, "3 m"]) -> Float[Array, "3 m"]:
+        """Angular velocities in the ground frame of those in the frame of the body."""
+        return self.a @ axes
+
+    @staticmethod
+    def spin_cross(a: Float[Array, "3"], b: Float[Array, "3"]) -> Float[Array, "3"]:
+        """ω_a × ω_b."""
+        return cross(a, b)
+
+    @staticmethod
+    def lever(arm: Float[Array, "3"]) -> Float[Array, "3 3"]:
+        """L with L ω = ω × arm, the velocity of its end."""
+        return skew(-arm)
+
     # --- about an axis of two bodies, for springs that twist ---
 
     def axis(self, axis_i) -> Float[Array, "3"]:
@@ -98,32 +153,31 @@ class Pose(NamedTuple):
 
 
 class Poses(Manifold):
-    """Coordinates (r, p) with velocities (ṙ, ω): ṗ = ½ p ∘ (0, ω)."""
+    """Coordinates (r, p) with velocities (ṙ, ω); p as in `Rotations`."""
 
     @staticmethod
     def rate(q, v):
-        return jnp.concatenate([v[:3], rotation.rate(q[3:], v[3:])])
+        return jnp.concatenate([v[:3], Rotations.rate(q[3:], v[3:])])
 
     @staticmethod
     def retract(q, d):
-        return jnp.concatenate([q[:3] + d[:3], rotation.turned(q[3:], d[3:])])
+        return jnp.concatenate([q[:3] + d[:3], Rotations.retract(q[3:], d[3:])])
 
     @staticmethod
     def difference(q, other):
-        turn = rotation.log(rotation.product(rotation.inverse(q[3:]), other[3:]))
-        return jnp.concatenate([other[:3] - q[:3], turn])
+        return jnp.concatenate([other[:3] - q[:3], Rotations.difference(q[3:], other[3:])])
 
     @staticmethod
     def chart_rate(d, v):
-        return jnp.concatenate([v[:3], rotation.chart_rate(d[3:], v[3:])])
+        return jnp.concatenate([v[:3], Rotations.chart_rate(d[3:], v[3:])])
 
     @staticmethod
     def extent(q):
-        return jnp.concatenate([q[:3], jnp.zeros(3, q.dtype)])
+        return jnp.concatenate([q[:3], Rotations.extent(q[3:])])
 
     @staticmethod
     def normalised(q):
-        return jnp.concatenate([q[:3], rotation.normalised(q[3:])])
+        return jnp.concatenate([q[:3], Rotations.normalised(q[3:])])
 
 
 class Frame(eqx.Module):
@@ -218,6 +272,17 @@ class Body(AbstractBody):
     def pose(q: Float[Array, "7"]) -> Pose:
         """The pose with coordinates q = (r, p)."""
         return Pose(q[:3], q[3:], rotation.matrix(q[3:]))
+
+    @staticmethod
+    def coordinates_of(pose: Pose) -> Float[Array, "7"]:
+        """q = (r, p) of a pose."""
+        return jnp.concatenate([pose.r, pose.p])
+
+    @staticmethod
+    def floating(dtype):
+        """(r, p) and (ṙ, ω) themselves."""
+        origin = jnp.zeros(3, dtype)
+        return Mobility(origin, origin, jnp.eye(3, dtype=dtype), Ball())
 
     @classmethod
     def rest(cls):

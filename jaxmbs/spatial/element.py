@@ -10,9 +10,11 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jaxmbs.element import AbstractConstraint, require
+from jaxmbs.mobility import Mobility
 from jaxmbs.numerics import rotation
 from jaxmbs.numerics.arrays import is_concrete, real
 from jaxmbs.spatial.body import Frame, Pose, check_frame
+from jaxmbs.spatial.turning import free_turning
 
 ORIGIN = (0.0, 0.0, 0.0)
 Z = (0.0, 0.0, 1.0)
@@ -65,9 +67,8 @@ class Frames(SpatialConstraint):
     def frame_parameters(self) -> tuple[Float[Array, "4"] | None, Float[Array, "4"] | None]:
         """Euler parameters of the joint frames in the bodies; None for a body's own frame."""
         if self.frame_i is not None or self.frame_j is not None:
-            other = self.frame_i if self.frame_j is None else self.frame_j
-            turn = lambda frame: None if frame is None else rotation.from_matrix(frame)
-            return turn(self.frame_i), turn(other)
+            on_i, on_j = (None if f is None else rotation.from_matrix(f) for f in (self.frame_i, self.frame_j))
+            return on_i, on_i if self.frame_j is None else on_j
         if self.axis_i is None and self.axis_j is None:
             return None, None
         axis_i = jnp.array(Z, self.point_i.dtype) if self.axis_i is None else self.axis_i
@@ -96,6 +97,21 @@ class Frames(SpatialConstraint):
     def turn(self, i: Pose, j: Pose) -> Float[Array, "4"]:
         """Euler parameters of the frame on j as seen from the frame on i."""
         return i.relative(j, *self.frame_parameters)
+
+    def mobility_along(self, slides: tuple[int, ...], free: tuple[int, ...], **given) -> Mobility:
+        """Relative coordinates of a joint with some of the axes of its frame to slide along, and those of its Euler vector
+        that are free; see `Mobility`."""
+        (frame_i, frame_j), axes = self.frame_parameters, self.axes_i
+        same = frame_i is frame_j
+        parts = [rotation.identity(axes.dtype) if p is None else p for p in (frame_i, frame_j)]
+        return Mobility(
+            self.point_i,
+            self.point_j,
+            jnp.stack([axes[:, k] for k in slides], axis=1) if slides else None,
+            given.pop("turning", None) or free_turning(axes, free),
+            neutral=None if same else rotation.product(parts[0], rotation.inverse(parts[1])),
+            **given,
+        )
 
     def components(self, i, force, torque):
         """Force and torque of the ground frame in the joint's frame on body i."""

@@ -8,12 +8,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from jaxmbs.element import require
+from jaxmbs.element import Shared, require
+from jaxmbs.mobility import Mobility
+from jaxmbs.numerics import rotation
 from jaxmbs.numerics.arrays import is_concrete, real
 from jaxmbs.spatial.element import ORIGIN, Frames, Points, check_axis, unit
 from jaxmbs.spatial.total import orientation_rows, position_rows
+from jaxmbs.spatial.turning import TwoTurns
 
 X, Y = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0)
+# Arms of a cross count as parallel in their bodies below this angle.
+PARALLEL = 1e-3
 
 
 class Universal(Points):
@@ -29,6 +34,24 @@ class Universal(Points):
     axis_i: Array = real((3,), default=X)
     axis_j: Array = real((3,), default=Y)
     rows: ClassVar[int] = 4
+
+    @property
+    def freedom(self):
+        return 2
+
+    @property
+    def mobility(self):
+        first, second = unit(self.axis_i), unit(self.axis_j)
+        # As body j stands with both angles zero its arm is as near to its own axes as the other arm lets it.
+        across = second - first * (first @ second)
+        parallel = across @ across < PARALLEL**2
+        across = unit(jnp.where(parallel, rotation.matrix(rotation.along(first))[:, 0], across))
+        neutral = rotation.inverse(rotation.between(across, second))
+        return Mobility(self.point_i, self.point_j, turning=TwoTurns(first, across), neutral=neutral)
+
+    @property
+    def shared(self):
+        return Shared(points=((self.point_i, self.point_j),), rows=(3,))
 
     def residual(self, i, j, t):
         cosine = i.direction(unit(self.axis_i)) @ j.direction(unit(self.axis_j))
@@ -82,6 +105,18 @@ class Screw(Frames):
     ):
         super().__init__(i, j, point_i, point_j, axis_i, axis_j, frame_i=frame_i, frame_j=frame_j)
         self.pitch = pitch
+
+    @property
+    def freedom(self):
+        return 1
+
+    @property
+    def mobility(self):
+        return self.mobility_along((2,), (2,), lead=self.pitch / (2 * jnp.pi))
+
+    @property
+    def shared(self):
+        return Shared(vectors=((self.axes_i[:, 2], self.axes_j[:, 2]),), rows=(0, 1, 4))
 
     def residual(self, i, j, t):
         p = self.turn(i, j)

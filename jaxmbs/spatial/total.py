@@ -15,7 +15,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jaxmbs.element import require
+from jaxmbs.element import Shared, require
 from jaxmbs.motion import AbstractMotion, as_motion
 from jaxmbs.numerics import rotation
 from jaxmbs.spatial.element import ORIGIN, Frames
@@ -40,6 +40,10 @@ def orientation_rows(held, p: Float[Array, "4"]) -> list:
     return [2 * p[1 + k] for k in held]
 
 
+def _others(held) -> tuple[int, ...]:
+    return tuple(k for k in ALL if k not in held)
+
+
 class LowerPair(Frames):
     """A joint that holds components of the relative position and orientation in its frame; z is its axis.
 
@@ -53,6 +57,25 @@ class LowerPair(Frames):
         rows = position_rows(self, self.position, i, j)
         rows += orientation_rows(self.orientation, self.turn(i, j)) if self.orientation else []
         return jnp.stack(rows) if rows else jnp.zeros(0, i.r.dtype)
+
+    @property
+    def freedom(self):
+        return 6 - self.rows
+
+    @property
+    def mobility(self):
+        return self.mobility_along(_others(self.position), _others(self.orientation))
+
+    @property
+    def shared(self):
+        pinned, aligned = self.position == ALL, self.orientation[:2] == (0, 1)
+        count, rows = len(self.position), len(self.position) + len(self.orientation)
+        implied = [*range(count * pinned), *range(count, count + 2 * aligned)]
+        return Shared(
+            points=((self.point_i, self.point_j),) if pinned else (),
+            vectors=((self.axes_i[:, 2], self.axes_j[:, 2]),) if aligned else (),
+            rows=tuple(k for k in range(rows) if k not in implied),
+        )
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
@@ -175,6 +198,15 @@ class TotalJoint(Frames):
     def rows(self) -> int:
         """The number of components that are not free."""
         return sum(self.held)
+
+    @property
+    def freedom(self):
+        return None if self.motions else 6 - self.rows
+
+    @property
+    def mobility(self):
+        free = [k for k in range(6) if not self.held[k]]
+        return self.mobility_along(tuple(k for k in free if k < 3), tuple(k - 3 for k in free if k >= 3))
 
     def residual(self, i, j, t):
         rows = []

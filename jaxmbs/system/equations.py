@@ -131,19 +131,27 @@ def masses(mech: Mechanism, q) -> Float[Array, "m m"]:
     return matrix
 
 
-def applied_forces(mech: Mechanism, q, v, t) -> Float[Array, " m"]:
-    """Q(q, v, t) as array code.
+def applied_forces(mech: Mechanism, q, v, t, *, uniform: bool = True) -> Float[Array, " m"]:
+    """Q(q, v, t) as array code; on demand without the forces that are `uniform`.
 
     Raises:
         ValueError: a value of another shape than it should have, with the name of its force.
     """
     state, total = state_of(mech, q, v, t), jnp.zeros_like(v)
     for name, force in mech.forces.items():
+        if not uniform and force.uniform is not None:
+            continue
         try:
             total = total + force.generalized(state)
         except ValueError as error:
             raise ValueError(f"force {name!r} ({type(force).__name__}): {error}") from None
     return total
+
+
+def uniform_acceleration(mech: Mechanism) -> Float[Array, " d"] | None:
+    """The sum of the accelerations that `uniform` forces give to every mass; None if there is none."""
+    given = [force.uniform for force in mech.forces.values() if force.uniform is not None]
+    return sum(given[1:], jnp.asarray(given[0])) if given else None
 
 
 def velocity_forces(mech: Mechanism, q, v) -> Float[Array, " m"]:

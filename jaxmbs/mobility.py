@@ -1,0 +1,227 @@
+"""How a joint lets one body move on another: its relative coordinates, in the plane and in space alike.
+
+Every joint that can carry a body in a tree is: slides along axes of body i from point_i, by s; then a rotation by ρ; then
+body j, with point_j where the slides have led. A joint says which by its `mobility`; everything in relative coordinates,
+positions, velocities, the blocks of the velocity transformation, follows here.
+
+A twist is (v, ω): the velocity of a reference point and the angular velocity, both in the ground frame; in the plane
+(v_x, v_y, ω). A wrench is (F, T), the torque about the same point.
+"""
+
+from __future__ import annotations
+
+import abc
+from typing import Any, ClassVar, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from jaxmbs.numerics.space import Manifold
+
+SLIDES = {0: (), 1: ("s",), 2: ("x", "y"), 3: ("x", "y", "z")}
+
+
+class AbstractTurning(eqx.Module):
+    """A rotation with coordinates ρ: of the axes of body j against those of body i.
+
+    Attributes:
+        coordinates, velocities: names of ρ, and of the rates w that belong to it.
+        manifold: how they belong together.
+    """
+
+    coordinates: ClassVar[tuple[str, ...]]
+    velocities: ClassVar[tuple[str, ...]]
+    manifold: ClassVar[type[Manifold]] = Manifold
+
+    @abc.abstractmethod
+    def rotation(self, rho: Float[Array, " n"]) -> Any:
+        """The rotation, as `Pose.turned` takes it: an angle in the plane, Euler parameters in space."""
+
+    @abc.abstractmethod
+    def axes(self, rho: Float[Array, " n"]) -> Float[Array, "s m"]:
+        """H(ρ): the relative angular velocity H w, in the axes of body i."""
+
+    def drift(self, rho, w) -> Float[Array, " s"]:
+        """Ḣ w."""
+        return jax.jvp(lambda rho: self.axes(rho) @ w, (rho,), (self.manifold.rate(rho, w),))[1]
+
+    @abc.abstractmethod
+    def measured(self, rotation: Any) -> Float[Array, " n"]:
+        """ρ of a rotation."""
+
+    @property
+    def at_rest(self) -> tuple[float, ...]:
+        """ρ of no rotation."""
+        return (0.0,) * len(self.coordinates)
+
+
+class Motion(NamedTuple):
+    """A body in motion, or a frame on it.
+
+    Attributes:
+        pose: where it is. point: the reference point of its twists, in the ground frame.
+        twist: its velocity. drift: its acceleration (v̇, ω̇) as far as it is not R θ̈; that is Ṙ θ̇.
+    """
+
+    pose: Any
+    point: Float[Array, " d"]
+    twist: Float[Array, " k"]
+    drift: Float[Array, " k"]
+
+
+class Mobility(eqx.Module):
+    """The relative coordinates θ = (s, ρ) of a joint.
+
+    Args:
+        point_i, point_j: in the body frames.
+        slides: (d, k), its columns are the axes of the slides in body i.
+        turning: the rotation, None if there is none.
+        lead: advance along the one slide for a unit of ρ, where the slide has no coordinate of its own, as in a screw.
+        neutral: the rotation of body j against body i where s and ρ vanish, as `Pose.turned` takes it; None for none.
+    """
+
+    point_i: Array
+    point_j: Array
+    slides: Array | None = None
+    turning: AbstractTurning | None = None
+    lead: Array | None = None
+    neutral: Array | None = None
+
+    @property
+    def _free_slides(self) -> int:
+        return 0 if self.slides is None or self.lead is not None else self.slides.shape[1]
+
+    @property
+    def coordinates(self) -> tuple[str, ...]:
+        """Names of θ."""
+        return SLIDES[self._free_slides] + (() if self.turning is None else self.turning.coordinates)
+
+    @property
+    def velocities(self) -> tuple[str, ...]:
+        """Names of θ̇: those of θ where it is their rate."""
+        return SLIDES[self._free_slides] + (() if self.turning is None else self.turning.velocities)
+
+    @property
+    def angular(self) -> tuple[bool, ...]:
+        """Which velocities are rates of angles."""
+        return tuple(k >= self._free_slides for k in range(len(self.velocities)))
+
+    @property
+    def manifold(self) -> type[Manifold]:
+        """That of ρ; s is flat."""
+        return Manifold if self.turning is None else self.turning.manifold
+
+    @property
+    def at_rest(self) -> tuple[float, ...]:
+        """θ of no displacement."""
+        return (0.0,) * self._free_slides + (() if self.turning is None else self.turning.at_rest)
+
+    # --- positions ---
+
+    def _inner(self, pose, theta, reverse: bool):
+        """The frame on body i at point_i, the rotation, and the displacement in the ground frame; from the pose of body i,
+        or in `reverse` that of body j."""
+        rotation = None if self.turning is None else self.turning.rotation(theta[self._free_slides :])
+        if reverse:
+            inner = pose.moved(pose.direction(self.point_j)).unturned(self.neutral).unturned(rotation)
+        else:
+            inner = pose.moved(pose.direction(self.point_i))
+        shift = None if self.slides is None else inner.direction(self.slides @ self._advance(theta))
+        if reverse and shift is not None:
+            inner = inner.moved(-shift)
+        return inner, rotation, shift
+
+    def _advance(self, theta):
+        return theta[: self._free_slides] if self.lead is None else self.lead * theta
+
+    def place(self, pose, theta, *, reverse: bool = False):
+        """The pose of body j on body i with this pose; in `reverse` that of body i on body j."""
+        inner, rotation, shift = self._inner(pose, theta, reverse)
+        if reverse:
+            return inner.moved(-inner.direction(self.point_i))
+        return self._outer(inner, rotation, shift)[0]
+
+    def measure(self, i, j) -> Float[Array, " n"]:
+        """θ of two poses, which need not satisfy the joint: components that it does not have are left out. Angles in
+        (−π, π], but that of a screw has all its turns."""
+        inner = i.moved(i.direction(self.point_i))
+        shift = inner.components(j.point(self.point_j) - inner.r)
+        if self.lead is not None:
+            angle = self.turning.measured(inner.rotation_to(j.unturned(self.neutral)))
+            turns = jnp.round(((self.slides.T @ shift) / self.lead - angle) / (2 * jnp.pi))
+            return angle + 2 * jnp.pi * jax.lax.stop_gradient(turns)
+        s = jnp.zeros(0, shift.dtype) if self.slides is None else self.slides.T @ shift
+        if self.turning is None:
+            return s
+        return jnp.concatenate([s, self.turning.measured(inner.rotation_to(j.unturned(self.neutral)))])
+
+    # --- velocities ---
+
+    def carry(self, body: Motion, theta, rate, *, reverse: bool = False) -> tuple[Motion, Float[Array, "k m"]]:
+        """The motion of body j on body i, or in `reverse` of i on j, and its twist for each unit of θ̇.
+
+        The reference point of the carried body is its own end of the joint. With δ the displacement by the slides, ν its
+        rate in body i, and ω_r the relative angular velocity: v_j = v_i + ω_i × δ + ν, ω_j = ω_i + ω_r,
+        v̇_j = v̇_i + ω̇_i × δ + ω_i × (ω_i × δ) + 2 ω_i × ν + …, ω̇_j = ω̇_i + ω_i × ω_r + ….
+        """
+        pose = body.pose
+        inner, rotation, shift = self._inner(pose, theta, reverse)
+        linear, angular = self._relative_axes(inner, theta, rate.dtype)
+        sliding, spin = linear @ rate, angular @ rate
+        drift = self._spin_drift(inner, theta, rate)
+        delta = jnp.zeros_like(sliding) if shift is None else shift
+
+        # The end of the joint on the body that carries, with the motion of that body.
+        arm = pose.direction(self.point_j if reverse else self.point_i) + (pose.r - body.point)
+        d = sliding.shape[0]
+        omega, omega_dot = body.twist[d:], body.drift[d:]
+        v = body.twist[:d] + pose.lever(arm) @ omega
+        v_dot = body.drift[:d] + pose.lever(arm) @ omega_dot + _centripetal(pose, omega, arm)
+        if reverse:
+            omega = omega - spin
+            omega_dot = omega_dot - pose.spin_cross(omega, spin) - drift
+            v = v - pose.lever(delta) @ omega - sliding
+            v_dot = v_dot - pose.lever(delta) @ omega_dot - _centripetal(pose, omega, delta, sliding)
+            placed, point = inner.moved(-inner.direction(self.point_i)), inner.r
+            columns = jnp.concatenate([pose.lever(delta) @ angular - linear, -angular])
+        else:
+            v = v + pose.lever(delta) @ omega + sliding
+            v_dot = v_dot + pose.lever(delta) @ omega_dot + _centripetal(pose, omega, delta, sliding)
+            omega_dot = omega_dot + pose.spin_cross(omega, spin) + drift
+            omega = omega + spin
+            placed, point = self._outer(inner, rotation, shift)
+            columns = jnp.concatenate([linear, angular])
+        return Motion(placed, point, jnp.concatenate([v, omega]), jnp.concatenate([v_dot, omega_dot])), columns
+
+    def _outer(self, inner, rotation, shift):
+        """The pose of body j, and its end of the joint."""
+        outer = inner if shift is None else inner.moved(shift)
+        body = outer.turned(rotation).turned(self.neutral)
+        return body.moved(-body.direction(self.point_j)), outer.r
+
+    def _relative_axes(self, inner, theta, dtype):
+        """Velocity and angular velocity relative to body i by unit rates, in the ground frame."""
+        d, s, free = inner.dimension, inner.spins, self._free_slides
+        slide = jnp.zeros((d, 0), dtype) if self.slides is None else inner.directions(self.slides)
+        turn = jnp.zeros((s, 0), dtype)
+        if self.turning is not None:
+            turn = inner.spin_directions(self.turning.axes(theta[free:]))
+        if self.lead is not None:
+            return self.lead * slide, turn
+        return (
+            jnp.concatenate([slide, jnp.zeros((d, turn.shape[1]), dtype)], axis=1),
+            jnp.concatenate([jnp.zeros((s, free), dtype), turn], axis=1),
+        )
+
+    def _spin_drift(self, inner, theta, rate):
+        if self.turning is None:
+            return jnp.zeros(inner.spins, rate.dtype)
+        free = self._free_slides
+        return inner.spin_directions(self.turning.drift(theta[free:], rate[free:])[:, None])[:, 0]
+
+
+def _centripetal(pose, omega, arm, rate=0.0):
+    """ω × (ω × arm) + 2 ω × rate."""
+    return pose.lever(pose.lever(arm) @ omega + 2 * rate) @ omega

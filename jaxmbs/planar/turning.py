@@ -1,0 +1,28 @@
+"""Rotations of the plane in relative coordinates."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import jax.numpy as jnp
+
+from jaxmbs.mobility import AbstractTurning
+
+
+class Turn(AbstractTurning):
+    """By an angle φ, turns counted."""
+
+    coordinates: ClassVar[tuple[str, ...]] = ("phi",)
+    velocities: ClassVar[tuple[str, ...]] = coordinates
+
+    def rotation(self, rho):
+        return rho[0]
+
+    def axes(self, rho):
+        return jnp.ones((1, 1), rho.dtype)
+
+    def drift(self, rho, w):
+        return jnp.zeros_like(w)
+
+    def measured(self, rotation):
+        return rotation[None]

@@ -1,0 +1,357 @@
+"""Joint coordinates θ of a mechanism: its spanning tree with the relative coordinates of every joint in it.
+
+Positions of the bodies q(θ), their velocities v = R θ̇ with the velocity transformation R, and Ṙ θ̇; after Issa and
+Arczewski 1998. R is made of blocks R_ij, the velocity of body i by the rates of joint j, where joint j is on the path from
+the ground to body i; all follow from `Mobility`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from functools import cached_property
+from itertools import accumulate, pairwise
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from jaxmbs.element import GROUND
+from jaxmbs.mobility import Mobility, Motion
+from jaxmbs.numerics.space import Manifold, Space
+from jaxmbs.system.mechanism import Mechanism
+from jaxmbs.system.recursion import Run, forward, gathered, runs_of, scattered
+from jaxmbs.system.topology import Tree, spanning_tree
+
+
+class Joint(NamedTuple):
+    """The static part of an edge of the tree.
+
+    Attributes:
+        name: that of the joint, or of the floating body.
+        coordinates, velocities, angular, manifold, at_rest: see `Mobility`.
+    """
+
+    name: str
+    coordinates: tuple[str, ...]
+    velocities: tuple[str, ...]
+    angular: tuple[bool, ...]
+    manifold: type[Manifold]
+    at_rest: tuple[float, ...]
+
+
+class Floating(eqx.Module):
+    """Takes the place of a joint before a floating base."""
+
+    mobility: Mobility
+
+
+class Edge(eqx.Module):
+    """A body with what carries it.
+
+    Attributes:
+        joint: the joint, or a `Floating`, without the names of its bodies, so that joints that are alike are the same code.
+        body: the body. reverse: whether the joint is traversed from its j to its i.
+    """
+
+    joint: eqx.Module
+    body: eqx.Module
+    reverse: bool = eqx.field(static=True)
+
+
+class Link(eqx.Module):
+    """A body in motion on its joint.
+
+    Attributes:
+        motion: with its own end of the joint as reference point.
+        axes: (k, m) its twist by unit rates of the joint. arm: from the reference point of what carries it to its own.
+    """
+
+    motion: Motion
+    axes: Float[Array, "k m"]
+    arm: Float[Array, " d"]
+
+
+@dataclasses.dataclass(frozen=True)
+class JointSpace(Space):
+    """The space of joint coordinates θ: those of the joints, in the order of the tree, then the extra coordinates of
+    constraints.
+
+    Attributes:
+        tree: the spanning tree. joints: its edges. extra: names of the extra coordinates. runs: see `recursion`.
+    """
+
+    tree: Tree
+    joints: tuple[Joint, ...]
+    extra: tuple[str, ...]
+    runs: tuple[Run, ...]
+
+    @cached_property
+    def slices(self) -> tuple[slice, ...]:
+        """Entries of θ of each joint."""
+        return _slices(len(joint.coordinates) for joint in self.joints)
+
+    @cached_property
+    def velocity_slices(self) -> tuple[slice, ...]:
+        """Entries of θ̇ of each joint."""
+        return _slices(len(joint.velocities) for joint in self.joints)
+
+    @cached_property
+    def coordinates(self) -> tuple[str, ...]:
+        """Names of the entries of θ: "A.phi", …"""
+        return tuple(f"{joint.name}.{c}" for joint in self.joints for c in joint.coordinates) + self.extra
+
+    @cached_property
+    def velocities(self) -> tuple[str, ...]:
+        """Names of the entries of θ̇."""
+        return tuple(f"{joint.name}.{c}" for joint in self.joints for c in joint.velocities) + self.extra
+
+    @cached_property
+    def angular(self) -> np.ndarray:
+        """For each entry of θ̇ whether it is the rate of an angle, or else of a length."""
+        return np.array([a for joint in self.joints for a in joint.angular] + [True] * len(self.extra), bool)
+
+    @property
+    def n(self) -> int:
+        """Number of joint coordinates."""
+        return len(self.coordinates)
+
+    @property
+    def m(self) -> int:
+        """Number of joint velocities."""
+        return len(self.velocities)
+
+    @property
+    def rest(self) -> np.ndarray:
+        """θ of no displacement in any joint."""
+        return np.array([x for joint in self.joints for x in joint.at_rest] + [0.0] * len(self.extra))
+
+    # --- the space ---
+
+    @cached_property
+    def _turning(self) -> tuple[tuple[slice, slice, type[Manifold]], ...]:
+        """Entries of θ and θ̇ that are not flat."""
+        out = []
+        for joint, at, v_at in zip(self.joints, self.slices, self.velocity_slices, strict=True):
+            if joint.manifold is not Manifold:
+                flat = next(k for k, angular in enumerate(joint.angular) if angular)
+                out.append((slice(at.start + flat, at.stop), slice(v_at.start + flat, v_at.stop), joint.manifold))
+        return tuple(out)
+
+    def _by_part(self, function: str, *args):
+        """A function of manifolds: of arrays, each with 0 where it has the places of θ, 1 where those of θ̇."""
+        parts, done = [], [0, 0]
+        flat = lambda ends: getattr(Manifold, function)(*(x[done[k] : ends[k]] for x, k in args))
+        for *places, manifold in self._turning:
+            parts.append(flat([place.start for place in places]))
+            parts.append(getattr(manifold, function)(*(x[places[k]] for x, k in args)))
+            done = [place.stop for place in places]
+        parts.append(flat([None, None]))
+        return jnp.concatenate(parts) if len(parts) > 1 else parts[0]
+
+    def rate(self, q, v):
+        """θ̇ as the rate of the coordinates."""
+        return self._by_part("rate", (q, 0), (v, 1))
+
+    def retract(self, q, d):
+        """θ ⊕ d."""
+        return self._by_part("retract", (q, 0), (d, 1))
+
+    def difference(self, q, other):
+        """d with θ ⊕ d = other."""
+        return self._by_part("difference", (q, 0), (other, 0))
+
+    def chart_rate(self, d, v):
+        """ḋ where θ ⊕ d moves with θ̇."""
+        return self._by_part("chart_rate", (d, 1), (v, 1))
+
+    def extent(self, q):
+        """The coordinate that each component of θ̇ changes."""
+        return self._by_part("extent", (q, 0))
+
+    def normalised(self, q):
+        """θ with Euler parameters of unit length."""
+        return self._by_part("normalised", (q, 0))
+
+
+def _slices(sizes) -> tuple[slice, ...]:
+    ends = list(accumulate(sizes, initial=0))
+    return tuple(slice(a, b) for a, b in pairwise(ends))
+
+
+def edges(mech: Mechanism, tree: Tree) -> list[Edge]:
+    """The bodies of a tree with their joints."""
+    out = []
+    for name, joint, reverse in zip(tree.bodies, tree.joints, tree.reversed, strict=True):
+        body = mech.bodies[name]
+        carrier = Floating(body.floating(mech.dtype)) if joint is None else mech.constraints[joint].anonymous()
+        out.append(Edge(carrier, body, reverse))
+    return out
+
+
+def joint_space(mech: Mechanism, *, base=None, cut: str | Iterable[str] = ()) -> JointSpace:
+    """The space of the joint coordinates of a mechanism; arguments as for `topology.spanning_tree`."""
+    tree = spanning_tree(mech, base=base, cut=cut)
+    known: dict = {}
+    joints, keys = [], []
+    for body, name, edge in zip(tree.bodies, tree.joints, edges(mech, tree), strict=True):
+        leaves, structure = jax.tree.flatten(edge)
+        key = structure, tuple((jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves)
+        if key not in known:
+            known[key] = len(known), _kind(edge.joint)
+        number, kind = known[key]
+        joints.append(Joint(body if name is None else name, *kind))
+        keys.append(number)
+    layout = mech.layout
+    flat = layout.coordinates[layout.body_slices[layout.bodies[-1][0]].stop :]
+    return JointSpace(tree, tuple(joints), tuple(flat), runs_of(tree.parents, keys))
+
+
+def _kind(joint) -> tuple:
+    """Names, angles, manifold and rest of a joint's coordinates."""
+    found: list[Mobility] = []
+    jax.eval_shape(lambda joint: found.append(joint.mobility), joint)
+    (m,) = found
+    return m.coordinates, m.velocities, m.angular, m.manifold, m.at_rest
+
+
+# --- motion of the tree ---------------------------------------------------------------------------------------------------
+
+
+# Traced once for joints that are alike.
+@jax.jit
+def _carried(edge: Edge, parent: Motion, theta, rate) -> Link:
+    motion, axes = edge.joint.mobility.carry(parent, theta, rate, reverse=edge.reverse)
+    return Link(motion, axes, motion.point - parent.point)
+
+
+@jax.jit
+def _placed(edge: Edge, pose, theta):
+    return edge.joint.mobility.place(pose, theta, reverse=edge.reverse)
+
+
+def by_run(space: JointSpace, theta, *, velocities: bool = False) -> list:
+    """θ, or θ̇, or columns of them, as things of the runs."""
+    slices = space.velocity_slices if velocities else space.slices
+    out = []
+    for run in space.runs:
+        part = theta[slices[run.start].start : slices[run.stop - 1].stop]
+        out.append(part.reshape(run.stop - run.start, -1, *part.shape[1:]) if run.loop else part)
+    return out
+
+
+def gathered_edges(mech: Mechanism, space: JointSpace) -> list:
+    """The edges as things of the runs."""
+    return gathered(space.runs, edges(mech, space.tree))
+
+
+def links(mech: Mechanism, space: JointSpace, theta, rate, gravity=None) -> list:
+    """All bodies in motion, as things of the runs. With `gravity` g the ground moves with −g, so that drifts count weight as
+    inertia."""
+    ground = mech.layout.pose(GROUND, theta)
+    still = jnp.zeros(ground.dimension + ground.spins, theta.dtype)
+    drift = still if gravity is None else still.at[: ground.dimension].add(-gravity)
+    rates = by_run(space, rate, velocities=True)
+    given = list(zip(gathered_edges(mech, space), by_run(space, theta), rates, strict=True))
+    step = lambda parent, x: _carried(x[0], parent, *x[1:])
+    return forward(space.runs, step, Motion(ground, ground.r, still, drift), given, lambda link: link.motion)
+
+
+def poses(mech: Mechanism, space: JointSpace, theta) -> dict:
+    """The poses of all bodies and of the ground."""
+    ground = mech.layout.pose(GROUND, theta)
+    given = list(zip(gathered_edges(mech, space), by_run(space, theta), strict=True))
+    placed = forward(space.runs, lambda parent, x: _placed(x[0], parent, x[1]), ground, given, lambda pose: pose)
+    found = dict(zip(space.tree.bodies, scattered(space.runs, placed), strict=True))
+    return {GROUND: ground, **{name: found[name] for name in mech.layout.body_types}}
+
+
+def coordinates_of(mech: Mechanism, space: JointSpace, poses, theta) -> Float[Array, " n"]:
+    """q of poses, with the extra coordinates of θ."""
+    parts = [kind.coordinates_of(poses[name]) for name, kind in mech.layout.bodies]
+    return jnp.concatenate([*parts, theta[space.n - len(space.extra) :]])
+
+
+def configuration(mech: Mechanism, space: JointSpace, theta) -> Float[Array, " n"]:
+    """q(θ)."""
+    return coordinates_of(mech, space, poses(mech, space, theta), theta)
+
+
+def measured(mech: Mechanism, space: JointSpace, q) -> Float[Array, " n"]:
+    """θ(q): of a configuration that does not satisfy the joints of the tree what these can measure."""
+    at, parts = mech.poses(q), []
+    for edge, name, parent in zip(edges(mech, space.tree), space.tree.bodies, space.tree.parents, strict=True):
+        ends = at[GROUND if parent < 0 else space.tree.bodies[parent]], at[name]
+        parts.append(edge.joint.mobility.measure(*(ends[::-1] if edge.reverse else ends)))
+    return jnp.concatenate([*parts, q[mech.layout.n - len(space.extra) :]])
+
+
+# --- velocities -----------------------------------------------------------------------------------------------------------
+
+
+def moved(pose, twist, arm):
+    """A twist, or columns of them, about the end of an arm of the same body."""
+    d = pose.dimension
+    return jnp.concatenate([twist[:d] + pose.lever(arm) @ twist[d:], twist[d:]])
+
+
+def spread(space: JointSpace, links: list, rate) -> list:
+    """The twists of all bodies, about their own ends of the joints, at the joint velocities θ̇: R θ̇."""
+
+    def step(parent, x):
+        link, rate = x
+        return moved(link.motion.pose, parent, link.arm) + link.axes @ rate
+
+    still = jnp.zeros(links[0].motion.twist.shape[-1], rate.dtype)
+    given = list(zip(links, by_run(space, rate, velocities=True), strict=True))
+    return forward(space.runs, step, still, given, lambda twist: twist)
+
+
+def body_velocity(motion: Motion, twist) -> Float[Array, " k"]:
+    """The velocities of a body as in v, from its twist."""
+    return motion.pose.to_body(moved(motion.pose, twist, motion.pose.r - motion.point))
+
+
+def body_drift(motion: Motion) -> Float[Array, " k"]:
+    """Ṙ θ̇ of a body, as in v̇."""
+    pose, d = motion.pose, motion.pose.dimension
+    arm, omega = pose.r - motion.point, motion.twist[d:]
+    drift = moved(pose, motion.drift, arm)
+    return pose.to_body(drift.at[:d].add(pose.lever(pose.lever(arm) @ omega) @ omega))
+
+
+def of_bodies(mech: Mechanism, space: JointSpace, parts: list, extra) -> Float[Array, " m"]:
+    """Vectors of the bodies in the order of the tree as one in that of v, with the extra velocities of θ̇."""
+    named = dict(zip(space.tree.bodies, parts, strict=True))
+    return jnp.concatenate([*(named[name] for name in mech.layout.body_types), extra[space.m - len(space.extra) :]])
+
+
+def velocities(mech: Mechanism, space: JointSpace, links: list, rate) -> Float[Array, " m"]:
+    """v = R θ̇."""
+    each = zip(scattered(space.runs, links), scattered(space.runs, spread(space, links, rate)), strict=True)
+    return of_bodies(mech, space, [body_velocity(link.motion, twist) for link, twist in each], rate)
+
+
+# --- the velocity transformation ------------------------------------------------------------------------------------------
+
+
+def transformation(mech: Mechanism, space: JointSpace, theta) -> Float[Array, "m k"]:
+    """R(θ) with v = R θ̇: for each body and each joint on the path to it the block R_ij, zero elsewhere."""
+    still = jnp.zeros(space.m, theta.dtype)
+    each = scattered(space.runs, links(mech, space, theta, still))
+    rows = {}
+    for body, link in zip(space.tree.bodies, each, strict=True):
+        pose = link.motion.pose
+        row = jnp.zeros((link.axes.shape[0], space.m), theta.dtype)
+        for j in space.tree.path(body):
+            # The joint's axes seen from the origin of the body: (u × d, u) for a revolute, (u, 0) for a prismatic joint.
+            twists = moved(pose, each[j].axes, pose.r - each[j].motion.point)
+            block = jax.vmap(pose.to_body, in_axes=1, out_axes=1)(twists) if twists.shape[1] else twists
+            row = row.at[:, space.velocity_slices[j]].set(block)
+        rows[body] = row
+    count = len(space.extra)
+    extra = jnp.eye(count, space.m, space.m - count, dtype=theta.dtype)
+    return jnp.concatenate([*(rows[name] for name in mech.layout.body_types), extra])

@@ -1,0 +1,256 @@
+"""Topology: a mechanism as a graph of names, its spanning tree and its path matrices; after Issa and Arczewski 1998.
+
+Bodies are nodes, joints are edges, and the ground is the root, node 0 of the paper. Joints that are not in the tree are
+cut: they close the loops. A part of the mechanism that no joint ties to the ground hangs on it by one edge without a joint,
+to its floating base.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int
+
+from jaxmbs.element import GROUND
+from jaxmbs.system.layout import unknown
+
+ROOT = -1
+Names = str | Iterable[str]
+
+
+@dataclasses.dataclass(frozen=True)
+class Tree:
+    """A spanning tree with the ground as its root. Every body has one edge that enters it, of the same number.
+
+    Attributes:
+        bodies: names, depth first: a parent stands before its children, and a body's descendants follow it at once.
+        joints: for each body the name of the joint that leads to it; None for the edge from the ground to a floating base.
+        parents: for each body the index of its parent in `bodies`, −1 for the ground.
+        reversed: for each body whether it is body i of its joint, so that the path runs from the joint's j to its i.
+        cut: names of all other constraints, in the mechanism's order: joints that are cut, and elements that are no joints.
+    """
+
+    bodies: tuple[str, ...]
+    joints: tuple[str | None, ...]
+    parents: tuple[int, ...]
+    reversed: tuple[bool, ...]
+    cut: tuple[str, ...]
+
+    @cached_property
+    def depths(self) -> tuple[int, ...]:
+        """For each body the number of edges from the ground to it."""
+        depths: list[int] = []
+        for parent in self.parents:
+            depths.append(1 if parent == ROOT else depths[parent] + 1)
+        return tuple(depths)
+
+    @cached_property
+    def leaves(self) -> tuple[str, ...]:
+        """The bodies without children."""
+        parents = set(self.parents)
+        return tuple(body for k, body in enumerate(self.bodies) if k not in parents)
+
+    @property
+    def floating(self) -> tuple[str, ...]:
+        """The floating bases: bodies that no joint leads to."""
+        return tuple(body for body, joint in zip(self.bodies, self.joints, strict=True) if joint is None)
+
+    def index(self, body: str) -> int:
+        """The number of a body and of the edge that enters it; −1 for the ground.
+
+        Raises:
+            ValueError: there is no such body.
+        """
+        if body == GROUND:
+            return ROOT
+        if body not in self._indices:
+            raise ValueError(unknown("body", body, self.bodies))
+        return self._indices[body]
+
+    @cached_property
+    def _indices(self) -> dict[str, int]:
+        return {body: k for k, body in enumerate(self.bodies)}
+
+    def children(self, body: str = GROUND) -> tuple[str, ...]:
+        """The bodies that hang on a body, or on the ground."""
+        k = self.index(body)
+        return tuple(child for child, parent in zip(self.bodies, self.parents, strict=True) if parent == k)
+
+    def depth(self, body: str) -> int:
+        """The number of edges from the ground to a body."""
+        k = self.index(body)
+        return 0 if k == ROOT else self.depths[k]
+
+    def path(self, body: str) -> tuple[int, ...]:
+        """The edges from the ground to a body, in this order."""
+        k, edges = self.index(body), []
+        while k != ROOT:
+            edges.append(k)
+            k = self.parents[k]
+        return tuple(edges[::-1])
+
+
+@dataclasses.dataclass(frozen=True)
+class _Edge:
+    """A joint as it is traversed from a parent to a child; `order` is that of its declaration."""
+
+    parent: str
+    child: str
+    order: int
+    joint: str | None = None
+    freedom: int = 0
+    reversed: bool = False
+
+
+def spanning_tree(mech: Any, *, base: Names | None = None, cut: Names = ()) -> Tree:
+    """The spanning tree with the shortest paths from the ground to all bodies.
+
+    Among the joints that could lead to a body at its depth the tree takes the one whose path has the fewest relative
+    velocities, then the one declared first. Drivers, and constraints that are no joints, are never in it. Bodies are
+    numbered depth first, children of a body in the order of their declaration.
+
+    Args:
+        mech: a mechanism; of it only `bodies`, `constraints` and `drivers` are used, and of a constraint its bodies `i` and
+            `j` and its `freedom`: the number of relative velocities of a joint, None for what is no joint.
+        base: the floating base, or one for each of several parts; the body declared first in its part unless given.
+        cut: names of joints that are not to be in the tree.
+
+    Raises:
+        ValueError: `cut` names what does not exist or is no joint; `base` names no body, one whose part is joined to the
+            ground, or two bodies of the same part.
+    """
+    bodies, cut, bases = tuple(mech.bodies), set(_names(cut)), tuple(dict.fromkeys(_names(base)))
+    _check_cut(mech, cut)
+    leaving: dict[str, list[_Edge]] = {name: [] for name in (GROUND, *bodies)}
+    for order, (name, element) in enumerate(mech.constraints.items()):
+        if element.freedom is not None and name not in cut:
+            i, j = element.i, element.j
+            leaving[i].append(_Edge(i, j, order, name, element.freedom))
+            leaving[j].append(_Edge(j, i, order, name, element.freedom, reversed=True))
+
+    entering = _shortest_paths(leaving, [GROUND])
+    joined = set(entering)
+    for name in bases:
+        if name not in bodies:
+            raise ValueError(unknown("base body", name, bodies))
+        if name in joined:
+            tie = next(edge.joint for edge in _path_from_ground(entering, name))
+            raise ValueError(
+                f"base {name!r} cannot float: joints tie it to the ground; cut {tie!r}, or what else ties it, first"
+            )
+        if name in entering:
+            raise ValueError(f"base {name!r} is in the same part as another base")
+        entering |= _floating_part(leaving, name)
+    for name in bodies:
+        if name not in entering:
+            entering |= _floating_part(leaving, name)
+    return _numbered(mech, entering)
+
+
+def _names(names: Names | None) -> tuple[str, ...]:
+    if names is None:
+        return ()
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _check_cut(mech, cut: Iterable[str]) -> None:
+    joints = [name for name, element in mech.constraints.items() if element.freedom is not None]
+    for name in cut:
+        if name in mech.constraints or name in mech.drivers:
+            if name not in joints:
+                raise ValueError(f"{name!r} is no joint: it is never in the tree and cannot be cut")
+        else:
+            raise ValueError(unknown("joint", name, joints))
+
+
+def _shortest_paths(leaving: dict[str, list[_Edge]], start: list[str]) -> dict[str, _Edge]:
+    """For each body that joints connect with `start` the edge that enters it, breadth first."""
+    entering: dict[str, _Edge] = {}
+    freedoms = dict.fromkeys(start, 0)
+    level = start
+    while level:
+        best: dict[str, tuple[int, int, _Edge]] = {}
+        for edge in (edge for body in level for edge in leaving[body] if edge.child not in freedoms):
+            candidate = freedoms[edge.parent] + edge.freedom, edge.order, edge
+            if edge.child not in best or candidate[:2] < best[edge.child][:2]:
+                best[edge.child] = candidate
+        for body, (freedom, _, edge) in best.items():
+            freedoms[body], entering[body] = freedom, edge
+        level = list(best)
+    return entering
+
+
+def _floating_part(leaving: dict[str, list[_Edge]], base: str) -> dict[str, _Edge]:
+    return {base: _Edge(GROUND, base, 0)} | _shortest_paths(leaving, [base])
+
+
+def _path_from_ground(entering: dict[str, _Edge], body: str) -> list[_Edge]:
+    path = []
+    while body != GROUND:
+        path.append(entering[body])
+        body = path[-1].parent
+    return path[::-1]
+
+
+def _numbered(mech, entering: dict[str, _Edge]) -> Tree:
+    """The tree of these edges, numbered depth first."""
+    children: dict[str, list[str]] = {name: [] for name in (GROUND, *mech.bodies)}
+    for body in mech.bodies:
+        children[entering[body].parent].append(body)
+    bodies: list[str] = []
+    waiting = children[GROUND][::-1]
+    while waiting:
+        bodies.append(waiting.pop())
+        waiting += children[bodies[-1]][::-1]
+    edges = [entering[body] for body in bodies]
+    indices = {GROUND: ROOT} | {body: k for k, body in enumerate(bodies)}
+    kept = {edge.joint for edge in edges}
+    return Tree(
+        bodies=tuple(bodies),
+        joints=tuple(edge.joint for edge in edges),
+        parents=tuple(indices[edge.parent] for edge in edges),
+        reversed=tuple(edge.reversed for edge in edges),
+        cut=tuple(name for name in mech.constraints if name not in kept),
+    )
+
+
+def path_matrix(mech: Any, *, base: Names | None = None, cut: Names = ()) -> Int[np.ndarray, "n n"]:
+    """The preliminary path matrix π: π_ij = 1 if edge j is directed away from body i, −1 if towards it, else 0; Issa and
+    Arczewski, section 2.
+
+    Rows are bodies and columns edges, both in the order of the spanning tree. Arguments and errors: see `spanning_tree`; a
+    `Tree` may stand for the mechanism.
+    """
+    tree = _tree(mech, base, cut)
+    paths = -np.eye(len(tree.bodies), dtype=int)
+    for edge, parent in enumerate(tree.parents):
+        if parent != ROOT:
+            paths[parent, edge] = 1
+    return paths
+
+
+def secondary_path_matrix(mech: Any, *, base: Names | None = None, cut: Names = ()) -> Int[np.ndarray, "n n"]:
+    """The secondary path matrix π*: −π*_ij is the number of edges from edge j to body i, both included, where edge j is on
+    the path from the ground to body i; zero elsewhere. π* = −(π⁻²)ᵀ.
+
+    Rows, columns, arguments and errors: see `path_matrix`.
+    """
+    tree = _tree(mech, base, cut)
+    count = np.zeros((len(tree.bodies),) * 2, dtype=int)
+    for edge, parent in enumerate(tree.parents):
+        if parent != ROOT:
+            count[edge] = count[parent] - (count[parent] != 0)
+        count[edge, edge] = -1
+    return count
+
+
+def _tree(mech, base, cut) -> Tree:
+    if not isinstance(mech, Tree):
+        return spanning_tree(mech, base=base, cut=cut)
+    if _names(base) or _names(cut):
+        raise ValueError("a Tree has its base and its cut joints already")
+    return mech
