@@ -51,6 +51,10 @@ class AbstractTurning(eqx.Module):
     def measured(self, rotation: Any) -> Float[Array, " n"]:
         """ρ of a rotation."""
 
+    def measured_twice(self, rotation: Any) -> Float[Array, " n"]:
+        """ρ of a rotation, of p and −p not the same where these can be told apart: angles in (−2π, 2π]."""
+        return self.measured(rotation)
+
     @property
     def at_rest(self) -> tuple[float, ...]:
         """ρ of no rotation."""
@@ -80,6 +84,7 @@ class Mobility(eqx.Module):
         turning: the rotation, None if there is none.
         lead: advance along the one slide for a unit of ρ, where the slide has no coordinate of its own, as in a screw.
         neutral: the rotation of body j against body i where s and ρ vanish, as `Pose.turned` takes it; None for none.
+        held: a rotation without velocities, where the joint holds body j at one of several angles.
     """
 
     point_i: Array
@@ -88,6 +93,13 @@ class Mobility(eqx.Module):
     turning: AbstractTurning | None = None
     lead: Array | None = None
     neutral: Array | None = None
+    held: AbstractTurning | None = None
+
+    def at_any_angle(self) -> Mobility:
+        """The same with the angle at which the joint holds body j among its coordinates."""
+        if self.held is None:
+            return self
+        return Mobility(self.point_i, self.point_j, self.slides, self.held, self.lead, self.neutral)
 
     @property
     def _free_slides(self) -> int:
@@ -143,19 +155,21 @@ class Mobility(eqx.Module):
             return inner.moved(-inner.direction(self.point_i))
         return self._outer(inner, rotation, shift)[0]
 
-    def measure(self, i, j) -> Float[Array, " n"]:
+    def measure(self, i, j, *, twice: bool = False) -> Float[Array, " n"]:
         """θ of two poses, which need not satisfy the joint: components that it does not have are left out. Angles in
-        (−π, π], but that of a screw has all its turns."""
+        (−π, π], or as by `measured_twice`; but that of a screw has all its turns."""
         inner = i.moved(i.direction(self.point_i))
         shift = inner.components(j.point(self.point_j) - inner.r)
-        if self.lead is not None:
-            angle = self.turning.measured(inner.rotation_to(j.unturned(self.neutral)))
-            turns = jnp.round(((self.slides.T @ shift) / self.lead - angle) / (2 * jnp.pi))
-            return angle + 2 * jnp.pi * jax.lax.stop_gradient(turns)
         s = jnp.zeros(0, shift.dtype) if self.slides is None else self.slides.T @ shift
         if self.turning is None:
             return s
-        return jnp.concatenate([s, self.turning.measured(inner.rotation_to(j.unturned(self.neutral)))])
+        rotation = inner.rotation_to(j.unturned(self.neutral))
+        if self.lead is not None:
+            angle = self.turning.measured(rotation)
+            turns = jnp.round((s / self.lead - angle) / (2 * jnp.pi))
+            return angle + 2 * jnp.pi * jax.lax.stop_gradient(turns)
+        measured = self.turning.measured_twice if twice else self.turning.measured
+        return jnp.concatenate([s, measured(rotation)])
 
     # --- velocities ---
 

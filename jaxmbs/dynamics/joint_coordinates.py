@@ -9,15 +9,24 @@ import numpy as np
 
 from jaxmbs.dynamics.equations import AbstractEquations
 from jaxmbs.dynamics.formulations import AbstractFormulation, CartesianEquations
+from jaxmbs.element import GROUND
 from jaxmbs.numerics.implicit import jacobian, rate, second_rate
-from jaxmbs.numerics.linear_algebra import factor_symmetric_semidefinite
+from jaxmbs.numerics.linear_algebra import factor_symmetric_positive, factor_symmetric_semidefinite
 from jaxmbs.numerics.scaling import unit_of_length
 from jaxmbs.system import joint_space
-from jaxmbs.system.articulated import Articulated, articulated, efforts, symmetric, wrench_of
+from jaxmbs.system.articulated import (
+    Articulated,
+    articulated,
+    carried_wrenches,
+    efforts,
+    generalized_of,
+    symmetric,
+    wrench_of,
+)
 from jaxmbs.system.equations import applied_forces, masses, residual_of, uniform_acceleration
 from jaxmbs.system.joint_space import JointSpace
 from jaxmbs.system.mechanism import Mechanism
-from jaxmbs.system.recursion import gathered, scattered
+from jaxmbs.system.recursion import forward, gathered, scattered
 
 
 class JointCoordinates(AbstractFormulation):
@@ -37,7 +46,7 @@ class JointCoordinates(AbstractFormulation):
     )
 
     def equations(self, mech):
-        return JointEquations(mech, joint_space.joint_space(mech, base=self.base, cut=self.cut))
+        return JointEquations(mech, joint_space.joint_space(mech, base=self.base, cut=self.cut, any_angle=True))
 
 
 class JointEquations(AbstractEquations):
@@ -138,8 +147,24 @@ class JointEquations(AbstractEquations):
 
     def multipliers(self, q, v, t):
         a = self.accelerations(q, v, t)[0]
+        if not self._count:
+            return self._multipliers_of_tree(q, v, a, t)
         q, v, a = self.to_bodies(q, v, a)
         return CartesianEquations(self.mech).multipliers_of(q, v, a, t)
+
+    def _multipliers_of_tree(self, q, v, a, t):
+        """λ of the joints, each from the wrench that it passes on to all that it carries."""
+        mech, space = self.mech, self.joints
+        links = self._links(q, v, weight=True)
+        loads, _ = self._loads(links, q, v, t, joint_space.spread(space, links, a))
+        wrenches = carried_wrenches(space, links, loads)
+        given = list(zip(joint_space.gathered_edges(mech, space), links, wrenches, strict=True))
+        ground = mech.layout.pose(GROUND, q)
+        step = lambda parent, x: (x[1].motion.pose, _multipliers(*x, parent, t))
+        found = forward(space.runs, step, ground, given, lambda y: y[0])
+        each = scattered(space.runs, [multipliers for _, multipliers in found])
+        named = dict(zip(space.tree.joints, each, strict=True))
+        return jnp.concatenate([*(named[name] for name in mech.constraints if name in named), jnp.zeros(0, q.dtype)])
 
     def _links(self, q, v, *, weight: bool = False) -> list:
         gravity = uniform_acceleration(self.mech) if weight else None
@@ -255,6 +280,22 @@ def _load(edge, link, force, twist):
 @jax.jit
 def _momentum(edge, link, velocity):
     return wrench_of(link, edge.body.mass_matrix(link.motion.pose) @ velocity)
+
+
+@jax.jit
+def _multipliers(edge, link, wrench, parent, t):
+    """λ of a joint that does a wrench to the body it carries: less what the joint lets go, which is zero."""
+    kind, pose, joint = type(edge.body), link.motion.pose, edge.joint
+    if isinstance(joint, joint_space.Floating):
+        return jnp.zeros(0, wrench.dtype)
+    q = kind.coordinates_of(pose)
+
+    def residual(d):
+        moved = kind.pose(q + kind.manifold.rate(q, d))
+        return joint.residual(*((moved, parent) if edge.reverse else (parent, moved)), t)
+
+    phi_q = jax.jacfwd(residual)(jnp.zeros_like(wrench))
+    return factor_symmetric_positive(phi_q @ phi_q.T).solve(phi_q @ generalized_of(link, -wrench))
 
 
 def _wrenches(run, link, generalized):

@@ -106,7 +106,10 @@ def _reactions(mech: Mechanism, run: Trajectory, formulation: AbstractFormulatio
 
 def _at_one_time(mech: Mechanism, formulation, t, q, v) -> dict[str, Reaction]:
     equations = formulation.equations(mech)
-    multipliers = equations.multipliers(*equations.from_bodies(q, v), t)
+    own = equations.from_bodies(q, v)
+    # The same configuration with the Euler parameters, of two possible ones, to which the multipliers belong.
+    q, v, _ = equations.to_bodies(*own, equations.still(q))
+    multipliers = equations.multipliers(*own, t)
     indeterminate = jnp.abs(Augmented().equations(mech).indeterminate(q, t)) > INDETERMINATE
     space, poses, found = mech.layout, mech.poses(q), {}
     for name, element in {**mech.constraints, **mech.drivers}.items():

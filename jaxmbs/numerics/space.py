@@ -50,6 +50,26 @@ class Manifold:
         return q
 
 
+class Constants(Manifold):
+    """Coordinates that do not change."""
+
+    @staticmethod
+    def rate(q, v):
+        return 0 * q
+
+    @staticmethod
+    def retract(q, d):
+        return q
+
+    @staticmethod
+    def difference(q, other):
+        return q[:0]
+
+    @staticmethod
+    def extent(q):
+        return q[:0]
+
+
 class Space(Manifold, abc.ABC):
     """The configurations of a whole mechanism.
 

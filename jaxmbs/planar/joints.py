@@ -13,7 +13,7 @@ from jaxmbs.mobility import Mobility
 from jaxmbs.numerics.arrays import real
 from jaxmbs.numerics.plane import perpendicular
 from jaxmbs.planar.element import PlanarConstraint, check_axis, length, separation
-from jaxmbs.planar.turning import Turn
+from jaxmbs.planar.turning import HalfTurns, Turn
 
 
 class Revolute(PlanarConstraint):
@@ -77,7 +77,8 @@ class Translational(PlanarConstraint):
     def mobility(self):
         axis_i, axis_j = jnp.asarray(self.axis_i), jnp.asarray(self.axis_j)
         neutral = jnp.arctan2(perpendicular(axis_j) @ axis_i, axis_i @ axis_j)
-        return Mobility(self.point_i, self.point_j, (axis_i / length(axis_i))[:, None], neutral=neutral)
+        slide = (axis_i / length(axis_i))[:, None]
+        return Mobility(self.point_i, self.point_j, slide, neutral=neutral, held=HalfTurns())
 
     @property
     def shared(self):

@@ -7,6 +7,7 @@ from typing import ClassVar
 import jax.numpy as jnp
 
 from jaxmbs.mobility import AbstractTurning
+from jaxmbs.numerics.space import Constants, Manifold
 
 
 class Turn(AbstractTurning):
@@ -26,3 +27,23 @@ class Turn(AbstractTurning):
 
     def measured(self, rotation):
         return rotation[None]
+
+
+class HalfTurns(AbstractTurning):
+    """By a multiple of π that never changes: lines that slide on each other may point in opposite senses."""
+
+    coordinates: ClassVar[tuple[str, ...]] = ("phi",)
+    velocities: ClassVar[tuple[str, ...]] = ()
+    manifold: ClassVar[type[Manifold]] = Constants
+
+    def rotation(self, rho):
+        return rho[0]
+
+    def axes(self, rho):
+        return jnp.zeros((1, 0), rho.dtype)
+
+    def drift(self, rho, w):
+        return jnp.zeros(1, w.dtype)
+
+    def measured(self, rotation):
+        return (jnp.pi * jnp.round(rotation / jnp.pi))[None]

@@ -14,7 +14,7 @@ from jaxmbs.mobility import Mobility
 from jaxmbs.numerics import rotation
 from jaxmbs.numerics.arrays import is_concrete, real
 from jaxmbs.spatial.body import Frame, Pose, check_frame
-from jaxmbs.spatial.turning import free_turning
+from jaxmbs.spatial.turning import Sign, free_turning
 
 ORIGIN = (0.0, 0.0, 0.0)
 Z = (0.0, 0.0, 1.0)
@@ -108,8 +108,9 @@ class Frames(SpatialConstraint):
             self.point_i,
             self.point_j,
             jnp.stack([axes[:, k] for k in slides], axis=1) if slides else None,
-            given.pop("turning", None) or free_turning(axes, free),
+            free_turning(axes, free),
             neutral=None if same else rotation.product(parts[0], rotation.inverse(parts[1])),
+            held=None if free else Sign(),
             **given,
         )
 

@@ -10,7 +10,7 @@ from jaxtyping import Array
 from jaxmbs.mobility import AbstractTurning
 from jaxmbs.numerics import rotation
 from jaxmbs.numerics.rotation import cross
-from jaxmbs.numerics.space import Manifold
+from jaxmbs.numerics.space import Constants, Manifold
 
 
 class Rotations(Manifold):
@@ -55,6 +55,9 @@ class Turn(AbstractTurning):
         along = rotation[1:] @ self.axis
         return jnp.arctan2(2 * along * rotation[0], rotation[0] ** 2 - along**2)[None]
 
+    def measured_twice(self, rotation):
+        return 2 * jnp.arctan2(rotation[1:] @ self.axis, rotation[0])[None]
+
 
 class TwoTurns(AbstractTurning):
     """By α about a unit vector of body i, then by β about another one, perpendicular to it, that has been turned along.
@@ -82,6 +85,11 @@ class TwoTurns(AbstractTurning):
         second, first = a @ self.second, a.T @ self.first
         alpha = jnp.arctan2(third @ second, self.second @ second)
         return jnp.stack([alpha, jnp.arctan2(third @ first, self.first @ first)])
+
+    def measured_twice(self, p):
+        angles = self.measured(p)
+        opposite = self.rotation(angles) @ p < 0
+        return angles.at[0].add(jnp.where(opposite, jnp.where(angles[0] > 0, -2, 2) * jnp.pi, 0))
 
 
 class Bend(AbstractTurning):
@@ -128,6 +136,30 @@ class Ball(AbstractTurning):
     @property
     def at_rest(self):
         return (1.0, 0.0, 0.0, 0.0)
+
+
+class Sign(AbstractTurning):
+    """None, but by Euler parameters of one sign or the other, which never changes."""
+
+    coordinates: ClassVar[tuple[str, ...]] = ("e0",)
+    velocities: ClassVar[tuple[str, ...]] = ()
+    manifold: ClassVar[type[Manifold]] = Constants
+
+    def rotation(self, rho):
+        return jnp.append(rho, jnp.zeros(3, rho.dtype))
+
+    def axes(self, rho):
+        return jnp.zeros((3, 0), rho.dtype)
+
+    def drift(self, rho, w):
+        return jnp.zeros(3, rho.dtype)
+
+    def measured(self, p):
+        return jnp.where(p[:1] < 0, -1, 1).astype(p.dtype)
+
+    @property
+    def at_rest(self):
+        return (1.0,)
 
 
 def free_turning(axes, free: tuple[int, ...]) -> AbstractTurning | None:

@@ -148,14 +148,26 @@ def wrench_of(link: Link, generalized) -> Float[Array, " k"]:
     return jnp.concatenate([wrench[:d], wrench[d:] + pose.lever(pose.r - link.motion.point).T @ wrench[:d]])
 
 
-def efforts(space: JointSpace, links: list, wrenches: list, extra) -> Float[Array, " m"]:
-    """Rᵀ f: the force or torque at each joint coordinate by wrenches on the bodies, and those at the extra coordinates."""
+def generalized_of(link: Link, wrench) -> Float[Array, " k"]:
+    """The inverse of `wrench_of`."""
+    pose, d = link.motion.pose, link.motion.pose.dimension
+    arm = pose.r - link.motion.point
+    return pose.to_body(jnp.concatenate([wrench[:d], wrench[d:] - pose.lever(arm).T @ wrench[:d]]))
+
+
+def carried_wrenches(space: JointSpace, links: list, wrenches: list) -> list:
+    """For each body the sum of the wrenches on it and on all that it carries, about its own end of its joint."""
 
     def step(received, x):
-        link, wrench = x
-        total = received + wrench
-        return link.axes.T @ total, taken_back(link, total)
+        total = received + x[1]
+        return total, taken_back(x[0], total)
 
     none = jnp.zeros(links[0].axes.shape[-2], links[0].axes.dtype)
-    found, _ = backward(space.runs, step, list(zip(links, wrenches, strict=True)), none)
-    return jnp.concatenate([*(x.reshape(-1) for x in found), extra])
+    return backward(space.runs, step, list(zip(links, wrenches, strict=True)), none)[0]
+
+
+def efforts(space: JointSpace, links: list, wrenches: list, extra) -> Float[Array, " m"]:
+    """Rᵀ f: the force or torque at each joint coordinate by wrenches on the bodies, and those at the extra coordinates."""
+    totals = carried_wrenches(space, links, wrenches)
+    parts = [jnp.sum(link.axes * total[..., None], axis=-2) for link, total in zip(links, totals, strict=True)]
+    return jnp.concatenate([*(x.reshape(-1) for x in parts), extra])

@@ -55,11 +55,19 @@ class Edge(eqx.Module):
     Attributes:
         joint: the joint, or a `Floating`, without the names of its bodies, so that joints that are alike are the same code.
         body: the body. reverse: whether the joint is traversed from its j to its i.
+        any_angle: see `Mobility.at_any_angle`.
     """
 
     joint: eqx.Module
     body: eqx.Module
     reverse: bool = eqx.field(static=True)
+    any_angle: bool = eqx.field(static=True)
+
+    @property
+    def mobility(self) -> Mobility:
+        """The relative coordinates."""
+        mobility = self.joint.mobility
+        return mobility.at_any_angle() if self.any_angle else mobility
 
 
 class Link(eqx.Module):
@@ -82,12 +90,14 @@ class JointSpace(Space):
 
     Attributes:
         tree: the spanning tree. joints: its edges. extra: names of the extra coordinates. runs: see `recursion`.
+        any_angle: whether angles at which joints hold bodies are among θ; see `Mobility.at_any_angle`.
     """
 
     tree: Tree
     joints: tuple[Joint, ...]
     extra: tuple[str, ...]
     runs: tuple[Run, ...]
+    any_angle: bool = False
 
     @cached_property
     def slices(self) -> tuple[slice, ...]:
@@ -137,7 +147,7 @@ class JointSpace(Space):
         out = []
         for joint, at, v_at in zip(self.joints, self.slices, self.velocity_slices, strict=True):
             if joint.manifold is not Manifold:
-                flat = next(k for k, angular in enumerate(joint.angular) if angular)
+                flat = sum(not angular for angular in joint.angular)
                 out.append((slice(at.start + flat, at.stop), slice(v_at.start + flat, v_at.stop), joint.manifold))
         return tuple(out)
 
@@ -182,38 +192,38 @@ def _slices(sizes) -> tuple[slice, ...]:
     return tuple(slice(a, b) for a, b in pairwise(ends))
 
 
-def edges(mech: Mechanism, tree: Tree) -> list[Edge]:
+def edges(mech: Mechanism, tree: Tree, any_angle: bool) -> list[Edge]:
     """The bodies of a tree with their joints."""
     out = []
     for name, joint, reverse in zip(tree.bodies, tree.joints, tree.reversed, strict=True):
         body = mech.bodies[name]
         carrier = Floating(body.floating(mech.dtype)) if joint is None else mech.constraints[joint].anonymous()
-        out.append(Edge(carrier, body, reverse))
+        out.append(Edge(carrier, body, reverse, any_angle))
     return out
 
 
-def joint_space(mech: Mechanism, *, base=None, cut: str | Iterable[str] = ()) -> JointSpace:
-    """The space of the joint coordinates of a mechanism; arguments as for `topology.spanning_tree`."""
+def joint_space(mech: Mechanism, *, base=None, cut: str | Iterable[str] = (), any_angle: bool = False) -> JointSpace:
+    """The space of the joint coordinates of a mechanism; `base` and `cut` as for `topology.spanning_tree`."""
     tree = spanning_tree(mech, base=base, cut=cut)
     known: dict = {}
     joints, keys = [], []
-    for body, name, edge in zip(tree.bodies, tree.joints, edges(mech, tree), strict=True):
+    for body, name, edge in zip(tree.bodies, tree.joints, edges(mech, tree, any_angle), strict=True):
         leaves, structure = jax.tree.flatten(edge)
         key = structure, tuple((jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves)
         if key not in known:
-            known[key] = len(known), _kind(edge.joint)
+            known[key] = len(known), _kind(edge)
         number, kind = known[key]
         joints.append(Joint(body if name is None else name, *kind))
         keys.append(number)
     layout = mech.layout
     flat = layout.coordinates[layout.body_slices[layout.bodies[-1][0]].stop :]
-    return JointSpace(tree, tuple(joints), tuple(flat), runs_of(tree.parents, keys))
+    return JointSpace(tree, tuple(joints), tuple(flat), runs_of(tree.parents, keys), any_angle)
 
 
-def _kind(joint) -> tuple:
+def _kind(edge: Edge) -> tuple:
     """Names, angles, manifold and rest of a joint's coordinates."""
     found: list[Mobility] = []
-    jax.eval_shape(lambda joint: found.append(joint.mobility), joint)
+    jax.eval_shape(lambda edge: found.append(edge.mobility), edge)
     (m,) = found
     return m.coordinates, m.velocities, m.angular, m.manifold, m.at_rest
 
@@ -224,13 +234,13 @@ def _kind(joint) -> tuple:
 # Traced once for joints that are alike.
 @jax.jit
 def _carried(edge: Edge, parent: Motion, theta, rate) -> Link:
-    motion, axes = edge.joint.mobility.carry(parent, theta, rate, reverse=edge.reverse)
+    motion, axes = edge.mobility.carry(parent, theta, rate, reverse=edge.reverse)
     return Link(motion, axes, motion.point - parent.point)
 
 
 @jax.jit
 def _placed(edge: Edge, pose, theta):
-    return edge.joint.mobility.place(pose, theta, reverse=edge.reverse)
+    return edge.mobility.place(pose, theta, reverse=edge.reverse)
 
 
 def by_run(space: JointSpace, theta, *, velocities: bool = False) -> list:
@@ -245,12 +255,12 @@ def by_run(space: JointSpace, theta, *, velocities: bool = False) -> list:
 
 def gathered_edges(mech: Mechanism, space: JointSpace) -> list:
     """The edges as things of the runs."""
-    return gathered(space.runs, edges(mech, space.tree))
+    return gathered(space.runs, edges(mech, space.tree, space.any_angle))
 
 
 def links(mech: Mechanism, space: JointSpace, theta, rate, gravity=None) -> list:
-    """All bodies in motion, as things of the runs. With `gravity` g the ground moves with −g, so that drifts count weight as
-    inertia."""
+    """All bodies in motion, as things of the runs. With `gravity` g the ground moves with −g, so that drifts count
+    weight as inertia."""
     ground = mech.layout.pose(GROUND, theta)
     still = jnp.zeros(ground.dimension + ground.spins, theta.dtype)
     drift = still if gravity is None else still.at[: ground.dimension].add(-gravity)
@@ -281,11 +291,15 @@ def configuration(mech: Mechanism, space: JointSpace, theta) -> Float[Array, " n
 
 
 def measured(mech: Mechanism, space: JointSpace, q) -> Float[Array, " n"]:
-    """θ(q): of a configuration that does not satisfy the joints of the tree what these can measure."""
+    """θ(q): of a configuration that does not satisfy the joints of the tree what these can measure. With any
+    angle, q(θ) has the same Euler parameters as q, but for the sign beyond a screw or a homokinetic joint."""
     at, parts = mech.poses(q), []
-    for edge, name, parent in zip(edges(mech, space.tree), space.tree.bodies, space.tree.parents, strict=True):
+    for edge, name, parent in zip(
+        edges(mech, space.tree, space.any_angle), space.tree.bodies, space.tree.parents, strict=True
+    ):
         ends = at[GROUND if parent < 0 else space.tree.bodies[parent]], at[name]
-        parts.append(edge.joint.mobility.measure(*(ends[::-1] if edge.reverse else ends)))
+        ends = ends[::-1] if edge.reverse else ends
+        parts.append(edge.mobility.measure(*ends, twice=space.any_angle))
     return jnp.concatenate([*parts, q[mech.layout.n - len(space.extra) :]])
 
 
