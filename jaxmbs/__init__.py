@@ -21,6 +21,8 @@ from jaxmbs.dynamics.explicit import SemiImplicitEuler as SemiImplicitEuler
 from jaxmbs.dynamics.formulations import Augmented as Augmented
 from jaxmbs.dynamics.implicit import HHT as HHT
 from jaxmbs.dynamics.implicit import GeneralizedAlpha as GeneralizedAlpha
+from jaxmbs.dynamics.joint_coordinates import JointCoordinates as JointCoordinates
+from jaxmbs.dynamics.natural import Natural as Natural
 from jaxmbs.dynamics.reactions import Reaction as Reaction
 from jaxmbs.dynamics.reactions import Reactions as Reactions
 from jaxmbs.dynamics.reactions import reactions as reactions
@@ -41,6 +43,7 @@ from jaxmbs.programs.function import program as program
 from jaxmbs.programs.graph import ProgramError as ProgramError
 from jaxmbs.sensitivity import design_jacobian as design_jacobian
 from jaxmbs.sensitivity import design_sensitivity as design_sensitivity
+from jaxmbs.system import topology as topology
 from jaxmbs.system.equations import acceleration_rhs as acceleration_rhs
 from jaxmbs.system.equations import constraint_jacobian as constraint_jacobian
 from jaxmbs.system.equations import constraints as constraints
@@ -49,7 +52,18 @@ from jaxmbs.system.equations import generalized_force as generalized_force
 from jaxmbs.system.equations import mass_matrix as mass_matrix
 from jaxmbs.system.equations import velocity_rhs as velocity_rhs
 from jaxmbs.system.mechanism import Mechanism as Mechanism
+from jaxmbs.system.natural import natural_constraints as natural_constraints
+from jaxmbs.system.natural import natural_coordinates as natural_coordinates
+from jaxmbs.system.natural import natural_jacobian as natural_jacobian
+from jaxmbs.system.natural import natural_names as natural_names
+from jaxmbs.system.natural import natural_rates as natural_rates
 from jaxmbs.system.trajectory import Trajectory as Trajectory
+from jaxmbs.system.velocity_transformation import configuration as configuration
+from jaxmbs.system.velocity_transformation import joint_coordinates as joint_coordinates
+from jaxmbs.system.velocity_transformation import joint_space as joint_space
+from jaxmbs.system.velocity_transformation import joint_velocities as joint_velocities
+from jaxmbs.system.velocity_transformation import velocity_transformation as velocity_transformation
+from jaxmbs.system.velocity_transformation import velocity_transformation_rate as velocity_transformation_rate
 
 
 def __getattr__(name: str):

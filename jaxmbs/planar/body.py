@@ -16,13 +16,20 @@ from jaxmbs.planar.turning import Turn
 
 
 class Pose(NamedTuple):
-    """Where a body is: the position `r` of its origin in the ground frame, and its angle `phi` (rad).
+    """Where a body is: the position `r` of its origin in the ground frame, and its angle `phi` (rad); `turn` may hold the
+    rotation matrix A(φ) where it is known.
 
     Its velocities are v = (ẋ, ẏ, φ̇), its generalized forces (F_x, F_y, torque about the origin).
     """
 
     r: Float[Array, "2"]
     phi: Float[Array, ""]
+    turn: Float[Array, "2 2"] | None = None
+
+    @property
+    def a(self) -> Float[Array, "2 2"]:
+        """A(φ), whose columns are the body's axes in the ground frame."""
+        return rotation_matrix(self.phi) if self.turn is None else self.turn
 
     def point(self, s: Float[Array, "2"]) -> Float[Array, "2"]:
         """r + A s: the point with body coordinates `s`, in the ground frame; Haug (2.4.8)."""
@@ -30,11 +37,11 @@ class Pose(NamedTuple):
 
     def direction(self, v: Float[Array, "2"]) -> Float[Array, "2"]:
         """A v: the vector with body components `v`, in the ground frame."""
-        return rotation_matrix(self.phi) @ jnp.asarray(v)
+        return self.a @ jnp.asarray(v)
 
     def components(self, w: Float[Array, "2"]) -> Float[Array, "2"]:
         """Aᵀ w: the body components of a vector of the ground frame."""
-        return rotation_matrix(self.phi).T @ jnp.asarray(w)
+        return self.a.T @ jnp.asarray(w)
 
     def velocity(self, s: Float[Array, "2"], v: Float[Array, "3"]) -> Float[Array, "2"]:
         """ṙ + φ̇ (A s)⊥: the velocity of the point `s`; Haug (2.5.6)."""
@@ -64,28 +71,37 @@ class Pose(NamedTuple):
 
     # --- in relative coordinates ---
 
-    # Without annotations: no fields.
-    dimension = 2
-    spins = 1
+    @property
+    def dimension(self) -> int:
+        """2."""
+        return 2
+
+    @property
+    def spins(self) -> int:
+        """Components of an angular velocity."""
+        return 1
 
     @staticmethod
     def to_ground(x: Float[Array, "3"]) -> Float[Array, "3"]:
         """Velocities as a twist about the origin, or a generalized force as a wrench: both are what they are."""
         return x
 
-    to_body = to_ground
+    @staticmethod
+    def to_body(x: Float[Array, "3"]) -> Float[Array, "3"]:
+        """The inverse of `to_ground`."""
+        return x
 
     def moved(self, by: Float[Array, "2"]) -> Pose:
         """The pose moved by a vector of the ground frame."""
-        return Pose(self.r + by, self.phi)
+        return Pose(self.r + by, self.phi, self.turn)
 
     def turned(self, angle) -> Pose:
         """The pose turned about its origin; None for not at all."""
-        return self if angle is None else Pose(self.r, self.phi + angle)
+        return self if angle is None else _pose(self.r, self.phi + angle)
 
     def unturned(self, angle) -> Pose:
         """The pose before `turned`."""
-        return self if angle is None else Pose(self.r, self.phi - angle)
+        return self if angle is None else _pose(self.r, self.phi - angle)
 
     def rotation_to(self, other: Pose) -> Float[Array, ""]:
         """The angle with `turned(angle)` parallel to another pose."""
@@ -93,7 +109,7 @@ class Pose(NamedTuple):
 
     def directions(self, v: Float[Array, "2 m"]) -> Float[Array, "2 m"]:
         """A V."""
-        return rotation_matrix(self.phi) @ jnp.asarray(v)
+        return self.a @ jnp.asarray(v)
 
     @staticmethod
     def spin_directions(axes: Float[Array, "1 m"]) -> Float[Array, "1 m"]:
@@ -123,6 +139,10 @@ class Pose(NamedTuple):
     def spin_to(self, other: Pose, v_i, v_j, axis_i=None) -> Float[Array, ""]:
         """The angular velocity of another body relative to this one."""
         return v_j[2] - v_i[2]
+
+
+def _pose(r, phi) -> Pose:
+    return Pose(r, phi, rotation_matrix(phi))
 
 
 class Body(AbstractBody):
@@ -169,7 +189,7 @@ class Body(AbstractBody):
     @staticmethod
     def pose(q: Float[Array, "3"]) -> Pose:
         """The pose with coordinates q = (x, y, φ)."""
-        return Pose(q[:2], q[2])
+        return _pose(q[:2], q[2])
 
     @staticmethod
     def coordinates_of(pose: Pose) -> Float[Array, "3"]:

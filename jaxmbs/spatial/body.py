@@ -82,9 +82,15 @@ class Pose(NamedTuple):
 
     # --- in relative coordinates ---
 
-    # Without annotations: no fields.
-    dimension = 3
-    spins = 3
+    @property
+    def dimension(self) -> int:
+        """3."""
+        return 3
+
+    @property
+    def spins(self) -> int:
+        """Components of an angular velocity."""
+        return 3
 
     def to_ground(self, x: Float[Array, "6"]) -> Float[Array, "6"]:
         """Velocities as a twist about the origin, or a generalized force as a wrench: the last three turned to the axes of

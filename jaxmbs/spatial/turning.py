@@ -16,10 +16,21 @@ from jaxmbs.numerics.space import Constants, Manifold
 class Rotations(Manifold):
     """Coordinates p with velocities ω in the frame that turns: ṗ = ½ p ∘ (0, ω)."""
 
-    rate = staticmethod(rotation.rate)
-    retract = staticmethod(rotation.turned)
-    chart_rate = staticmethod(rotation.chart_rate)
-    normalised = staticmethod(rotation.normalised)
+    @staticmethod
+    def rate(q, v):
+        return rotation.rate(q, v)
+
+    @staticmethod
+    def retract(q, d):
+        return rotation.turned(q, d)
+
+    @staticmethod
+    def chart_rate(d, v):
+        return rotation.chart_rate(d, v)
+
+    @staticmethod
+    def normalised(q):
+        return rotation.normalised(q)
 
     @staticmethod
     def difference(q, other):

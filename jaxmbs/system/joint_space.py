@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jaxmbs.element import GROUND
+from jaxmbs.element import GROUND, AbstractBody, AbstractConstraint
 from jaxmbs.mobility import Mobility, Motion
 from jaxmbs.numerics.space import Manifold, Space
 from jaxmbs.system.mechanism import Mechanism
@@ -58,8 +58,8 @@ class Edge(eqx.Module):
         any_angle: see `Mobility.at_any_angle`.
     """
 
-    joint: eqx.Module
-    body: eqx.Module
+    joint: AbstractConstraint | Floating
+    body: AbstractBody
     reverse: bool = eqx.field(static=True)
     any_angle: bool = eqx.field(static=True)
 

@@ -1,0 +1,116 @@
+"""Joint coordinates for users: θ(q) and q(θ), the velocity transformation R with q̇ = R θ̇, and its rate.
+
+All take `base` and `cut`, which choose the spanning tree; see `topology.spanning_tree`. Everything is a straight-line
+program where it is small enough, and works under `jit`, `vmap` and derivatives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from jaxmbs.numerics.linear_algebra import factor_symmetric_positive
+from jaxmbs.programs.function import straight
+from jaxmbs.system import joint_space as spaces
+from jaxmbs.system.joint_space import JointSpace
+from jaxmbs.system.mechanism import Mechanism
+from jaxmbs.system.natural import natural_rates
+
+COORDINATES = ("bodies", "natural")
+
+
+def joint_space(mech: Mechanism, *, base=None, cut: str | Iterable[str] = ()) -> JointSpace:
+    """The joint coordinates of a mechanism: `.coordinates` and `.velocities`, their names such as "A.phi"; `.tree`.
+
+    θ holds, for each joint in the order of the tree, its slides (s; x, y; x, y, z) and then its angle phi, or alpha and
+    beta of a universal joint, theta_x and theta_y of a homokinetic one, Euler parameters of a ball; θ̇ their rates, and for
+    a ball the relative angular velocity in the frame that turns. A floating base has its own coordinates and velocities.
+    Extra coordinates of gears and cams are last.
+    """
+    return spaces.joint_space(mech, base=base, cut=cut)
+
+
+def joint_coordinates(mech: Mechanism, q, *, base=None, cut=()) -> Float[Array, " k"]:
+    """θ(q) of a configuration. Angles in (−π, π]; in the plane with all their turns."""
+    space = joint_space(mech, base=base, cut=cut)
+    return straight(lambda mech, q: spaces.measured(mech, space, q), mech, mech.coordinates(q))
+
+
+def joint_velocities(mech: Mechanism, q, v, *, base=None, cut=()) -> Float[Array, " l"]:
+    """θ̇ of the velocities v of the bodies: the solution of R θ̇ = v, of least squares where v does not satisfy the joints of
+    the tree."""
+    space = joint_space(mech, base=base, cut=cut)
+
+    def rates(mech, q, v):
+        transformation = spaces.transformation(mech, space, spaces.measured(mech, space, q))
+        return factor_symmetric_positive(transformation.T @ transformation).solve(transformation.T @ v)
+
+    return straight(rates, mech, mech.coordinates(q), mech.velocities(v))
+
+
+def configuration(mech: Mechanism, theta, *, base=None, cut=()) -> Float[Array, " n"]:
+    """q(θ), a configuration as in `Mechanism.coordinates`. Joints that are cut need not be closed by it."""
+    space = joint_space(mech, base=base, cut=cut)
+    return straight(lambda mech, theta: spaces.configuration(mech, space, theta), mech, _checked(mech, space.n, theta))
+
+
+def velocity_transformation(
+    mech: Mechanism, theta, *, coordinates: str = "bodies", base=None, cut=()
+) -> Float[Array, "m l"]:
+    """R(θ) with v = R θ̇; Issa and Arczewski (3.4).
+
+    The block R_ij of body i and joint j is that of their Table 1 where joint j is on the path from the ground to body i, as
+    the secondary path matrix π* says, and zero elsewhere: (u × d, u) for a unit vector u of a revolute joint at the start
+    of an arm d, (u, 0) for a prismatic one; composite joints have the columns of those that they are made of.
+
+    Args:
+        theta: θ, see `joint_space`.
+        coordinates: "bodies" for rows like v, (ṙ, ω) of each body in the mechanism's order with ω in its own frame, so that
+            Φ_q R = 0 for the constraints of the tree; "natural" for rows like the rates of `natural_coordinates`, basic
+            points and unit vectors, as in the paper: Ψ_q R = 0.
+
+    Raises:
+        ValueError: θ of a wrong shape, or unknown coordinates.
+    """
+    space = joint_space(mech, base=base, cut=cut)
+    transformation = _transformation(space, coordinates)
+    return straight(transformation, mech, _checked(mech, space.n, theta))
+
+
+def velocity_transformation_rate(
+    mech: Mechanism, theta, theta_dot, *, coordinates: str = "bodies", base=None, cut=()
+) -> Float[Array, "m l"]:
+    """Ṙ(θ, θ̇), so that v̇ = R θ̈ + Ṙ θ̇; Issa and Arczewski (3.6). Arguments as for `velocity_transformation`."""
+    space = joint_space(mech, base=base, cut=cut)
+    transformation = _transformation(space, coordinates)
+
+    def rate(mech, theta, theta_dot):
+        along = space.rate(theta, theta_dot)
+        return jax.jvp(lambda theta: transformation(mech, theta), (theta,), (along,))[1]
+
+    theta = _checked(mech, space.n, theta)
+    return straight(rate, mech, theta, _checked(mech, space.m, theta_dot, "theta_dot"))
+
+
+def _transformation(space: JointSpace, coordinates: str):
+    if coordinates not in COORDINATES:
+        raise ValueError(f"coordinates must be one of {', '.join(map(repr, COORDINATES))}, got {coordinates!r}")
+
+    def of_bodies(mech, theta):
+        return spaces.transformation(mech, space, theta)
+
+    def natural(mech, theta):
+        q = spaces.configuration(mech, space, theta)
+        return jax.vmap(lambda v: natural_rates(mech, q, v), in_axes=1, out_axes=1)(of_bodies(mech, theta))
+
+    return of_bodies if coordinates == "bodies" else natural
+
+
+def _checked(mech: Mechanism, size: int, value, name: str = "theta") -> Array:
+    value = jnp.asarray(value)
+    if value.shape != (size,):
+        raise ValueError(f"{name} must have shape ({size},), got {value.shape}; see `joint_space` for the names")
+    return value.astype(jnp.result_type(mech.dtype, value))
