@@ -161,10 +161,9 @@ class AbstractEquations(eqx.Module):
         as many refinements as the iteration takes steps.
         """
         moved = lambda d: self.residual(self.space.retract(q, d), t)
-        if direction is None:
+        phi_q = direction
+        if phi_q is None:
             phi_q = self.jacobian(q, t) if shift is None else jax.jacfwd(moved)(shift)
-        else:
-            phi_q = direction
         shift = self.still(q) if shift is None else shift
         matrix = factor_symmetric_semidefinite(jax.lax.stop_gradient(phi_q @ inverse_metric(phi_q.T)), floor)
         place = lambda mu: shift + inverse_metric(phi_q.T @ mu)

@@ -15,8 +15,8 @@ from jaxmbs.numerics.linear_algebra import factor_symmetric_positive, factor_sym
 from jaxmbs.numerics.scaling import unit_of_length
 from jaxmbs.system import joint_space
 from jaxmbs.system.articulated import (
-    Articulated,
     articulated,
+    articulated_and_solved,
     carried_wrenches,
     efforts,
     generalized_of,
@@ -24,7 +24,7 @@ from jaxmbs.system.articulated import (
     wrench_of,
 )
 from jaxmbs.system.equations import applied_forces, masses, residual_of, uniform_acceleration
-from jaxmbs.system.joint_space import JointSpace
+from jaxmbs.system.joint_space import JointTree, mapped
 from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.recursion import forward, gathered, scattered
 
@@ -46,24 +46,25 @@ class JointCoordinates(AbstractFormulation):
     )
 
     def equations(self, mech):
-        return JointEquations(mech, joint_space.joint_space(mech, base=self.base, cut=self.cut, any_angle=True))
+        space = joint_space.joint_space(mech, base=self.base, cut=self.cut, any_angle=True)
+        return JointEquations(mech, joint_space.joint_tree(mech, space))
 
 
 class JointEquations(AbstractEquations):
     """The equations of `JointCoordinates`."""
 
     mech: Mechanism
-    joints: JointSpace = eqx.field(static=True)
+    tree: JointTree
 
     @property
     def space(self):
-        return self.joints
+        return self.tree.space
 
     @property
     def _closing(self) -> dict:
         """The constraints that the tree does not satisfy by itself, then the drivers."""
         mech = self.mech
-        return {**{name: mech.constraints[name] for name in self.joints.tree.cut}, **mech.drivers}
+        return {**{name: mech.constraints[name] for name in self.space.tree.cut}, **mech.drivers}
 
     @property
     def _count(self) -> int:
@@ -76,12 +77,12 @@ class JointEquations(AbstractEquations):
     @property
     def _by_elimination(self) -> bool:
         """Whether RᵀMR is factored body by body: not where coordinates without inertia get one from the constraints."""
-        return not self.joints.extra and not (self._light and self._count)
+        return not self.space.extra and not (self._light and self._count)
 
     # --- M, Q, Φ ---
 
     def mass(self, q):
-        transformation = joint_space.transformation(self.mech, self.joints, q)
+        transformation = joint_space.transformation(self.tree, q)
         matrix = transformation.T @ masses(self.mech, self._configuration(q)) @ transformation
         return symmetric(matrix)
 
@@ -89,14 +90,15 @@ class JointEquations(AbstractEquations):
         return -self.imbalance(q, v, None, t)
 
     def imbalance(self, q, v, a, t):
-        links = self._links(q, v, weight=True)
-        twists = None if a is None else joint_space.spread(self.joints, links, a)
-        load, extra = self._loads(links, q, v, t, twists)
-        return -efforts(self.joints, links, load, extra)
+        links, loads, extra = self._loaded(q, v, t)
+        if a is not None:
+            rates = zip(loads, self._inertial(links, joint_space.spread(self.tree, links, a)), strict=True)
+            loads = [load - inertial for load, inertial in rates]
+        return -efforts(self.space, links, loads, extra)
 
     def residual(self, q, t):
-        poses = joint_space.poses(self.mech, self.joints, q)
-        return self._gaps(joint_space.coordinates_of(self.mech, self.joints, poses, q), t, poses)
+        poses = joint_space.poses(self.tree, q)
+        return self._gaps(joint_space.coordinates_of(self.tree, poses, q), t, poses)
 
     def _gaps(self, q, t, poses=None):
         """The residuals of what closes the tree, of the coordinates of bodies."""
@@ -105,7 +107,7 @@ class JointEquations(AbstractEquations):
         return jnp.concatenate(rows) if rows else jnp.zeros(0, q.dtype)
 
     def _configuration(self, q):
-        return joint_space.configuration(self.mech, self.joints, q)
+        return joint_space.configuration(self.tree, q)
 
     @property
     def supporting(self):
@@ -120,7 +122,8 @@ class JointEquations(AbstractEquations):
 
     def length(self, q, t):
         at, layout = self._configuration(q), self.mech.layout
-        return unit_of_length(jacobian(self._gaps, layout, at, t), layout.extent(at), layout.angular)
+        by_bodies = jacobian(self._gaps, layout, at, t) if self._count else jnp.zeros((0, layout.m), q.dtype)
+        return unit_of_length(by_bodies, layout.extent(at), layout.angular)
 
     @property
     def weight(self):
@@ -129,21 +132,22 @@ class JointEquations(AbstractEquations):
     # --- the state of the bodies ---
 
     def from_bodies(self, q, v):
-        mech, space = self.mech, self.joints
-        theta = joint_space.measured(mech, space, q)
+        space, theta = self.space, joint_space.measured(self.tree, q)
         links = self._links(theta, self.still(theta))
+        speeds = self._of_runs(v)
+        momenta = mapped(space.runs, _momentum, self.tree.edges, links, speeds)
         extra = v[v.shape[0] - len(space.extra) :]
-        momentum = self._momenta(links, v)
         if self._by_elimination:
-            return theta, self._articulated(links).solve(momentum)
+            return theta, articulated_and_solved(self.tree, links, momenta, definite=self.definite)[1]
         # What has no inertia takes no part, but extra coordinates keep their velocities.
-        mass, rates = self.mass(theta), efforts(space, links, momentum, extra)
-        mass = mass.at[space.m - len(space.extra) :, space.m - len(space.extra) :].add(jnp.eye(len(space.extra)))
-        return theta, factor_symmetric_semidefinite(mass).solve(rates)
+        flat = space.m - len(space.extra)
+        mass = self.mass(theta).at[flat:, flat:].add(jnp.eye(len(space.extra), dtype=q.dtype))
+        return theta, factor_symmetric_semidefinite(mass).solve(efforts(space, links, momenta, extra))
 
     def to_bodies(self, q, v, a):
         links = self._links(q, v)
-        return (*self._bodies(links, q, v), self._drifts(links) + self._velocities(links, a))
+        drifts = self._drifts(links)
+        return (*self._bodies(links, q, v), drifts + joint_space.velocities(self.tree, links, a))
 
     def multipliers(self, q, v, t):
         a = self.accelerations(q, v, t)[0]
@@ -154,11 +158,11 @@ class JointEquations(AbstractEquations):
 
     def _multipliers_of_tree(self, q, v, a, t):
         """λ of the joints, each from the wrench that it passes on to all that it carries."""
-        mech, space = self.mech, self.joints
-        links = self._links(q, v, weight=True)
-        loads, _ = self._loads(links, q, v, t, joint_space.spread(space, links, a))
-        wrenches = carried_wrenches(space, links, loads)
-        given = list(zip(joint_space.gathered_edges(mech, space), links, wrenches, strict=True))
+        mech, space = self.mech, self.space
+        links, loads, _ = self._loaded(q, v, t)
+        inertial = self._inertial(links, joint_space.spread(self.tree, links, a))
+        needed = carried_wrenches(space, links, [x - load for x, load in zip(inertial, loads, strict=True)])
+        given = list(zip(self.tree.edges, links, needed, strict=True))
         ground = mech.layout.pose(GROUND, q)
         step = lambda parent, x: (x[1].motion.pose, _multipliers(*x, parent, t))
         found = forward(space.runs, step, ground, given, lambda y: y[0])
@@ -166,68 +170,61 @@ class JointEquations(AbstractEquations):
         named = dict(zip(space.tree.joints, each, strict=True))
         return jnp.concatenate([*(named[name] for name in mech.constraints if name in named), jnp.zeros(0, q.dtype)])
 
-    def _links(self, q, v, *, weight: bool = False) -> list:
-        gravity = uniform_acceleration(self.mech) if weight else None
-        return joint_space.links(self.mech, self.joints, q, v, gravity)
+    def _links(self, q, v) -> list:
+        return joint_space.links(self.tree, q, v)
 
     def _bodies(self, links, q, v):
         """Coordinates and velocities of the bodies."""
-        each = scattered(self.joints.runs, links)
-        poses = {body: link.motion.pose for body, link in zip(self.joints.tree.bodies, each, strict=True)}
-        speeds = [joint_space.body_velocity(link.motion, link.motion.twist) for link in each]
-        at = joint_space.coordinates_of(self.mech, self.joints, poses, q)
-        return at, joint_space.of_bodies(self.mech, self.joints, speeds, v)
+        each = scattered(self.space.runs, [link.motion.pose for link in links])
+        poses = dict(zip(self.space.tree.bodies, each, strict=True))
+        speeds = mapped(self.space.runs, _speed, links)
+        return joint_space.coordinates_of(self.tree, poses, q), joint_space.of_bodies(self.tree, speeds, v)
 
-    def _drifts(self, links):
-        """Ṙ θ̇."""
-        each = scattered(self.joints.runs, links)
-        parts = [joint_space.body_drift(link.motion) for link in each]
-        return joint_space.of_bodies(self.mech, self.joints, parts, jnp.zeros(self.joints.m, parts[0].dtype))
-
-    def _velocities(self, links, rates):
-        return joint_space.velocities(self.mech, self.joints, links, rates)
+    def _drifts(self, links, gravity=None):
+        """Ṙ θ̇; of links whose drifts count weight as inertia, gravity is added again."""
+        still = jnp.zeros(self.space.m, links[0].axes.dtype)
+        parts = mapped(self.space.runs, lambda link: joint_space.body_drift(link.motion, gravity), links)
+        return joint_space.of_bodies(self.tree, parts, still)
 
     # --- body by body ---
 
-    def _articulated(self, links) -> Articulated:
-        return articulated(self.mech, self.joints, links, definite=not self._light)
-
-    def _loads(self, links, q, v, t, twists=None):
-        """Q − M (Ṙ θ̇ + what is given as twists) as wrenches, and Q of the extra coordinates."""
-        mech, space, extra = self.mech, self.joints, jnp.zeros(len(self.joints.extra), q.dtype)
-        forces = [None] * len(space.runs)
+    def _loaded(self, q, v, t):
+        """Bodies in motion, Q − M Ṙ θ̇ as wrenches on them, and Q of the extra coordinates."""
+        mech, space, extra = self.mech, self.space, jnp.zeros(len(self.space.extra), q.dtype)
+        both = joint_space.links(self.tree, q, v, uniform_acceleration(mech), _load)
+        links, loads = [link for link, _ in both], [load for _, load in both]
         if any(force.uniform is None for force in mech.forces.values()):
             applied = applied_forces(mech, *self._bodies(links, q, v), t, uniform=False)
-            extra, forces = applied[applied.shape[0] - extra.size :], self._of_runs(applied)
-        twists = [None] * len(space.runs) if twists is None else twists
-        given = zip(space.runs, joint_space.gathered_edges(mech, space), links, forces, twists, strict=True)
-        return [(jax.vmap(_load) if run.loop else _load)(*x) for run, *x in given], extra
+            extra = applied[applied.shape[0] - extra.size :]
+            forces = mapped(space.runs, wrench_of, links, self._of_runs(applied))
+            loads = [load + force for load, force in zip(loads, forces, strict=True)]
+        return links, loads, extra
 
-    def _momenta(self, links, v):
-        """M v as wrenches."""
-        edges = joint_space.gathered_edges(self.mech, self.joints)
-        given = zip(self.joints.runs, edges, links, self._of_runs(v), strict=True)
-        return [(jax.vmap(_momentum) if run.loop else _momentum)(*x) for run, *x in given]
+    def _inertial(self, links, twists) -> list:
+        """M times velocities or accelerations that are given as twists, as wrenches."""
+        return mapped(self.space.runs, _inertial, self.tree.edges, links, twists)
 
     def _of_runs(self, v):
         """A vector like v as things of the runs."""
         slices = self.mech.layout.velocity_slices
-        return gathered(self.joints.runs, [v[slices[name]] for name in self.joints.tree.bodies])
+        return gathered(self.space.runs, [v[slices[name]] for name in self.space.tree.bodies])
 
     def _jacobian(self, links, q, t):
         """Φ_q R, from the coordinates of the bodies."""
-        space = self.joints
+        space = self.space
         by_bodies = jacobian(self._gaps, self.mech.layout, q, t)
 
         def row(gradient):
             extra = gradient[gradient.shape[0] - len(space.extra) :]
-            loads = zip(space.runs, links, self._of_runs(gradient), strict=True)
-            return efforts(space, links, [_wrenches(run, *x) for run, *x in loads], extra)
+            return efforts(space, links, mapped(space.runs, wrench_of, links, self._of_runs(gradient)), extra)
 
-        return jax.vmap(row)(by_bodies) if self._count else jnp.zeros((0, space.m), q.dtype)
+        return jax.vmap(row)(by_bodies)
 
     def jacobian(self, q, t):
-        return self._jacobian(self._links(q, self.still(q)), self._configuration(q), t)
+        if not self._count:
+            return jnp.zeros((0, self.space.m), q.dtype)
+        links = self._links(q, self.still(q))
+        return self._jacobian(links, self._bodies(links, q, self.still(q))[0], t)
 
     def velocity_gap(self, q, v, t):
         at, speeds = self._bodies(self._links(q, v), q, v)
@@ -236,17 +233,16 @@ class JointEquations(AbstractEquations):
     def accelerations(self, q, v, t, correction=0.0, floor=None):
         if not self._by_elimination:
             return super().accelerations(q, v, t, correction, floor)
-        links = self._links(q, v, weight=True)
-        inertia = self._articulated(links)
-        free = inertia.solve(self._loads(links, q, v, t)[0])
+        links, loads, _ = self._loaded(q, v, t)
+        inertia, free = articulated_and_solved(self.tree, links, loads, definite=self.definite)
         if not self._count:
             return free, jnp.zeros(0, q.dtype), jnp.ones(0, q.dtype)
         at, speeds = self._bodies(links, q, v)
         # γ with v̇ = R θ̈ + Ṙ θ̇.
-        drifts = self._drifts(self._links(q, v))
+        drifts = self._drifts(links, uniform_acceleration(self.mech))
         gamma = -second_rate(self._gaps, self.mech.layout, at, speeds, drifts, t) + correction
         phi_q = self._jacobian(links, at, t)
-        by_multipliers = inertia.solve(forces=phi_q.T)
+        by_multipliers = inertia.solve(phi_q.T)
         schur = factor_symmetric_semidefinite(phi_q @ by_multipliers, floor)
         multipliers = schur.solve(gamma - phi_q @ free)
         return free + by_multipliers @ multipliers, multipliers, schur.kept
@@ -254,8 +250,7 @@ class JointEquations(AbstractEquations):
     def metric(self, q, t):
         if not self._by_elimination:
             return super().metric(q, t)
-        inertia = self._articulated(self._links(q, self.still(q)))
-        return lambda x: inertia.solve(forces=x)
+        return articulated(self.tree, self._links(q, self.still(q)), definite=self.definite).solve
 
     def close_velocity(self, q, v, t, floor=None):
         if not self._count:
@@ -265,21 +260,27 @@ class JointEquations(AbstractEquations):
         return self.close_velocity_along(q, v, t, self.metric(q, t), floor)
 
 
+def _speed(link):
+    return joint_space.body_velocity(link.motion, link.motion.twist)
+
+
 @jax.jit
-def _load(edge, link, force, twist):
-    """Q − M v̇ with what comes of velocities, as a wrench; v̇ is Ṙ θ̇, and the rest is given as a twist."""
-    motion, body = link.motion, edge.body
-    acceleration = joint_space.body_drift(motion)
-    if twist is not None:
-        acceleration = acceleration + joint_space.body_velocity(motion, twist)
-    speed = joint_space.body_velocity(motion, motion.twist)
-    load = body.velocity_force(motion.pose, speed) - body.mass_matrix(motion.pose) @ acceleration
-    return wrench_of(link, load if force is None else load + force)
+def _load(edge, link):
+    """−M Ṙ θ̇ and what else comes of velocities, as a wrench."""
+    pose, body = link.motion.pose, edge.body
+    load = body.velocity_force(pose, _speed(link)) - body.mass_matrix(pose) @ joint_space.body_drift(link.motion)
+    return wrench_of(link, load)
 
 
 @jax.jit
 def _momentum(edge, link, velocity):
+    """M v of a body as a wrench."""
     return wrench_of(link, edge.body.mass_matrix(link.motion.pose) @ velocity)
+
+
+@jax.jit
+def _inertial(edge, link, twist):
+    return _momentum(edge, link, joint_space.body_velocity(link.motion, twist))
 
 
 @jax.jit
@@ -295,8 +296,4 @@ def _multipliers(edge, link, wrench, parent, t):
         return joint.residual(*((moved, parent) if edge.reverse else (parent, moved)), t)
 
     phi_q = jax.jacfwd(residual)(jnp.zeros_like(wrench))
-    return factor_symmetric_positive(phi_q @ phi_q.T).solve(phi_q @ generalized_of(link, -wrench))
-
-
-def _wrenches(run, link, generalized):
-    return jax.vmap(wrench_of)(link, generalized) if run.loop else wrench_of(link, generalized)
+    return factor_symmetric_positive(phi_q @ phi_q.T).solve(phi_q @ generalized_of(link, wrench))

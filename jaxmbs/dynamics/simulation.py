@@ -137,8 +137,7 @@ def _simulate(mech: Mechanism, times, start: Start, grid: Grid, method, formulat
         usable = usable & jnp.all(jnp.isfinite(x))
     clean_times, q, v = (jnp.where(jnp.isfinite(x), x, 0) for x in (times, start.q, start.v))
 
-    def enter(mech, t, q, v):
-        equations = formulation.equations(mech)
+    def enter(equations, mech, t, q, v):
         if start.given is not None and equations.own_coordinates:
             # Which velocities of bodies are to be kept is a question about bodies.
             bodies = Augmented().equations(mech)
@@ -146,21 +145,20 @@ def _simulate(mech: Mechanism, times, start: Start, grid: Grid, method, formulat
             (q, v, *_), _ = started(problem, Start(q, v, start.given), t)
         return equations.from_bodies(q, v)
 
-    def output(mech, t, x, u):
-        equations = formulation.equations(mech)
+    def output(equations, mech, t, x, u):
         a, *_ = equations.accelerations(x, u, t)
         q, v, a = equations.to_bodies(x, u, a)
         return q, v, a, equations.multipliers(x, u, t), tuple(energy(mech, q, v))
 
     begin = jax.lax.stop_gradient((q, v))
-    x, u = straight(enter, clean, clean_times[0], q, v)
-    held = jax.lax.stop_gradient((clean, clean_times[0], x))
     equations = formulation.equations(clean)
+    x, u = straight(enter, equations, clean, clean_times[0], q, v)
+    held = jax.lax.stop_gradient((equations, clean_times[0], x))
     given = None if equations.own_coordinates else start.given
-    problem = Problem(equations, *straight(lambda mech, t, x: _units(formulation.equations(mech), t, x), *held))
+    problem = Problem(equations, *straight(_units, *held))
     x, u, status = method.run(problem, clean_times, grid, Start(x, u, given))
     status = jnp.where(usable, status, int(Status.NON_FINITE)).astype(jnp.int32)
-    found = jax.vmap(lambda t, x, u: straight(output, clean, t, x, u))(clean_times, x, u)
+    found = jax.vmap(lambda t, x, u: straight(output, equations, clean, t, x, u))(clean_times, x, u)
     q, v, a, multipliers, energies = found
     q, v = (jnp.where(usable, x, at) for x, at in zip((q, v), begin, strict=True))
     good = (status == Status.CONVERGED)[:, None]

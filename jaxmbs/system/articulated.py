@@ -14,8 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jaxmbs.numerics.linear_algebra import factor_symmetric_positive, factor_symmetric_semidefinite
-from jaxmbs.system.joint_space import Edge, JointSpace, Link, by_run, gathered_edges, moved
-from jaxmbs.system.mechanism import Mechanism
+from jaxmbs.system.joint_space import Edge, JointSpace, JointTree, Link, by_run, moved
 from jaxmbs.system.recursion import backward, forward
 
 
@@ -42,38 +41,33 @@ class Articulated(eqx.Module):
     links: list
     pivots: list
 
-    def solve(self, wrenches: list | None = None, forces=None) -> Float[Array, " m"]:
-        """θ̈ with H θ̈ = Rᵀ f + τ.
+    def solve(self, forces) -> Float[Array, " m"]:
+        """θ̈ with H θ̈ = τ, for forces τ (m,) at the joint coordinates, or columns (m, c) of them."""
+        if forces.ndim == 2:
+            return jax.vmap(self.solve, in_axes=1, out_axes=1)(forces) if forces.shape[1] else forces
+        given = zip(self.links, self.pivots, by_run(self.space, forces, velocities=True), strict=True)
+        efforts, _ = backward(self.space.runs, _pass_force, list(given), self._none)
+        return self.rates(efforts)
 
-        wrenches: f, for each body about its own end of its joint, as things of the runs. forces: τ (m,), or columns
-        (m, c) of it.
-        """
-        runs, space = self.space.runs, self.space
-        columns = forces is not None and forces.ndim == 2
-        if columns:
-            solve = jax.vmap(lambda tau: self.solve(None, tau), in_axes=1, out_axes=1)
-            return solve(forces) if forces.shape[1] else forces
-        size = self.links[0].axes.shape[-2]
-        dtype = self.links[0].axes.dtype
-        none = jnp.zeros(size, dtype)
-        tau = [None] * len(runs) if forces is None else by_run(space, forces, velocities=True)
-        f = [None] * len(runs) if wrenches is None else wrenches
-
-        efforts, _ = backward(runs, _pass_wrench, list(zip(self.links, self.pivots, f, tau, strict=True)), none)
+    def rates(self, efforts: list) -> Float[Array, " m"]:
+        """θ̈ by the forces that are left at the joints when bodies have been eliminated."""
         given = list(zip(self.links, self.pivots, efforts, strict=True))
-        found = forward(runs, _accelerate, none, given, lambda x: x[0])
-        parts = [rates.reshape(-1) for _, rates in found]
-        return jnp.concatenate([*parts, jnp.zeros(len(space.extra), dtype)])
+        found = forward(self.space.runs, _accelerate, self._none, given, lambda x: x[0])
+        extra = jnp.zeros(len(self.space.extra), self._none.dtype)
+        return jnp.concatenate([*(rates.reshape(-1) for _, rates in found), extra])
+
+    @property
+    def _none(self):
+        axes = self.links[0].axes
+        return jnp.zeros(axes.shape[-2], axes.dtype)
 
 
 @jax.jit
-def _pass_wrench(received, x):
-    """The joint force of a body, and the wrench that it passes on."""
-    link, pivot, wrench, tau = x
-    total = received if wrench is None else received + wrench
-    effort = link.axes.T @ total
-    effort = effort if tau is None else effort + tau
-    return effort, taken_back(link, total - pivot.by_rates @ (pivot.inverse @ effort))
+def _pass_force(received, x):
+    """What is left of the force at the joint of a body, and the wrench that the body passes on."""
+    link, pivot, tau = x
+    effort = link.axes.T @ received + tau
+    return effort, taken_back(link, received - pivot.by_rates @ (pivot.inverse @ effort))
 
 
 @jax.jit
@@ -91,19 +85,40 @@ def taken_back(link: Link, wrench):
     return jnp.concatenate([wrench[:d], wrench[d:] + pose.lever(link.arm).T @ wrench[:d]])
 
 
-def articulated(mech: Mechanism, space: JointSpace, links: list, *, definite: bool = True) -> Articulated:
+def articulated(tree: JointTree, links: list, *, definite: bool = True) -> Articulated:
     """Factor H at a configuration. Where it is not `definite`, what has no inertia does not move."""
-    size = links[0].axes.shape[-2]
-    nothing = jnp.zeros((size, size), links[0].axes.dtype)
-    eliminate = partial(_eliminate, definite=definite)
-    pivots, _ = backward(space.runs, eliminate, list(zip(links, gathered_edges(mech, space), strict=True)), nothing)
-    return Articulated(space, links, pivots)
+    step = lambda received, x: _eliminate(received, *x, definite=definite)
+    pivots, _ = backward(tree.space.runs, step, list(zip(tree.edges, links, strict=True)), _no_inertia(links))
+    return Articulated(tree.space, links, pivots)
+
+
+def articulated_and_solved(tree: JointTree, links: list, wrenches: list, *, definite: bool = True):
+    """The same, and θ̈ with H θ̈ = Rᵀ f for wrenches f on the bodies, about their own ends of the joints, as things of the
+    runs."""
+
+    def step(received, x):
+        edge, link, wrench = x
+        pivot, inertia = _eliminate(received[0], edge, link, definite=definite)
+        total = received[1] + wrench
+        effort = link.axes.T @ total
+        passed = taken_back(link, total - pivot.by_rates @ (pivot.inverse @ effort))
+        return (pivot, effort), (inertia, passed)
+
+    nothing = _no_inertia(links)
+    given = list(zip(tree.edges, links, wrenches, strict=True))
+    found, _ = backward(tree.space.runs, step, given, (nothing, nothing[0]))
+    factored = Articulated(tree.space, links, [pivot for pivot, _ in found])
+    return factored, factored.rates([effort for _, effort in found])
+
+
+def _no_inertia(links: list):
+    axes = links[0].axes
+    return jnp.zeros((axes.shape[-2], axes.shape[-2]), axes.dtype)
 
 
 @partial(jax.jit, static_argnames="definite")
-def _eliminate(received, x, *, definite):
+def _eliminate(received, edge: Edge, link: Link, *, definite: bool):
     """What `Articulated` keeps of a body, and the inertia that it passes on."""
-    link, edge = x
     inertia = inertia_of(edge, link) + received
     by_rates = inertia @ link.axes
     inverse = _inverse(link.axes.T @ by_rates, definite)

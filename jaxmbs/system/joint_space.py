@@ -8,7 +8,7 @@ the ground to body i; all follow from `Mobility`.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import NamedTuple
@@ -22,6 +22,7 @@ from jaxtyping import Array, Float
 from jaxmbs.element import GROUND, AbstractBody, AbstractConstraint
 from jaxmbs.mobility import Mobility, Motion
 from jaxmbs.numerics.space import Manifold, Space
+from jaxmbs.system.layout import Layout
 from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.recursion import Run, forward, gathered, runs_of, scattered
 from jaxmbs.system.topology import Tree, spanning_tree
@@ -228,6 +229,24 @@ def _kind(edge: Edge) -> tuple:
     return m.coordinates, m.velocities, m.angular, m.manifold, m.at_rest
 
 
+class JointTree(eqx.Module):
+    """A mechanism as a tree, what recursions go over.
+
+    Attributes:
+        space: the joint coordinates. layout: that of the mechanism. edges: the bodies with their joints, as things of the
+            runs.
+    """
+
+    space: JointSpace = eqx.field(static=True)
+    layout: Layout = eqx.field(static=True)
+    edges: list
+
+
+def joint_tree(mech: Mechanism, space: JointSpace) -> JointTree:
+    """The tree of a mechanism with the numbers that it has."""
+    return JointTree(space, mech.layout, gathered(space.runs, edges(mech, space.tree, space.any_angle)))
+
+
 # --- motion of the tree ---------------------------------------------------------------------------------------------------
 
 
@@ -253,54 +272,66 @@ def by_run(space: JointSpace, theta, *, velocities: bool = False) -> list:
     return out
 
 
-def gathered_edges(mech: Mechanism, space: JointSpace) -> list:
-    """The edges as things of the runs."""
-    return gathered(space.runs, edges(mech, space.tree, space.any_angle))
-
-
-def links(mech: Mechanism, space: JointSpace, theta, rate, gravity=None) -> list:
+def links(tree: JointTree, theta, rate, gravity=None, also: Callable | None = None) -> list:
     """All bodies in motion, as things of the runs. With `gravity` g the ground moves with −g, so that drifts count
-    weight as inertia."""
-    ground = mech.layout.pose(GROUND, theta)
+    weight as inertia. also: (edge, link) ↦ something; then pairs of links and these."""
+    space = tree.space
+    ground = tree.layout.pose(GROUND, theta)
     still = jnp.zeros(ground.dimension + ground.spins, theta.dtype)
     drift = still if gravity is None else still.at[: ground.dimension].add(-gravity)
     rates = by_run(space, rate, velocities=True)
-    given = list(zip(gathered_edges(mech, space), by_run(space, theta), rates, strict=True))
-    step = lambda parent, x: _carried(x[0], parent, *x[1:])
-    return forward(space.runs, step, Motion(ground, ground.r, still, drift), given, lambda link: link.motion)
+    given = list(zip(tree.edges, by_run(space, theta), rates, strict=True))
+
+    def step(parent, x):
+        link = _carried(x[0], parent, *x[1:])
+        return link, None if also is None else also(x[0], link)
+
+    found = forward(space.runs, step, Motion(ground, ground.r, still, drift), given, lambda y: y[0].motion)
+    return found if also else [link for link, _ in found]
 
 
-def poses(mech: Mechanism, space: JointSpace, theta) -> dict:
+def mapped(runs: Sequence[Run], f: Callable, *things: Sequence) -> list:
+    """f of things of the bodies, as things of the runs."""
+    return [(jax.vmap(f) if run.loop else f)(*x) for run, *x in zip(runs, *things, strict=True)]
+
+
+def poses(tree: JointTree, theta) -> dict:
     """The poses of all bodies and of the ground."""
-    ground = mech.layout.pose(GROUND, theta)
-    given = list(zip(gathered_edges(mech, space), by_run(space, theta), strict=True))
+    space = tree.space
+    ground = tree.layout.pose(GROUND, theta)
+    given = list(zip(tree.edges, by_run(space, theta), strict=True))
     placed = forward(space.runs, lambda parent, x: _placed(x[0], parent, x[1]), ground, given, lambda pose: pose)
     found = dict(zip(space.tree.bodies, scattered(space.runs, placed), strict=True))
-    return {GROUND: ground, **{name: found[name] for name in mech.layout.body_types}}
+    return {GROUND: ground, **{name: found[name] for name in tree.layout.body_types}}
 
 
-def coordinates_of(mech: Mechanism, space: JointSpace, poses, theta) -> Float[Array, " n"]:
+def coordinates_of(tree: JointTree, poses, theta) -> Float[Array, " n"]:
     """q of poses, with the extra coordinates of θ."""
-    parts = [kind.coordinates_of(poses[name]) for name, kind in mech.layout.bodies]
+    space = tree.space
+    parts = [kind.coordinates_of(poses[name]) for name, kind in tree.layout.bodies]
     return jnp.concatenate([*parts, theta[space.n - len(space.extra) :]])
 
 
-def configuration(mech: Mechanism, space: JointSpace, theta) -> Float[Array, " n"]:
+def configuration(tree: JointTree, theta) -> Float[Array, " n"]:
     """q(θ)."""
-    return coordinates_of(mech, space, poses(mech, space, theta), theta)
+    return coordinates_of(tree, poses(tree, theta), theta)
 
 
-def measured(mech: Mechanism, space: JointSpace, q) -> Float[Array, " n"]:
+def measured(tree: JointTree, q) -> Float[Array, " n"]:
     """θ(q): of a configuration that does not satisfy the joints of the tree what these can measure. With any
     angle, q(θ) has the same Euler parameters as q, but for the sign beyond a screw or a homokinetic joint."""
-    at, parts = mech.poses(q), []
-    for edge, name, parent in zip(
-        edges(mech, space.tree, space.any_angle), space.tree.bodies, space.tree.parents, strict=True
-    ):
-        ends = at[GROUND if parent < 0 else space.tree.bodies[parent]], at[name]
-        ends = ends[::-1] if edge.reverse else ends
-        parts.append(edge.mobility.measure(*ends, twice=space.any_angle))
-    return jnp.concatenate([*parts, q[mech.layout.n - len(space.extra) :]])
+    space, layout = tree.space, tree.layout
+    names = space.tree.bodies
+    at = {name: layout.pose(name, q) for name in (GROUND, *names)}
+    children = gathered(space.runs, [at[name] for name in names])
+    parents = gathered(space.runs, [at[GROUND if k < 0 else names[k]] for k in space.tree.parents])
+
+    def measure(edge, parent, child):
+        ends = (child, parent) if edge.reverse else (parent, child)
+        return edge.mobility.measure(*ends, twice=space.any_angle)
+
+    parts = mapped(space.runs, measure, tree.edges, parents, children)
+    return jnp.concatenate([*(x.reshape(-1) for x in parts), q[layout.n - len(space.extra) :]])
 
 
 # --- velocities -----------------------------------------------------------------------------------------------------------
@@ -312,8 +343,9 @@ def moved(pose, twist, arm):
     return jnp.concatenate([twist[:d] + pose.lever(arm) @ twist[d:], twist[d:]])
 
 
-def spread(space: JointSpace, links: list, rate) -> list:
+def spread(tree: JointTree, links: list, rate) -> list:
     """The twists of all bodies, about their own ends of the joints, at the joint velocities θ̇: R θ̇."""
+    space = tree.space
 
     def step(parent, x):
         link, rate = x
@@ -329,33 +361,38 @@ def body_velocity(motion: Motion, twist) -> Float[Array, " k"]:
     return motion.pose.to_body(moved(motion.pose, twist, motion.pose.r - motion.point))
 
 
-def body_drift(motion: Motion) -> Float[Array, " k"]:
-    """Ṙ θ̇ of a body, as in v̇."""
+def body_drift(motion: Motion, plus=None) -> Float[Array, " k"]:
+    """Ṙ θ̇ of a body, as in v̇; plus an acceleration of all."""
     pose, d = motion.pose, motion.pose.dimension
     arm, omega = pose.r - motion.point, motion.twist[d:]
     drift = moved(pose, motion.drift, arm)
-    return pose.to_body(drift.at[:d].add(pose.lever(pose.lever(arm) @ omega) @ omega))
+    drift = drift.at[:d].add(pose.lever(pose.lever(arm) @ omega) @ omega)
+    return pose.to_body(drift if plus is None else drift.at[:d].add(plus))
 
 
-def of_bodies(mech: Mechanism, space: JointSpace, parts: list, extra) -> Float[Array, " m"]:
-    """Vectors of the bodies in the order of the tree as one in that of v, with the extra velocities of θ̇."""
-    named = dict(zip(space.tree.bodies, parts, strict=True))
-    return jnp.concatenate([*(named[name] for name in mech.layout.body_types), extra[space.m - len(space.extra) :]])
+def of_bodies(tree: JointTree, parts: list, extra) -> Float[Array, " m"]:
+    """Vectors of the bodies, things of the runs, as one in the order of v, with the extra velocities of θ̇."""
+    space = tree.space
+    named = dict(zip(space.tree.bodies, scattered(space.runs, parts), strict=True))
+    return jnp.concatenate([*(named[name] for name in tree.layout.body_types), extra[space.m - len(space.extra) :]])
 
 
-def velocities(mech: Mechanism, space: JointSpace, links: list, rate) -> Float[Array, " m"]:
+def velocities(tree: JointTree, links: list, rate) -> Float[Array, " m"]:
     """v = R θ̇."""
-    each = zip(scattered(space.runs, links), scattered(space.runs, spread(space, links, rate)), strict=True)
-    return of_bodies(mech, space, [body_velocity(link.motion, twist) for link, twist in each], rate)
+    space = tree.space
+    twists = spread(tree, links, rate)
+    parts = mapped(space.runs, lambda link, twist: body_velocity(link.motion, twist), links, twists)
+    return of_bodies(tree, parts, rate)
 
 
 # --- the velocity transformation ------------------------------------------------------------------------------------------
 
 
-def transformation(mech: Mechanism, space: JointSpace, theta) -> Float[Array, "m k"]:
+def transformation(tree: JointTree, theta) -> Float[Array, "m k"]:
     """R(θ) with v = R θ̇: for each body and each joint on the path to it the block R_ij, zero elsewhere."""
+    space = tree.space
     still = jnp.zeros(space.m, theta.dtype)
-    each = scattered(space.runs, links(mech, space, theta, still))
+    each = scattered(space.runs, links(tree, theta, still))
     rows = {}
     for body, link in zip(space.tree.bodies, each, strict=True):
         pose = link.motion.pose
@@ -368,4 +405,4 @@ def transformation(mech: Mechanism, space: JointSpace, theta) -> Float[Array, "m
         rows[body] = row
     count = len(space.extra)
     extra = jnp.eye(count, space.m, space.m - count, dtype=theta.dtype)
-    return jnp.concatenate([*(rows[name] for name in mech.layout.body_types), extra])
+    return jnp.concatenate([*(rows[name] for name in tree.layout.body_types), extra])

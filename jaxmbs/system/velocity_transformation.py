@@ -36,7 +36,7 @@ def joint_space(mech: Mechanism, *, base=None, cut: str | Iterable[str] = ()) ->
 def joint_coordinates(mech: Mechanism, q, *, base=None, cut=()) -> Float[Array, " k"]:
     """θ(q) of a configuration. Angles in (−π, π]; in the plane with all their turns."""
     space = joint_space(mech, base=base, cut=cut)
-    return straight(lambda mech, q: spaces.measured(mech, space, q), mech, mech.coordinates(q))
+    return straight(lambda mech, q: spaces.measured(spaces.joint_tree(mech, space), q), mech, mech.coordinates(q))
 
 
 def joint_velocities(mech: Mechanism, q, v, *, base=None, cut=()) -> Float[Array, " l"]:
@@ -45,7 +45,8 @@ def joint_velocities(mech: Mechanism, q, v, *, base=None, cut=()) -> Float[Array
     space = joint_space(mech, base=base, cut=cut)
 
     def rates(mech, q, v):
-        transformation = spaces.transformation(mech, space, spaces.measured(mech, space, q))
+        tree = spaces.joint_tree(mech, space)
+        transformation = spaces.transformation(tree, spaces.measured(tree, q))
         return factor_symmetric_positive(transformation.T @ transformation).solve(transformation.T @ v)
 
     return straight(rates, mech, mech.coordinates(q), mech.velocities(v))
@@ -54,7 +55,11 @@ def joint_velocities(mech: Mechanism, q, v, *, base=None, cut=()) -> Float[Array
 def configuration(mech: Mechanism, theta, *, base=None, cut=()) -> Float[Array, " n"]:
     """q(θ), a configuration as in `Mechanism.coordinates`. Joints that are cut need not be closed by it."""
     space = joint_space(mech, base=base, cut=cut)
-    return straight(lambda mech, theta: spaces.configuration(mech, space, theta), mech, _checked(mech, space.n, theta))
+    return straight(
+        lambda mech, theta: spaces.configuration(spaces.joint_tree(mech, space), theta),
+        mech,
+        _checked(mech, space.n, theta),
+    )
 
 
 def velocity_transformation(
@@ -100,10 +105,10 @@ def _transformation(space: JointSpace, coordinates: str):
         raise ValueError(f"coordinates must be one of {', '.join(map(repr, COORDINATES))}, got {coordinates!r}")
 
     def of_bodies(mech, theta):
-        return spaces.transformation(mech, space, theta)
+        return spaces.transformation(spaces.joint_tree(mech, space), theta)
 
     def natural(mech, theta):
-        q = spaces.configuration(mech, space, theta)
+        q = spaces.configuration(spaces.joint_tree(mech, space), theta)
         return jax.vmap(lambda v: natural_rates(mech, q, v), in_axes=1, out_axes=1)(of_bodies(mech, theta))
 
     return of_bodies if coordinates == "bodies" else natural
