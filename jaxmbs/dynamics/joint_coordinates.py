@@ -287,7 +287,7 @@ def _inertial(edge, link, twist):
 def _multipliers(edge, link, wrench, parent, t):
     """λ of a joint that does a wrench to the body it carries: less what the joint lets go, which is zero."""
     kind, pose, joint = type(edge.body), link.motion.pose, edge.joint
-    if isinstance(joint, joint_space.Floating):
+    if joint is None:
         return jnp.zeros(0, wrench.dtype)
     q = kind.coordinates_of(pose)
 

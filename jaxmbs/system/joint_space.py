@@ -44,31 +44,19 @@ class Joint(NamedTuple):
     at_rest: tuple[float, ...]
 
 
-class Floating(eqx.Module):
-    """Takes the place of a joint before a floating base."""
-
-    mobility: Mobility
-
-
 class Edge(eqx.Module):
     """A body with what carries it.
 
     Attributes:
-        joint: the joint, or a `Floating`, without the names of its bodies, so that joints that are alike are the same code.
-        body: the body. reverse: whether the joint is traversed from its j to its i.
-        any_angle: see `Mobility.at_any_angle`.
+        mobility: the relative coordinates. joint: the joint, None before a floating base, without the names of its bodies,
+            so that joints that are alike are the same code. body: the body.
+        reverse: whether the joint is traversed from its j to its i.
     """
 
-    joint: AbstractConstraint | Floating
+    mobility: Mobility
+    joint: AbstractConstraint | None
     body: AbstractBody
     reverse: bool = eqx.field(static=True)
-    any_angle: bool = eqx.field(static=True)
-
-    @property
-    def mobility(self) -> Mobility:
-        """The relative coordinates."""
-        mobility = self.joint.mobility
-        return mobility.at_any_angle() if self.any_angle else mobility
 
 
 class Link(eqx.Module):
@@ -193,26 +181,17 @@ def _slices(sizes) -> tuple[slice, ...]:
     return tuple(slice(a, b) for a, b in pairwise(ends))
 
 
-def edges(mech: Mechanism, tree: Tree, any_angle: bool) -> list[Edge]:
-    """The bodies of a tree with their joints."""
-    out = []
-    for name, joint, reverse in zip(tree.bodies, tree.joints, tree.reversed, strict=True):
-        body = mech.bodies[name]
-        carrier = Floating(body.floating(mech.dtype)) if joint is None else mech.constraints[joint].anonymous()
-        out.append(Edge(carrier, body, reverse, any_angle))
-    return out
-
-
 def joint_space(mech: Mechanism, *, base=None, cut: str | Iterable[str] = (), any_angle: bool = False) -> JointSpace:
     """The space of the joint coordinates of a mechanism; `base` and `cut` as for `topology.spanning_tree`."""
     tree = spanning_tree(mech, base=base, cut=cut)
     known: dict = {}
     joints, keys = [], []
-    for body, name, edge in zip(tree.bodies, tree.joints, edges(mech, tree, any_angle), strict=True):
-        leaves, structure = jax.tree.flatten(edge)
-        key = structure, tuple((jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves)
+    for body, name, reverse in zip(tree.bodies, tree.joints, tree.reversed, strict=True):
+        element = _joint(mech, name)
+        leaves, structure = jax.tree.flatten((element, mech.bodies[body]))
+        key = structure, reverse, tuple((jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves)
         if key not in known:
-            known[key] = len(known), _kind(edge)
+            known[key] = len(known), _kind(element, mech.bodies[body], any_angle)
         number, kind = known[key]
         joints.append(Joint(body if name is None else name, *kind))
         keys.append(number)
@@ -221,10 +200,19 @@ def joint_space(mech: Mechanism, *, base=None, cut: str | Iterable[str] = (), an
     return JointSpace(tree, tuple(joints), tuple(flat), runs_of(tree.parents, keys), any_angle)
 
 
-def _kind(edge: Edge) -> tuple:
+def _joint(mech: Mechanism, name: str | None) -> AbstractConstraint | None:
+    return None if name is None else mech.constraints[name].anonymous()
+
+
+def _mobility(joint, body, any_angle: bool) -> Mobility:
+    mobility = body.floating(body.mass.dtype) if joint is None else joint.mobility
+    return mobility.at_any_angle() if any_angle else mobility
+
+
+def _kind(joint, body, any_angle: bool) -> tuple:
     """Names, angles, manifold and rest of a joint's coordinates."""
     found: list[Mobility] = []
-    jax.eval_shape(lambda edge: found.append(edge.mobility), edge)
+    jax.eval_shape(lambda joint, body: found.append(_mobility(joint, body, any_angle)), joint, body)
     (m,) = found
     return m.coordinates, m.velocities, m.angular, m.manifold, m.at_rest
 
@@ -239,12 +227,17 @@ class JointTree(eqx.Module):
 
     space: JointSpace = eqx.field(static=True)
     layout: Layout = eqx.field(static=True)
-    edges: list
+    edges: list[Edge]
 
 
 def joint_tree(mech: Mechanism, space: JointSpace) -> JointTree:
     """The tree of a mechanism with the numbers that it has."""
-    return JointTree(space, mech.layout, gathered(space.runs, edges(mech, space.tree, space.any_angle)))
+    tree, runs = space.tree, space.runs
+    joints = gathered(runs, [_joint(mech, name) for name in tree.joints])
+    bodies = gathered(runs, [mech.bodies[name] for name in tree.bodies])
+    mobilities = mapped(runs, lambda joint, body: _mobility(joint, body, space.any_angle), joints, bodies)
+    parts = zip(mobilities, joints, bodies, (tree.reversed[run.start] for run in runs), strict=True)
+    return JointTree(space, mech.layout, [Edge(*part) for part in parts])
 
 
 # --- motion of the tree ---------------------------------------------------------------------------------------------------
