@@ -200,7 +200,7 @@ def pinocchio_cpp_row(name, problem):
     models, is taken off.
     """
     begin = time.perf_counter()
-    call = reference_kernel.rollout_of(_pinocchio_library())
+    call = reference_kernel.rollout_of(pinocchio_library("pinocchio_four_bar.cpp"))
     compile_seconds = time.perf_counter() - begin
     angles = problem.joint_angles()
     arguments = problem.designs, angles, np.zeros_like(angles), problem.h
@@ -212,7 +212,8 @@ def pinocchio_cpp_row(name, problem):
     return timing.row(name, runs, problem.count, **more, note=note)
 
 
-def _pinocchio_library():
+def pinocchio_library(source):
+    """A file of this folder compiled against Pinocchio."""
     import cmeel
 
     root = Path(next(iter(cmeel.__path__))).parent / "cmeel.prefix"
@@ -220,7 +221,7 @@ def _pinocchio_library():
     macros = ("-DNDEBUG", "-DBOOST_MPL_LIMIT_LIST_SIZE=30", "-DBOOST_MPL_CFG_NO_PREPROCESSED_HEADERS")
     include = (f"-I{root / 'include'}", f"-I{root / 'include' / 'eigen3'}")
     after = (f"-L{root / 'lib'}", "-lpinocchio_default", f"-Wl,-rpath,{root / 'lib'}")
-    source = Path(__file__).with_name("pinocchio_four_bar.cpp")
+    source = Path(__file__).with_name(source)
     return reference_kernel.shared_library(source, ("-O3", "-march=native", "-w", *macros, *include), after)
 
 

@@ -1,7 +1,8 @@
 """All benchmarks on one core: `python benchmarks/run.py [--batch 1024] [--steps 100] [--only textbook kernel …]`.
 
-Five tables: RK4 of a batch of four-bars, one acceleration of each model, kinematics of a batch of four-bars,
-`mbs.simulate` by its methods, and mechanisms in space (`--only spatial` for these alone). Writes results.json and
+Six tables: RK4 of a batch of four-bars, one acceleration of each model, kinematics of a batch of four-bars,
+`mbs.simulate` by its methods, mechanisms in space (`--only spatial` for these alone), and chains in joint coordinates
+(`--only chain transformation`). Writes results.json and
 results.png beside this file. A table is a list of functions that return one row each.
 """
 
@@ -17,6 +18,7 @@ import timing
 
 timing.use_one_core()
 
+import chains  # noqa: E402
 import dynamics  # noqa: E402
 import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
@@ -236,6 +238,7 @@ def main():
                 (spatial.spatial_mujoco_row, case, 16),
             )
         ],
+        "chains": [(*call, options.batch) for call in chains.CALLS],
     }
     tables = {title: collected(title, rows, options.only) for title, rows in calls.items()}
     if not options.only:

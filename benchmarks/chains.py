@@ -1,0 +1,187 @@
+"""Open chains in joint coordinates beside Pinocchio and MuJoCo, and the velocity transformation R in a batch.
+
+Rods of about 1 m, straight and level at the start, fall under gravity: all axes parallel, or every other one turned by a
+right angle. Everyone takes the same steps of RK4, so that final angles are the same to rounding and its growth.
+"""
+
+import ctypes
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import reference_kernel
+import timing
+
+import jaxmbs as mbs
+from jaxmbs import planar, spatial
+
+STEP = 1e-3
+STEPS = 100
+LINKS = (4, 8, 16, 32, 64, 256)
+WIDE = 64  # longer chains have batches of an eighth
+NAMES = {2: "planar chain", 3: "spatial chain"}
+
+
+def chain(lengths, dimension):
+    """The chain with these lengths (n,)."""
+    bodies, joints = {}, {}
+    for k, length in enumerate(lengths):
+        i, end = ("ground", 0.0) if k == 0 else (f"L{k - 1}", lengths[k - 1] / 2)
+        across = length**3 / 12
+        if dimension == 2:
+            bodies[f"L{k}"] = planar.Body(length, across)
+            joints[f"J{k}"] = planar.Revolute(i, f"L{k}", (end, 0.0), (-length / 2, 0.0))
+        else:
+            bodies[f"L{k}"] = spatial.Body(length, jnp.stack([0.01 * across, across, across]))
+            axis = (0.0, 1.0, 0.0) if k % 2 else (0.0, 0.0, 1.0)
+            joints[f"J{k}"] = spatial.Revolute(i, f"L{k}", (end, 0.0, 0.0), (-length / 2, 0.0, 0.0), axis)
+    down = (0.0, -9.81) if dimension == 2 else (0.0, 0.0, -9.81)
+    return mbs.Mechanism(bodies, joints, forces={"weight": mbs.Gravity(down)})
+
+
+def level(lengths, dimension):
+    """q of the straight chain."""
+    ends = jnp.concatenate([jnp.zeros(1), jnp.cumsum(lengths)])
+    middles = (ends[1:] + ends[:-1]) / 2
+    rest = (
+        jnp.zeros((len(lengths), 2)) if dimension == 2 else jnp.tile(jnp.array([0.0, 0, 1, 0, 0, 0]), (len(lengths), 1))
+    )
+    return jnp.concatenate([middles[:, None], rest], axis=1).ravel()
+
+
+@functools.cache
+def all_lengths(links, batch):
+    """Lengths of all rods (batch, links), within two per cent of 1 m."""
+    return 1 + 0.02 * np.random.default_rng(0).uniform(-1, 1, (batch, links))
+
+
+def size(links, batch):
+    """The batch for a chain of this length."""
+    return batch // 8 if links > WIDE else batch
+
+
+def chain_row(dimension, links, batch):
+    """`mbs.simulate` as a user calls it."""
+    lengths = jnp.asarray(all_lengths(links, size(links, batch)))
+    times = np.array([0.0, STEP * STEPS])
+
+    def run(lengths):
+        mech = chain(lengths, dimension)
+        start = level(lengths, dimension)
+        result = mbs.simulate(mech, times, start, step=STEP, formulation=mbs.JointCoordinates())
+        return result.q[-1], result.status[-1]
+
+    compiled, seconds = timing.compiled(jax.vmap(run), lengths)
+    (q, status), runs = timing.measure(compiled, lengths)
+    assert np.all(np.asarray(status) == 0)
+    some = slice(0, 8)
+    angles = jax.vmap(lambda lengths, q: mbs.joint_coordinates(chain(lengths, dimension), q))(lengths[some], q[some])
+    wanted, _ = _others_angles(dimension, links, batch, some)
+    more = {"compile s": seconds, "links": links}
+    if wanted is not None:
+        more["difference rad"] = float(np.abs(np.sin((np.asarray(angles) - wanted) / 2)).max() * 2)
+    count = len(lengths) * STEPS
+    return timing.row(
+        f"{NAMES[dimension]} {links}", runs, count, kind="jaxmbs", **more, **_per_link(runs, count, links)
+    )
+
+
+def _per_link(runs, count, links):
+    return {"ns per link": timing.NS * runs.median / count / links}
+
+
+def _others_angles(dimension, links, batch, some):
+    """Final angles by Pinocchio, None where it is not installed."""
+    try:
+        call = _pinocchio()
+    except (ImportError, reference_kernel.NoCompiler) as error:
+        return None, error
+    angles = np.zeros((links, some.stop))
+    lengths = np.ascontiguousarray(all_lengths(links, size(links, batch))[some].T)
+    return call(dimension, lengths, angles, STEPS).T, None
+
+
+def pinocchio_chain_row(dimension, links, batch):
+    """Pinocchio's articulated-body algorithm, with all loops in C++. The time to build the models is taken off."""
+    name = f"Pinocchio (C++), {NAMES[dimension]} {links}"
+    try:
+        call = _pinocchio()
+    except (ImportError, reference_kernel.NoCompiler) as error:
+        return timing.skipped(name, error)
+    count = size(links, batch) // 4
+    lengths = np.ascontiguousarray(all_lengths(links, size(links, batch))[:count].T)
+    _, setup = timing.measure(lambda: call(dimension, lengths, np.zeros((links, count)), 0), repeats=3)
+    _, runs = timing.measure(lambda: call(dimension, lengths, np.zeros((links, count)), STEPS), repeats=3)
+    runs = timing.Runs(runs.median - setup.median, runs.best - setup.best)
+    more = {"links": links, **_per_link(runs, count * STEPS, links)}
+    return timing.row(name, runs, count * STEPS, **more, note="four calls of aba for each step")
+
+
+@functools.cache
+def _pinocchio():
+    import others
+
+    library = others.pinocchio_library("pinocchio_chain.cpp")
+    pointer = np.ctypeslib.ndpointer(np.float64, flags="C")
+    library.rollout.argtypes = [ctypes.c_long] * 4 + [ctypes.c_double] + [pointer] * 3
+    library.rollout.restype = None
+
+    def call(dimension, lengths, angles, steps):
+        angles, rates = angles.copy(), np.zeros_like(angles)
+        library.rollout(len(lengths), dimension == 3, lengths.shape[1], steps, STEP, lengths, angles, rates)
+        return angles
+
+    return call
+
+
+def mujoco_chain_row(dimension, links, batch):
+    """MuJoCo, RK4, without contacts."""
+    name = f"MuJoCo, {NAMES[dimension]} {links}"
+    try:
+        import mujoco
+    except ImportError as error:
+        return timing.skipped(name, error)
+    model = mujoco.MjModel.from_xml_string(_xml(all_lengths(links, size(links, batch))[0], dimension))
+    data = mujoco.MjData(model)
+
+    def run():
+        mujoco.mj_resetData(model, data)
+        mujoco.mj_step(model, data, nstep=STEPS)
+
+    _, runs = timing.measure(run, repeats=15)
+    more = {"links": links, **_per_link(runs, STEPS, links)}
+    return timing.row(name, runs, STEPS, **more, note="one system, 100 steps for each call")
+
+
+def _xml(lengths, dimension):
+    text = ""
+    for k, length in reversed(list(enumerate(lengths))):
+        axis = "0 1 0" if dimension == 3 and k % 2 else "0 0 1"
+        across = length**3 / 12
+        text = (
+            f'<body pos="{lengths[k - 1] if k else 0} 0 0"><joint axis="{axis}"/><inertial pos="{length / 2} 0 0" '
+            f'mass="{length}" diaginertia="{0.01 * across} {across} {across}"/>{text}</body>'
+        )
+    down = "0 -9.81 0" if dimension == 2 else "0 0 -9.81"
+    option = f'<option timestep="{STEP}" integrator="RK4" gravity="{down}"><flag contact="disable"/></option>'
+    return f'<mujoco><compiler boundmass="0"/>{option}<worldbody>{text}</worldbody></mujoco>'
+
+
+def transformation_row(dimension, links, batch):
+    """R(θ) of a batch of different chains at different angles."""
+    lengths = jnp.asarray(all_lengths(links, batch))
+    theta = jnp.asarray(np.random.default_rng(1).normal(size=(batch, links)))
+    run = lambda lengths, theta: mbs.velocity_transformation(chain(lengths, dimension), theta)
+    compiled, seconds = timing.compiled(jax.vmap(run), lengths, theta)
+    _, runs = timing.measure(compiled, lengths, theta, repeats=15)
+    per_second = batch / runs.median
+    return timing.row(
+        f"R, {NAMES[dimension]} {links}", runs, batch, kind="jaxmbs", **{"compile s": seconds, "R per s": per_second}
+    )
+
+
+CALLS = [
+    *((row, d, n) for d in (2, 3) for n in LINKS for row in (chain_row, pinocchio_chain_row, mujoco_chain_row)),
+    *((transformation_row, d, n) for d in (2, 3) for n in (4, 8)),
+]
