@@ -28,16 +28,12 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jaxmbs.element import GROUND, Shared
-from jaxmbs.numerics import rotation
 from jaxmbs.numerics.implicit import jacobian
-from jaxmbs.numerics.plane import perpendicular
 from jaxmbs.numerics.space import Space
 from jaxmbs.programs.function import Straight
 from jaxmbs.system.equations import applied_forces, residual_of
 from jaxmbs.system.mechanism import Mechanism, as_times
-
-AXES = "xyz"
-
+from jaxmbs.system.natural_frames import AXES, GEOMETRY, across
 
 # --- the public functions -----------------------------------------------------------------------------------------------
 
@@ -140,128 +136,12 @@ class Condition(NamedTuple):
     angular: bool = False
 
 
-# --- what differs between plane and space -------------------------------------------------------------------------------
-
-
-class _Plane:
-    """Bodies of the plane: A = [a, a⊥] with a = w̄* w / |w̄|², vectors taken for complex numbers."""
-
-    lean = True  # two points make a basis
-
-    @staticmethod
-    def own_vectors(shared) -> dict[str, Any]:
-        return {} if shared else {"x": np.array([1.0, 0.0])}
-
-    @staticmethod
-    def matrix(basis, local):
-        (w,), (w_bar,) = basis, local
-        a = jnp.stack([w_bar @ w, perpendicular(w_bar) @ w]) / (w_bar @ w_bar)
-        return jnp.stack([a, perpendicular(a)], axis=1)
-
-    @staticmethod
-    def upright(a, attitude):
-        """−A where that is nearer to the attitude: unit vectors shared by a translational joint may be opposite."""
-        aligned = jnp.cos(attitude[0]) * a[0, 0] + jnp.sin(attitude[0]) * a[1, 0]
-        return jnp.where(aligned < 0, -a, a)
-
-    @staticmethod
-    def across(v):
-        return [perpendicular(jnp.asarray(v))]
-
-    @staticmethod
-    def attitude(a):
-        return jnp.arctan2(a[1, 0], a[0, 0])[None]
-
-    @staticmethod
-    def nearest(attitude, a):
-        """The angle of A that is nearest to a given one."""
-        c, s = jnp.cos(attitude[0]), jnp.sin(attitude[0])
-        return attitude + jnp.arctan2(c * a[1, 0] - s * a[0, 0], c * a[0, 0] + s * a[1, 0])
-
-    @staticmethod
-    def spin(a, a_dot):
-        """φ̇ = a⊥ᵀȧ / aᵀa."""
-        return (perpendicular(a[:, 0]) @ a_dot[:, 0] / (a[:, 0] @ a[:, 0]))[None]
-
-    @staticmethod
-    def pose(kind, r, a, attitude):
-        return kind.pose(jnp.append(r, attitude))
-
-    @staticmethod
-    def moments(mass_matrix):
-        """m s and ∫ s sᵀ dm, of which only the trace counts, from the mass matrix at the ground frame."""
-        first = jnp.stack([mass_matrix[1, 2], -mass_matrix[0, 2]])
-        return first, mass_matrix[2, 2] / 2 * jnp.eye(2, dtype=mass_matrix.dtype)
-
-
-class _Space:
-    """Bodies of space: A = X X̄ᵀ with three unit vectors that are orthogonal to each other in the body."""
-
-    lean = False
-
-    @staticmethod
-    def own_vectors(shared) -> dict[str, Any]:
-        if not shared:
-            return dict(zip(AXES, np.eye(3), strict=True))
-        first, second = _across(_Space, shared[0])
-        return {"e1": first, "e2": second}
-
-    @staticmethod
-    def matrix(basis, local):
-        return sum(w[:, None] * w_bar for w, w_bar in zip(basis, local, strict=True))
-
-    @staticmethod
-    def upright(a, attitude):
-        return a
-
-    @staticmethod
-    def across(v):
-        axes = rotation.matrix(rotation.along(v))
-        return [axes[:, 0], axes[:, 1]]
-
-    @staticmethod
-    def attitude(a):
-        return rotation.from_matrix(a)
-
-    @staticmethod
-    def nearest(attitude, a):
-        """p ∘ Δ with Δ the rotation A(p)ᵀA, less than a half turn."""
-        w = rotation.matrix(attitude).T @ a
-        half = jnp.stack([1 + w[0, 0] + w[1, 1] + w[2, 2], w[2, 1] - w[1, 2], w[0, 2] - w[2, 0], w[1, 0] - w[0, 1]])
-        return rotation.product(attitude, rotation.normalised(half))
-
-    @staticmethod
-    def spin(a, a_dot):
-        """ω in the frame of the body, of the skew-symmetric part of AᵀȦ."""
-        w = a.T @ a_dot
-        return jnp.stack([w[2, 1] - w[1, 2], w[0, 2] - w[2, 0], w[1, 0] - w[0, 1]]) / 2
-
-    @staticmethod
-    def pose(kind, r, a, attitude):
-        return kind.pose(jnp.append(r, attitude))._replace(a=a)
-
-    @staticmethod
-    def moments(mass_matrix):
-        """m s and the pseudo-inertia ∫ s sᵀ dm = ½ tr(J) I − J from the mass matrix at the ground frame."""
-        coupling, inertia = mass_matrix[:3, 3:], mass_matrix[3:, 3:]
-        first = jnp.stack([coupling[1, 2], coupling[2, 0], coupling[0, 1]])
-        return first, jnp.trace(inertia) / 2 * jnp.eye(3, dtype=inertia.dtype) - inertia
-
-
-GEOMETRY = {2: _Plane, 3: _Space}
-
-
 # Each is traced once for all the places where equations of motion need it.
 
 
 @jax.jit
 def _shared(mech: Mechanism) -> dict[str, Shared]:
     return {name: element.shared for name, element in mech.constraints.items()}
-
-
-@partial(jax.jit, static_argnums=0)
-def _across(geometry, v) -> list[Array]:
-    return geometry.across(v)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
@@ -433,7 +313,7 @@ class NaturalCoordinates(Space):
     def _off(self, state: State, body: str, vector: str):
         """Components of a further unit vector across its direction in the body."""
         a, local = state.frames[body].a, jnp.asarray(self.elements[vector].places[body], state.q.dtype)
-        return jnp.stack([(a @ side) @ state.values[vector] for side in _across(self.geometry, local)])
+        return jnp.stack([(a @ side) @ state.values[vector] for side in across(self.geometry, local)])
 
     def _rest(self, state: State, name: str, element, kept):
         """The rows of Φ that shared points and vectors do not imply."""
