@@ -132,17 +132,23 @@ class JointEquations(AbstractEquations):
     # --- the state of the bodies ---
 
     def from_bodies(self, q, v):
-        space, theta = self.space, joint_space.measured(self.tree, q)
+        # Where joints of the tree are open their own measures are no more than a start.
+        theta = joint_space.measured(self.tree, q)
         links = self._links(theta, self.still(theta))
-        speeds = self._of_runs(v)
-        momenta = mapped(space.runs, _momentum, self.tree.edges, links, speeds)
-        extra = v[v.shape[0] - len(space.extra) :]
+        away = self.mech.layout.difference(self._bodies(links, theta, self.still(theta))[0], q)
+        theta = self.space.retract(theta, self._nearest(theta, links, away))
+        return theta, self._nearest(theta, self._links(theta, self.still(theta)), v)
+
+    def _nearest(self, theta, links, v):
+        """θ̇ with R θ̇ nearest to v in the sense of M: RᵀMR θ̇ = RᵀM v."""
+        space = self.space
+        momenta = mapped(space.runs, _momentum, self.tree.edges, links, self._of_runs(v))
         if self._by_elimination:
-            return theta, articulated_and_solved(self.tree, links, momenta, definite=self.definite)[1]
+            return articulated_and_solved(self.tree, links, momenta, definite=self.definite)[1]
         # What has no inertia takes no part, but extra coordinates keep their velocities.
-        flat = space.m - len(space.extra)
-        mass = self.mass(theta).at[flat:, flat:].add(jnp.eye(len(space.extra), dtype=q.dtype))
-        return theta, factor_symmetric_semidefinite(mass).solve(efforts(space, links, momenta, extra))
+        flat, extra = space.m - len(space.extra), v[v.shape[0] - len(space.extra) :]
+        mass = self.mass(theta).at[flat:, flat:].add(jnp.eye(len(space.extra), dtype=theta.dtype))
+        return factor_symmetric_semidefinite(mass).solve(efforts(space, links, momenta, extra))
 
     def to_bodies(self, q, v, a):
         links = self._links(q, v)

@@ -210,6 +210,7 @@ def test_motion_of_a_four_bar(method):
     assert np.log2(errors[0] / errors[1]) > order - 0.1
 
 
+@pytest.mark.slow
 def test_spatial_slider_crank():
     """Haug 12.2 over 0.2 s: positions to 1e-9, velocities to 2e-9, energy to 1e-10; reactions as Cartesian ones."""
     rows = np.array(reference("spatial_slider_crank")["rows_centre_of_mass_at_pivot"])[:3]
@@ -245,6 +246,7 @@ def test_spatial_slider_crank_by_generalized_alpha():
     assert abs(np.log2(errors[0] / errors[1]) - 2) < 0.2
 
 
+@pytest.mark.slow
 def test_derivatives():
     """Of the last angle by a length and a mass: forward as reverse, and as in Cartesian coordinates to 1e-8; in a batch."""
     b, times = problems.four_bar_design(), np.linspace(0, 0.1, 2)
