@@ -164,3 +164,29 @@ def test_shafts_turn_as_the_formula_says(outputs):
     assert numbers["failed"] == 0
     assert numbers["universal: largest difference to the formula"] < 1e-12
     assert numbers["constant velocity: largest difference to 1"] < 1e-12
+
+
+def test_velocity_transformation_is_that_of_the_paper(outputs):
+    numbers = found("08_velocity_transformation", outputs)
+    # Issa & Arczewski 1998, the matrices after figures 1 and 2.
+    assert numbers["grounded"]["π*"] == [[-1, 0, 0, 0], [-2, -1, 0, 0], [-3, -2, -1, 0], [-4, -3, -2, -1]]
+    assert numbers["floating"]["π*"][4] == [-2, 0, 0, 0, -1]
+    # (4.9), the row of ṙ₅, and (4.13), that of u̇₈.
+    assert numbers["grounded"]["R"]["R5"] == ["−Du", "−Du", "u", ""]
+    assert numbers["floating"]["R"]["5.e1"] == ["", "−U", "", "", "", "−Uu"]
+    for system in numbers.values():
+        assert max(system["|Ψ_q R|"], system["|q̇ − R θ̇|"]) < 1e-12
+
+
+def test_arms_keep_their_energy(outputs):
+    numbers = found("09_arms", outputs)
+    assert numbers["status converged"] == numbers["arms"]
+    assert numbers["energy error, median"] < 1e-5
+
+
+def test_six_bar_moves_alike_in_all_coordinates(outputs):
+    numbers = found("10_six_bar", outputs)
+    assert numbers["coordinates apart"] < 1e-7
+    for name in ("Cartesian", "joint coordinates", "… cut at C and F"):
+        assert numbers[name]["gap (m)"] < 1e-12
+        assert numbers[name]["force off by (N)"] < 1e-6 * numbers["largest force in D (N)"]

@@ -5,10 +5,10 @@ from itertools import pairwise
 import jax
 import numpy as np
 import pytest
-import random_mechanisms as mechanisms
 from numpy.testing import assert_array_equal
 
 import jaxmbs as mbs
+import random_mechanisms as mechanisms
 from jaxmbs import planar, spatial
 
 EACH_KIND = [(dimension, kind) for dimension, kinds in mechanisms.KINDS.items() for kind in kinds]

@@ -52,13 +52,8 @@ class Projection(AbstractClosure):
         return Motion(closed.q, v, a, kept), problem.settled(closed)
 
     def glide(self, problem, motion, v, t, h):
-        equations, inverse_metric = problem.equations, problem.equations.metric(motion.q, t)
-        direction = equations.jacobian(motion.q, t)
-        floor = motion.revived
-        closed = equations.close_position(
-            motion.q, t + h, inverse_metric, self.iterations, direction, h * v, motion.floor
-        )
-        v = equations.close_velocity(closed.q, closed.shift / h, t + h, floor)
+        equations, floor = problem.equations, motion.revived
+        closed, v = equations.glide(motion, v, t, h, self.iterations)
         a, _, kept = equations.accelerations(closed.q, v, t + h, floor=floor)
         return Motion(closed.q, v, a, kept), problem.settled(closed)
 

@@ -173,6 +173,14 @@ class AbstractEquations(eqx.Module):
         change = jax.lax.stop_gradient(inverse_metric(phi_q.T @ change))
         return Closed(self.space.retract(q, place(mu)), place(mu), change, value)
 
+    def glide(self, motion, v, t, h, iterations: int) -> tuple[Closed, Float[Array, " m"]]:
+        """Where a step of length h leads from a `Motion` with the velocity v, constraint forces acting in the directions
+        that they have at its start, and the velocity then, as in SHAKE and RATTLE."""
+        direction = self.jacobian(motion.q, t)
+        metric = self.metric(motion.q, t)
+        closed = self.close_position(motion.q, t + h, metric, iterations, direction, h * v, motion.floor)
+        return closed, self.close_velocity(closed.q, closed.shift / h, t + h, motion.revived)
+
     def close_velocity(self, q, v, t, floor=None) -> Float[Array, " m"]:
         """The velocity with Φ_q v + Φ_t = 0 that is nearest to v in the sense of M."""
         mass, phi_q = self.mass(q), self.jacobian(q, t)

@@ -7,10 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxmbs.dynamics.equations import AbstractEquations
+from jaxmbs.dynamics.equations import AbstractEquations, Closed
 from jaxmbs.dynamics.formulations import AbstractFormulation, CartesianEquations
 from jaxmbs.element import GROUND
-from jaxmbs.numerics.implicit import jacobian, rate, second_rate
+from jaxmbs.numerics.implicit import jacobian, rate, second_rate, simplified_newton
 from jaxmbs.numerics.linear_algebra import factor_symmetric_positive, factor_symmetric_semidefinite
 from jaxmbs.numerics.scaling import unit_of_length
 from jaxmbs.system import joint_space
@@ -142,13 +142,16 @@ class JointEquations(AbstractEquations):
     def _nearest(self, theta, links, v):
         """θ̇ with R θ̇ nearest to v in the sense of M: RᵀMR θ̇ = RᵀM v."""
         space = self.space
-        momenta = mapped(space.runs, _momentum, self.tree.edges, links, self._of_runs(v))
-        if self._by_elimination:
-            return articulated_and_solved(self.tree, links, momenta, definite=self.definite)[1]
-        # What has no inertia takes no part, but extra coordinates keep their velocities.
-        flat, extra = space.m - len(space.extra), v[v.shape[0] - len(space.extra) :]
-        mass = self.mass(theta).at[flat:, flat:].add(jnp.eye(len(space.extra), dtype=theta.dtype))
-        return factor_symmetric_semidefinite(mass).solve(efforts(space, links, momenta, extra))
+        if not (self._light or space.extra):
+            momenta = mapped(space.runs, _momentum, self.tree.edges, links, self._of_runs(v))
+            return articulated_and_solved(self.tree, links, momenta)[1]
+        # What has no inertia is given some: its velocities count as well.
+        bodies = [massless for body in self.mech.bodies.values() for massless in body.massless]
+        none = np.array(bodies + [True] * len(space.extra))
+        mass = masses(self.mech, self._bodies(links, theta, self.still(theta))[0]) + jnp.diag(none * self.weight)
+        transformation = joint_space.transformation(self.tree, theta)
+        matrix = symmetric(transformation.T @ mass @ transformation)
+        return factor_symmetric_positive(matrix).solve(transformation.T @ (mass @ v))
 
     def to_bodies(self, q, v, a):
         links = self._links(q, v)
@@ -264,6 +267,40 @@ class JointEquations(AbstractEquations):
         if not self._by_elimination:
             return super().close_velocity(q, v, t, floor)
         return self.close_velocity_along(q, v, t, self.metric(q, t), floor)
+
+    def glide(self, motion, v, t, h, iterations):
+        # As in the coordinates of the bodies, where M is constant and the step therefore symplectic: the displacement of
+        # the bodies is to be h (v + h v̇) as seen along R, that is Rᵀ M (q ⊖ q₀ − h (v + h v̇)) = 0.
+        if not self._by_elimination:
+            return super().glide(motion, v, t, h, iterations)
+        n, layout = self.space.m, self.mech.layout
+        links = self._links(motion.q, motion.v)
+        at = self._bodies(links, motion.q, motion.v)[0]
+        wanted = h * (joint_space.velocities(self.tree, links, v) + h * self._drifts(links))
+        inertia = articulated(self.tree, links, definite=self.definite)
+        phi_q = self._jacobian(links, at, t) if self._count else jnp.zeros((0, n), v.dtype)
+        by_multipliers = inertia.solve(phi_q.T)
+        schur = factor_symmetric_semidefinite(phi_q @ by_multipliers, motion.floor)
+
+        def missing(unknown):
+            d, multipliers = unknown[:n], unknown[n:]
+            q = self.space.retract(motion.q, d)
+            away = layout.difference(at, self._configuration(q)) - wanted
+            momenta = mapped(self.space.runs, _momentum, self.tree.edges, links, self._of_runs(away))
+            balance = efforts(self.space, links, momenta, away[:0]) - phi_q.T @ multipliers
+            return jnp.concatenate([balance, self.residual(q, t + h)])
+
+        def solve(gap):
+            free = inertia.solve(gap[:n])
+            multipliers = schur.solve(gap[n:] - phi_q @ free)
+            return jnp.concatenate([free + by_multipliers @ multipliers, multipliers])
+
+        start = jax.lax.stop_gradient(jnp.concatenate([h * v, jnp.zeros(phi_q.shape[0], v.dtype)]))
+        unknown, change, gap = simplified_newton(missing, solve, start, iterations, iterations)
+        q = self.space.retract(motion.q, unknown[:n])
+        moved = layout.difference(at, self._configuration(q)) / h
+        v = self._nearest(q, self._links(q, self.still(q)), moved)
+        return Closed(q, unknown[:n], change[:n], gap[n:]), self.close_velocity(q, v, t + h, motion.revived)
 
 
 def _speed(link):

@@ -222,6 +222,8 @@ def _symmetric_inverse(matrix, floor):
 def _inverse_by_blocks(matrix, floor):
     """Inverse and pivots of a symmetric matrix, pivots below `floor` left out: halves, and the Schur complement of one."""
     n = matrix.shape[0]
+    if n == 0:
+        return matrix, jnp.diagonal(matrix)
     if n <= LARGEST_BLOCK:
         return _inverse_by_rows(matrix, floor)
     k = n // 2

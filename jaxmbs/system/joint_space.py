@@ -183,7 +183,11 @@ def _slices(sizes) -> tuple[slice, ...]:
 
 def joint_space(mech: Mechanism, *, base=None, cut: str | Iterable[str] = (), any_angle: bool = False) -> JointSpace:
     """The space of the joint coordinates of a mechanism; `base` and `cut` as for `topology.spanning_tree`."""
-    tree = spanning_tree(mech, base=base, cut=cut)
+    return space_of(mech, spanning_tree(mech, base=base, cut=cut), any_angle=any_angle)
+
+
+def space_of(mech: Mechanism, tree: Tree, *, any_angle: bool) -> JointSpace:
+    """The space of the joint coordinates for a spanning tree."""
     known: dict = {}
     joints, keys = [], []
     for body, name, reverse in zip(tree.bodies, tree.joints, tree.reversed, strict=True):

@@ -2,18 +2,22 @@
 
 All take `base` and `cut`, which choose the spanning tree; see `topology.spanning_tree`. Everything is a straight-line
 program where it is small enough, and works under `jit`, `vmap` and derivatives.
+
+θ does not say in which of its two senses a planar `Translational` is assembled, how often the body on it has turned, and
+which of two signs Euler parameters have. Where that matters `near`, a configuration q, tells; without it axes are parallel.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import lru_cache, partial
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jaxmbs.numerics.linear_algebra import factor_symmetric_positive
-from jaxmbs.programs.function import straight
+from jaxmbs.programs.function import Straight
 from jaxmbs.system import joint_space as spaces
 from jaxmbs.system.joint_space import JointSpace
 from jaxmbs.system.mechanism import Mechanism
@@ -34,36 +38,26 @@ def joint_space(mech: Mechanism, *, base=None, cut: str | Iterable[str] = ()) ->
 
 
 def joint_coordinates(mech: Mechanism, q, *, base=None, cut=()) -> Float[Array, " k"]:
-    """θ(q) of a configuration. Angles in (−π, π]; in the plane with all their turns."""
+    """θ(q) of a configuration. Angles in (−π, π]; in the plane, where they have coordinates, with all their turns."""
     space = joint_space(mech, base=base, cut=cut)
-    return straight(lambda mech, q: spaces.measured(spaces.joint_tree(mech, space), q), mech, mech.coordinates(q))
+    return _program(_measured, space)(mech, mech.coordinates(q))
 
 
 def joint_velocities(mech: Mechanism, q, v, *, base=None, cut=()) -> Float[Array, " l"]:
     """θ̇ of the velocities v of the bodies: the solution of R θ̇ = v, of least squares where v does not satisfy the joints of
     the tree."""
-    space = joint_space(mech, base=base, cut=cut)
-
-    def rates(mech, q, v):
-        tree = spaces.joint_tree(mech, space)
-        transformation = spaces.transformation(tree, spaces.measured(tree, q))
-        return factor_symmetric_positive(transformation.T @ transformation).solve(transformation.T @ v)
-
-    return straight(rates, mech, mech.coordinates(q), mech.velocities(v))
+    space = spaces.joint_space(mech, base=base, cut=cut, any_angle=True)
+    return _program(_rates, space)(mech, mech.coordinates(q), mech.velocities(v))
 
 
-def configuration(mech: Mechanism, theta, *, base=None, cut=()) -> Float[Array, " n"]:
+def configuration(mech: Mechanism, theta, *, near=None, base=None, cut=()) -> Float[Array, " n"]:
     """q(θ), a configuration as in `Mechanism.coordinates`. Joints that are cut need not be closed by it."""
     space = joint_space(mech, base=base, cut=cut)
-    return straight(
-        lambda mech, theta: spaces.configuration(spaces.joint_tree(mech, space), theta),
-        mech,
-        _checked(mech, space.n, theta),
-    )
+    return _program(_configuration, space)(mech, _checked(mech, space.n, theta), _near(mech, near))
 
 
 def velocity_transformation(
-    mech: Mechanism, theta, *, coordinates: str = "bodies", base=None, cut=()
+    mech: Mechanism, theta, *, coordinates: str = "bodies", near=None, base=None, cut=()
 ) -> Float[Array, "m l"]:
     """R(θ) with v = R θ̇; Issa and Arczewski (3.4).
 
@@ -81,37 +75,75 @@ def velocity_transformation(
         ValueError: θ of a wrong shape, or unknown coordinates.
     """
     space = joint_space(mech, base=base, cut=cut)
-    transformation = _transformation(space, coordinates)
-    return straight(transformation, mech, _checked(mech, space.n, theta))
+    program = _program(_transformation, space, _known(coordinates))
+    return program(mech, _checked(mech, space.n, theta), _near(mech, near))
 
 
 def velocity_transformation_rate(
-    mech: Mechanism, theta, theta_dot, *, coordinates: str = "bodies", base=None, cut=()
+    mech: Mechanism, theta, theta_dot, *, coordinates: str = "bodies", near=None, base=None, cut=()
 ) -> Float[Array, "m l"]:
     """Ṙ(θ, θ̇), so that v̇ = R θ̈ + Ṙ θ̇; Issa and Arczewski (3.6). Arguments as for `velocity_transformation`."""
     space = joint_space(mech, base=base, cut=cut)
-    transformation = _transformation(space, coordinates)
-
-    def rate(mech, theta, theta_dot):
-        along = space.rate(theta, theta_dot)
-        return jax.jvp(lambda theta: transformation(mech, theta), (theta,), (along,))[1]
-
-    theta = _checked(mech, space.n, theta)
-    return straight(rate, mech, theta, _checked(mech, space.m, theta_dot, "theta_dot"))
+    theta, theta_dot = _checked(mech, space.n, theta), _checked(mech, space.m, theta_dot, "theta_dot")
+    return _program(_transformation_rate, space, _known(coordinates))(mech, theta, theta_dot, _near(mech, near))
 
 
-def _transformation(space: JointSpace, coordinates: str):
+# --- the programs ---------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=256)
+def _program(f: Callable, *static) -> Straight:
+    """The program of a function for a space; made once."""
+    return Straight(partial(f, *static))
+
+
+def _measured(space: JointSpace, mech, q):
+    return spaces.measured(spaces.joint_tree(mech, space), q)
+
+
+def _rates(space: JointSpace, mech, q, v):
+    tree = spaces.joint_tree(mech, space)
+    transformation = spaces.transformation(tree, spaces.measured(tree, q))
+    return factor_symmetric_positive(transformation.T @ transformation).solve(transformation.T @ v)
+
+
+def _placed(space: JointSpace, mech, theta, near):
+    """A tree, and its θ: with what `near` tells, where it is given."""
+    if near is None:
+        return spaces.joint_tree(mech, space), theta
+    tree = spaces.joint_tree(mech, spaces.space_of(mech, space.tree, any_angle=True))
+    known, parts = spaces.measured(tree, near), []
+    for own, all_of_them in zip(space.slices, tree.space.slices, strict=True):
+        parts += [theta[own], known[all_of_them][own.stop - own.start :]]
+    return tree, jnp.concatenate([*parts, theta[space.n - len(space.extra) :]])
+
+
+def _configuration(space: JointSpace, mech, theta, near):
+    return spaces.configuration(*_placed(space, mech, theta, near))
+
+
+def _transformation(space: JointSpace, coordinates: str, mech, theta, near):
+    tree, theta = _placed(space, mech, theta, near)
+    of_bodies = spaces.transformation(tree, theta)
+    if coordinates == "bodies":
+        return of_bodies
+    q = spaces.configuration(tree, theta)
+    return jax.vmap(lambda v: natural_rates(mech, q, v), in_axes=1, out_axes=1)(of_bodies)
+
+
+def _transformation_rate(space: JointSpace, coordinates: str, mech, theta, theta_dot, near):
+    of_theta = lambda theta: _transformation(space, coordinates, mech, theta, near)
+    return jax.jvp(of_theta, (theta,), (space.rate(theta, theta_dot),))[1]
+
+
+def _near(mech: Mechanism, near):
+    return None if near is None else mech.coordinates(near)
+
+
+def _known(coordinates: str) -> str:
     if coordinates not in COORDINATES:
         raise ValueError(f"coordinates must be one of {', '.join(map(repr, COORDINATES))}, got {coordinates!r}")
-
-    def of_bodies(mech, theta):
-        return spaces.transformation(spaces.joint_tree(mech, space), theta)
-
-    def natural(mech, theta):
-        q = spaces.configuration(spaces.joint_tree(mech, space), theta)
-        return jax.vmap(lambda v: natural_rates(mech, q, v), in_axes=1, out_axes=1)(of_bodies(mech, theta))
-
-    return of_bodies if coordinates == "bodies" else natural
+    return coordinates
 
 
 def _checked(mech: Mechanism, size: int, value, name: str = "theta") -> Array:
