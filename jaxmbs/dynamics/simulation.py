@@ -25,6 +25,8 @@ from jaxmbs.system.trajectory import Trajectory
 
 # Steps of a simulation for which none is given: at least so many in all.
 DEFAULT_STEPS = 4000
+# With so many steps between outputs it is of no matter how fast these are computed.
+OFTEN = 8
 # Where asked-for times are uneven, boundaries between steps of other lengths may be so many times their number.
 MOST_BOUNDARIES = 8
 
@@ -152,13 +154,14 @@ def _simulate(mech: Mechanism, times, start: Start, grid: Grid, method, formulat
 
     begin = jax.lax.stop_gradient((q, v))
     equations = formulation.equations(clean)
-    x, u = straight(enter, equations, clean, clean_times[0], q, v)
+    x, u = straight(enter, equations, clean, clean_times[0], q, v, once=True)
     held = jax.lax.stop_gradient((equations, clean_times[0], x))
     given = None if equations.own_coordinates else start.given
-    problem = Problem(equations, *straight(_units, *held))
+    problem = Problem(equations, *straight(_units, *held, once=True))
     x, u, status = method.run(problem, clean_times, grid, Start(x, u, given))
     status = jnp.where(usable, status, int(Status.NON_FINITE)).astype(jnp.int32)
-    found = jax.vmap(lambda t, x, u: straight(output, equations, clean, t, x, u))(clean_times, x, u)
+    rarely = grid.steps >= OFTEN
+    found = jax.vmap(lambda t, x, u: straight(output, equations, clean, t, x, u, once=rarely))(clean_times, x, u)
     q, v, a, multipliers, energies = found
     q, v = (jnp.where(usable, x, at) for x, at in zip((q, v), begin, strict=True))
     good = (status == Status.CONVERGED)[:, None]

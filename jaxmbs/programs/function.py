@@ -22,8 +22,8 @@ REMEMBERED = 64
 class ProgramFunction:
     """`f` as a straight-line program: called like `f`, under `jit`, `vmap`, `grad`, `jvp` and `checkpoint` alike."""
 
-    def __init__(self, f: Callable, limit: int | None = LARGEST_PROGRAM):
-        self.f, self.limit = f, limit
+    def __init__(self, f: Callable, limit: int | None = LARGEST_PROGRAM, once: bool = False):
+        self.f, self.limit, self.once = f, limit, once
         self.__name__ = getattr(f, "__name__", "program")
         self.__doc__ = getattr(f, "__doc__", None)
         self._traces: OrderedDict[Any, tuple] = OrderedDict()
@@ -74,7 +74,9 @@ class ProgramFunction:
                 f"{self.__name__}: shapes and branches must not depend on values; use jnp.where or lax.cond. ({error})"
             ) from error
         closed, constants = _hoisted(closed)
-        return checked_program(closed, self.limit, self.__name__), constants, out_tree
+        program = checked_program(closed, self.limit, self.__name__)
+        program.once = self.once
+        return program, constants, out_tree
 
 
 def _arrays(leaves) -> list:
@@ -122,11 +124,11 @@ def program(f: Callable, *, limit: int | None = LARGEST_PROGRAM) -> ProgramFunct
 class Straight:
     """`f` as a straight-line program where it has one, else as it is: too large, or with something that has no such form.
 
-    For functions of this package, whose arguments may be mechanisms with anything in them.
+    For functions of this package, whose arguments may be mechanisms with anything in them. once: see `Program`.
     """
 
-    def __init__(self, f: Callable, limit: int = LARGEST_PROGRAM):
-        self.f, self.program = f, ProgramFunction(f, limit)
+    def __init__(self, f: Callable, limit: int = LARGEST_PROGRAM, once: bool = False):
+        self.f, self.program = f, ProgramFunction(f, limit, once)
         self._refused: OrderedDict[Any, str] = OrderedDict()
 
     def __call__(self, *args):
@@ -149,6 +151,6 @@ class Straight:
         return None
 
 
-def straight(f: Callable, *args, limit: int = LARGEST_PROGRAM):
-    """f(*args), as a straight-line program where `f` has one."""
-    return Straight(f, limit)(*args)
+def straight(f: Callable, *args, limit: int = LARGEST_PROGRAM, once: bool = False):
+    """f(*args), as a straight-line program where `f` has one; for `once` see `Program`."""
+    return Straight(f, limit, once)(*args)

@@ -134,7 +134,7 @@ class MachineCode:
         if elementary:
             module.link_in(binding.parse_assembly(elementary_text(elementary, program.dtype)))
         target = binding.Target.from_default_triple()
-        effort = 2 if program.largest_region <= LARGEST_OPTIMISED else 0
+        effort = 2 if program.largest_region <= LARGEST_OPTIMISED and not program.once else 0
         machine = target.create_target_machine(cpu=cpu, features=features, opt=effort)
         module.triple = machine.triple
         module.data_layout = str(machine.target_data)

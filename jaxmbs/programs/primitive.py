@@ -334,7 +334,7 @@ def _strides(args, batch, program: Program):
     return args, inner, strides
 
 
-_targets: dict[tuple[str, int], object] = {}
+_targets: dict[tuple[str, int, bool], object] = {}
 
 
 def target(program: Program, total: int) -> str:
@@ -342,8 +342,8 @@ def target(program: Program, total: int) -> str:
     from jaxmbs.programs import machine
 
     lanes = 1 if total == 1 else machine.natural_lanes(program)
-    key = (program.fingerprint, lanes)
-    name = f"jaxmbs_{program.fingerprint}_{lanes}"
+    key = (program.fingerprint, lanes, program.once)
+    name = f"jaxmbs_{program.fingerprint}_{lanes}" + "_once" * program.once
     if key not in _targets:
         code = machine.MachineCode(program, lanes)
         jax.ffi.register_ffi_target(name, code.capsule(), platform="cpu")

@@ -42,6 +42,7 @@ class Program:
     Attributes:
         inputs, outputs: their shapes.
         dtype: its floating-point type.
+        once: whether it will run but a few times, so that compiling it fast matters more than how fast it is.
         derived: programs for its derivatives, by what they are.
     """
 
@@ -51,6 +52,7 @@ class Program:
             tuple(Shape(tuple(x.shape), np.dtype(x.dtype)) for x in ends) for ends in (inputs, outputs)
         )
         self.dtype = floating_type(self.inputs + self.outputs)
+        self.once = False
         self.derived: dict = {}
 
     @classmethod

@@ -266,7 +266,9 @@ SPECIAL = {
 }
 
 
-@pytest.mark.parametrize("name", SPECIAL)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name == "bevel gears")) for name in SPECIAL]
+)
 def test_special_mechanisms(name):
     """Opposite axes, gears, drivers, point masses, other trees: v̇ and the force of every joint as in Cartesian ones."""
     build, options = SPECIAL[name]
@@ -564,7 +566,8 @@ def check_andrews(end):
         np.testing.assert_allclose(forces, printed["multipliers"], rtol=5e-6)
 
 
-@pytest.mark.parametrize("end", [0.5, pytest.param(10.0, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("end", [0.5, 10.0])
 def test_bricard(end):
     """IFToMM A04, with a redundant equation in the cut joint: energy, gap, and P3 against the motion in closed form."""
     mech, start = spatial_problems.bricard()
