@@ -1,7 +1,7 @@
 """Open chains in joint coordinates beside Pinocchio and MuJoCo, and the velocity transformation R in a batch.
 
-Rods of about 1 m, straight and level at the start, fall under gravity: all axes parallel, or every other one turned by a
-right angle. Everyone takes the same steps of RK4, so that final angles are the same to rounding and its growth.
+Rods of about 1 m, nearly straight and level at the start, fall under gravity: all axes parallel, or every other one turned
+by a right angle. Everyone takes the same steps of RK4, so that final angles are the same to rounding and its growth.
 """
 
 import ctypes
@@ -19,6 +19,7 @@ from jaxmbs import planar, spatial
 STEP = 1e-3
 STEPS = 100
 LINKS = (4, 8, 16, 32, 64, 256)
+CHECKED = 8  # samples that are compared
 WIDE = 64  # longer chains have batches of an eighth
 NAMES = {2: "planar chain", 3: "spatial chain"}
 
@@ -33,27 +34,21 @@ def chain(lengths, dimension):
             bodies[f"L{k}"] = planar.Body(length, across)
             joints[f"J{k}"] = planar.Revolute(i, f"L{k}", (end, 0.0), (-length / 2, 0.0))
         else:
-            bodies[f"L{k}"] = spatial.Body(length, jnp.stack([0.01 * across, across, across]))
+            bodies[f"L{k}"] = spatial.Body(length, np.array([0.01, 1, 1]) * across)
             axis = (0.0, 1.0, 0.0) if k % 2 else (0.0, 0.0, 1.0)
             joints[f"J{k}"] = spatial.Revolute(i, f"L{k}", (end, 0.0, 0.0), (-length / 2, 0.0, 0.0), axis)
     down = (0.0, -9.81) if dimension == 2 else (0.0, 0.0, -9.81)
     return mbs.Mechanism(bodies, joints, forces={"weight": mbs.Gravity(down)})
 
 
-def level(lengths, dimension):
-    """q of the straight chain."""
-    ends = jnp.concatenate([jnp.zeros(1), jnp.cumsum(lengths)])
-    middles = (ends[1:] + ends[:-1]) / 2
-    rest = (
-        jnp.zeros((len(lengths), 2)) if dimension == 2 else jnp.tile(jnp.array([0.0, 0, 1, 0, 0, 0]), (len(lengths), 1))
-    )
-    return jnp.concatenate([middles[:, None], rest], axis=1).ravel()
+def lengths_of(links):
+    """Lengths of the rods, within two per cent of 1 m."""
+    return 1 + 0.02 * np.random.default_rng(0).uniform(-1, 1, links)
 
 
-@functools.cache
-def all_lengths(links, batch):
-    """Lengths of all rods (batch, links), within two per cent of 1 m."""
-    return 1 + 0.02 * np.random.default_rng(0).uniform(-1, 1, (batch, links))
+def angles_of(links, batch):
+    """Angles of the joints at the start (batch, links), another for each sample."""
+    return 0.02 * np.random.default_rng(1).uniform(-1, 1, (batch, links))
 
 
 def size(links, batch):
@@ -63,25 +58,24 @@ def size(links, batch):
 
 def chain_row(dimension, links, batch):
     """`mbs.simulate` as a user calls it."""
-    lengths = jnp.asarray(all_lengths(links, size(links, batch)))
+    mech = chain(lengths_of(links), dimension)
+    angles = angles_of(links, size(links, batch))
+    starts = jax.jit(jax.vmap(lambda theta: mbs.configuration(mech, theta)))(angles)
     times = np.array([0.0, STEP * STEPS])
 
-    def run(lengths):
-        mech = chain(lengths, dimension)
-        start = level(lengths, dimension)
+    def run(start):
         result = mbs.simulate(mech, times, start, step=STEP, formulation=mbs.JointCoordinates())
         return result.q[-1], result.status[-1]
 
-    compiled, seconds = timing.compiled(jax.vmap(run), lengths)
-    (q, status), runs = timing.measure(compiled, lengths)
+    compiled, seconds = timing.compiled(jax.vmap(run), starts)
+    (q, status), runs = timing.measure(compiled, starts)
     assert np.all(np.asarray(status) == 0)
-    some = slice(0, 8)
-    angles = jax.vmap(lambda lengths, q: mbs.joint_coordinates(chain(lengths, dimension), q))(lengths[some], q[some])
-    wanted, _ = _others_angles(dimension, links, batch, some)
     more = {"compile s": seconds, "links": links}
+    found = jax.vmap(lambda q: mbs.joint_coordinates(mech, q))(q[:CHECKED])
+    wanted = _others_angles(dimension, links, angles[:CHECKED])
     if wanted is not None:
-        more["difference rad"] = float(np.abs(np.sin((np.asarray(angles) - wanted) / 2)).max() * 2)
-    count = len(lengths) * STEPS
+        more["difference rad"] = float(np.abs(np.sin((np.asarray(found) - wanted) / 2)).max() * 2)
+    count = len(angles) * STEPS
     return timing.row(
         f"{NAMES[dimension]} {links}", runs, count, kind="jaxmbs", **more, **_per_link(runs, count, links)
     )
@@ -91,15 +85,12 @@ def _per_link(runs, count, links):
     return {"ns per link": timing.NS * runs.median / count / links}
 
 
-def _others_angles(dimension, links, batch, some):
+def _others_angles(dimension, links, angles):
     """Final angles by Pinocchio, None where it is not installed."""
     try:
-        call = _pinocchio()
-    except (ImportError, reference_kernel.NoCompiler) as error:
-        return None, error
-    angles = np.zeros((links, some.stop))
-    lengths = np.ascontiguousarray(all_lengths(links, size(links, batch))[some].T)
-    return call(dimension, lengths, angles, STEPS).T, None
+        return _pinocchio()(dimension, lengths_of(links), angles, STEPS)
+    except (ImportError, reference_kernel.NoCompiler):
+        return None
 
 
 def pinocchio_chain_row(dimension, links, batch):
@@ -109,13 +100,13 @@ def pinocchio_chain_row(dimension, links, batch):
         call = _pinocchio()
     except (ImportError, reference_kernel.NoCompiler) as error:
         return timing.skipped(name, error)
-    count = size(links, batch) // 4
-    lengths = np.ascontiguousarray(all_lengths(links, size(links, batch))[:count].T)
-    _, setup = timing.measure(lambda: call(dimension, lengths, np.zeros((links, count)), 0), repeats=3)
-    _, runs = timing.measure(lambda: call(dimension, lengths, np.zeros((links, count)), STEPS), repeats=3)
+    angles, lengths = angles_of(links, size(links, batch) // 4), lengths_of(links)
+    _, setup = timing.measure(lambda: call(dimension, lengths, angles, 0), repeats=3)
+    _, runs = timing.measure(lambda: call(dimension, lengths, angles, STEPS), repeats=3)
     runs = timing.Runs(runs.median - setup.median, runs.best - setup.best)
-    more = {"links": links, **_per_link(runs, count * STEPS, links)}
-    return timing.row(name, runs, count * STEPS, **more, note="four calls of aba for each step")
+    count = len(angles) * STEPS
+    more = {"links": links, **_per_link(runs, count, links)}
+    return timing.row(name, runs, count, **more, note="four calls of aba for each step")
 
 
 @functools.cache
@@ -128,9 +119,10 @@ def _pinocchio():
     library.rollout.restype = None
 
     def call(dimension, lengths, angles, steps):
-        angles, rates = angles.copy(), np.zeros_like(angles)
-        library.rollout(len(lengths), dimension == 3, lengths.shape[1], steps, STEP, lengths, angles, rates)
-        return angles
+        angles = np.array(angles.T, order="C")
+        each = np.array(np.broadcast_to(lengths[:, None], angles.shape), order="C")
+        library.rollout(len(lengths), dimension == 3, angles.shape[1], steps, STEP, each, angles, np.zeros_like(angles))
+        return angles.T
 
     return call
 
@@ -142,7 +134,7 @@ def mujoco_chain_row(dimension, links, batch):
         import mujoco
     except ImportError as error:
         return timing.skipped(name, error)
-    model = mujoco.MjModel.from_xml_string(_xml(all_lengths(links, size(links, batch))[0], dimension))
+    model = mujoco.MjModel.from_xml_string(_xml(lengths_of(links), dimension))
     data = mujoco.MjData(model)
 
     def run():
@@ -170,7 +162,7 @@ def _xml(lengths, dimension):
 
 def transformation_row(dimension, links, batch):
     """R(θ) of a batch of different chains at different angles."""
-    lengths = jnp.asarray(all_lengths(links, batch))
+    lengths = jnp.asarray(1 + 0.02 * np.random.default_rng(0).uniform(-1, 1, (batch, links)))
     theta = jnp.asarray(np.random.default_rng(1).normal(size=(batch, links)))
     run = lambda lengths, theta: mbs.velocity_transformation(chain(lengths, dimension), theta)
     compiled, seconds = timing.compiled(jax.vmap(run), lengths, theta)

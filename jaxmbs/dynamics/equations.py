@@ -203,9 +203,11 @@ class AbstractEquations(eqx.Module):
 
     # --- multipliers of redundant constraints ---
 
-    def multipliers(self, q, v, t) -> Float[Array, " rows"]:
-        """λ of the constraints and drivers of the mechanism. Where they are redundant with the smallest norm: of λ in units
-        of the mechanism, which is the plain norm if all rows are lengths, as those of revolute joints are."""
+    def multipliers(self, q, v, t, a=None) -> Float[Array, " rows"]:
+        """λ of the constraints and drivers of the mechanism, for the accelerations a if these are known already. Where they
+        are redundant with the smallest norm: of λ in units of the mechanism, which is the plain norm if all rows are
+        lengths, as those of revolute joints are."""
+        del a
         found = self.accelerations(q, v, t)[1]
         sizes, gram = self._rows(q, t)
         redundant = ~(factor_symmetric_semidefinite(gram).rcond > redundancy(q.dtype))

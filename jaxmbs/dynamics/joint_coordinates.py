@@ -158,8 +158,8 @@ class JointEquations(AbstractEquations):
         drifts = self._drifts(links)
         return (*self._bodies(links, q, v), drifts + joint_space.velocities(self.tree, links, a))
 
-    def multipliers(self, q, v, t):
-        a = self.accelerations(q, v, t)[0]
+    def multipliers(self, q, v, t, a=None):
+        a = self.accelerations(q, v, t)[0] if a is None else a
         if not self._count:
             return self._multipliers_of_tree(q, v, a, t)
         q, v, a = self.to_bodies(q, v, a)
@@ -257,6 +257,8 @@ class JointEquations(AbstractEquations):
         return free + by_multipliers @ multipliers, multipliers, schur.kept
 
     def metric(self, q, t):
+        if not self._count:
+            return lambda x: x  # nothing to close
         if not self._by_elimination:
             return super().metric(q, t)
         return articulated(self.tree, self._links(q, self.still(q)), definite=self.definite).solve

@@ -76,7 +76,7 @@ class NaturalEquations(AbstractEquations):
         velocities, accelerations = jax.jvp(space.velocities, (q, v), (space.rate(q, v), a))
         return space.bodies_at(q), velocities, accelerations
 
-    def multipliers(self, q, v, t):
-        a, *_ = self.accelerations(q, v, t)
+    def multipliers(self, q, v, t, a=None):
+        a = self.accelerations(q, v, t)[0] if a is None else a
         q, v, a = self.to_bodies(q, v, a)
         return CartesianEquations(self.mech).multipliers_of(q, v, a, t)

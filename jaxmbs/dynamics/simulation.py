@@ -148,9 +148,9 @@ def _simulate(mech: Mechanism, times, start: Start, grid: Grid, method, formulat
         return equations.from_bodies(q, v)
 
     def output(equations, mech, t, x, u):
-        a, *_ = equations.accelerations(x, u, t)
-        q, v, a = equations.to_bodies(x, u, a)
-        return q, v, a, equations.multipliers(x, u, t), tuple(energy(mech, q, v))
+        rates, *_ = equations.accelerations(x, u, t)
+        q, v, a = equations.to_bodies(x, u, rates)
+        return q, v, a, equations.multipliers(x, u, t, rates), tuple(energy(mech, q, v))
 
     begin = jax.lax.stop_gradient((q, v))
     equations = formulation.equations(clean)
