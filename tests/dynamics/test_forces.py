@@ -325,6 +325,7 @@ def copied(k):
     return mbs.UserForce(force)
 
 
+@pytest.mark.slow
 def test_user_force_that_copies_a_spring_moves_and_differentiates_like_it():
     value_and_slope = lambda make: jax.jvp(lambda k: hung(make(k)), (30.0,), (1.0,))
     found = value_and_slope(copied)

@@ -123,7 +123,7 @@ def with_slow(*slow):
     )
 
 
-@with_slow("open chain", "Bricard")
+@with_slow("open chain", "Bricard", "spatial slider-crank")
 def test_constraints(name):
     """Counts; Ψ = 0 and Ψ̇ = 0 follow from Φ = 0 and Φ̇ = 0; the kinetic energy is ½ ẋᵀM ẋ."""
     build, columns, rows, redundant = CASES[name]

@@ -276,6 +276,7 @@ def test_homokinetic_joint():
     np.testing.assert_allclose(acceleration, 0, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_double_cardan_joint():
     """Two universal joints with parallel yokes and equal bends: the last shaft turns as the first, the middle one not."""
     bend, rate, times = np.pi / 6, 2.0, np.linspace(0, 2 * np.pi, 41)
@@ -311,6 +312,7 @@ def test_spatial_slider_crank():
     np.testing.assert_allclose(run.energy.total, rows[:, 11], rtol=0, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_bricard():
     """IFToMM A04 over 10 s, 30 equations of rank 29: energy, gaps, and P3 against the symmetric motion in closed form."""
     mech, start = bricard()

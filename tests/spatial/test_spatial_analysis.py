@@ -45,6 +45,7 @@ GUESS = {
 }
 
 
+@pytest.mark.slow
 def test_positions_by_closed_form():
     """The slider from the rod's length, through three turns; one turn past 4π of the Euler parameters."""
     times = np.linspace(0, np.pi, 40)
@@ -69,6 +70,7 @@ def test_positions_by_closed_form():
     np.testing.assert_allclose(weights @ near.v, run.a[7], rtol=0, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_derivatives_through_the_closed_loop():
     """By every dimension: forward = reverse to 1e-12, against differences of re-assembled mechanisms to 1e-8."""
     times = np.linspace(0, 1, 6)
@@ -169,6 +171,7 @@ def test_planet_on_a_moving_arm():
         np.testing.assert_allclose(run.velocity("planet.wz"), expected, rtol=0, atol=1e-11)
 
 
+@pytest.mark.slow
 def test_gears_in_motion_share_torque():
     """A torque on one gear: (J₁ + J₂ R₁²/R₂²) θ̈₁ = T; contact angles have no inertia."""
     mech = bevel(2.5, np.pi / 2)
@@ -180,6 +183,7 @@ def test_gears_in_motion_share_torque():
     np.testing.assert_allclose(run.velocity("one.wz"), 2.0 / (1 + 1 / 2.5**2) * times, rtol=0, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_screw():
     """Driven through many turns; and sliding down by its own weight: (m + J (2π/p)²) s̈ = −m g."""
     pitch, axis = 0.05, np.array([1.0, 2, 2]) / 3

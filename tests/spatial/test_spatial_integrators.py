@@ -84,6 +84,7 @@ slow = lambda name: pytest.param(name, marks=pytest.mark.slow)
 IN_SHORT = ("RK4",)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [x if x in IN_SHORT else slow(x) for x in METHODS])
 def test_derivatives_against_models_built_anew(name):
     """Forward = reverse to 1e-10, and as central differences of re-assembled models to 1e-6."""
@@ -125,6 +126,7 @@ def test_one_bad_sample_leaves_the_others_alone():
         assert np.all(np.isfinite(of_mixed[key][np.array([1, 3])]))
 
 
+@pytest.mark.slow
 def test_emissions_agree_in_space(monkeypatch):
     """LLVM, XLA and array code: equations and a short motion in a batch, each compiled anew."""
     mech, v = tumbler(START), 0.3 * jnp.arange(18.0).reshape(3, 6)
@@ -151,6 +153,7 @@ def test_single_precision():
     assert np.abs(mbs.constraints(mech, run.q[-1])).max() < 1e-5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["RK4", slow("RK4 Baumgarte"), slow("partitioning")])
 def test_redundant_constraints_at_long_steps(name):
     """Bricard's mechanism at 16 ms: off the constraints, at the stages of a step, its redundant row looks independent, and
@@ -177,6 +180,7 @@ def test_stiff_dampers_on_slender_bodies():
 ROD = 2.0, (1 / 6, 1 / 6, 0.0), (0, 0, -0.5)
 
 
+@pytest.mark.slow
 def test_a_rod_without_inertia_about_itself():
     """On a hinge, by forces and by inverse dynamics; on a ball joint, where its spin has neither inertia nor torque."""
     hinge, weight = (

@@ -51,6 +51,7 @@ def newton_euler(orientation, t):
     return force, rate(angular_momentum)(t) + jnp.cross(arm, force)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["tumbling", pytest.param("spinning", marks=pytest.mark.slow)])
 def test_a_body_on_a_helix(name):
     """All six components prescribed, past π many times: positions to 1e-12, multipliers are force and torque to 1e-9."""
@@ -130,6 +131,7 @@ def test_numbers_and_functions_are_motions():
     np.testing.assert_allclose(run.rotation("b")[1], Rotation.from_rotvec([0, 0, 0.3]).as_matrix(), atol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_mechanism_with_components_of_total_joints_in_a_loop():
     """A crank, driven by an orientation component, moves a slider that a total joint guides: the slider-crank's formula."""
     crank, rod = 0.3, 0.8
