@@ -271,8 +271,9 @@ class JointEquations(AbstractEquations):
         return self.close_velocity_along(q, v, t, self.metric(q, t), floor)
 
     def glide(self, motion, v, t, h, iterations):
-        # As in the coordinates of the bodies, where M is constant and the step therefore symplectic: the displacement of
-        # the bodies is to be h (v + h v̇) as seen along R, that is Rᵀ M (q ⊖ q₀ − h (v + h v̇)) = 0.
+        # As in the coordinates of the bodies, where M is constant if their origins are the centres of mass, and the step
+        # therefore symplectic: the displacement of the bodies is to be h (v + h v̇) as seen along R, that is
+        # Rᵀ M (q ⊖ q₀ − h (v + h v̇)) = 0.
         if not self._by_elimination:
             return super().glide(motion, v, t, h, iterations)
         n, layout = self.space.m, self.mech.layout
