@@ -22,6 +22,15 @@ from jaxmbs.dynamics.formulations import Augmented as Augmented
 from jaxmbs.dynamics.implicit import HHT as HHT
 from jaxmbs.dynamics.implicit import GeneralizedAlpha as GeneralizedAlpha
 from jaxmbs.dynamics.joint_coordinates import JointCoordinates as JointCoordinates
+from jaxmbs.dynamics.kane import JointMoment as JointMoment
+from jaxmbs.dynamics.kane import Kane as Kane
+from jaxmbs.dynamics.kane import joint_moment as joint_moment
+from jaxmbs.dynamics.kane import kane_configuration as kane_configuration
+from jaxmbs.dynamics.kane import kane_coordinates as kane_coordinates
+from jaxmbs.dynamics.kane import kane_matrices as kane_matrices
+from jaxmbs.dynamics.kane import kane_multipliers as kane_multipliers
+from jaxmbs.dynamics.kane import kane_names as kane_names
+from jaxmbs.dynamics.kane import partial_velocities as partial_velocities
 from jaxmbs.dynamics.natural import Natural as Natural
 from jaxmbs.dynamics.reactions import Reaction as Reaction
 from jaxmbs.dynamics.reactions import Reactions as Reactions

@@ -52,8 +52,9 @@ class AbstractBody(eqx.Module):
 
     @staticmethod
     @abc.abstractmethod
-    def floating(dtype) -> Mobility:
-        """The relative coordinates of a body that no joint holds: its own, and its own velocities, on the ground."""
+    def floating(dtype, *, angles: bool = False) -> Mobility:
+        """The relative coordinates of a body that no joint holds: its own, and its own velocities, on the ground. With
+        `angles` orientation angles in place of Euler parameters, where it has these."""
 
     @abc.abstractmethod
     def centre_of_mass(self, pose) -> Float[Array, " d"]:
@@ -147,6 +148,20 @@ class AbstractConstraint(eqx.Module):
     def mobility(self) -> Mobility:
         """The relative coordinates of a joint."""
         raise TypeError(f"{type(self).__name__} is no joint")
+
+    def relative(self, *, angles: bool, swapped: bool = False) -> Mobility:
+        """The coordinates of body j relative to body i at the places of a joint, as if it held nothing: translations of
+        point_j from point_i along the axes of the joint frame on i, or of body i, then the rotation.
+
+        angles: by orientation angles, or else Euler parameters, where there are such. swapped: of body i relative to j.
+        """
+        raise TypeError(f"{type(self).__name__} is no joint")
+
+    def guide(self, mobility: Mobility, swapped: bool) -> tuple[int, AbstractMotion] | None:
+        """Which of the coordinates of a joint between the same bodies follows from the motion of a driver, whatever the
+        others are, and how it moves; None for no driver, or for none of them. swapped: whether its i is the joint's j."""
+        del mobility, swapped
+        return None
 
     @property
     def shared(self) -> Shared:

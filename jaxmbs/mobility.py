@@ -11,13 +11,16 @@ A twist is (v, ω): the velocity of a reference point and the angular velocity, 
 from __future__ import annotations
 
 import abc
+import dataclasses
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+import numpy as np
+from jaxtyping import Array, Bool, Float
 
+from jaxmbs.motion import AbstractMotion
 from jaxmbs.numerics.space import Manifold
 
 SLIDES = {0: (), 1: ("s",), 2: ("x", "y"), 3: ("x", "y", "z")}
@@ -29,11 +32,13 @@ class AbstractTurning(eqx.Module):
     Attributes:
         coordinates, velocities: names of ρ, and of the rates w that belong to it.
         manifold: how they belong together.
+        replaceable: whether it is any rotation, by Euler parameters for which orientation angles can stand.
     """
 
     coordinates: ClassVar[tuple[str, ...]]
     velocities: ClassVar[tuple[str, ...]]
     manifold: ClassVar[type[Manifold]] = Manifold
+    replaceable: ClassVar[bool] = False
 
     @abc.abstractmethod
     def rotation(self, rho: Float[Array, " n"]) -> Any:
@@ -60,6 +65,30 @@ class AbstractTurning(eqx.Module):
         """ρ of no rotation."""
         return (0.0,) * len(self.coordinates)
 
+    def of_either_sign(self) -> AbstractTurning:
+        """The same for ρ that is prescribed, with a coordinate at its end that never changes and tells p from −p, where
+        a rotation has both."""
+        return self
+
+    def settled(self, rho: Float[Array, " n"], rotation: Any) -> Float[Array, " n"]:
+        """ρ with the sign that a rotation has, prescribed entries as they are."""
+        del rotation
+        return rho
+
+    def singular(self, rho: Float[Array, " n"], w: Float[Array, " m"], h) -> Bool[Array, ""] | None:
+        """Whether ρ is where some angular velocities need infinite rates, or so near that steps of length h do not resolve
+        what happens there; None where there is no such place."""
+        del rho, w, h
+        return None
+
+
+class Given(NamedTuple):
+    """What is known of relative coordinates at some time: values, rates and second rates."""
+
+    x: Float[Array, " k"]
+    v: Float[Array, " k"]
+    a: Float[Array, " k"]
+
 
 class Motion(NamedTuple):
     """A body in motion, or a frame on it.
@@ -85,6 +114,8 @@ class Mobility(eqx.Module):
         lead: advance along the one slide for a unit of ρ, where the slide has no coordinate of its own, as in a screw.
         neutral: the rotation of body j against body i where s and ρ vanish, as `Pose.turned` takes it; None for none.
         held: a rotation without velocities, where the joint holds body j at one of several angles.
+        motions: for each coordinate the motion that prescribes it, None where it is unknown; () where all are unknown. Only
+            slides and angles can be known. What is known is none of the θ below: it comes as `Given`.
     """
 
     point_i: Array
@@ -94,31 +125,69 @@ class Mobility(eqx.Module):
     lead: Array | None = None
     neutral: Array | None = None
     held: AbstractTurning | None = None
+    motions: tuple[AbstractMotion | None, ...] = ()
 
     def at_any_angle(self) -> Mobility:
         """The same with the angle at which the joint holds body j among its coordinates."""
         if self.held is None:
             return self
-        return Mobility(self.point_i, self.point_j, self.slides, self.held, self.lead, self.neutral)
+        return dataclasses.replace(self, turning=self.held, held=None)
+
+    def guided(self, index: int, motion: AbstractMotion) -> Mobility:
+        """The same with one of all its coordinates prescribed."""
+        motions = [*self.motions, *[None] * (index + 1 - len(self.motions))]
+        motions[index] = motion
+        return dataclasses.replace(self, motions=tuple(motions))
+
+    def of_either_sign(self) -> Mobility:
+        """The same with a sign among its coordinates if all of its rotation is prescribed; see `AbstractTurning`."""
+        angles = () if self.turning is None else self.turning.coordinates
+        prescribed = all(self._free_slides + k in self.known for k in range(len(angles)))
+        if self.turning is None or not angles or not prescribed:
+            return self
+        return dataclasses.replace(self, turning=self.turning.of_either_sign())
 
     @property
     def _free_slides(self) -> int:
         return 0 if self.slides is None or self.lead is not None else self.slides.shape[1]
 
     @property
+    def lone_slide(self) -> bool:
+        """Whether an unknown slide is all that there is, but for an angle at which the joint holds body j."""
+        return self._free_slides == 1 and len(self._velocities) == 1 and not self.known
+
+    @property
+    def first_angle(self) -> int:
+        """Where ρ begins among all coordinates."""
+        return self._free_slides
+
+    @property
+    def known(self) -> tuple[int, ...]:
+        """Which of all coordinates are prescribed."""
+        return tuple(k for k, motion in enumerate(self.motions) if motion is not None)
+
+    def _unknown(self, entries: tuple) -> tuple:
+        """Those of some things of all coordinates, or of all velocities, that are not prescribed."""
+        return tuple(entry for k, entry in enumerate(entries) if k not in self.known)
+
+    @property
+    def _velocities(self) -> tuple[str, ...]:
+        return SLIDES[self._free_slides] + (() if self.turning is None else self.turning.velocities)
+
+    @property
     def coordinates(self) -> tuple[str, ...]:
         """Names of θ."""
-        return SLIDES[self._free_slides] + (() if self.turning is None else self.turning.coordinates)
+        return self._unknown(SLIDES[self._free_slides] + (() if self.turning is None else self.turning.coordinates))
 
     @property
     def velocities(self) -> tuple[str, ...]:
         """Names of θ̇: those of θ where it is their rate."""
-        return SLIDES[self._free_slides] + (() if self.turning is None else self.turning.velocities)
+        return self._unknown(self._velocities)
 
     @property
     def angular(self) -> tuple[bool, ...]:
         """Which velocities are rates of angles."""
-        return tuple(k >= self._free_slides for k in range(len(self.velocities)))
+        return self._unknown(tuple(k >= self._free_slides for k in range(len(self._velocities))))
 
     @property
     def manifold(self) -> type[Manifold]:
@@ -128,7 +197,32 @@ class Mobility(eqx.Module):
     @property
     def at_rest(self) -> tuple[float, ...]:
         """θ of no displacement."""
-        return (0.0,) * self._free_slides + (() if self.turning is None else self.turning.at_rest)
+        return self._unknown((0.0,) * self._free_slides + (() if self.turning is None else self.turning.at_rest))
+
+    # --- what is known ---
+
+    def given(self, t: Float[Array, ""]) -> Given | None:
+        """What is known at a time; None where nothing is."""
+        if not self.known:
+            return None
+        values = lambda t: jnp.stack([self.motions[k](t) for k in self.known])
+        rates = lambda t: jax.jvp(values, (t,), (jnp.ones_like(t),))
+        (x, v), (_, a) = jax.jvp(rates, (t,), (jnp.ones_like(t),))
+        return Given(x, v, a)
+
+    def _whole(self, unknown, known):
+        """All coordinates, or all velocities."""
+        count = unknown.shape[0] + len(self.known)
+        rest = [k for k in range(count) if k not in self.known]
+        order = np.argsort([*rest, *self.known])
+        return jnp.concatenate([unknown, known.astype(unknown.dtype)])[order]
+
+    def singular(self, theta, rate, given: Given | None, h) -> Bool[Array, ""] | None:
+        """See `AbstractTurning.singular`."""
+        if given is not None:
+            theta, rate = self._whole(theta, given.x), self._whole(rate, given.v)
+        turns = slice(self._free_slides, None)
+        return None if self.turning is None else self.turning.singular(theta[turns], rate[turns], h)
 
     # --- positions ---
 
@@ -146,40 +240,66 @@ class Mobility(eqx.Module):
         return inner, rotation, shift
 
     def _advance(self, theta):
-        return theta[: self._free_slides] if self.lead is None else self.lead * theta
+        # In a screw the angle is first, the sign that may follow it does not count.
+        return theta[: self._free_slides] if self.lead is None else self.lead * theta[:1]
 
-    def place(self, pose, theta, *, reverse: bool = False):
+    def place(self, pose, theta, given: Given | None = None, *, reverse: bool = False):
         """The pose of body j on body i with this pose; in `reverse` that of body i on body j."""
+        theta = theta if given is None else self._whole(theta, given.x)
         inner, rotation, shift = self._inner(pose, theta, reverse)
         if reverse:
             return inner.moved(-inner.direction(self.point_i))
         return self._outer(inner, rotation, shift)[0]
 
-    def measure(self, i, j, *, twice: bool = False) -> Float[Array, " n"]:
+    def measure(self, i, j, given: Given | None = None, *, twice: bool = False) -> Float[Array, " n"]:
         """θ of two poses, which need not satisfy the joint: components that it does not have are left out. Angles in
         (−π, π], or as by `measured_twice`; but that of a screw has all its turns."""
+        measured, rotation = self._measure(i, j, twice)
+        if not self.known:
+            return measured
+        rest = np.array([k for k in range(measured.shape[0]) if k not in self.known], int)
+        if self.turning is not None and given is not None:
+            s, rho = jnp.split(self._whole(measured[rest], given.x), [self._free_slides])
+            measured = jnp.concatenate([s, self.turning.settled(rho, rotation)])
+        return measured[rest]
+
+    def _measure(self, i, j, twice: bool):
+        """All coordinates, and the rotation."""
         inner = i.moved(i.direction(self.point_i))
         shift = inner.components(j.point(self.point_j) - inner.r)
         s = jnp.zeros(0, shift.dtype) if self.slides is None else self.slides.T @ shift
         if self.turning is None:
-            return s
+            return s, None
         rotation = inner.rotation_to(j.unturned(self.neutral))
         if self.lead is not None:
             angle = self.turning.measured(rotation)
             turns = jnp.round((s / self.lead - angle) / (2 * jnp.pi))
-            return angle + 2 * jnp.pi * jax.lax.stop_gradient(turns)
+            return angle + 2 * jnp.pi * jax.lax.stop_gradient(turns), rotation
         measured = self.turning.measured_twice if twice else self.turning.measured
-        return jnp.concatenate([s, measured(rotation)])
+        return jnp.concatenate([s, measured(rotation)]), rotation
 
     # --- velocities ---
 
-    def carry(self, body: Motion, theta, rate, *, reverse: bool = False) -> tuple[Motion, Float[Array, "k m"]]:
+    def carry(
+        self, body: Motion, theta, rate, given: Given | None = None, *, reverse: bool = False
+    ) -> tuple[Motion, Float[Array, "k m"]]:
         """The motion of body j on body i, or in `reverse` of i on j, and its twist for each unit of θ̇.
+
+        Second rates of what is known count in the drift.
 
         The reference point of the carried body is its own end of the joint. With δ the displacement by the slides, ν its
         rate in body i, and ω_r the relative angular velocity: v_j = v_i + ω_i × δ + ν, ω_j = ω_i + ω_r,
         v̇_j = v̇_i + ω̇_i × δ + ω_i × (ω_i × δ) + 2 ω_i × ν + …, ω̇_j = ω̇_i + ω_i × ω_r + ….
         """
+        if given is None:
+            return self._carry(body, theta, rate, reverse)
+        motion, columns = self._carry(body, self._whole(theta, given.x), self._whole(rate, given.v), reverse)
+        known = np.array(self.known)
+        rest = np.array([k for k in range(columns.shape[1]) if k not in self.known], int)
+        drift = motion.drift + columns[:, known] @ given.a.astype(columns.dtype)
+        return motion._replace(drift=drift), columns[:, rest]
+
+    def _carry(self, body: Motion, theta, rate, reverse: bool):
         pose = body.pose
         inner, rotation, shift = self._inner(pose, theta, reverse)
         linear, angular = self._relative_axes(inner, theta, rate.dtype)

@@ -47,6 +47,17 @@ class Ramp(AbstractMotion):
         return self.start + self.rate * t
 
 
+class Shifted(AbstractMotion):
+    """C(t) = scale·motion(t) + offset, for another motion."""
+
+    motion: AbstractMotion
+    scale: Array = real(default=1.0)
+    offset: Array = real(default=0.0)
+
+    def __call__(self, t):
+        return self.scale * self.motion(t) + self.offset
+
+
 class Polynomial(AbstractMotion):
     """C(t) = c₀ + c₁ t + c₂ t² + …, `coefficients` in rising order."""
 

@@ -190,3 +190,21 @@ def test_six_bar_moves_alike_in_all_coordinates(outputs):
     for name in ("Cartesian", "joint coordinates", "… cut at C and F"):
         assert numbers[name]["gap (m)"] < 1e-12
         assert numbers[name]["force off by (N)"] < 1e-6 * numbers["largest force in D (N)"]
+
+
+def test_excavator_holds_its_load(outputs):
+    numbers = found("11_excavator", outputs)
+    assert numbers["all good"]
+    assert numbers["energy not put in by the moments, relative"] < 1e-3
+    # At rest at the end the boom's actuator bears the weight of all that hangs on its pin.
+    script = example("11_excavator")
+    reach = height = rise = 0.0
+    places, loads = [], [*script["BODIES"].items()][1:]
+    for (name, (mass, com, _)), joint in zip(loads, [*script["MOVES"]][1:], strict=True):
+        rise += np.deg2rad(script["MOVES"][joint][1][-1][2])
+        points = [(mass, com), *([(1500, script["LOAD"])] if name == "bucket" else [])]
+        places += [(m, reach + c[0] * np.cos(rise) - c[2] * np.sin(rise)) for m, c in points]
+        pin = script["PINS"][name]
+        reach, height = reach + pin[0] * np.cos(rise), height + pin[0] * np.sin(rise)
+    held = script["GRAVITY"] * sum(m * x for m, x in places) / 1e3
+    np.testing.assert_allclose(numbers["moments at the end, heaviest load (kN m)"]["lift"], held, rtol=1e-9)

@@ -41,6 +41,7 @@ ELEMENTS = {name: getattr(spatial, name)("a", "b", A, B, AXIS) for name in FRAME
     "Screw": spatial.Screw("a", "b", A, B, AXIS, pitch=-0.2),
     "Gear": spatial.Gear("a", "b", A, B, AXIS, radius_i=1.0, radius_j=0.5),
     "TotalJoint": spatial.TotalJoint("a", "b", A, B, ("free", "fixed", RAMP), ("fixed", "fixed", "free")),
+    "RelativeJoint": spatial.RelativeJoint("a", "b", A, B, ("fixed", "fixed", RAMP), ("free", "fixed", "free")),
     "RevoluteDriver": spatial.RevoluteDriver("a", "b", RAMP),
     "TranslationalDriver": spatial.TranslationalDriver("a", "b", A, B, RAMP),
     "DistanceDriver": spatial.DistanceDriver("a", "b", A, B, RAMP),

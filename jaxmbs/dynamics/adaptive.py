@@ -74,7 +74,7 @@ class Adaptive(AbstractMethod):
             q, v = (jnp.where(reached, x, start) for x, start in ((q, first.q), (v, first.v)))
             motion, settled = straight(closed, problem, first, t, q, v)
             # No length of step to judge the speed by.
-            now = judge(problem, motion, settled, jnp.zeros_like(t))
+            now = judge(problem, motion, settled, t, jnp.zeros_like(t))
             return motion.q, motion.v, jnp.where(reached, now, int(Status.NOT_CONVERGED))
 
         q, v, now = jax.vmap(output)(times, q, v, reached | (times == times[0]))

@@ -1,4 +1,6 @@
-"""Equations of constrained motion, whatever the formulation: M(q) v̇ = Q(q, v, t) + Φ_qᵀλ with Φ(q, t) = 0, q̇ = N(q) v.
+"""Equations of constrained motion, whatever the formulation: M v̇ = Q(q, v, t) + Φ_qᵀλ with Φ(q, t) = 0, q̇ = N(q) v.
+
+M depends on q, and on t where coordinates that are known in time have been eliminated.
 
 A formulation gives M, Q and Φ; what integrators need follows from these: accelerations and multipliers, and the closing of
 positions and velocities. Configurations lie in a `Space`, Φ_q stands for the derivative by displacements. Everything is
@@ -15,7 +17,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from jaxmbs.numerics.implicit import jacobian, rate, second_rate, simplified_newton
 from jaxmbs.numerics.linear_algebra import (
@@ -49,7 +51,7 @@ class Closed(NamedTuple):
 
 
 class AbstractEquations(eqx.Module):
-    """M(q) v̇ = Q(q, v, t) + Φ_qᵀλ, Φ(q, t) = 0, with q (n,), v (m,), Φ (rows,).
+    """M(q, t) v̇ = Q(q, v, t) + Φ_qᵀλ, Φ(q, t) = 0, with q (n,), v (m,), Φ (rows,).
 
     Attributes:
         own_coordinates: whether q and v are others than those of the bodies, as in `Mechanism.coordinates`.
@@ -58,7 +60,7 @@ class AbstractEquations(eqx.Module):
     own_coordinates: ClassVar[bool] = True
 
     @abc.abstractmethod
-    def mass(self, q) -> Float[Array, "m m"]:
+    def mass(self, q, t) -> Float[Array, "m m"]:
         """M, symmetric, without negative eigenvalues."""
 
     @abc.abstractmethod
@@ -91,14 +93,21 @@ class AbstractEquations(eqx.Module):
 
     # --- the state of the bodies ---
 
-    def from_bodies(self, q, v) -> tuple[Float[Array, " n"], Float[Array, " m"]]:
+    def from_bodies(self, q, v, t) -> tuple[Float[Array, " n"], Float[Array, " m"]]:
         """Coordinates and velocities of these equations for a state of the bodies as in `Mechanism.coordinates`; the
         nearest one, where it does not satisfy what these coordinates take for granted."""
+        del t
         return q, v
 
-    def to_bodies(self, q, v, a) -> tuple[Array, Array, Array]:
+    def to_bodies(self, q, v, a, t) -> tuple[Array, Array, Array]:
         """Coordinates, velocities and accelerations of the bodies."""
+        del t
         return q, v, a
+
+    def singular(self, q, v, t, h) -> Bool[Array, ""]:
+        """Whether the coordinates are singular, or so near to where they are that a step of length h does not see it."""
+        del q, v, t, h
+        return jnp.asarray(False)
 
     # --- what follows ---
 
@@ -142,13 +151,13 @@ class AbstractEquations(eqx.Module):
     def accelerations(self, q, v, t, correction: Float[Array, " rows"] | float = 0.0, floor=None):
         """(v̇, λ, kept), with `correction` added to γ = −(Φ_q v)_q v − 2 Φ_qt v − Φ_tt."""
         gamma = -second_rate(self.residual, self.space, q, v, self.still(q), t) + correction
-        return self.solve(self.mass(q), self.jacobian(q, t), self.force(q, v, t), gamma, floor=floor)
+        return self.solve(self.mass(q, t), self.jacobian(q, t), self.force(q, v, t), gamma, floor=floor)
 
     def metric(self, q, t) -> Callable:
         """x ↦ M⁻¹ x, the supporting rows added to M; closing with it is orthogonal to the constraints in the sense of M."""
         rows = self.jacobian(q, t)[self.supporting]
         factored = factor_symmetric_positive if self.definite else factor_symmetric_semidefinite
-        return factored(self.mass(q) + self.weight * rows.T @ rows).solve
+        return factored(self.mass(q, t) + self.weight * rows.T @ rows).solve
 
     def close_position(
         self, q, t, inverse_metric: Callable, iterations: int, direction=None, shift=None, floor=None
@@ -183,7 +192,7 @@ class AbstractEquations(eqx.Module):
 
     def close_velocity(self, q, v, t, floor=None) -> Float[Array, " m"]:
         """The velocity with Φ_q v + Φ_t = 0 that is nearest to v in the sense of M."""
-        mass, phi_q = self.mass(q), self.jacobian(q, t)
+        mass, phi_q = self.mass(q, t), self.jacobian(q, t)
         return self.solve(mass, phi_q, mass @ v, -self.velocity_gap(q, self.still(q), t), floor=floor)[0]
 
     def close_velocity_along(self, q, v, t, inverse_metric: Callable, floor=None) -> Float[Array, " m"]:
@@ -199,7 +208,7 @@ class AbstractEquations(eqx.Module):
 
     def imbalance(self, q, v, a, t) -> Float[Array, " m"]:
         """M v̇ − Q."""
-        return self.mass(q) @ a - self.force(q, v, t)
+        return self.mass(q, t) @ a - self.force(q, v, t)
 
     # --- multipliers of redundant constraints ---
 

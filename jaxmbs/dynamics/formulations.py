@@ -42,7 +42,7 @@ class CartesianEquations(AbstractEquations):
     mech: Mechanism
     own_coordinates: ClassVar[bool] = False
 
-    def mass(self, q):
+    def mass(self, q, t):
         return masses(self.mech, q)
 
     def force(self, q, v, t):

@@ -90,7 +90,7 @@ class AbstractAlpha(FixedStep):
         tangent, phi_q = jax.lax.stop_gradient(((tangent + tangent.T) / 2, equations.jacobian(q_1, t)))
         # Constraint forces and dampers leave the tangent indefinite where inertia is small. Along the constraints it is
         # positive; as much as its largest entry across them, in units of the mechanism, makes it so altogether.
-        largest = jnp.max(jnp.abs(jnp.diagonal(tangent)) * problem.units.vector**2)
+        largest = jnp.max(jnp.abs(jnp.diagonal(tangent)) * problem.units.vector**2, initial=0)
         weights = jax.lax.stop_gradient(largest / problem.rows**2)
         floor = state.motion.floor
         start = jax.lax.stop_gradient(jnp.concatenate([still, state.multipliers]))

@@ -62,9 +62,12 @@ class JointEquations(AbstractEquations):
 
     @property
     def _closing(self) -> dict:
-        """The constraints that the tree does not satisfy by itself, then the drivers."""
-        mech = self.mech
-        return {**{name: mech.constraints[name] for name in self.space.tree.cut}, **mech.drivers}
+        """The constraints that the tree does not satisfy by itself, then the drivers that prescribe none of its joints'
+        coordinates."""
+        mech, tree, forms = self.mech, self.space.tree, self.space.forms
+        held = {joint for joint, form in zip(tree.joints, forms, strict=True) if form.kind not in joint_space.FREED}
+        held |= {name for form in forms for name in form.drivers}
+        return {name: element for name, element in {**mech.constraints, **mech.drivers}.items() if name not in held}
 
     @property
     def _count(self) -> int:
@@ -81,9 +84,9 @@ class JointEquations(AbstractEquations):
 
     # --- M, Q, Φ ---
 
-    def mass(self, q):
-        transformation = joint_space.transformation(self.tree, q)
-        matrix = transformation.T @ masses(self.mech, self._configuration(q)) @ transformation
+    def mass(self, q, t):
+        transformation = joint_space.transformation(self.tree.at(t), q)
+        matrix = transformation.T @ masses(self.mech, self._configuration(q, t)) @ transformation
         return symmetric(matrix)
 
     def force(self, q, v, t):
@@ -97,7 +100,7 @@ class JointEquations(AbstractEquations):
         return -efforts(self.space, links, loads, extra)
 
     def residual(self, q, t):
-        poses = joint_space.poses(self.tree, q)
+        poses = joint_space.poses(self.tree.at(t), q)
         return self._gaps(joint_space.coordinates_of(self.tree, poses, q), t, poses)
 
     def _gaps(self, q, t, poses=None):
@@ -106,8 +109,8 @@ class JointEquations(AbstractEquations):
         rows = [residual_of(self.mech, name, element, q, t, poses) for name, element in self._closing.items()]
         return jnp.concatenate(rows) if rows else jnp.zeros(0, q.dtype)
 
-    def _configuration(self, q):
-        return joint_space.configuration(self.tree, q)
+    def _configuration(self, q, t):
+        return joint_space.configuration(self.tree.at(t), q)
 
     @property
     def supporting(self):
@@ -121,7 +124,7 @@ class JointEquations(AbstractEquations):
         return not self._light
 
     def length(self, q, t):
-        at, layout = self._configuration(q), self.mech.layout
+        at, layout = self._configuration(q, t), self.mech.layout
         by_bodies = jacobian(self._gaps, layout, at, t) if self._count else jnp.zeros((0, layout.m), q.dtype)
         return unit_of_length(by_bodies, layout.extent(at), layout.angular)
 
@@ -131,15 +134,20 @@ class JointEquations(AbstractEquations):
 
     # --- the state of the bodies ---
 
-    def from_bodies(self, q, v):
+    def from_bodies(self, q, v, t):
         # Where joints of the tree are open their own measures are no more than a start.
-        theta = joint_space.measured(self.tree, q)
-        links = self._links(theta, self.still(theta))
+        theta = joint_space.measured(self.tree.at(t), q)
+        links = self._links(theta, self.still(theta), t)
         away = self.mech.layout.difference(self._bodies(links, theta, self.still(theta))[0], q)
-        theta = self.space.retract(theta, self._nearest(theta, links, away))
-        return theta, self._nearest(theta, self._links(theta, self.still(theta)), v)
+        theta = self.space.retract(theta, self._nearest(theta, links, away, t))
+        return theta, self._nearest_rate(theta, v, t)
 
-    def _nearest(self, theta, links, v):
+    def _nearest_rate(self, theta, v, t):
+        """θ̇ such that bodies move as near to v as can be, in the sense of M."""
+        links = self._links(theta, self.still(theta), t)
+        return self._nearest(theta, links, v - self._bodies(links, theta, self.still(theta))[1], t)
+
+    def _nearest(self, theta, links, v, t):
         """θ̇ with R θ̇ nearest to v in the sense of M: RᵀMR θ̇ = RᵀM v."""
         space = self.space
         if not (self._light or space.extra):
@@ -149,12 +157,12 @@ class JointEquations(AbstractEquations):
         bodies = [massless for body in self.mech.bodies.values() for massless in body.massless]
         none = np.array(bodies + [True] * len(space.extra))
         mass = masses(self.mech, self._bodies(links, theta, self.still(theta))[0]) + jnp.diag(none * self.weight)
-        transformation = joint_space.transformation(self.tree, theta)
+        transformation = joint_space.transformation(self.tree.at(t), theta)
         matrix = symmetric(transformation.T @ mass @ transformation)
         return factor_symmetric_positive(matrix).solve(transformation.T @ (mass @ v))
 
-    def to_bodies(self, q, v, a):
-        links = self._links(q, v)
+    def to_bodies(self, q, v, a, t):
+        links = self._links(q, v, t)
         drifts = self._drifts(links)
         return (*self._bodies(links, q, v), drifts + joint_space.velocities(self.tree, links, a))
 
@@ -162,7 +170,7 @@ class JointEquations(AbstractEquations):
         a = self.accelerations(q, v, t)[0] if a is None else a
         if not self._count:
             return self._multipliers_of_tree(q, v, a, t)
-        q, v, a = self.to_bodies(q, v, a)
+        q, v, a = self.to_bodies(q, v, a, t)
         return CartesianEquations(self.mech).multipliers_of(q, v, a, t)
 
     def _multipliers_of_tree(self, q, v, a, t):
@@ -176,11 +184,17 @@ class JointEquations(AbstractEquations):
         step = lambda parent, x: (x[1].motion.pose, _multipliers(*x, parent, t))
         found = forward(space.runs, step, ground, given, lambda y: y[0])
         each = scattered(space.runs, [multipliers for _, multipliers in found])
-        named = dict(zip(space.tree.joints, each, strict=True))
-        return jnp.concatenate([*(named[name] for name in mech.constraints if name in named), jnp.zeros(0, q.dtype)])
+        names = [(joint, *form.drivers) for joint, form in zip(space.tree.joints, space.forms, strict=True)]
+        named = {
+            name: row
+            for row_names, rows in zip(names, each, strict=True)
+            for name, row in zip(row_names, rows, strict=True)
+        }
+        parts = [named[name] for name in (*mech.constraints, *mech.drivers) if name in named]
+        return jnp.concatenate([*parts, jnp.zeros(0, q.dtype)])
 
-    def _links(self, q, v) -> list:
-        return joint_space.links(self.tree, q, v)
+    def _links(self, q, v, t) -> list:
+        return joint_space.links(self.tree.at(t), q, v)
 
     def _bodies(self, links, q, v):
         """Coordinates and velocities of the bodies."""
@@ -195,12 +209,23 @@ class JointEquations(AbstractEquations):
         parts = mapped(self.space.runs, lambda link: joint_space.body_drift(link.motion, gravity), links)
         return joint_space.of_bodies(self.tree, parts, still)
 
+    def singular(self, q, v, t, h):
+        space, tree = self.space, self.tree.at(t)
+
+        def near(edge, theta, rate):
+            found = edge.mobility.singular(theta, rate, edge.given, h)
+            return jnp.asarray(False) if found is None else found
+
+        rates = joint_space.by_run(space, v, velocities=True)
+        found = mapped(space.runs, near, tree.edges, joint_space.by_run(space, q), rates)
+        return jnp.any(jnp.concatenate([x.reshape(-1) for x in found]))
+
     # --- body by body ---
 
     def _loaded(self, q, v, t):
         """Bodies in motion, Q − M Ṙ θ̇ as wrenches on them, and Q of the extra coordinates."""
         mech, space, extra = self.mech, self.space, jnp.zeros(len(self.space.extra), q.dtype)
-        both = joint_space.links(self.tree, q, v, uniform_acceleration(mech), _load)
+        both = joint_space.links(self.tree.at(t), q, v, uniform_acceleration(mech), _load)
         links, loads = [link for link, _ in both], [load for _, load in both]
         if any(force.uniform is None for force in mech.forces.values()):
             applied = applied_forces(mech, *self._bodies(links, q, v), t, uniform=False)
@@ -232,11 +257,11 @@ class JointEquations(AbstractEquations):
     def jacobian(self, q, t):
         if not self._count:
             return jnp.zeros((0, self.space.m), q.dtype)
-        links = self._links(q, self.still(q))
+        links = self._links(q, self.still(q), t)
         return self._jacobian(links, self._bodies(links, q, self.still(q))[0], t)
 
     def velocity_gap(self, q, v, t):
-        at, speeds = self._bodies(self._links(q, v), q, v)
+        at, speeds = self._bodies(self._links(q, v, t), q, v)
         return rate(self._gaps, self.mech.layout, at, speeds, t)
 
     def accelerations(self, q, v, t, correction=0.0, floor=None):
@@ -261,7 +286,7 @@ class JointEquations(AbstractEquations):
             return lambda x: x  # nothing to close
         if not self._by_elimination:
             return super().metric(q, t)
-        return articulated(self.tree, self._links(q, self.still(q)), definite=self.definite).solve
+        return articulated(self.tree, self._links(q, self.still(q), t), definite=self.definite).solve
 
     def close_velocity(self, q, v, t, floor=None):
         if not self._count:
@@ -277,9 +302,11 @@ class JointEquations(AbstractEquations):
         if not self._by_elimination:
             return super().glide(motion, v, t, h, iterations)
         n, layout = self.space.m, self.mech.layout
-        links = self._links(motion.q, motion.v)
-        at = self._bodies(links, motion.q, motion.v)[0]
-        wanted = h * (joint_space.velocities(self.tree, links, v) + h * self._drifts(links))
+        links = self._links(motion.q, motion.v, t)
+        at, speeds = self._bodies(links, motion.q, motion.v)
+        # What is known moves as well, and is in the speeds.
+        faster = joint_space.velocities(self.tree, links, v - motion.v)
+        wanted = h * (speeds + faster + h * self._drifts(links))
         inertia = articulated(self.tree, links, definite=self.definite)
         phi_q = self._jacobian(links, at, t) if self._count else jnp.zeros((0, n), v.dtype)
         by_multipliers = inertia.solve(phi_q.T)
@@ -288,7 +315,7 @@ class JointEquations(AbstractEquations):
         def missing(unknown):
             d, multipliers = unknown[:n], unknown[n:]
             q = self.space.retract(motion.q, d)
-            away = layout.difference(at, self._configuration(q)) - wanted
+            away = layout.difference(at, self._configuration(q, t + h)) - wanted
             momenta = mapped(self.space.runs, _momentum, self.tree.edges, links, self._of_runs(away))
             balance = efforts(self.space, links, momenta, away[:0]) - phi_q.T @ multipliers
             return jnp.concatenate([balance, self.residual(q, t + h)])
@@ -301,8 +328,8 @@ class JointEquations(AbstractEquations):
         start = jax.lax.stop_gradient(jnp.concatenate([h * v, jnp.zeros(phi_q.shape[0], v.dtype)]))
         unknown, change, gap = simplified_newton(missing, solve, start, iterations, iterations)
         q = self.space.retract(motion.q, unknown[:n])
-        moved = layout.difference(at, self._configuration(q)) / h
-        v = self._nearest(q, self._links(q, self.still(q)), moved)
+        moved = layout.difference(at, self._configuration(q, t + h)) / h
+        v = self._nearest_rate(q, moved, t + h)
         return Closed(q, unknown[:n], change[:n], gap[n:]), self.close_velocity(q, v, t + h, motion.revived)
 
 
@@ -331,15 +358,22 @@ def _inertial(edge, link, twist):
 
 @jax.jit
 def _multipliers(edge, link, wrench, parent, t):
-    """λ of a joint that does a wrench to the body it carries: less what the joint lets go, which is zero."""
-    kind, pose, joint = type(edge.body), link.motion.pose, edge.joint
-    if joint is None:
-        return jnp.zeros(0, wrench.dtype)
+    """λ of a joint, and of the drivers that prescribe its coordinates, that do a wrench to the body it carries: less what
+    they let go, which is zero. A row of each."""
+    kind, pose = type(edge.body), link.motion.pose
+    joints = () if edge.joint is None else ((edge.joint, False),)
+    elements = [*joints, *zip(edge.drivers, edge.swapped, strict=True)]
+    if not elements:
+        return [jnp.zeros(0, wrench.dtype)]
     q = kind.coordinates_of(pose)
 
-    def residual(d):
+    def residuals(d):
         moved = kind.pose(q + kind.manifold.rate(q, d))
-        return joint.residual(*((moved, parent) if edge.reverse else (parent, moved)), t)
+        i, j = (moved, parent) if edge.reverse else (parent, moved)
+        return [element.residual(*((j, i) if swapped else (i, j)), t) for element, swapped in elements]
 
-    phi_q = jax.jacfwd(residual)(jnp.zeros_like(wrench))
-    return factor_symmetric_positive(phi_q @ phi_q.T).solve(phi_q @ generalized_of(link, wrench))
+    rows = jax.jacfwd(residuals)(jnp.zeros_like(wrench))
+    phi_q = jnp.concatenate(rows)
+    multipliers = factor_symmetric_positive(phi_q @ phi_q.T).solve(phi_q @ generalized_of(link, wrench))
+    found = jnp.split(multipliers, np.cumsum([row.shape[0] for row in rows])[:-1])
+    return found if joints else [jnp.zeros(0, wrench.dtype), *found]

@@ -158,7 +158,7 @@ class FixedStep(AbstractMethod):
         def advance(carry, t, h):
             state, status = carry
             new, closed = self.step(problem, state, t, h)
-            now = judge(problem, self.motion(new), closed, h)
+            now = judge(problem, self.motion(new), closed, t + h, h)
             status = jnp.where(status == Status.CONVERGED, now, status)
             return where_tree(status == Status.CONVERGED, new, state), status
 
@@ -185,15 +185,19 @@ def started(problem: Problem, start: Start, t) -> tuple[Motion, Int[Array, ""]]:
     a, _, kept = equations.accelerations(closed.q, v, t)
     motion = Motion(closed.q, v, a, kept)
     status = jnp.where(jnp.isfinite(_size(motion)), int(Status.CONVERGED), int(Status.NON_FINITE))
+    singular = equations.singular(*jax.lax.stop_gradient((closed.q, v, t, jnp.zeros_like(t))))
+    status = jnp.where(singular, int(Status.SINGULAR), status)
     settled = problem.settled(closed)
     status = jnp.where(settled, status, int(Status.NOT_ASSEMBLED)).astype(jnp.int32)
     good = status == Status.CONVERGED
     return where_tree(good, motion, Motion(q, jnp.zeros_like(v), jnp.zeros_like(a), kept)), status
 
 
-def judge(problem: Problem, motion: Motion, closed, h) -> Int[Array, ""]:
-    """The status of a step that led to this motion."""
+def judge(problem: Problem, motion: Motion, closed, t, h) -> Int[Array, ""]:
+    """The status of a step of length h that led to this motion."""
     status = jnp.where(closed, int(Status.CONVERGED), int(Status.NOT_CONVERGED))
+    singular = problem.equations.singular(*jax.lax.stop_gradient((motion.q, motion.v, t, h)))
+    status = jnp.where(singular, int(Status.SINGULAR), status)
     turned = jnp.max(jnp.where(problem.equations.angular, jnp.abs(h * motion.v), 0), initial=0)
     tame = (turned <= LARGEST_STEP) & (_size(motion) <= jnp.finfo(motion.q.dtype).eps ** -2)
     return jnp.where(tame, status, int(Status.NON_FINITE)).astype(jnp.int32)

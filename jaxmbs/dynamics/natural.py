@@ -38,7 +38,7 @@ class NaturalEquations(AbstractEquations):
     def space(self):
         return NaturalCoordinates(self.mech, self.own_vectors)
 
-    def mass(self, q):
+    def mass(self, q, t):
         return self.space.mass(q)
 
     def force(self, q, v, t):
@@ -67,16 +67,16 @@ class NaturalEquations(AbstractEquations):
         rows = [inertia if c.angular else mass for c in space.conditions if c.supporting for _ in range(c.rows)]
         return jnp.stack(rows)[None] if rows else mass
 
-    def from_bodies(self, q, v):
+    def from_bodies(self, q, v, t):
         space = self.space
         return space.with_attitudes(space.at(q), q), space.rates(q, v)
 
-    def to_bodies(self, q, v, a):
+    def to_bodies(self, q, v, a, t):
         space = self.space
         velocities, accelerations = jax.jvp(space.velocities, (q, v), (space.rate(q, v), a))
         return space.bodies_at(q), velocities, accelerations
 
     def multipliers(self, q, v, t, a=None):
         a = self.accelerations(q, v, t)[0] if a is None else a
-        q, v, a = self.to_bodies(q, v, a)
+        q, v, a = self.to_bodies(q, v, a, t)
         return CartesianEquations(self.mech).multipliers_of(q, v, a, t)

@@ -35,7 +35,7 @@ class Reaction(eqx.Module):
             plane, a vector in space.
         components: force and torque in the joint's frame on body i, or in the frame of body i, the lower body, where the
             joint has none: (f_x, f_y, torque) in the plane, (f, torque) with six numbers in space.
-        body_force: the force in the frame of body j.
+        body_force, body_torque: force and torque in the frame of body j.
         multipliers (T, rows): λ of the element's equations.
         effort: the driving force or torque of what prescribes a motion C(t), on which it does the work effort · dC; one for
             each motion of a `TotalJoint`; None otherwise. It is the multiplier where Φ is a length or angle.
@@ -46,6 +46,7 @@ class Reaction(eqx.Module):
     torque: Float[Array, "*batch T ..."]
     components: Float[Array, "*batch T k"]
     body_force: Float[Array, "*batch T d"]
+    body_torque: Float[Array, "*batch T ..."]
     multipliers: Float[Array, "*batch T m"]
     unique: Bool[Array, "*batch T"]
     effort: Float[Array, "*batch T ..."] | None = None
@@ -106,9 +107,9 @@ def _reactions(mech: Mechanism, run: Trajectory, formulation: AbstractFormulatio
 
 def _at_one_time(mech: Mechanism, formulation, t, q, v) -> dict[str, Reaction]:
     equations = formulation.equations(mech)
-    own = equations.from_bodies(q, v)
+    own = equations.from_bodies(q, v, t)
     # The same configuration with the Euler parameters, of two possible ones, to which the multipliers belong.
-    q, v, _ = equations.to_bodies(*own, equations.still(q))
+    q, v, _ = equations.to_bodies(*own, jnp.zeros_like(own[1]), t)
     multipliers = equations.multipliers(*own, t)
     indeterminate = jnp.abs(Augmented().equations(mech).indeterminate(q, t)) > INDETERMINATE
     space, poses, found = mech.layout, mech.poses(q), {}
@@ -122,6 +123,7 @@ def _at_one_time(mech: Mechanism, formulation, t, q, v) -> dict[str, Reaction]:
             torque=torque,
             components=element.components(poses[element.i], force, torque),
             body_force=poses[element.j].components(force),
+            body_torque=poses[element.j].components(torque) if torque.ndim else torque,
             multipliers=own,
             effort=_efforts(mech, name, element, q, t, own),
             unique=~jnp.any(indeterminate[rows]),

@@ -145,11 +145,11 @@ def _simulate(mech: Mechanism, times, start: Start, grid: Grid, method, formulat
             bodies = Augmented().equations(mech)
             problem = Problem(bodies, *jax.lax.stop_gradient(_units(bodies, t, q)))
             (q, v, *_), _ = started(problem, Start(q, v, start.given), t)
-        return equations.from_bodies(q, v)
+        return equations.from_bodies(q, v, t)
 
     def output(equations, mech, t, x, u):
         rates, *_ = equations.accelerations(x, u, t)
-        q, v, a = equations.to_bodies(x, u, rates)
+        q, v, a = equations.to_bodies(x, u, rates, t)
         return q, v, a, equations.multipliers(x, u, t, rates), tuple(energy(mech, q, v))
 
     begin = jax.lax.stop_gradient((q, v))
@@ -163,7 +163,10 @@ def _simulate(mech: Mechanism, times, start: Start, grid: Grid, method, formulat
     rarely = grid.steps >= OFTEN
     found = jax.vmap(lambda t, x, u: straight(output, equations, clean, t, x, u, once=rarely))(clean_times, x, u)
     q, v, a, multipliers, energies = found
-    q, v = (jnp.where(usable, x, at) for x, at in zip((q, v), begin, strict=True))
+    # What is known in time is none of the state that the method has judged.
+    there = jnp.all(jnp.isfinite(q), axis=1) & jnp.all(jnp.isfinite(v), axis=1)
+    status = jnp.where(there, status, int(Status.NON_FINITE)).astype(jnp.int32)
+    q, v = (jnp.where((usable & there)[:, None], x, at) for x, at in zip((q, v), begin, strict=True))
     good = (status == Status.CONVERGED)[:, None]
     v, a, multipliers = (jnp.where(good | jnp.isfinite(x), x, 0) for x in (v, a, multipliers))
     energies = [jnp.where(good[:, 0] | jnp.isfinite(x), x, 0) for x in energies]

@@ -156,6 +156,8 @@ def dependent_columns(matrix: Float[Array, "m n"]) -> Bool[Array, " n"]:
     """Which columns make a well-conditioned square matrix with the independent rows: elimination row by row, the largest
     entry of what is left of a row as its pivot."""
     m, n = matrix.shape
+    if not matrix.size:
+        return jnp.zeros(n, bool)
     matrix, index = jax.lax.stop_gradient(matrix), jnp.arange(n)
     smallest = redundancy(matrix.dtype) * jnp.max(jnp.abs(matrix), axis=1)
     taken = jnp.zeros(n, bool)

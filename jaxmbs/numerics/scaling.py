@@ -42,7 +42,7 @@ class Units(NamedTuple):
 
     def rows(self, matrix: Float[Array, "m n"]) -> Float[Array, " m"]:
         """What a unit of the coordinate that matters most does to each row of f; 1 where nothing does anything."""
-        largest = jnp.max(jnp.abs(matrix * self.vector), axis=1)
+        largest = jnp.max(jnp.abs(matrix * self.vector), axis=1, initial=0)
         return jnp.where(largest > 0, largest, 1)
 
     def residual(self, matrix, value, extent) -> Float[Array, ""]:

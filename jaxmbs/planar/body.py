@@ -197,8 +197,9 @@ class Body(AbstractBody):
         return jnp.append(pose.r, pose.phi)
 
     @staticmethod
-    def floating(dtype):
+    def floating(dtype, *, angles=False):
         """(x, y, φ) themselves."""
+        del angles
         origin = jnp.zeros(2, dtype)
         return Mobility(origin, origin, jnp.eye(2, dtype=dtype), Turn())
 

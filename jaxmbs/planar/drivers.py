@@ -13,6 +13,7 @@ from jaxmbs.planar.element import (
     ORIGIN,
     AbsoluteConstraint,
     PlanarConstraint,
+    angle_guide,
     check_axis,
     given,
     is_vector,
@@ -61,6 +62,9 @@ class AbsoluteAngleDriver(AbsoluteConstraint):
     def residual(self, i, j, t):
         return (j.phi - self.motion(t))[None]
 
+    def guide(self, mobility, swapped):
+        return angle_guide(mobility, swapped, self.motion)
+
 
 class RelativeXDriver(PlanarConstraint):
     """Φ = x_j^P − x_i^P − C(t); Haug (3.5.5). Points in the body frames, C in the ground frame."""
@@ -105,6 +109,9 @@ class RelativeAngleDriver(PlanarConstraint):
     def residual(self, i, j, t):
         return (j.phi - i.phi - self.motion(t))[None]
 
+    def guide(self, mobility, swapped):
+        return angle_guide(mobility, swapped, self.motion)
+
 
 class DistanceDriver(PlanarConstraint):
     """An actuator sets the distance of two points: Φ = d_ijᵀ d_ij − C(t)²; Haug (3.5.8). C(t) must stay positive."""
@@ -148,6 +155,9 @@ class RevoluteDriver(PlanarConstraint):
 
     def residual(self, i, j, t):
         return (j.phi + self.angle_j - i.phi - self.angle_i - self.motion(t))[None]
+
+    def guide(self, mobility, swapped):
+        return angle_guide(mobility, swapped, self.motion, self.angle_i - self.angle_j)
 
 
 class TranslationalDriver(PlanarConstraint):

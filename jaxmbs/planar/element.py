@@ -9,8 +9,11 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jaxmbs.element import GROUND, AbstractConstraint, require
+from jaxmbs.mobility import Mobility
+from jaxmbs.motion import AbstractMotion, Shifted
 from jaxmbs.numerics.arrays import is_concrete
 from jaxmbs.planar.body import Pose
+from jaxmbs.planar.turning import Turn
 
 ORIGIN = (0.0, 0.0)
 
@@ -19,6 +22,22 @@ class PlanarConstraint(AbstractConstraint):
     """A constraint between two bodies `i` and `j` of the plane."""
 
     dimension: ClassVar[int] = 2
+
+    def relative(self, *, angles, swapped=False):
+        del angles
+        origin = np.zeros(2)
+        points = (jnp.asarray(getattr(self, name, origin)) for name in ("point_i", "point_j"))
+        first, second = reversed(list(points)) if swapped else points
+        return Mobility(first, second, jnp.eye(2, dtype=first.dtype), Turn())
+
+
+def angle_guide(mobility: Mobility, swapped: bool, motion: AbstractMotion, offset=0.0):
+    """What prescribes φ_j − φ_i = C(t) + offset says of a joint's angle; see `AbstractConstraint.guide`."""
+    if not isinstance(mobility.turning, Turn):
+        return None
+    neutral = 0.0 if mobility.neutral is None else mobility.neutral
+    sense = -1.0 if swapped else 1.0
+    return mobility.first_angle, Shifted(motion, jnp.asarray(sense), jnp.asarray(sense * offset - neutral))
 
 
 class AbsoluteConstraint(PlanarConstraint):

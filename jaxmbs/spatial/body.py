@@ -16,7 +16,7 @@ from jaxmbs.numerics import rotation
 from jaxmbs.numerics.arrays import as_real, check_fields, is_concrete, real
 from jaxmbs.numerics.rotation import cross, skew
 from jaxmbs.numerics.space import Manifold
-from jaxmbs.spatial.turning import Ball, Rotations
+from jaxmbs.spatial.turning import Angles, Ball, Rotations
 
 # How far a frame's axes may be from orthonormal: a table typed with five digits passes.
 ORTHONORMAL = 1e-4
@@ -285,10 +285,10 @@ class Body(AbstractBody):
         return jnp.concatenate([pose.r, pose.p])
 
     @staticmethod
-    def floating(dtype):
-        """(r, p) and (ṙ, ω) themselves."""
+    def floating(dtype, *, angles=False):
+        """(r, p) and (ṙ, ω) themselves; or r and body-fixed angles 1-2-3 with their rates."""
         origin = jnp.zeros(3, dtype)
-        return Mobility(origin, origin, jnp.eye(3, dtype=dtype), Ball())
+        return Mobility(origin, origin, jnp.eye(3, dtype=dtype), Angles() if angles else Ball())
 
     @classmethod
     def rest(cls):

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from jaxmbs.element import require
-from jaxmbs.motion import AbstractMotion, motion_field
-from jaxmbs.spatial.body import Frame
+from jaxmbs.motion import AbstractMotion, Shifted, motion_field
+from jaxmbs.numerics import rotation
+from jaxmbs.spatial.body import Body, Frame
 from jaxmbs.spatial.element import ORIGIN, Frames, Points
 from jaxmbs.spatial.joints import angle_row
+from jaxmbs.spatial.turning import Turn
+
+# A driver along an axis that differs less than this from a right angle with a slide does not move it.
+ACROSS = 1e-6
 
 
 class _FrameDriver(Frames):
@@ -50,6 +58,44 @@ class RevoluteDriver(_FrameDriver):
     def residual(self, i, j, t):
         return angle_row(self.turn(i, j), self.motion(t))[None]
 
+    def guide(self, mobility, swapped):
+        if not isinstance(mobility.turning, Turn):
+            return None
+
+        def turn(angle):
+            """Euler parameters of the driver's frame on j as seen from that on i, with the joint at this angle."""
+            p = mobility.turning.rotation(jnp.full(1, angle, self.point_i.dtype))
+            p = p if mobility.neutral is None else rotation.product(p, mobility.neutral)
+            on_i, on_j = (rotation.identity(p.dtype) if f is None else f for f in self.frame_parameters)
+            p = rotation.inverse(p) if swapped else p
+            return rotation.product(rotation.product(rotation.inverse(on_i), p), on_j)
+
+        return mobility.first_angle, HingeAngle(self.motion, turn(0.0), turn(jnp.pi), -1.0 if swapped else 1.0)
+
+
+class HingeAngle(AbstractMotion):
+    """The angle φ of a hinge at which a `RevoluteDriver` on it has the angle C(t); turns are counted as C counts them.
+
+    The driver's Euler parameters are p = cos(φ/2) u + sin(φ/2) w, and what it asks for is p₃ cos(C/2) = p₀ sin(C/2): with
+    φ = ±C + 2δ an equation for δ, which is constant where the axis of the driver is that of the hinge.
+
+    Args:
+        motion: C. start, half_turn: u and w, those of φ = 0 and φ = π. sense: of the two axes.
+    """
+
+    motion: AbstractMotion
+    start: Array
+    half_turn: Array
+    sense: float = eqx.field(static=True)
+
+    def __call__(self, t):
+        angle = self.motion(t)
+        c, s = jnp.cos(angle / 2), jnp.sin(angle / 2)
+        alpha, beta = (p[3] * c - p[0] * s for p in (self.start, self.half_turn))
+        # cos(φ/2) α + sin(φ/2) β = 0.
+        s = self.sense * s
+        return self.sense * angle + 2 * jnp.arctan2(-(alpha * c + beta * s), beta * c - alpha * s)
+
 
 class TranslationalDriver(_FrameDriver):
     """An actuator along an axis: Φ = s − C(t) with s the advance of point_j from point_i along the axis of i. 1 equation.
@@ -61,6 +107,23 @@ class TranslationalDriver(_FrameDriver):
 
     def residual(self, i, j, t):
         return (i.direction(self.axes_i[:, 2]) @ self.separation(i, j) - self.motion(t))[None]
+
+    def guide(self, mobility, swapped):
+        if not mobility.lone_slide:
+            return None
+        ground = Body.pose(Body.ground(self.point_i.dtype))
+        rest = jnp.array(mobility.at_rest, self.point_i.dtype)
+
+        def advance(s):
+            other = mobility.place(ground, rest.at[0].set(s))
+            i, j = (other, ground) if swapped else (ground, other)
+            return i.direction(self.axes_i[:, 2]) @ self.separation(i, j)
+
+        start = advance(0.0)
+        by_slide = advance(1.0) - start
+        # Across the slide there is nothing to drive.
+        by_slide = jnp.where(jnp.abs(by_slide) > ACROSS, by_slide, jnp.nan)
+        return 0, Shifted(self.motion, 1 / by_slide, -start / by_slide)
 
 
 class DistanceDriver(Points):

@@ -14,7 +14,7 @@ from jaxmbs.mobility import Mobility
 from jaxmbs.numerics import rotation
 from jaxmbs.numerics.arrays import is_concrete, real
 from jaxmbs.spatial.body import Frame, Pose, check_frame
-from jaxmbs.spatial.turning import Sign, free_turning
+from jaxmbs.spatial.turning import Angles, Ball, Sign, free_turning
 
 ORIGIN = (0.0, 0.0, 0.0)
 Z = (0.0, 0.0, 1.0)
@@ -24,6 +24,26 @@ class SpatialConstraint(AbstractConstraint):
     """A constraint between two bodies `i` and `j` of space."""
 
     dimension: ClassVar[int] = 3
+
+    @property
+    def given_frames(self) -> tuple[Float[Array, "4"] | None, Float[Array, "4"] | None]:
+        """Euler parameters of the joint frames that were given as such; None for a body's own axes."""
+        return None, None
+
+    def relative(self, *, angles, swapped=False):
+        points = [jnp.asarray(getattr(self, name, ORIGIN)) for name in ("point_i", "point_j")]
+        lower, upper = self.given_frames
+        if swapped:
+            points, (lower, upper) = points[::-1], (upper, lower)
+        dtype = points[0].dtype
+        slides = jnp.eye(3, dtype=dtype) if lower is None else rotation.matrix(lower)
+        if not angles:
+            return Mobility(points[0], points[1], slides, Ball())
+        neutral = None
+        if lower is not upper:
+            own = [rotation.identity(dtype) if frame is None else frame for frame in (lower, upper)]
+            neutral = rotation.product(own[0], rotation.inverse(own[1]))
+        return Mobility(points[0], points[1], slides, Angles(lower), neutral=neutral)
 
 
 class Points(SpatialConstraint):
@@ -76,6 +96,10 @@ class Frames(SpatialConstraint):
         if self.axis_j is None:
             return on_i, on_i
         return on_i, rotation.product(rotation.between(axis_i, self.axis_j), on_i)
+
+    @property
+    def given_frames(self):
+        return (None, None) if self.frame_i is None and self.frame_j is None else self.frame_parameters
 
     @property
     def axes_i(self) -> Float[Array, "3 3"]:

@@ -9,6 +9,8 @@ bodies' Euler parameters, and, unlike ε, has no jump where the part of ε that 
 
 from __future__ import annotations
 
+import abc
+from collections.abc import Sequence
 from typing import ClassVar
 
 import equinox as eqx
@@ -16,6 +18,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jaxmbs.element import Shared, require
+from jaxmbs.mobility import Mobility
 from jaxmbs.motion import AbstractMotion, as_motion
 from jaxmbs.numerics import rotation
 from jaxmbs.spatial.element import ORIGIN, Frames
@@ -142,9 +145,97 @@ class ConstantVelocity(LowerPair):
     orientation: ClassVar[tuple[int, ...]] = (2,)
 
 
-class TotalJoint(Frames):
+class SixComponents(Frames):
+    """A joint of which each component of the relative position, and each of the relative orientation, is free, fixed at
+    zero, or prescribed as a function of time.
+
+    A subclass declares the names of its two fields, position first, and what Φ says about the orientation.
+
+    Attributes:
+        held: for each of the six whether it is not free.
+        lengths: how many components were given of each field. wrong: those that are none, for the check to name them.
+    """
+
+    fields: ClassVar[tuple[str, str]]
+
+    held: tuple[bool, ...] = eqx.field(static=True)
+    lengths: tuple[int, ...] = eqx.field(static=True)
+    wrong: tuple[str, ...] = eqx.field(static=True)
+
+    def __init__(self, i, j, point_i, point_j, components, **frames):
+        super().__init__(i, j, point_i, point_j, **frames)
+        components = [tuple(xs) for xs in components]
+        self.lengths = tuple(len(xs) for xs in components)
+        is_word = lambda x: x is None or isinstance(x, str)
+        self.held = tuple(not (is_word(x) and x == FREE) for xs in components for x in xs)
+        self.wrong = tuple(
+            f"{str(x)!r} as {name}[{k}]"
+            for name, xs in zip(self.fields, components, strict=True)
+            for k, x in enumerate(xs)
+            if is_word(x) and x not in (FREE, FIXED)
+        )
+        for name, xs in zip(self.fields, components, strict=True):
+            setattr(self, name, tuple(None if is_word(x) else as_motion(x) for x in xs))
+
+    @property
+    def given_frames(self):
+        # Components are those of the joint frames, whichever way these were given.
+        return self.frame_parameters
+
+    @property
+    def rows(self) -> int:
+        """The number of components that are not free."""
+        return sum(self.held)
+
+    @property
+    def linear(self) -> tuple[AbstractMotion | None, ...]:
+        """The motions of the position; None for what is free or fixed."""
+        return getattr(self, self.fields[0])
+
+    @property
+    def angular(self) -> tuple[AbstractMotion | None, ...]:
+        """The motions of the orientation."""
+        return getattr(self, self.fields[1])
+
+    @property
+    def free_turns(self) -> tuple[int, ...]:
+        """Numbers of the components of the orientation that are free."""
+        return tuple(k for k in ALL if not self.held[3 + k])
+
+    @property
+    def driven_turns(self) -> tuple[int, ...]:
+        """Numbers of those that are prescribed."""
+        return tuple(k for k in ALL if self.angular[k] is not None)
+
+    @property
+    def sliding(self) -> tuple[int, ...]:
+        """Numbers of the components of the position that are free or prescribed."""
+        return tuple(k for k in ALL if not self.held[k] or self.linear[k] is not None)
+
+    def residual(self, i, j, t):
+        rows = []
+        if any(self.held[:3]):
+            x = self.axes_i.T @ i.components(self.separation(i, j))
+            rows += [x[k] - value(self.linear[k], t) for k in ALL if self.held[k]]
+        if any(self.held[3:]):
+            rows += self.turn_rows(self.turn(i, j), t)
+        return jnp.stack(rows) if rows else jnp.zeros(0, i.r.dtype)
+
+    @abc.abstractmethod
+    def turn_rows(self, p: Float[Array, "4"], t) -> list:
+        """Φ for the held components of the orientation with Euler parameters p."""
+
+    def check(self):
+        for name, count in zip(self.fields, self.lengths, strict=True):
+            require(count == 3, f"{name} must have three components, got {count}")
+        wrong = self.wrong
+        require(not wrong, f"a component is {FREE!r}, {FIXED!r} or a motion, got {wrong[0]}" if wrong else "")
+        super().check()
+
+
+class TotalJoint(SixComponents):
     """Each of the three components of the relative position and of the three of the relative orientation is free, fixed,
-    or prescribed as a function of time; Masarati 2013.
+    or prescribed as a function of time; Masarati 2013. For angles in place of the Euler vector see `RelativeJoint`.
 
     Φ = (the held components of F_iᵀA_iᵀ(r_j^P − r_i^P) − x₀(t), those of ε): ε is the Euler vector of R R₀ᵀ with R the
     rotation of the frame on j as seen from the frame on i and R₀ = exp θ₀(t); as it stands in Φ, see the head of this
@@ -164,8 +255,7 @@ class TotalJoint(Frames):
 
     position: tuple[AbstractMotion | None, ...]
     orientation: tuple[AbstractMotion | None, ...]
-    held: tuple[bool, ...] = eqx.field(static=True)
-    given: tuple[str, ...] = eqx.field(static=True)
+    fields: ClassVar[tuple[str, str]] = ("position", "orientation")
 
     def __init__(
         self,
@@ -181,64 +271,56 @@ class TotalJoint(Frames):
         frame_i=None,
         frame_j=None,
     ):
-        super().__init__(i, j, point_i, point_j, axis_i, axis_j, frame_i=frame_i, frame_j=frame_j)
-        named = [(name, x) for name, xs in (("position", position), ("orientation", orientation)) for x in tuple(xs)]
-        self.given = tuple(name for name, _ in named)
-        words = [x is None or isinstance(x, str) for _, x in named]
-        # Other words are kept for the check to name them.
-        self.given += tuple(
-            str(x) for word, (_, x) in zip(words, named, strict=True) if word and x not in (FREE, FIXED)
-        )
-        self.held = tuple(not (word and x == FREE) for word, (_, x) in zip(words, named, strict=True))
-        parts = [None if word else as_motion(x) for word, (_, x) in zip(words, named, strict=True)]
-        count = self.given.count("position")
-        self.position, self.orientation = tuple(parts[:count]), tuple(parts[count:])
+        frames = {"axis_i": axis_i, "axis_j": axis_j, "frame_i": frame_i, "frame_j": frame_j}
+        super().__init__(i, j, point_i, point_j, (position, orientation), **frames)
 
     @property
-    def rows(self) -> int:
-        """The number of components that are not free."""
-        return sum(self.held)
+    def _turning(self) -> tuple[int, ...] | None:
+        """Numbers of the components of the orientation that turn, free or driven; None where these are no coordinates of
+        a tree: a rotation about a driven axis of what turns freely about another one."""
+        driven, free = self.driven_turns, self.free_turns
+        return None if driven and (free or len(driven) > 2) else free or driven
 
     @property
     def freedom(self):
-        return None if self.motions else 6 - self.rows
+        return None if self._turning is None else 6 - self.rows
 
     @property
     def mobility(self):
-        free = [k for k in range(6) if not self.held[k]]
-        return self.mobility_along(tuple(k for k in free if k < 3), tuple(k - 3 for k in free if k >= 3))
+        turning = self._turning
+        assert turning is not None  # as a joint of a tree
+        mobility = self.mobility_along(self.sliding, turning)
+        # Euler parameters, of a free rotation, are never prescribed.
+        turns = [self.orientation[k] for k in turning] if len(turning) < 3 else []
+        return guided(mobility, [*(self.position[k] for k in self.sliding), *turns])
 
-    def residual(self, i, j, t):
-        rows = []
-        if any(self.held[:3]):
-            x = self.axes_i.T @ i.components(self.separation(i, j))
-            rows += [x[k] - _value(self.position[k], t) for k in range(3) if self.held[k]]
-        held = tuple(k for k in range(3) if self.held[3 + k])
-        if held:
-            rows += orientation_rows(held, self._error(self.turn(i, j), t))
-        return jnp.stack(rows) if rows else jnp.zeros(0, i.r.dtype)
+    def turn_rows(self, p, t):
+        held = tuple(k for k in ALL if self.held[3 + k])
+        return orientation_rows(held, self._error(p, t))
 
     def _error(self, p, t) -> Float[Array, "4"]:
         """Euler parameters of R R₀ᵀ."""
-        driven = [k for k in range(3) if self.orientation[k] is not None]
+        driven = self.driven_turns
         if not driven:
             return p
         if len(driven) == 1:
             prescribed = rotation.about(driven[0], self.orientation[driven[0]](t))
         else:
-            prescribed = rotation.exp(jnp.stack([_value(motion, t) for motion in self.orientation]))
+            prescribed = rotation.exp(jnp.stack([value(motion, t) for motion in self.orientation]))
         return rotation.product(p, rotation.inverse(prescribed))
 
-    def check(self):
-        for name in ("position", "orientation"):
-            require(self.given.count(name) == 3, f"{name} must have three components, got {self.given.count(name)}")
-        wrong = [word for word in self.given if word not in ("position", "orientation")]
-        require(not wrong, f"a component is {FREE!r}, {FIXED!r} or a motion, got {wrong[0]!r}" if wrong else "")
-        super().check()
 
-
-def _value(motion, t):
+def value(motion: AbstractMotion | None, t) -> Float[Array, ""]:
+    """That of a held component: zero if nothing prescribes it."""
     return jnp.zeros_like(t) if motion is None else motion(t)
+
+
+def guided(mobility: Mobility, motions: Sequence[AbstractMotion | None]) -> Mobility:
+    """A mobility with its coordinates prescribed by motions, where these are not None."""
+    for k, motion in enumerate(motions):
+        if motion is not None:
+            mobility = mobility.guided(k, motion)
+    return mobility
 
 
 def euler_vector(joint: Frames, i, j) -> Float[Array, "3"]:

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
 from jaxmbs.mobility import AbstractTurning
 from jaxmbs.numerics import rotation
 from jaxmbs.numerics.rotation import cross
 from jaxmbs.numerics.space import Constants, Manifold
+
+# Orientation angles count as singular where they would be in so many steps straight ahead; and, for bodies that pass by,
+# where the third axis is no further than so many steps from the first. What passes further away the steps resolve.
+AHEAD, BESIDE = 8, 2
 
 
 class Rotations(Manifold):
@@ -41,7 +47,14 @@ class Rotations(Manifold):
         return jnp.zeros(3, q.dtype)
 
 
-class Turn(AbstractTurning):
+class SpatialTurning(AbstractTurning):
+    """A rotation of space, by Euler parameters."""
+
+    def of_either_sign(self):
+        return Signed(self)
+
+
+class Turn(SpatialTurning):
     """By an angle φ about a unit vector of body i.
 
     Args:
@@ -70,7 +83,7 @@ class Turn(AbstractTurning):
         return 2 * jnp.arctan2(rotation[1:] @ self.axis, rotation[0])[None]
 
 
-class TwoTurns(AbstractTurning):
+class TwoTurns(SpatialTurning):
     """By α about a unit vector of body i, then by β about another one, perpendicular to it, that has been turned along.
 
     Args:
@@ -103,7 +116,7 @@ class TwoTurns(AbstractTurning):
         return angles.at[0].add(jnp.where(opposite, jnp.where(angles[0] > 0, -2, 2) * jnp.pi, 0))
 
 
-class Bend(AbstractTurning):
+class Bend(SpatialTurning):
     """By an Euler vector across a unit vector: components a and b along two others of body i.
 
     Args:
@@ -131,6 +144,7 @@ class Ball(AbstractTurning):
     coordinates: ClassVar[tuple[str, ...]] = ("e0", "e1", "e2", "e3")
     velocities: ClassVar[tuple[str, ...]] = ("wx", "wy", "wz")
     manifold: ClassVar[type[Manifold]] = Rotations
+    replaceable: ClassVar[bool] = True
 
     def rotation(self, rho):
         return rho
@@ -147,6 +161,130 @@ class Ball(AbstractTurning):
     @property
     def at_rest(self):
         return (1.0, 0.0, 0.0, 0.0)
+
+
+class Angles(SpatialTurning):
+    """By body-fixed angles 1-2-3 of a frame: first about its x axis, then about the new y, then about the new z. They are
+    singular where cos θ₂ = 0: axes one and three are parallel there.
+
+    Args:
+        frame: Euler parameters of the frame in body i; None for the axes of body i.
+        signed: which angle goes on by a turn where Euler parameters have the other sign.
+        known: which angles are prescribed.
+    """
+
+    frame: Array | None = None
+    signed: int = eqx.field(static=True, default=0)
+    known: tuple[int, ...] = eqx.field(static=True, default=())
+
+    coordinates: ClassVar[tuple[str, ...]] = ("theta_1", "theta_2", "theta_3")
+    velocities: ClassVar[tuple[str, ...]] = coordinates
+
+    def _axes(self, dtype):
+        return jnp.eye(3, dtype=dtype) if self.frame is None else rotation.matrix(self.frame)
+
+    def rotation(self, rho):
+        if self.frame is None:
+            return rotation.from_angles(rho)
+        return rotation.product(rotation.product(self.frame, rotation.from_angles(rho)), rotation.inverse(self.frame))
+
+    def axes(self, rho):
+        (s1, s2), (c1, c2) = jnp.sin(rho[:2]), jnp.cos(rho[:2])
+        zero, one = jnp.zeros_like(s1), jnp.ones_like(s1)
+        rows = (one, zero, s2), (zero, c1, -s1 * c2), (zero, s1, c1 * c2)
+        seen = jnp.stack([jnp.stack(row) for row in rows])
+        return seen if self.frame is None else self._axes(rho.dtype) @ seen
+
+    def measured(self, p):
+        if self.frame is not None:
+            p = rotation.product(rotation.product(rotation.inverse(self.frame), p), self.frame)
+        return rotation.to_angles(p)
+
+    def measured_twice(self, p):
+        return self._with_sign(self.measured(p), p)
+
+    def _with_sign(self, angles, p):
+        """Angles with the sign of p: one of them goes on by a turn."""
+        opposite = self.rotation(angles) @ p < 0
+        turn = jnp.where(opposite, jnp.where(angles[self.signed] > 0, -2, 2) * jnp.pi, 0)
+        return angles.at[self.signed].add(turn.astype(angles.dtype))
+
+    def settled(self, rho, p):
+        """Angles that are not known from what those leave of the rotation: at any θ₂."""
+        free = [k for k in range(3) if k not in self.known]
+        if len(free) in (0, 3):
+            return rho
+        rest = p
+        if self.frame is not None:
+            rest = rotation.product(rotation.product(rotation.inverse(self.frame), p), self.frame)
+        for k in range(free[0]):
+            rest = rotation.product(rotation.about(k, -rho[k]), rest)
+        for k in reversed(range(free[-1] + 1, 3)):
+            rest = rotation.product(rest, rotation.about(k, -rho[k]))
+        if len(free) == 1:
+            return rho.at[free[0]].set(2 * jnp.arctan2(rest[1 + free[0]], rest[0]))
+        # What is left is R₂R₃, R₁R₂R₃ or R₁R₂.
+        a = rotation.matrix(rest)
+        if self.known == (0,):
+            pair = jnp.arctan2(a[0, 2], a[2, 2]), jnp.arctan2(a[1, 0], a[1, 1])
+        elif self.known == (2,):
+            pair = jnp.arctan2(a[2, 1], a[1, 1]), jnp.arctan2(a[0, 2], a[0, 0])
+        else:
+            sign = jnp.where(jnp.cos(rho[1]) < 0, -1, 1).astype(a.dtype)
+            pair = jnp.arctan2(-sign * a[1, 2], sign * a[2, 2]), jnp.arctan2(-sign * a[0, 1], sign * a[0, 0])
+        return self._with_sign(rho.at[np.array(free)].set(jnp.stack(pair)), p)
+
+    def singular(self, rho, w, h):
+        # Nothing has to tell angles one and three from each other where one of them is known.
+        if {0, 2} & set(self.known):
+            return None
+        cosine = jnp.cos(rho[1])
+        towards, beside = h * w[1], h * w[0] * cosine
+        step = (AHEAD * towards) ** 2 + (BESIDE * beside) ** 2
+        return cosine**2 <= step + jnp.finfo(rho.dtype).eps
+
+
+class Signed(AbstractTurning):
+    """By prescribed angles, Euler parameters of one sign or the other, which never changes.
+
+    Args:
+        turning: the rotation.
+    """
+
+    turning: AbstractTurning
+
+    manifold: ClassVar[type[Manifold]] = Constants
+
+    @property
+    def coordinates(self):
+        return (*self.turning.coordinates, "e0")
+
+    @property
+    def velocities(self):
+        return self.turning.velocities
+
+    def rotation(self, rho):
+        return rho[-1] * self.turning.rotation(rho[:-1])
+
+    def axes(self, rho):
+        return self.turning.axes(rho[:-1])
+
+    def drift(self, rho, w):
+        return self.turning.drift(rho[:-1], w)
+
+    def measured(self, rotation):
+        return jnp.append(self.turning.measured(rotation), jnp.ones((), rotation.dtype))
+
+    def settled(self, rho, rotation):
+        opposite = self.turning.rotation(rho[:-1]) @ rotation < 0
+        return rho.at[-1].set(jnp.where(opposite, -1, 1).astype(rho.dtype))
+
+    @property
+    def at_rest(self):
+        return (*self.turning.at_rest, 1.0)
+
+    def singular(self, rho, w, h):
+        return self.turning.singular(rho[:-1], w, h)
 
 
 class Sign(AbstractTurning):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
@@ -20,7 +20,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jaxmbs.element import GROUND, AbstractBody, AbstractConstraint
-from jaxmbs.mobility import Mobility, Motion
+from jaxmbs.mobility import AbstractTurning, Given, Mobility, Motion
+from jaxmbs.numerics.linear_algebra import factor_symmetric_positive
 from jaxmbs.numerics.space import Manifold, Space
 from jaxmbs.system.layout import Layout
 from jaxmbs.system.mechanism import Mechanism
@@ -44,19 +45,41 @@ class Joint(NamedTuple):
     at_rest: tuple[float, ...]
 
 
+class Form(NamedTuple):
+    """How the joint that carries a body appears in the tree.
+
+    Attributes:
+        kind: one of the below. drivers: names of those that prescribe a coordinate of the joint, so that it is none here.
+    """
+
+    kind: str
+    drivers: tuple[str, ...] = ()
+
+
+# The coordinates of the joint's own `mobility`; the same with orientation angles for Euler parameters; all six, three in
+# the plane, whatever the joint holds: translations with orientation angles, or with Euler parameters.
+OWN, BY_ANGLES, FREE_BY_ANGLES, FREE = "own", "by angles", "free by angles", "free"
+FREED = (FREE_BY_ANGLES, FREE)
+
+
 class Edge(eqx.Module):
     """A body with what carries it.
 
     Attributes:
         mobility: the relative coordinates. joint: the joint, None before a floating base, without the names of its bodies,
             so that joints that are alike are the same code. body: the body.
+        drivers: those that prescribe a coordinate, without names as well. swapped: whether their j is body i of the joint.
         reverse: whether the joint is traversed from its j to its i.
+        given: what is known of the coordinates at some time; see `JointTree.at`.
     """
 
     mobility: Mobility
     joint: AbstractConstraint | None
     body: AbstractBody
+    drivers: tuple[AbstractConstraint, ...]
+    swapped: tuple[bool, ...] = eqx.field(static=True)
     reverse: bool = eqx.field(static=True)
+    given: Given | None = None
 
 
 class Link(eqx.Module):
@@ -80,6 +103,7 @@ class JointSpace(Space):
     Attributes:
         tree: the spanning tree. joints: its edges. extra: names of the extra coordinates. runs: see `recursion`.
         any_angle: whether angles at which joints hold bodies are among θ; see `Mobility.at_any_angle`.
+        forms: how the joints appear.
     """
 
     tree: Tree
@@ -87,6 +111,7 @@ class JointSpace(Space):
     extra: tuple[str, ...]
     runs: tuple[Run, ...]
     any_angle: bool = False
+    forms: tuple[Form, ...] = ()
 
     @cached_property
     def slices(self) -> tuple[slice, ...]:
@@ -186,39 +211,100 @@ def joint_space(mech: Mechanism, *, base=None, cut: str | Iterable[str] = (), an
     return space_of(mech, spanning_tree(mech, base=base, cut=cut), any_angle=any_angle)
 
 
-def space_of(mech: Mechanism, tree: Tree, *, any_angle: bool) -> JointSpace:
-    """The space of the joint coordinates for a spanning tree."""
+def space_of(mech: Mechanism, tree: Tree, *, any_angle: bool, forms: Sequence[Form] | None = None) -> JointSpace:
+    """The space of the joint coordinates for a spanning tree, the joints in their own forms unless told otherwise."""
+    forms = (Form(OWN),) * len(tree.bodies) if forms is None else tuple(forms)
     known: dict = {}
     joints, keys = [], []
-    for body, name, reverse in zip(tree.bodies, tree.joints, tree.reversed, strict=True):
-        element = _joint(mech, name)
-        leaves, structure = jax.tree.flatten((element, mech.bodies[body]))
-        key = structure, reverse, tuple((jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves)
+    for k, (body, name, form) in enumerate(zip(tree.bodies, tree.joints, forms, strict=True)):
+        drivers, swapped = _drivers(mech, tree, k, form.kind, form.drivers)
+        element, reverse = _joint(mech, name), tree.reversed[k]
+        leaves, structure = jax.tree.flatten((element, mech.bodies[body], drivers))
+        shapes = tuple((jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves)
+        key = structure, form.kind, swapped, reverse, shapes
         if key not in known:
-            known[key] = len(known), _kind(element, mech.bodies[body], any_angle)
+            make = partial(_mobility, kind=form.kind, reverse=reverse, swapped=swapped, any_angle=any_angle)
+            known[key] = len(known), _kind(make, element, mech.bodies[body], drivers)
         number, kind = known[key]
         joints.append(Joint(body if name is None else name, *kind))
         keys.append(number)
     layout = mech.layout
     flat = layout.coordinates[layout.body_slices[layout.bodies[-1][0]].stop :]
-    return JointSpace(tree, tuple(joints), tuple(flat), runs_of(tree.parents, keys), any_angle)
+    return JointSpace(tree, tuple(joints), tuple(flat), runs_of(tree.parents, keys), any_angle, forms)
 
 
 def _joint(mech: Mechanism, name: str | None) -> AbstractConstraint | None:
     return None if name is None else mech.constraints[name].anonymous()
 
 
-def _mobility(joint, body, any_angle: bool) -> Mobility:
-    mobility = body.floating(body.mass.dtype) if joint is None else joint.mobility
-    return mobility.at_any_angle() if any_angle else mobility
+def _drivers(mech: Mechanism, tree: Tree, k: int, kind: str, names: Iterable[str]):
+    """Drivers at the joint that carries body number k, and for each whether it counts from j to i of the `_mobility`."""
+    joint = tree.joints[k]
+    j = tree.bodies[k] if joint is None or kind in FREED else mech.constraints[joint].j
+    drivers = [mech.drivers[name] for name in names]
+    return tuple(driver.anonymous() for driver in drivers), tuple(driver.j != j for driver in drivers)
 
 
-def _kind(joint, body, any_angle: bool) -> tuple:
+def _mobility(
+    joint, body, drivers, *, kind: str, reverse: bool, swapped: tuple[bool, ...], any_angle: bool
+) -> Mobility:
+    if kind in FREED:
+        angles, dtype = kind == FREE_BY_ANGLES, body.mass.dtype
+        # Body j is the one that is carried, whatever the joint says.
+        mobility = (
+            body.floating(dtype, angles=angles) if joint is None else joint.relative(angles=angles, swapped=reverse)
+        )
+    else:
+        mobility = body.floating(body.mass.dtype) if joint is None else joint.mobility
+    if kind == BY_ANGLES:
+        by_angles = body.floating(body.mass.dtype, angles=True) if joint is None else joint.relative(angles=True)
+        mobility = dataclasses.replace(mobility, turning=by_angles.turning, neutral=by_angles.neutral)
+    mobility = mobility.at_any_angle() if any_angle else mobility
+    for driver, backwards in zip(drivers, swapped, strict=True):
+        guide = driver.guide(mobility, backwards)
+        if guide is not None:
+            mobility = mobility.guided(*guide)
+    return mobility.of_either_sign() if any_angle else mobility
+
+
+def _kind(make: Callable, *parts) -> tuple:
     """Names, angles, manifold and rest of a joint's coordinates."""
-    found: list[Mobility] = []
-    jax.eval_shape(lambda joint, body: found.append(_mobility(joint, body, any_angle)), joint, body)
-    (m,) = found
+    m = _traced(make, *parts)
     return m.coordinates, m.velocities, m.angular, m.manifold, m.at_rest
+
+
+def _traced(make: Callable, *parts) -> Mobility:
+    """A mobility of which only the structure is of use."""
+    found: list[Mobility] = []
+    jax.eval_shape(lambda *parts: found.append(make(*parts)), *parts)
+    return found[0]
+
+
+def guided(mech: Mechanism, tree: Tree, kinds: Sequence[str]) -> tuple[Form, ...]:
+    """The forms with all drivers that prescribe a coordinate of a joint of the tree whatever the other coordinates do; of
+    several for the same coordinate the first."""
+    forms = []
+    for k, (body, name, kind) in enumerate(zip(tree.bodies, tree.joints, kinds, strict=True)):
+        joint, carrier = _joint(mech, name), GROUND if tree.parents[k] < 0 else tree.bodies[tree.parents[k]]
+
+        def known(names, k=k, kind=kind, joint=joint) -> int:
+            """How many coordinates are prescribed with these drivers."""
+            drivers, swapped = _drivers(mech, tree, k, kind, names)
+            make = partial(_mobility, kind=kind, reverse=tree.reversed[k], swapped=swapped, any_angle=True)
+            return len(_traced(make, joint, mech.bodies[tree.bodies[k]], drivers).known)
+
+        taken: list[str] = []
+        for name, driver in mech.drivers.items():
+            if {driver.i, driver.j} == {body, carrier} and known([*taken, name]) > known(taken):
+                taken.append(name)
+        forms.append(Form(kind, tuple(taken)))
+    return tuple(forms)
+
+
+def turning_at(mech: Mechanism, tree: Tree, k: int) -> AbstractTurning | None:
+    """The rotation of the joint that carries body number k; of use for its structure."""
+    make = partial(_mobility, kind=OWN, reverse=False, swapped=(), any_angle=False)
+    return _traced(make, _joint(mech, tree.joints[k]), mech.bodies[tree.bodies[k]], ()).turning
 
 
 class JointTree(eqx.Module):
@@ -233,15 +319,30 @@ class JointTree(eqx.Module):
     layout: Layout = eqx.field(static=True)
     edges: list[Edge]
 
+    def at(self, t: Float[Array, ""]) -> JointTree:
+        """The same with what is known of the coordinates at a time."""
+        if not any(edge.mobility.known for edge in self.edges):
+            return self
+        known = mapped(self.space.runs, lambda edge: edge.mobility.given(t), self.edges)
+        edges = [dataclasses.replace(edge, given=given) for edge, given in zip(self.edges, known, strict=True)]
+        return JointTree(self.space, self.layout, edges)
+
 
 def joint_tree(mech: Mechanism, space: JointSpace) -> JointTree:
     """The tree of a mechanism with the numbers that it has."""
     tree, runs = space.tree, space.runs
     joints = gathered(runs, [_joint(mech, name) for name in tree.joints])
     bodies = gathered(runs, [mech.bodies[name] for name in tree.bodies])
-    mobilities = mapped(runs, lambda joint, body: _mobility(joint, body, space.any_angle), joints, bodies)
-    parts = zip(mobilities, joints, bodies, (tree.reversed[run.start] for run in runs), strict=True)
-    return JointTree(space, mech.layout, [Edge(*part) for part in parts])
+    at_joints = [_drivers(mech, tree, k, form.kind, form.drivers) for k, form in enumerate(space.forms)]
+    drivers = gathered(runs, [drivers for drivers, _ in at_joints])
+    edges = []
+    for run, joint, body, guides in zip(runs, joints, bodies, drivers, strict=True):
+        k = run.start
+        kind, reverse, swapped = space.forms[k].kind, tree.reversed[k], at_joints[k][1]
+        make = partial(_mobility, kind=kind, reverse=reverse, swapped=swapped, any_angle=space.any_angle)
+        mobility = (jax.vmap(make) if run.loop else make)(joint, body, guides)
+        edges.append(Edge(mobility, joint, body, guides, swapped, reverse and kind not in FREED))
+    return JointTree(space, mech.layout, edges)
 
 
 # --- motion of the tree ---------------------------------------------------------------------------------------------------
@@ -250,13 +351,13 @@ def joint_tree(mech: Mechanism, space: JointSpace) -> JointTree:
 # Traced once for joints that are alike.
 @jax.jit
 def _carried(edge: Edge, parent: Motion, theta, rate) -> Link:
-    motion, axes = edge.mobility.carry(parent, theta, rate, reverse=edge.reverse)
+    motion, axes = edge.mobility.carry(parent, theta, rate, edge.given, reverse=edge.reverse)
     return Link(motion, axes, motion.point - parent.point)
 
 
 @jax.jit
 def _placed(edge: Edge, pose, theta):
-    return edge.mobility.place(pose, theta, reverse=edge.reverse)
+    return edge.mobility.place(pose, theta, edge.given, reverse=edge.reverse)
 
 
 def by_run(space: JointSpace, theta, *, velocities: bool = False) -> list:
@@ -325,7 +426,7 @@ def measured(tree: JointTree, q) -> Float[Array, " n"]:
 
     def measure(edge, parent, child):
         ends = (child, parent) if edge.reverse else (parent, child)
-        return edge.mobility.measure(*ends, twice=space.any_angle)
+        return edge.mobility.measure(*ends, edge.given, twice=space.any_angle)
 
     parts = mapped(space.runs, measure, tree.edges, parents, children)
     return jnp.concatenate([*(x.reshape(-1) for x in parts), q[layout.n - len(space.extra) :]])
@@ -380,6 +481,15 @@ def velocities(tree: JointTree, links: list, rate) -> Float[Array, " m"]:
     twists = spread(tree, links, rate)
     parts = mapped(space.runs, lambda link, twist: body_velocity(link.motion, twist), links, twists)
     return of_bodies(tree, parts, rate)
+
+
+def rates_of(tree: JointTree, theta, v) -> Float[Array, " m"]:
+    """θ̇ with R θ̇ = v, of least squares; R θ̇ is v less the velocities by what is known."""
+    by_rates, still = transformation(tree, theta), jnp.zeros(tree.space.m, theta.dtype)
+    each = links(tree, theta, still)
+    known = mapped(tree.space.runs, lambda link: body_velocity(link.motion, link.motion.twist), each)
+    right = by_rates.T @ (v - of_bodies(tree, known, still))
+    return factor_symmetric_positive(by_rates.T @ by_rates).solve(right)
 
 
 # --- the velocity transformation ------------------------------------------------------------------------------------------

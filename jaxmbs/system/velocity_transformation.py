@@ -5,6 +5,7 @@ program where it is small enough, and works under `jit`, `vmap` and derivatives.
 
 θ does not say in which of its two senses a planar `Translational` is assembled, how often the body on it has turned, and
 which of two signs Euler parameters have. Where that matters `near`, a configuration q, tells; without it axes are parallel.
+Components of joints that are prescribed in time are known, and none of θ: they are as they are at the time t.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jaxmbs.numerics.linear_algebra import factor_symmetric_positive
 from jaxmbs.programs.function import Straight
 from jaxmbs.system import joint_space as spaces
 from jaxmbs.system.joint_space import JointSpace
@@ -37,27 +37,28 @@ def joint_space(mech: Mechanism, *, base=None, cut: str | Iterable[str] = ()) ->
     return spaces.joint_space(mech, base=base, cut=cut)
 
 
-def joint_coordinates(mech: Mechanism, q, *, base=None, cut=()) -> Float[Array, " k"]:
+def joint_coordinates(mech: Mechanism, q, t=0.0, *, base=None, cut=()) -> Float[Array, " k"]:
     """θ(q) of a configuration. Angles in (−π, π]; in the plane, where they have coordinates, with all their turns."""
     space = joint_space(mech, base=base, cut=cut)
-    return _program(_measured, space)(mech, mech.coordinates(q))
+    return _program(_measured, space)(mech, mech.coordinates(q), _time(mech, t))
 
 
-def joint_velocities(mech: Mechanism, q, v, *, base=None, cut=()) -> Float[Array, " l"]:
+def joint_velocities(mech: Mechanism, q, v, t=0.0, *, base=None, cut=()) -> Float[Array, " l"]:
     """θ̇ of the velocities v of the bodies: the solution of R θ̇ = v, of least squares where v does not satisfy the joints of
-    the tree."""
+    the tree; of R θ̇ = v − ν where these prescribe a motion, with ν the velocities by it alone."""
     space = spaces.joint_space(mech, base=base, cut=cut, any_angle=True)
-    return _program(_rates, space)(mech, mech.coordinates(q), mech.velocities(v))
+    return _program(_rates, space)(mech, mech.coordinates(q), mech.velocities(v), _time(mech, t))
 
 
-def configuration(mech: Mechanism, theta, *, near=None, base=None, cut=()) -> Float[Array, " n"]:
+def configuration(mech: Mechanism, theta, t=0.0, *, near=None, base=None, cut=()) -> Float[Array, " n"]:
     """q(θ), a configuration as in `Mechanism.coordinates`. Joints that are cut need not be closed by it."""
     space = joint_space(mech, base=base, cut=cut)
-    return _program(_configuration, space)(mech, _checked(mech, space.n, theta), _near(mech, near))
+    program = _program(_configuration, space)
+    return program(mech, _checked(mech, space.n, theta), _near(mech, near), _time(mech, t))
 
 
 def velocity_transformation(
-    mech: Mechanism, theta, *, coordinates: str = "bodies", near=None, base=None, cut=()
+    mech: Mechanism, theta, t=0.0, *, coordinates: str = "bodies", near=None, base=None, cut=()
 ) -> Float[Array, "m l"]:
     """R(θ) with v = R θ̇; Issa and Arczewski (3.4).
 
@@ -76,16 +77,17 @@ def velocity_transformation(
     """
     space = joint_space(mech, base=base, cut=cut)
     program = _program(_transformation, space, _known(coordinates))
-    return program(mech, _checked(mech, space.n, theta), _near(mech, near))
+    return program(mech, _checked(mech, space.n, theta), _near(mech, near), _time(mech, t))
 
 
 def velocity_transformation_rate(
-    mech: Mechanism, theta, theta_dot, *, coordinates: str = "bodies", near=None, base=None, cut=()
+    mech: Mechanism, theta, theta_dot, t=0.0, *, coordinates: str = "bodies", near=None, base=None, cut=()
 ) -> Float[Array, "m l"]:
     """Ṙ(θ, θ̇), so that v̇ = R θ̈ + Ṙ θ̇; Issa and Arczewski (3.6). Arguments as for `velocity_transformation`."""
     space = joint_space(mech, base=base, cut=cut)
     theta, theta_dot = _checked(mech, space.n, theta), _checked(mech, space.m, theta_dot, "theta_dot")
-    return _program(_transformation_rate, space, _known(coordinates))(mech, theta, theta_dot, _near(mech, near))
+    program = _program(_transformation_rate, space, _known(coordinates))
+    return program(mech, theta, theta_dot, _near(mech, near), _time(mech, t))
 
 
 # --- the programs ---------------------------------------------------------------------------------------------------------
@@ -97,33 +99,32 @@ def _program(f: Callable, *static) -> Straight:
     return Straight(partial(f, *static))
 
 
-def _measured(space: JointSpace, mech, q):
-    return spaces.measured(spaces.joint_tree(mech, space), q)
+def _measured(space: JointSpace, mech, q, t):
+    return spaces.measured(spaces.joint_tree(mech, space).at(t), q)
 
 
-def _rates(space: JointSpace, mech, q, v):
-    tree = spaces.joint_tree(mech, space)
-    transformation = spaces.transformation(tree, spaces.measured(tree, q))
-    return factor_symmetric_positive(transformation.T @ transformation).solve(transformation.T @ v)
+def _rates(space: JointSpace, mech, q, v, t):
+    tree = spaces.joint_tree(mech, space).at(t)
+    return spaces.rates_of(tree, spaces.measured(tree, q), v)
 
 
-def _placed(space: JointSpace, mech, theta, near):
+def _placed(space: JointSpace, mech, theta, near, t):
     """A tree, and its θ: with what `near` tells, where it is given."""
     if near is None:
-        return spaces.joint_tree(mech, space), theta
-    tree = spaces.joint_tree(mech, spaces.space_of(mech, space.tree, any_angle=True))
+        return spaces.joint_tree(mech, space).at(t), theta
+    tree = spaces.joint_tree(mech, spaces.space_of(mech, space.tree, any_angle=True)).at(t)
     known, parts = spaces.measured(tree, near), []
     for own, all_of_them in zip(space.slices, tree.space.slices, strict=True):
         parts += [theta[own], known[all_of_them][own.stop - own.start :]]
     return tree, jnp.concatenate([*parts, theta[space.n - len(space.extra) :]])
 
 
-def _configuration(space: JointSpace, mech, theta, near):
-    return spaces.configuration(*_placed(space, mech, theta, near))
+def _configuration(space: JointSpace, mech, theta, near, t):
+    return spaces.configuration(*_placed(space, mech, theta, near, t))
 
 
-def _transformation(space: JointSpace, coordinates: str, mech, theta, near):
-    tree, theta = _placed(space, mech, theta, near)
+def _transformation(space: JointSpace, coordinates: str, mech, theta, near, t):
+    tree, theta = _placed(space, mech, theta, near, t)
     of_bodies = spaces.transformation(tree, theta)
     if coordinates == "bodies":
         return of_bodies
@@ -131,9 +132,13 @@ def _transformation(space: JointSpace, coordinates: str, mech, theta, near):
     return jax.vmap(lambda v: natural_rates(mech, q, v), in_axes=1, out_axes=1)(of_bodies)
 
 
-def _transformation_rate(space: JointSpace, coordinates: str, mech, theta, theta_dot, near):
-    of_theta = lambda theta: _transformation(space, coordinates, mech, theta, near)
-    return jax.jvp(of_theta, (theta,), (space.rate(theta, theta_dot),))[1]
+def _transformation_rate(space: JointSpace, coordinates: str, mech, theta, theta_dot, near, t):
+    matrix = lambda theta, t: _transformation(space, coordinates, mech, theta, near, t)
+    return jax.jvp(matrix, (theta, t), (space.rate(theta, theta_dot), jnp.ones_like(t)))[1]
+
+
+def _time(mech: Mechanism, t):
+    return jnp.asarray(t, mech.dtype)
 
 
 def _near(mech: Mechanism, near):

@@ -20,7 +20,6 @@ from linkages import reference
 
 GROUND = "ground"
 JOINTS = mbs.JointCoordinates()
-FORMULATIONS = {"natural": mbs.Natural(), "joints": JOINTS}
 GRAVITY = mbs.Gravity((0, -9.81))
 
 
@@ -37,9 +36,9 @@ def gap(mech, run):
 def in_motion(formulation, mech, q, v, t=0.0):
     """Velocities and accelerations of the bodies, and the generalized force of each constraint and driver, a row each."""
     equations, t = formulation.equations(mech), jnp.asarray(t, q.dtype)
-    x, u = equations.from_bodies(q, v)
+    x, u = equations.from_bodies(q, v, t)
     a, *_ = equations.accelerations(x, u, t)
-    at, v, a = equations.to_bodies(x, u, a)
+    at, v, a = equations.to_bodies(x, u, a, t)
     # At the same configuration, with those Euler parameters that these multipliers belong to.
     phi_q, multipliers = mbs.constraint_jacobian(mech, at, t), equations.multipliers(x, u, t)
     owned = mech.layout.row_slices.values()
@@ -61,6 +60,7 @@ CASES = {
     "plane, closed and driven": (2, 4, 1, {"driver": True}),
     "plane, floating": (2, 3, 0, {"floating": True}),
     "space, open": (3, 2, 0, {"kinds": ("Revolute", "Spherical", "Screw", "Cylindrical")}),
+    "space, driven": (3, 2, 0, {"kinds": ("Revolute", "Spherical"), "driver": True}),
 }
 SLOW = {
     f"{'plane' if k % 3 == 0 else 'space'} {k}": (
@@ -75,9 +75,22 @@ SLOW = {
 
 def structure_of(seed, dimension, bodies, loops, options):
     rng = np.random.default_rng(seed)
-    if loops:
+    if loops or "driver" in options:
         return mechanisms.closed_structure(rng, bodies, loops=loops, dimension=dimension, **options)
     return mechanisms.tree_structure(rng, bodies, dimension=dimension, **options)
+
+
+def formulations(mech):
+    """All but the augmented one; Kane's also with angles, and with Euler parameters, wherever there can be such."""
+    found = {"natural": mbs.Natural(), "joints": JOINTS, "Kane": mbs.Kane()}
+    tree = mbs.joint_space(mech).tree
+    names = [body if joint is None else joint for body, joint in zip(tree.bodies, tree.joints, strict=True)]
+    round_ones = [
+        name for name in names if type(mech.constraints.get(name)).__name__ in ("Spherical", "Free", "NoneType")
+    ]
+    if isinstance(mech.bodies[tree.bodies[0]], spatial.Body):
+        found["Kane by angles"] = mbs.Kane(angles=round_ones, euler_parameters=names[1::3])
+    return found
 
 
 def compare(case, seed, samples):
@@ -94,7 +107,7 @@ def compare(case, seed, samples):
         return jax.jit(jax.vmap(function))(*batch)
 
     expected = run(mbs.Augmented())
-    for name, formulation in FORMULATIONS.items():
+    for name, formulation in formulations(mech).items():
         found = run(formulation)
         for k in range(samples):
             one = jax.tree.map(lambda x, k=k: np.asarray(x[k]), (found, expected))
@@ -107,7 +120,7 @@ def compare(case, seed, samples):
 
 @pytest.mark.parametrize("name", CASES)
 def test_accelerations_and_reactions_of_random_mechanisms(name):
-    """Augmented, Natural and JointCoordinates: v̇ and the force of every joint and driver to 1e-9."""
+    """Augmented, Natural, JointCoordinates and Kane: v̇ and the force of every joint and driver to 1e-9."""
     compare(CASES[name], 1, 3)
 
 
@@ -153,19 +166,19 @@ def test_chain_of_seven_revolutes():
     def everything(inertias, theta, rate):
         t, torques = jnp.zeros(()), np.array(problem["tau"])
         free, pulled = (JOINTS.equations(chain_of_seven(problem, inertias, x)) for x in (None, torques))
-        q, v, _ = free.to_bodies(theta, rate, rate)
+        q, v, _ = free.to_bodies(theta, rate, rate, t)
         last = free.mech.layout.pose("b6", q)
         return {
             "qdd": pulled.accelerations(theta, rate, t)[0],
-            "qdd by the mass matrix": jnp.linalg.solve(free.mass(theta), pulled.force(theta, rate, t)),
-            "mass_matrix": free.mass(theta),
+            "qdd by the mass matrix": jnp.linalg.solve(free.mass(theta, t), pulled.force(theta, rate, t)),
+            "mass_matrix": free.mass(theta, t),
             "bias": -free.force(theta, rate, t),
             "tau": pulled.force(theta, rate, t) - free.force(theta, rate, t),
             "kinetic_energy": mbs.energy(free.mech, q, v).kinetic,
             "potential_energy": mbs.energy(free.mech, q, v).potential,
             "q": mbs.joint_coordinates(free.mech, q),
             "qd": mbs.joint_velocities(free.mech, q, v),
-            "state": jnp.concatenate(free.from_bodies(q, v)),
+            "state": jnp.concatenate(free.from_bodies(q, v, t)),
             "last_joint_frame_position_world": last.r,
             "last_joint_frame_rotation_to_world": last.a,
         }
@@ -343,8 +356,8 @@ def test_long_chains(links, sides, monkeypatch):
     def motion(mech, theta, rate):
         equations, t = JOINTS.equations(mech), jnp.zeros(())
         a, *_ = equations.accelerations(theta, rate, t)
-        q, v, a = equations.to_bodies(theta, rate, a)
-        return q, v, a, equations.multipliers(theta, rate, t), *equations.from_bodies(q, v)
+        q, v, a = equations.to_bodies(theta, rate, a, t)
+        return q, v, a, equations.multipliers(theta, rate, t), *equations.from_bodies(q, v, t)
 
     assert [run.stop - run.start for run in space.runs] == [links, *[1] * 2 * len(sides)]
     found = mbs.program(motion)(mech, theta, rate)

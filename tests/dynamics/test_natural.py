@@ -141,16 +141,16 @@ def test_constraints(name):
     assert size(jacobian @ u + jax.jvp(by_time, (0.0,), (1.0,))[1]) < 1e-11 * max(1, size(u))
 
     equations = NaturalEquations(mech)
-    mass = np.asarray(equations.mass(equations.from_bodies(q, v)[0]))
+    mass = np.asarray(equations.mass(equations.from_bodies(q, v, 0.0)[0], 0.0))
     np.testing.assert_allclose(u @ mass @ u / 2, mbs.energy(mech, q, v).kinetic, rtol=1e-12)
 
 
 def described(mech, q, v):
     """There and back, accelerations and multipliers, and what they should be."""
     equations, expected, t = NaturalEquations(mech), CartesianEquations(mech), jnp.zeros((), q.dtype)
-    x, u = equations.from_bodies(q, v)
+    x, u = equations.from_bodies(q, v, t)
     a, *_ = equations.accelerations(x, u, t)
-    found = (*equations.to_bodies(x, u, a), equations.multipliers(x, u, t))
+    found = (*equations.to_bodies(x, u, a, t), equations.multipliers(x, u, t))
     return found, (q, v, expected.accelerations(q, v, t)[0], expected.multipliers(q, v, t))
 
 
@@ -182,7 +182,7 @@ def test_coordinates_of_the_four_bar():
 def test_the_mass_matrix_is_constant(build):
     mech, guess = build()
     rng, space = np.random.default_rng(1), NaturalEquations(mech).space
-    mass = jax.jit(lambda mech, q, d: NaturalEquations(mech).mass(space.retract(q, d)))
+    mass = jax.jit(lambda mech, q, d: NaturalEquations(mech).mass(space.retract(q, d), 0.0))
     q = mech.coordinates(guess)
     x = space.with_attitudes(space.at(q), q)
     masses = [mass(mech, x, jnp.asarray(0.1 * rng.normal(size=space.m))) for _ in range(2)]

@@ -368,6 +368,7 @@ def test_components_are_those_of_the_bodies_frames(four_bar):
         close(reaction.components[:, :2], in_frame(joint.i), 1e-12)
         close(reaction.body_force, in_frame(joint.j), 1e-12)
         np.testing.assert_array_equal(reaction.components[:, 2], reaction.torque)
+        np.testing.assert_array_equal(reaction.body_torque, reaction.torque)
     assert np.abs(found["B"].components[:, :2] - found["B"].force).max() > 1
 
 

@@ -80,6 +80,12 @@ JOINTS = {
         3,
         3,
     ),
+    "RelativeJoint": Joint(
+        framed(spatial.RelativeJoint, translations=(FIXED, FREE, FIXED), angles=(FREE, FIXED, FREE)),
+        lambda x: (about(0, x[0]) * about(2, x[1]), [0, x[2], 0]),
+        3,
+        3,
+    ),
 }
 
 

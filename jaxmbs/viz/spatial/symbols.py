@@ -12,6 +12,7 @@ import numpy as np
 
 from jaxmbs import forces, spatial
 from jaxmbs.element import GROUND
+from jaxmbs.spatial.total import SixComponents
 from jaxmbs.viz.attachments import attachments
 from jaxmbs.viz.planar.shapes import unit
 from jaxmbs.viz.spatial.gears import teeth, wheel_mesh, wheels
@@ -277,12 +278,12 @@ def _(element: spatial.Free, scene):
 
 
 @symbol.register
-def _(element: spatial.TotalJoint, scene):
+def _(element: SixComponents, scene):
     u, ((i, origin, axes), (j, point, _)) = scene.unit, joint_frames(element)
     shapes: Shapes = [Solid(j, ball(0.9 * u).at(point), STEEL)]
     # A component that is free is thin, one that is prescribed has the drivers' colour.
     for k, colour in enumerate(AXIS_COLOURS):
-        driven = element.position[k] is not None or element.orientation[k] is not None
+        driven = element.linear[k] is not None or element.angular[k] is not None
         held = element.held[k] or element.held[3 + k]
         path = origin + np.outer([0, 2.2, 4.4], u * axes[:, k])
         shapes += arrow(i, path, scene, ACCENT if driven else colour, 0.3 if held else 0.14)

@@ -1,0 +1,145 @@
+"""The joint of relative coordinates: orientation angles and translations, free, fixed or known in time; after Kamman."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from jaxmbs.element import Shared
+from jaxmbs.mobility import AbstractTurning
+from jaxmbs.motion import AbstractMotion
+from jaxmbs.numerics import rotation
+from jaxmbs.spatial.element import ORIGIN
+from jaxmbs.spatial.total import ALL, FREE, SixComponents, guided, orientation_rows, value
+from jaxmbs.spatial.turning import Angles, Ball, Turn, TwoTurns
+
+
+class Zero(AbstractMotion):
+    """C(t) = 0: of a fixed component among prescribed ones."""
+
+    def __call__(self, t):
+        return jnp.zeros_like(t)
+
+
+class RelativeJoint(SixComponents):
+    """Each of the six relative coordinates of body j on body i, translations and orientation angles, is free, fixed, or
+    prescribed as a function of time; Kamman, Equations of Motion for Multibody Systems with Inter-Body Joint Constraints.
+
+    So a hinge about any axis of the frame, a universal joint of any two of its three angles with the third at any angle,
+    sliding, cylindrical, spherical, rigid and free joints. The angles turn the joint frame on j as seen from that on i:
+    R = R₁(θ₁) R₂(θ₂) R₃(θ₃), first about x, then about the new y, then about the new z.
+
+    Φ = (F_iᵀA_iᵀ(r_j^P − r_i^P) − x₀(t) for the held translations, then for the held angles with values c(t))
+    - all held: twice the vector part of the Euler parameters of R (R₁R₂R₃)ᵀ at c;
+    - all but θ_k: of those of P₋ᵀ R P₊ᵀ, a turn about axis k, the two other components: P are the products of the known
+      rotations before and after it;
+    - one held, with R₂(c₂) in its place: sin(θ₁ − c₁) cos θ₂, or sin θ₂ − sin c₂, or cos θ₂ sin(θ₃ − c₃).
+
+    The free angles may turn as far as they like. Only a joint whose one held angle is θ₂ is singular, where cos c₂ = 0:
+    axes one and three are parallel there. The multipliers of translations are the components of the force on body j in the
+    joint frame on i, and those of three held angles likewise of the torque about point_j. That of one held angle is its
+    generalized torque, the torque about its axis, divided by cos θ₂. For a prescribed component `Reaction.effort` is the
+    generalized force or torque itself.
+
+    Args:
+        i, j: names of the bodies.
+        point_i, point_j: origins of the joint frames in the body frames; or `Frame`s.
+        translations: for each component "free", "fixed" (at zero) or a motion of it: position of point_j in the joint frame
+            on i, from point_i.
+        angles: likewise for θ₁, θ₂, θ₃.
+        axis_i, axis_j, frame_i, frame_j: see `Frames`.
+    """
+
+    translations: tuple[AbstractMotion | None, ...]
+    angles: tuple[AbstractMotion | None, ...]
+    fields: ClassVar[tuple[str, str]] = ("translations", "angles")
+
+    def __init__(
+        self,
+        i,
+        j,
+        point_i=ORIGIN,
+        point_j=ORIGIN,
+        translations=(FREE,) * 3,
+        angles=(FREE,) * 3,
+        *,
+        axis_i=None,
+        axis_j=None,
+        frame_i=None,
+        frame_j=None,
+    ):
+        frames = {"axis_i": axis_i, "axis_j": axis_j, "frame_i": frame_i, "frame_j": frame_j}
+        super().__init__(i, j, point_i, point_j, (translations, angles), **frames)
+
+    def turn_rows(self, p, t):
+        free = self.free_turns
+        held = tuple(k for k in ALL if k not in free)
+        if not free:
+            return orientation_rows(ALL, rotation.product(p, rotation.inverse(self._known(ALL, t, p.dtype))))
+        before, after = ALL[: free[0]], ALL[free[-1] + 1 :]
+        if self._any_driven(before):
+            p = rotation.product(rotation.inverse(self._known(before, t, p.dtype)), p)
+        if self._any_driven(after):
+            p = rotation.product(p, rotation.inverse(self._known(after, t, p.dtype)))
+        if len(free) == 1:
+            return orientation_rows(held, p)
+        # What is left is R₂R₃, R₁R₂R₃ or R₁R₂.
+        (k,), a = held, rotation.matrix(p)
+        if k == 1:
+            return [a[0, 2] - jnp.sin(value(self.angles[1], t))]
+        return [-a[1, 2] if k == 0 else -a[0, 1]]
+
+    def _any_driven(self, angles) -> bool:
+        return any(self.angles[k] is not None for k in angles)
+
+    def _known(self, angles, t, dtype) -> Float[Array, "4"]:
+        """The product of the rotations by some held angles."""
+        p = rotation.identity(dtype)
+        for k in angles:
+            if self.angles[k] is not None:
+                p = rotation.product(p, rotation.about(k, self.angles[k](t)))
+        return p
+
+    @property
+    def freedom(self):
+        return 6 - self.rows
+
+    @property
+    def mobility(self):
+        turning, motions = self._turning
+        mobility = self.mobility_along(self.sliding, ())
+        if turning is not None:
+            mobility = dataclasses.replace(mobility, turning=turning, held=None)
+        return guided(mobility, [*(self.translations[k] for k in self.sliding), *motions])
+
+    @property
+    def _turning(self) -> tuple[AbstractTurning | None, list[AbstractMotion | None]]:
+        """The rotation, and motions of its coordinates."""
+        free, driven, axes = self.free_turns, self.driven_turns, self.axes_i
+        turns = free + driven
+        if not turns:
+            return None, []
+        if len(turns) == 1:
+            return Turn(axes[:, turns[0]]), [self.angles[turns[0]]]
+        if driven:
+            known = tuple(k for k in ALL if k not in free)
+            motions = [self.angles[k] if k in driven else Zero() if k in known else None for k in ALL]
+            return Angles(self.frame_parameters[0], signed=free[0] if free else 0, known=known), motions
+        return (TwoTurns(axes[:, free[0]], axes[:, free[1]]) if len(free) == 2 else Ball()), []
+
+    @property
+    def shared(self):
+        pinned = all(self.held[:3]) and not self.sliding
+        free = self.free_turns
+        # What turns about one axis has it in common; what does not turn at all, any.
+        aligned = len(free) < 2 and not self.driven_turns
+        axis, start = free[0] if free else 2, sum(self.held[:3])
+        implied = [*range(start * pinned), *range(start, start + 2 * aligned)]
+        return Shared(
+            points=((self.point_i, self.point_j),) if pinned else (),
+            vectors=((self.axes_i[:, axis], self.axes_j[:, axis]),) if aligned else (),
+            rows=tuple(k for k in range(self.rows) if k not in implied),
+        )
