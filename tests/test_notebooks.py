@@ -9,7 +9,12 @@ import pytest
 NOTEBOOKS = sorted((Path(__file__).parent.parent / "notebooks").glob("*.ipynb"))
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+LONG = "velocity_transformation"
+
+
+@pytest.mark.parametrize(
+    "path", [pytest.param(x, id=x.stem, marks=[pytest.mark.slow] * (x.stem == LONG)) for x in NOTEBOOKS]
+)
 def test_notebook_runs(path, monkeypatch):
     monkeypatch.setattr(plt, "show", lambda: None)
     plt.switch_backend("Agg")

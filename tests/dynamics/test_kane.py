@@ -572,9 +572,8 @@ MOVING = {
 }
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] * ("universal" in name)) for name in MOVING]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MOVING)
 def test_forces_of_joints(name):
     """Multipliers of the known coordinates of chains of five kinds of joints in motion, made moments by `joint_moment`:
     the same as `reactions`, and as the balance of the bodies beyond; those of unknown coordinates vanish."""
@@ -650,7 +649,9 @@ ELIMINATIONS = {
 }
 
 
-@pytest.mark.parametrize("name", ELIMINATIONS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * ("slide" in name)) for name in ELIMINATIONS]
+)
 def test_elimination(name):
     """Rows and columns of known coordinates taken out of [A]{ẏ} = {f} by hand, (9) to (12): accelerations of `simulate` and
     multipliers of `kane_multipliers`, with coordinates known in time."""
@@ -1031,7 +1032,7 @@ def four_bar(drivers):
     ), {"crank": (0, 0, 0.6), "coupler": (0.33, 0.23, 0.5), "rocker": (1.1, 0, 1.8)}
 
 
-@pytest.mark.parametrize("name", ["open", "driven"])
+@pytest.mark.parametrize("name", [pytest.param("open", marks=pytest.mark.slow), "driven"])
 def test_loop(name):
     """A four-bar, its crank free or driven: accelerations, and all reactions, as in `Augmented`; (6) and (7)."""
     mech, guess = four_bar({"motor": planar.RevoluteDriver(GROUND, "crank", SWING)} if name == "driven" else {})

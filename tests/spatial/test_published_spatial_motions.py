@@ -263,6 +263,7 @@ def test_universal_joint():
         np.testing.assert_allclose(acceleration / rate**2, table[:, 4], rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_homokinetic_joint():
     """Bent by 45°, both shafts turn with the same speed, over three turns."""
     bend, rate = np.pi / 4, 2.0

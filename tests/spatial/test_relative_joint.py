@@ -318,6 +318,7 @@ def test_turns_in_time(held):
     assert cosines.min() < -0.3 < 0.9 < cosines.max()
 
 
+@pytest.mark.slow
 def test_reactions_of_a_motor():
     """Efforts of prescribed components do their work; multipliers of translations are the force in the joint frame."""
     joint = joint_of((FIXED, DRIVEN, FIXED), (FREE, DRIVEN, FREE), "ground")

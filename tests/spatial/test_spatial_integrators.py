@@ -106,6 +106,7 @@ def test_derivatives_against_models_built_anew(name):
         assert abs(difference - reverse[key]) * abs(b[key]) < 1e-6 * size, key
 
 
+@pytest.mark.slow
 def test_one_bad_sample_leaves_the_others_alone():
     """A body that is no number, a loop that cannot be closed, a spring that blows up: statuses; the rest bit for bit."""
     b = {key: jnp.full(6, x) for key, x in START.items()}
