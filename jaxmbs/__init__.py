@@ -3,6 +3,7 @@
 from jaxmbs import motion as motion
 from jaxmbs import planar as planar
 from jaxmbs import spatial as spatial
+from jaxmbs import synthesis as synthesis
 from jaxmbs.analyses.assembly import Assembly as Assembly
 from jaxmbs.analyses.assembly import assemble as assemble
 from jaxmbs.analyses.diagnosis import Diagnosis as Diagnosis

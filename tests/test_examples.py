@@ -13,6 +13,8 @@ from conftest import CACHE
 from PIL import Image
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
+# These compile for half a minute and more.
+LONG = ("06_bricard", "10_six_bar", "11_excavator")
 REFERENCE = json.loads((Path(__file__).parent / "references" / "path_synthesis.json").read_text())
 
 
@@ -38,7 +40,13 @@ def outputs(tmp_path_factory):
     return output
 
 
-@pytest.mark.parametrize("name", sorted(path.stem for path in EXAMPLES.glob("[0-9]*.py")))
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(path.stem, marks=[pytest.mark.slow] * (path.stem in LONG))
+        for path in sorted(EXAMPLES.glob("[0-9]*.py"))
+    ],
+)
 def test_example_runs_and_makes_its_picture(name, outputs):
     folder = outputs(name)
     json.loads((folder / f"{name}.json").read_text())
@@ -152,6 +160,7 @@ def test_balancing_makes_the_four_bar_quiet(outputs):
     assert numbers["added mass (kg)"] < sum(mass for mass, _ in discs.values())
 
 
+@pytest.mark.slow
 def test_bricard_swings(outputs):
     numbers = found("06_bricard", outputs)
     assert (numbers["rank"], numbers["redundant"]) == (29, ["P6"])
@@ -184,6 +193,7 @@ def test_arms_keep_their_energy(outputs):
     assert numbers["energy error, median"] < 1e-5
 
 
+@pytest.mark.slow
 def test_six_bar_moves_alike_in_all_coordinates(outputs):
     numbers = found("10_six_bar", outputs)
     assert numbers["coordinates apart"] < 1e-7
@@ -192,6 +202,7 @@ def test_six_bar_moves_alike_in_all_coordinates(outputs):
         assert numbers[name]["force off by (N)"] < 1e-6 * numbers["largest force in D (N)"]
 
 
+@pytest.mark.slow
 def test_excavator_holds_its_load(outputs):
     numbers = found("11_excavator", outputs)
     assert numbers["all good"]
@@ -208,3 +219,10 @@ def test_excavator_holds_its_load(outputs):
         reach, height = reach + pin[0] * np.cos(rise), height + pin[0] * np.sin(rise)
     held = script["GRAVITY"] * sum(m * x for m, x in places) / 1e3
     np.testing.assert_allclose(numbers["moments at the end, heaviest load (kN m)"]["lift"], held, rtol=1e-9)
+
+
+def test_published_paths_are_bettered(outputs):
+    for name, problem in found("12_published_paths", outputs).items():
+        assert problem["assembled"], name
+        assert problem["closed"], name
+        assert problem["published"] is None or problem["error"] < problem["published"], name

@@ -24,6 +24,7 @@ from jaxmbs.system.articulated import (
     wrench_of,
 )
 from jaxmbs.system.equations import applied_forces, masses, residual_of, uniform_acceleration
+from jaxmbs.system.forms import FREED
 from jaxmbs.system.joint_space import JointTree, mapped
 from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.recursion import forward, gathered, scattered
@@ -65,7 +66,7 @@ class JointEquations(AbstractEquations):
         """The constraints that the tree does not satisfy by itself, then the drivers that prescribe none of its joints'
         coordinates."""
         mech, tree, forms = self.mech, self.space.tree, self.space.forms
-        held = {joint for joint, form in zip(tree.joints, forms, strict=True) if form.kind not in joint_space.FREED}
+        held = {joint for joint, form in zip(tree.joints, forms, strict=True) if form.kind not in FREED}
         held |= {name for form in forms for name in form.drivers}
         return {name: element for name, element in {**mech.constraints, **mech.drivers}.items() if name not in held}
 

@@ -25,7 +25,8 @@ from jaxmbs.numerics import rotation
 from jaxmbs.numerics.results import Status
 from jaxmbs.programs.function import Straight
 from jaxmbs.system import joint_space as spaces
-from jaxmbs.system.joint_space import BY_ANGLES, FREE, FREE_BY_ANGLES, OWN, Form, JointSpace
+from jaxmbs.system.forms import BY_ANGLES, FREE, FREE_BY_ANGLES, OWN, Form, guided, turning_at
+from jaxmbs.system.joint_space import JointSpace
 from jaxmbs.system.layout import unknown
 from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.topology import Tree, spanning_tree
@@ -66,7 +67,7 @@ class Kane(AbstractFormulation):
     def equations(self, mech):
         tree = spanning_tree(mech, base=self.base, cut=self.cut)
         kinds = self._kinds(mech, tree)
-        space = spaces.space_of(mech, tree, any_angle=True, forms=spaces.guided(mech, tree, kinds))
+        space = spaces.space_of(mech, tree, any_angle=True, forms=guided(mech, tree, kinds))
         return JointEquations(mech, spaces.joint_tree(mech, space))
 
     def _kinds(self, mech: Mechanism, tree: Tree) -> list[str]:
@@ -78,7 +79,7 @@ class Kane(AbstractFormulation):
                 raise ValueError(f"Kane: {name!r} cannot have angles and Euler parameters at once")
         kinds = []
         for k, name in enumerate(names):
-            turning = spaces.turning_at(mech, tree, k)
+            turning = turning_at(mech, tree, k)
             if name in self.angles:
                 if turning is None or not turning.replaceable:
                     raise ValueError(f"Kane: {name!r} has no Euler parameters for which angles could stand")

@@ -20,9 +20,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jaxmbs.element import GROUND, AbstractBody, AbstractConstraint
-from jaxmbs.mobility import AbstractTurning, Given, Mobility, Motion
+from jaxmbs.mobility import Given, Mobility, Motion
 from jaxmbs.numerics.linear_algebra import factor_symmetric_positive
 from jaxmbs.numerics.space import Manifold, Space
+from jaxmbs.system.forms import FREED, OWN, Form, drivers_of, joint_of, mobility_of, traced
 from jaxmbs.system.layout import Layout
 from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.recursion import Run, forward, gathered, runs_of, scattered
@@ -43,23 +44,6 @@ class Joint(NamedTuple):
     angular: tuple[bool, ...]
     manifold: type[Manifold]
     at_rest: tuple[float, ...]
-
-
-class Form(NamedTuple):
-    """How the joint that carries a body appears in the tree.
-
-    Attributes:
-        kind: one of the below. drivers: names of those that prescribe a coordinate of the joint, so that it is none here.
-    """
-
-    kind: str
-    drivers: tuple[str, ...] = ()
-
-
-# The coordinates of the joint's own `mobility`; the same with orientation angles for Euler parameters; all six, three in
-# the plane, whatever the joint holds: translations with orientation angles, or with Euler parameters.
-OWN, BY_ANGLES, FREE_BY_ANGLES, FREE = "own", "by angles", "free by angles", "free"
-FREED = (FREE_BY_ANGLES, FREE)
 
 
 class Edge(eqx.Module):
@@ -217,13 +201,13 @@ def space_of(mech: Mechanism, tree: Tree, *, any_angle: bool, forms: Sequence[Fo
     known: dict = {}
     joints, keys = [], []
     for k, (body, name, form) in enumerate(zip(tree.bodies, tree.joints, forms, strict=True)):
-        drivers, swapped = _drivers(mech, tree, k, form.kind, form.drivers)
-        element, reverse = _joint(mech, name), tree.reversed[k]
+        drivers, swapped = drivers_of(mech, tree, k, form.kind, form.drivers)
+        element, reverse = joint_of(mech, name), tree.reversed[k]
         leaves, structure = jax.tree.flatten((element, mech.bodies[body], drivers))
         shapes = tuple((jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves)
         key = structure, form.kind, swapped, reverse, shapes
         if key not in known:
-            make = partial(_mobility, kind=form.kind, reverse=reverse, swapped=swapped, any_angle=any_angle)
+            make = partial(mobility_of, kind=form.kind, reverse=reverse, swapped=swapped, any_angle=any_angle)
             known[key] = len(known), _kind(make, element, mech.bodies[body], drivers)
         number, kind = known[key]
         joints.append(Joint(body if name is None else name, *kind))
@@ -233,78 +217,10 @@ def space_of(mech: Mechanism, tree: Tree, *, any_angle: bool, forms: Sequence[Fo
     return JointSpace(tree, tuple(joints), tuple(flat), runs_of(tree.parents, keys), any_angle, forms)
 
 
-def _joint(mech: Mechanism, name: str | None) -> AbstractConstraint | None:
-    return None if name is None else mech.constraints[name].anonymous()
-
-
-def _drivers(mech: Mechanism, tree: Tree, k: int, kind: str, names: Iterable[str]):
-    """Drivers at the joint that carries body number k, and for each whether it counts from j to i of the `_mobility`."""
-    joint = tree.joints[k]
-    j = tree.bodies[k] if joint is None or kind in FREED else mech.constraints[joint].j
-    drivers = [mech.drivers[name] for name in names]
-    return tuple(driver.anonymous() for driver in drivers), tuple(driver.j != j for driver in drivers)
-
-
-def _mobility(
-    joint, body, drivers, *, kind: str, reverse: bool, swapped: tuple[bool, ...], any_angle: bool
-) -> Mobility:
-    if kind in FREED:
-        angles, dtype = kind == FREE_BY_ANGLES, body.mass.dtype
-        # Body j is the one that is carried, whatever the joint says.
-        mobility = (
-            body.floating(dtype, angles=angles) if joint is None else joint.relative(angles=angles, swapped=reverse)
-        )
-    else:
-        mobility = body.floating(body.mass.dtype) if joint is None else joint.mobility
-    if kind == BY_ANGLES:
-        by_angles = body.floating(body.mass.dtype, angles=True) if joint is None else joint.relative(angles=True)
-        mobility = dataclasses.replace(mobility, turning=by_angles.turning, neutral=by_angles.neutral)
-    mobility = mobility.at_any_angle() if any_angle else mobility
-    for driver, backwards in zip(drivers, swapped, strict=True):
-        guide = driver.guide(mobility, backwards)
-        if guide is not None:
-            mobility = mobility.guided(*guide)
-    return mobility.of_either_sign() if any_angle else mobility
-
-
 def _kind(make: Callable, *parts) -> tuple:
     """Names, angles, manifold and rest of a joint's coordinates."""
-    m = _traced(make, *parts)
+    m = traced(make, *parts)
     return m.coordinates, m.velocities, m.angular, m.manifold, m.at_rest
-
-
-def _traced(make: Callable, *parts) -> Mobility:
-    """A mobility of which only the structure is of use."""
-    found: list[Mobility] = []
-    jax.eval_shape(lambda *parts: found.append(make(*parts)), *parts)
-    return found[0]
-
-
-def guided(mech: Mechanism, tree: Tree, kinds: Sequence[str]) -> tuple[Form, ...]:
-    """The forms with all drivers that prescribe a coordinate of a joint of the tree whatever the other coordinates do; of
-    several for the same coordinate the first."""
-    forms = []
-    for k, (body, name, kind) in enumerate(zip(tree.bodies, tree.joints, kinds, strict=True)):
-        joint, carrier = _joint(mech, name), GROUND if tree.parents[k] < 0 else tree.bodies[tree.parents[k]]
-
-        def known(names, k=k, kind=kind, joint=joint) -> int:
-            """How many coordinates are prescribed with these drivers."""
-            drivers, swapped = _drivers(mech, tree, k, kind, names)
-            make = partial(_mobility, kind=kind, reverse=tree.reversed[k], swapped=swapped, any_angle=True)
-            return len(_traced(make, joint, mech.bodies[tree.bodies[k]], drivers).known)
-
-        taken: list[str] = []
-        for name, driver in mech.drivers.items():
-            if {driver.i, driver.j} == {body, carrier} and known([*taken, name]) > known(taken):
-                taken.append(name)
-        forms.append(Form(kind, tuple(taken)))
-    return tuple(forms)
-
-
-def turning_at(mech: Mechanism, tree: Tree, k: int) -> AbstractTurning | None:
-    """The rotation of the joint that carries body number k; of use for its structure."""
-    make = partial(_mobility, kind=OWN, reverse=False, swapped=(), any_angle=False)
-    return _traced(make, _joint(mech, tree.joints[k]), mech.bodies[tree.bodies[k]], ()).turning
 
 
 class JointTree(eqx.Module):
@@ -331,15 +247,15 @@ class JointTree(eqx.Module):
 def joint_tree(mech: Mechanism, space: JointSpace) -> JointTree:
     """The tree of a mechanism with the numbers that it has."""
     tree, runs = space.tree, space.runs
-    joints = gathered(runs, [_joint(mech, name) for name in tree.joints])
+    joints = gathered(runs, [joint_of(mech, name) for name in tree.joints])
     bodies = gathered(runs, [mech.bodies[name] for name in tree.bodies])
-    at_joints = [_drivers(mech, tree, k, form.kind, form.drivers) for k, form in enumerate(space.forms)]
+    at_joints = [drivers_of(mech, tree, k, form.kind, form.drivers) for k, form in enumerate(space.forms)]
     drivers = gathered(runs, [drivers for drivers, _ in at_joints])
     edges = []
     for run, joint, body, guides in zip(runs, joints, bodies, drivers, strict=True):
         k = run.start
         kind, reverse, swapped = space.forms[k].kind, tree.reversed[k], at_joints[k][1]
-        make = partial(_mobility, kind=kind, reverse=reverse, swapped=swapped, any_angle=space.any_angle)
+        make = partial(mobility_of, kind=kind, reverse=reverse, swapped=swapped, any_angle=space.any_angle)
         mobility = (jax.vmap(make) if run.loop else make)(joint, body, guides)
         edges.append(Edge(mobility, joint, body, guides, swapped, reverse and kind not in FREED))
     return JointTree(space, mech.layout, edges)

@@ -1,0 +1,124 @@
+"""The theorem of Roberts and Chebyshev: every coupler curve of a four-bar is traced by two others as well."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from jaxmbs import planar
+from jaxmbs.motion import Ramp
+from jaxmbs.numerics.arrays import is_concrete
+from jaxmbs.synthesis.four_bar import FourBar
+from jaxmbs.system.mechanism import Mechanism
+
+ENTRIES = FourBar.entries
+# Nearer to a pin than this part of the coupler the point has no cognates.
+AT_PIN = 1e-12
+
+
+class Cognate(NamedTuple):
+    """A four-bar that traces the coupler curve of another one.
+
+    Attributes:
+        design: its dimensions, as those of any four-bar.
+        follower: its link, "crank" or "coupler", that turns with the crank of the other four-bar: the angle of this
+            link from the line of its own linkage's pivots is the other's crank angle at all times.
+        of: the design of the other four-bar.
+    """
+
+    design: dict[str, Any]
+    follower: str
+    of: dict[str, Any]
+
+    def at(self, angle: Float[Array, "*n"], branch) -> tuple[Float[Array, "*n"], Float[Array, "*n"]]:
+        """Crank angle and branch of the cognate that put its point where the other four-bar has it at its crank angle and
+        branch. Where the follower is the coupler the crank may swing, and the branch changes at its ends."""
+        xp = _arrays(self.of, angle)
+        angle = xp.asarray(angle)
+        if self.follower == "crank":
+            return angle, -branch * xp.ones_like(angle)
+        crank, coupler, rocker = _loop(self.of, angle, branch, xp)
+        side = crank.real * rocker.imag - crank.imag * rocker.real
+        return xp.angle(coupler), xp.where(side > 0, 1.0, -1.0)
+
+    def mechanism(self, start=0.0, turn=1.0) -> Mechanism:
+        """The bodies "crank", "coupler" and "rocker" of the four-bar's mechanism, with a motor that turns the follower
+        by 2π in a unit of time as that of the other one turns the crank, from the other's crank angle `start`,
+        backwards if `turn` is −1. Both points are at the same place at all times."""
+        mech = FourBar.mechanism(self.design, start, turn)
+        if self.follower == "crank":
+            return mech
+        motor = planar.AbsoluteAngleDriver("coupler", Ramp(2 * jnp.pi * turn, start + self.design["angle"]))
+        return Mechanism(bodies=mech.bodies, constraints=mech.constraints, drivers={"motor": motor})
+
+    def guess(self, angle, branch) -> dict[str, tuple]:
+        """The assembled poses of the bodies where the other four-bar has its crank angle and branch."""
+        crank_angle, own_branch = self.at(angle, branch)
+        return FourBar.guess(self.design, crank_angle, own_branch)
+
+
+def cognates(design: dict[str, Any]) -> tuple[Cognate, Cognate]:
+    """The two other four-bars of which the coupler point traces the same curve.
+
+    With pins A, B, pivots O, C and the point P = A + λ (B − A) all as complex numbers, the third pivot is D = O + λ (C
+    − O):
+
+        first:  O, A₁ = O + (P − A), E = A₁ + λ (A − O), D;  ground, crank, coupler, rocker = |λ| (d, b, a, c);
+        second: D, F = D + (1 − λ)(A − O), B₂ = C + (P − B), C;                              |1 − λ| (d, a, c, b).
+
+    Where the crank of the given four-bar turns all round so does the crank of the second one, which may replace it,
+    while in the first one it is the coupler that does.
+
+    Args:
+        design: "ground crank coupler rocker point angle pivot", see the four-bar. Traced values make traced designs.
+
+    Raises:
+        ValueError: an entry is missing; the point is at a pin, where it traces a circle.
+
+    Source: Roberts, Proc. London Math. Soc. 7 (1875); Hartenberg and Denavit, Kinematic Synthesis of Linkages (1964),
+    chapter 6.
+    """
+    for name in ENTRIES:
+        if name not in design:
+            raise ValueError(f"the design of a four-bar has {', '.join(ENTRIES)}: {name!r} is missing")
+    design = {name: design[name] for name in ENTRIES}
+    xp = _arrays(design)
+    d, a, b, c = (xp.asarray(design[name]) for name in FourBar.lengths)
+    point, pivot = xp.asarray(design["point"]), xp.asarray(design["pivot"])
+    ratio = (point[0] + 1j * point[1]) / b
+    rest = 1 - ratio
+    size, other = xp.abs(ratio), xp.abs(rest)
+    if xp is np and not min(size, other) > AT_PIN:
+        raise ValueError("the point is at a pin of the coupler, where it traces a circle: there are no cognates")
+    line = d * xp.exp(1j * xp.asarray(design["angle"]))
+    third = pivot[0] + 1j * pivot[1] + ratio * line
+    vector = lambda z: xp.stack([z.real, z.imag])
+
+    def found(lengths, scale, point, turn, pivot):
+        sizes = {name: scale * length for name, length in zip(FourBar.lengths, lengths, strict=True)}
+        return {**sizes, "point": vector(point), "angle": design["angle"] + xp.angle(turn), "pivot": pivot}
+
+    first = found((d, b, a, c), size, size * a / ratio, ratio, pivot)
+    second = found((d, a, c, b), other, -other * c * ratio / rest, rest, vector(third))
+    return Cognate(first, "coupler", design), Cognate(second, "crank", design)
+
+
+def _arrays(design, *more) -> Any:
+    """numpy where all is known, for its double precision."""
+    leaves = [*(design[name] for name in ENTRIES), *more]
+    return np if all(is_concrete(x) for x in leaves) else jnp
+
+
+def _loop(design, angle, branch, xp):
+    """Crank, coupler and rocker (from its pivot) as complex numbers, from the line of the pivots."""
+    d, a, b, c = (design[name] for name in FourBar.lengths)
+    crank = a * xp.exp(1j * angle)
+    line = d - crank
+    square = xp.abs(line) ** 2
+    along = (b**2 - c**2 + square) / (2 * square)
+    height = xp.sqrt(xp.maximum(b**2 / square - along**2, 0))
+    coupler = line * (along + 1j * branch * height)
+    return crank, coupler, crank + coupler - d
