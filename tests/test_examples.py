@@ -14,7 +14,7 @@ from PIL import Image
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 # These compile for half a minute and more.
-LONG = ("06_bricard", "10_six_bar", "11_excavator")
+LONG = ("06_bricard", "07_shafts", "08_velocity_transformation", "10_six_bar", "11_excavator")
 REFERENCE = json.loads((Path(__file__).parent / "references" / "path_synthesis.json").read_text())
 
 
@@ -168,6 +168,7 @@ def test_bricard_swings(outputs):
     assert numbers["gap (m)"] < 1e-10
 
 
+@pytest.mark.slow
 def test_shafts_turn_as_the_formula_says(outputs):
     numbers = found("07_shafts", outputs)
     assert numbers["failed"] == 0
@@ -175,6 +176,7 @@ def test_shafts_turn_as_the_formula_says(outputs):
     assert numbers["constant velocity: largest difference to 1"] < 1e-12
 
 
+@pytest.mark.slow
 def test_velocity_transformation_is_that_of_the_paper(outputs):
     numbers = found("08_velocity_transformation", outputs)
     # Issa & Arczewski 1998, the matrices after figures 1 and 2.

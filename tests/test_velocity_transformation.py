@@ -254,7 +254,9 @@ SYSTEMS = {
 }
 
 
-@pytest.mark.parametrize("name", SYSTEMS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name == "(4.13)")) for name in SYSTEMS]
+)
 def test_blocks_of_the_paper(name):
     """R and Ṙ symbol for symbol to 1e-12: of natural coordinates, and of bodies for all points and vectors."""
     build, table, dimension, natural = SYSTEMS[name]
@@ -326,7 +328,10 @@ QUICK = {
     "turns": (3, 2, {"kinds": ("Universal", "Spherical", "ConstantVelocity", "TotalJoint"), "shuffled": True}),
 }
 STRUCTURES = [
-    *(pytest.param(k, *case, id=name) for k, (name, case) in enumerate(QUICK.items())),
+    *(
+        pytest.param(k, *case, id=name, marks=[pytest.mark.slow] * (name == "pairs"))
+        for k, (name, case) in enumerate(QUICK.items())
+    ),
     *(
         pytest.param(
             10 + k,

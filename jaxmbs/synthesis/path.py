@@ -86,8 +86,8 @@ def path(
         closed: whether the targets go all round a closed curve.
         ordered: whether targets without crank angles must be passed in their order within one turn; two that are nearly in
             the same place may be passed at once.
-        lower, upper: bounds of entries of the design by name; a number bounds all but the angle, lengths from below by zero
-            at least.
+        lower, upper: bounds of entries of the design by name; a number bounds all but the angle. Lengths are positive in
+            any case. The angle comes back between −π and π.
         transmission_angle: the least that is allowed, in degrees.
         starts: their number. seed: of the random numbers. keep: so many of the best are shown.
 
@@ -161,6 +161,10 @@ def _bounds(linkage, lower, upper, centre, spread) -> Bounds:
     lowest, highest = flat(lower, -1), flat(upper, 1)
     if np.any(lowest > highest):
         raise ValueError("a lower bound is above the upper one")
+    # A whole turn is no bound.
+    angle = _place(linkage, "angle")
+    if highest[angle] - lowest[angle] > 2 * np.pi * (1 - SAME):
+        lowest[angle], highest[angle] = -np.inf, np.inf
     return Bounds(lowest, highest)
 
 

@@ -120,7 +120,9 @@ def compare(case, seed, samples):
                 raise AssertionError(f"{name}, sample {k}: relative differences of q, v, v̇, forces {gaps}") from error
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name == "space, open")) for name in CASES]
+)
 def test_accelerations_and_reactions_of_random_mechanisms(name):
     """Augmented, Natural, JointCoordinates and Kane: v̇ and the force of every joint and driver to 1e-9."""
     compare(CASES[name], 1, 3)
@@ -459,6 +461,7 @@ def test_generalized_alpha():
     assert np.max(errors[1]) < 1e-4
 
 
+@pytest.mark.slow
 def test_derivatives_by_a_length():
     """Of the last position, forward as reverse to 1e-10, central differences to 1e-6, in a batch of designs."""
     times = np.linspace(0, 0.5, 2)

@@ -88,6 +88,7 @@ def test_derivatives_through_the_closed_loop():
         np.testing.assert_allclose((8 * (at(1) - at(-1)) - (at(2) - at(-2))) / (12 * h), reverse[key], rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_design_sensitivity():
     """dq/db as differences of assembled configurations; Φ_b as differences of Φ."""
     start = mbs.assemble(slider_crank(DESIGN), GUESS, 0.2, throw=True).q
@@ -143,6 +144,7 @@ def bevel(ratio, slope):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slope", [np.pi / 2, 1.0])
 def test_bevel_gears(slope):
     """ω₂ = −ω₁ R₁/R₂ about the outward axes, turn after turn; the torque at the motor is that of Newton–Euler."""
