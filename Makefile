@@ -14,7 +14,7 @@ test: .venv/installed
 test-slow: .venv/installed
 	$(BIN)/pytest -n 2 -m slow
 
-# MuJoCo, MJX and Pinocchio take part where they are installed: .venv/bin/pip install -e ".[bench]"
+# MuJoCo, MJX, Pinocchio and pylinkage take part where they are installed: .venv/bin/pip install -e ".[bench]"
 bench: .venv/installed
 	$(BIN)/python benchmarks/run.py
 

@@ -1,8 +1,8 @@
 """All benchmarks on one core: `python benchmarks/run.py [--batch 1024] [--steps 100] [--only textbook kernel …]`.
 
-Six tables: RK4 of a batch of four-bars, one acceleration of each model, kinematics of a batch of four-bars,
-`mbs.simulate` by its methods, mechanisms in space (`--only spatial` for these alone), and chains in joint coordinates
-(`--only chain transformation`). Writes results.json and
+Seven tables: RK4 of a batch of four-bars, one acceleration of each model, kinematics of a batch of four-bars,
+`mbs.simulate` by its methods, mechanisms in space (`--only spatial` for these alone), chains in joint coordinates
+(`--only chain transformation`), and synthesis (`--only poses swarm path same_error`). Writes results.json and
 results.png beside this file. A table is a list of functions that return one row each.
 """
 
@@ -28,6 +28,7 @@ import others  # noqa: E402
 import programs  # noqa: E402
 import reference_kernel  # noqa: E402
 import spatial  # noqa: E402
+import synthesis  # noqa: E402
 import textbook  # noqa: E402
 from problem import four_bars  # noqa: E402
 
@@ -239,6 +240,7 @@ def main():
             )
         ],
         "chains": [(*call, options.batch) for call in chains.CALLS],
+        "synthesis": synthesis.CALLS,
     }
     tables = {title: collected(title, rows, options.only) for title, rows in calls.items()}
     if not options.only:

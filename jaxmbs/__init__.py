@@ -77,9 +77,9 @@ from jaxmbs.system.velocity_transformation import velocity_transformation_rate a
 
 
 def __getattr__(name: str):
-    """`jaxmbs.viz` is imported when it is first asked for, since it needs matplotlib."""
-    if name == "viz":
+    """`jaxmbs.viz` and `jaxmbs.io` are imported when they are first asked for: they need matplotlib and what files need."""
+    if name in ("viz", "io"):
         import importlib
 
-        return importlib.import_module("jaxmbs.viz")
+        return importlib.import_module(f"jaxmbs.{name}")
     raise AttributeError(f"module 'jaxmbs' has no attribute {name!r}")

@@ -27,13 +27,14 @@ class Fit(NamedTuple):
 
     Attributes:
         shared: (n,) the shared unknowns. own: (K, p) those of the blocks. state: what the blocks carry along.
-        cost: the sum of squares.
+        cost: the sum of squares. damping: Marquardt's, for further steps.
     """
 
     shared: Float[Array, " n"]
     own: Float[Array, "K p"]
     state: Any
     cost: Float[Array, ""]
+    damping: Float[Array, ""]
 
 
 def levenberg_marquardt(
@@ -46,6 +47,7 @@ def levenberg_marquardt(
     *,
     iterations: int,
     longest: float,
+    damping: Float[Array, ""] | float = START,
 ) -> Fit:
     """Minimise Σ_k ‖r_k‖² + ‖r₀‖² over the shared unknowns and those of K blocks; a fixed number of steps.
 
@@ -55,6 +57,7 @@ def levenberg_marquardt(
         prior: shared ↦ r₀, rows that belong to no block: penalties, bounds.
         shared, own, state, data: where to start; own, state and data with a leading axis of blocks. p is 0 or 1.
         longest: no unknown changes more in a step.
+        damping: where to start; that of a `Fit` to go on from it.
 
     Raises:
         ValueError: more than one unknown in a block.
@@ -114,6 +117,6 @@ def levenberg_marquardt(
         return (*keep((moved, own_moved, carried), (shared, own, state)), mu, jnp.where(better, now, cost)), None
 
     cost, state = evaluated(shared, own, state)
-    start = shared, own, state, jnp.asarray(START, shared.dtype), cost
-    (shared, own, state, _, cost), _ = jax.lax.scan(step, start, None, length=iterations)
-    return Fit(shared, own, state, cost)
+    start = shared, own, state, jnp.asarray(damping, shared.dtype), cost
+    (shared, own, state, damping, cost), _ = jax.lax.scan(step, start, None, length=iterations)
+    return Fit(shared, own, state, cost, jnp.asarray(damping))

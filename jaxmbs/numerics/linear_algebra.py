@@ -334,7 +334,12 @@ def _batch_factor(args, dims, *, kind):
 
 
 def _batch_solve(args, dims, **params):
-    return solve_p.bind(*_in_front(args, dims), **params), 0
+    if any(d is not None for d in dims[:3]):
+        return solve_p.bind(*_in_front(args, dims), **params), 0
+    # One matrix for all: its right-hand sides become further columns.
+    rhs = jnp.moveaxis(args[3], dims[3], -1)
+    x = solve_p.bind(*args[:3], rhs.reshape(*rhs.shape[:-2], -1), **params)
+    return x.reshape(rhs.shape), rhs.ndim - 1
 
 
 def _in_front(args, dims) -> list:

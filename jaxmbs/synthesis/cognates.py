@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 from jaxmbs import planar
 from jaxmbs.motion import Ramp
 from jaxmbs.numerics.arrays import is_concrete
-from jaxmbs.synthesis.four_bar import FourBar
+from jaxmbs.synthesis.linkages.four_bar import FourBar
 from jaxmbs.system.mechanism import Mechanism
 
 ENTRIES = FourBar.entries
@@ -57,7 +57,11 @@ class Cognate(NamedTuple):
     def guess(self, angle, branch) -> dict[str, tuple]:
         """The assembled poses of the bodies where the other four-bar has its crank angle and branch."""
         crank_angle, own_branch = self.at(angle, branch)
-        return FourBar.guess(self.design, crank_angle, own_branch)
+        guess = FourBar.guess(self.design, crank_angle, own_branch)
+        if self.follower == "coupler":
+            # As the motor counts it, which may be some turns more.
+            guess["coupler"] = (*guess["coupler"][:2], float(angle + self.design["angle"]))
+        return guess
 
 
 def cognates(design: dict[str, Any]) -> tuple[Cognate, Cognate]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -13,8 +14,11 @@ from jaxtyping import Float
 
 from jaxmbs.numerics.least_squares import levenberg_marquardt
 from jaxmbs.programs.function import Straight
+from jaxmbs.synthesis.builders import fit
 from jaxmbs.synthesis.common import Ranked, count_of, finite, followed, limits, near_zero, times_with
 from jaxmbs.synthesis.generators import FourBarGenerator, SliderCrankGenerator
+from jaxmbs.synthesis.own import check_own, output_of, refuse_foreign
+from jaxmbs.synthesis.stages import Report
 from jaxmbs.system.mechanism import Mechanism
 
 GENERATORS: dict[str, Any] = {x.name: x for x in (FourBarGenerator, SliderCrankGenerator)}
@@ -87,8 +91,8 @@ def function(
     f: Callable[[float], float],
     x_range: tuple[float, float],
     *,
-    mechanism: str = "four-bar",
-    input_span: float | tuple[float, float],
+    mechanism: str | Callable = "four-bar",
+    input_span: float | tuple[float, float] | None = None,
     output_span: float | tuple[float, float],
     y_range: tuple[float, float] | None = None,
     precision_points: int | Float[np.ndarray, " P"] | None = None,
@@ -99,7 +103,12 @@ def function(
     starts: int = 2048,
     seed: int = 0,
     keep: int = 10,
-) -> Ranked[FunctionSolution]:
+    progress: Report | None = None,
+    resume: str | os.PathLike | None = None,
+    design: Any = None,
+    output: str | Callable | None = None,
+    guess: Any = None,
+) -> Ranked:
     """Dimensions of a linkage of which the output follows y = f(x) as the crank follows x.
 
     The angle φ of the crank is linear in x, and that of the rocker ψ, or the way of the slide, is linear in y; angles
@@ -114,9 +123,10 @@ def function(
     Args:
         f: a function of a number.
         x_range: where it is wanted.
-        mechanism: "four-bar" or "slider-crank".
+        mechanism: "four-bar" or "slider-crank". Or a function that builds any mechanism from a design, planar or spatial;
+            its drivers take the input through its span, and the results are those of `fit`.
         input_span: of the crank in radians: (beginning, end), or its width alone, the beginning being free. A negative
-            width turns backwards.
+            width turns backwards. For a mechanism of one's own the times of both ends, 0 and 1 by default.
         output_span: of the rocker in radians or of the slide in any unit of length; likewise.
         y_range: the values of f at the two ends of the output's span; by default f at the ends of the range if it rises
             or falls all the way, else its least and its largest value.
@@ -128,6 +138,10 @@ def function(
         lower, upper: bounds of "crank", "coupler", "rocker" relative to the ground, or of "crank", "coupler", "offset",
             by name or one for all; 1/20 and 20 of the ground, or of the way of the slide, by default.
         starts: their number. seed: of the random numbers. keep: so many of the best are shown.
+        progress, resume: as of `path`, for a mechanism of one's own.
+        design, output, guess: for a mechanism of one's own. The design to begin with; the output, a coordinate by name such
+            as "rocker.phi" or a function of (design, mechanism, q); the configuration at time 0, or a function of the
+            design.
 
     Raises:
         ValueError: an argument that is unusable, by name; nothing found.
@@ -135,8 +149,26 @@ def function(
     Source: Freudenstein, Approximate synthesis of four-bar linkages, Trans. ASME 77 (1955); Hartenberg and Denavit,
     Kinematic Synthesis of Linkages (1964), chapter 10.
     """
+    if callable(mechanism):
+        check_own("function", mechanism, {"design": design, "output": output}, {})
+        wanted = (
+            f,
+            x_range,
+            y_range,
+            (0.0, 1.0) if input_span is None else input_span,
+            output_span,
+            precision_points,
+            samples,
+        )
+        options = {"guess": guess, "lower": lower, "upper": upper, "starts": starts, "seed": seed, "keep": keep}
+        return _own(mechanism, design, output, *wanted, **options, progress=progress, resume=resume)
+    if progress is not None or resume is not None:
+        raise ValueError("progress and resume are for a mechanism of one's own; linkages by name take a few seconds")
+    refuse_foreign({"design": design, "output": output, "guess": guess})
     if mechanism not in GENERATORS:
         raise ValueError(f"mechanism must be one of {', '.join(map(repr, GENERATORS))}, got {mechanism!r}")
+    if input_span is None:
+        raise ValueError("input_span is needed: (beginning, end) of the crank, or its width")
     kind, spans = GENERATORS[mechanism], _spans(input_span, output_span, GENERATORS[mechanism].angular)
     ends, keep = _pair("x_range", x_range), count_of("keep", keep)
     if not 0 <= transmission_angle < 90:
@@ -156,6 +188,21 @@ def function(
             kind, coarse, middle, spans, bounds, limit, count_of("starts", starts), seed, exact=points is not None
         )
     return _ranked(kind, found, fine, points, spans, transmission_angle, keep)
+
+
+def _own(build, design, output, f, x_range, y_range, input_span, output_span, precision_points, samples, **options):
+    """By a mechanism of one's own: the output at times in place of angles."""
+    spans, ends = _spans(input_span, output_span, angular=True), _pair("x_range", x_range)
+    begin, free = spans.start[0], spans.start[1] is None
+    if begin is None or begin < 0 or spans.width[0] < 0:
+        raise ValueError(
+            f"input_span of a mechanism of one's own must be times (beginning, end) from 0 on, got {input_span!r}"
+        )
+    x = _many(samples, ends) if precision_points is None else _precision_points(precision_points, ends, None)
+    task = _task(f, ends, y_range, spans)(x)
+    targets = (spans.start[1] or 0.0) + task.outputs
+    options |= {"times": begin + task.angles, "period": begin + spans.width[0], "offset": free, "cyclic": False}
+    return fit(build, design, targets, output_of(output), **options)
 
 
 # --- what is asked for ---
@@ -210,7 +257,8 @@ def _many(samples, ends) -> np.ndarray:
     return np.linspace(ends[0], ends[1], samples)
 
 
-def _precision_points(given, ends, spans: Spans) -> np.ndarray:
+def _precision_points(given, ends, spans: Spans | None) -> np.ndarray:
+    """Where the error is to vanish: as many as there are unknowns, which a mechanism of one's own has for itself."""
     if np.ndim(given) == 0:
         count = count_of("precision_points", given)
         x = np.mean(ends) - (ends[1] - ends[0]) / 2 * np.cos((2 * np.arange(count) + 1) * np.pi / (2 * count))
@@ -219,6 +267,8 @@ def _precision_points(given, ends, spans: Spans) -> np.ndarray:
     low, high = sorted(ends)
     if x.ndim != 1 or len(np.unique(x)) != len(x) or not np.all((x >= low) & (x <= high)):
         raise ValueError(f"precision_points must be different numbers within x_range, got {given!r}")
+    if spans is None:
+        return x
     most = 3 + spans.start.count(None)
     if not 3 <= len(x) <= most:
         raise ValueError(

@@ -16,7 +16,7 @@ from jaxmbs import planar
 from jaxmbs.element import GROUND
 from jaxmbs.motion import Ramp
 from jaxmbs.synthesis.common import TINY
-from jaxmbs.synthesis.four_bar import FourBar
+from jaxmbs.synthesis.linkages.four_bar import FourBar
 from jaxmbs.system.mechanism import Mechanism
 
 # Below this the sine squared of the transmission angle counts as zero: there its slope by the lengths is infinite.

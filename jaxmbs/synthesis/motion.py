@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
@@ -15,7 +16,9 @@ from jaxmbs.numerics.least_squares import levenberg_marquardt
 from jaxmbs.numerics.plane import perpendicular
 from jaxmbs.programs.function import Straight
 from jaxmbs.synthesis.common import TINY, Ranked, count_of, finite, followed, in_order, near_zero, times_with, wrapped
-from jaxmbs.synthesis.four_bar import FLAT, FourBar
+from jaxmbs.synthesis.linkages.four_bar import FLAT, FourBar
+from jaxmbs.synthesis.own import check_own, motion_of, refuse_foreign
+from jaxmbs.synthesis.stages import Report
 from jaxmbs.system.mechanism import Mechanism
 
 # Steps for single links, and for linkages, of which so many are tried; of so few of the best links all pairs.
@@ -102,7 +105,7 @@ class Guided:
 def motion(
     poses: Float[np.ndarray, "K 3"],
     *,
-    mechanism: str = "four-bar",
+    mechanism: str | Callable = "four-bar",
     angle_length: float | None = None,
     ordered: bool = True,
     transmission_angle: float = 0.0,
@@ -111,7 +114,14 @@ def motion(
     starts: int = 2048,
     seed: int = 0,
     keep: int = 10,
-) -> Ranked[MotionSolution]:
+    progress: Report | None = None,
+    resume: str | os.PathLike | None = None,
+    design: Any = None,
+    body: str | None = None,
+    guess: Any = None,
+    times: Float[np.ndarray, " K"] | None = None,
+    cyclic: bool = True,
+) -> Ranked:
     """Dimensions of a linkage that carries a body through given poses: least Σ ‖r_k − r*_k‖² + L² (φ_k − φ*_k)².
 
     Thousands of single links are fitted first: a point P of the body is to stay on a circle about O, |r_k + A(φ_k) P −
@@ -122,13 +132,19 @@ def motion(
 
     Args:
         poses: x, y of the body's origin and its angle in radians, in the order in which they are to be passed.
-        mechanism: "four-bar".
+        mechanism: "four-bar". Or a function that builds any mechanism from a design; its drivers make one cycle in a unit
+            of time. In space poses are the place of the origin and Euler parameters, (K, 7). The results are those of
+            `fit`, of which the values are x, y, L cos φ, L sin φ, in space x, y, z and the three axes times L/√2.
         angle_length: L, the length that an angle is multiplied with; by default the positions' root mean square
             distance from their centre.
         ordered: whether the poses must be passed in their order, as the crank goes one way by less than a turn.
         transmission_angle: linkages that keep at least this one, in degrees, come before others.
         lower, upper: bounds of entries of the design by name; a number bounds all but the angle.
         starts: number of single links. seed: of the random numbers. keep: so many of the best are shown.
+        progress, resume: as of `path`, for a mechanism of one's own.
+        design, body, guess, times, cyclic: for a mechanism of one's own. The design to begin with; the body that is
+            guided; the configuration at time 0, or a function of the design; the times of the poses, if these are not
+            free; whether the motion goes round.
 
     Raises:
         ValueError: an argument that is unusable, by name; nothing found.
@@ -136,6 +152,21 @@ def motion(
     Source: Burmester, Lehrbuch der Kinematik (1888); McCarthy and Soh, Geometric Design of Linkages (2011), chapter 5.
     """
     poses = _poses(poses)
+    if callable(mechanism):
+        needed, foreign = {"design": design, "body": body}, {"transmission_angle": transmission_angle}
+        check_own("motion", mechanism, needed, foreign)
+        places = poses[:, : 2 if poses.shape[1] == 3 else 3]
+        length = angle_length or float(np.sqrt(((places - places.mean(axis=0)) ** 2).sum(axis=1).mean())) or 1.0
+        options = {"guess": guess, "lower": lower, "upper": upper, "starts": starts, "seed": seed, "keep": keep}
+        options |= {"times": times, "cyclic": cyclic, "progress": progress, "resume": resume}
+        return motion_of(mechanism, design, str(body), poses, length, ordered, **options)
+    if progress is not None or resume is not None:
+        raise ValueError("progress and resume are for a mechanism of one's own; linkages by name take a few seconds")
+    refuse_foreign(
+        {"design": design, "body": body, "guess": guess, "times": times, "cyclic": None if cyclic else False}
+    )
+    if poses.shape[1] != 3:
+        raise ValueError(f"poses must be rows x, y, angle, shape (K, 3), got shape {poses.shape}")
     if mechanism != Guided.name:
         raise ValueError(f"mechanism must be {Guided.name!r}, got {mechanism!r}")
     if not 0 <= transmission_angle < 90:
@@ -161,7 +192,7 @@ def motion(
 
 def _poses(poses) -> np.ndarray:
     poses = np.asarray(poses, float)
-    if poses.ndim != 2 or poses.shape[1] != 3 or len(poses) < 2:
+    if poses.ndim != 2 or poses.shape[1] not in (3, 7) or len(poses) < 2:
         raise ValueError(f"poses must be at least two rows x, y, angle, shape (K, 3), got shape {poses.shape}")
     if not np.all(np.isfinite(poses)):
         raise ValueError("poses must be finite")

@@ -17,3 +17,4 @@ from jaxmbs.viz.pictures import draw as draw
 from jaxmbs.viz.pictures import plot as plot
 from jaxmbs.viz.pictures import trace as trace
 from jaxmbs.viz.planar.symbols import symbol as symbol
+from jaxmbs.viz.progress import progress_bar as progress_bar

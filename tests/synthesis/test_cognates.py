@@ -107,3 +107,12 @@ def test_a_point_at_a_pin_has_no_cognates(point):
 def test_a_missing_entry_is_named():
     with pytest.raises(ValueError, match="'rocker' is missing"):
         synthesis.cognates({name: value for name, value in CRANK_ROCKER.items() if name != "rocker"})
+
+
+def test_turned_by_more_than_once():
+    """A crank angle beyond a whole turn: the cognate's mechanism is where its guess is, whichever link it drives."""
+    design = {"ground": 4.0, "crank": 1.0, "coupler": 3.0, "rocker": 3.5, "point": np.array([1.5, 1.0]), "angle": 0.3}
+    design["pivot"] = np.array([0.5, -1.0])
+    for cognate in synthesis.cognates(design):
+        mech, guess = cognate.mechanism(8.1), cognate.guess(8.1, 1)
+        np.testing.assert_allclose(mbs.constraints(mech, mech.coordinates(guess), 0.0), 0, atol=1e-12)

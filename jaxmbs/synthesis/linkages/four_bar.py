@@ -12,14 +12,12 @@ from jaxtyping import Array, Float
 from jaxmbs import planar
 from jaxmbs.element import GROUND
 from jaxmbs.motion import Ramp
-from jaxmbs.numerics.plane import perpendicular
+from jaxmbs.synthesis.linkages.linkage import FLAT as FLAT
+from jaxmbs.synthesis.linkages.linkage import Linkage, along, dyad, from_line, heading, placed_on, unit
 from jaxmbs.system.mechanism import Mechanism
 
-# Below this part of its square the height of the elbow counts as zero: there its slope by the lengths is infinite.
-FLAT = 1e-12
 
-
-class FourBar:
+class FourBar(Linkage):
     """Ground, crank, coupler and rocker with a point of the coupler, anywhere in the plane.
 
     Whatever the nine free numbers are the crank is the shortest link and turns all round, Grashof's condition: with the
@@ -33,7 +31,7 @@ class FourBar:
 
     name: ClassVar[str] = "four-bar"
     entries: ClassVar[tuple[str, ...]] = ("ground", "crank", "coupler", "rocker", "point", "angle", "pivot")
-    size: ClassVar[int] = 9
+    numbers: ClassVar[tuple[str, ...]] = (*("log",) * 3, "pure", "length", "length", "angle", "pivot", "pivot")
     lengths: ClassVar[tuple[str, ...]] = ("ground", "crank", "coupler", "rocker")
     output: ClassVar[str] = "coupler"
 
@@ -65,37 +63,25 @@ class FourBar:
         u[:, 4:6] = 2 * rng.normal(size=(count, 2))
         return u
 
-    @staticmethod
-    def placed(u: np.ndarray, scale, turn, shift) -> np.ndarray:
-        """Free numbers of the same linkages larger by `scale`, then turned about the origin and shifted; one row each."""
-        u = u.copy()
-        u[:, :3] += np.log(scale)[:, None]
-        u[:, 4:6] *= scale[:, None]
-        c, s = np.cos(turn), np.sin(turn)
-        x, y = (u[:, 7:9] * scale[:, None]).T
-        u[:, 7:9] = np.column_stack([c * x - s * y, s * x + c * y]) + shift
-        u[:, 6] += turn
-        return u
-
     # --- closed form ---
 
     @staticmethod
-    def point(b: dict, angle, branch) -> Float[Array, "2"]:
-        """Where the coupler point is at a crank angle: the two circles about the crank's pin and the rocker's pivot.
+    def joints(b: dict, angle, sign):
+        """The crank's pin in axes along the line of the pivots, the direction of the coupler, and the cosine of the angle
+        between coupler and rocker."""
+        pin = b["crank"] * unit(angle)
+        e, cosine = dyad(pin, along(b["ground"]), b["coupler"], b["rocker"], sign)
+        return pin, e, cosine
 
-        From the pin, with d to the pivot, the rocker's pin is at α d + β d⊥, α = (l₃² + d² − l₄²) / 2d², β² = l₃²/d² − α².
-        """
-        crank, ground = b["crank"], b["ground"]
-        pin = crank * jnp.stack([jnp.cos(angle), jnp.sin(angle)])
-        d = jnp.stack([ground - pin[0], -pin[1]])
-        square = d @ d
-        ratio = b["coupler"] ** 2 / square
-        along = (ratio + 1 - b["rocker"] ** 2 / square) / 2
-        height = jnp.sqrt(jnp.maximum(ratio - along**2, FLAT * ratio))
-        e = (along * d + branch * height * perpendicular(d)) / b["coupler"]
-        seen = pin + b["point"][0] * e + b["point"][1] * perpendicular(e)
-        c, s = jnp.cos(b["angle"]), jnp.sin(b["angle"])
-        return b["pivot"] + jnp.stack([c * seen[0] - s * seen[1], s * seen[0] + c * seen[1]])
+    @staticmethod
+    def point(b: dict, angle, branch) -> Float[Array, "2"]:
+        """Where the coupler point is at a crank angle."""
+        pin, e, _ = FourBar.joints(b, angle, branch)
+        return from_line(b, placed_on(pin, e, b["point"]))
+
+    def seen(self, b, angle, signs):
+        pin, e, cosine = self.joints(b, angle, signs[0])
+        return from_line(b, placed_on(pin, e, b["point"])), cosine[None]
 
     @staticmethod
     def transmission(b: dict) -> Float[Array, "2"]:
@@ -104,22 +90,26 @@ class FourBar:
         square = jnp.stack([b["ground"] - b["crank"], b["ground"] + b["crank"]]) ** 2
         return (b["coupler"] ** 2 + b["rocker"] ** 2 - square) / (2 * b["coupler"] * b["rocker"])
 
+    def everywhere(self, b):
+        return self.transmission(b)
+
+    def lengths_of(self, b):
+        return [b[name] for name in self.lengths]
+
     # --- mechanism ---
 
     @staticmethod
     def mechanism(b: dict, start=0.0, turn=1.0) -> Mechanism:
         """Bodies "crank", "coupler" and "rocker" with their origins at O, A and C and x along the links; a motor that turns
         the crank by 2π in a unit of time, from the angle `start`, backwards if `turn` is −1."""
-        far = b["pivot"] + b["ground"] * jnp.stack([jnp.cos(b["angle"]), jnp.sin(b["angle"])])
-        rod = lambda name: jnp.stack([b[name], 0 * b[name]])
         origin = jnp.zeros(2)
         return Mechanism(
             bodies={name: planar.Body() for name in ("crank", "coupler", "rocker")},
             constraints={
                 "O": planar.Revolute(GROUND, "crank", b["pivot"], origin),
-                "A": planar.Revolute("crank", "coupler", rod("crank"), origin),
-                "B": planar.Revolute("coupler", "rocker", rod("coupler"), rod("rocker")),
-                "C": planar.Revolute(GROUND, "rocker", far, origin),
+                "A": planar.Revolute("crank", "coupler", along(b["crank"]), origin),
+                "B": planar.Revolute("coupler", "rocker", along(b["coupler"]), along(b["rocker"])),
+                "C": planar.Revolute(GROUND, "rocker", from_line(b, along(b["ground"])), origin),
             },
             drivers={"motor": planar.RevoluteDriver(GROUND, "crank", Ramp(2 * jnp.pi * turn, start), b["angle"])},
         )
@@ -127,18 +117,21 @@ class FourBar:
     @staticmethod
     def guess(b: dict, angle, branch) -> dict[str, tuple]:
         """The assembled poses of the bodies at a crank angle."""
-        turned = float(b["angle"] + angle)
-        pivot, length = np.asarray(b["pivot"]), float(b["ground"])
-        pin = pivot + float(b["crank"]) * np.array([np.cos(turned), np.sin(turned)])
-        far = pivot + length * np.array([np.cos(b["angle"]), np.sin(b["angle"])])
-        at_its_end = {**b, "point": jnp.stack([jnp.asarray(b["coupler"], float), jnp.zeros(())])}
-        elbow = np.asarray(_point(at_its_end, angle, branch))
-        toward = lambda start, end: float(np.arctan2(end[1] - start[1], end[0] - start[0]))
+        pin, elbow, pivot, far = (np.asarray(x) for x in _places(b, angle, branch))
         return {
-            "crank": (*pivot, turned),
-            "coupler": (*pin, toward(pin, elbow)),
-            "rocker": (*far, toward(far, elbow)),
+            "crank": (*pivot, float(b["angle"] + angle)),
+            "coupler": (*pin, heading(pin, elbow)),
+            "rocker": (*far, heading(far, elbow)),
         }
 
+    def pivots(self, b):
+        return [b["pivot"], from_line(b, along(b["ground"]))]
 
-_point = jax.jit(FourBar.point)
+
+@jax.jit
+def _places(b, angle, branch):
+    """Pins A and B, pivots O and C."""
+    b = {name: jnp.asarray(x, float) for name, x in b.items()}
+    pin, e, _ = FourBar.joints(b, angle, branch)
+    inside = (pin, pin + b["coupler"] * e, jnp.zeros(2), along(b["ground"]))
+    return tuple(from_line(b, place) for place in inside)

@@ -1,0 +1,69 @@
+"""The front door: the suffix says which file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from jaxmbs.io.cad import write_dxf
+from jaxmbs.io.case import Case, case_of
+from jaxmbs.io.linkage import linkage_of
+from jaxmbs.io.paper import UNITS
+from jaxmbs.io.sheet import write_svg
+from jaxmbs.io.tables import write_csv, write_json
+
+DRAWINGS = {".svg": write_svg, ".dxf": write_dxf}
+TABLES = {".json": write_json, ".csv": write_csv}
+FILMS = (".gif", ".html", ".mp4")
+# Times of a cycle: one row for each degree of the crank; frames of a film, one cycle of which takes four seconds.
+ROWS, FRAMES = 361, 101
+
+
+def export(solution, path, *, title: str | None = None, times=None, unit: str = "mm") -> Path:
+    """Write what synthesis has found, and return the path. The suffix says as what:
+
+    - `.json`: all of its numbers; `read_solution` reads them.
+    - `.csv`: its motion: time, crank angle in degrees, place of the traced point, status. Of a function x, crank angle,
+      output and what is wanted.
+    - `.svg`: a drawing to scale with the dimensions, as the linkage stands at the first of the times.
+    - `.dxf`: the same for CAD, lines in true size on the layers LINKS, JOINTS, PATH and DIMENSIONS. Needs ezdxf.
+    - `.gif`, `.html`, `.mp4`: the motion, with the curve of the traced point; see `viz.animate`.
+
+    Args:
+        solution: anything with a `mechanism` and a `guess`, its poses at time 0, in the plane or in space; drawings are
+            of the plane. The traced point is `solution.point`, (body, coordinates), else that of a four-bar's coupler.
+        title: a heading of drawings and films.
+        times: by default from 0 to 1, in which the motor goes through its cycle once.
+        unit: of length, of drawings: mm, cm, m, in or ft.
+
+    Raises:
+        ValueError: an unknown suffix or unit; a drawing of a mechanism in space; a motion that fails at all times.
+        ImportError: ezdxf is asked for and not installed.
+    """
+    path = Path(path)
+    suffix = path.suffix.lower()
+    if suffix not in (*TABLES, *DRAWINGS, *FILMS):
+        known = ", ".join((*TABLES, *DRAWINGS, *FILMS))
+        raise ValueError(f"path: cannot write {path.name!r}: the name must end in one of {known}")
+    if unit not in UNITS:
+        raise ValueError(f"unit must be one of {', '.join(UNITS)}, got {unit!r}")
+    if times is None:
+        times = np.linspace(0, 1, FRAMES if suffix in FILMS else ROWS)
+    case = case_of(solution, times, only_planar=suffix in DRAWINGS)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if suffix in DRAWINGS:
+        DRAWINGS[suffix](linkage_of(case), path, title or "", unit)
+    elif suffix in FILMS:
+        _film(case, path, title)
+    else:
+        TABLES[suffix](case, path)
+    return path
+
+
+def _film(case: Case, path: Path, title: str | None) -> None:
+    # Only now: tables and drawings do without matplotlib.
+    from jaxmbs import viz
+
+    traces = [] if case.point is None else [(case.point[0], tuple(case.point[1]))]
+    viz.animate(case.mechanism, case.motion, path, traces=traces, title=title)

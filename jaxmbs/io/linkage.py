@@ -1,0 +1,197 @@
+"""A planar linkage as lines: pins, bars between the pins of a body, slides, the traced point and its curve."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from jaxmbs.element import GROUND
+from jaxmbs.io.case import Case
+
+# Pins of a body that are no further apart than this part of the linkage are one.
+SAME = 1e-9
+
+
+class Pin(NamedTuple):
+    """A place where bodies turn on each other."""
+
+    name: str
+    bodies: tuple[str, ...]
+    place: np.ndarray
+
+
+class Bar(NamedTuple):
+    """The straight line between two pins of a body."""
+
+    body: str
+    pins: tuple[str, str]
+    ends: np.ndarray
+
+    @property
+    def length(self) -> float:
+        return float(np.hypot(*(self.ends[1] - self.ends[0])))
+
+    @property
+    def angle(self) -> float:
+        """From the x axis."""
+        return float(np.arctan2(*(self.ends[1] - self.ends[0])[::-1]))
+
+
+class Slide(NamedTuple):
+    """A line of one body along which another one moves."""
+
+    name: str
+    bodies: tuple[str, str]
+    place: np.ndarray
+    direction: np.ndarray
+
+
+class Offset(NamedTuple):
+    """From a pin of the body that bears a slide straight to the line of the slide."""
+
+    slide: Slide
+    pin: str
+    ends: np.ndarray
+
+
+class Wheel(NamedTuple):
+    """A gear, or the pinion of a rack, on a body."""
+
+    name: str
+    body: str
+    radius: float
+
+
+class Linkage(NamedTuple):
+    """What a drawing shows, in the pose at the first good time.
+
+    Attributes:
+        point: the traced point, its body, its coordinates in axes from the body's first pin to its second, or where it
+            has less pins in those of the body, and the names of these two pins.
+        curve (T, 2): its path, NaN where the motion failed. targets (K, 2). error: of the solution, or None.
+    """
+
+    pins: list[Pin]
+    bars: list[Bar]
+    slides: list[Slide]
+    wheels: list[Wheel]
+    point: np.ndarray | None
+    point_body: str
+    point_axes: tuple[str, ...]
+    coordinates: np.ndarray
+    curve: np.ndarray
+    targets: np.ndarray
+    error: float | None
+
+    def pins_of(self, body: str) -> list[Pin]:
+        return [pin for pin in self.pins if body in pin.bodies]
+
+    @property
+    def offsets(self) -> list[Offset]:
+        """How far slides are from the pins of the bodies that bear them."""
+        out = []
+        for slide in self.slides:
+            along = slide.direction / np.hypot(*slide.direction)
+            for pin in self.pins_of(slide.bodies[0]):
+                foot = slide.place + along * (along @ (pin.place - slide.place))
+                out.append(Offset(slide, pin.name, np.array([pin.place, foot])))
+        return out
+
+    @property
+    def extent(self) -> np.ndarray:
+        """All places (N, 2) that a drawing has to show."""
+        places = [pin.place for pin in self.pins] + [slide.place for slide in self.slides]
+        places += [] if self.point is None else [self.point]
+        every = np.vstack([np.reshape(places, (-1, 2)), self.curve, self.targets])
+        return every[np.all(np.isfinite(every), axis=1)]
+
+    @property
+    def runs(self) -> list[np.ndarray]:
+        """The unbroken parts of the curve."""
+        good = np.all(np.isfinite(self.curve), axis=1)
+        cuts = np.flatnonzero(np.diff(good.astype(int))) + 1
+        return [part for part in np.split(self.curve, cuts) if len(part) > 1 and np.all(np.isfinite(part))]
+
+
+def linkage_of(case: Case) -> Linkage:
+    """The planar linkage of a solution.
+
+    Raises:
+        ValueError: its motion fails at all times, or nothing in it is drawn by pins.
+    """
+    mech = case.mechanism
+    if not case.good.any():
+        raise ValueError("solution: there is nothing to draw: the motion failed at all times")
+    row = int(np.argmax(case.good))
+    poses = mech.poses(np.asarray(case.motion.q)[row])
+    pins = _merged(_pins(mech, poses))
+    slides, wheels = _slides(mech, poses), _wheels(mech)
+    if not pins:
+        raise ValueError("solution: there is nothing to draw: no joint of the mechanism is a pin")
+    bars = [bar for body in (GROUND, *mech.bodies) for bar in _bars(body, [p for p in pins if body in p.bodies])]
+    empty = np.zeros((0, 2))
+    targets = empty if case.targets is None else case.targets
+    error = getattr(case.solution, "error", None)
+    error = None if error is None else float(error)
+    curve = case.curve
+    if case.point is None or curve is None:
+        return Linkage(pins, bars, slides, wheels, None, "", (), np.zeros(2), empty, targets, error)
+    body, local = case.point
+    place = np.asarray(poses[body].point(local))
+    own = [pin for pin in pins if body in pin.bodies][:2]
+    if len(own) == 2:
+        along = (own[1].place - own[0].place) / np.hypot(*(own[1].place - own[0].place))
+        away = place - own[0].place
+        local = np.array([along @ away, along[0] * away[1] - along[1] * away[0]])
+    axes = tuple(pin.name for pin in own) if len(own) == 2 else ()
+    return Linkage(pins, bars, slides, wheels, place, body, axes, local, curve, targets, error)
+
+
+def _pins(mech, poses) -> list[Pin]:
+    out = []
+    for name, joint in mech.constraints.items():
+        for k, (point_i, _) in enumerate(joint.shared.points):
+            label = name if len(joint.shared.points) == 1 else f"{name}{k + 1}"
+            out.append(Pin(label, (joint.i, joint.j), np.asarray(poses[joint.i].point(point_i))))
+    return out
+
+
+def _merged(pins: list[Pin]) -> list[Pin]:
+    """Pins of a common body in one place are one pin of all their bodies."""
+    size = max((np.abs(a.place - b.place).max() for a in pins for b in pins), default=0.0)
+    out: list[Pin] = []
+    for pin in pins:
+        for k, other in enumerate(out):
+            if set(pin.bodies) & set(other.bodies) and np.abs(pin.place - other.place).max() <= SAME * size:
+                out[k] = Pin(other.name, tuple(dict.fromkeys(other.bodies + pin.bodies)), other.place)
+                break
+        else:
+            out.append(pin)
+    return out
+
+
+def _bars(body: str, pins: list[Pin]) -> list[Bar]:
+    """As many distances as make the pins of a body rigid: of the first two, and of all others to these."""
+    pairs = [(0, 1)] * (len(pins) > 1) + [(k, n) for n in range(2, len(pins)) for k in (0, 1)]
+    return [Bar(body, (pins[k].name, pins[n].name), np.array([pins[k].place, pins[n].place])) for k, n in pairs]
+
+
+def _slides(mech, poses) -> list[Slide]:
+    out = []
+    for name, joint in mech.constraints.items():
+        mobility = None if joint.freedom is None else joint.mobility
+        if mobility is not None and np.shape(mobility.slides) == (2, 1):
+            place, direction = poses[joint.i].point(mobility.point_i), poses[joint.i].direction(mobility.slides[:, 0])
+            out.append(Slide(name, (joint.i, joint.j), np.asarray(place), np.asarray(direction)))
+    return out
+
+
+def _wheels(mech) -> list[Wheel]:
+    """All pitch radii; an internal gear has a negative one."""
+    return [
+        Wheel(name, getattr(joint, side), float(getattr(joint, f"radius_{side}")))
+        for name, joint in mech.constraints.items()
+        for side in ("i", "j")
+        if getattr(joint, f"radius_{side}", None) is not None
+    ]

@@ -1,0 +1,115 @@
+"""Numbers: a solution as JSON, its motion as a table with commas."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from jaxmbs.io.case import Case, fields, generates
+
+FORMAT, VERSION = "jaxmbs solution", 1
+UNITS = "lengths in the unit of what was asked for, angles in radians; the motor's cycle takes a unit of time"
+
+
+def write_json(case: Case, path: Path) -> None:
+    """All fields but the mechanism; numbers that are not finite become null."""
+    held = {name: plain(value, name) for name, value in fields(case.solution).items()}
+    head = {"format": FORMAT, "version": VERSION, "kind": type(case.solution).__name__, "units": UNITS}
+    path.write_text(json.dumps({**head, **held}, indent=1, allow_nan=False, ensure_ascii=False) + "\n", "utf-8")
+
+
+def read_solution(path) -> dict[str, Any]:
+    """The fields of a solution that `export` wrote as JSON, by name; lists of numbers come back as arrays.
+
+    Raises:
+        ValueError: the file is no such one, or of a later version.
+    """
+    try:
+        held = json.loads(Path(path).read_text("utf-8"))
+        known = held["format"] == FORMAT and held["version"] <= VERSION
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path} holds no solution that could be read") from error
+    if not known:
+        raise ValueError(f"{path} holds {held['format']!r} of version {held['version']}, not {FORMAT!r} of {VERSION}")
+    return {name: _with_arrays(value) for name, value in held.items()}
+
+
+def plain(value, name: str):
+    """A tree of arrays and numbers as JSON knows it: objects, lists, numbers."""
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): plain(part, f"{name}.{key}") for key, part in value.items()}
+    if hasattr(value, "_asdict"):
+        return plain(value._asdict(), name)
+    if isinstance(value, list | tuple):
+        return [plain(part, f"{name}[{k}]") for k, part in enumerate(value)]
+    if dataclasses.is_dataclass(value):
+        return {f.name: plain(getattr(value, f.name), f"{name}.{f.name}") for f in dataclasses.fields(value)}
+    array = np.asarray(value)
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"solution: {name} is a {type(value).__name__}, which JSON has no form for")
+    return plain(array.tolist(), name)
+
+
+def _with_arrays(value):
+    if isinstance(value, dict):
+        return {name: _with_arrays(part) for name, part in value.items()}
+    if isinstance(value, list) and value:
+        try:
+            array = np.array(value, float)
+        except (TypeError, ValueError):
+            return [_with_arrays(part) for part in value]
+        return array
+    return value
+
+
+def write_csv(case: Case, path: Path) -> None:
+    """One row for each time, or of a function for each x, with a line of names first; angles in degrees.
+
+    Where the motion fails the places are left empty.
+    """
+    columns = _of_function(case.solution) if generates(case.solution) else _of_motion(case)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        for row in zip(*columns.values(), strict=True):
+            writer.writerow(["" if isinstance(x, float) and math.isnan(x) else x for x in row])
+
+
+def _of_function(solution) -> dict[str, list]:
+    columns = {"x": solution.x, "crank_angle_deg": np.rad2deg(solution.crank_angles)}
+    # The output is an angle where a rocker shows it, and a length where a slide does.
+    angular = "rocker" in solution.design
+    for name in ("output", "wanted"):
+        values = getattr(solution, name)
+        columns[f"{name}_deg" if angular else name] = np.rad2deg(values) if angular else values
+    return {name: np.asarray(values).tolist() for name, values in columns.items()}
+
+
+def _of_motion(case: Case) -> dict[str, list]:
+    columns = {"time": np.asarray(case.motion.t)}
+    if case.crank_angle is not None:
+        columns["crank_angle_deg"] = np.rad2deg(case.crank_angle)
+    curve = case.curve
+    if curve is not None:
+        columns |= dict(zip("xyz", curve.T, strict=False))
+        design = getattr(case.solution, "design", None)
+        frame = design.get("frame") if isinstance(design, Mapping) else None
+        if frame is not None and case.point is not None:
+            turned = np.rad2deg(np.asarray(case.motion.position(f"{case.point[0]}.phi")) + frame)
+            columns["angle_deg"] = np.where(case.good, turned, np.nan)
+    else:
+        for name in case.mechanism.layout.coordinates:
+            columns[name] = np.where(case.good, np.asarray(case.motion.position(name)), np.nan)
+    columns["status"] = np.asarray(case.motion.status)
+    return {name: np.asarray(values).tolist() for name, values in columns.items()}

@@ -1,0 +1,177 @@
+"""Bounds of a design, and free numbers that keep them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float
+
+# Without bounds, random starts are up to this part of an entry's size away from it.
+SPREAD = 0.5
+# A start on a bound, where the change of variables is flat, is moved inside by this part of the way between the bounds.
+INSIDE = 1e-3
+
+
+class Variables(NamedTuple):
+    """The entries x of a design as functions of free numbers u, one each, that keep lower ≤ x ≤ upper.
+
+    In y = ln x where the lower bound is positive, else in y = x, and with a size s of the entry:
+
+        y = (a + b)/2 + (b − a)/2 sin u between two bounds a and b,
+        y = a + s (√(1 + u²) − 1) above a lower one, y = b − s (√(1 + u²) − 1) below an upper one, y = s u without.
+
+    Attributes:
+        start, lower, upper (n,): of the entries, flat; the bounds may be infinite.
+        logarithmic (n,): where y = ln x. size (n,): s.
+        unravel: flat entries ↦ a tree of arrays. leaves: what the given design has at each place.
+    """
+
+    start: Float[np.ndarray, " n"]
+    lower: Float[np.ndarray, " n"]
+    upper: Float[np.ndarray, " n"]
+    logarithmic: np.ndarray
+    size: Float[np.ndarray, " n"]
+    unravel: Callable
+    leaves: list
+
+    @classmethod
+    def of(cls, design: Any, lower: Any, upper: Any) -> Variables:
+        """Of a design and its bounds, as `minimise` takes them.
+
+        Raises:
+            ValueError: with the place in the design.
+        """
+        entries = jax.tree_util.tree_flatten_with_path(design)[0]
+        if not entries:
+            raise ValueError("design holds no numbers")
+        leaves = [_numbers(f"design{_place(path)}", leaf) for path, leaf in entries]
+        sizes = [np.where(x != 0, np.abs(x), np.abs(x).max(initial=0) or 1.0) for x in leaves]
+        flat = lambda parts: np.concatenate([np.ravel(x) for x in parts])
+        paths = [path for path, _ in entries]
+        low = _bounds("lower", lower, paths, leaves, -np.inf)
+        high = _bounds("upper", upper, paths, leaves, np.inf)
+        for path, x, a, b in zip(paths, leaves, low, high, strict=True):
+            if np.any(a > b):
+                raise ValueError(f"lower{_place(path)} is above upper{_place(path)}: {a} > {b}")
+            if np.any(x < a) or np.any(x > b):
+                raise ValueError(f"design{_place(path)} is not within its bounds: {x} is not from {a} to {b}")
+        start, least = flat(leaves), flat(low)
+        logarithmic = (least > 0) & np.isfinite(least)
+        size = np.where(logarithmic, 1.0, flat(sizes))
+        dtype = jnp.result_type(float)
+        tree = jax.tree.unflatten(jax.tree.structure(design), [jnp.asarray(x, dtype) for x in leaves])
+        given = [leaf for _, leaf in entries]
+        return cls(start, least, flat(high), logarithmic, size, ravel_pytree(tree)[1], given)
+
+    def entries(self, u: Float[Array, " n"]) -> Float[Array, " n"]:
+        """x of the free numbers."""
+        a, b, both, above, below = self._ends()
+        away = self.size * (jnp.sqrt(1 + u**2) - 1)
+        y = jnp.where(above, a + away, jnp.where(below, b - away, self.size * u))
+        y = jnp.where(both, (a + b) / 2 + (b - a) / 2 * jnp.sin(u), y)
+        x = jnp.where(self.logarithmic, jnp.exp(jnp.where(self.logarithmic, y, 0)), y)
+        # Rounding, nothing else, may lead beyond a bound.
+        return jnp.clip(x, self.lower, self.upper)
+
+    def design(self, u: Float[Array, " n"]) -> Any:
+        """The design of the free numbers, a tree of arrays."""
+        return self.unravel(self.entries(u))
+
+    def result(self, u: np.ndarray) -> Any:
+        """The same with single numbers as such, where the given design has them so, and arrays of numpy."""
+        design = self.design(jnp.asarray(u))
+        leaves = [
+            float(x) if isinstance(given, (int, float)) else np.asarray(x)
+            for x, given in zip(jax.tree.leaves(design), self.leaves, strict=True)
+        ]
+        return jax.tree.unflatten(jax.tree.structure(design), leaves)
+
+    def starts(self, rng: np.random.Generator, count: int) -> Array:
+        """Free numbers (count, n) of the given design and of random ones."""
+        a, b, *_ = self._ends()
+        y = self._scaled(self.start)
+        least = np.where(np.isfinite(self.lower), a, y - SPREAD * self.size)
+        most = np.where(np.isfinite(self.upper), b, np.maximum(y, least) + SPREAD * self.size)
+        # With one bound only, no further from the given entry than without any.
+        least = np.where(np.isfinite(self.upper), least, np.maximum(least, y - SPREAD * self.size))
+        most = np.where(np.isfinite(self.lower), most, np.minimum(most, y + SPREAD * self.size))
+        random = least + (most - least) * rng.random((count - 1, len(y)))
+        return jax.vmap(self.free)(jnp.asarray(np.concatenate([y[None], random])))
+
+    def free(self, y: Float[Array, " n"]) -> Float[Array, " n"]:
+        """The free numbers of y, which is moved inside where it lies on a bound."""
+        a, b, both, above, below = self._ends()
+        width = jnp.where(both & (b > a), b - a, 1)
+        sine = jnp.clip(jnp.where(both, 2 * (y - a) / width - 1, 0), 2 * INSIDE - 1, 1 - 2 * INSIDE)
+        away = jnp.maximum(jnp.where(above, y - a, b - y) / self.size, INSIDE)
+        return jnp.where(both, jnp.arcsin(sine), jnp.where(above | below, jnp.sqrt((1 + away) ** 2 - 1), y / self.size))
+
+    def mark(self, u: np.ndarray) -> np.ndarray:
+        """What tells designs apart: y in units of the way between the bounds, or else of the size."""
+        a, b, both, *_ = self._ends()
+        width = np.where(both & (b > a), b - a, self.size)
+        return self._scaled(np.asarray(self.entries(jnp.asarray(u)))) / width
+
+    def _scaled(self, x: np.ndarray) -> np.ndarray:
+        """y of x."""
+        return np.where(self.logarithmic, np.log(np.where(self.logarithmic, x, 1)), x)
+
+    def _ends(self):
+        """The bounds of y, zero where there are none, and where there are two, a lower one only, an upper one only."""
+        low, high = np.isfinite(self.lower), np.isfinite(self.upper)
+        a, b = (np.where(there, self._scaled(x), 0) for there, x in ((low, self.lower), (high, self.upper)))
+        return a, b, low & high, low & ~high, high & ~low
+
+
+def _place(path) -> str:
+    return jax.tree_util.keystr(path)
+
+
+def _numbers(name: str, leaf) -> np.ndarray:
+    """An entry as an array of finite real numbers."""
+    array = np.asarray(leaf)
+    if array.dtype.kind not in "iuf":
+        raise ValueError(f"{name} must be real numbers, got {leaf!r}")
+    if not np.all(np.isfinite(array)):
+        raise ValueError(f"{name} must be finite, got {leaf!r}")
+    return array.astype(float)
+
+
+def _bounds(name: str, given: Any, paths: list, leaves: list[np.ndarray], default: float) -> list[np.ndarray]:
+    """For each entry of a design its bound; a part of the tree that is None or missing has the default."""
+    known = [[_place((key,)) for key in path] for path in paths]
+    for path, _ in jax.tree_util.tree_flatten_with_path(given)[0]:
+        keys = [_place((key,)) for key in path]
+        # The numbers of an array may come as a list, which goes on where the design has ended.
+        if not any(all(x == y for x, y in zip(keys, other, strict=False)) for other in known):
+            raise ValueError(f"{name}{''.join(keys)} bounds nothing: design has no such entry")
+    out = []
+    for path, leaf in zip(paths, leaves, strict=True):
+        found = given
+        for key in path:
+            # A number, an array or None is for all that lies further in.
+            if jax.tree_util.treedef_is_leaf(jax.tree.structure(found)):
+                break
+            found = _inner(found, key)
+        try:
+            value = np.broadcast_to(np.asarray(found if jax.tree.leaves(found) else default, float), leaf.shape)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{name}{_place(path)} must be numbers of shape {leaf.shape}, got {found!r}") from error
+        if np.any(np.isnan(value)):
+            raise ValueError(f"{name}{_place(path)} must be numbers, got {found!r}")
+        out.append(value)
+    return out
+
+
+def _inner(tree: Any, key) -> Any:
+    """The part of a tree of bounds that belongs to a key of the design; None where it has none."""
+    if isinstance(tree, Mapping):
+        return tree.get(key.key)
+    if isinstance(key, jax.tree_util.GetAttrKey):
+        return getattr(tree, key.name)
+    return tree[key.idx]

@@ -1,0 +1,241 @@
+"""The least value of a differentiable function of a design, from many starts at once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Float
+
+from jaxmbs.synthesis import bfgs
+from jaxmbs.synthesis.bfgs import Point
+from jaxmbs.synthesis.bounds import Variables
+from jaxmbs.synthesis.common import Ranked, count_of
+from jaxmbs.synthesis.stages import Part, Report, in_stages
+
+# Adam's first step, in free numbers: a fortieth of the way between two bounds, or a twentieth of an entry without bounds.
+RATE = 0.05
+# So many steps between two reports.
+ADAM_STAGE, BFGS_STAGE = 25, 10
+# Designs whose free numbers differ by no more than this are the same.
+SAME = 1e-3
+
+
+class Design(NamedTuple):
+    """A design that has been found.
+
+    Attributes:
+        design: a tree like the one that was given; single numbers as such, others as arrays.
+        value: that of the objective.
+        checks: what the objective gives beside its value, as numbers and arrays; and "slope", the largest derivative of the
+            objective by a free number, 1 being the way from the middle between two bounds to one of them or, without
+            bounds, the size of the entry: how far from a minimum the search ended.
+    """
+
+    design: Any
+    value: float
+    checks: dict[str, Any]
+
+
+class State(NamedTuple):
+    """Where a search stands, all that it depends on; one row for each start.
+
+    Attributes:
+        point: free numbers u, value and slopes. best_u, best: where the value was least until now, and that.
+        memory: the optimiser's state, as a row of numbers.
+    """
+
+    point: Point
+    best_u: Float[np.ndarray, "starts n"]
+    best: Float[np.ndarray, " starts"]
+    memory: Float[np.ndarray, "starts k"]
+
+
+def minimise(
+    objective: Callable[[Any], Any],
+    design: Any,
+    *,
+    lower: Any = None,
+    upper: Any = None,
+    starts: int = 64,
+    seed: int = 0,
+    keep: int = 10,
+    steps: tuple[int, int] = (300, 60),
+    progress: Report | None = None,
+    resume: str | os.PathLike | None = None,
+) -> Ranked[Design]:
+    """The least values of objective(design), from many starts at once.
+
+    All starts descend together, in one program under `jax.vmap`: by Adam's method, its steps falling to nothing along a
+    cosine, then from the best place of each by BFGS, which ends at a minimum. Bounds are kept exactly, by a change of
+    variables with a sine, and can be reached. The first start is the given design, the others are random: between the
+    bounds, evenly, or in the logarithm where the lower one is positive; without them up to half of the size of an entry
+    away from it. A start at which value or slopes are not finite takes no part; a step that leads to such numbers is not
+    taken. The same seed gives the same answer.
+
+    Args:
+        objective: a differentiable function of a design; gives a number, or (number, dict of what is to be kept with it).
+        design: any tree of real numbers and arrays: the first start.
+        lower, upper: bounds; one number for all entries, or a tree like the design with a number, an array or None at
+            each place; what a mapping leaves out is not bounded. Equal bounds keep an entry as it is.
+        starts: their number. seed: of the random numbers. keep: so many of the best are shown.
+        steps: of Adam, and of BFGS.
+        progress: called after every stage with (steps done, of so many, least value).
+        resume: a file that keeps the search after every stage, and from which it goes on after a break.
+
+    Raises:
+        ValueError: entries that are not real numbers or not finite; bounds that do not fit the design, or that it
+            breaks; an objective that gives no number, or is finite nowhere among the starts; a file of another search.
+
+    Sources: D. P. Kingma & J. Ba, Adam, 2015; J. Nocedal & S. Wright, Numerical Optimization, 2006, section 6.1; the change
+    of variables is that of F. James & M. Roos, Minuit, 1975.
+    """
+    variables = Variables.of(design, lower, upper)
+    starts, keep, steps = count_of("starts", starts), count_of("keep", keep), _two("steps", steps)
+    batch = _Batch(_with_checks(objective), variables)
+    point = batch(np.asarray(variables.starts(np.random.default_rng(seed), starts)))
+    if not np.any(np.isfinite(point.value)):
+        raise ValueError("objective is finite, with its derivatives, at none of the starts")
+
+    adam = _Adam(batch, steps[0])
+    at_bottom = lambda state: _moved_to(state, batch(state.best_u), bfgs.begin(state.best_u))
+    parts = [
+        Part(
+            steps[0], ADAM_STAGE, _repeated(adam.step), lambda state: state._replace(memory=adam.begin(state.point.u))
+        ),
+        Part(steps[1], BFGS_STAGE, _repeated(partial(_bfgs_step, batch)), at_bottom),
+    ]
+    state = State(point, point.u, point.value, np.zeros((starts, 0)))
+    # The objective is known by some digits of its value and slopes, so that a search may go on on another machine.
+    mark = " ".join(f"{x:.5g}" for x in (point.value[0], *point.slope[0]))
+    task = (variables.start, variables.lower, variables.upper, starts, seed, keep, *steps, mark)
+    state = in_stages(parts, state, best=lambda s: s.best.min(), progress=progress, resume=resume, task=task)
+    return _ranked(batch, variables, state, keep)
+
+
+class _Batch:
+    """u (starts, n) ↦ `Point`: values and slopes of all starts, compiled once for the whole search.
+
+    Attributes:
+        checks: what the objective gave beside its values at the last call, a row for each start.
+    """
+
+    def __init__(self, function: Callable, variables: Variables):
+        of_one = lambda u: function(variables.design(u))
+        self._evaluate = jax.jit(jax.vmap(jax.value_and_grad(of_one, has_aux=True)))
+
+    def __call__(self, u: Float[np.ndarray, "starts n"]) -> Point:
+        (value, self.checks), slope = self._evaluate(u)
+        value, slope = np.asarray(value), np.asarray(slope)
+        good = np.isfinite(value) & np.isfinite(slope).all(axis=1)
+        return Point(u, np.where(good, value, np.inf), np.where(good[:, None], slope, 0))
+
+
+class _Adam:
+    """Adam's method for all starts; a step that leads where nothing is finite is not taken."""
+
+    def __init__(self, batch: _Batch, steps: int):
+        optimiser = optax.adam(optax.cosine_decay_schedule(RATE, max(steps, 1)))
+        self.batch = batch
+
+        def propose(u, slope, memory):
+            # What of the optimiser's state is no number is the same for all starts, and made anew.
+            restored = ravel_pytree(optimiser.init(u))[1](memory)
+            change, restored = optimiser.update(slope, restored, u)
+            return u + change, ravel_pytree(restored)[0]
+
+        self.propose = jax.jit(jax.vmap(propose))
+        self.begin = jax.jit(jax.vmap(lambda u: ravel_pytree(optimiser.init(u))[0]))
+
+    def step(self, state: State) -> State:
+        """One step."""
+        u, memory = self.propose(state.point.u, state.point.slope, state.memory)
+        trial = self.batch(np.asarray(u))
+        good = np.isfinite(trial.value)[:, None]
+        point = Point(
+            np.where(good, trial.u, state.point.u),
+            np.where(good[:, 0], trial.value, state.point.value),
+            np.where(good, trial.slope, state.point.slope),
+        )
+        return _moved_to(state, point, np.asarray(memory))
+
+
+def _bfgs_step(batch: _Batch, state: State) -> State:
+    return _moved_to(state, *bfgs.step(batch, state.point, state.memory))
+
+
+def _moved_to(state: State, point: Point, memory) -> State:
+    """The state at other places."""
+    better = point.value < state.best
+    best_u = np.where(better[:, None], point.u, state.best_u)
+    return State(point, best_u, np.where(better, point.value, state.best), memory)
+
+
+def _repeated(step: Callable[[State], State]) -> Callable[[State, int], State]:
+    """(state, count) ↦ the state after so many steps."""
+
+    def advance(state, count):
+        for _ in range(count):
+            state = step(state)
+        return state
+
+    return advance
+
+
+def _with_checks(objective: Callable) -> Callable:
+    """design ↦ (value, checks)."""
+    if not callable(objective):
+        raise ValueError(f"objective must be a function of a design, got {objective!r}")
+
+    def function(design):
+        given = objective(design)
+        value, checks = given if isinstance(given, tuple) and len(given) == 2 else (given, {})
+        if not isinstance(checks, dict):
+            raise ValueError(f"objective must give a number, or (number, dict), got {type(checks).__name__} beside it")
+        value = jnp.asarray(value)
+        if value.shape != () or not jnp.issubdtype(value.dtype, jnp.floating):
+            raise ValueError(f"objective must give a real number, got shape {value.shape} of {value.dtype}")
+        return value, checks
+
+    return function
+
+
+def _two(name: str, given) -> tuple[int, int]:
+    """Two numbers of steps, none of them negative."""
+    counts = tuple(given) if isinstance(given, (tuple, list)) else ()
+    if len(counts) != 2 or any(isinstance(x, bool) or int(x) != x or x < 0 for x in counts):
+        raise ValueError(f"{name} must be two numbers of steps, of Adam and of BFGS, got {given!r}")
+    return int(counts[0]), int(counts[1])
+
+
+def _ranked(batch: _Batch, variables: Variables, state: State, keep: int) -> Ranked[Design]:
+    """The best of different designs."""
+    point = batch(state.best_u)
+    checks = jax.tree.map(np.asarray, batch.checks)
+    found: list[Design] = []
+    known: list[np.ndarray] = []
+    for k in np.argsort(point.value, kind="stable"):
+        if len(found) == keep or not np.isfinite(point.value[k]):
+            break
+        mark = variables.mark(point.u[k])
+        if any(np.abs(mark - other).max(initial=0) < SAME for other in known):
+            continue
+        known.append(mark)
+        own = jax.tree.map(lambda x, k=k: _plain(x[k]), checks)
+        # Where the search ended, for the reader to judge.
+        own["slope"] = float(np.abs(point.slope[k]).max(initial=0))
+        found.append(Design(variables.result(point.u[k]), float(point.value[k]), own))
+    return Ranked(found)
+
+
+def _plain(x) -> Any:
+    """A number as such, an array as one of numpy."""
+    x = np.asarray(x)
+    return x.item() if x.ndim == 0 else x

@@ -1,0 +1,29 @@
+"""Linkages with a crank of which the dimensions can be sought by name."""
+
+from jaxmbs.synthesis.linkages.four_bar import FourBar as FourBar
+from jaxmbs.synthesis.linkages.geared_five_bar import GearedFiveBar as GearedFiveBar
+from jaxmbs.synthesis.linkages.linkage import Linkage as Linkage
+from jaxmbs.synthesis.linkages.six_bar import KINDS
+from jaxmbs.synthesis.linkages.six_bar import SixBar as SixBar
+from jaxmbs.synthesis.linkages.slider_crank import SliderCrank as SliderCrank
+
+LINKAGES: dict[str, Linkage] = {
+    linkage.name: linkage for linkage in (FourBar(), SliderCrank(), GearedFiveBar(), *map(SixBar, KINDS))
+}
+# Watt's and Stephenson's chains, when no more is said, as they are used most.
+LINKAGES |= {
+    "Watt": LINKAGES["Watt I"],
+    "Stephenson": LINKAGES["Stephenson III"],
+    "six-bar": LINKAGES["Stephenson III"],
+}
+
+
+def linkage_of(mechanism: str | Linkage) -> Linkage:
+    """A linkage by its name, in letters of any size; `GearedFiveBar(ratio=2)` as it is."""
+    if isinstance(mechanism, Linkage):
+        return mechanism
+    wanted = " ".join(str(mechanism).lower().replace("-", " ").replace("_", " ").split())
+    for name, linkage in LINKAGES.items():
+        if wanted in (plain := name.lower().replace("-", " "), f"{plain} six bar"):
+            return linkage
+    raise ValueError(f"mechanism must be one of {', '.join(map(repr, LINKAGES))}, or a builder, got {mechanism!r}")

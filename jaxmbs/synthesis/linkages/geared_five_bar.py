@@ -1,0 +1,122 @@
+"""The geared five-bar with a coupler point."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxmbs import planar
+from jaxmbs.element import GROUND
+from jaxmbs.motion import Ramp
+from jaxmbs.synthesis.linkages.linkage import Linkage, along, dyad, from_line, heading, placed_on, unit
+from jaxmbs.system.mechanism import Mechanism
+
+
+@dataclass(frozen=True)
+class GearedFiveBar(Linkage):
+    """Two cranks that are geared to each other, and two links between them; the point is on the first one's.
+
+    The second crank is at ratio · φ + phase where the first one is at φ, both from the line of the pivots. −1 is a pair of
+    like gears, a positive ratio an internal gear, 1 a toothed belt. For the curve to close in one turn the ratio must be
+    whole.
+
+    A design has `ground`, `crank`, `coupler`, `link`, `arm`, the lengths around the loop from the first pivot, `arm` being
+    the second crank; `phase`; `point` of the coupler, from the first crank's pin in axes of which x points to the common
+    pin; `angle` of the line from the first to the second pivot; `pivot`, the first. The branch is +1 where the common pin
+    is to the left of the line from the first crank's pin to the second one's.
+    """
+
+    ratio: float = -1.0
+
+    name: ClassVar[str] = "geared five-bar"
+    entries: ClassVar[tuple[str, ...]] = (
+        *("ground", "crank", "coupler", "link", "arm"),
+        *("phase", "point", "angle", "pivot"),
+    )
+    angles: ClassVar[tuple[str, ...]] = ("phase", "angle")
+    numbers: ClassVar[tuple[str, ...]] = (*("log",) * 5, "pure", "length", "length", "angle", "pivot", "pivot")
+    output: ClassVar[str] = "coupler"
+
+    def __post_init__(self):
+        if not np.isfinite(self.ratio) or self.ratio == 0:
+            raise ValueError(f"ratio must be a number other than zero, got {self.ratio!r}")
+
+    @staticmethod
+    def design(u):
+        lengths = dict(zip(("ground", "crank", "coupler", "link", "arm"), jnp.exp(u[:5]), strict=True))
+        return {**lengths, "phase": u[5], "point": u[6:8], "angle": u[8], "pivot": u[9:11]}
+
+    @staticmethod
+    def sample(rng, count):
+        u = np.zeros((count, 11))
+        u[:, :5] = rng.uniform([-0.5, -1.5, 0.0, 0.0, -1.5], [1.0, 0.3, 1.2, 1.2, 0.3], (count, 5))
+        u[:, 5] = rng.uniform(-np.pi, np.pi, count)
+        u[:, 6:8] = 2 * rng.normal(size=(count, 2))
+        return u
+
+    def joints(self, b: dict, angle, sign):
+        """The pins of both cranks in axes along the line of the pivots, the direction of the coupler, the cosine of the
+        angle between coupler and link."""
+        pin = b["crank"] * unit(angle)
+        other = along(b["ground"]) + b["arm"] * unit(self.ratio * angle + b["phase"])
+        e, cosine = dyad(pin, other, b["coupler"], b["link"], sign)
+        return pin, other, e, cosine
+
+    def seen(self, b, angle, signs):
+        pin, _, e, cosine = self.joints(b, angle, signs[0])
+        return from_line(b, placed_on(pin, e, b["point"])), cosine[None]
+
+    def mechanism(self, b, start=0.0, turn=1.0) -> Mechanism:
+        """Bodies "crank", "coupler", "link" and "arm" with their origins at O, A, B and C and x along the links."""
+        origin, far = jnp.zeros(2), from_line(b, along(b["ground"]))
+        return Mechanism(
+            bodies={name: planar.Body() for name in ("crank", "coupler", "link", "arm")},
+            constraints={
+                "O": planar.Revolute(GROUND, "crank", b["pivot"], origin),
+                "A": planar.Revolute("crank", "coupler", along(b["crank"]), origin),
+                "P": planar.Revolute("coupler", "link", along(b["coupler"]), along(b["link"])),
+                "B": planar.Revolute("link", "arm", origin, along(b["arm"])),
+                "C": planar.Revolute(GROUND, "arm", far, origin),
+                "gears": self._gears(b),
+            },
+            drivers={"motor": planar.RevoluteDriver(GROUND, "crank", Ramp(2 * jnp.pi * turn, start), b["angle"])},
+        )
+
+    def _gears(self, b):
+        if self.ratio == 1:
+            return planar.RelativeAngle("crank", "arm", b["phase"])
+        # R₁ + R₂ is the distance of the pivots, ratio = −R₁/R₂; an internal gear has a negative radius.
+        arm = b["ground"] / (1 - self.ratio)
+        origin = jnp.zeros(2)
+        return planar.Gear(
+            *("crank", "arm", origin, origin),
+            radius_i=-self.ratio * arm,
+            radius_j=arm,
+            angle_j=jnp.pi - b["phase"],
+        )
+
+    def guess(self, b, angle, branch):
+        pin, other, common, pivot, far = (np.asarray(x) for x in _places(self, b, angle, branch))
+        return {
+            "crank": (*pivot, float(b["angle"] + angle)),
+            "coupler": (*pin, heading(pin, common)),
+            "link": (*other, heading(other, common)),
+            "arm": (*far, float(b["angle"] + self.ratio * angle + b["phase"])),
+        }
+
+    def pivots(self, b):
+        return [b["pivot"], from_line(b, along(b["ground"]))]
+
+
+@partial(jax.jit, static_argnums=0)
+def _places(linkage, b, angle, branch):
+    """Pins A, B and P, pivots O and C."""
+    b = {name: jnp.asarray(x, float) for name, x in b.items()}
+    pin, other, e, _ = linkage.joints(b, angle, branch)
+    inside = (pin, other, pin + b["coupler"] * e, jnp.zeros(2), along(b["ground"]))
+    return tuple(from_line(b, place) for place in inside)

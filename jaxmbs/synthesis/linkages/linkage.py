@@ -1,0 +1,163 @@
+"""What a linkage with a crank has to say for path synthesis: free numbers, closed form, mechanism."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from jaxmbs.numerics.plane import perpendicular
+from jaxmbs.system.mechanism import Mechanism
+
+# Below this part of its square the height of an elbow counts as zero: there its slope by the lengths is infinite.
+FLAT = 1e-12
+# Keeps the quotient finite where two pins meet; no part of a length squared otherwise.
+TINY = 1e-24
+
+
+class Linkage(abc.ABC):
+    """A planar linkage with one crank and a point of which the place has a closed form.
+
+    A design has lengths and coordinates, and `angles`; an `angle` turns the whole linkage, a `pivot` is the place of the
+    crank's. Crank angles count from the direction of `angle`. A design is a function of free numbers that can have any
+    value.
+
+    Attributes:
+        name: as `path` takes it. entries: of a design. angles: those of them that are angles.
+        numbers: what each free number is: "log" of a length, "length", "angle", "pivot" (two of them), or a "pure" number.
+        signs: so many signs, one for each pair of circles that intersect, say which branch it is.
+        output: the body with the point.
+    """
+
+    name: ClassVar[str]
+    entries: ClassVar[tuple[str, ...]]
+    angles: ClassVar[tuple[str, ...]] = ("angle",)
+    numbers: ClassVar[tuple[str, ...]]
+    signs: ClassVar[int] = 1
+    output: ClassVar[str]
+
+    # --- to be said by each linkage ---
+
+    @staticmethod
+    @abc.abstractmethod
+    def design(u: Float[Array, " n"]) -> dict[str, Array]:
+        """The design of free numbers."""
+
+    @staticmethod
+    @abc.abstractmethod
+    def sample(rng: np.random.Generator, count: int) -> np.ndarray:
+        """Free numbers (count, n) of random linkages of about unit size."""
+
+    @abc.abstractmethod
+    def seen(self, b: dict, angle, signs: Float[Array, " s"]) -> tuple[Float[Array, "2"], Float[Array, " c"]]:
+        """Where the point is at a crank angle, and the cosines of the angles between the links where circles intersect:
+        beyond ±1 they do not, and the links are as if stretched."""
+
+    @abc.abstractmethod
+    def mechanism(self, b: dict, start=0.0, turn=1.0) -> Mechanism:
+        """The mechanism with a motor that turns the crank by 2π in a unit of time, from the angle `start`, backwards if
+        `turn` is −1."""
+
+    @abc.abstractmethod
+    def guess(self, b: dict, angle, branch) -> dict[str, tuple]:
+        """The assembled poses of the bodies at a crank angle."""
+
+    @abc.abstractmethod
+    def pivots(self, b: dict) -> list[Float[Array, "2"]]:
+        """The places on the ground about which links turn."""
+
+    def everywhere(self, b: dict) -> Float[Array, " c"] | None:
+        """Cosines between which all others of a turn are; None where they have no closed form."""
+        return None
+
+    def lengths_of(self, b: dict) -> list:
+        """The sides of the first loop if it is one of four bars, for Grashof's condition; the crank is the second."""
+        return []
+
+    # --- what all of them share ---
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+    @property
+    def size(self) -> int:
+        """The number of free numbers."""
+        return len(self.numbers)
+
+    def placed(self, u: np.ndarray, scale, turn, shift) -> np.ndarray:
+        """Free numbers of the same linkages larger by `scale`, then turned about the origin and shifted; one row each."""
+        u, kinds = u.copy(), np.array(self.numbers)
+        u[:, kinds == "log"] += np.log(scale)[:, None]
+        u[:, kinds == "length"] *= scale[:, None]
+        u[:, kinds == "angle"] += turn[:, None]
+        x, y = (u[:, kinds == "pivot"] * scale[:, None]).T
+        c, s = np.cos(turn), np.sin(turn)
+        u[:, kinds == "pivot"] = np.column_stack([c * x - s * y, s * x + c * y]) + shift
+        return u
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shape of each entry of a design."""
+        given = jax.eval_shape(self.design, jax.ShapeDtypeStruct((self.size,), float))
+        return {name: given[name].shape for name in self.entries}
+
+    def flat(self, b: dict) -> Array:
+        """All numbers of a design in the order of its entries."""
+        return jnp.concatenate([jnp.reshape(b[name], -1) for name in self.entries])
+
+    def of_kind(self, kind: str) -> np.ndarray:
+        """Which numbers of a flat design are "angle"s, a "pivot", or "length"s."""
+        kinds = []
+        for name, shape in self.shapes().items():
+            own = "angle" if name in self.angles else "pivot" if name == "pivot" else "length"
+            kinds += [own] * int(np.prod(shape))
+        return np.array(kinds) == kind
+
+    def unscaled(self, b: dict, centre, spread) -> dict[str, Any]:
+        """A design of which all was divided by `spread` after `centre` was taken away, as it was."""
+        moved = lambda name, x: x if name in self.angles else x * spread + (centre if name == "pivot" else 0)
+        return {name: moved(name, b[name]) for name in self.entries}
+
+
+def dyad(first, second, length, other, sign):
+    """Two links from pins `first` and `second` that meet: the unit vector along the one from `first`, and the cosine of
+    the angle between them where they meet.
+
+    With d from pin to pin the joint is at α d + β d⊥ from the first, α = (l² + d² − m²) / 2d², β² = l²/d² − α²; a sign of
+    +1 has it to the left of d.
+    """
+    d = second - first
+    square = d @ d + TINY
+    ratio = length**2 / square
+    along = (ratio + 1 - other**2 / square) / 2
+    height = jnp.sqrt(jnp.maximum(ratio - along**2, FLAT * ratio))
+    cosine = (length**2 + other**2 - square) / (2 * length * other)
+    return (along * d + sign * height * perpendicular(d)) / length, cosine
+
+
+def placed_on(origin, e, point):
+    """Coordinates in a frame at `origin` with x along the unit vector e, as a place."""
+    return origin + point[0] * e + point[1] * perpendicular(e)
+
+
+def from_line(b: dict, place):
+    """A place given from the crank's pivot in axes along the linkage's own line, in the plane."""
+    return placed_on(b["pivot"], unit(b["angle"]), place)
+
+
+def unit(angle):
+    """The direction of an angle."""
+    return jnp.stack([jnp.cos(angle), jnp.sin(angle)])
+
+
+def heading(start, end) -> float:
+    """The direction from one place to another, as a number."""
+    return float(np.arctan2(end[1] - start[1], end[0] - start[0]))
+
+
+def along(length):
+    """A point so far along x."""
+    return jnp.stack([length, 0 * length])

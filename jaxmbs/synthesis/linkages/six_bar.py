@@ -1,0 +1,139 @@
+"""Six-bar linkages with a crank: a four-bar, and two further links between two of its links."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxmbs import planar
+from jaxmbs.element import GROUND
+from jaxmbs.synthesis.linkages.four_bar import FourBar
+from jaxmbs.synthesis.linkages.linkage import Linkage, along, dyad, from_line, heading, placed_on, unit
+from jaxmbs.system.mechanism import Mechanism
+
+# Between which links the further two are. Those with three joints are neighbours in Watt's chain, not in Stephenson's;
+# which link is the ground, and which the crank, tells the inversions apart.
+KINDS = {
+    "Watt I": ("coupler", "rocker"),
+    "Watt II": ("rocker", GROUND),
+    "Stephenson I": ("crank", "rocker"),
+    "Stephenson III": ("coupler", GROUND),
+}
+
+
+@dataclass(frozen=True)
+class SixBar(Linkage):
+    """A four-bar with a crank that turns all round, and two links `link` and `arm` with a common pin, the one from a pin on
+    one of the links of the four-bar, the other from a pin on another; the point is on `link`.
+
+    | kind | link from | arm from |
+    |---|---|---|
+    | "Watt I" | coupler | rocker |
+    | "Watt II" | rocker | ground |
+    | "Stephenson I" | crank | rocker |
+    | "Stephenson III" | coupler | ground |
+
+    A design has those entries of the four-bar; `first`, where `link` begins, and `second`, where `arm` does, in the frames
+    of those links: from the pin that is nearer to the crank's pivot (for the rocker, from its pivot) in axes of which x
+    points along the link, for the ground along the line of the pivots; `link` and `arm`, the lengths; `point` of `link`,
+    from its beginning in axes of which x points to the common pin. The branch is that of the four-bar and that of the two
+    links: +1 where the common pin is to the left of the line from `first` to `second`.
+    """
+
+    kind: str = "Stephenson III"
+
+    entries: ClassVar[tuple[str, ...]] = (
+        *("ground", "crank", "coupler", "rocker"),
+        *("first", "second", "link", "arm", "point", "angle", "pivot"),
+    )
+    numbers: ClassVar[tuple[str, ...]] = (
+        *("log", "log", "log", "pure"),
+        *("length",) * 4,
+        *("log", "log", "length", "length", "angle", "pivot", "pivot"),
+    )
+    signs: ClassVar[int] = 2
+    output: ClassVar[str] = "link"
+
+    def __post_init__(self):
+        if self.kind not in KINDS:
+            raise ValueError(f"kind must be one of {', '.join(map(repr, KINDS))}, got {self.kind!r}")
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return self.kind
+
+    @staticmethod
+    def design(u):
+        base = FourBar.design(jnp.concatenate([u[:4], u[10:15]]))
+        return {**base, "first": u[4:6], "second": u[6:8], "link": jnp.exp(u[8]), "arm": jnp.exp(u[9])}
+
+    @staticmethod
+    def sample(rng, count):
+        base = FourBar.sample(rng, count)
+        pins = 1.5 * rng.normal(size=(count, 4))
+        lengths = rng.uniform(-0.5, 1.5, (count, 2))
+        return np.column_stack([base[:, :4], pins, lengths, base[:, 4:]])
+
+    def joints(self, b: dict, angle, signs):
+        """Frames of crank, coupler, rocker and ground as (origin, direction) in axes along the line of the pivots; where
+        `link` and `arm` begin; the direction of `link`; the two cosines."""
+        pin, e, cosine = FourBar.joints(b, angle, signs[0])
+        far = along(b["ground"])
+        frames = {
+            "crank": (jnp.zeros(2), unit(angle)),
+            "coupler": (pin, e),
+            "rocker": (far, (pin + b["coupler"] * e - far) / b["rocker"]),
+            GROUND: (jnp.zeros(2), along(jnp.ones_like(b["ground"]))),
+        }
+        begin, end = (
+            placed_on(*frames[link], b[key]) for link, key in zip(KINDS[self.kind], ("first", "second"), strict=True)
+        )
+        direction, other = dyad(begin, end, b["link"], b["arm"], signs[1])
+        return frames, begin, end, direction, jnp.stack([cosine, other])
+
+    def seen(self, b, angle, signs):
+        _, begin, _, direction, cosines = self.joints(b, angle, signs)
+        return from_line(b, placed_on(begin, direction, b["point"])), cosines
+
+    def lengths_of(self, b):
+        return [b[name] for name in FourBar.lengths]
+
+    def mechanism(self, b, start=0.0, turn=1.0) -> Mechanism:
+        """The four-bar's mechanism with the bodies "link" and "arm", their origins where they begin and x along them."""
+        base, origin = FourBar.mechanism(b, start, turn), jnp.zeros(2)
+        on = [
+            (link, from_line(b, b[key]) if link == GROUND else b[key])
+            for link, key in zip(KINDS[self.kind], ("first", "second"), strict=True)
+        ]
+        further = {
+            "D": planar.Revolute(on[0][0], "link", on[0][1], origin),
+            "E": planar.Revolute(on[1][0], "arm", on[1][1], origin),
+            "F": planar.Revolute("link", "arm", along(b["link"]), along(b["arm"])),
+        }
+        bodies = {**base.bodies, "link": planar.Body(), "arm": planar.Body()}
+        return Mechanism(bodies=bodies, constraints={**base.constraints, **further}, drivers=base.drivers)
+
+    def guess(self, b, angle, branch):
+        begin, end, pin = (np.asarray(x) for x in _places(self, b, angle, branch))
+        return {
+            **FourBar.guess({name: b[name] for name in FourBar.entries}, angle, branch[0]),
+            "link": (*begin, heading(begin, pin)),
+            "arm": (*end, heading(end, pin)),
+        }
+
+    def pivots(self, b):
+        both = [b["pivot"], from_line(b, along(b["ground"]))]
+        return [*both, from_line(b, b["second"])] if KINDS[self.kind][1] == GROUND else both
+
+
+@partial(jax.jit, static_argnums=0)
+def _places(linkage, b, angle, branch):
+    """Pins D, E and F."""
+    b = {name: jnp.asarray(x, float) for name, x in b.items()}
+    _, begin, end, direction, _ = linkage.joints(b, angle, branch)
+    return tuple(from_line(b, place) for place in (begin, end, begin + b["link"] * direction))

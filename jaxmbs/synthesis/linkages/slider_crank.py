@@ -1,0 +1,100 @@
+"""The planar slider-crank with a coupler point."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxmbs import planar
+from jaxmbs.element import GROUND
+from jaxmbs.motion import Ramp
+from jaxmbs.synthesis.linkages.linkage import FLAT, Linkage, along, from_line, heading, placed_on, unit
+from jaxmbs.system.mechanism import Mechanism
+
+
+class SliderCrank(Linkage):
+    """Crank, coupler, and a slide on a line, with a point of the coupler, anywhere in the plane.
+
+    Whatever the free numbers are the crank turns all round: coupler = crank + |offset| + m with the slack m > 0.
+
+    A design has `crank`, `coupler`, the lengths; `offset` of the slide's line from the crank's pivot, to the left of its
+    direction; `point`, of the coupler, from the crank's pin in axes of which x points to the slide's pin; `angle`, the
+    direction of the slide's line; `pivot`, the crank's. Crank angles count from that direction. The branch is +1 where the
+    slide is ahead of the crank's pin.
+    """
+
+    name: ClassVar[str] = "slider-crank"
+    entries: ClassVar[tuple[str, ...]] = ("crank", "coupler", "offset", "point", "angle", "pivot")
+    numbers: ClassVar[tuple[str, ...]] = ("log", "log", *("length",) * 3, "angle", "pivot", "pivot")
+    output: ClassVar[str] = "coupler"
+
+    @staticmethod
+    def design(u):
+        crank, slack = jnp.exp(u[0]), jnp.exp(u[1])
+        return {
+            "crank": crank,
+            "coupler": crank + jnp.abs(u[2]) + slack,
+            "offset": u[2],
+            "point": u[3:5],
+            "angle": u[5],
+            "pivot": u[6:8],
+        }
+
+    @staticmethod
+    def sample(rng, count):
+        u = np.zeros((count, 8))
+        u[:, :2] = rng.uniform([-1.0, -1.5], [0.7, 1.0], (count, 2))
+        u[:, 2:5] = rng.normal(size=(count, 3)) * [1, 2, 2]
+        return u
+
+    @staticmethod
+    def joints(b: dict, angle, sign):
+        """The crank's pin, the direction of the coupler, and the cosine of its angle with the normal of the line."""
+        pin = b["crank"] * unit(angle)
+        cosine = (b["offset"] - pin[1]) / b["coupler"]
+        ahead = sign * jnp.sqrt(jnp.maximum(1 - cosine**2, FLAT))
+        return pin, jnp.stack([ahead, cosine]), cosine
+
+    def seen(self, b, angle, signs):
+        pin, e, cosine = self.joints(b, angle, signs[0])
+        return from_line(b, placed_on(pin, e, b["point"])), cosine[None]
+
+    def everywhere(self, b):
+        return jnp.stack([b["offset"] - b["crank"], b["offset"] + b["crank"]]) / b["coupler"]
+
+    def mechanism(self, b, start=0.0, turn=1.0) -> Mechanism:
+        """Bodies "crank", "coupler" and "slider" with their origins at O, A and B and x along the links, or the line."""
+        origin, direction = jnp.zeros(2), unit(b["angle"])
+        line = from_line(b, jnp.stack([0 * b["offset"], b["offset"]]))
+        return Mechanism(
+            bodies={name: planar.Body() for name in ("crank", "coupler", "slider")},
+            constraints={
+                "O": planar.Revolute(GROUND, "crank", b["pivot"], origin),
+                "A": planar.Revolute("crank", "coupler", along(b["crank"]), origin),
+                "B": planar.Revolute("coupler", "slider", along(b["coupler"]), origin),
+                "C": planar.Translational(GROUND, "slider", line, origin, direction, jnp.array([1.0, 0.0])),
+            },
+            drivers={"motor": planar.RevoluteDriver(GROUND, "crank", Ramp(2 * jnp.pi * turn, start), b["angle"])},
+        )
+
+    def guess(self, b, angle, branch):
+        pin, slide, pivot = (np.asarray(x) for x in _places(b, angle, branch))
+        return {
+            "crank": (*pivot, float(b["angle"] + angle)),
+            "coupler": (*pin, heading(pin, slide)),
+            "slider": (*slide, float(b["angle"])),
+        }
+
+    def pivots(self, b):
+        return [b["pivot"]]
+
+
+@jax.jit
+def _places(b, angle, branch):
+    """Pins A and B, the pivot O."""
+    b = {name: jnp.asarray(x, float) for name, x in b.items()}
+    pin, e, _ = SliderCrank.joints(b, angle, branch)
+    return tuple(from_line(b, place) for place in (pin, pin + b["coupler"] * e, jnp.zeros(2)))
