@@ -76,10 +76,16 @@ from jaxmbs.system.velocity_transformation import velocity_transformation as vel
 from jaxmbs.system.velocity_transformation import velocity_transformation_rate as velocity_transformation_rate
 
 
-def __getattr__(name: str):
-    """`jaxmbs.viz` and `jaxmbs.io` are imported when they are first asked for: they need matplotlib and what files need."""
-    if name in ("viz", "io"):
-        import importlib
+_EDGES = ("env", "io", "viz")
+_OF_FILES = ("Model", "ModelError", "load", "save")
 
+
+def __getattr__(name: str):
+    """The edges are imported when they are first asked for: some need matplotlib, or what files and environments need."""
+    import importlib
+
+    if name in _EDGES:
         return importlib.import_module(f"jaxmbs.{name}")
+    if name in _OF_FILES:
+        return getattr(importlib.import_module("jaxmbs.io"), name)
     raise AttributeError(f"module 'jaxmbs' has no attribute {name!r}")

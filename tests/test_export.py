@@ -13,10 +13,10 @@ from PIL import Image
 
 import jaxmbs as mbs
 from jaxmbs import planar, spatial, synthesis
-from jaxmbs.io.case import case_of
-from jaxmbs.io.linkage import linkage_of
-from jaxmbs.io.paper import Paper, corners_of, crossed, lines_of
-from jaxmbs.io.plan import bars_of, number, plan_of
+from jaxmbs.io.results.case import case_of
+from jaxmbs.io.results.linkage import linkage_of
+from jaxmbs.io.results.paper import Paper, corners_of, crossed, lines_of
+from jaxmbs.io.results.plan import bars_of, number, plan_of
 
 ezdxf = pytest.importorskip("ezdxf")
 

@@ -1,4 +1,17 @@
-"""Results as files: numbers, tables, drawings with dimensions, moving pictures."""
+"""Files: models of mechanisms that are read and written (`models`), results that are written (`results`)."""
 
-from jaxmbs.io.export import export as export
-from jaxmbs.io.tables import read_solution as read_solution
+import importlib
+
+from jaxmbs.io.models import Model as Model
+from jaxmbs.io.models import ModelError as ModelError
+from jaxmbs.io.models import load as load
+from jaxmbs.io.models import save as save
+
+_RESULTS = ("export", "read_solution")
+
+
+def __getattr__(name: str):
+    """What writes results is imported when it is first asked for: it needs matplotlib."""
+    if name in _RESULTS:
+        return getattr(importlib.import_module("jaxmbs.io.results"), name)
+    raise AttributeError(f"module 'jaxmbs.io' has no attribute {name!r}")

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxmbs.io.case import Case, fields, generates
+from jaxmbs.io.results.case import Case, fields, generates
 
 FORMAT, VERSION = "jaxmbs solution", 1
 UNITS = "lengths in the unit of what was asked for, angles in radians; the motor's cycle takes a unit of time"

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from jaxmbs.element import GROUND
-from jaxmbs.io.linkage import Linkage
-from jaxmbs.io.paper import ARROW, SIZE
-from jaxmbs.io.plan import Plan, arms_of, ground_line, number, plan_of, point_name, way_of
+from jaxmbs.io.results.linkage import Linkage
+from jaxmbs.io.results.paper import ARROW, SIZE
+from jaxmbs.io.results.plan import Plan, arms_of, ground_line, number, plan_of, point_name, way_of
 
 # Names of layers, with their colours in AutoCAD's index.
 LAYERS = {"LINKS": 7, "JOINTS": 5, "PATH": 1, "DIMENSIONS": 8}

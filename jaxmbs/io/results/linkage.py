@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxmbs.element import GROUND
-from jaxmbs.io.case import Case
+from jaxmbs.io.results.case import Case
 
 # Pins of a body that are no further apart than this part of the linkage are one.
 SAME = 1e-9

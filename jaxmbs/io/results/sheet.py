@@ -8,9 +8,9 @@ from xml.sax.saxutils import escape
 import numpy as np
 
 from jaxmbs.element import GROUND
-from jaxmbs.io.linkage import Linkage
-from jaxmbs.io.paper import ARROW, FIELD, HEIGHT, SIZE, WIDE, WIDTH, Dimension, arc_of, base_of, lines_of
-from jaxmbs.io.plan import CROSS, Plan, bars_of, blocks_of, number, plan_of, point_name, way_of
+from jaxmbs.io.results.linkage import Linkage
+from jaxmbs.io.results.paper import ARROW, FIELD, HEIGHT, SIZE, WIDE, WIDTH, Dimension, arc_of, base_of, lines_of
+from jaxmbs.io.results.plan import CROSS, Plan, bars_of, blocks_of, number, plan_of, point_name, way_of
 
 INK, LINE, CURVE, PLATE = "#1d2129", "#5b6472", "#b8243a", "#e9edf3"
 LEFT, RIGHT = FIELD[2] + 6, WIDTH - 10.0

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxmbs.element import GROUND
-from jaxmbs.io.linkage import Linkage
-from jaxmbs.io.paper import UNITS, AngleMark, Dimension, Label, Paper
+from jaxmbs.io.results.linkage import Linkage
+from jaxmbs.io.results.paper import UNITS, AngleMark, Dimension, Label, Paper
 
 # Angles of the ground line that are no larger than this are none to draw.
 LEVEL = 1e-6

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
-from jaxmbs.io.cad import write_dxf
-from jaxmbs.io.case import Case, case_of
-from jaxmbs.io.linkage import linkage_of
-from jaxmbs.io.paper import UNITS
-from jaxmbs.io.sheet import write_svg
-from jaxmbs.io.tables import write_csv, write_json
+from jaxmbs.io.results.cad import write_dxf
+from jaxmbs.io.results.case import Case, case_of
+from jaxmbs.io.results.linkage import linkage_of
+from jaxmbs.io.results.paper import UNITS
+from jaxmbs.io.results.sheet import write_svg
+from jaxmbs.io.results.tables import write_csv, write_json
 
 DRAWINGS = {".svg": write_svg, ".dxf": write_dxf}
 TABLES = {".json": write_json, ".csv": write_csv}

@@ -1,0 +1,6 @@
+"""Models of mechanisms as files: JSON of our own, MJCF, URDF."""
+
+from jaxmbs.io.models.front import load as load
+from jaxmbs.io.models.front import save as save
+from jaxmbs.io.models.model import Model as Model
+from jaxmbs.io.models.model import ModelError as ModelError

@@ -1,0 +1,107 @@
+"""The front door of model files: the suffix says which format."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from jaxmbs.io.models.model import Model, ModelError, model_of
+from jaxmbs.system.mechanism import Mechanism
+
+# No model written by hand or by a program that draws mechanisms comes near this; a larger file is an accident or an attack.
+LARGEST_FILE = 32 * 2**20
+
+
+def load(path, *, ignore: Sequence[str] = (), loops: Sequence = ()) -> Model:
+    """Read a mechanism from a file: `.json` (format of jaxmbs), `.xml` or `.mjcf` (MJCF), `.urdf`.
+
+    Nothing in a file is executed, and no other file outside its folder is opened.
+
+    Args:
+        path: the file.
+        ignore: of MJCF and URDF, what may be left out although it cannot be represented, by tag: "contact",
+            "actuator", … Everything else that cannot be represented is an error.
+        loops: of URDF, which knows trees only: the joints that close loops, as constraints by name (a mapping or pairs).
+
+    Returns:
+        a `Model`: a `Mechanism` with `.guess`, `.velocity`, `.name` and `.limits`.
+
+    Raises:
+        ModelError: no such file, not a known format, too large, malformed, or something that cannot be represented.
+        ImportError: MJCF needs the package `mujoco`.
+    """
+    path = Path(path)
+    reader = _format(path)[0]
+    try:
+        size = path.stat().st_size
+    except OSError as error:
+        raise ModelError(f"{path.name}: {error.strerror or error}") from None
+    if not path.is_file():
+        raise ModelError(f"{path.name}: is no file")
+    if size > LARGEST_FILE:
+        raise ModelError(f"{path.name}: has {size} bytes; a model has at most {LARGEST_FILE}")
+    try:
+        return reader(path, ignore=tuple(ignore), loops=loops)
+    except ModelError as error:
+        raise ModelError(f"{path.name}: {error}") from None
+    except (ValueError, OSError) as error:
+        raise ModelError(f"{path.name}: {one_line(error)}") from None
+
+
+def save(mech: Mechanism, path, *, guess=None, velocities=None, name: str | None = None) -> Path:
+    """Write a mechanism to a file: `.json`, `.xml` or `.mjcf`.
+
+    JSON keeps everything: `load` gives the same mechanism, number for number. Functions of the user are kept as the
+    scalar operations that they consist of. Nothing is written if anything cannot be.
+
+    Args:
+        mech: the mechanism, with concrete numbers.
+        guess, velocities: a configuration, and velocities there, to start from; those of a `Model` unless given.
+        name: of the model.
+
+    Returns:
+        the path.
+
+    Raises:
+        ModelError: an unknown suffix, or an element that the format cannot represent, with its name.
+    """
+    path = Path(path)
+    writer = _format(path)[1]
+    if writer is None:
+        raise ModelError(f"{path.name}: this format is only read")
+    text = writer(model_of(mech, guess, velocities, name))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    return path
+
+
+def one_line(error: BaseException) -> str:
+    """The message of an error on one line."""
+    return " ".join(str(error).split())
+
+
+def _format(path: Path) -> tuple[Callable, Callable | None]:
+    """Reader and writer for a suffix."""
+    match path.suffix.lower():
+        case ".json":
+            from jaxmbs.io.models.json_file import read_json, write_json
+
+            return read_json, write_json
+        case ".xml" | ".mjcf":
+            from jaxmbs.io.models.mjcf import read_mjcf, write_mjcf
+
+            return read_mjcf, write_mjcf
+        case ".urdf":
+            from jaxmbs.io.models.urdf import read_urdf
+
+            return read_urdf, None
+    raise ModelError(f"{path.name}: a model ends in .json, .xml, .mjcf or .urdf")

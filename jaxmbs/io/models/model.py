@@ -1,0 +1,91 @@
+"""A mechanism as it comes from a file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import equinox as eqx
+from jaxtyping import Array, Float
+
+from jaxmbs.system.mechanism import Mechanism, Named
+
+Limits = Mapping[str, tuple[float, float]]
+
+
+class ModelError(ValueError):
+    """A file that cannot be read or written as a model, in one line that names what is wrong with it."""
+
+
+class Model(Mechanism):
+    """A mechanism together with what its file says beside it.
+
+    It is used like every other mechanism. Where a function takes a guess and none is given, it starts from `guess`.
+
+    Args:
+        bodies, constraints, drivers, forces: as of `Mechanism`.
+        guess: a configuration (n,), or a mapping of names to coordinates; see `Mechanism.coordinates`.
+        velocities: velocities (m,) at that configuration, or a mapping.
+        name: of the model.
+        limits: ranges of joints by name: (lower, upper) in radians or in units of length. They are kept and written
+            again; no analysis enforces them.
+
+    Raises:
+        ValueError: an element that cannot be used; a limit of what is no constraint; a guess of the wrong size.
+    """
+
+    guess: Float[Array, " n"]
+    velocity: Float[Array, " m"]
+    name: str = eqx.field(static=True)
+    _limits: tuple[tuple[str, float, float], ...] = eqx.field(static=True)
+
+    def __init__(
+        self,
+        bodies: Named,
+        constraints: Named = (),
+        drivers: Named = (),
+        forces: Named = (),
+        *,
+        guess=None,
+        velocities=None,
+        name: str = "",
+        limits: Limits | None = None,
+    ):
+        super().__init__(bodies, constraints, drivers, forces)
+        unknown = [joint for joint in limits or {} if joint not in self.constraints]
+        if unknown:
+            raise ValueError(f"limits: there is no constraint {unknown[0]!r}")
+        self.guess = super().coordinates(guess)
+        self.velocity = super().velocities(velocities)
+        self.name = name
+        self._limits = tuple((joint, float(low), float(high)) for joint, (low, high) in (limits or {}).items())
+
+    @property
+    def limits(self) -> dict[str, tuple[float, float]]:
+        """Ranges of joints by name."""
+        return {joint: (low, high) for joint, low, high in self._limits}
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """The mechanism without the rest."""
+        return Mechanism(self.bodies, self.constraints, self.drivers, self.forces)
+
+    def coordinates(self, guess=None):
+        return self.guess if guess is None else super().coordinates(guess)
+
+    def velocities(self, guess=None):
+        return self.velocity if guess is None else super().velocities(guess)
+
+
+def model_of(mech: Mechanism, guess=None, velocities=None, name: str | None = None) -> Model:
+    """A mechanism as a model, with a guess of its own in place of the one that it has."""
+    known = isinstance(mech, Model)
+    return Model(
+        mech.bodies,
+        mech.constraints,
+        mech.drivers,
+        mech.forces,
+        guess=mech.coordinates(guess),
+        velocities=mech.velocities(velocities),
+        name=name if name is not None else mech.name if known else "",
+        limits=mech.limits if known else None,
+    )
