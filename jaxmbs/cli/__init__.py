@@ -1,1 +1,6 @@
-"""The command line."""
+"""The command line: `jaxmbs check`, `simulate`, `kinematics`, `animate`, `synthesize`, `testspeed`, `convert`, `schema`.
+
+A command is a module with `arguments(parser)`, which declares what it takes, and `run(args)`, which returns a `Report`.
+"""
+
+from jaxmbs.cli.main import main as main

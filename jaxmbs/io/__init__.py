@@ -6,6 +6,7 @@ from jaxmbs.io.models import Model as Model
 from jaxmbs.io.models import ModelError as ModelError
 from jaxmbs.io.models import load as load
 from jaxmbs.io.models import save as save
+from jaxmbs.io.models import schema as schema
 
 _RESULTS = ("export", "read_solution")
 

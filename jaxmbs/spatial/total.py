@@ -177,6 +177,17 @@ class SixComponents(Frames):
         for name, xs in zip(self.fields, components, strict=True):
             setattr(self, name, tuple(None if is_word(x) else as_motion(x) for x in xs))
 
+    def arguments(self) -> dict[str, tuple]:
+        """The components as they were given: "free", "fixed" or a motion."""
+        held = iter(self.held)
+        return {
+            name: tuple(
+                motion if motion is not None else FIXED if fixed else FREE
+                for motion, fixed in zip(getattr(self, name), held, strict=False)
+            )
+            for name in self.fields
+        }
+
     @property
     def given_frames(self):
         # Components are those of the joint frames, whichever way these were given.

@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import equinox as eqx
+import numpy as np
 from jaxtyping import Array, Float
 
+from jaxmbs.numerics.arrays import is_concrete
 from jaxmbs.system.mechanism import Mechanism, Named
 
 Limits = Mapping[str, tuple[float, float]]
+
+
+# Units of length that a file may name. Masses, times and forces are in any units that go together with it.
+LENGTHS = ("m", "mm", "cm", "in", "ft")
+# Euler parameters this near to unit length, in units of the last place, are kept as they are.
+ROUNDING = 8
 
 
 class ModelError(ValueError):
@@ -28,6 +36,7 @@ class Model(Mechanism):
         name: of the model.
         limits: ranges of joints by name: (lower, upper) in radians or in units of length. They are kept and written
             again; no analysis enforces them.
+        unit: of length, one of `LENGTHS`; numbers are never converted.
 
     Raises:
         ValueError: an element that cannot be used; a limit of what is no constraint; a guess of the wrong size.
@@ -36,6 +45,7 @@ class Model(Mechanism):
     guess: Float[Array, " n"]
     velocity: Float[Array, " m"]
     name: str = eqx.field(static=True)
+    unit: str = eqx.field(static=True)
     _limits: tuple[tuple[str, float, float], ...] = eqx.field(static=True)
 
     def __init__(
@@ -49,14 +59,17 @@ class Model(Mechanism):
         velocities=None,
         name: str = "",
         limits: Limits | None = None,
+        unit: str = "m",
     ):
         super().__init__(bodies, constraints, drivers, forces)
         unknown = [joint for joint in limits or {} if joint not in self.constraints]
         if unknown:
             raise ValueError(f"limits: there is no constraint {unknown[0]!r}")
-        self.guess = super().coordinates(guess)
+        if unit not in LENGTHS:
+            raise ValueError(f"unit must be one of {', '.join(LENGTHS)}, got {unit!r}")
+        self.guess = _settled(self.layout, super().coordinates(guess), guess)
         self.velocity = super().velocities(velocities)
-        self.name = name
+        self.name, self.unit = name, unit
         self._limits = tuple((joint, float(low), float(high)) for joint, (low, high) in (limits or {}).items())
 
     @property
@@ -84,8 +97,27 @@ def model_of(mech: Mechanism, guess=None, velocities=None, name: str | None = No
         mech.constraints,
         mech.drivers,
         mech.forces,
-        guess=mech.coordinates(guess),
-        velocities=mech.velocities(velocities),
+        guess=mech.guess if guess is None and known else guess,
+        velocities=mech.velocity if velocities is None and known else velocities,
         name=name if name is not None else mech.name if known else "",
         limits=mech.limits if known else None,
+        unit=mech.unit if known else "m",
     )
+
+
+def _settled(layout, q, guess):
+    """Coordinates as they were given, where bringing Euler parameters to unit length did nothing but round them: so what
+    is written and read again stays what it was."""
+    if isinstance(guess, Mapping):
+        given = np.array(layout.rest, float)
+        for name, value in guess.items():
+            if not is_concrete(value):
+                return q
+            given[layout.entries(name)[0]] = np.asarray(value)
+    else:
+        given = getattr(guess, "q", guess)
+    if given is None or not is_concrete(given) or not is_concrete(q):
+        return q
+    given, q = np.asarray(given).astype(q.dtype), np.asarray(q)
+    near = np.abs(given - q) <= ROUNDING * np.finfo(q.dtype).eps
+    return given if given.shape == q.shape and np.all(near) else q

@@ -1,0 +1,61 @@
+"""`jaxmbs animate`: motion as a film."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from jaxmbs.cli.options import add_integrator, add_model, add_times, integrator_of, read_model, status_names, times_of
+from jaxmbs.cli.report import FAILED, OK, Report, working
+
+SUFFIXES = (".gif", ".html", ".mp4")
+
+
+def arguments(parser) -> None:
+    add_model(parser)
+    parser.add_argument("film", type=Path, metavar="FILM", help=f"the file to write: {', '.join(SUFFIXES)}")
+    add_times(parser, 101)
+    add_integrator(parser)
+    parser.add_argument("--fps", type=float, default=25.0, help="frames per second (25)")
+    parser.add_argument(
+        "--trace", nargs="+", action="append", default=[], metavar=("BODY", "X"),
+        help="draw the curve of a point: a body and coordinates on it; may be given several times",
+    )  # fmt: skip
+
+
+def run(args) -> Report:
+    import numpy as np
+
+    import jaxmbs as mbs
+
+    if args.film.suffix.lower() not in SUFFIXES:
+        raise ValueError(f"{args.film.name}: a film ends in {', '.join(SUFFIXES)}")
+    if not 0 < args.fps < float("inf"):
+        raise ValueError("--fps must be a positive number")
+    model = read_model(args)
+    traces = [_trace(model, words) for words in args.trace]
+    determined = len(model.layout.row_owners) >= model.layout.m
+    with working("computing the motion"):
+        if determined:
+            motion = mbs.kinematics(model, times_of(args))
+        else:
+            motion = mbs.simulate(model, times_of(args), **integrator_of(args))
+    with working("drawing"):
+        args.film.parent.mkdir(parents=True, exist_ok=True)
+        mbs.viz.animate(model, motion, args.film, traces=traces, fps=args.fps, title=model.name or None)
+    values = {"name": model.name or args.model.stem, "motion": "kinematics" if determined else "simulation"}
+    values |= {"status": status_names(motion.status), "written": args.film}
+    return Report(values, OK if not np.any(np.asarray(motion.status)) else FAILED)
+
+
+def _trace(model, words: list[str]) -> tuple:
+    """A body and a point on it; its origin if no coordinates are given."""
+    body, *numbers = words
+    if body not in model.bodies:
+        from jaxmbs.system.layout import unknown
+
+        raise ValueError(f"--trace: {unknown('body', body, list(model.bodies))}")
+    dimension = model.bodies[body].dimension
+    point = [float(x) for x in numbers] or [0.0] * dimension
+    if len(point) != dimension:
+        raise ValueError(f"--trace {body}: a point has {dimension} coordinates, got {len(point)}")
+    return body, tuple(point)

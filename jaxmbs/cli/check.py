@@ -1,0 +1,57 @@
+"""`jaxmbs check`: what a mechanism is, and whether anything is wrong with it."""
+
+from __future__ import annotations
+
+from jaxmbs.cli.options import add_model, add_times, read_model, times_of
+from jaxmbs.cli.report import FAILED, OK, Report, working
+
+
+def arguments(parser) -> None:
+    add_model(parser)
+    add_times(parser, 101)
+    parser.add_argument("--at", type=float, default=0.0, metavar="T", help="the time at which it is assembled (0)")
+
+
+def run(args) -> Report:
+    import numpy as np
+
+    import jaxmbs as mbs
+
+    with working("reading"):
+        model = read_model(args)
+    layout = model.layout
+    values = {
+        "name": model.name or args.model.stem,
+        "bodies": list(model.bodies),
+        "constraints": list(model.constraints),
+        "drivers": list(model.drivers),
+        "forces": list(model.forces),
+        "coordinates": layout.n,
+        "velocities": layout.m,
+        "equations": len(layout.row_owners),
+    }
+    with working("assembling"):
+        start = mbs.assemble(model, t=args.at)
+        found = mbs.diagnose(model, start.q, args.at)
+    status = mbs.Status(int(start.status))
+    values |= {
+        "status": status.name,
+        "residual": float(start.residual),
+        "degrees of freedom": found.dof,
+        "free with drivers": found.free,
+        "rank": found.rank,
+        "redundant": list(found.redundant),
+        "consistent": bool(found.consistent),
+        "smallest singular value": float(np.min(found.singular_values, initial=np.inf)),
+    }
+    with working("looking at the equations"):
+        explained = mbs.explain(model, start.q, args.at)
+    values |= {"path": explained.path, "operations": explained.operations}
+    assembled = status in (mbs.Status.CONVERGED, mbs.Status.SINGULAR)
+    if assembled and len(layout.row_owners) and layout.m == len(layout.row_owners) == found.rank:
+        with working("looking for singularities"):
+            singular = mbs.find_singularities(model, times_of(args), start.q)
+        values["singularities"] = [
+            {"time": float(t), "kind": kind} for t, kind in zip(singular.times, singular.kinds, strict=True)
+        ]
+    return Report(values, OK if assembled and found.consistent else FAILED)

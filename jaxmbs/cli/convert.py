@@ -1,0 +1,22 @@
+"""`jaxmbs convert`: a model in another format."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from jaxmbs.cli.options import add_model, read_model
+from jaxmbs.cli.report import Report
+
+
+def arguments(parser) -> None:
+    add_model(parser)
+    parser.add_argument("output", type=Path, metavar="FILE", help="the file to write: .json, .xml or .mjcf")
+
+
+def run(args) -> Report:
+    import jaxmbs as mbs
+
+    model = read_model(args)
+    written = mbs.save(model, args.output, name=model.name or args.model.stem)
+    values = {"name": model.name or args.model.stem, "bodies": len(model.bodies), "constraints": len(model.constraints)}
+    return Report(values | {"drivers": len(model.drivers), "forces": len(model.forces), "written": written})

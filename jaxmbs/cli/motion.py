@@ -1,0 +1,63 @@
+"""What `simulate` and `kinematics` share: a motion as a table."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+from jaxmbs.cli.options import status_names
+from jaxmbs.cli.report import FAILED, OK, Report, plain, write_text
+
+SUFFIXES = (".csv", ".json")
+
+
+def add_output(parser) -> None:
+    """Where the table goes."""
+    parser.add_argument(
+        "--output", type=Path, metavar="FILE",
+        help=f"the motion as a table, {' or '.join(SUFFIXES)}: times, coordinates, velocities, accelerations, status",
+    )  # fmt: skip
+
+
+def check_output(path: Path | None) -> None:
+    """Raise `ValueError` before anything is computed for a file that cannot be written."""
+    if path is not None and path.suffix.lower() not in SUFFIXES:
+        raise ValueError(f"{path.name}: a table ends in {' or '.join(SUFFIXES)}")
+
+
+def report_of(args, model, motion, **more) -> Report:
+    """The report of a motion, which is written where it was asked to be."""
+    import jax
+    import numpy as np
+
+    import jaxmbs as mbs
+
+    gaps = np.abs(jax.vmap(lambda q, t: mbs.constraints(model, q, t))(motion.q, motion.t))
+    last = dict(zip(model.layout.coordinates, np.asarray(motion.q)[-1], strict=True))
+    values = {"name": model.name or args.model.stem, "until": args.until, "status": status_names(motion.status)}
+    values |= more | {"largest gap": float(np.max(gaps, initial=0)), "last": last}
+    if args.output is not None:
+        write_text(args.output, _table(model, motion, args.output.suffix.lower()))
+        values["written"] = args.output
+    return Report(values, OK if not np.any(np.asarray(motion.status)) else FAILED)
+
+
+def _table(model, motion, suffix: str) -> str:
+    import numpy as np
+
+    layout = model.layout
+    names = ["t", *layout.coordinates]
+    names += [f"{kind}.{name}" for kind in ("velocity", "acceleration") for name in layout.velocities]
+    parts = (motion.t[:, None], motion.q, motion.v, motion.a)
+    rows = np.concatenate([np.asarray(part) for part in parts], axis=1).tolist()
+    status = np.asarray(motion.status).tolist()
+    if suffix == ".json":
+        columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+        return json.dumps(plain(columns | {"status": status}), allow_nan=False) + "\n"
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow([*names, "status"])
+    writer.writerows([*row, code] for row, code in zip(rows, status, strict=True))
+    return file.getvalue()

@@ -1,0 +1,95 @@
+"""Arguments that several commands share, and what they mean."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+METHODS = ("RK4", "SemiImplicitEuler", "GeneralizedAlpha", "HHT", "CoordinatePartitioning", "Adaptive")
+FORMULATIONS = {"augmented": "Augmented", "natural": "Natural", "joint": "JointCoordinates", "kane": "Kane"}
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """The model file, and how it is read."""
+    parser.add_argument("model", type=Path, metavar="MODEL", help="a file that ends in .json, .xml, .mjcf or .urdf")
+    parser.add_argument(
+        "--ignore", action="append", default=[], metavar="TAG",
+        help="leave out what cannot be represented, by its tag in MJCF or URDF: contact, actuator, …",
+    )  # fmt: skip
+
+
+def read_model(args):
+    """The model of `add_model`."""
+    import jaxmbs as mbs
+
+    return mbs.load(args.model, ignore=args.ignore)
+
+
+def add_times(parser: argparse.ArgumentParser, count: int) -> None:
+    """The times of a motion."""
+    parser.add_argument("--until", type=_positive, default=1.0, metavar="T", help="the last time (1.0)")
+    parser.add_argument(
+        "--times", type=_count, default=count, metavar="N", help=f"number of times, the first is 0 ({count})"
+    )
+
+
+def times_of(args):
+    """The times of `add_times`."""
+    import numpy as np
+
+    return np.linspace(0, args.until, args.times)
+
+
+def add_integrator(parser: argparse.ArgumentParser) -> None:
+    """How a motion under forces is computed."""
+    parser.add_argument("--step", type=_positive, metavar="H", help="the largest step; 4,000 steps in all unless given")
+    parser.add_argument("--method", choices=METHODS, default="RK4", help="of integration (RK4)")
+    parser.add_argument(
+        "--formulation", choices=FORMULATIONS, default="augmented", help="of the equations of motion (augmented)"
+    )
+
+
+def integrator_of(args) -> dict:
+    """The arguments of `simulate`."""
+    import jaxmbs as mbs
+
+    method = getattr(mbs, args.method)
+    # Their numbers decide how much of fast vibrations they take away; these are the usual ones.
+    known = {"GeneralizedAlpha": (0.9,), "HHT": (-0.1,)}
+    return {
+        "step": args.step,
+        "method": method(*known.get(args.method, ())),
+        "formulation": getattr(mbs, FORMULATIONS[args.formulation])(),
+    }
+
+
+def _positive(text: str) -> float:
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"must be a positive number, got {text}")
+    return value
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 2:
+        raise argparse.ArgumentTypeError(f"must be at least 2, got {text}")
+    return value
+
+
+def positive_count(text: str) -> int:
+    """A whole number from 1 on."""
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {text}")
+    return value
+
+
+def status_names(status) -> dict[str, int]:
+    """How many of the times ended how, by name."""
+    import numpy as np
+
+    from jaxmbs.numerics.results import Status
+
+    codes, counts = np.unique(np.asarray(status), return_counts=True)
+    return {Status(int(code)).name: int(count) for code, count in zip(codes, counts, strict=True)}

@@ -1,0 +1,17 @@
+"""`jaxmbs schema`: the JSON Schema of model files."""
+
+from __future__ import annotations
+
+from jaxmbs.cli.report import Report
+
+
+def arguments(parser) -> None:
+    del parser
+
+
+def run(args) -> Report:
+    from jaxmbs.io import schema
+
+    # A schema is JSON, for people as well.
+    args.json = True
+    return Report(schema())

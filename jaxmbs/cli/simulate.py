@@ -1,0 +1,28 @@
+"""`jaxmbs simulate`: motion under forces."""
+
+from __future__ import annotations
+
+from jaxmbs.cli.motion import add_output, check_output, report_of
+from jaxmbs.cli.options import add_integrator, add_model, add_times, integrator_of, read_model, times_of
+from jaxmbs.cli.report import Report, working
+
+
+def arguments(parser) -> None:
+    add_model(parser)
+    add_times(parser, 101)
+    add_integrator(parser)
+    add_output(parser)
+
+
+def run(args) -> Report:
+    import numpy as np
+
+    import jaxmbs as mbs
+
+    check_output(args.output)
+    model = read_model(args)
+    with working("simulating"):
+        motion = mbs.simulate(model, times_of(args), **integrator_of(args))
+        motion.q.block_until_ready()
+    energy = np.asarray(motion.energy.total)
+    return report_of(args, model, motion, **{"energy": {"first": float(energy[0]), "last": float(energy[-1])}})

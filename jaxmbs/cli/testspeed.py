@@ -1,0 +1,82 @@
+"""`jaxmbs testspeed`: steps per second against batch size."""
+
+from __future__ import annotations
+
+import time
+
+from jaxmbs.cli.options import add_integrator, add_model, integrator_of, positive_count, read_model
+from jaxmbs.cli.report import FAILED, OK, Report, working
+
+STEP = 1e-3
+# Runs of which the median is reported.
+REPEATS = 3
+
+
+def arguments(parser) -> None:
+    add_model(parser)
+    parser.add_argument(
+        "--batch", type=positive_count, nargs="+", default=[1, 64, 1024], metavar="N", help="samples (1 64 1024)"
+    )
+    parser.add_argument("--steps", type=positive_count, default=1000, metavar="N", help="of each run (1000)")
+    add_integrator(parser)
+
+
+def run(args) -> Report:
+    import jax
+
+    import jaxmbs as mbs
+
+    model = read_model(args)
+    options = integrator_of(args)
+    options["step"] = options["step"] or STEP
+    with working("assembling"):
+        start = mbs.assemble(model)
+    rows = []
+    for count in args.batch:
+        with working(f"batch {count}"):
+            rows.append(_measure(model, start.q, count, args.steps, options))
+    device = jax.devices()[0]
+    values = {
+        "name": model.name or args.model.stem,
+        "device": f"{device.platform} {device.device_kind}".strip(),
+        "precision": str(model.dtype),
+        "method": args.method,
+        "formulation": args.formulation,
+        "step": options["step"],
+        "speed": rows,
+    }
+    return Report(values, OK if all(row["failed"] == 0 for row in rows) else FAILED)
+
+
+def _measure(model, q, count: int, steps: int, options) -> dict:
+    """One row: samples start with slightly different velocities, so that nothing is computed once for all."""
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+
+    import jaxmbs as mbs
+
+    times = np.array([0.0, steps * options["step"]])
+
+    def end(factor):
+        run = mbs.simulate(model, times, q, factor * model.velocity, **options)
+        return run.q[-1], run.status[-1]
+
+    factors = jnp.linspace(0.99, 1.01, count).astype(model.dtype)
+    began = time.perf_counter()
+    compiled = jax.jit(jax.vmap(end)).lower(factors).compile()
+    compilation = time.perf_counter() - began
+    _, status = jax.block_until_ready(compiled(factors))
+    seconds = []
+    for _ in range(REPEATS):
+        began = time.perf_counter()
+        jax.block_until_ready(compiled(factors))
+        seconds.append(time.perf_counter() - began)
+    rate = count * steps / float(np.median(seconds))
+    return {
+        "batch": count,
+        "steps per second": rate,
+        "ns per step": 1e9 / rate,
+        "compile seconds": compilation,
+        "failed": int(np.sum(np.asarray(status) != 0)),
+    }

@@ -1,0 +1,235 @@
+"""Elements as JSON: an object with their type and the arguments that make them."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxmbs import forces, motion, planar, spatial
+from jaxmbs.element import AbstractBody, AbstractConstraint
+from jaxmbs.forces import AbstractForce
+from jaxmbs.io.models import expressions
+from jaxmbs.io.models.expressions import Expression
+from jaxmbs.io.models.model import ModelError
+from jaxmbs.motion import AbstractMotion
+from jaxmbs.numerics.arrays import is_concrete
+from jaxmbs.planar.outlines import AbstractOutline
+from jaxmbs.system.layout import unknown
+
+# Spaces that a file may say it is in.
+SPACES = {"planar": planar, "spatial": spatial}
+
+
+@cache
+def types_of(kind: str, space: str) -> dict[str, type]:
+    """The types by name that a file of a space may have as "body", "constraint", "force" or "value"."""
+    bases: dict[str, tuple[tuple[Any, ...], tuple[type, ...]]] = {
+        "body": ((SPACES[space],), (AbstractBody,)),
+        "constraint": ((SPACES[space],), (AbstractConstraint,)),
+        "force": ((forces,), (AbstractForce,)),
+        "value": ((motion, SPACES[space]), (AbstractMotion, AbstractOutline, spatial.Frame)),
+    }
+    modules, wanted = bases[kind]
+    return {
+        name: found
+        for module in modules
+        for name, found in sorted(vars(module).items())
+        if isinstance(found, type) and issubclass(found, wanted) and not inspect.isabstract(found) and is_public(found)
+    }
+
+
+def is_public(found: type) -> bool:
+    """Whether a type is for users."""
+    return not found.__name__.startswith(("Abstract", "_")) and found is not AbstractMotion
+
+
+@cache
+def arguments_of(kind: type) -> dict[str, inspect.Parameter]:
+    """The arguments that make an element, by name."""
+    taken = inspect.signature(kind).parameters
+    named = {name: p for name, p in taken.items() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
+    if len(named) == len(taken):
+        return named
+    # Arguments that may stand in any order are fields, or points that have no effect.
+    fields = [f.name.lstrip("_") for f in dataclasses.fields(kind) if not f.metadata.get("static") or f.name in "ij"]
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    more = [name for name in fields if name not in named]
+    return named | {name: inspect.Parameter(name, keyword, default=None) for name in more}
+
+
+@dataclasses.dataclass(frozen=True)
+class Scope:
+    """Of what a value is part: the space, and the sizes of q and v, of which functions are made."""
+
+    space: str
+    n: int
+    m: int
+
+    def arguments(self, owner: type, name: str) -> list[tuple[int, ...]]:
+        """Shapes of what a function takes that stands for the argument `name` of an element."""
+        state: list[tuple[int, ...]] = [(), (self.n,), (self.m,)]
+        if issubclass(owner, forces.UserForce):
+            return {"f": [(self.n,), (self.m,), ()], "potential_energy": [(self.n,)]}[name]
+        return state if issubclass(owner, AbstractForce) else [()]
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
+def encode(element, kind: str, scope: Scope) -> dict:
+    """An element as JSON.
+
+    Raises:
+        ModelError: a type of the user's own, a number that is not known or finite, a function that cannot be written, or
+            an element that was changed after it had been made.
+    """
+    own = type(element)
+    if types_of(kind, scope.space).get(own.__name__) is not own:
+        raise ModelError(f"{own.__name__} is no type of jaxmbs")
+    data = _encoded_arguments(element, scope)
+    if kind != "body":
+        data = {"type": own.__name__} | data
+    if not _same(decode(data, kind, scope), element):
+        raise ModelError(f"{own.__name__} cannot be made anew from its arguments")
+    return data
+
+
+def _encoded_arguments(element, scope: Scope) -> dict:
+    fields = {field.name for field in dataclasses.fields(element)}
+    given = element.arguments() if hasattr(element, "arguments") else {}
+    data = {}
+    for name, parameter in arguments_of(type(element)).items():
+        if name in given:
+            value = given[name]
+        elif name in fields:
+            value = getattr(element, name)
+        elif f"_{name}" in fields:
+            value = getattr(element, f"_{name}")
+            if value is None and parameter.default is not None:
+                value = getattr(element, name)
+        else:
+            continue
+        if value is not None and not (isinstance(value, (dict, bool)) and not value):
+            data[name] = _encode_value(value, name, type(element), scope)
+    return data
+
+
+def _encode_value(value, name: str, owner: type, scope: Scope):
+    again = lambda x: _encode_value(x, name, owner, scope)
+    if isinstance(value, (str, bool)):
+        return value
+    if isinstance(value, Mapping):
+        return {key: again(x) for key, x in value.items()}
+    if isinstance(value, tuple):
+        return [again(x) for x in value]
+    if isinstance(value, Expression):
+        return value.encoded()
+    if isinstance(value, tuple(types_of("value", scope.space).values())):
+        return encode(value, "value", scope)
+    if isinstance(value, (int, float, np.ndarray, np.generic, jax.Array)):
+        if not is_concrete(value):
+            raise ModelError(f"{name} is traced; only numbers can be written")
+        numbers = np.asarray(value)
+        if not np.all(np.isfinite(numbers)):
+            raise ModelError(f"{name} is not finite")
+        return numbers.astype(float).tolist()
+    if callable(value):
+        try:
+            return expressions.expression_of(value, scope.arguments(owner, name)).encoded()
+        except ModelError as error:
+            raise ModelError(f"{name}: {error}") from None
+    raise ModelError(f"{name}: {type(value).__name__} cannot be written")
+
+
+def _same(a, b) -> bool:
+    """Whether two elements are the same, number for number; functions apart."""
+    leaves = [jax.tree.flatten(x, is_leaf=_is_function) for x in (a, b)]
+    if leaves[0][1] != leaves[1][1]:
+        return False
+    return all(
+        _is_function(x) or (np.shape(x) == np.shape(y) and np.array_equal(np.asarray(x), np.asarray(y)))
+        for x, y in zip(leaves[0][0], leaves[1][0], strict=True)
+    )
+
+
+def _is_function(x) -> bool:
+    known = (AbstractMotion, AbstractOutline, AbstractForce, AbstractConstraint, AbstractBody, spatial.Frame)
+    return (callable(x) and not isinstance(x, known)) or isinstance(x, Expression)
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def decode(data, kind: str, scope: Scope):
+    """An element from JSON.
+
+    Raises:
+        ModelError: an unknown type or argument, or one that is missing.
+        ValueError: arguments that the element refuses.
+    """
+    if not isinstance(data, dict):
+        raise ModelError(f"must be an object, got {_short(data)}")
+    types = types_of(kind, scope.space)
+    name = data.get("type", "Body" if kind == "body" else None)
+    if name not in types:
+        if name is None:
+            raise ModelError("type is missing")
+        raise ModelError(unknown("type", str(name), list(types)))
+    own = types[name]
+    arguments = arguments_of(own)
+    values = {}
+    for key, value in data.items():
+        if key == "type":
+            continue
+        if key not in arguments:
+            raise ModelError(f"{name}: {unknown('argument', key, list(arguments))}")
+        try:
+            values[key] = _decode_value(value, key, own, scope)
+        except ModelError as error:
+            raise ModelError(f"{name}: {key}: {error}") from None
+    required = [key for key, p in arguments.items() if p.default is inspect.Parameter.empty]
+    missing = [key for key in required if key not in values]
+    if missing:
+        raise ModelError(f"{name}: {missing[0]} is missing")
+    try:
+        return own(**values)
+    except TypeError as error:
+        raise ModelError(f"{name}: {error}") from None
+
+
+def _decode_value(value, name: str, owner: type, scope: Scope):
+    if value is None or isinstance(value, (str, bool)):
+        words = ("i", "j", "body", "reaction", "carrier")
+        if isinstance(value, str) and not (name in words or owner in types_of("constraint", scope.space).values()):
+            raise ModelError(f"must be numbers, got {value!r}")
+        return value
+    if isinstance(value, (int, float)):
+        return float(value)
+    if isinstance(value, list):
+        if _is_numbers(value):
+            return value
+        return tuple(_decode_value(x, name, owner, scope) for x in value)
+    if "type" not in value:
+        if any(not isinstance(x, dict) for x in value.values()):
+            raise ModelError("type is missing")
+        return {key: decode({"type": "Frame", **x}, "value", scope) for key, x in value.items()}
+    if value["type"] == "expression":
+        return expressions.decoded(value, scope.arguments(owner, name))
+    return decode(value, "value", scope)
+
+
+def _is_numbers(value) -> bool:
+    if isinstance(value, list):
+        return all(_is_numbers(x) for x in value)
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _short(value) -> str:
+    text = repr(value)
+    return text if len(text) < 40 else f"{text[:37]}…"

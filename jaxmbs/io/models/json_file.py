@@ -1,0 +1,208 @@
+"""Models in the JSON format of jaxmbs, version 1; `schema.py` has its schema."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from jaxmbs.io.models.elements import SPACES, Scope, decode, encode
+from jaxmbs.io.models.model import LENGTHS, Model, ModelError
+from jaxmbs.system.layout import unknown
+
+FORMAT, VERSION = "jaxmbs", 1
+KEYS = (
+    "format", "version", "name", "description", "units", "space", "bodies", "constraints", "drivers", "forces",
+    "guess", "velocities", "limits",
+)  # fmt: skip
+GROUPS = {"constraints": "constraint", "drivers": "constraint", "forces": "force"}
+WIDTH = 100  # of a line on which a list or an element stands as a whole
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
+def write_json(model: Model) -> str:
+    """A model as text; see `save`."""
+    space = "planar" if next(iter(model.bodies.values())).dimension == 2 else "spatial"
+    layout = model.layout
+    scope = Scope(space, layout.n, layout.m)
+    document: dict[str, Any] = {"format": FORMAT, "version": VERSION}
+    if model.name:
+        document["name"] = model.name
+    document |= {"units": {"length": model.unit}, "space": space}
+    document["bodies"] = _group("body", "body", model.bodies, scope)
+    for key, elements in (
+        ("constraints", model.constraints),
+        ("drivers", model.drivers),
+        ("forces", model.forces),
+    ):
+        if elements:
+            document[key] = _group(GROUPS[key], key[:-1], elements, scope)
+    document["guess"] = _by_name(model.guess, {**layout.body_slices, **layout.extra_slices})
+    if np.any(np.asarray(model.velocity)):
+        document["velocities"] = _by_name(model.velocity, {**layout.velocity_slices, **layout.extra_velocity_slices})
+    if model.limits:
+        document["limits"] = {name: list(pair) for name, pair in model.limits.items()}
+    return pretty(document) + "\n"
+
+
+def _group(kind: str, word: str, elements: Mapping[str, Any], scope: Scope) -> dict:
+    written = {}
+    for name, element in elements.items():
+        try:
+            written[name] = encode(element, kind, scope)
+        except ModelError as error:
+            raise ModelError(f"{word} {name!r}: {error}") from None
+    return written
+
+
+def _by_name(values, slices: Mapping[str, slice]) -> dict:
+    values = np.asarray(values, float)
+    if not np.all(np.isfinite(values)):
+        raise ModelError("guess: must be finite")
+    return {name: values[where].tolist() for name, where in slices.items()}
+
+
+def pretty(value, indent: str = "") -> str:
+    """JSON with what is short on one line."""
+    line = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    if not isinstance(value, (dict, list)) or not value or (indent and len(indent) + len(line) <= WIDTH):
+        return line
+    deeper = indent + "  "
+    if isinstance(value, dict):
+        parts = [f"{json.dumps(key, ensure_ascii=False)}: {pretty(x, deeper)}" for key, x in value.items()]
+    else:
+        parts = [pretty(x, deeper) for x in value]
+    begin, end = "{}" if isinstance(value, dict) else "[]"
+    return f"{begin}\n{deeper}" + f",\n{deeper}".join(parts) + f"\n{indent}{end}"
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def read_json(path: Path, *, ignore: tuple[str, ...] = (), loops=()) -> Model:
+    """A model from a file; see `load`."""
+    if ignore or loops:
+        raise ModelError("ignore and loops are for MJCF and URDF")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise ModelError("is no text in UTF-8") from None
+    return model_from(parsed(text))
+
+
+def parsed(text: str) -> Any:
+    """What a text of JSON says; names twice in an object, and numbers that are not finite, are errors."""
+    try:
+        return json.loads(text, object_pairs_hook=_unique, parse_constant=_refused, parse_float=_finite)
+    except json.JSONDecodeError as error:
+        raise ModelError(f"line {error.lineno}, column {error.colno}: {error.msg}") from None
+    except RecursionError:
+        raise ModelError("is nested too deeply") from None
+
+
+def _unique(pairs):
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ModelError(f"{key!r} is there twice")
+        found[key] = value
+    return found
+
+
+def _refused(word: str):
+    raise ModelError(f"{word} is no number that a model may have")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ModelError(f"{text} is too large")
+    return value
+
+
+def model_from(document) -> Model:
+    """A model from what its JSON says."""
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise ModelError(f'is no model: "format" must be "{FORMAT}"')
+    if type(document.get("version")) is not int or document["version"] != VERSION:
+        raise ModelError(
+            f"version {document.get('version')!r} of the format is not known; this reads version {VERSION}"
+        )
+    for key in document:
+        if key not in KEYS:
+            raise ModelError(unknown("key", key, list(KEYS)))
+    if document.get("space") not in SPACES:
+        raise ModelError(f'"space" must be one of {", ".join(SPACES)}, got {document.get("space")!r}')
+    texts = {key: _of_type(document.get(key, ""), str, key) for key in ("name", "description")}
+    unit = _unit(document.get("units", {}))
+    bodies = _read_group("body", _of_type(document.get("bodies"), dict, "bodies"), Scope(document["space"], 0, 0))
+    # Functions in elements have arguments of the sizes of q and v.
+    scope = Scope(document["space"], *_sizes(bodies, document))
+    groups = {
+        key: _read_group(kind, _of_type(document.get(key, {}), dict, key), scope, key[:-1])
+        for key, kind in GROUPS.items()
+    }
+    numbers = {key: _of_type(document.get(key, {}), dict, key) for key in ("guess", "velocities", "limits")}
+    for key, values in numbers.items():
+        for name, value in values.items():
+            if not _is_row(value):
+                raise ModelError(f"{key}: {name!r} must have numbers, got {value!r}")
+    for name, pair in numbers["limits"].items():
+        if np.shape(pair) != (2,):
+            raise ModelError(f"limits: {name!r} must have a lower and an upper one")
+    return Model(bodies, **groups, **numbers, name=texts["name"], unit=unit)
+
+
+def _read_group(kind: str, elements: dict, scope: Scope, word: str = "body") -> dict:
+    read = {}
+    for name, data in elements.items():
+        try:
+            read[name] = decode(data, kind, scope)
+        except ValueError as error:
+            raise ModelError(f"{word} {name!r}: {error}") from None
+    return read
+
+
+def _sizes(bodies: dict, document: dict) -> tuple[int, int]:
+    """Numbers of coordinates and velocities, the extra ones of constraints with them."""
+    from jaxmbs.io.models.elements import types_of
+
+    known = types_of("constraint", document["space"])
+    extra = 0
+    for key in ("constraints", "drivers"):
+        group = document.get(key)
+        for data in group.values() if isinstance(group, dict) else ():
+            own = known.get(str(data.get("type"))) if isinstance(data, dict) else None
+            extra += len(own.extra) if own is not None else 0
+    size: Callable = lambda field: sum(len(getattr(type(body), field)) for body in bodies.values()) + extra
+    return size("coordinates"), size("angular")
+
+
+def _of_type(value, kind: type, key: str):
+    if not isinstance(value, kind):
+        word = {dict: "an object", str: "a text"}[kind]
+        raise ModelError(f"{key} must be {word}" if value is not None else f"{key} is missing")
+    return value
+
+
+def _is_row(value) -> bool:
+    row = value if isinstance(value, list) else [value]
+    return all(isinstance(x, (int, float)) and not isinstance(x, bool) for x in row)
+
+
+def _unit(units) -> str:
+    """The unit of length; the others are fixed."""
+    units = _of_type(units, dict, "units")
+    for key, value in units.items():
+        if key not in ("length", "angle"):
+            raise ModelError(f"units: {unknown('unit', key, ['length', 'angle'])}")
+        allowed = LENGTHS if key == "length" else ("rad",)
+        if value not in allowed:
+            raise ModelError(f"units: {key} must be one of {', '.join(allowed)}, got {value!r}")
+    return units.get("length", "m")

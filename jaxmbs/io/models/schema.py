@@ -1,0 +1,155 @@
+"""The JSON Schema of model files, from the elements themselves."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from typing import Any
+
+from jaxmbs.io.models.elements import SPACES, arguments_of, types_of
+from jaxmbs.io.models.expressions import ARITY
+from jaxmbs.io.models.json_file import FORMAT, VERSION
+from jaxmbs.io.models.model import LENGTHS
+
+# What a name of an argument says about it.
+NAMES = ("i", "j", "body", "reaction")
+NUMBER: dict[str, Any] = {"type": "number"}
+NUMBERS: dict[str, Any] = {"type": "array", "items": NUMBER}
+ROW: dict[str, Any] = {"anyOf": [NUMBER, NUMBERS]}
+
+
+def schema() -> dict:
+    """The JSON Schema (draft 2020-12) of version 1 of the format, as a dict.
+
+    Every element of `jaxmbs.planar`, `jaxmbs.spatial`, the forces and the motions is in it, with its arguments.
+    """
+    spaces = [_document(space) for space in SPACES]
+    definitions: dict[str, Any] = {"expression": _expression()}
+    for space in SPACES:
+        for kind in ("body", "constraint", "force", "value"):
+            definitions[f"{space} {kind}"] = {
+                "anyOf": [{"$ref": f"#/$defs/{space} {name}"} for name in types_of(kind, space)]
+            }
+            for name, own in types_of(kind, space).items():
+                definitions[f"{space} {name}"] = _element(name, own, kind, space)
+        definitions[f"{space} argument"] = _argument(space)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"A mechanism of jaxmbs, version {VERSION}",
+        "type": "object",
+        "required": ["format", "version", "space", "bodies"],
+        "properties": _common(),
+        "oneOf": spaces,
+        "$defs": dict(sorted(definitions.items())),
+    }
+
+
+def _common() -> dict:
+    text = {"type": "string"}
+    rows = {"type": "object", "additionalProperties": ROW}
+    pair = {**NUMBERS, "minItems": 2, "maxItems": 2}
+    return {
+        "format": {"const": FORMAT},
+        "version": {"const": VERSION},
+        "name": text,
+        "description": text,
+        "units": {
+            "description": "Of length; masses, times and forces are in units that go together with it. Angles in radians.",
+            "type": "object",
+            "properties": {"length": {"enum": list(LENGTHS)}, "angle": {"const": "rad"}},
+            "additionalProperties": False,
+        },
+        "space": {"enum": list(SPACES)},
+        "guess": {"description": "Coordinates by body, extra ones by constraint, or single ones by name.", **rows},
+        "velocities": {"description": "Velocities at the guess, likewise.", **rows},
+        "limits": {
+            "description": "Ranges of joints. They are kept, not enforced.",
+            "type": "object",
+            "additionalProperties": pair,
+        },
+    }
+
+
+def _document(space: str) -> dict:
+    group = lambda kind: {"type": "object", "additionalProperties": {"$ref": f"#/$defs/{space} {kind}"}}
+    own = {"bodies": group("body") | {"minProperties": 1}}
+    own |= {"constraints": group("constraint"), "drivers": group("constraint"), "forces": group("force")}
+    known = dict.fromkeys(_common(), True)
+    return {"properties": known | {"space": {"const": space}} | own, "additionalProperties": False}
+
+
+def _element(name: str, own: type, kind: str, space: str) -> dict:
+    fields = {field.name.lstrip("_"): field for field in dataclasses.fields(own)}
+    properties: dict[str, Any] = {"type": {"const": name}}
+    required = [] if kind == "body" else ["type"]
+    for argument, parameter in arguments_of(own).items():
+        properties[argument] = _of_field(argument, fields.get(argument), space)
+        if parameter.default is inspect.Parameter.empty and not _has_default(fields.get(argument)):
+            required.append(argument)
+    about = (inspect.getdoc(own) or "").split("\n\n")[0].replace("\n", " ")
+    return {
+        "description": about,
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": False,
+    }
+
+
+def _has_default(field) -> bool:
+    return field is not None and field.default is not dataclasses.MISSING
+
+
+def _of_field(name: str, field, space: str) -> dict:
+    if name in NAMES:
+        return {"type": "string"}
+    if name == "frames":
+        return {"type": "object", "additionalProperties": {"$ref": f"#/$defs/{space} Frame"}}
+    if field is not None and field.type in ("bool", bool):
+        return {"type": "boolean"}
+    if field is None or "shape" not in field.metadata:
+        return {"$ref": f"#/$defs/{space} argument"}
+    shape = field.metadata["shape"]
+    found = NUMBER
+    for size in reversed(shape):
+        found = {"type": "array", "items": found}
+        if size is not None:
+            found |= {"minItems": size, "maxItems": size}
+    return found
+
+
+def _argument(space: str) -> dict:
+    own = {"$ref": f"#/$defs/{space} argument"}
+    words = {"enum": ["free", "fixed"]}
+    parts = [NUMBER, words, {"$ref": f"#/$defs/{space} value"}, {"$ref": "#/$defs/expression"}]
+    return {"anyOf": [*parts, {"type": "array", "items": own}]}
+
+
+def _expression() -> dict:
+    index = {"type": "integer", "minimum": 0}
+    row = lambda names, *rest: {
+        "type": "array",
+        "prefixItems": [{"enum": list(names)}, *rest],
+        "minItems": 1 + len(rest),
+        "maxItems": 1 + len(rest),
+    }
+    operations = [row([op for op in ARITY if ARITY[op] == n], *[index] * n) for n in (0, 1, 2, 3)]
+    return {
+        "description": (
+            "A function as a list of scalar operations. Each gives one value, with its number in the list: "
+            '["input", k, m] is entry m of argument k, ["number", x] a number, the others take numbers of earlier values. '
+            "`result` lists the values that are returned, in the shape `shape`."
+        ),
+        "type": "object",
+        "properties": {
+            "type": {"const": "expression"},
+            "operations": {
+                "type": "array",
+                "items": {"anyOf": [row(["input"], index, index), row(["number"], NUMBER), *operations]},
+            },
+            "result": {"type": "array", "items": index},
+            "shape": {"type": "array", "items": {"type": "integer", "minimum": 1}},
+        },
+        "required": ["type", "operations", "result"],
+        "additionalProperties": False,
+    }

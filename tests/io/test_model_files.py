@@ -1,0 +1,399 @@
+"""Models as files: what is read is what was written, number for number; what cannot be is refused by name."""
+
+import json
+import runpy
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import jsonschema
+import numpy as np
+import pytest
+
+import jaxmbs as mbs
+from jaxmbs import planar, spatial
+from jaxmbs.io.models.expressions import Expression
+from random_mechanisms import random_closed, random_tree
+
+ROOT = Path(__file__).parent.parent.parent
+DESIGN = {"ground": 4.0, "crank": 1.0, "coupler": 3.0, "rocker": 3.5}
+FREUDENSTEIN = {"pivot": np.array([0.1, 0.2]), "angle": 0.3, "turn": 1.0, "start": 0.4, "side": 1.0, **DESIGN}
+
+
+def last(x):
+    """The mechanism of an example that returns its start with it."""
+    return x[0] if isinstance(x, tuple) else x
+
+
+# What makes the mechanisms of the examples, by name of the file.
+EXAMPLES = {
+    "01_path_synthesis": lambda e: [e["four_bar"](FREUDENSTEIN)],
+    "02_engine": lambda e: [e["engine"]()],
+    "03_double_pendulums": lambda e: [e["double_pendulum"]()],
+    "04_andrews": lambda e: [e["andrews"]()],
+    "05_balancing": lambda e: [e["four_bar"]({}), e["four_bar"]({"crank": (1.0, np.array([0.01, 0.02]))})],
+    "06_bricard": lambda e: [e["bricard"]()],
+    "07_shafts": lambda e: [e["shafts"](joint(), 0.3) for joint in e["JOINTS"].values()],
+    "08_velocity_transformation": lambda e: [e["grounded"](), e["floating"]()],
+    "09_arms": lambda e: [e["arm"](jax.tree.map(lambda x: x[0], e["random_arms"](2)))],
+    "10_six_bar": lambda e: [e["six_bar"]()],
+    "11_excavator": lambda e: [e["excavator"](500.0)],
+    "12_published_paths": lambda e: [
+        mbs.synthesis.path(e["LINE"], starts=64, lower=0.0, upper=60.0).best.mechanism,
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def validator():
+    published = json.loads((ROOT / "docs" / "model.schema.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(published)
+    return jsonschema.Draft202012Validator(published)
+
+
+def there_and_back(mech, path, validator=None, **start):
+    """What is read after writing; the file written from that is the same to the letter."""
+    mbs.save(mech, path, **start)
+    text = path.read_text()
+    if validator is not None:
+        validator.validate(json.loads(text))
+    model = mbs.load(path)
+    assert mbs.save(model, path).read_text() == text
+    return model
+
+
+def assert_same(a, b):
+    """Two mechanisms have the same structure and numbers, bit for bit; functions are compared elsewhere."""
+    is_function = lambda x: isinstance(x, Expression) or type(x).__name__ in ("Closure", "Partial")
+    for kind in ("bodies", "constraints", "drivers", "forces"):
+        ours, theirs = getattr(a, kind), getattr(b, kind)
+        assert list(ours) == list(theirs)
+        for name in ours:
+            leaves = [jax.tree.flatten(x[name], is_leaf=is_function) for x in (ours, theirs)]
+            assert type(ours[name]) is type(theirs[name])
+            if not any(map(is_function, leaves[0][0])):
+                assert leaves[0][1] == leaves[1][1], name
+            for x, y in zip(leaves[0][0], leaves[1][0], strict=True):
+                if not is_function(x):
+                    np.testing.assert_array_equal(np.asarray(x), np.asarray(y))
+                    assert np.asarray(x).dtype == np.asarray(y).dtype
+
+
+@pytest.mark.parametrize("example", sorted(path.stem for path in (ROOT / "examples").glob("[0-9]*.py")))
+def test_every_example_comes_back(example, tmp_path, validator):
+    if example not in EXAMPLES:
+        pytest.skip("trains an environment; its mechanisms are compared in tests/env")
+    rng = np.random.default_rng(0)
+    functions = (
+        lambda m, q, v, t: mbs.constraints(m, q, t),
+        lambda m, q, v, t: mbs.acceleration_rhs(m, q, v, t),
+        lambda m, q, v, t: mbs.generalized_force(m, q, v, t),
+    )
+    for mech in map(last, EXAMPLES[example](runpy.run_path(str(ROOT / "examples" / f"{example}.py")))):
+        model = there_and_back(mech, tmp_path / "model.json", validator)
+        assert_same(mech, model)
+        q, v, t = rng.normal(size=mech.layout.n), rng.normal(size=mech.layout.m), 0.7
+        q = np.asarray(mech.coordinates(q))
+        # Functions come back as scalar operations: the same up to rounding.
+        for function in functions:
+            ours, theirs = (np.asarray(function(m, q, v, t)) for m in (mech, model))
+            np.testing.assert_allclose(theirs, ours, rtol=1e-13, atol=1e-13 * max(1, np.abs(ours).max(initial=0)))
+
+
+@pytest.mark.parametrize("dimension", [2, 3])
+def test_random_mechanisms_come_back(dimension, tmp_path, validator):
+    rng = np.random.default_rng(dimension)
+    for k in range(6):
+        build = random_tree if k % 2 else random_closed
+        mech, q = build(rng, 3 + k % 3, dimension=dimension)
+        v = rng.normal(size=mech.layout.m)
+        model = there_and_back(mech, tmp_path / "model.json", validator, guess=q, velocities=v, name="random")
+        assert_same(mech, model)
+        np.testing.assert_array_equal(model.guess, q)
+        np.testing.assert_array_equal(model.velocity, v)
+        assert model.name == "random"
+
+
+def of_space(dimension):
+    """One of each element that the random mechanisms and the examples do not have."""
+    if dimension == 3:
+        ramp = mbs.motion.Ramp(2.0, 0.5)
+        return {
+            "total": spatial.TotalJoint(
+                "a", "b", (1, 0, 0), (0, 1, 0), ("free", "fixed", ramp), ("fixed", 0.3, "free")
+            ),
+            "relative": spatial.RelativeJoint("a", "b", (1, 0, 0), (0, 1, 0), ("free", ramp, "fixed"), ("free",) * 3),
+            "screw": spatial.Screw("a", "b", (0, 0, 0), (0, 0, 0), (0, 0, 1), pitch=0.01),
+            "gear": spatial.Gear("a", "b", (0, 0, 0), (1, 0, 0), (0, 0, 1), (0, 0, 1), radius_i=0.4, radius_j=0.6),
+            "frames": spatial.Rigid("a", "b", spatial.Frame((1, 2, 3)), spatial.Frame((0, 0, 1))),
+            "distance": spatial.DistanceDriver("a", "b", (0, 0, 0), (1, 0, 0), mbs.motion.Polynomial((1.0, 0.1))),
+            "slide": spatial.TranslationalDriver(
+                "a", "b", (0, 0, 0), (1, 0, 0), mbs.motion.Harmonic(1.0, 2.0, 3.0, 4.0)
+            ),
+        }
+    circle, oval = planar.FunctionOutline(0.3), planar.FunctionOutline(lambda alpha: 1 + 0.1 * jnp.cos(2 * alpha))
+    spline = planar.SplineOutline(np.linspace(1, 1.1, 7))
+    return {
+        "x": planar.AbsoluteX("a", (1, 0), 0.3),
+        "angle": planar.AbsoluteAngle("a", 0.3),
+        "place": planar.AbsoluteDistance("a", (1, 0), (0.5, 0.6), 2.0),
+        "relative": planar.RelativeAngle("a", "b", 0.2),
+        "slot": planar.RevoluteTranslational("a", "b", (1, 0), (0, 1), (1, 1), 0.3),
+        "gear": planar.Gear("a", "b", (0, 0), (0, 0), 1.0, 2.0),
+        "rack": planar.RackPinion("a", "b", (0, 0), (0, 1), (1, 0), 1.0),
+        "cam": planar.CamFollower("a", "b", (0, 0), (0, 0), circle, oval),
+        "flat": planar.CamFlatFollower("a", "b", (0, 0), (0, 0), spline),
+        "point": planar.PointFollower("a", "b", (0, 0), (0, 0), spline),
+        "turn": planar.RevoluteDriver("a", "b", mbs.motion.Ramp(1.0), angle_i=0.2),
+        "slide": planar.TranslationalDriver("a", "b", (0, 0), (0, 0), (0, 1), mbs.motion.Spline((0, 1, 2), (0, 1, 3))),
+        "far": planar.DistanceDriver("a", "b", (0, 0), (1, 1), lambda t: 1 + jnp.sin(t) ** 2),
+    }
+
+
+@pytest.mark.parametrize("dimension", [2, 3])
+def test_every_kind_of_element_comes_back(dimension, tmp_path, validator):
+    body = (
+        planar.Body(1.0, 0.0, (0.1, 0.2)) if dimension == 2 else spatial.Body(1.0, (1, 2, 2.5), inertia_frame=np.eye(3))
+    )
+    point = (0.3, 0.1) if dimension == 2 else (0.3, 0.1, 0.2)
+    turning = 2.0 if dimension == 2 else (lambda t, q, v: jnp.stack([t, q[0], v[1]]))
+    forces = {
+        "weight": mbs.Gravity((0, -9.81, 0)[:dimension]),
+        "spring": mbs.SpringDamper("a", "b", point, None, 10.0, 0.1, 0.5, actuator=mbs.motion.Harmonic(1.0, 2.0)),
+        "only": mbs.Spring("a", "b", stiffness=3.0),
+        "slow": mbs.Damper("a", "ground", damping=3.0),
+        "twist": mbs.TorsionSpring("a", "b", 2.0, 0.1, 0.3),
+        "brake": mbs.TorsionDamper("a", "b", 0.3),
+        "torque": mbs.Torque("a", turning, reaction="b"),
+        "push": mbs.PointForce(
+            "b", point, lambda t, q, v: jnp.ones(dimension) * jnp.where(v[0] > 0, -t, q[1]), follower=True
+        ),
+        "user": mbs.UserForce(lambda q, v, t: -0.1 * v * jnp.abs(v), lambda q: q[0] ** 2),
+    }
+    elements = of_space(dimension)
+    drivers = [name for name, element in elements.items() if "Driver" in type(element).__name__]
+    mech = mbs.Mechanism(
+        {"a": body, "b": body},
+        {name: x for name, x in elements.items() if name not in drivers},
+        {name: elements[name] for name in drivers},
+        forces,
+    )
+    model = there_and_back(mech, tmp_path / "model.json", validator)
+    assert_same(mech, model)
+    rng = np.random.default_rng(1)
+    for _ in range(3):
+        q, v = np.asarray(mech.coordinates(rng.normal(size=mech.layout.n))), rng.normal(size=mech.layout.m)
+        for t in (-0.4, 1.3):
+            ours, theirs = (mbs.generalized_force(m, q, v, t) for m in (mech, model))
+            np.testing.assert_allclose(theirs, ours, rtol=1e-14, atol=1e-13)
+            ours, theirs = (mbs.acceleration_rhs(m, q, v, t) for m in (mech, model))
+            np.testing.assert_allclose(theirs, ours, rtol=1e-12, atol=1e-11)
+
+
+BY_HAND = """{
+  "format": "jaxmbs", "version": 1, "name": "slider-crank", "space": "planar",
+  "units": {"length": "m"},
+  "bodies": {
+    "crank": {"mass": 1, "inertia": 0.01},
+    "rod": {"mass": 0.5, "inertia": 0.02, "com": [0.3, 0]},
+    "piston": {"mass": 0.3, "inertia": 0}
+  },
+  "constraints": {
+    "O": {"type": "Revolute", "i": "ground", "j": "crank", "point_i": [0, 0], "point_j": [0, 0]},
+    "A": {"type": "Revolute", "i": "crank", "j": "rod", "point_i": [0.2, 0], "point_j": [0, 0]},
+    "B": {"type": "Revolute", "i": "rod", "j": "piston", "point_i": [0.6, 0], "point_j": [0, 0]},
+    "slide": {"type": "Translational", "i": "ground", "j": "piston", "point_i": [0, 0], "point_j": [0, 0], "axis_i": [1, 0]}
+  },
+  "drivers": {"motor": {"type": "RevoluteDriver", "i": "ground", "j": "crank", "motion": {"type": "Ramp", "rate": 10}}},
+  "forces": {
+    "gas": {"type": "PointForce", "body": "piston", "point": [0, 0],
+            "value": [{"type": "expression", "operations": [["input", 2, 6], ["number", -3.0], ["mul", 0, 1]],
+                       "result": [2]}, 0]}
+  },
+  "guess": {"rod": [0.2, 0, 0], "piston.x": 0.8},
+  "limits": {"slide": [0.3, 0.9]}
+}"""
+
+
+def test_a_file_written_by_hand_runs(tmp_path, validator):
+    validator.validate(json.loads(BY_HAND))
+    path = tmp_path / "slider_crank.json"
+    path.write_text(BY_HAND)
+    model = mbs.load(path)
+    assert model.name == "slider-crank"
+    assert model.limits == {"slide": (0.3, 0.9)}
+    assert isinstance(model, mbs.Mechanism)
+    start = mbs.assemble(model)
+    assert int(start.status) == mbs.Status.CONVERGED
+    times = np.linspace(0, 1, 7)
+    motion = mbs.kinematics(model, times, start.q)
+    place = 0.2 * np.cos(10 * times) + np.sqrt(0.36 - (0.2 * np.sin(10 * times)) ** 2)
+    np.testing.assert_allclose(motion.position("piston.x"), place, atol=1e-12)
+    # The force of the file is −3 ẋ of the piston, its velocity entry number 6.
+    force = mbs.generalized_force(model, motion.q[1], motion.v[1], 0.0)
+    np.testing.assert_allclose(force[6], -3 * motion.v[1, 6], rtol=1e-14)
+
+
+def test_the_published_schema_is_that_of_the_elements():
+    assert json.loads((ROOT / "docs" / "model.schema.json").read_text()) == mbs.io.schema()
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda t: jnp.sin(t) ** 3 + jnp.exp(-t) / (1 + t**2),
+        lambda t: jnp.where((t > 0.5) & ~(t > 1), jnp.sqrt(t), jnp.minimum(t, -t)),
+        lambda t: jnp.mod(t, 0.7) + jnp.floor(3 * t) - jnp.round(2.5 * t) + jnp.sign(t - 1) * jnp.abs(t),
+        lambda t: jnp.arctan2(t, 1 + t) * jnp.hypot(t, 2.0) + jnp.tanh(t) + jnp.clip(t, 0.3, 0.8),
+        lambda t: (
+            jax.nn.softplus(t) + jax.nn.sigmoid(3 * t) + jnp.log1p(t * t) + jnp.polyval(jnp.array([1.0, 2, 3]), t)
+        ),
+    ],
+)
+def test_functions_come_back_with_their_derivatives(f, tmp_path):
+    driver = planar.AbsoluteAngleDriver("a", mbs.motion.Function(f))
+    mech = mbs.Mechanism({"a": planar.Body()}, {}, {"turn": driver})
+    mbs.save(mech, tmp_path / "f.json")
+    g = mbs.load(tmp_path / "f.json").drivers["turn"].motion
+    for t in (0.13, 0.61, 1.27):
+        for ours, theirs in ((f, g), (jax.grad(f), jax.grad(g)), (jax.grad(jax.grad(f)), jax.grad(jax.grad(g)))):
+            np.testing.assert_allclose(theirs(t), ours(t), rtol=1e-13, atol=1e-13)
+
+
+def test_single_precision_comes_back_exactly(tmp_path):
+    jax.config.update("jax_enable_x64", False)
+    body = planar.Body(0.1, 0.3, (0.7, 1 / 3))
+    mech = mbs.Mechanism({"a": body}, {"O": planar.Revolute("ground", "a", (0.1, 0.2), (0, 0))})
+    model = there_and_back(mech, tmp_path / "single.json")
+    assert model.dtype == np.float32
+    assert_same(mech, model)
+
+
+def test_euler_parameters_come_back_exactly(tmp_path):
+    rng = np.random.default_rng(0)
+    mech = mbs.Mechanism({name: spatial.Body() for name in "abcdefgh"})
+    q = mech.coordinates(rng.normal(size=mech.layout.n))
+    first = there_and_back(mech, tmp_path / "a.json", guess=q)
+    np.testing.assert_array_equal(first.guess, q)
+
+
+def test_a_model_starts_from_its_guess(tmp_path):
+    path = tmp_path / "model.json"
+    path.write_text(BY_HAND)
+    model = mbs.load(path)
+    np.testing.assert_array_equal(mbs.assemble(model).q, mbs.assemble(model.mechanism, model.guess).q)
+    moved = mbs.load(mbs.save(model, tmp_path / "moved.json", guess={"crank.phi": 1.0}))
+    assert float(moved.guess[2]) == 1.0
+
+
+# --- bad input --------------------------------------------------------------------------------------------------------
+
+
+def changed(**parts):
+    return json.dumps(json.loads(BY_HAND) | parts)
+
+
+def with_joint(**arguments):
+    joint = {"type": "Revolute", "i": "ground", "j": "crank", "point_i": [0, 0], "point_j": [0, 0]} | arguments
+    return changed(constraints={"O": joint})
+
+
+def with_expression(*operations, result=(0,), **more):
+    motion = {"type": "Function", "f": {"type": "expression", "operations": operations, "result": result, **more}}
+    return changed(drivers={"motor": {"type": "AbsoluteAngleDriver", "body": "crank", "motion": motion}})
+
+
+BAD = {
+    "text that is no JSON": ("{", "line 1, column 2"),
+    "no model": ("[1, 2]", "no model"),
+    "another format": ('{"format": "other"}', "no model"),
+    "wrong version": (changed(version=2), "version 2"),
+    "version as a text": (changed(version="1"), "version '1'"),
+    "unknown key": (changed(bodys={}), "did you mean|bodys"),
+    "wrong space": (changed(space="4d"), "space"),
+    "unknown unit": (changed(units={"length": "parsec"}), "parsec"),
+    "no bodies": (changed(bodies={}, forces={}), "at least one body"),
+    "NaN": (BY_HAND.replace('"mass": 1,', '"mass": NaN,'), "NaN"),
+    "infinite": (BY_HAND.replace('"mass": 1,', '"mass": 1e999,'), "1e999"),
+    "twice": (BY_HAND.replace('"rod": {"mass"', '"crank": {"mass": 1}, "rod": {"mass"'), "'crank' is there twice"),
+    "negative mass": (BY_HAND.replace('"mass": 1,', '"mass": -1,'), "crank.*mass"),
+    "mass as a text": (BY_HAND.replace('"mass": 1,', '"mass": "1",'), "crank.*mass"),
+    "unknown element": (with_joint(type="Weld"), "constraint 'O'.*Weld"),
+    "private class": (with_joint(type="PlanarConstraint"), "constraint 'O'.*PlanarConstraint"),
+    "not a class": (with_joint(type="__import__"), "constraint 'O'.*__import__"),
+    "no type": (with_joint(type=None), "constraint 'O'"),
+    "unknown argument": (with_joint(point_k=[0, 0]), "constraint 'O'.*point_k"),
+    "missing argument": (changed(constraints={"O": {"type": "Revolute", "i": "ground", "j": "crank"}}), "'O'.*missing"),
+    "unknown body": (with_joint(j="crnk"), "'O'.*crnk"),
+    "body as a number": (with_joint(j=3), "'O'"),
+    "wrong shape": (with_joint(point_i=[0, 0, 0]), "'O'.*point_i"),
+    "ragged": (with_joint(point_i=[0, [0]]), "'O'.*point_i"),
+    "guess of no body": (changed(guess={"crnk": [0, 0, 0]}), "crnk"),
+    "guess too short": (changed(guess={"crank": [0, 0]}), "crank"),
+    "guess as a text": (changed(guess={"crank": "up"}), "guess.*crank"),
+    "limit of nothing": (changed(limits={"P": [0, 1]}), "limits.*'P'"),
+    "limit of one": (changed(limits={"O": [0]}), "limits.*'O'"),
+    "unknown operation": (with_expression(["system", 0]), "motor.*system"),
+    "later value": (with_expression(["input", 0, 0], ["add", 0, 2], result=[1]), "motor.*earlier"),
+    "no such input": (with_expression(["input", 1, 0]), "motor.*input"),
+    "truth as number": (with_expression(["input", 0, 0], ["lt", 0, 0], result=[1]), "motor.*real"),
+    "number as truth": (with_expression(["input", 0, 0], ["not", 0], result=[1]), "motor.*truth"),
+    "too nested": ('{"a":' * 100_000, "bad.json"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_files_are_refused_in_one_line(case, tmp_path):
+    text, words = BAD[case]
+    path = tmp_path / "bad.json"
+    path.write_text(text)
+    with pytest.raises(mbs.ModelError, match=words) as caught:
+        mbs.load(path)
+    assert str(caught.value).startswith("bad.json: ")
+    assert "\n" not in str(caught.value)
+
+
+def test_what_is_no_file_is_refused(tmp_path, monkeypatch):
+    for name, words in (("no.json", "No such file"), ("model.txt", "ends in"), ("model", "ends in")):
+        with pytest.raises(mbs.ModelError, match=words):
+            mbs.load(tmp_path / name)
+    (tmp_path / "folder.json").mkdir()
+    with pytest.raises(mbs.ModelError, match="no file"):
+        mbs.load(tmp_path / "folder.json")
+    (tmp_path / "binary.json").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(mbs.ModelError, match="UTF-8"):
+        mbs.load(tmp_path / "binary.json")
+    monkeypatch.setattr("jaxmbs.io.models.front.LARGEST_FILE", 10)
+    (tmp_path / "large.json").write_text(BY_HAND)
+    with pytest.raises(mbs.ModelError, match="at most 10"):
+        mbs.load(tmp_path / "large.json")
+
+
+def test_what_cannot_be_written_leaves_nothing_behind(tmp_path):
+    class Mine(planar.Revolute):
+        pass
+
+    path = tmp_path / "kept.json"
+    path.write_text("what was there")
+    bodies = {"a": planar.Body()}
+    own = mbs.Mechanism(bodies, {"O": Mine("ground", "a", (0, 0), (0, 0))})
+    looped = mbs.Mechanism(
+        bodies, forces={"user": mbs.UserForce(lambda q, v, t: jax.lax.fori_loop(0, 5000, lambda _, x: jnp.sin(x), v))}
+    )
+    table = mbs.motion.Function(lambda t: jnp.interp(t, jnp.arange(3.0), jnp.array([1.0, 3.0, 2.0])))
+    tabled = mbs.Mechanism(bodies, {}, {"turn": planar.AbsoluteAngleDriver("a", table)})
+    for mech, words in (
+        (tabled, "driver 'turn'.*scalar operations"),
+        (own, "constraint 'O': Mine"),
+        (looped, "force 'user': f: a function"),
+    ):
+        with pytest.raises(mbs.ModelError, match=words):
+            mbs.save(mech, path)
+        with pytest.raises(mbs.ModelError):
+            mbs.save(mech, tmp_path / "new.json")
+    with pytest.raises(mbs.ModelError, match="ends in"):
+        mbs.save(mbs.Mechanism(bodies), tmp_path / "model.txt")
+    assert [x.name for x in tmp_path.iterdir()] == ["kept.json"]
+    assert path.read_text() == "what was there"
+    with pytest.raises(mbs.ModelError, match="traced"):
+        jax.jit(lambda m: mbs.save(mbs.Mechanism({"a": planar.Body(m)}), path) and m)(1.0)
