@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow bench lint format clean
+.PHONY: demo test test-slow bench docs wheel lint format clean
 
 demo: .venv/installed
 	$(BIN)/python examples/01_path_synthesis.py
@@ -17,6 +17,13 @@ test-slow: .venv/installed
 # MuJoCo, MJX, Pinocchio and pylinkage take part where they are installed: .venv/bin/pip install -e ".[bench]"
 bench: .venv/installed
 	$(BIN)/python benchmarks/run.py
+
+docs: .venv/installed
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
+# The wheel installed afresh, and the README's commands with it.
+wheel:
+	.ci/wheel
 
 lint: .venv/installed
 	$(BIN)/ruff check .

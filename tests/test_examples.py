@@ -14,7 +14,10 @@ from PIL import Image
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 # These compile for half a minute and more.
-LONG = ("06_bricard", "07_shafts", "08_velocity_transformation", "10_six_bar", "11_excavator")
+LONG = (
+    "04_andrews", "05_balancing", "06_bricard", "07_shafts", "08_velocity_transformation", "09_arms", "10_six_bar",
+    "11_excavator", "12_published_paths",
+)  # fmt: skip
 REFERENCE = json.loads((Path(__file__).parent / "references" / "path_synthesis.json").read_text())
 
 
@@ -134,6 +137,7 @@ def test_first_flip_is_found_between_the_times():
     np.testing.assert_allclose(flips, [1 + 2 * part, 2, np.inf])
 
 
+@pytest.mark.slow
 def test_andrews_mechanism_ends_at_the_published_angles(outputs):
     reference = json.loads((EXAMPLES.parent / "tests" / "references" / "andrews.json").read_text())
     script, numbers = example("04_andrews"), found("04_andrews", outputs)
@@ -143,6 +147,7 @@ def test_andrews_mechanism_ends_at_the_published_angles(outputs):
     assert numbers["energy error"] < 1e-6
 
 
+@pytest.mark.slow
 def test_balancing_makes_the_four_bar_quiet(outputs):
     numbers = found("05_balancing", outputs)
     assert numbers["shaking force after (N)"] < 0.1 * numbers["shaking force before, root mean square (N)"]
@@ -189,6 +194,7 @@ def test_velocity_transformation_is_that_of_the_paper(outputs):
         assert max(system["|Ψ_q R|"], system["|q̇ − R θ̇|"]) < 1e-12
 
 
+@pytest.mark.slow
 def test_arms_keep_their_energy(outputs):
     numbers = found("09_arms", outputs)
     assert numbers["status converged"] == numbers["arms"]
@@ -223,6 +229,7 @@ def test_excavator_holds_its_load(outputs):
     np.testing.assert_allclose(numbers["moments at the end, heaviest load (kN m)"]["lift"], held, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_published_paths_are_bettered(outputs):
     for name, problem in found("12_published_paths", outputs).items():
         assert problem["assembled"], name

@@ -9,7 +9,7 @@ import pytest
 NOTEBOOKS = sorted((Path(__file__).parent.parent / "notebooks").glob("*.ipynb"))
 
 
-SHORT = ("four_bar_sensitivity", "path_synthesis")
+SHORT = ("four_bar_sensitivity",)
 
 
 @pytest.mark.parametrize(

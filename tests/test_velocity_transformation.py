@@ -255,7 +255,7 @@ SYSTEMS = {
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name == "(4.13)")) for name in SYSTEMS]
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in ("(4.9)", "(4.13)"))) for name in SYSTEMS]
 )
 def test_blocks_of_the_paper(name):
     """R and Ṙ symbol for symbol to 1e-12: of natural coordinates, and of bodies for all points and vectors."""

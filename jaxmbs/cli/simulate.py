@@ -24,5 +24,5 @@ def run(args) -> Report:
     with working("simulating"):
         motion = mbs.simulate(model, times_of(args), **integrator_of(args))
         motion.q.block_until_ready()
-    energy = np.asarray(motion.energy.total)
-    return report_of(args, model, motion, **{"energy": {"first": float(energy[0]), "last": float(energy[-1])}})
+    total = np.asarray(motion.energy.total) if motion.energy is not None else np.full(2, np.nan)
+    return report_of(args, model, motion, energy={"first": float(total[0]), "last": float(total[-1])})

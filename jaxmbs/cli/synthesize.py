@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 from jaxmbs.cli.options import positive_count
 from jaxmbs.cli.report import Report, working
@@ -88,7 +89,7 @@ def read_table(path: Path):
     return np.array(rows)
 
 
-def _options(args) -> dict:
+def _options(args) -> dict[str, Any]:
     options = {"mechanism": args.mechanism, "lower": args.lower, "upper": args.upper, "seed": args.seed}
     more = {"starts": args.starts, "transmission_angle": args.transmission_angle}
     return options | {name: value for name, value in more.items() if value is not None}
@@ -129,6 +130,7 @@ def _path(args, table):
 
 
 def _function(args, table):
+    import jax
     import jax.numpy as jnp
     import numpy as np
 
@@ -142,9 +144,10 @@ def _function(args, table):
     if len(table) < 4 or np.any(np.diff(table[:, 0]) <= 0):
         raise ValueError("a function needs at least 4 points with different x")
     x, y = (jnp.asarray(column) for column in table.T)
-    curve = mbs.motion.Spline(x, y)
+    spline = mbs.motion.Spline(x, y)
+    curve = jax.jit(lambda at: spline(at))
     slides = args.mechanism == "slider-crank"
-    spans = {"output_span": args.output_span if slides else math.radians(args.output_span)}
+    spans: dict[str, Any] = {"output_span": args.output_span if slides else math.radians(args.output_span)}
     if args.input_span is not None:
         spans["input_span"] = math.radians(args.input_span)
     with working("function"):

@@ -56,7 +56,7 @@ def _measure(model, q, count: int, steps: int, options) -> dict:
 
     import jaxmbs as mbs
 
-    times = np.array([0.0, steps * options["step"]])
+    times = jnp.array([0.0, steps * options["step"]])
 
     def end(factor):
         run = mbs.simulate(model, times, q, factor * model.velocity, **options)

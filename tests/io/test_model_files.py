@@ -79,7 +79,11 @@ def assert_same(a, b):
                     assert np.asarray(x).dtype == np.asarray(y).dtype
 
 
-@pytest.mark.parametrize("example", sorted(path.stem for path in (ROOT / "examples").glob("[0-9]*.py")))
+NAMES = sorted(path.stem for path in (ROOT / "examples").glob("[0-9]*.py"))
+QUICK = ("01_path_synthesis", "02_engine", "03_double_pendulums", "04_andrews", "05_balancing", "10_six_bar")
+
+
+@pytest.mark.parametrize("example", [pytest.param(x, marks=[pytest.mark.slow] * (x not in QUICK)) for x in NAMES])
 def test_every_example_comes_back(example, tmp_path, validator):
     if example not in EXAMPLES:
         pytest.skip("trains an environment; its mechanisms are compared in tests/env")

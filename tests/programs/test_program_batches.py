@@ -207,6 +207,7 @@ needs_machine = pytest.mark.skipif(machine.host()[2] < 16, reason="no machine co
 
 @needs_machine
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory protection is called by its Linux name")
+@pytest.mark.slow
 def test_nothing_is_touched_outside_of_the_buffers(tmp_path):
     """Buffers between protected pages: reading or writing beyond them would end the process. The handler's answer to
     the question for its version is that of the header."""

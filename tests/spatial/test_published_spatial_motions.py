@@ -159,6 +159,7 @@ def free_top(omega):
     return lambda t: turned(momentum / size, size / k * t) @ turned(X, omega[0] * (1 - j / k) * t)
 
 
+@pytest.mark.slow
 def test_a_body_that_is_free_rigid_or_on_a_plane():
     """Closed forms over 5 s, three bodies at once: parabolas, even spins, rest and the force that it takes."""
     omega, drift, turning = np.array([3.0, 1.0, -2.0]), np.array([1.0, -2.0, 3.0]), 1.5
@@ -240,6 +241,7 @@ def turn_of(run, shaft, bearing):
     )
 
 
+@pytest.mark.slow
 def test_universal_joint():
     """Hooke's joint at four bends in one batch: angle and ratio of speeds to 1e-10, of accelerations to 1e-9."""
     problem = reference("universal_joint")
@@ -296,6 +298,7 @@ def test_double_cardan_joint():
 # --- loops ----------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_spatial_slider_crank():
     """Haug 12.2, all columns of the table over 1 s: positions to 1e-9, velocities to 2e-9, energy to 1e-10."""
     problem = reference("spatial_slider_crank")

@@ -65,7 +65,11 @@ def exact():
     return np.concatenate([run.q[-1], run.v[-1]])
 
 
-@pytest.mark.parametrize("name", METHODS)
+# The others take half a minute each.
+QUICK = ("RK4",)
+
+
+@pytest.mark.parametrize("name", [pytest.param(x, marks=[pytest.mark.slow] * (x not in QUICK)) for x in METHODS])
 def test_order(exact, name):
     """Halving the step divides the error by 2^order, within ±0.2 of the order."""
     errors = []

@@ -50,7 +50,7 @@ def is_public(found: type) -> bool:
 
 
 @cache
-def arguments_of(kind: type) -> dict[str, inspect.Parameter]:
+def arguments_of(kind: Any) -> dict[str, inspect.Parameter]:
     """The arguments that make an element, by name."""
     taken = inspect.signature(kind).parameters
     named = {name: p for name, p in taken.items() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
@@ -73,10 +73,12 @@ class Scope:
 
     def arguments(self, owner: type, name: str) -> list[tuple[int, ...]]:
         """Shapes of what a function takes that stands for the argument `name` of an element."""
-        state: list[tuple[int, ...]] = [(), (self.n,), (self.m,)]
+        time: tuple[int, ...] = ()
+        q, v = (self.n,), (self.m,)
+        state: list[tuple[int, ...]] = [time, q, v]
         if issubclass(owner, forces.UserForce):
-            return {"f": [(self.n,), (self.m,), ()], "potential_energy": [(self.n,)]}[name]
-        return state if issubclass(owner, AbstractForce) else [()]
+            return [q, v, time] if name == "f" else [q]
+        return state if issubclass(owner, AbstractForce) else [time]
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------
@@ -104,7 +106,8 @@ def _encoded_arguments(element, scope: Scope) -> dict:
     fields = {field.name for field in dataclasses.fields(element)}
     given = element.arguments() if hasattr(element, "arguments") else {}
     data = {}
-    for name, parameter in arguments_of(type(element)).items():
+    own: Any = type(element)
+    for name, parameter in arguments_of(own).items():
         if name in given:
             value = given[name]
         elif name in fields:
@@ -149,12 +152,10 @@ def _encode_value(value, name: str, owner: type, scope: Scope):
 
 def _same(a, b) -> bool:
     """Whether two elements are the same, number for number; functions apart."""
-    leaves = [jax.tree.flatten(x, is_leaf=_is_function) for x in (a, b)]
-    if leaves[0][1] != leaves[1][1]:
-        return False
-    return all(
+    ours, theirs = (jax.tree.flatten(x, is_leaf=_is_function) for x in (a, b))
+    return ours[1] == theirs[1] and all(  # type: ignore[operator]
         _is_function(x) or (np.shape(x) == np.shape(y) and np.array_equal(np.asarray(x), np.asarray(y)))
-        for x, y in zip(leaves[0][0], leaves[1][0], strict=True)
+        for x, y in zip(ours[0], theirs[0], strict=True)
     )
 
 

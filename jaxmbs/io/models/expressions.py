@@ -13,7 +13,6 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float
 
 from jaxmbs.io.models.model import ModelError
 from jaxmbs.numerics.arrays import as_real, default_float
@@ -52,12 +51,12 @@ class Expression(eqx.Module):
     ("number", m) entry m of `numbers`, or an operation of `ARITY` with the numbers of earlier values.
 
     Attributes:
-        numbers: its constants, leaves that can be differentiated and batched.
+        numbers (c,): its constants, leaves that can be differentiated and batched.
         operations: the list.
         result: numbers of the values that it returns. shape: of what it returns.
     """
 
-    numbers: Float[Array, " c"] = eqx.field(converter=as_real)
+    numbers: Any = eqx.field(converter=as_real)
     operations: tuple[tuple[Any, ...], ...] = eqx.field(static=True)
     result: tuple[int, ...] = eqx.field(static=True)
     shape: tuple[int, ...] = eqx.field(static=True)

@@ -179,14 +179,14 @@ def _sizes(bodies: dict, document: dict) -> tuple[int, int]:
         group = document.get(key)
         for data in group.values() if isinstance(group, dict) else ():
             own = known.get(str(data.get("type"))) if isinstance(data, dict) else None
-            extra += len(own.extra) if own is not None else 0
+            extra += len(getattr(own, "extra", ()))
     size: Callable = lambda field: sum(len(getattr(type(body), field)) for body in bodies.values()) + extra
     return size("coordinates"), size("angular")
 
 
-def _of_type(value, kind: type, key: str):
+def _of_type(value, kind: type, key: str) -> Any:
     if not isinstance(value, kind):
-        word = {dict: "an object", str: "a text"}[kind]
+        word = "an object" if kind is dict else "a text"
         raise ModelError(f"{key} must be {word}" if value is not None else f"{key} is missing")
     return value
 

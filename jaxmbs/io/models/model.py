@@ -91,17 +91,17 @@ class Model(Mechanism):
 
 def model_of(mech: Mechanism, guess=None, velocities=None, name: str | None = None) -> Model:
     """A mechanism as a model, with a guess of its own in place of the one that it has."""
-    known = isinstance(mech, Model)
+    model = mech if isinstance(mech, Model) else None
     return Model(
         mech.bodies,
         mech.constraints,
         mech.drivers,
         mech.forces,
-        guess=mech.guess if guess is None and known else guess,
-        velocities=mech.velocity if velocities is None and known else velocities,
-        name=name if name is not None else mech.name if known else "",
-        limits=mech.limits if known else None,
-        unit=mech.unit if known else "m",
+        guess=model.guess if guess is None and model else guess,
+        velocities=model.velocity if velocities is None and model else velocities,
+        name=name if name is not None else model.name if model else "",
+        limits=model.limits if model else None,
+        unit=model.unit if model else "m",
     )
 
 

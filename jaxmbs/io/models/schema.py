@@ -71,7 +71,9 @@ def _common() -> dict:
 
 
 def _document(space: str) -> dict:
-    group = lambda kind: {"type": "object", "additionalProperties": {"$ref": f"#/$defs/{space} {kind}"}}
+    def group(kind: str) -> dict[str, Any]:
+        return {"type": "object", "additionalProperties": {"$ref": f"#/$defs/{space} {kind}"}}
+
     own = {"bodies": group("body") | {"minProperties": 1}}
     own |= {"constraints": group("constraint"), "drivers": group("constraint"), "forces": group("force")}
     known = dict.fromkeys(_common(), True)

@@ -1,0 +1,161 @@
+"""Pages that are made when the site is built: one for each element, the gallery of examples, the reference."""
+
+import importlib
+import inspect
+import io
+import re
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+from mkdocs.plugins import event_priority
+from mkdocs.structure.files import File
+
+import jaxmbs as mbs
+from jaxmbs import planar, spatial
+
+sys.path.insert(0, str(Path(__file__).parent))
+catalogue = importlib.import_module("catalogue")
+
+jax.config.update("jax_enable_x64", True)
+mpl.use("Agg")
+
+ROOT = Path(__file__).parent.parent.parent
+SPACES = {"planar": (planar, catalogue.PLANAR), "spatial": (spatial, catalogue.SPATIAL)}
+# Modules of the reference, with what they are about.
+MODULES = {
+    "jaxmbs": "The front door", "jaxmbs.planar": "Planar elements", "jaxmbs.spatial": "Spatial elements",
+    "jaxmbs.motion": "Motions", "jaxmbs.forces": "Forces", "jaxmbs.synthesis": "Synthesis",
+    "jaxmbs.system.topology": "Topology", "jaxmbs.numerics.rotation": "Rotations", "jaxmbs.io": "Files",
+    "jaxmbs.env": "Environments", "jaxmbs.viz": "Pictures",
+}  # fmt: skip
+
+
+@event_priority(100)
+def on_files(files, config):
+    """Adds the pages that are made."""
+    add = lambda path, **content: files.append(File.generated(config, path, **content))
+    for space, (module, groups) in SPACES.items():
+        links = []
+        for group, entries in groups.items():
+            links.append(f"\n## {group}\n")
+            for name, entry in entries.items():
+                add(f"elements/images/{space}_{name}.svg", content=picture(space, entry))
+                add(f"elements/{space}_{name}.md", content=element_page(space, name, getattr(module, name), entry))
+                links.append(f"- [{name}]({space}_{name}.md): {first_line(getattr(module, name))}")
+        title = {"planar": "Elements of the plane", "spatial": "Elements of space"}[space]
+        add(f"elements/{space}.md", content=f"# {title}\n" + "\n".join(links) + "\n")
+    for path, text in gallery().items():
+        add(path, content=text)
+    for name, title in MODULES.items():
+        add(f"reference/{name}.md", content=reference(name, title))
+    listed = "\n".join(f"- [{title}]({name}.md): `{name}`" for name, title in MODULES.items())
+    add("reference/index.md", content=f"# Reference\n\nFrom the docstrings.\n\n{listed}\n")
+    return files
+
+
+def missing() -> list[str]:
+    """Elements without an entry in the catalogue."""
+    from jaxmbs.io.models.elements import types_of
+
+    return [
+        f"{space}.{name}"
+        for space, (_, groups) in SPACES.items()
+        for name in types_of("constraint", space)
+        if not any(name in entries for entries in groups.values())
+    ]
+
+
+# --- elements ---------------------------------------------------------------------------------------------------------
+
+
+def mechanism(space: str, entry):
+    """The small mechanism of an entry, assembled near its guess."""
+    names = {"planar": planar, "spatial": spatial, "mbs": mbs, "jnp": jnp}
+    element = eval(entry.code, names)
+    # Slender bodies: a picture draws bodies by their inertia.
+    body = planar.Body() if space == "planar" else spatial.Body(1.0, (1e-4, 2e-3, 2e-3))
+    bodies = {name: body for name in ("a", "b") if name in entry.guess}
+    driver = "Driver" in type(element).__name__
+    name = "cam" if "cam" in entry.guess else "element"
+    mech = mbs.Mechanism(
+        bodies, eval(entry.context, names) | ({} if driver else {name: element}), {name: element} if driver else {}
+    )
+    return mech, mbs.assemble(mech, entry.guess, throw=True).q
+
+
+def picture(space: str, entry) -> str:
+    """The drawing as SVG."""
+    mech, q = mechanism(space, entry)
+    figure = plt.figure(figsize=(4.2, 3.2), layout="constrained")
+    ax = figure.add_subplot(projection="3d") if space == "spatial" else figure.add_subplot()
+    mbs.viz.draw(mech, q, ax=ax, points=entry.points, labels=True)
+    ax.set_axis_off()
+    file = io.BytesIO()
+    figure.savefig(file, format="svg", metadata={"Date": None})
+    plt.close(figure)
+    return file.getvalue().decode()
+
+
+def element_page(space: str, name: str, own: type, entry) -> str:
+    """The page of an element: what it is, how it is made, its equations, its reaction, its arguments."""
+    about, arguments = (inspect.getdoc(own) or "").split("Args:")[0].strip(), inspect.getdoc(own) or ""
+    arguments = "Args:" + arguments.split("Args:")[1] if "Args:" in arguments else ""
+    mech, _ = mechanism(space, entry)
+    element = next(x for x in (*mech.drivers.values(), *mech.constraints.values()) if type(x) is own)
+    rows, extra = element.rows, len(element.extra)
+    facts = [f"**Equations**: {rows}" + (f", with {extra} coordinate{'s' * (extra > 1)} of its own" if extra else "")]
+    if element.freedom is not None:
+        facts.append(f"**Freedom** of b on a: {element.freedom}")
+    facts.append(f"**Reaction**: {entry.reaction}")
+    return "\n\n".join([
+        f"# {name}", about, f"![{name}](images/{space}_{name}.svg)", f"```python\n{entry.code}\n```",
+        "\n".join(f"- {fact}" for fact in facts),
+        "Rows of Φ_q and right sides follow from the residual by differentiation; a reaction is Φ_qᵀλ, on body b from body "
+        "a. `mbs.reactions(mech, run)[name]` has `.force`, `.torque`, `.components`. See [dynamics](../dynamics.md).",
+        f"```text\n{inspect.cleandoc(arguments)}\n```" if arguments else "",
+    ])  # fmt: skip
+
+
+def first_line(own: type) -> str:
+    text = " ".join((inspect.getdoc(own) or "").split("\n\n")[0].split())
+    return text if len(text) < 140 else text[: text.rfind(" ", 0, 140)] + " …"
+
+
+# --- gallery and reference --------------------------------------------------------------------------------------------
+
+
+def gallery() -> dict[str, str]:
+    """The page of all examples, and one for each with its code."""
+    pages, table = {}, (ROOT / "examples" / "README.md").read_text()
+    for path in sorted((ROOT / "examples").glob("[0-9]*.py")):
+        source = path.read_text()
+        about = inspect.cleandoc(source.split('"""')[1])
+        shown = re.findall(r"!\[[^\]]*\]\(\.\./docs/images/[^)]*\)", table)
+        own = [image for image in shown if Path(image.split("/")[-1][:-1]).stem in path.stem]
+        images = "\n\n".join(image.replace("../docs/", "../") for image in own)
+        pages[f"gallery/{path.stem}.md"] = f"# {about.split(':')[0]}\n\n{about}\n\n{images}\n\n```python\n{source}```\n"
+    text = table.replace("# Examples", "# Gallery", 1).replace("../docs/images/", "../images/")
+    pages["gallery/index.md"] = re.sub(r"\(([0-9]\w*)\.py\)", r"(\1.md)", text)
+    return pages
+
+
+def reference(name: str, title: str) -> str:
+    """Every public name of a module."""
+    module = importlib.import_module(name)
+    public = getattr(module, "__all__", None) or [
+        x for x, value in vars(module).items()
+        if not x.startswith("_") and (inspect.isclass(value) or inspect.isfunction(value))
+        and (value.__module__ or "").startswith("jaxmbs")
+    ]  # fmt: skip
+    if name in ("jaxmbs.motion", "jaxmbs.forces", "jaxmbs.system.topology", "jaxmbs.numerics.rotation"):
+        public = [x for x in public if vars(module)[x].__module__ == name]
+    parts = [f"# {title}\n\n`{name}`"]
+    for x in public:
+        value = vars(module)[x]
+        options = "      show_root_heading: true\n      heading_level: 2"
+        parts.append(f"::: {value.__module__}.{value.__qualname__}\n    options:\n{options}")
+    return "\n\n".join(parts) + "\n"

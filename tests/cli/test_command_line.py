@@ -1,0 +1,221 @@
+"""The command line: what it prints is what the library computes; what fails says why, and leaves nothing behind."""
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import jaxmbs as mbs
+from jaxmbs.cli import main
+from jaxmbs.cli.main import COMMANDS, parser
+
+MODELS = Path(__file__).parent.parent.parent / "examples" / "models"
+SLIDER, PENDULUM = str(MODELS / "slider_crank.json"), str(MODELS / "double_pendulum.json")
+
+
+@pytest.fixture
+def run(capsys, monkeypatch, tmp_path):
+    """Runs a command in an empty folder: exit code, what JSON it printed, what it complained about."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words):
+        code = main([str(word) for word in (*words, "--json")])
+        out, err = capsys.readouterr()
+        return code, json.loads(out), err
+
+    return run
+
+
+def test_check_says_what_the_mechanism_is(run):
+    code, found, _ = run("check", SLIDER, "--until", 0.3, "--times", 11)
+    assert code == 0
+    assert found["bodies"] == ["crank", "rod", "piston"]
+    assert (found["degrees of freedom"], found["free with drivers"], found["rank"]) == (1, 0, 9)
+    assert (found["status"], found["redundant"], found["singularities"]) == ("CONVERGED", [], [])
+    assert found["residual"] < 1e-12
+
+
+def changed(path, source=SLIDER, **parts):
+    model = json.loads(Path(source).read_text())
+    for key, value in parts.items():
+        model[key] = model.get(key, {}) | value if isinstance(value, dict) else value
+    path.write_text(json.dumps(model))
+    return path
+
+
+def test_check_finds_what_is_wrong(run, tmp_path):
+    pin = {"type": "Revolute", "i": "ground", "j": "crank", "point_i": [0, 0], "point_j": [0, 0]}
+    twice = changed(tmp_path / "twice.json", constraints={"again": pin})
+    code, found, _ = run("check", twice)
+    assert (code, found["redundant"], found["consistent"]) == (0, ["again"], True)
+    apart = changed(tmp_path / "apart.json", constraints={"again": {**pin, "point_i": [0.01, 0]}})
+    code, found, _ = run("check", apart)
+    assert (code, found["status"]) == (1, "NOT_ASSEMBLED")
+    # A crank that is longer than the rod cannot turn round.
+    long = {"type": "Revolute", "i": "crank", "j": "rod", "point_i": [0.7, 0], "point_j": [0, 0]}
+    short = changed(tmp_path / "short.json", constraints={"A": long}, guess={"piston.x": 1.3, "rod": [0.7, 0, 0]})
+    code, found, _ = run("check", short, "--until", 0.3, "--times", 21)
+    (lock,) = found["singularities"]
+    assert (code, lock["kind"]) == (0, "lock-up")
+    np.testing.assert_allclose(lock["time"], np.arcsin(0.6 / 0.7) / 10, rtol=1e-4)
+    code, found, _ = run("kinematics", short, "--until", 0.3, "--times", 21)
+    assert code == 1
+    assert found["status"]["LOCKED_UP"] > 0
+
+
+def test_kinematics_writes_the_motion(run, tmp_path):
+    code, found, _ = run("kinematics", SLIDER, "--until", 0.5, "--times", 6, "--output", "out/motion.csv")
+    assert (code, found["status"], found["written"]) == (0, {"CONVERGED": 6}, "out/motion.csv")
+    assert found["largest gap"] < 1e-12
+    rows = list(csv.DictReader((tmp_path / "out" / "motion.csv").open()))
+    t = np.array([float(row["t"]) for row in rows])
+    x = np.array([float(row["piston.x"]) for row in rows])
+    rate = np.array([float(row["velocity.piston.x"]) for row in rows])
+    rod = np.sqrt(0.36 - (0.2 * np.sin(10 * t)) ** 2)
+    np.testing.assert_allclose(x, 0.2 * np.cos(10 * t) + rod, rtol=1e-12)
+    np.testing.assert_allclose(rate, -2 * np.sin(10 * t) * (1 + 0.2 * np.cos(10 * t) / rod), atol=1e-10)
+    assert {row["status"] for row in rows} == {"0"}
+
+
+def test_simulate_keeps_the_energy(run, tmp_path):
+    words = ("simulate", PENDULUM, "--until", 1, "--times", 11, "--step", 1e-3, "--formulation", "joint")
+    code, found, _ = run(*words, "--output", "run.json")
+    assert code == 0
+    # At rest, both rods level: no kinetic energy, and none of position. RK4 keeps the rest to h⁴.
+    assert abs(found["energy"]["first"]) < 1e-12
+    assert abs(found["energy"]["last"]) < 1e-6
+    columns = json.loads((tmp_path / "run.json").read_text())
+    assert columns["lower.phi"][-1] == pytest.approx(found["last"]["lower.phi"], rel=1e-12)
+    assert len(columns["t"]) == 11
+
+
+def test_single_precision_is_asked_for(run):
+    code, found, _ = run("testspeed", PENDULUM, "--batch", 4, "--steps", 20, "--float32", "--formulation", "joint")
+    assert (code, found["precision"]) == (0, "float32")
+    (row,) = found["speed"]
+    assert row["steps per second"] == pytest.approx(1e9 / row["ns per step"])
+    assert (row["batch"], row["failed"]) == (4, 0)
+    assert row["compile seconds"] > 0
+
+
+def test_animate_makes_a_film(run, tmp_path):
+    words = ("animate", SLIDER, "film.gif", "--until", 0.6, "--times", 4, "--trace", "rod", 0.3, 0)
+    code, found, _ = run(*words)
+    assert (code, found["motion"], found["status"]) == (0, "kinematics", {"CONVERGED": 4})
+    with Image.open(tmp_path / "film.gif") as film:
+        assert film.n_frames == 4
+
+
+def test_synthesize_finds_and_writes(run, tmp_path):
+    words = ("synthesize", "path", MODELS / "path.csv", "--upper", 50, "--starts", 256)
+    code, found, _ = run(*words, "--output", "best.svg", "--output", "best.model.json")
+    assert code == 0
+    assert found["error"] < 0.02
+    assert found["checks"]["assembled"]
+    assert [row["rank"] for row in found["all"]] == list(range(1, len(found["all"]) + 1))
+    assert (tmp_path / "best.svg").read_text().startswith("<svg")
+    code, model, _ = run("kinematics", "best.model.json", "--until", 1, "--times", 19)
+    assert (code, model["status"]) == (0, {"CONVERGED": 19})
+
+
+def test_a_function_from_a_table(run, tmp_path):
+    x = np.linspace(1, 2, 21)
+    np.savetxt(tmp_path / "log.csv", np.column_stack([x, np.log10(x)]), delimiter=",")
+    words = ("synthesize", "function", "log.csv", "--output-span", 60, "--input-span", 60, "--starts", 128)
+    code, found, _ = run(*words)
+    assert code == 0
+    assert found["error"] < 1e-3
+
+
+def test_convert_keeps_the_numbers(run, tmp_path):
+    code, found, _ = run("convert", SLIDER, "copy.json")
+    assert (code, found["constraints"]) == (0, 4)
+    first, second = mbs.load(SLIDER), mbs.load(tmp_path / "copy.json")
+    np.testing.assert_array_equal(first.guess, second.guess)
+    assert mbs.save(first, tmp_path / "again.json").read_text() == (tmp_path / "copy.json").read_text()
+
+
+def test_schema_is_printed(run):
+    code, found, _ = run("schema")
+    assert (code, found) == (0, mbs.io.schema())
+
+
+BAD = {
+    "no file": ("check", "nothing.json"),
+    "no format": ("check", "model.txt"),
+    "malformed": ("check", "malformed.json"),
+    "wrong version": ("simulate", "version.json", "--output", "run.csv"),
+    "unknown element": ("kinematics", "unknown.json", "--output", "run.csv"),
+    "NaN": ("animate", "nan.json", "film.gif"),
+    "wrong table": ("kinematics", SLIDER, "--output", "run.xlsx"),
+    "wrong film": ("animate", SLIDER, "film.avi"),
+    "no such body": ("animate", SLIDER, "film.gif", "--trace", "rd"),
+    "point of another space": ("animate", SLIDER, "film.gif", "--trace", "rod", 1, 2, 3),
+    "drivers missing": ("kinematics", PENDULUM, "--output", "run.csv"),
+    "wrong output of a model": ("convert", SLIDER, "model.urdf"),
+    "no such table": ("synthesize", "path", "nothing.csv"),
+    "words in a table": ("synthesize", "path", "words.csv"),
+    "ragged table": ("synthesize", "path", "ragged.csv"),
+    "unknown linkage": ("synthesize", "path", MODELS / "path.csv", "--mechanism", "seven-bar"),
+    "foreign option": ("synthesize", "path", MODELS / "path.csv", "--output-span", 3),
+    "output of synthesis": ("synthesize", "path", MODELS / "path.csv", "--output", "best.docx"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_one_line_and_exit_code_2(case, run, tmp_path):
+    (tmp_path / "malformed.json").write_text("{")
+    changed(tmp_path / "version.json", version=99)
+    changed(tmp_path / "unknown.json", constraints={"X": {"type": "Glue"}})
+    (tmp_path / "nan.json").write_text(Path(SLIDER).read_text().replace('"mass": 1,', '"mass": NaN,'))
+    (tmp_path / "words.csv").write_text("x,y\n1,2\nthree,4\n")
+    (tmp_path / "ragged.csv").write_text("1,2\n3,4,5\n")
+    before = sorted(tmp_path.iterdir())
+    code, found, complaint = run(*BAD[case])
+    assert code == 2
+    assert found["code"] == 2
+    assert complaint == f"jaxmbs: {found['error']}\n"
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_arguments_that_are_none_end_with_2(capsys):
+    for words in (
+        ["simulate"],
+        ["fly", "x"],
+        ["simulate", SLIDER, "--until", "-1"],
+        ["testspeed", SLIDER, "--batch", "0"],
+    ):
+        with pytest.raises(SystemExit) as ended:
+            main(words)
+        assert ended.value.code == 2
+    capsys.readouterr()
+
+
+def test_an_interrupt_ends_quietly(monkeypatch, capsys):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("jaxmbs.cli.check.read_model", interrupted)
+    assert main(["check", SLIDER]) == 130
+    assert capsys.readouterr().err == "jaxmbs: interrupted\n"
+
+
+def test_people_get_lines(capsys):
+    assert main(["convert", SLIDER, "/dev/null/x.json"]) == 2
+    capsys.readouterr()
+    assert main(["check", PENDULUM, "--times", "3"]) == 0
+    lines = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines() if line.startswith("bodies"))
+    assert lines == {"bodies": "upper, lower"}
+
+
+def test_every_command_has_help_and_starts_without_jax():
+    # The parser answers at once: JAX is imported when a command runs.
+    code = "import sys; from jaxmbs.cli.main import parser; parser(); sys.exit('jaxmbs.io' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    text = parser().format_help()
+    assert all(name in text for name in COMMANDS)
