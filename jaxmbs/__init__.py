@@ -37,6 +37,7 @@ from jaxmbs.dynamics.reactions import Reaction as Reaction
 from jaxmbs.dynamics.reactions import Reactions as Reactions
 from jaxmbs.dynamics.reactions import reactions as reactions
 from jaxmbs.dynamics.simulation import simulate as simulate
+from jaxmbs.forces import AxialSpring as AxialSpring
 from jaxmbs.forces import Damper as Damper
 from jaxmbs.forces import Gravity as Gravity
 from jaxmbs.forces import PointForce as PointForce

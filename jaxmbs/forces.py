@@ -273,13 +273,15 @@ class TorsionSpring(AbstractForce):
     """A spring, a damper and an actuator about the axis between two bodies: T = −k (θ − θ₀) − c θ̇ + T_a on body j.
 
     θ is the angle of j relative to i: in the plane with full turns counted, in space about the axis that both bodies turn
-    about, in (−π, π], zero where axis_j comes from axis_i by the shortest rotation. V = ½ k (θ − θ₀)².
+    about, in (−π, π], zero where axis_j comes from axis_i by the shortest rotation. V = ½ k (θ − θ₀)². With `middle`
+    m it is in (m − π, m + π].
 
     Args:
         i, j: names of the bodies.
         stiffness: k. free_angle: θ₀ in radians. damping: c. Points before them are accepted; they have no effect.
         actuator: T_a, a number, a motion or f(t, q, v); positive turns j forward.
         axis_i, axis_j: in space, the axis in the body frames; z unless given, `axis_j` as `axis_i` unless given.
+        middle: m, in space, of the turn in which θ is counted; zero unless given.
     """
 
     i: str = eqx.field(static=True)
@@ -290,8 +292,9 @@ class TorsionSpring(AbstractForce):
     actuator: Any = value_field()
     axis_i: Array | None = real((3,), optional=True)
     axis_j: Array | None = real((3,), optional=True)
+    middle: Array | None = real(optional=True)
 
-    def __init__(self, i, j, *numbers, actuator=None, axis_i=None, axis_j=None, **named):
+    def __init__(self, i, j, *numbers, actuator=None, axis_i=None, axis_j=None, middle=None, **named):
         # Vectors before the numbers are points, those after them axes.
         first = next((k for k, x in enumerate(numbers) if np.ndim(x) == 0), len(numbers))
         vectors = [x for x in numbers[first:] if np.ndim(x) > 0]
@@ -306,7 +309,7 @@ class TorsionSpring(AbstractForce):
             raise TypeError(f"unexpected argument {twice[0]!r}")
         given |= named
         self.i, self.j, self.actuator = i, j, actuator
-        self.axis_i, self.axis_j = axis_i, axis_j
+        self.axis_i, self.axis_j, self.middle = axis_i, axis_j, middle
         self.stiffness, self.damping = given.get("stiffness"), given.get("damping")
         self.free_angle = given.get("free_angle", 0.0)
 
@@ -314,7 +317,7 @@ class TorsionSpring(AbstractForce):
         i, j = state.poses[self.i], state.poses[self.j]
         torque = jnp.zeros((), state.q.dtype)
         if self.stiffness is not None:
-            torque = torque - self.stiffness * (i.angle_to(j, *self._axes(state)) - self.free_angle)
+            torque = torque - self.stiffness * (self._angle(state) - self.free_angle)
         if self.damping is not None:
             axis, _ = self._axes(state)
             torque = torque - self.damping * i.spin_to(j, state.velocities[self.i], state.velocities[self.j], axis)
@@ -330,14 +333,21 @@ class TorsionSpring(AbstractForce):
     def potential(self, state):
         if self.stiffness is None:
             return super().potential(state)
+        return self.stiffness * (self._angle(state) - self.free_angle) ** 2 / 2
+
+    def _angle(self, state):
         angle = state.poses[self.i].angle_to(state.poses[self.j], *self._axes(state))
-        return self.stiffness * (angle - self.free_angle) ** 2 / 2
+        if self.middle is None:
+            return angle
+        beyond = angle - self.middle
+        return self.middle + jnp.arctan2(jnp.sin(beyond), jnp.cos(beyond))
 
     def check(self, dimension):
         super().check(dimension)
         known = (self.stiffness, self.damping, self.actuator)
         require(any(x is not None for x in known), "stiffness, damping or actuator is missing")
         require(dimension == 3 or (self.axis_i is None and self.axis_j is None), "an axis has no place in the plane")
+        require(dimension == 3 or self.middle is None, "middle has no place in the plane, where turns are counted")
         for name in ("axis_i", "axis_j"):
             axis = getattr(self, name)
             known_axis = axis is not None and is_concrete(axis)
@@ -357,6 +367,64 @@ class TorsionDamper(TorsionSpring):
 
     def __init__(self, i, j, damping=None, *, axis_i=None, axis_j=None):
         super().__init__(i, j, damping=damping, axis_i=axis_i, axis_j=axis_j)
+
+
+class AxialSpring(AbstractForce):
+    """A spring and a damper along an axis of body i: F = −k (s − s₀) − c ṡ on body j, along the axis, at point_j.
+
+    s = u_iᵀ A_iᵀ (r_j^P − r_i^P) with the unit vector u_i: the slide of a joint along the axis. V = ½ k (s − s₀)². The
+    opposite force acts on body i where point_j is.
+
+    Args:
+        i, j: names of the bodies.
+        point_i, point_j: in the body frames; the origins unless given.
+        axis_i: the axis in the frame of body i.
+        stiffness: k. free_length: s₀, of either sign. damping: c.
+    """
+
+    i: str = eqx.field(static=True)
+    j: str = eqx.field(static=True)
+    point_i: Array | None = real((None,), optional=True, default=None)
+    point_j: Array | None = real((None,), optional=True, default=None)
+    axis_i: Array | None = real((3,), optional=True, default=None)
+    stiffness: Array | None = real(optional=True, default=None)
+    free_length: Array = real(default=0.0)
+    damping: Array | None = real(optional=True, default=None)
+
+    def generalized(self, state):
+        i, j = state.poses[self.i], state.poses[self.j]
+        _, point_j = self._ends(state)
+        met = i.components(j.point(point_j) - i.r)
+        push = jnp.zeros((), state.q.dtype)
+        if self.stiffness is not None:
+            push = push - self.stiffness * (self._slide(state) - self.free_length)
+        if self.damping is not None:
+            v_i, v_j = state.velocities[self.i], state.velocities[self.j]
+            push = push - self.damping * i.axis(self.axis_i) @ (j.velocity(point_j, v_j) - i.velocity(met, v_i))
+        force = push * i.axis(self.axis_i)
+        return opposite(state, self.i, i.force_at(met, -force), self.j, j.force_at(point_j, force))
+
+    def _ends(self, state):
+        origin = jnp.zeros_like(state.poses[self.i].r)
+        return tuple(origin if point is None else point for point in (self.point_i, self.point_j))
+
+    def _slide(self, state):
+        i, j = state.poses[self.i], state.poses[self.j]
+        point_i, point_j = self._ends(state)
+        return i.axis(self.axis_i) @ (j.point(point_j) - i.point(point_i))
+
+    def potential(self, state):
+        if self.stiffness is None:
+            return super().potential(state)
+        return self.stiffness * (self._slide(state) - self.free_length) ** 2 / 2
+
+    def check(self, dimension):
+        require(self.stiffness is not None or self.damping is not None, "stiffness or damping is missing")
+        super().check(dimension)
+        require(dimension == 3, "it is of space only")
+        require(self.axis_i is not None, "axis_i is missing")
+        axis = np.asarray(self.axis_i) if is_concrete(self.axis_i) else None
+        require(axis is None or np.any(axis != 0), "axis_i has no length")
 
 
 # --- given forces -----------------------------------------------------------------------------------------------------

@@ -102,22 +102,45 @@ def picture(space: str, entry) -> str:
 
 def element_page(space: str, name: str, own: type, entry) -> str:
     """The page of an element: what it is, how it is made, its equations, its reaction, its arguments."""
-    about, arguments = (inspect.getdoc(own) or "").split("Args:")[0].strip(), inspect.getdoc(own) or ""
-    arguments = "Args:" + arguments.split("Args:")[1] if "Args:" in arguments else ""
+    about, _, arguments = (inspect.getdoc(own) or "").partition("Args:")
     mech, _ = mechanism(space, entry)
     element = next(x for x in (*mech.drivers.values(), *mech.constraints.values()) if type(x) is own)
-    rows, extra = element.rows, len(element.extra)
-    facts = [f"**Equations**: {rows}" + (f", with {extra} coordinate{'s' * (extra > 1)} of its own" if extra else "")]
+    extra = len(element.extra)
+    more = f", with {extra} coordinate{'s' * (extra > 1)} of its own" if extra else ""
+    facts = [f"**Equations**: {element.rows}{more}"]
     if element.freedom is not None:
         facts.append(f"**Freedom** of b on a: {element.freedom}")
     facts.append(f"**Reaction**: {entry.reaction}")
-    return "\n\n".join([
-        f"# {name}", about, f"![{name}](images/{space}_{name}.svg)", f"```python\n{entry.code}\n```",
-        "\n".join(f"- {fact}" for fact in facts),
-        "Rows of Φ_q and right sides follow from the residual by differentiation; a reaction is Φ_qᵀλ, on body b from body "
-        "a. `mbs.reactions(mech, run)[name]` has `.force`, `.torque`, `.components`. See [dynamics](../dynamics.md).",
-        f"```text\n{inspect.cleandoc(arguments)}\n```" if arguments else "",
-    ])  # fmt: skip
+    parts = [
+        f"# {name}",
+        about.strip(),
+        f"![{name}](images/{space}_{name}.svg)",
+        f"```python\n{entry.code}\n```",
+        listed(facts),
+        "Rows of Φ_q and right sides follow from the residual by differentiation; a reaction is Φ_qᵀλ, on body b from "
+        "body a. `mbs.reactions(mech, run)[name]` has `.force`, `.torque`, `.components`. See [dynamics](../dynamics.md).",
+    ]
+    return "\n\n".join([*parts, "## Arguments", listed(items(arguments))] if arguments.strip() else parts)
+
+
+def listed(lines) -> str:
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def items(arguments: str) -> list[str]:
+    """The entries of a list of arguments, each on one line. Where two stand on a line it is left as it is."""
+    found: list[str] = []
+    lines = arguments.strip("\n").splitlines()
+    margin = min(len(line) - len(line.lstrip()) for line in lines if line.strip())
+    for line in lines:
+        if line.strip() and len(line) - len(line.lstrip()) == margin:
+            names, _, rest = line.strip().partition(":")
+            found.append(f"`{names}`:{rest}")
+        elif line.strip():
+            found[-1] += f" {line.strip()}"
+        else:
+            break
+    return found
 
 
 def first_line(own: type) -> str:
@@ -150,6 +173,7 @@ def reference(name: str, title: str) -> str:
         x for x, value in vars(module).items()
         if not x.startswith("_") and (inspect.isclass(value) or inspect.isfunction(value))
         and (value.__module__ or "").startswith("jaxmbs")
+        and (name != "jaxmbs" or value.__module__ != "jaxmbs.forces")
     ]  # fmt: skip
     if name in ("jaxmbs.motion", "jaxmbs.forces", "jaxmbs.system.topology", "jaxmbs.numerics.rotation"):
         public = [x for x in public if vars(module)[x].__module__ == name]

@@ -1,0 +1,140 @@
+"""What an MJCF file refers to, looked at before MuJoCo opens any of it: paths, sizes, plugins."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from xml.etree import ElementTree
+
+from jaxmbs.io.models.model import ModelError
+
+# Bytes of all files together, and how many XML files.
+LARGEST_TOTAL = 256 * 2**20
+MOST_FILES = 1000
+# Bodies that a `replicate` or its like makes, elements of a grid, numbers that MuJoCo is to keep for the user.
+MOST_COPIES = 10_000
+MOST_ELEMENTS = 2**24
+FOLDERS = ("meshdir", "texturedir", "assetdir")
+# Tags whose files are models themselves.
+MODELS = ("include", "model")
+
+
+def xml_root(data: bytes, name: str = "") -> ElementTree.Element:
+    """The root of XML that declares no document type and no entities.
+
+    Raises:
+        ModelError: it does, it is not UTF-8, or it is malformed; `name` of the file, unless it is the first one.
+    """
+    of = f"{name}: " if name else ""
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ModelError(f"{of}is not UTF-8") from None
+    for word in ("<!DOCTYPE", "<!ENTITY"):
+        if word in text.upper():
+            raise ModelError(f"{of}{word}: document types and entities are refused")
+    try:
+        return ElementTree.fromstring(text.encode("utf-8"))
+    except (ElementTree.ParseError, ValueError) as error:
+        raise ModelError(f"{of}malformed XML: {error}") from None
+
+
+def check_files(path: Path) -> None:
+    """Raise `ModelError` if a model or a file that it refers to is outside of its folder, if they are too large, or if
+    it wants plugins."""
+    folder = path.parent.resolve()
+    waiting, seen, total = [path.resolve()], set(), 0
+    copies = 1
+    while waiting:
+        file = waiting.pop()
+        if file in seen:
+            continue
+        seen.add(file)
+        total += _size(file)
+        _check_total(total, len(seen))
+        root = xml_root(file.read_bytes(), "" if file == path.resolve() else file.name)
+        copies *= _check_sizes(root)
+        if copies > MOST_COPIES:
+            raise ModelError(f"replicate, composite and flexcomp: more than {MOST_COPIES} copies")
+        for tag, named, found in _references(root, folder, file.parent):
+            if not found.is_relative_to(folder):
+                raise ModelError(f"{tag} {named!r}: is outside of the model's folder")
+            if not found.is_file():
+                continue
+            if tag in MODELS or found.suffix.lower() in (".xml", ".mjcf"):
+                waiting.append(found)
+            elif found not in seen:
+                seen.add(found)
+                total += _size(found)
+                _check_total(total, len(seen))
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except OSError as error:
+        raise ModelError(f"{file.name}: {error.strerror or error}") from None
+
+
+def _check_total(total: int, count: int) -> None:
+    if total > LARGEST_TOTAL or count > MOST_FILES:
+        raise ModelError(f"has more than {LARGEST_TOTAL} bytes, or {MOST_FILES} files, with those that it refers to")
+
+
+def _references(root, folder: Path, own: Path) -> Iterator[tuple[str, str, Path]]:
+    """Tag, path as it is written, and file, of all that a file may refer to, wherever MuJoCo might look for it."""
+    folders = {""}
+    for element in root.iter():
+        if element.tag in ("plugin", "extension"):
+            raise ModelError(f"{element.tag}: plugins are refused")
+        for attribute in FOLDERS:
+            if attribute in element.attrib:
+                folders.add(element.get(attribute, ""))
+                yield attribute, element.get(attribute, ""), _resolved(folder, element.get(attribute, ""))
+    for element in root.iter():
+        for attribute, named in element.attrib.items():
+            if attribute == "file" or (attribute.startswith("file") and element.tag == "texture"):
+                for base in {folder, own}:
+                    for under in folders:
+                        yield element.tag, named, _resolved(base, under, named)
+
+
+def _resolved(base: Path, *parts: str) -> Path:
+    """Where a path leads, links followed. A backslash separates folders for some systems, a colon names a drive."""
+    path = base
+    for part in parts:
+        if "\0" in part or ":" in part:
+            return Path(os.sep)
+        path = path / part.replace("\\", "/")
+    return path.resolve()
+
+
+def _check_sizes(root) -> int:
+    """How many copies the macros of a file make of what is in them at most; raises `ModelError` for what is too large."""
+
+    def numbers(element, attribute) -> list[float]:
+        try:
+            found = [float(x) for x in element.get(attribute, "").split()]
+        except ValueError:
+            raise ModelError(f"{element.tag}: {attribute} must be numbers") from None
+        return [x if math.isfinite(x) else math.inf for x in found]
+
+    copies, waiting = 1, [(root, 1.0)]
+    while waiting:
+        element, above = waiting.pop()
+        if element.tag in ("replicate", "composite", "flexcomp"):
+            above *= math.prod(max(1.0, x) for x in numbers(element, "count"))
+            copies = max(copies, int(min(above, 10.0 * MOST_COPIES)))
+        waiting += [(child, above) for child in element]
+        grid = [x for name in ("nrow", "ncol", "width", "height") for x in numbers(element, name)]
+        if element.tag in ("hfield", "texture") and math.prod(max(1.0, abs(x)) for x in grid) > MOST_ELEMENTS:
+            raise ModelError(f"{element.tag} {element.get('name', '')!r}: has more than {MOST_ELEMENTS} elements")
+        if element.tag == "mesh" and any(abs(x) > MOST_COPIES for x in numbers(element, "params")):
+            raise ModelError(f"mesh {element.get('name', '')!r}: params of more than {MOST_COPIES}")
+        if element.tag == "size":
+            for name, value in element.attrib.items():
+                if name.startswith(("nuser", "nkey")) and max(numbers(element, name), default=0) > MOST_COPIES:
+                    raise ModelError(f"size: {name} is {value}, more than {MOST_COPIES}")
+    return copies

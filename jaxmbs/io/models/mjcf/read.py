@@ -1,0 +1,166 @@
+"""MJCF as a model: MuJoCo parses and compiles, what comes of it is bodies and joints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+
+from jaxmbs import forces
+from jaxmbs.element import GROUND
+from jaxmbs.io.models.link_parts import Parts, parts_of
+from jaxmbs.io.models.links import BALL, FREE, HINGE, SLIDE, Link, Step, from_quaternion
+from jaxmbs.io.models.mjcf.equality import add_equalities
+from jaxmbs.io.models.mjcf.files import check_files
+from jaxmbs.io.models.mjcf.unsupported import IGNORABLE, check_contacts, check_ignore, check_model
+from jaxmbs.io.models.model import Model, ModelError
+
+# In the order of mjtJoint.
+KINDS = (FREE, BALL, SLIDE, HINGE)
+
+
+def read_mjcf(path: Path, *, ignore: Sequence[str] = (), loops: Sequence = ()) -> Model:
+    """A model from an MJCF file, with the masses, inertias and frames that MuJoCo compiles.
+
+    - A body is a `spatial.Body` with MuJoCo's frame; hinge, slide and ball are `Revolute`, `Prismatic` and `Spherical`,
+      with their names. Several joints of one body are the one joint that has their motions: `Universal`, `Cylindrical`,
+      `Planar`, `RelativeJoint`. A free joint is none; a body without joints is `Rigid` on its parent, "arm on base", or a
+      frame of it if it has no mass. A body called "ground" gets the name "ground_".
+    - `connect` and `weld` are `Spherical` and `Rigid`: hard, whatever solref and solimp say. `equality joint` of one joint
+      is a driver that stands still, of two hinges on one body a `Gear`. Equalities that are not active do nothing.
+    - `guess` and `velocity` are those of the first keyframe, or of qpos0, at rest. Angles, limits and free lengths are
+      counted from qpos0, that is from `ref`.
+    - Ranges are limits, which nothing enforces. Springs are counted half a turn to each side of qpos0. What is not
+      mechanics is left out: solver, integrator, sites, sensors, cameras, lights, materials, tuples, texts, numbers.
+    - Geoms that may touch what stands still are an error, those of two moving bodies a warning.
+
+    Args:
+        path: of the file. Nothing outside its folder is read.
+        ignore: what to leave out, of `IGNORABLE`.
+        loops: of URDF only.
+
+    Raises:
+        ModelError: what cannot be represented, by name; a path out of the folder; what MuJoCo refuses.
+        ImportError: there is no package `mujoco`.
+    """
+    try:
+        import mujoco
+    except ImportError:
+        raise ImportError("MJCF needs the package mujoco: pip install 'jaxmbs[mjcf]'") from None
+
+    check_ignore(ignore, IGNORABLE)
+    if loops:
+        raise ModelError("loops are of URDF; MJCF has equality for them")
+    check_files(Path(path))
+    try:
+        m = mujoco.MjSpec.from_file(str(path)).compile()
+    except (ValueError, mujoco.FatalError) as error:
+        raise ModelError(" ".join(str(error).split())) from None
+    check_model(mujoco, m, ignore)
+    d = _start(mujoco, m)
+    check_contacts(mujoco, m, d, ignore)
+
+    names = _names(m)
+    parts = parts_of([_link(mujoco, m, k, names, ignore) for k in range(1, m.nbody)], range_tag="range", ignore=ignore)
+    if not parts.bodies:
+        raise ModelError("worldbody: has no body with mass")
+    add_equalities(mujoco, m, d, parts, names, ignore)
+    if np.any(m.opt.gravity) and not m.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_GRAVITY:
+        parts.forces[parts.name("gravity")] = forces.Gravity(jnp.array(m.opt.gravity))
+    guess, velocities = _state(mujoco, m, d, parts, names)
+    return Model(
+        parts.bodies,
+        parts.constraints,
+        parts.drivers,
+        parts.forces,
+        guess=guess,
+        velocities=velocities,
+        name=m.names.split(b"\0", 1)[0].decode(),
+        limits=parts.limits,
+    )
+
+
+class Names:
+    """Names of bodies and joints, in MuJoCo's order; without one they are "body1", "joint1", by their numbers."""
+
+    def __init__(self, bodies: list[str], joints: list[str]):
+        self.bodies, self.joints = bodies, joints
+
+
+def _names(m) -> Names:
+    def all_of(kind: str, names: list[str], first: int) -> list[str]:
+        found: list[str] = []
+        for k, name in enumerate(names):
+            name = name or f"{kind}{k + first}"
+            while name in (GROUND, *found) or (names[k] == "" and name in names):
+                name += "_"
+            found.append(name)
+        return found
+
+    bodies = all_of("body", [m.body(k).name for k in range(1, m.nbody)], 1)
+    joints = all_of("joint", [m.joint(k).name for k in range(m.njnt)], 1)
+    return Names([GROUND, *bodies], joints)
+
+
+def _start(mujoco, m):
+    """Positions, contacts and velocities of the first keyframe, or of qpos0."""
+    d = mujoco.MjData(m)
+    if m.nkey:
+        d.qpos[:], d.qvel[:] = m.key_qpos[0], m.key_qvel[0]
+    mujoco.mj_fwdPosition(m, d)
+    mujoco.mj_fwdVelocity(m, d)
+    return d
+
+
+def _link(mujoco, m, k: int, names: Names, ignore) -> Link:
+    joints = range(m.body_jntadr[k], m.body_jntadr[k] + m.body_jntnum[k])
+    plain = np.allclose(m.body_iquat[k], (1, 0, 0, 0), rtol=0, atol=1e-15)
+    return Link(
+        names.bodies[k],
+        names.bodies[m.body_parentid[k]],
+        np.array(m.body_pos[k]),
+        from_quaternion(m.body_quat[k]),
+        tuple(_step(mujoco, m, j, names.joints[j], ignore) for j in joints),
+        float(m.body_mass[k]),
+        np.array(m.body_ipos[k]),
+        np.array(m.body_inertia[k]),
+        None if plain else from_quaternion(m.body_iquat[k]),
+    )
+
+
+def _step(mujoco, m, j: int, name: str, ignore) -> Step:
+    kind = KINDS[m.jnt_type[j]]
+    dof, at = m.jnt_dofadr[j], m.jnt_qposadr[j]
+    one = kind in (HINGE, SLIDE)
+    zero = m.qpos0[at] if one else 0.0
+    limited = m.jnt_limited[j] and kind != FREE
+    return Step(
+        kind,
+        name,
+        np.array(m.jnt_pos[j]),
+        np.array(m.jnt_axis[j]) / np.linalg.norm(m.jnt_axis[j]),
+        0.0 if "stiffness" in ignore or _disabled(mujoco, m, "SPRING") else float(m.jnt_stiffness[j]),
+        0.0 if "damping" in ignore or _disabled(mujoco, m, "DAMPER") else float(m.dof_damping[dof]),
+        float(m.qpos_spring[at] - zero) if one else 0.0,
+        (float(m.jnt_range[j, 0] - zero), float(m.jnt_range[j, 1] - zero)) if limited else None,
+    )
+
+
+def _disabled(mujoco, m, what: str) -> bool:
+    """Whether springs or dampers are off; before MuJoCo 3.4 both were in one flag."""
+    flags = mujoco.mjtDisableBit
+    flag = getattr(flags, f"mjDSBL_{what}", None) or getattr(flags, "mjDSBL_PASSIVE", 0)
+    return bool(m.opt.disableflags & flag)
+
+
+def _state(mujoco, m, d, parts: Parts, names: Names):
+    """Poses and velocities of the bodies, by name."""
+    guess, velocities, rate = dict(parts.guess), {}, np.zeros(6)
+    for k, name in enumerate(names.bodies):
+        if name in parts.bodies:
+            guess[name] = np.concatenate([d.xpos[k], d.xquat[k]])
+            mujoco.mj_objectVelocity(m, d, mujoco.mjtObj.mjOBJ_XBODY, k, rate, 0)
+            velocities[name] = np.concatenate([rate[3:], d.xmat[k].reshape(3, 3).T @ rate[:3]])
+    return guess, velocities

@@ -1,0 +1,277 @@
+"""URDF, the robot description of ROS, as a model."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from xml.etree.ElementTree import Element
+
+import jax.numpy as jnp
+import numpy as np
+
+from jaxmbs import forces, spatial
+from jaxmbs.element import GROUND
+from jaxmbs.io.models.couplings import couple
+from jaxmbs.io.models.link_parts import Parts, parts_of
+from jaxmbs.io.models.links import FREE, HINGE, SLIDE, Link, Step, along_z
+from jaxmbs.io.models.mjcf.files import xml_root
+from jaxmbs.io.models.mjcf.unsupported import check_ignore
+from jaxmbs.io.models.model import Model, ModelError
+
+IGNORABLE = ("collision", "damping", "friction", "gazebo", "limit", "mimic", "sensor", "transmission")
+# What says nothing about mechanics is passed over.
+KNOWN = {
+    "robot": {"link", "joint", "material"},
+    "link": {"inertial", "visual", "collision"},
+    "joint": {"parent", "child", "origin", "axis", "limit", "dynamics", "mimic", "calibration", "safety_controller"},
+}
+STANDARD_GRAVITY = (0.0, 0.0, -9.81)
+
+
+def read_urdf(path: Path, *, ignore: Sequence[str] = (), loops: Sequence = ()) -> Model:
+    """A model from a URDF file, in its zero configuration, at rest, under a gravity of 9.81 along −z.
+
+    - A link is a `spatial.Body` with the frame of the link, which is that of the joint that leads to it. revolute and
+      continuous are `Revolute`, prismatic, fixed and planar `Prismatic`, `Rigid` and `Planar`, with their names; floating
+      is `Free`, or nothing between a link and the ground.
+    - The root stands on the ground: it is `Rigid` there. Called "world" or "ground", or without mass, it is the ground; a
+      robot that floats has a floating joint from such a root.
+    - A link without mass that is fixed to another is a frame of that; a moving one is a step to the one that it carries.
+    - Limits are kept, not enforced; nothing is made of effort and velocity limits, calibration and safety controllers.
+    - `mimic` is a `Gear`, of two hinges on the same link.
+    - No mesh is opened.
+
+    Args:
+        path: of the file.
+        ignore: what to leave out, of `IGNORABLE`.
+        loops: constraints that close loops, as a mapping or pairs of names and elements; links are bodies.
+
+    Raises:
+        ModelError: what cannot be represented, by name; joints that form no tree; malformed input.
+    """
+    check_ignore(ignore, IGNORABLE)
+    root = xml_root(Path(path).read_bytes())
+    if root.tag != "robot":
+        raise ModelError(f"a URDF is a <robot>, this is a <{root.tag}>")
+    _check_tags(root, ignore)
+    links = _links(root, ignore)
+    parts = parts_of(links, range_tag="limit", ignore=ignore)
+    if not parts.bodies:
+        raise ModelError("robot: has no link with mass that is not the ground")
+    _add_mimics(root, parts, ignore)
+    _add_loops(parts, loops)
+    parts.forces[parts.name("gravity")] = forces.Gravity(jnp.array(STANDARD_GRAVITY))
+    return Model(
+        parts.bodies,
+        parts.constraints,
+        parts.drivers,
+        parts.forces,
+        guess=parts.guess | _at_zero(links, parts),
+        name=root.get("name", ""),
+        limits=parts.limits,
+    )
+
+
+def _check_tags(root: Element, ignore) -> None:
+    """Raise `ModelError` for tags that are not known, or not to be ignored."""
+    collision = None
+    for parent in (root, *root.findall("link"), *root.findall("joint")):
+        of = "" if parent is root else f" of {parent.tag} {parent.get('name', '')!r}"
+        for child in parent:
+            if child.tag == "collision":
+                collision = collision or parent.get("name") or ""
+            elif child.tag not in KNOWN[parent.tag] and child.tag not in ignore:
+                leave = f"; leave it out with ignore=({child.tag!r},)" if child.tag in IGNORABLE else ""
+                raise ModelError(f"{child.tag}{of}: cannot be represented{leave}")
+    if collision is not None and "collision" not in ignore:
+        warnings.warn(f"collision of link {collision!r} and others: contacts are not simulated", stacklevel=4)
+
+
+# --- numbers --------------------------------------------------------------------------------------------------------------
+
+
+def _numbers(element: Element | None, attribute: str, default: str, count: int, where: str) -> np.ndarray:
+    text = default if element is None else element.attrib.get(attribute, default)
+    try:
+        values = np.array([float(x) for x in text.split()])
+    except ValueError:
+        values = np.zeros(0)
+    if values.shape != (count,) or not np.all(np.isfinite(values)):
+        raise ModelError(f"{where}: {attribute} must be {count} finite number{'s' * (count > 1)}, got {text!r}")
+    return values
+
+
+def _number(element: Element | None, attribute: str, default: str, where: str) -> float:
+    return float(_numbers(element, attribute, default, 1, where)[0])
+
+
+def _origin(element: Element | None, where: str) -> tuple[np.ndarray, np.ndarray]:
+    """r and A = R_z(yaw) R_y(pitch) R_x(roll) of an origin: about the fixed axes x, y, z in this order."""
+    origin = None if element is None else element.find("origin")
+    r = _numbers(origin, "xyz", "0 0 0", 3, where)
+    (cr, cp, cy), (sr, sp, sy) = (f(_numbers(origin, "rpy", "0 0 0", 3, where)) for f in (np.cos, np.sin))
+    roll = np.array([[1, 0, 0], [0, cr, -sr], [0, sr, cr]])
+    pitch = np.array([[cp, 0, sp], [0, 1, 0], [-sp, 0, cp]])
+    yaw = np.array([[cy, -sy, 0], [sy, cy, 0], [0, 0, 1]])
+    return r, yaw @ pitch @ roll
+
+
+# --- links and joints -----------------------------------------------------------------------------------------------------
+
+
+def _named(root: Element, tag: str) -> dict[str, Element]:
+    found: dict[str, Element] = {}
+    for element in root.findall(tag):
+        name = element.get("name", "")
+        if not name:
+            raise ModelError(f"{tag}: a name is missing")
+        if name in found:
+            raise ModelError(f"{tag} {name!r}: there are two of this name")
+        found[name] = element
+    return found
+
+
+def _ends(name: str, joint: Element, links) -> tuple[str, str]:
+    found = []
+    for tag in ("parent", "child"):
+        end = joint.find(tag)
+        link = "" if end is None else end.get("link", "")
+        if link not in links:
+            raise ModelError(f"joint {name!r}: {tag} {link!r} is no link")
+        found.append(link)
+    return found[0], found[1]
+
+
+def _links(root: Element, ignore) -> list[Link]:
+    """All links, parents before their children."""
+    links, joints = _named(root, "link"), _named(root, "joint")
+    leading: dict[str, str] = {}
+    below: dict[str, list[str]] = {name: [] for name in links}
+    for name, joint in joints.items():
+        parent, child = _ends(name, joint, links)
+        if child in leading:
+            raise ModelError(
+                f"joints {leading[child]!r} and {name!r} both lead to link {child!r}: they form a loop, and URDF knows "
+                "trees only; take one out and give it as loops={name: constraint}"
+            )
+        leading[child] = name
+        below[parent].append(child)
+    roots = [name for name in links if name not in leading]
+    if len(roots) > 1:
+        raise ModelError(f"links {roots[0]!r} and {roots[1]!r}: no joint leads to either; there must be one root")
+    done: list[Link] = []
+    waiting = roots[:]
+    while waiting:
+        name = waiting.pop()
+        waiting += below[name][::-1]
+        if name in leading:
+            joint = joints[leading[name]]
+            parent, _ = _ends(leading[name], joint, links)
+            done.append(_link(name, links[name], parent, leading[name], joint, ignore))
+        elif name != GROUND:
+            done.append(
+                _with_inertia(Link(name, GROUND, np.zeros(3), np.eye(3), (), 0.0, np.zeros(3), np.zeros(3)), links)
+            )
+    reached = {GROUND, *(link.name for link in done)}
+    circling = [leading[name] for name in links if name not in reached]
+    if circling:
+        raise ModelError(f"joints {', '.join(map(repr, circling))}: form a loop that nothing ties to a root")
+    return done
+
+
+def _with_inertia(link: Link, links: Mapping[str, Element]) -> Link:
+    """The root, with its mass unless it is the world itself."""
+    if link.name == "world":
+        return link
+    mass, com, inertia = _inertial(link.name, links[link.name])
+    return Link(link.name, link.parent, link.r, link.a, (), mass, com, inertia)
+
+
+def _link(name: str, element: Element, parent: str, leading: str, joint: Element, ignore) -> Link:
+    if name == GROUND:
+        raise ModelError("link 'ground': only the root may have this name")
+    r, a = _origin(joint, f"joint {leading!r}")
+    return Link(name, parent, r, a, _steps(leading, joint, ignore), *_inertial(name, element))
+
+
+def _inertial(name: str, link: Element) -> tuple[float, np.ndarray, np.ndarray]:
+    """Mass, centre of mass, and inertia about it in the frame of the link."""
+    found, where = link.find("inertial"), f"link {name!r}"
+    if found is None:
+        return 0.0, np.zeros(3), np.zeros(3)
+    r, a = _origin(found, where)
+    mass = _number(found.find("mass"), "value", "", where)
+    entries = [_number(found.find("inertia"), key, "0", where) for key in ("ixx", "iyy", "izz", "ixy", "ixz", "iyz")]
+    xx, yy, zz, xy, xz, yz = entries
+    inertia = a @ np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) @ a.T
+    if mass < 0 or (mass == 0 and np.any(inertia)):
+        raise ModelError(f"{where}: mass must be positive, got {mass}")
+    return mass, r, (inertia + inertia.T) / 2
+
+
+def _steps(name: str, joint: Element, ignore) -> tuple[Step, ...]:
+    where, kind = f"joint {name!r}", joint.get("type", "")
+    axis = _numbers(joint.find("axis"), "xyz", "1 0 0", 3, where)
+    dynamics = joint.find("dynamics")
+    damping = 0.0 if "damping" in ignore else _number(dynamics, "damping", "0", where)
+    if "friction" not in ignore and _number(dynamics, "friction", "0", where):
+        raise ModelError(f"{where}: friction cannot be represented; leave it out with ignore=('friction',)")
+    if kind in ("revolute", "continuous", "prismatic", "planar"):
+        if not np.any(axis):
+            raise ModelError(f"{where}: axis has no length")
+        axis = axis / np.linalg.norm(axis)
+    if kind in ("fixed", "floating", "planar"):
+        if damping:
+            raise ModelError(f"{where}: damping of a {kind} joint cannot be represented")
+        if kind == "fixed":
+            return ()
+    origin = np.zeros(3)
+    if kind == "floating":
+        return (Step(FREE, name, origin, axis),)
+    if kind == "planar":
+        x, y, z = along_z(axis).T
+        return tuple(
+            Step(step, f"{name}.{what}", origin, u)
+            for step, what, u in ((SLIDE, "x", x), (SLIDE, "y", y), (HINGE, "phi", z))
+        )
+    if kind not in ("revolute", "continuous", "prismatic"):
+        raise ModelError(f"{where}: type {kind!r} is not known")
+    limit = joint.find("limit")
+    limited = limit is not None and kind != "continuous" and ("lower" in limit.attrib or "upper" in limit.attrib)
+    limits = (_number(limit, "lower", "0", where), _number(limit, "upper", "0", where)) if limited else None
+    return (Step(SLIDE if kind == "prismatic" else HINGE, name, origin, axis, damping=damping, limits=limits),)
+
+
+# --- the rest -------------------------------------------------------------------------------------------------------------
+
+
+def _add_mimics(root: Element, parts: Parts, ignore) -> None:
+    for name, joint in _named(root, "joint").items():
+        mimic = joint.find("mimic")
+        if mimic is not None and "mimic" not in ignore:
+            offset, ratio = (_number(mimic, *key, f"joint {name!r}") for key in (("offset", "0"), ("multiplier", "1")))
+            couple(parts, f"{name} mimic", name, mimic.get("joint", ""), offset, ratio)
+
+
+def _add_loops(parts: Parts, loops) -> None:
+    """Add the constraints that the user gives; those of links that are frames or the ground are refused."""
+    for name, element in loops.items() if isinstance(loops, Mapping) else loops:
+        for body in (element.i, element.j):
+            if body not in parts.bodies and body != GROUND:
+                place = parts.place(body, f"loop {name!r}")
+                raise ModelError(
+                    f"loop {name!r}: link {body!r} is part of {place.body!r}: name that, with points in its frame"
+                )
+        if parts.name(name) != name:
+            raise ModelError(f"loop {name!r}: this name is used already")
+        parts.constraints[name] = element
+
+
+def _at_zero(links: Sequence[Link], parts: Parts) -> dict[str, np.ndarray]:
+    """The coordinates of all bodies with all joints at zero."""
+    placed = {GROUND: (np.zeros(3), np.eye(3))}
+    for link in links:
+        r, a = placed[link.parent]
+        placed[link.name] = r + a @ link.r, a @ link.a
+    return {name: np.asarray(spatial.coordinates(*placed[name])) for name in parts.bodies}

@@ -1,0 +1,441 @@
+"""MJCF: what is read moves as MuJoCo says, loops included; what is written too; what cannot be is refused by name."""
+
+import numpy as np
+import pytest
+import robots
+
+import jaxmbs as mbs
+from jaxmbs import planar, spatial
+from jaxmbs.io.models.mjcf import write_mjcf
+
+mujoco = pytest.importorskip("mujoco")
+
+SLOW = pytest.param("quadruped", marks=pytest.mark.slow)
+ROBOTS = {"scara": robots.SCARA, "crane": robots.CRANE, "quadruped": robots.QUADRUPED}
+
+
+def loaded(tmp_path, text, name="model.xml", **options):
+    path = tmp_path / name
+    path.write_text(text)
+    return mbs.load(path, **options)
+
+
+def turned(*vector):
+    return np.asarray(mbs.rotation.exp_matrix(np.array(vector, float)))
+
+
+# --- reading --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["scara", "crane", SLOW])
+def test_accelerations_are_those_of_mujoco(tmp_path, name):
+    model = loaded(tmp_path, ROBOTS[name])
+    for seed in range(3):
+        q, v, expected = robots.states(robots.by_mujoco(ROBOTS[name], model.bodies, seed=seed), model)
+        assert np.abs(mbs.constraints(model, q, 0.0)).max() < 1e-13
+        found = robots.accelerations(model, q, v)
+        np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-9 * np.abs(expected).max())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ROBOTS)
+def test_so_are_those_in_joint_coordinates(tmp_path, name):
+    model = loaded(tmp_path, ROBOTS[name])
+    q, v, expected = robots.states(robots.by_mujoco(ROBOTS[name], model.bodies, seed=5), model)
+    run = mbs.simulate(model, np.array([0, 1e-6]), q, v, step=1e-6, formulation=mbs.JointCoordinates())
+    np.testing.assert_allclose(run.a[0], expected, rtol=1e-8, atol=1e-9 * np.abs(expected).max())
+
+
+@pytest.mark.slow
+def test_four_bar_follows_a_stiff_mujoco(tmp_path):
+    model = loaded(tmp_path, robots.FOUR_BAR)
+    times = np.linspace(0, 2, 101)
+    assert isinstance(model.constraints["B"], spatial.Spherical)
+    assert mbs.assemble(model, model.guess).residual < 1e-10
+    run = mbs.simulate(model, times, model.guess, model.velocity, step=1e-3)
+    assert not np.any(run.status)
+    assert max(np.abs(mbs.constraints(model, q, 0.0)).max() for q in run.q) < 1e-10
+
+    m = mujoco.MjModel.from_xml_string(robots.FOUR_BAR)
+    d, apart = mujoco.MjData(m), 0.0
+    for k, t in enumerate(times):
+        mujoco.mj_step(m, d, round((t - d.time) / m.opt.timestep))
+        mujoco.mj_kinematics(m, d)
+        for name in model.bodies:
+            apart = max(apart, np.abs(run.q[k][model.layout.entries(name)[0]][:3] - d.body(name).xpos).max())
+    assert apart < 1e-7
+
+
+def test_joints_names_limits_and_start(tmp_path):
+    text = robots.SCARA.replace("</mujoco>", '<keyframe><key qpos="1 .5 .1 -.3" qvel="1 -2 .3 4"/></keyframe></mujoco>')
+    model = loaded(tmp_path, text)
+    assert {name: type(c) for name, c in model.constraints.items()} == {
+        "column on ground": spatial.Rigid,
+        "shoulder": spatial.Revolute,
+        "elbow": spatial.Revolute,
+        "quill+wrist": spatial.Cylindrical,
+    }
+    # The range in degrees, counted from ref.
+    np.testing.assert_allclose(model.limits["shoulder"], np.deg2rad([-145, 115]), atol=1e-12)
+    theta = dict(zip(mbs.joint_space(model).coordinates, mbs.joint_coordinates(model, model.guess), strict=True))
+    expected = {"shoulder.phi": 1 - np.deg2rad(15), "elbow.phi": 0.5}
+    found = {key: float(theta[key]) for key in expected}
+    assert found == pytest.approx(expected, abs=1e-12)
+    # Keyframe velocities satisfy the joints, and are the hinge's about its axis.
+    v = np.asarray(model.velocity)
+    assert np.abs(mbs.constraint_jacobian(model, model.guess, 0.0) @ v).max() < 1e-12
+    np.testing.assert_allclose(v[model.layout.velocity_slices["upper"]][3:], (0, 0, 1), atol=1e-12)
+
+
+def test_welds_sites_and_couplings(tmp_path):
+    """A weld with a given relative pose, a connect of sites, a hinge that is held, and two hinges in proportion."""
+    bar = '<inertial pos="0 0 .1" mass="1" diaginertia="1 1 1"/>'
+    text = f"""<mujoco><worldbody><site name="s" pos="1 2 3"/>
+      <body name="a" pos="0 0 1"><freejoint/>{bar}</body>
+      <body name="b" pos="0 0 2"><freejoint/>{bar}<site name="t" pos=".1 .2 .3" quat="1 1 0 0"/></body>
+      <body name="c" pos="3 0 0"><joint name="c" axis="0 0 1" ref="10"/>{bar}</body>
+      <body name="d" pos="3 1 0" quat="1 0 1 0"><joint name="d" axis="1 0 0"/>{bar}</body>
+      <body name="e" pos="3 2 0"><joint name="e" axis="0 1 0"/>{bar}</body>
+      <body name="f" pos="4 2 0"><joint name="f" axis="0 1 0"/>{bar}</body>
+      </worldbody><equality>
+      <weld name="w" body1="a" body2="b" anchor=".1 0 0" relpose=".3 .4 .5 .5 .5 .5 .5"/>
+      <connect name="k" site1="s" site2="t"/>
+      <joint name="held" joint1="e" polycoef=".2 0 0 0 0"/>
+      <joint name="geared" joint1="c" joint2="d" polycoef=".1 -.5 0 0 0"/>
+      <connect name="off" body1="e" body2="f" anchor="0 0 0" active="false"/>
+      </equality></mujoco>"""
+    model = loaded(tmp_path, text)
+    assert list(model.constraints)[-3:] == ["w", "k", "geared"]
+    residual = {}
+    for wrong in (0.0, 0.3):
+        # MuJoCo's equality: the anchor on b at (.3, .4, .5) of a, b turned by the quaternion against a.
+        pose_a = np.array([0.2, 0.3, 0.4]), turned(0.3, -0.2, 0.1)
+        turn_b = pose_a[1] @ turned(*(2 * np.pi / 3 / np.sqrt(3) * np.ones(3)))
+        r_b = pose_a[0] + pose_a[1] @ [0.3, 0.4, 0.5] - turn_b @ [0.1, 0, 0]
+        shift = np.array([1, 2, 3]) - (r_b + turn_b @ [0.1, 0.2, 0.3])
+        angle_d = 0.7
+        angle_c = 0.1 - 0.5 * angle_d + wrong
+        gear = model.constraints["geared"]
+        start = np.asarray(model.guess)[model.layout.entries("geared")[0]]
+        guess = {
+            "a": spatial.coordinates(pose_a[0] + shift, pose_a[1]),
+            "b": spatial.coordinates(r_b + shift + wrong, turn_b),
+            "c": spatial.coordinates((3, 0, 0), (0, 0, angle_c)),
+            "d": spatial.coordinates((3, 1, 0), turned(0, np.pi / 2, 0) @ turned(angle_d, 0, 0)),
+            "e": spatial.coordinates((3, 2, 0), (0, 0.2 + wrong, 0)),
+            "f": spatial.coordinates((4, 2, 0)),
+            "geared": start - np.array([angle_c, angle_d]),
+        }
+        assert gear.i == "c"
+        phi = np.asarray(mbs.constraints(model, model.coordinates(guess), 0.0))
+        residual[wrong] = np.abs(phi).max()
+    assert residual[0.0] < 1e-14
+    assert residual[0.3] > 0.1
+
+
+@pytest.mark.parametrize("name", ["scara", "crane"])
+def test_springs_of_joints_have_the_energy_of_mujoco(tmp_path, name):
+    """Half a turn to each side of where they start, however the bodies are turned there."""
+    text = ROBOTS[name].replace("<flag ", '<flag energy="enable" ')
+    model = loaded(tmp_path, text)
+    m = mujoco.MjModel.from_xml_string(text)
+    d, rng, differences = mujoco.MjData(m), np.random.default_rng(3), []
+    for _ in range(3):
+        d.qpos[:] = m.qpos0
+        mujoco.mj_integratePos(m, d.qpos, rng.uniform(-3.1, 3.1, size=m.nv), 1.0)
+        d.qvel[:] = rng.normal(size=m.nv)
+        mujoco.mj_forward(m, d)
+        velocity, rate = {}, np.zeros(6)
+        for name in model.bodies:
+            mujoco.mj_objectVelocity(m, d, mujoco.mjtObj.mjOBJ_XBODY, m.body(name).id, rate, 0)
+            velocity[name] = np.concatenate([rate[3:], d.body(name).xmat.reshape(3, 3).T @ rate[:3]])
+        q = {name: np.concatenate([d.body(name).xpos, d.body(name).xquat]) for name in model.bodies}
+        found = mbs.energy(model, model.coordinates(q), model.velocities(velocity))
+        differences.append(np.array([found.potential, found.kinetic]) - d.energy)
+    np.testing.assert_allclose(differences, 0, atol=1e-9)
+
+
+# --- refused --------------------------------------------------------------------------------------------------------------
+
+ARM = """<mujoco><option><flag contact="disable"/></option><worldbody>
+  <body name="arm"><joint name="hinge" axis="0 1 0"/>
+    <geom name="rod" type="capsule" fromto="0 0 0 1 0 0" size=".05"/></body>
+  <geom name="floor" type="plane" size="5 5 .1" pos="0 0 -2"/>
+</worldbody></mujoco>"""
+TOUCHING = ARM.replace('<option><flag contact="disable"/></option>', "")
+
+
+def joint(attributes):
+    return ARM.replace('axis="0 1 0"', f'axis="0 1 0" {attributes}')
+
+
+def beside(text):
+    return ARM.replace("</mujoco>", f"{text}</mujoco>")
+
+
+def two(first, second):
+    return ARM.replace('<joint name="hinge" axis="0 1 0"/>', f"<joint name='u' {first}/><joint name='w' {second}/>")
+
+
+BAD = {
+    "contact": (TOUCHING, "contact: geom 'floor' of 'world' and geom 'rod' of 'arm' may collide; leave contacts out"),
+    "touching": (TOUCHING.replace('pos="0 0 -2"', ""), "touch at the start"),
+    "pair": (
+        TOUCHING.replace("</mujoco>", '<contact><pair geom1="rod" geom2="floor"/></contact></mujoco>'),
+        "contact: pair of geom '",
+    ),
+    "tendon": (
+        beside('<tendon><fixed name="belt"><joint joint="hinge" coef="1"/></fixed></tendon>'),
+        "tendon: tendon 'belt' cannot be represented; leave it out with ignore=('tendon',)",
+    ),
+    "actuator": (beside('<actuator><motor name="m" joint="hinge"/></actuator>'), "actuator: actuator 'm' cannot"),
+    "armature": (joint('armature="1"'), "armature: joint 'hinge' cannot be represented"),
+    "frictionloss": (joint('frictionloss="1"'), "frictionloss: joint 'hinge'"),
+    "gravcomp": (ARM.replace('name="arm"', 'name="arm" gravcomp="1"'), "gravcomp: body 'arm'"),
+    "fluid": (ARM.replace("<option>", '<option density="1.2">'), "fluid: density and viscosity"),
+    "mocap": (ARM.replace("</worldbody>", '<body name="hand" mocap="true"/></worldbody>'), "mocap: body 'hand'"),
+    "polynomial": (
+        ARM.replace("</worldbody>", '<body><joint name="x"/><geom size=".1"/></body></worldbody>').replace(
+            "</mujoco>",
+            '<equality><joint name="e" joint1="x" joint2="hinge" polycoef="0 1 2 0 0"/></equality></mujoco>',
+        ),
+        "equality joint 'e': polycoef of higher than first order",
+    ),
+    "oblique hinges": (
+        two('axis="0 1 0"', 'axis="0 1 1"'),
+        "joints 'u', 'w' of 'arm': hinges that are not perpendicular",
+    ),
+    "apart": (two('axis="0 1 0"', 'axis="1 0 0" pos="0 0 1"'), "hinges whose axes do not meet"),
+    "polar": (two('axis="0 1 0"', 'type="slide" axis="1 0 0"'), "slides beyond a turn"),
+    "range of one": (
+        two('axis="0 1 0" range="-1 1"', 'axis="1 0 0"'),
+        "joint 'u': range of one of several joints of 'arm' cannot be kept; leave it out with ignore=('range',)",
+    ),
+    "damped cross": (
+        two('axis="0 1 0" damping="1"', 'axis="1 0 0"'),
+        "joint 'u': damping of a hinge joint, or one of several",
+    ),
+    "unknown tag": (ARM.replace("body", "bdy"), "unrecognized element"),
+    "malformed": (ARM[:-20], "malformed XML"),
+    "nothing": ("<mujoco/>", "worldbody: has no body with mass"),
+    "entity": ('<!DOCTYPE m [<!ENTITY a "b">]>' + ARM, "document types and entities are refused"),
+    "plugin": (beside('<extension><plugin plugin="mujoco.pid"/></extension>'), "plugins are refused"),
+    "outside": (
+        beside('<asset><mesh name="x" file="../secret.stl"/></asset>'),
+        "mesh '../secret.stl': is outside of the model's folder",
+    ),
+    "absolute": (beside('<asset><mesh name="x" file="/etc/passwd"/></asset>'), "mesh '/etc/passwd': is outside"),
+    "folder": (beside('<compiler meshdir=".."/>'), "meshdir '..': is outside of the model's folder"),
+    "include": (beside('<include file="../other.xml"/>'), "include '../other.xml': is outside"),
+    "texture": (
+        beside('<asset><texture name="t" type="cube" fileup="/a.png"/></asset>'),
+        "texture '/a.png': is outside",
+    ),
+    "grid": (
+        beside('<asset><hfield name="h" nrow="100000" ncol="100000" size="1 1 1 1"/></asset>'),
+        "hfield 'h': has more than",
+    ),
+    "copies": (
+        ARM.replace("</worldbody>", '<replicate count="1000"><replicate count="1000"/></replicate></worldbody>'),
+        "more than 10000 copies",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_is_refused_in_one_line(tmp_path, name):
+    text, message = BAD[name]
+    with pytest.raises(mbs.ModelError) as error:
+        loaded(tmp_path, text)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_what_may_be_left_out(tmp_path):
+    plain = loaded(tmp_path, ARM)
+    for tag in ("contact", "tendon", "actuator", "armature", "frictionloss", "gravcomp", "fluid"):
+        model = loaded(tmp_path, BAD[tag][0], ignore=(tag,))
+        assert model.constraints.keys() == plain.constraints.keys()
+        assert list(model.forces) == ["gravity"]
+    with pytest.raises(mbs.ModelError, match="'contacts' cannot be ignored; what can is actuator, armature, contact"):
+        loaded(tmp_path, ARM, ignore=("contacts",))
+    with pytest.raises(mbs.ModelError, match="loops are of URDF"):
+        loaded(tmp_path, ARM, loops={"a": spatial.Spherical("arm", "ground")})
+
+
+def test_links_out_of_the_folder_and_files_within(tmp_path):
+    tetrahedron = "v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\nf 1 4 3\nf 2 3 4\n"
+    text = ARM.replace("<worldbody>", '<asset><mesh name="corner" file="m/corner.obj"/></asset><worldbody>').replace(
+        'type="capsule" fromto="0 0 0 1 0 0" size=".05"', 'type="mesh" mesh="corner" density="6"'
+    )
+    inside, outside = tmp_path / "in" / "m", tmp_path / "out"
+    inside.mkdir(parents=True)
+    outside.mkdir()
+    (outside / "corner.obj").write_text(tetrahedron)
+    (inside / "corner.obj").symlink_to(outside / "corner.obj")
+    with pytest.raises(mbs.ModelError, match=r"mesh 'm/corner\.obj': is outside"):
+        loaded(tmp_path / "in", text)
+    (inside / "corner.obj").unlink()
+    (inside / "corner.obj").write_text(tetrahedron)
+    model = loaded(tmp_path / "in", text)
+    # A corner of a cube of side 1 has a sixth of its volume, and its centre a quarter up each edge.
+    assert float(model.bodies["arm"].mass) == pytest.approx(1.0)
+    at = model.bodies["arm"].centre_of_mass(model.poses(model.guess)["arm"])
+    assert np.linalg.norm(np.asarray(at)) < 1.0
+
+
+def test_moving_bodies_that_may_touch_are_a_warning(tmp_path):
+    text = TOUCHING.replace(
+        "</worldbody>",
+        '<body name="other" pos="0 3 0"><joint name="x"/><geom name="ball" size=".1"/></body></worldbody>',
+    ).replace('<geom name="floor" type="plane" size="5 5 .1" pos="0 0 -2"/>', "")
+    with pytest.warns(UserWarning, match=r"geom 'rod' of 'arm' and geom 'ball' of 'other' may touch"):
+        loaded(tmp_path, text)
+
+
+# --- writing --------------------------------------------------------------------------------------------------------------
+
+
+def tree():
+    """Joints of all kinds, declared from child to parent as well, with springs; in motion."""
+    body = lambda k: spatial.Body(
+        1.0 + k, (0.1 + 0.01 * k, 0.12, 0.15), (0.1, -0.05 * k, 0.02), inertia_frame=turned(0.3, 0.1 * k, -0.2)
+    )
+    on_i, on_j, across = turned(0.3, 0.2, 0.1), turned(-0.2, 0.5, 0.1), ((1, 0, 0), (0, 1, 0.2))
+    mech = mbs.Mechanism(
+        {name: body(k) for k, name in enumerate("abcdefgh")},
+        {
+            "A": spatial.Revolute("a", "ground", (0.1, 0, 0.2), (0, 0.1, 0), frame_i=on_i, frame_j=on_j),
+            "B": spatial.Spherical("b", "a", (0.1, 0.2, 0.3), (0.3, 0, 0)),
+            "C": spatial.Universal("c", "b", (0, 0, 0.2), (0.1, 0, 0), *across),
+            "D": spatial.Prismatic("d", "c", (0.2, 0, 0), (0, 0, 0.1), (1, 1, 0)),
+            "E": spatial.Cylindrical("e", "b", (0, 0.1, 0), (0.1, 0.1, 0.1), (0, 1, 1)),
+            "F": spatial.Universal("b", "f", (0, 0, 0.2), (0.1, 0, 0), *across),
+            "G": spatial.Planar("a", "g", (0, 0, 0.2), (0.1, 0, 0), (1, 0, 0)),
+            "H": spatial.Free("a", "h", (0, 0, 0.2), (0.1, 0, 0)),
+        },
+        forces={
+            "weight": mbs.Gravity((0.1, 0, -9.81)),
+            "coil": mbs.TorsionSpring("a", "ground", 3.0, 0.4, 0.2, axis_i=on_i[:, 2], axis_j=on_j[:, 2]),
+            "ram": mbs.AxialSpring("d", "c", (0.2, 0, 0), (0, 0, 0.1), (1, 1, 0), 50.0, 0.1, 2.0),
+            "rope": mbs.SpringDamper("a", "e", (0.1, 0, 0), (0, 0.2, 0), 30.0, 1.0, 0.05),
+        },
+    )
+    space, rng = mbs.joint_space(mech), np.random.default_rng(1)
+    theta = 0.5 * rng.normal(size=space.n)
+    for ball in "BH":
+        k = space.coordinates.index(f"{ball}.e0")
+        theta[k : k + 4] /= np.linalg.norm(theta[k : k + 4])
+    q = mech.coordinates(mbs.configuration(mech, theta))
+    transformation = np.asarray(mbs.velocity_transformation(mech, theta))
+    # The sign of Euler parameters is lost on the way; R is the same.
+    v = transformation @ rng.normal(size=transformation.shape[1])
+    return mbs.Model(mech.bodies, mech.constraints, {}, mech.forces, guess=q, velocities=v, name="tree")
+
+
+def by_mujoco_at_start(text, names):
+    """Coordinates, velocities and accelerations of the bodies at the keyframe, by MuJoCo."""
+    m = mujoco.MjModel.from_xml_string(text)
+    d = mujoco.MjData(m)
+    if m.nkey:
+        mujoco.mj_resetDataKeyframe(m, d, 0)
+    mujoco.mj_forward(m, d)
+    return robots.answered(m, d, names)
+
+
+@pytest.mark.slow
+def test_what_is_written_moves_as_it_did(tmp_path):
+    model = tree()
+    text = write_mjcf(model)
+    q, v, a = robots.states(by_mujoco_at_start(text, model.bodies), model)
+    assert np.abs(mbs.constraints(model, q, 0.0)).max() < 1e-12
+    np.testing.assert_allclose(v, model.velocity, atol=1e-12)
+    expected = robots.accelerations(model, model.guess, np.asarray(model.velocity))
+    np.testing.assert_allclose(a, expected, rtol=1e-9, atol=1e-11 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("name", ["scara", SLOW])
+def test_read_write_read(tmp_path, name):
+    first = loaded(tmp_path, ROBOTS[name])
+    mbs.save(first, tmp_path / "again.xml")
+    second = mbs.load(tmp_path / "again.xml")
+    assert list(second.constraints) == list(first.constraints)
+    for joint, limits in first.limits.items():
+        np.testing.assert_allclose(second.limits[joint], limits, atol=1e-12)
+    answer = robots.by_mujoco(ROBOTS[name], first.bodies, seed=7)
+    a = [robots.accelerations(model, *robots.states(answer, model)[:2]) for model in (first, second)]
+    by_name = [
+        {body: np.asarray(x)[model.layout.velocity_slices[body]] for body in first.bodies}
+        for model, x in zip((first, second), a, strict=True)
+    ]
+    for body in first.bodies:
+        np.testing.assert_allclose(by_name[0][body], by_name[1][body], rtol=1e-7, atol=1e-8)
+
+
+def four_bar():
+    rod = lambda length: planar.Body(mass=length, inertia=length**3 / 12)
+    return mbs.Mechanism(
+        {"crank": rod(1.0), "coupler": rod(3.0), "rocker": rod(3.5)},
+        {
+            "O": planar.Revolute("ground", "crank", (0, 0), (-0.5, 0)),
+            "A": planar.Revolute("crank", "coupler", (0.5, 0), (-1.5, 0)),
+            "B": planar.Revolute("coupler", "rocker", (1.5, 0), (1.75, 0)),
+            "C": planar.Revolute("ground", "rocker", (4, 0), (-1.75, 0)),
+        },
+        forces={
+            "gravity": mbs.Gravity((0, -9.81)),
+            "coil": mbs.TorsionSpring("ground", "crank", 40.0, 0.3, 2.0),
+        },
+    )
+
+
+def test_a_four_bar_of_the_plane_is_written_with_its_loop(tmp_path):
+    mech = four_bar()
+    guess = mbs.assemble(mech, {"crank": (0.3, 0.4, 1.0), "coupler": (1.9, 1.5, 0.3), "rocker": (3.6, 1.5, 1.8)})
+    mbs.save(mech, tmp_path / "bar.xml", guess=guess, name="bar")
+    text = (tmp_path / "bar.xml").read_text()
+    m = mujoco.MjModel.from_xml_string(text)
+    assert (m.njnt, m.neq, m.nu) == (3, 1, 0)
+    answer = by_mujoco_at_start(text, mech.bodies)
+    expected = robots.accelerations(mech, guess.q, np.zeros(9)).reshape(3, 3)
+    for row, name in zip(expected, mech.bodies, strict=True):
+        np.testing.assert_allclose(
+            answer.q[name][:2], mech.coordinates(guess)[mech.layout.entries(name)[0]][:2], atol=1e-9
+        )
+        # MuJoCo's loop is soft: by a part in a thousand at this setting.
+        np.testing.assert_allclose(answer.a[name][[0, 1, 5]], row, rtol=5e-3, atol=5e-3 * np.abs(expected).max())
+    again = mbs.load(tmp_path / "bar.xml")
+    q, v = again.guess, np.zeros(again.layout.m)
+    found = robots.accelerations(again, q, v)
+    for row, name in zip(expected, mech.bodies, strict=True):
+        np.testing.assert_allclose(found[again.layout.velocity_slices[name]][[0, 1, 5]], row, rtol=1e-8, atol=1e-8)
+
+
+WRITTEN = {
+    "driver": (
+        {"drivers": {"motor": planar.RevoluteDriver("ground", "crank", mbs.motion.Ramp(1.0))}},
+        "driver 'motor': MJCF has no drivers",
+    ),
+    "force": (
+        {"forces": {"push": mbs.PointForce("crank", (0, 0), (1.0, 0.0))}},
+        "force 'push' (PointForce): MJCF has nothing like it",
+    ),
+    "distance": (
+        {"more": {"rod": planar.Distance("ground", "coupler", (0, 5), (0, 0), 4.0)}},
+        "constraint 'rod' (Distance): MJCF has nothing like it",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_what_cannot_be_written(tmp_path, name):
+    options, message = WRITTEN[name]
+    mech = four_bar()
+    mech = mbs.Mechanism(
+        mech.bodies, mech.constraints | options.get("more", {}), options.get("drivers", {}), options.get("forces", {})
+    )
+    guess = {"crank": (0.3, 0.4, 1.0), "coupler": (1.9, 1.5, 0.3), "rocker": (3.6, 1.5, 1.8)}
+    with pytest.raises(mbs.ModelError) as error:
+        mbs.save(mech, tmp_path / "bar.xml", guess=guess)
+    assert message in str(error.value)
+    assert not (tmp_path / "bar.xml").exists()
