@@ -2,6 +2,7 @@
 
 import gc
 import os
+import time
 from importlib.metadata import version
 from pathlib import Path
 
@@ -22,6 +23,17 @@ jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_compilation_cache_dir", str(CACHE))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
 jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
+
+
+# Seconds after which no further test is begun; without it all of them run. CI has an end, whatever its machine is.
+BUDGET = float(os.environ.get("JAXMBS_TEST_SECONDS", "inf"))
+BEGAN = time.monotonic()
+
+
+def pytest_runtest_setup(item):
+    """Skips what there is no time for; the summary says how many."""
+    if time.monotonic() - BEGAN > BUDGET:
+        pytest.skip(f"no time left of {BUDGET:.0f} s")
 
 
 @pytest.fixture(autouse=True)

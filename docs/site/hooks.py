@@ -16,6 +16,7 @@ from mkdocs.structure.files import File
 
 import jaxmbs as mbs
 from jaxmbs import planar, spatial
+from jaxmbs.io.models import elements as types
 
 sys.path.insert(0, str(Path(__file__).parent))
 catalogue = importlib.import_module("catalogue")
@@ -52,21 +53,18 @@ def on_files(files, config):
         add(path, content=text)
     for name, title in MODULES.items():
         add(f"reference/{name}.md", content=reference(name, title))
-    listed = "\n".join(f"- [{title}]({name}.md): `{name}`" for name, title in MODULES.items())
-    add("reference/index.md", content=f"# Reference\n\nFrom the docstrings.\n\n{listed}\n")
+    add("images/results.png", abs_src_path=str(ROOT / "benchmarks" / "results.png"))
+    modules = listed(f"[{title}]({name}.md): `{name}`" for name, title in MODULES.items())
+    add("reference/index.md", content=f"# Reference\n\nFrom the docstrings.\n\n{modules}\n")
     return files
 
 
-def missing() -> list[str]:
-    """Elements without an entry in the catalogue."""
-    from jaxmbs.io.models.elements import types_of
-
-    return [
-        f"{space}.{name}"
-        for space, (_, groups) in SPACES.items()
-        for name in types_of("constraint", space)
-        if not any(name in entries for entries in groups.values())
-    ]
+def on_page_markdown(markdown, page, config, files):
+    """Links out of the folder of the pages: examples have pages here, notebooks have none, the picture of
+    the benchmarks is copied."""
+    markdown = re.sub(r"\(\.\./examples/([0-9]\w*)\.py\)", r"(gallery/\1.md)", markdown)
+    markdown = re.sub(r"\[([^\]]*)\]\(\.\./notebooks/[^)]*\)", r"\1", markdown)
+    return markdown.replace("(../benchmarks/results.png)", "(images/results.png)")
 
 
 # --- elements ---------------------------------------------------------------------------------------------------------
@@ -102,7 +100,7 @@ def picture(space: str, entry) -> str:
 
 def element_page(space: str, name: str, own: type, entry) -> str:
     """The page of an element: what it is, how it is made, its equations, its reaction, its arguments."""
-    about, _, arguments = (inspect.getdoc(own) or "").partition("Args:")
+    about = (inspect.getdoc(own) or "").partition("Args:")[0]
     mech, _ = mechanism(space, entry)
     element = next(x for x in (*mech.drivers.values(), *mech.constraints.values()) if type(x) is own)
     extra = len(element.extra)
@@ -120,7 +118,16 @@ def element_page(space: str, name: str, own: type, entry) -> str:
         "Rows of Φ_q and right sides follow from the residual by differentiation; a reaction is Φ_qᵀλ, on body b from "
         "body a. `mbs.reactions(mech, run)[name]` has `.force`, `.torque`, `.components`. See [dynamics](../dynamics.md).",
     ]
-    return "\n\n".join([*parts, "## Arguments", listed(items(arguments))] if arguments.strip() else parts)
+    return "\n\n".join([*parts, "## Arguments", listed(arguments_of(own))])
+
+
+def arguments_of(own: type) -> list[str]:
+    """The arguments of an element as its docstring says, or that of a class that it is made from; else their names."""
+    for kind in own.__mro__:
+        text = inspect.cleandoc(kind.__doc__ or "").partition("Args:")[2]
+        if text.strip():
+            return items(text)
+    return [f"`{name}`" for name in types.arguments_of(own)]
 
 
 def listed(lines) -> str:
@@ -128,18 +135,18 @@ def listed(lines) -> str:
 
 
 def items(arguments: str) -> list[str]:
-    """The entries of a list of arguments, each on one line. Where two stand on a line it is left as it is."""
+    """The entries of a list of arguments, each on one line."""
     found: list[str] = []
-    lines = arguments.strip("\n").splitlines()
-    margin = min(len(line) - len(line.lstrip()) for line in lines if line.strip())
-    for line in lines:
-        if line.strip() and len(line) - len(line.lstrip()) == margin:
-            names, _, rest = line.strip().partition(":")
+    for line in inspect.cleandoc("\n" + arguments.strip("\n").split("\n\n")[0]).splitlines():
+        if not line.strip():
+            break
+        if not line.startswith(" ") and ":" in line:
+            names, _, rest = line.partition(":")
             found.append(f"`{names}`:{rest}")
-        elif line.strip():
+        elif found:
             found[-1] += f" {line.strip()}"
         else:
-            break
+            found.append(line.strip())
     return found
 
 
