@@ -76,7 +76,6 @@ from jaxmbs.system.velocity_transformation import joint_velocities as joint_velo
 from jaxmbs.system.velocity_transformation import velocity_transformation as velocity_transformation
 from jaxmbs.system.velocity_transformation import velocity_transformation_rate as velocity_transformation_rate
 
-
 _EDGES = ("env", "io", "viz")
 _OF_FILES = ("Model", "ModelError", "load", "save")
 

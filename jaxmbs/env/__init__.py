@@ -1,1 +1,25 @@
-"""Learning environments."""
+"""Learning environments: mechanisms with a task, differentiable, in batches; and the same through Gymnasium.
+
+Functional, in the style of Brax and Gymnax: `reset(key, params) → State`, `step(state, action) → State`. The adapters
+`GymnasiumEnv` and `GymnasiumVectorEnv` need gymnasium, `pip install "jaxmbs[env]"`; nothing else here does.
+"""
+
+from jaxmbs.env.double_pendulum import CartDoublePendulum as CartDoublePendulum
+from jaxmbs.env.environment import Environment as Environment
+from jaxmbs.env.environment import State as State
+from jaxmbs.env.five_bar import FiveBar as FiveBar
+from jaxmbs.env.jansen_leg import JansenLeg as JansenLeg
+from jaxmbs.env.registry import ENVIRONMENTS as ENVIRONMENTS
+from jaxmbs.env.registry import make as make
+from jaxmbs.env.slider_crank import SliderCrank as SliderCrank
+
+_ADAPTERS = ("GymnasiumEnv", "GymnasiumVectorEnv")
+
+
+def __getattr__(name: str):
+    """The adapters are imported when they are first asked for."""
+    import importlib
+
+    if name in _ADAPTERS:
+        return getattr(importlib.import_module("jaxmbs.env.adapters"), name)
+    raise AttributeError(f"module 'jaxmbs.env' has no attribute {name!r}")

@@ -1,0 +1,221 @@
+"""Environments for Gymnasium: one by one, and in batches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+try:
+    import gymnasium
+    from gymnasium.utils import seeding
+    from gymnasium.vector import AutoresetMode
+    from gymnasium.vector.utils import batch_space
+except ImportError as error:
+    raise ImportError('environments of Gymnasium need gymnasium: pip install "jaxmbs[env]"') from error
+
+from jaxmbs.env.environment import Environment, State
+from jaxmbs.env.registry import ENVIRONMENTS, make
+
+# Seeds of JAX's keys that are drawn.
+LARGEST_SEED = 2**31
+
+
+class GymnasiumEnv(gymnasium.Env):
+    """An `Environment` as a `gymnasium.Env`, for what knows nothing else; most of its time goes into calls.
+
+    `gymnasium.make("jaxmbs/five-bar-v0")` makes one as well, and `gymnasium.make_vec` a `GymnasiumVectorEnv`.
+
+    Observations and rewards as there, but observations in float32 and cut off at `observation_bounds`, and actions cut off
+    at ±1. `info` has the `status` of the step (see `mbs.Status`) and the metrics.
+
+    Args:
+        environment: the environment, or its name in `ENVIRONMENTS`; then `settings` are its own.
+        params: its design, unless its own.
+        render_mode: "rgb_array" for pictures, which need matplotlib; None for none.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 50}  # noqa: RUF012
+
+    def __init__(self, environment: Environment | str, params=None, render_mode: str | None = None, **settings):
+        self.environment = _environment(environment, settings)
+        self.metadata = {**self.metadata, "render_fps": round(1 / self.environment.control_step)}
+        if render_mode not in (None, *self.metadata["render_modes"]):
+            raise ValueError(f'render_mode must be None or "rgb_array", got {render_mode!r}')
+        self.params, self.render_mode = params, render_mode
+        self.observation_space, self.action_space = spaces(self.environment)
+        self.state: State | None = None
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
+        """A new episode; `options={"params": …}` changes the design from here on."""
+        super().reset(seed=seed)
+        self.params = (options or {}).get("params", self.params)
+        key = jax.random.key(int(self.np_random.integers(LARGEST_SEED)))
+        self.state = self.environment.reset(key, self.params)
+        return self._seen(self.state), self._info(self.state)
+
+    def step(self, action):
+        """One control step."""
+        if self.state is None:
+            raise gymnasium.error.ResetNeeded("reset comes before step")
+        self.state = self.environment.step(self.state, np.clip(action, -1, 1), auto_reset=False)
+        flags = bool(self.state.terminated), bool(self.state.truncated)
+        return self._seen(self.state), float(self.state.reward), *flags, self._info(self.state)
+
+    def _seen(self, state: State):
+        return _cut(state.observation, self.observation_space)
+
+    def _info(self, state: State):
+        return {"status": int(state.status), **{name: float(x) for name, x in state.metrics.items()}}
+
+    def render(self):
+        """A picture (height, width, 3) of the mechanism, None without `render_mode`."""
+        if self.render_mode is None or self.state is None:
+            return None
+        return picture(self.environment, self.state)
+
+
+class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
+    """A batch of an `Environment` as a `gymnasium.vector.VectorEnv`: a step of all is one call of a compiled program.
+
+    Spaces, `info` and seeds are those of `GymnasiumEnv`: sample k with seed s + k has the first episode of a single one
+    with that seed. Its further episodes begin at the same first state with a new task, unless `reset` is called.
+
+    Args:
+        environment: the environment, or its name in `ENVIRONMENTS`; then `settings` are its own.
+        num_envs: size of the batch.
+        params: the design of all, unless the environment's own; with `batched` a leading axis has one for each.
+        autoreset_mode: `SAME_STEP`, with the end of the old episode in `info["final_obs"]` and `info["final_info"]`;
+            `NEXT_STEP`, where the step after an end begins the next episode and its action has no effect; or `DISABLED`,
+            where `reset(options={"reset_mask": …})` does.
+    """
+
+    def __init__(
+        self,
+        environment: Environment | str,
+        num_envs: int = 1,
+        params=None,
+        *,
+        batched: bool = False,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.SAME_STEP,
+        **settings,
+    ):
+        self.environment, self.num_envs = _environment(environment, settings), num_envs
+        self.mode = AutoresetMode(autoreset_mode)
+        self.metadata = {"autoreset_mode": self.mode, "render_modes": []}
+        self.render_mode = None
+        self.single_observation_space, self.single_action_space = spaces(self.environment)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self.params = self.environment.design if params is None else params
+        self.state: State | None = None
+        self._generators: list[np.random.Generator] = []
+        axis = 0 if batched else None
+        self._reset = jax.jit(jax.vmap(self.environment.reset, in_axes=(0, axis)))
+        self._step = jax.jit(jax.vmap(self._one_step))
+
+    def _one_step(self, state: State, action):
+        """The step of one sample."""
+        action = jnp.clip(action, -1, 1)
+        if self.mode is AutoresetMode.SAME_STEP:
+            return self.environment.step(state, action)
+        end = self.environment.step(state, action, auto_reset=False)
+        if self.mode is AutoresetMode.DISABLED:
+            return end
+        return _chosen(state.done, self.environment.restart(state), end)
+
+    def reset(self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None):
+        """New episodes for all, or for those in `options["reset_mask"]` (num_envs,), with seeds seed, seed + 1, …
+
+        Raises:
+            ValueError: a list of seeds, or a mask, that does not fit the batch.
+        """
+        if seed is None or isinstance(seed, int):
+            seeds: list = [None if seed is None else seed + k for k in range(self.num_envs)]
+        else:
+            seeds = list(seed)
+        mask = np.asarray((options or {}).get("reset_mask", np.ones(self.num_envs, bool)))
+        if len(seeds) != self.num_envs or mask.shape != (self.num_envs,) or mask.dtype != bool or not mask.any():
+            raise ValueError(
+                f"seeds and reset_mask must have an entry for each of {self.num_envs}, the mask a true one"
+            )
+        old: list = self._generators or [None] * self.num_envs
+        renewed = lambda k, seed: seeding.np_random(seed)[0] if seed is not None or old[k] is None else old[k]
+        self._generators = [renewed(k, s) if mask[k] else old[k] for k, s in enumerate(seeds)]
+        numbers = [g.integers(LARGEST_SEED) if m else 0 for g, m in zip(self._generators, mask, strict=True)]
+        fresh = self._reset(jax.vmap(jax.random.key)(np.array(numbers)), self.params)
+        self.state = fresh if self.state is None else jax.vmap(_chosen)(mask, fresh, self.state)
+        return self._seen(self.state.observation), self._info(self.state)
+
+    def step(self, actions):
+        """One control step of all."""
+        if self.state is None:
+            raise gymnasium.error.ResetNeeded("reset comes before step")
+        if self.mode is AutoresetMode.DISABLED and np.any(self.state.done):
+            raise gymnasium.error.ResetNeeded("some episodes are done; reset these with options={'reset_mask': …}")
+        self.state = self._step(self.state, np.asarray(actions))
+        terminated, truncated = np.array(self.state.terminated), np.array(self.state.truncated)
+        info, over = self._info(self.state), terminated | truncated
+        if self.mode is AutoresetMode.SAME_STEP and over.any():
+            final, rows = self._seen(self.state.final_observation), np.empty(self.num_envs, object)
+            for k in np.flatnonzero(over):
+                rows[k] = final[k].copy()
+            last = self._info(self.state)
+            info |= {"final_obs": rows, "_final_obs": over.copy(), "final_info": last, "_final_info": over.copy()}
+        return self._seen(self.state.observation), np.array(self.state.reward, np.float64), terminated, truncated, info
+
+    def _seen(self, observations):
+        return _cut(observations, self.observation_space)
+
+    def _info(self, state: State):
+        every = {"status": np.array(state.status), **{name: np.array(x) for name, x in state.metrics.items()}}
+        return every | {f"_{name}": np.ones(self.num_envs, bool) for name in every}
+
+
+def spaces(environment: Environment):
+    """The spaces of observations and actions: boxes around zero."""
+    bounds = np.array(environment.observation_bounds, np.float32)
+    limits = np.ones(environment.action_size, np.float32)
+    return gymnasium.spaces.Box(-bounds, bounds), gymnasium.spaces.Box(-limits, limits)
+
+
+def picture(environment: Environment, state: State) -> np.ndarray:
+    """The mechanism as an image (height, width, 3) of bytes."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    from jaxmbs import viz
+
+    figure = Figure(figsize=(5, 4), layout="constrained")
+    canvas, ax = FigureCanvasAgg(figure), figure.add_subplot()
+    viz.draw(environment.build(state.params, jnp.zeros(environment.action_size)), state.q, ax=ax)
+    canvas.draw()
+    return np.asarray(canvas.buffer_rgba())[..., :3].copy()
+
+
+def _environment(environment, settings) -> Environment:
+    if isinstance(environment, str):
+        return make(environment, **settings)
+    if settings:
+        raise TypeError(f"settings are for environments by name: {', '.join(settings)}")
+    return environment
+
+
+def _cut(observations, space) -> np.ndarray:
+    """Observations as the space has them, in an array of its own."""
+    return np.clip(np.asarray(observations, np.float32), space.low, space.high)
+
+
+def _chosen(choice, yes: State, no: State) -> State:
+    return jax.tree.map(lambda a, b: jnp.where(choice, a, b), yes, no)
+
+
+for _name in ENVIRONMENTS:
+    gymnasium.register(
+        f"jaxmbs/{_name}-v0",
+        entry_point=f"{__name__}:GymnasiumEnv",
+        vector_entry_point=f"{__name__}:GymnasiumVectorEnv",
+        kwargs={"environment": _name},
+    )

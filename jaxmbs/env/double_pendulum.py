@@ -1,0 +1,99 @@
+# mypy: disable-error-code=arg-type
+"""A cart that balances a double pendulum."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+
+from jaxmbs import forces, planar
+from jaxmbs.env.environment import Environment
+from jaxmbs.system.mechanism import Mechanism
+
+GRAVITY = 9.81  # m/s²
+MASS_OF_CART = 1.0  # kg
+MASS_OF_BARS = 0.5  # kg/m
+
+
+class CartDoublePendulum(Environment):
+    """A cart on a rail with a double pendulum on it, held upright by a force on the cart.
+
+    Design: `lower`, `upper`, lengths of the uniform bars (m). Action: force on the cart over `force`.
+    Angles are measured from the upright position. Reward, with the height y of the tip:
+    y / (lower + upper) − 0.1 x² − 0.01 ẋ² − effort · action². The episode ends when the cart leaves the rail, |x| > `rail`,
+    or, without `swing_up`, when the tip is lower than 70 % of its largest height.
+
+    Observations (8): x, ẋ, and of each bar sin φ, cos φ and φ̇ over 10 rad/s. Metric: `height` of the tip (m).
+
+    Args:
+        force: the largest (N). effort: the price of it. rail: half its length (m).
+        swing_up: start hanging down instead of upright.
+        scatter: how far the angles may be off at the start (rad).
+    """
+
+    horizon: int = 250
+    force: float = 20.0
+    effort: float = 0.01
+    rail: float = 2.0
+    swing_up: bool = False
+    scatter: float = 0.1
+
+    action_size: ClassVar[int] = 1
+    observation_bounds: ClassVar[tuple[float, ...]] = (5.0, 20.0, 1.0, 1.0, 10.0, 1.0, 1.0, 10.0)
+
+    @property
+    def design(self):
+        return {"lower": 0.5, "upper": 0.5}
+
+    def build(self, params, action):
+        lower, upper = params["lower"], params["upper"]
+        return Mechanism(
+            bodies={"cart": planar.Body(mass=MASS_OF_CART, inertia=0.1), "lower": _bar(lower), "upper": _bar(upper)},
+            constraints={
+                "rail": planar.Translational("ground", "cart", (0, 0), (0, 0), (1, 0)),
+                "A": planar.Revolute("cart", "lower", (0, 0), (0, 0)),
+                "B": planar.Revolute("lower", "upper", (0, lower), (0, 0)),
+            },
+            forces={
+                "gravity": forces.Gravity((0, -GRAVITY)),
+                "push": forces.PointForce("cart", (0, 0), (self.force * action[0], 0)),
+            },
+        )
+
+    def start(self, params, task, key):
+        angles = jax.random.uniform(key, (2,), minval=-self.scatter, maxval=self.scatter)
+        first, second = angles + jnp.pi if self.swing_up else angles
+        joint = params["lower"] * jnp.stack([-jnp.sin(first), jnp.cos(first)])
+        return {"lower.phi": first, "upper": jnp.append(joint, second)}, None
+
+    def observe(self, params, task, now):
+        of_bar = lambda phi, rate: [jnp.sin(phi), jnp.cos(phi), rate / 10]
+        bars = [of_bar(now.position(f"{bar}.phi"), now.velocity(f"{bar}.phi")) for bar in ("lower", "upper")]
+        return jnp.stack([now.position("cart.x"), now.velocity("cart.x"), *bars[0], *bars[1]])
+
+    def height(self, params, now):
+        """How high the tip is."""
+        return params["lower"] * jnp.cos(now.position("lower.phi")) + params["upper"] * jnp.cos(
+            now.position("upper.phi")
+        )
+
+    def reward(self, params, task, now, action):
+        height = self.height(params, now) / (params["lower"] + params["upper"])
+        x, rate = now.position("cart.x"), now.velocity("cart.x")
+        return height - 0.1 * x**2 - 0.01 * rate**2 - self.effort * action @ action
+
+    def ends(self, params, task, now):
+        off = jnp.abs(now.position("cart.x")) > self.rail
+        down = self.height(params, now) < 0.7 * (params["lower"] + params["upper"])
+        return off if self.swing_up else off | down
+
+    def metrics(self, params, task, now):
+        return {"height": self.height(params, now)}
+
+
+def _bar(length):
+    """A uniform bar that stands on its frame's origin."""
+    mass = MASS_OF_BARS * length
+    return planar.Body(mass=mass, inertia=mass * length**2 / 12, com=(0, length / 2))

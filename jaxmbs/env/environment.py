@@ -1,0 +1,296 @@
+"""What an environment is: a mechanism with efforts that are chosen anew in every control step, and a task for it."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any, ClassVar, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
+
+from jaxmbs.analyses.assembly import assemble, finite
+from jaxmbs.dynamics.closure import Projection
+from jaxmbs.dynamics.explicit import SemiImplicitEuler
+from jaxmbs.dynamics.formulations import AbstractFormulation
+from jaxmbs.dynamics.joint_coordinates import JointCoordinates
+from jaxmbs.dynamics.method import LARGEST_ROLLOUT, FixedStep, Motion, Problem, judge
+from jaxmbs.dynamics.simulation import simulate
+from jaxmbs.numerics.arrays import default_float, where_tree
+from jaxmbs.numerics.results import Status
+from jaxmbs.numerics.scaling import Units
+from jaxmbs.programs.function import straight
+from jaxmbs.system.mechanism import Mechanism
+from jaxmbs.system.trajectory import Trajectory
+
+
+class Start(NamedTuple):
+    """An assembled state of motion, and how its assembly ended."""
+
+    q: Float[Array, " n"]
+    v: Float[Array, " m"]
+    x: Float[Array, " k"]
+    u: Float[Array, " l"]
+    status: Int[Array, ""]
+
+
+class State(NamedTuple):
+    """An environment at the end of a control step, a pytree. `vmap` gives all of it a leading axis.
+
+    Attributes:
+        q, v: coordinates and velocities of the mechanism, as in `mbs.simulate`. x, u: those of the formulation.
+        steps: control steps since the start of the episode.
+        observation, reward: of this step. Where an episode has begun by auto-reset, the observation is its first one.
+        terminated: whether the episode ended with this step by failure or by the rules of the task.
+        truncated: whether it ended because its time was over.
+        status: how the simulation of this step ended, see `mbs.Status`; not 0 ends the episode.
+        final_observation: that of the step's end, before any auto-reset.
+        metrics: other figures of this step by name, see `Environment.metrics`.
+        params: the design. task: what is drawn for each episode.
+        key: of the tasks to come. first: what auto-reset goes back to.
+    """
+
+    q: Float[Array, " n"]
+    v: Float[Array, " m"]
+    x: Float[Array, " k"]
+    u: Float[Array, " l"]
+    steps: Int[Array, ""]
+    observation: Float[Array, " observations"]
+    reward: Float[Array, ""]
+    terminated: Bool[Array, ""]
+    truncated: Bool[Array, ""]
+    status: Int[Array, ""]
+    final_observation: Float[Array, " observations"]
+    metrics: dict[str, Array]
+    params: PyTree[Array]
+    task: PyTree[Array]
+    key: PRNGKeyArray
+    first: Start
+
+    @property
+    def done(self) -> Bool[Array, ""]:
+        """Whether the episode ended with this step."""
+        return self.terminated | self.truncated
+
+
+class Environment(eqx.Module):
+    """A mechanism to be controlled: `reset(key, params) → State`, `step(state, action) → State`, both pure.
+
+    They work under `jit`, `vmap`, `grad` and `jacfwd`; gradients flow from rewards to actions and, through the assembly at
+    the start and every step, to the design `params`: any pytree of numbers. One environment is one sample; batches are
+    made by `vmap`, with a design of its own for each sample where wanted.
+
+    An environment of one's own says what is below, about thirty lines, see docs/learning.md. A step is
+    compiled into a straight-line program as a whole, so all of it is written in jax.numpy, for one sample.
+
+    Args:
+        control_step: seconds for which an action is held.
+        substeps: equal steps of the integration in that time.
+        horizon: control steps after which an episode is truncated.
+        failure: reward of a step that could not be simulated, as after a lock-up or with a design that cannot be assembled.
+        method, formulation: as in `mbs.simulate`; a method with fixed steps.
+    """
+
+    control_step: float = 0.02
+    substeps: int = 4
+    horizon: int = 200
+    failure: float = -10.0
+    method: FixedStep = SemiImplicitEuler(Projection(iterations=8))
+    formulation: AbstractFormulation = JointCoordinates()
+
+    action_size: ClassVar[int]
+    """Actions are vectors of so many numbers between −1 and 1."""
+    observation_bounds: ClassVar[tuple[float, ...]]
+    """Largest sizes of the observations. Adapters cut off what is beyond; here nothing is."""
+
+    def __check_init__(self):
+        if not (self.control_step > 0 and self.substeps >= 1 and self.horizon >= 1):
+            raise ValueError(
+                "control_step must be positive, substeps and horizon at least 1, "
+                f"got {self.control_step}, {self.substeps} and {self.horizon}"
+            )
+
+    # --- what an environment says ---
+
+    @property
+    @abc.abstractmethod
+    def design(self) -> PyTree:
+        """The params of `reset` unless others are given: any pytree of numbers."""
+
+    @abc.abstractmethod
+    def build(self, params, action: Float[Array, " actions"]) -> Mechanism:
+        """The mechanism of a design, with the forces of an action that is held. Its time is that since the beginning of
+        the episode."""
+
+    @abc.abstractmethod
+    def start(self, params, task, key: PRNGKeyArray) -> tuple[Any, Any]:
+        """q0 and v0 of an episode, as `mbs.assemble` and `mbs.simulate` take them: rough is enough."""
+
+    def task(self, key: PRNGKeyArray) -> PyTree:
+        """What is drawn for each episode, such as a target: any pytree of numbers."""
+        del key
+        return ()
+
+    @abc.abstractmethod
+    def observe(self, params, task, now: Trajectory) -> Float[Array, " observations"]:
+        """What a policy sees. `now` is a `Trajectory` at a single time: `now.t`, that since the beginning of the episode,
+        `now.point("rod", s)`, `now.velocity("crank.phi")`, …, without any axis of time."""
+
+    @abc.abstractmethod
+    def reward(self, params, task, now: Trajectory, action: Float[Array, " actions"]) -> Float[Array, ""]:
+        """The reward of a control step that ends `now`."""
+
+    def ends(self, params, task, now: Trajectory) -> Bool[Array, ""]:
+        """Whether the episode ends `now` by the rules of the task."""
+        del params, task, now
+        return jnp.asarray(False)
+
+    def metrics(self, params, task, now: Trajectory) -> dict[str, Array]:
+        """Other figures by name, for those who watch."""
+        del params, task, now
+        return {}
+
+    # --- what follows ---
+
+    @eqx.filter_jit
+    def reset(self, key: PRNGKeyArray, params=None) -> State:
+        """The start of an episode: the mechanism is assembled, by derivatives through which `params` can be learned.
+
+        A design that cannot be assembled gives a state that is `terminated`, with a status, and finite numbers.
+
+        Args:
+            key: of `jax.random`; the same key gives the same episode, whatever is batched beside it.
+            params: the design, a pytree like `design`, which stands in for it.
+        """
+        params = jax.tree.map(lambda x: jnp.asarray(x, _floating(x)), self.design if params is None else params)
+        key, of_task, of_start = jax.random.split(key, 3)
+        task = self.task(of_task)
+        first = self._first(params, *self.start(params, task, of_start))
+        observation, metrics = straight(self._look, params, task, first.q, first.v)
+        no, failed = jnp.asarray(False), first.status != Status.CONVERGED
+        steps, reward = jnp.zeros((), int), jnp.zeros((), observation.dtype)
+        ends = (failed, no, first.status)
+        return State(*first[:4], steps, observation, reward, *ends, observation, metrics, params, task, key, first)
+
+    @eqx.filter_jit
+    def step(self, state: State, action: Float[Array, " actions"], *, auto_reset: bool = True) -> State:
+        """The state after a control step with an action that is held.
+
+        A mechanism that locks up, or whose numbers are not finite, keeps its last good configuration: its `status` says so,
+        the episode is `terminated`, and the reward is `failure`.
+
+        Args:
+            state: of `reset` or `step`.
+            action: (actions,), between −1 and 1. It is not cut off, for the sake of the gradient.
+            auto_reset: an episode that ends is followed by the next: from the same first state, with a task drawn anew.
+                Otherwise a state that is done stays as it is, with no more rewards.
+        """
+        action = jnp.asarray(action, state.q.dtype)
+        begin = (state.steps * self.control_step).astype(state.q.dtype)
+        given = (state.params, state.task, state.x, state.u, state.first.status, begin, action)
+        found = straight(self._advance, *given, limit=LARGEST_ROLLOUT)
+        q, v, x, u, status, observation, reward, ends, metrics = found
+        failed, steps = status != Status.CONVERGED, state.steps + 1
+        terminated = failed | ends
+        reward = jnp.where(failed, self.failure, reward)
+        truncated = (steps >= self.horizon) & ~terminated
+        new = state._replace(
+            q=q,
+            v=v,
+            x=x,
+            u=u,
+            steps=steps,
+            observation=observation,
+            reward=reward,
+            terminated=terminated,
+            truncated=truncated,
+            status=status,
+            final_observation=observation,
+            metrics=metrics,
+        )
+        if not auto_reset:
+            return where_tree(state.done, state._replace(reward=jnp.zeros_like(reward)), new)
+        return where_tree(new.done, self._begun(new), new)
+
+    def restart(self, state: State) -> State:
+        """The next episode: from the same first state, with a task drawn anew; nothing is assembled again."""
+        begun, no = self._begun(state), jnp.asarray(False)
+        failed = state.first.status != Status.CONVERGED
+        return begun._replace(
+            reward=jnp.zeros_like(state.reward),
+            terminated=failed,
+            truncated=no,
+            status=state.first.status,
+            final_observation=begun.observation,
+        )
+
+    def _begun(self, state: State) -> State:
+        """The first state of the next episode, with reward and flags of the step that ended this one."""
+        key, of_task = jax.random.split(state.key)
+        task, (q, v, x, u, _) = self.task(of_task), state.first
+        observation, _ = straight(self._look, state.params, task, q, v)
+        return state._replace(
+            q=q, v=v, x=x, u=u, steps=jnp.zeros_like(state.steps), observation=observation, task=task, key=key
+        )
+
+    def _first(self, params, guess, velocities) -> Start:
+        """The assembled start."""
+        mech = self.build(params, jnp.zeros(self.action_size, default_float()))
+        assembly = assemble(mech, guess)
+        q, status, zero = assembly.q, assembly.status, jnp.zeros((), assembly.q.dtype)
+        v = jnp.zeros(mech.layout.m, q.dtype)
+        if velocities is not None or mech.drivers:
+            run = simulate(mech, jnp.zeros(1, q.dtype), q, velocities, formulation=self.formulation)
+            q, v = run.q[0], run.v[0]
+            status = jnp.where(status == Status.CONVERGED, run.status[0], status)
+        x, u = straight(self._own, finite(mech)[0], q, v, zero, once=True)
+        return Start(q, v, x, u, status)
+
+    def _own(self, mech, q, v, t):
+        """Coordinates and velocities of the formulation."""
+        return self.formulation.equations(mech).from_bodies(q, v, t)
+
+    def _look(self, params, task, q, v):
+        """Observation and metrics at the start of an episode."""
+        layout = self.build(params, jnp.zeros(self.action_size, q.dtype)).layout
+        now = Trajectory(jnp.zeros((), q.dtype), q, v, jnp.zeros_like(v), jnp.zeros((), int), layout)
+        return self.observe(params, task, now), self.metrics(params, task, now)
+
+    def _advance(self, params, task, x, u, status, begin, action):
+        """What a control step leads to, from time `begin` on."""
+        action, acts = where_finite(action)
+        mech, usable = finite(self.build(params, action))
+        equations, h = self.formulation.equations(mech), self.control_step / self.substeps
+        length = equations.length(x, begin)
+        rows = Units(equations.angular, length).rows(equations.jacobian(x, begin))
+        problem = Problem(equations, *jax.lax.stop_gradient((length, rows)))
+        a, _, kept = equations.accelerations(x, u, begin)
+        state = self.method.start(problem, Motion(x, u, a, kept), begin)
+        status = jnp.where(acts & usable, status, int(Status.NON_FINITE))
+
+        def substep(k, carry):
+            state, status = carry
+            t = begin + k * h
+            new, closed = self.method.step(problem, state, t, jnp.asarray(h, x.dtype))
+            now = judge(problem, self.method.motion(new), closed, t + h, h)
+            status = jnp.where(status == Status.CONVERGED, now, status)
+            return where_tree(status == Status.CONVERGED, new, state), status
+
+        state, status = jax.lax.fori_loop(0, self.substeps, substep, (state, status))
+        end, (x, u, rates, _) = begin + self.control_step, self.method.motion(state)
+        now = Trajectory(end, *equations.to_bodies(x, u, rates, end), status, mech.layout)
+        seen, reward = self.observe(params, task, now), self.reward(params, task, now, action)
+        return now.q, now.v, x, u, status, seen, reward, self.ends(params, task, now), self.metrics(params, task, now)
+
+
+def where_finite(x):
+    """x with 0 in place of numbers that are not finite, and whether there are none of those."""
+    good = jnp.isfinite(x)
+    return jnp.where(good, x, 0), jnp.all(good)
+
+
+def _floating(x):
+    """The type of x if it is floating, else that of JAX."""
+    dtype = jnp.result_type(x)
+    return dtype if jnp.issubdtype(dtype, jnp.floating) and hasattr(x, "dtype") else default_float()

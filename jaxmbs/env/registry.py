@@ -1,0 +1,27 @@
+"""The environments by name."""
+
+from __future__ import annotations
+
+from jaxmbs.env.double_pendulum import CartDoublePendulum
+from jaxmbs.env.environment import Environment
+from jaxmbs.env.five_bar import FiveBar
+from jaxmbs.env.jansen_leg import JansenLeg
+from jaxmbs.env.slider_crank import SliderCrank
+
+ENVIRONMENTS: dict[str, type[Environment]] = {
+    "slider-crank": SliderCrank,
+    "cart-double-pendulum": CartDoublePendulum,
+    "five-bar": FiveBar,
+    "jansen-leg": JansenLeg,
+}
+
+
+def make(name: str, **settings) -> Environment:
+    """An environment by its name in `ENVIRONMENTS`; settings are those of its class.
+
+    Raises:
+        ValueError: no environment has this name.
+    """
+    if name not in ENVIRONMENTS:
+        raise ValueError(f"no environment is called {name!r}; there are {', '.join(ENVIRONMENTS)}")
+    return ENVIRONMENTS[name](**settings)

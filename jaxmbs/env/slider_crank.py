@@ -1,0 +1,104 @@
+# mypy: disable-error-code=arg-type
+"""A slider-crank that brings its slider to a place."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxmbs import forces, planar
+from jaxmbs.env.environment import Environment
+from jaxmbs.system.mechanism import Mechanism
+
+MASS_OF_BARS = 2.0  # kg/m
+MASS_OF_SLIDER = 0.5  # kg
+FRICTION = 0.02  # N m s of the crank
+SPEED = 20.0  # rad/s, unit of the observed rate
+
+
+class SliderCrank(Environment):
+    """A slider-crank with a motor at the crank: the slider is to go to a place, past dead centres if need be, and stay.
+
+    The crank turns about the origin; the slider runs along y = 0 between rod − crank and rod + crank. The target is drawn
+    for each episode from the middle 80 % of that way, the crank's first angle from the whole turn.
+
+    Design: `crank`, `rod` (m), rod > crank. Action: torque of the motor over `torque`.
+    Reward: 1 − ((x − target) / crank)² − effort · action². Metric: `distance` |x − target| (m).
+
+    Observations (6): cos, sin of the crank's angle, its rate over 20 rad/s; x − rod, target − rod, x − target over 0.1 m.
+
+    Args:
+        torque: the largest (N m). effort: the price of it.
+    """
+
+    torque: float = 0.5
+    effort: float = 0.01
+
+    action_size: ClassVar[int] = 1
+    observation_bounds: ClassVar[tuple[float, ...]] = (1.0, 1.0, 10.0, 10.0, 10.0, 10.0)
+
+    @property
+    def design(self):
+        return {"crank": 0.1, "rod": 0.25}
+
+    def build(self, params, action):
+        crank, rod = params["crank"], params["rod"]
+        return Mechanism(
+            bodies={"crank": _bar(crank), "rod": _bar(rod), "slider": planar.Body(mass=MASS_OF_SLIDER, inertia=1e-3)},
+            constraints={
+                "O": planar.Revolute("ground", "crank", (0, 0), (0, 0)),
+                "A": planar.Revolute("crank", "rod", (crank, 0), (0, 0)),
+                "B": planar.Revolute("rod", "slider", (rod, 0), (0, 0)),
+                "guide": planar.Translational("ground", "slider", (0, 0), (0, 0), (1, 0)),
+            },
+            forces={
+                "motor": forces.TorsionSpring("ground", "crank", damping=FRICTION, actuator=self.torque * action[0])
+            },
+        )
+
+    def task(self, key):
+        return jax.random.uniform(key, minval=-0.8, maxval=0.8)
+
+    def target(self, params, task):
+        """Where the slider should be."""
+        return params["rod"] + params["crank"] * task
+
+    def start(self, params, task, key):
+        angle = jax.random.uniform(key, maxval=2 * np.pi)
+        crank, rod = params["crank"], params["rod"]
+        pin = crank * jnp.stack([jnp.cos(angle), jnp.sin(angle)])
+        down = jnp.clip(-pin[1] / rod, -0.99, 0.99)
+        place = pin[0] + rod * jnp.sqrt(1 - down**2)
+        return {
+            "crank.phi": angle,
+            "rod": jnp.append(pin, jnp.arcsin(down)),
+            "slider.x": place,
+        }, None
+
+    def observe(self, params, task, now):
+        angle, x, target = now.position("crank.phi"), now.position("slider.x"), self.target(params, task)
+        places = [x - params["rod"], target - params["rod"], x - target]
+        return jnp.stack(
+            [
+                jnp.cos(angle),
+                jnp.sin(angle),
+                now.velocity("crank.phi") / SPEED,
+                *(place / 0.1 for place in places),
+            ]
+        )
+
+    def reward(self, params, task, now, action):
+        away = now.position("slider.x") - self.target(params, task)
+        return 1 - (away / params["crank"]) ** 2 - self.effort * action @ action
+
+    def metrics(self, params, task, now):
+        return {"distance": jnp.abs(now.position("slider.x") - self.target(params, task))}
+
+
+def _bar(length):
+    """A uniform bar with its frame at one end."""
+    mass = MASS_OF_BARS * length
+    return planar.Body(mass=mass, inertia=mass * length**2 / 12, com=(length / 2, 0))
