@@ -3,4 +3,5 @@
 A command is a module with `arguments(parser)`, which declares what it takes, and `run(args)`, which returns a `Report`.
 """
 
+from jaxmbs.cli.main import console as console
 from jaxmbs.cli.main import main as main

@@ -2,6 +2,6 @@
 
 import sys
 
-from jaxmbs.cli.main import main
+from jaxmbs.cli.main import console
 
-sys.exit(main())
+sys.exit(console())

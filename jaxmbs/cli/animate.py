@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from jaxmbs.cli.options import add_integrator, add_model, add_times, integrator_of, read_model, status_names, times_of
+from jaxmbs.cli.options import (
+    add_integrator,
+    add_model,
+    add_times,
+    integrator_of,
+    positive,
+    read_model,
+    status_names,
+    times_of,
+)
 from jaxmbs.cli.report import FAILED, OK, Report, working
 
 SUFFIXES = (".gif", ".html", ".mp4")
@@ -15,7 +24,7 @@ def arguments(parser) -> None:
     parser.add_argument("film", type=Path, metavar="FILM", help=f"the file to write: {', '.join(SUFFIXES)}")
     add_times(parser, 101)
     add_integrator(parser)
-    parser.add_argument("--fps", type=float, default=25.0, help="frames per second (25)")
+    parser.add_argument("--fps", type=positive, default=25.0, help="frames per second (25)")
     parser.add_argument(
         "--trace", nargs="+", action="append", default=[], metavar=("BODY", "X"),
         help="draw the curve of a point: a body and coordinates on it; may be given several times",
@@ -29,8 +38,6 @@ def run(args) -> Report:
 
     if args.film.suffix.lower() not in SUFFIXES:
         raise ValueError(f"{args.film.name}: a film ends in {', '.join(SUFFIXES)}")
-    if not 0 < args.fps < float("inf"):
-        raise ValueError("--fps must be a positive number")
     model = read_model(args)
     traces = [_trace(model, words) for words in args.trace]
     determined = len(model.layout.row_owners) >= model.layout.m
@@ -39,12 +46,15 @@ def run(args) -> Report:
             motion = mbs.kinematics(model, times_of(args))
         else:
             motion = mbs.simulate(model, times_of(args), **integrator_of(args))
+    values = {"name": model.name or args.model.stem, "motion": "kinematics" if determined else "simulation"}
+    values |= {"status": status_names(motion.status)}
+    if np.all(np.asarray(motion.status)):
+        # Nothing to show.
+        return Report(values | {"written": None}, FAILED)
     with working("drawing"):
         args.film.parent.mkdir(parents=True, exist_ok=True)
         mbs.viz.animate(model, motion, args.film, traces=traces, fps=args.fps, title=model.name or None)
-    values = {"name": model.name or args.model.stem, "motion": "kinematics" if determined else "simulation"}
-    values |= {"status": status_names(motion.status), "written": args.film}
-    return Report(values, OK if not np.any(np.asarray(motion.status)) else FAILED)
+    return Report(values | {"written": args.film}, OK if not np.any(np.asarray(motion.status)) else FAILED)
 
 
 def _trace(model, words: list[str]) -> tuple:
@@ -55,7 +65,11 @@ def _trace(model, words: list[str]) -> tuple:
 
         raise ValueError(f"--trace: {unknown('body', body, list(model.bodies))}")
     dimension = model.bodies[body].dimension
-    point = [float(x) for x in numbers] or [0.0] * dimension
+    try:
+        point = [float(x) for x in numbers]
+    except ValueError:
+        raise ValueError(f"--trace {body}: must be numbers, got {' '.join(numbers)}") from None
+    point = point or [0.0] * dimension
     if len(point) != dimension:
         raise ValueError(f"--trace {body}: a point has {dimension} coordinates, got {len(point)}")
     return body, tuple(point)

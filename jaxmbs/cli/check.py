@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from jaxmbs.cli.options import add_model, add_times, read_model, times_of
+from jaxmbs.cli.options import add_model, add_times, finite, read_model, times_of
 from jaxmbs.cli.report import FAILED, OK, Report, working
 
 
 def arguments(parser) -> None:
     add_model(parser)
     add_times(parser, 101)
-    parser.add_argument("--at", type=float, default=0.0, metavar="T", help="the time at which it is assembled (0)")
+    parser.add_argument("--at", type=finite, default=0.0, metavar="T", help="the time at which it is assembled (0)")
 
 
 def run(args) -> Report:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -27,9 +29,20 @@ EPILOG = """exit codes: 0 all is well; 1 the mechanism cannot do what was asked 
 2 bad input, nothing was written; 130 interrupted"""
 
 
+class UsageError(ValueError):
+    """Arguments that a command does not take."""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are raised."""
+
+    def error(self, message):
+        raise UsageError(f"{message} (see {self.prog} --help)")
+
+
 def parser() -> argparse.ArgumentParser:
     """The parser of all commands."""
-    top = argparse.ArgumentParser(prog="jaxmbs", description="Multibody simulation of mechanisms.", epilog=EPILOG)
+    top = Parser(prog="jaxmbs", description="Multibody simulation of mechanisms.", epilog=EPILOG)
     top.add_argument("--version", action="version", version=f"jaxmbs {version('jaxmbs')}")
     commands = top.add_subparsers(dest="command", required=True, metavar="command")
     for name, about in COMMANDS.items():
@@ -40,28 +53,54 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
+def console() -> int:
+    """The command itself: `main`, and an end at Ctrl-C at any time, also while compiled code runs."""
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        threading.Thread(target=_wait_for_interrupt, daemon=True).start()
+    return main()
+
+
+def _wait_for_interrupt() -> None:
+    signal.sigwait({signal.SIGINT})
+    complain("interrupted", "--json" in sys.argv, INTERRUPTED)
+    sys.stdout.flush()
+    os._exit(INTERRUPTED)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; returns its exit code."""
-    args = parser().parse_args(argv)
+    words = list(sys.argv[1:] if argv is None else argv)
+    as_json = "--json" in words
+    if hasattr(sys.stdout, "reconfigure"):
+        # A name that the terminal cannot show is no reason to fail.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        import jax
-
-        jax.config.update("jax_enable_x64", not args.float32)
-        with warnings.catch_warnings():
-            warnings.showwarning = _on_one_line
-            report = importlib.import_module(f"jaxmbs.cli.{args.command}").run(args)
-        show(report, args.json)
-        return report.code
+        args = parser().parse_args(words)
+        return _run(args)
     except KeyboardInterrupt:
-        return complain("interrupted", args.json, INTERRUPTED)
+        return complain("interrupted", as_json, INTERRUPTED)
     except BrokenPipeError:
         # The reader has seen enough.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
-    except (ValueError, OSError, ImportError) as error:
+    except (ValueError, OSError, ImportError, MemoryError) as error:
         from jaxmbs.numerics.results import AnalysisError
 
-        return complain(str(error), args.json, FAILED if isinstance(error, AnalysisError) else BAD_INPUT)
+        code = FAILED if isinstance(error, AnalysisError) else BAD_INPUT
+        return complain(str(error) or type(error).__name__, as_json, code)
+
+
+def _run(args) -> int:
+    import jax
+
+    jax.config.update("jax_enable_x64", not args.float32)
+    with warnings.catch_warnings():
+        warnings.showwarning = _on_one_line
+        report = importlib.import_module(f"jaxmbs.cli.{args.command}").run(args)
+    show(report, args.json)
+    sys.stdout.flush()
+    return report.code
 
 
 def _on_one_line(message, *_, **__) -> None:

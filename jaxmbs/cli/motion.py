@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 
 from jaxmbs.cli.options import status_names
-from jaxmbs.cli.report import FAILED, OK, Report, plain, write_text
+from jaxmbs.cli.report import FAILED, OK, Report, plain
 
 SUFFIXES = (".csv", ".json")
 
@@ -33,6 +33,7 @@ def report_of(args, model, motion, **more) -> Report:
     import numpy as np
 
     import jaxmbs as mbs
+    from jaxmbs.io.files import write_text
 
     gaps = np.abs(jax.vmap(lambda q, t: mbs.constraints(model, q, t))(motion.q, motion.t))
     last = dict(zip(model.layout.coordinates, np.asarray(motion.q)[-1], strict=True))

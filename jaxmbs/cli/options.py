@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import math
 from pathlib import Path
 
 METHODS = ("RK4", "SemiImplicitEuler", "GeneralizedAlpha", "HHT", "CoordinatePartitioning", "Adaptive")
+# Times, samples, steps: more of them do not fit into memory.
+MOST = 10_000_000
 FORMULATIONS = {"augmented": "Augmented", "natural": "Natural", "joint": "JointCoordinates", "kane": "Kane"}
 
 
@@ -27,9 +30,9 @@ def read_model(args):
 
 def add_times(parser: argparse.ArgumentParser, count: int) -> None:
     """The times of a motion."""
-    parser.add_argument("--until", type=_positive, default=1.0, metavar="T", help="the last time (1.0)")
+    parser.add_argument("--until", type=positive, default=1.0, metavar="T", help="the last time (1.0)")
     parser.add_argument(
-        "--times", type=_count, default=count, metavar="N", help=f"number of times, the first is 0 ({count})"
+        "--times", type=times_count, default=count, metavar="N", help=f"number of times, the first is 0 ({count})"
     )
 
 
@@ -42,7 +45,7 @@ def times_of(args):
 
 def add_integrator(parser: argparse.ArgumentParser) -> None:
     """How a motion under forces is computed."""
-    parser.add_argument("--step", type=_positive, metavar="H", help="the largest step; 4,000 steps in all unless given")
+    parser.add_argument("--step", type=positive, metavar="H", help="the largest step; 4,000 steps in all unless given")
     parser.add_argument("--method", choices=METHODS, default="RK4", help="of integration (RK4)")
     parser.add_argument(
         "--formulation", choices=FORMULATIONS, default="augmented", help="of the equations of motion (augmented)"
@@ -63,25 +66,42 @@ def integrator_of(args) -> dict:
     }
 
 
-def _positive(text: str) -> float:
-    value = float(text)
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"must be a positive number, got {text}")
+def positive(text: str) -> float:
+    """A positive number."""
+    value = finite(text)
+    if value <= 0:
+        raise argparse.ArgumentTypeError(f"must be positive, got {text}")
     return value
 
 
-def _count(text: str) -> int:
-    value = int(text)
-    if value < 2:
-        raise argparse.ArgumentTypeError(f"must be at least 2, got {text}")
+def finite(text: str) -> float:
+    """A number."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise argparse.ArgumentTypeError(f"must be a number, got {text}")
     return value
+
+
+def times_count(text: str) -> int:
+    """A number of times."""
+    return _whole(text, 2)
 
 
 def positive_count(text: str) -> int:
     """A whole number from 1 on."""
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, got {text}")
+    return _whole(text, 1)
+
+
+def _whole(text: str, least: int) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = least - 1
+    if not least <= value <= MOST:
+        raise argparse.ArgumentTypeError(f"must be a whole number from {least} to {MOST}, got {text}")
     return value
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-import os
 import sys
 import threading
 from collections.abc import Iterator
@@ -52,7 +51,7 @@ def show(report: Report, as_json: bool) -> None:
     """Print a report to the standard output."""
     values = plain(report.values)
     if as_json:
-        print(json.dumps(values, ensure_ascii=False, allow_nan=False))
+        print(json.dumps(values, allow_nan=False))
         return
     width = max((len(key) for key in values), default=0) + 2
     for key, value in values.items():
@@ -109,22 +108,10 @@ def working(label: str) -> Iterator[None]:
         progress.stop()
 
 
-def write_text(path: Path, content: str) -> Path:
-    """Write a file as a whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        part.write_text(content, encoding="utf-8")
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
-    return path
-
-
 def complain(message: str, as_json: bool, code: int) -> int:
     """Say in one line why a command failed."""
     line = " ".join(message.split())
     print(f"jaxmbs: {line}", file=sys.stderr)
     if as_json:
-        print(json.dumps({"error": line, "code": code}, ensure_ascii=False))
+        print(json.dumps({"error": line, "code": code}))
     return code

@@ -69,7 +69,11 @@ def read_table(path: Path):
     import numpy as np
 
     rows: list[list[float]] = []
-    for k, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), 1):
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise ValueError(f"{path.name}: is no text in UTF-8") from None
+    for k, line in enumerate(text.splitlines(), 1):
         words = line.replace(";", ",").replace("\t", ",").split(",") if line.strip() else []
         if not words or line.lstrip().startswith("#"):
             continue

@@ -2,8 +2,10 @@
 
 import csv
 import json
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -183,17 +185,22 @@ def test_bad_input_is_one_line_and_exit_code_2(case, run, tmp_path):
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_arguments_that_are_none_end_with_2(capsys):
-    for words in (
+@pytest.mark.parametrize(
+    "words",
+    [
         ["simulate"],
         ["fly", "x"],
         ["simulate", SLIDER, "--until", "-1"],
+        ["simulate", SLIDER, "--until", "nan"],
+        ["kinematics", SLIDER, "--times", "100000000000"],
+        ["check", SLIDER, "--at", "soon"],
         ["testspeed", SLIDER, "--batch", "0"],
-    ):
-        with pytest.raises(SystemExit) as ended:
-            main(words)
-        assert ended.value.code == 2
-    capsys.readouterr()
+    ],
+)
+def test_arguments_that_are_none_end_with_2(words, run):
+    code, found, complaint = run(*words)
+    assert (code, found["code"]) == (2, 2)
+    assert complaint == f"jaxmbs: {found['error']}\n"
 
 
 def test_an_interrupt_ends_quietly(monkeypatch, capsys):
@@ -203,6 +210,23 @@ def test_an_interrupt_ends_quietly(monkeypatch, capsys):
     monkeypatch.setattr("jaxmbs.cli.check.read_model", interrupted)
     assert main(["check", SLIDER]) == 130
     assert capsys.readouterr().err == "jaxmbs: interrupted\n"
+
+
+def test_a_film_of_nothing_is_not_made(run, tmp_path):
+    pin = {"type": "Revolute", "i": "ground", "j": "crank", "point_i": [0.01, 0], "point_j": [0, 0]}
+    code, found, _ = run("animate", changed(tmp_path / "apart.json", constraints={"again": pin}), "new/film.gif")
+    assert (code, found["written"]) == (1, None)
+    assert not (tmp_path / "new").exists()
+
+
+def test_compiled_code_is_interrupted():
+    words = ["simulate", PENDULUM, "--until", "1000", "--step", "1e-6", "--json"]
+    with subprocess.Popen([sys.executable, "-m", "jaxmbs.cli", *words], stdout=subprocess.PIPE, text=True) as process:
+        time.sleep(15)
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert json.loads(out) == {"error": "interrupted", "code": 130}
 
 
 def test_people_get_lines(capsys):

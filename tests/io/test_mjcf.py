@@ -1,5 +1,7 @@
 """MJCF: what is read moves as MuJoCo says, loops included; what is written too; what cannot be is refused by name."""
 
+import warnings
+
 import numpy as np
 import pytest
 import robots
@@ -218,6 +220,9 @@ BAD = {
     "unknown tag": (ARM.replace("body", "bdy"), "unrecognized element"),
     "malformed": (ARM[:-20], "malformed XML"),
     "nothing": ("<mujoco/>", "worldbody: has no body with mass"),
+    "URDF in disguise": ('<robot name="r"/>', "an MJCF is a <mujoco>, this is a <robot>"),
+    "not a number": (beside('<keyframe><key qpos="nan"/></keyframe>'), "key '': qpos must be finite, got 'nan'"),
+    "infinite": (ARM.replace("<body ", '<body pos="inf 0 0" ', 1), "pos must be finite"),
     "entity": ('<!DOCTYPE m [<!ENTITY a "b">]>' + ARM, "document types and entities are refused"),
     "plugin": (beside('<extension><plugin plugin="mujoco.pid"/></extension>'), "plugins are refused"),
     "outside": (
@@ -261,6 +266,17 @@ def test_what_may_be_left_out(tmp_path):
         loaded(tmp_path, ARM, ignore=("contacts",))
     with pytest.raises(mbs.ModelError, match="loops are of URDF"):
         loaded(tmp_path, ARM, loops={"a": spatial.Spherical("arm", "ground")})
+
+
+def test_warnings_of_mujoco_are_warnings_and_no_files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    outdated = ARM.replace("<option>", '<compiler settotalmass="3"/><option>')
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        model = loaded(tmp_path, outdated)
+    assert all("\n" not in str(message.message) for message in said)
+    assert float(model.bodies["arm"].mass) == pytest.approx(3)
+    assert [path.suffix for path in tmp_path.iterdir()] == [".xml"]
 
 
 def test_links_out_of_the_folder_and_files_within(tmp_path):

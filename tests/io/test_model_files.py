@@ -264,6 +264,18 @@ def test_functions_come_back_with_their_derivatives(f, tmp_path):
             np.testing.assert_allclose(theirs(t), ours(t), rtol=1e-13, atol=1e-13)
 
 
+@pytest.mark.parametrize("held", [2.5, np.float64(2.5), jnp.asarray(2.5)])
+def test_what_functions_close_over_comes_back(held, tmp_path):
+    push = lambda t, q, v: held * t * jnp.array([q[0], 1.0])
+    user = lambda q, v, t: -held * v
+    forces = {"push": mbs.PointForce("a", (0, 0), push), "user": mbs.UserForce(user, lambda q: held * q[0])}
+    model = there_and_back(mbs.Mechanism({"a": planar.Body()}, forces=forces), tmp_path / "held.json")
+    q, v = jnp.array([0.1, 0.2, 0.3]), jnp.array([1.0, 2.0, 3.0])
+    np.testing.assert_allclose(model.forces["push"].value(0.7, q, v), [0.175, 1.75], rtol=1e-14)
+    np.testing.assert_allclose(model.forces["user"].f(q, v, 0.7), -2.5 * v, rtol=1e-14)
+    np.testing.assert_allclose(model.forces["user"].potential_energy(q), 0.25, rtol=1e-14)
+
+
 def test_single_precision_comes_back_exactly(tmp_path):
     jax.config.update("jax_enable_x64", False)
     body = planar.Body(0.1, 0.3, (0.7, 1 / 3))
@@ -279,6 +291,24 @@ def test_euler_parameters_come_back_exactly(tmp_path):
     q = mech.coordinates(rng.normal(size=mech.layout.n))
     first = there_and_back(mech, tmp_path / "a.json", guess=q)
     np.testing.assert_array_equal(first.guess, q)
+
+
+def test_a_model_has_the_leaves_of_its_mechanism(tmp_path):
+    path = tmp_path / "model.json"
+    path.write_text(BY_HAND)
+    model = mbs.load(path)
+    ours, theirs = jax.tree.leaves(model), jax.tree.leaves(model.mechanism)
+    assert len(ours) == len(theirs)
+    for x, y in zip(ours, theirs, strict=True):
+        np.testing.assert_array_equal(x, y)
+    np.testing.assert_array_equal(jax.tree.map(lambda x: 2 * x, model).guess, model.guess)
+
+    def place(model):
+        return mbs.assemble(model, t=0.03).q[6]
+
+    slope = jax.grad(place)(model).constraints["B"].point_i[0]
+    # The slider of crank r at the angle φ, with a rod ℓ: dx/dℓ = ℓ / √(ℓ² − r² sin² φ).
+    np.testing.assert_allclose(slope, 0.6 / np.sqrt(0.36 - (0.2 * np.sin(0.3)) ** 2), rtol=1e-10)
 
 
 def test_a_model_starts_from_its_guess(tmp_path):
@@ -342,6 +372,20 @@ BAD = {
     "no such input": (with_expression(["input", 1, 0]), "motor.*input"),
     "truth as number": (with_expression(["input", 0, 0], ["lt", 0, 0], result=[1]), "motor.*real"),
     "number as truth": (with_expression(["input", 0, 0], ["not", 0], result=[1]), "motor.*truth"),
+    "too large an integer": (BY_HAND.replace('"mass": 1,', f'"mass": 1{"0" * 400},'), "too large"),
+    "deep numbers": (BY_HAND.replace('"mass": 1,', f'"mass": {"[" * 900}1{"]" * 900},'), "nested|mass"),
+    "type as a list": (with_joint(type=["Revolute"]), "'O'.*type"),
+    "type as an object": (BY_HAND.replace('"mass": 1,', '"mass": {"type": [1]},'), "crank.*type"),
+    "space as a list": (changed(space=["planar"]), "space"),
+    "truth as a mass": (BY_HAND.replace('"mass": 1,', '"mass": true,'), "crank.*mass"),
+    "endless result": (with_expression(["input", 0, 0], result=[0] * 30_000, shape=[30_000]), "motor.*result"),
+    "endless shape": (with_expression(["input", 0, 0], shape=[2**63 - 1, 2**63 - 1]), "motor.*shape"),
+    "vector as a motion": (with_expression(["input", 0, 0], shape=[1]), "motor.*shape"),
+    "limits upside down": (changed(limits={"O": [2, -2]}), "limits.*'O'"),
+    "a name that is a coordinate": (
+        changed(bodies={"a": {}, "a.x": {}}, constraints={}, drivers={}, forces={}, guess={}, limits={}),
+        "a.x",
+    ),
     "too nested": ('{"a":' * 100_000, "bad.json"),
 }
 
@@ -397,6 +441,8 @@ def test_what_cannot_be_written_leaves_nothing_behind(tmp_path):
             mbs.save(mech, tmp_path / "new.json")
     with pytest.raises(mbs.ModelError, match="ends in"):
         mbs.save(mbs.Mechanism(bodies), tmp_path / "model.txt")
+    with pytest.raises(mbs.ModelError, match=r"'a\.x'"):
+        mbs.save(mbs.Mechanism({"a": planar.Body(), "a.x": planar.Body()}), path)
     assert [x.name for x in tmp_path.iterdir()] == ["kept.json"]
     assert path.read_text() == "what was there"
     with pytest.raises(mbs.ModelError, match="traced"):

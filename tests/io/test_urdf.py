@@ -128,6 +128,13 @@ BAD = {
         ),
         "link 'right' has no mass, moves and carries nothing",
     ),
+    "two inertias": (TWO_BARS.replace("</inertial>", "</inertial><inertial/>", 1), "inertial is there twice"),
+    "no inertia": (TWO_BARS.replace("<inertia ", "<origin ", 1), "is missing"),
+    "tag in the inertia": (TWO_BARS.replace("</inertial>", "<foo/></inertial>", 1), "foo of inertial"),
+    "limits": (
+        TWO_BARS.replace("</joint>", '<limit lower="2" upper="-2"/></joint>', 1),
+        "joint 'a': limit: lower is above upper",
+    ),
     "no body": (robots.PUMA_AS_PRINTED, "body 'link3' (Body): the largest moment of inertia must not exceed the sum"),
     "mimic": (
         TWO_BARS.replace('<child link="top"/>', '<child link="top"/><mimic joint="a"/>'),

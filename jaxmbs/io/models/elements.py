@@ -80,6 +80,17 @@ class Scope:
             return [q, v, time] if name == "f" else [q]
         return state if issubclass(owner, AbstractForce) else [time]
 
+    def result(self, owner: type, name: str) -> tuple[int, ...] | None:
+        """The shape that such a function has to give, where there is only one."""
+        if issubclass(owner, forces.UserForce):
+            return (self.m,) if name == "f" else ()
+        return None if issubclass(owner, AbstractForce) else ()
+
+
+def is_switch(owner: Any, name: str) -> bool:
+    """Whether an argument is a truth value."""
+    return any(field.name == name and field.type in ("bool", bool) for field in dataclasses.fields(owner))
+
 
 # --- writing ----------------------------------------------------------------------------------------------------------
 
@@ -178,10 +189,10 @@ def decode(data, kind: str, scope: Scope):
         raise ModelError(f"must be an object, got {_short(data)}")
     types = types_of(kind, scope.space)
     name = data.get("type", "Body" if kind == "body" else None)
-    if name not in types:
-        if name is None:
-            raise ModelError("type is missing")
-        raise ModelError(unknown("type", str(name), list(types)))
+    if name is None:
+        raise ModelError("type is missing")
+    if not isinstance(name, str) or name not in types:
+        raise ModelError(unknown("type", _short(name), list(types)))
     own = types[name]
     arguments = arguments_of(own)
     values = {}
@@ -205,7 +216,11 @@ def decode(data, kind: str, scope: Scope):
 
 
 def _decode_value(value, name: str, owner: type, scope: Scope):
-    if value is None or isinstance(value, (str, bool)):
+    if isinstance(value, bool):
+        if not is_switch(owner, name):
+            raise ModelError(f"must be numbers, got {value}")
+        return value
+    if value is None or isinstance(value, str):
         words = ("i", "j", "body", "reaction", "carrier")
         if isinstance(value, str) and not (name in words or owner in types_of("constraint", scope.space).values()):
             raise ModelError(f"must be numbers, got {value!r}")
@@ -213,7 +228,7 @@ def _decode_value(value, name: str, owner: type, scope: Scope):
     if isinstance(value, (int, float)):
         return float(value)
     if isinstance(value, list):
-        if _is_numbers(value):
+        if _is_numbers(value) or not value:
             return value
         return tuple(_decode_value(x, name, owner, scope) for x in value)
     if "type" not in value:
@@ -221,7 +236,11 @@ def _decode_value(value, name: str, owner: type, scope: Scope):
             raise ModelError("type is missing")
         return {key: decode({"type": "Frame", **x}, "value", scope) for key, x in value.items()}
     if value["type"] == "expression":
-        return expressions.decoded(value, scope.arguments(owner, name))
+        found = expressions.decoded(value, scope.arguments(owner, name))
+        wanted = scope.result(owner, name)
+        if wanted is not None and found.shape != wanted:
+            raise ModelError(f"expression: must give shape {list(wanted)}, got {list(found.shape)}")
+        return found
     return decode(value, "value", scope)
 
 

@@ -6,23 +6,27 @@ values; reading one executes nothing but these operations.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
 from jaxmbs.io.models.model import ModelError
 from jaxmbs.numerics.arrays import as_real, default_float
-from jaxmbs.programs.function import ProgramFunction
 from jaxmbs.programs.graph import INTEGER, TRUTH, Node, ProgramError
+from jaxmbs.programs.program import Program
 from jaxmbs.programs.trace import Memory
 from jaxmbs.programs.xla import OPERATIONS
 
 # A function of more operations is an accident: a table or a loop written out.
 LARGEST_EXPRESSION = 20_000
+# At so many places an expression is compared with the function, to within single precision.
+PLACES, SAME = 3, 1e-4
 # Operations of an expression, and how many values they take. Truth values come from comparisons.
 BINARY = (
     "add", "sub", "mul", "div", "rem", "min", "max", "pow", "atan2",
@@ -91,12 +95,20 @@ def expression_of(f: Callable, shapes: Sequence[tuple[int, ...]]) -> Expression:
     """
     if isinstance(f, Expression):
         return f
-    args = [jnp.zeros(shape, default_float()) for shape in shapes]
+    dtype = default_float()
+    args = [jnp.zeros(shape, dtype) for shape in shapes]
     try:
-        program = ProgramFunction(lambda *xs: jnp.asarray(f(*xs), default_float()), once=True).trace(*args)
+        # What the function closes over are constants of its jaxpr.
+        jaxpr = jax.make_jaxpr(lambda *xs: jnp.asarray(f(*xs), dtype))(*args)
+        if any(isinstance(x, jax.core.Tracer) for x in jaxpr.consts):
+            raise ModelError("a function that closes over traced numbers; only known ones can be written")
+        program = Program.of(jaxpr)
         results = program.results
-    except (ProgramError, TypeError) as error:
+    except ProgramError as error:
         raise ModelError(f"a function that cannot be written as scalar operations: {error}") from None
+    except TypeError as error:
+        line = str(error).partition("\n")[0]
+        raise ModelError(f"a function that cannot be written as scalar operations: {line}") from None
     if isinstance(results[0], Memory):
         raise ModelError("a function with a loop; it cannot be written as scalar operations")
     writer = _Writer()
@@ -107,7 +119,19 @@ def expression_of(f: Callable, shapes: Sequence[tuple[int, ...]]) -> Expression:
     if len(writer.rows) > LARGEST_EXPRESSION:
         raise ModelError(f"a function of {len(writer.rows)} operations; a file takes {LARGEST_EXPRESSION}")
     numbers = np.array(writer.numbers, default_float())
-    return Expression(numbers, tuple(writer.rows), result, tuple(program.outputs[0].shape))
+    found = Expression(numbers, tuple(writer.rows), result, tuple(program.outputs[0].shape))
+    _check_values(f, found, shapes)
+    return found
+
+
+def _check_values(f: Callable, found: Expression, shapes) -> None:
+    """Raise `ModelError` unless an expression gives what the function gives, at some places."""
+    rng = np.random.default_rng(0)
+    for _ in range(PLACES):
+        args = [jnp.asarray(rng.normal(size=shape), default_float()) for shape in shapes]
+        ours, theirs = np.asarray(f(*args), float), np.asarray(found(*args), float)
+        if not np.allclose(ours, theirs, rtol=SAME, atol=SAME * np.abs(ours).max(initial=1), equal_nan=True):
+            raise ModelError("a function that does not give the same as its scalar operations")
 
 
 class _Writer:
@@ -187,7 +211,7 @@ def decoded(data: dict, shapes: Sequence[tuple[int, ...]]) -> Expression:
         if not all(isinstance(x, int) and not isinstance(x, bool) and x >= 0 for x in args):
             raise ModelError(f"expression: operation {k} ({op}) takes numbers of earlier values")
         if op == "input":
-            if len(args) != 2 or args[0] >= len(shapes) or args[1] >= int(np.prod(shapes[args[0]])):
+            if len(args) != 2 or args[0] >= len(shapes) or args[1] >= math.prod(shapes[args[0]]):
                 raise ModelError(f"expression: operation {k}: there is no input {args}")
         elif op not in ARITY:
             raise ModelError(f"expression: operation {k}: unknown operation {op!r}")
@@ -199,11 +223,13 @@ def decoded(data: dict, shapes: Sequence[tuple[int, ...]]) -> Expression:
                 truths.add(k)
         rows.append((op, *args))
     result, shape = data.get("result"), data.get("shape", [])
-    if not isinstance(result, list) or not all(type(x) is int and 0 <= x < len(rows) for x in result):
-        raise ModelError("expression: result must be a list of numbers of values")
+    if not isinstance(result, list) or len(result) > LARGEST_EXPRESSION:
+        raise ModelError(f"expression: result must be a list of at most {LARGEST_EXPRESSION}")
+    if not all(type(x) is int and 0 <= x < len(rows) for x in result):
+        raise ModelError("expression: result must be numbers of values")
     if not isinstance(shape, list) or not all(type(x) is int and x > 0 for x in shape):
         raise ModelError("expression: shape must be a list of sizes")
-    if len(result) != int(np.prod(shape)) or any(x in truths for x in result):
+    if len(result) != math.prod(shape) or any(x in truths for x in result):
         raise ModelError("expression: result must be as many real values as shape says")
     return Expression(np.array(numbers, default_float()), tuple(rows), tuple(result), tuple(shape))
 

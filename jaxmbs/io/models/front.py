@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from jaxmbs.io.files import write_text
 from jaxmbs.io.models.model import Model, ModelError, model_of
 from jaxmbs.system.mechanism import Mechanism
 
@@ -32,21 +31,23 @@ def load(path, *, ignore: Sequence[str] = (), loops: Sequence = ()) -> Model:
         ModelError: no such file, not a known format, too large, malformed, or something that cannot be represented.
         ImportError: MJCF needs the package `mujoco`.
     """
-    path = Path(path)
+    path, ignore = Path(path), (ignore,) if isinstance(ignore, str) else tuple(ignore)
     reader = _format(path)[0]
     try:
         size = path.stat().st_size
-    except OSError as error:
-        raise ModelError(f"{path.name}: {error.strerror or error}") from None
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{path.name}: {getattr(error, 'strerror', None) or error}") from None
     if not path.is_file():
         raise ModelError(f"{path.name}: is no file")
     if size > LARGEST_FILE:
         raise ModelError(f"{path.name}: has {size} bytes; a model has at most {LARGEST_FILE}")
     try:
-        return reader(path, ignore=tuple(ignore), loops=loops)
+        return reader(path, ignore=ignore, loops=loops)
     except ModelError as error:
         raise ModelError(f"{path.name}: {error}") from None
-    except (ValueError, OSError) as error:
+    except RecursionError:
+        raise ModelError(f"{path.name}: is nested too deeply") from None
+    except (ValueError, OSError, OverflowError) as error:
         raise ModelError(f"{path.name}: {one_line(error)}") from None
 
 
@@ -71,17 +72,11 @@ def save(mech: Mechanism, path, *, guess=None, velocities=None, name: str | None
     writer = _format(path)[1]
     if writer is None:
         raise ModelError(f"{path.name}: this format is only read")
-    text = writer(model_of(mech, guess, velocities, name))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    return path
+        text = writer(model_of(mech, guess, velocities, name))
+    except ValueError as error:
+        raise ModelError(f"{path.name}: {one_line(error)}") from None
+    return write_text(path, text)
 
 
 def one_line(error: BaseException) -> str:

@@ -20,6 +20,7 @@ KEYS = (
     "guess", "velocities", "limits",
 )  # fmt: skip
 GROUPS = {"constraints": "constraint", "drivers": "constraint", "forces": "force"}
+LONGEST_INTEGER = 300  # digits: all of these are finite as real numbers
 WIDTH = 100  # of a line on which a list or an element stands as a whole
 
 
@@ -90,7 +91,7 @@ def read_json(path: Path, *, ignore: tuple[str, ...] = (), loops=()) -> Model:
     if ignore or loops:
         raise ModelError("ignore and loops are for MJCF and URDF")
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise ModelError("is no text in UTF-8") from None
     return model_from(parsed(text))
@@ -99,7 +100,9 @@ def read_json(path: Path, *, ignore: tuple[str, ...] = (), loops=()) -> Model:
 def parsed(text: str) -> Any:
     """What a text of JSON says; names twice in an object, and numbers that are not finite, are errors."""
     try:
-        return json.loads(text, object_pairs_hook=_unique, parse_constant=_refused, parse_float=_finite)
+        return json.loads(
+            text, object_pairs_hook=_unique, parse_constant=_refused, parse_float=_finite, parse_int=_whole
+        )
     except json.JSONDecodeError as error:
         raise ModelError(f"line {error.lineno}, column {error.colno}: {error.msg}") from None
     except RecursionError:
@@ -126,6 +129,12 @@ def _finite(text: str) -> float:
     return value
 
 
+def _whole(text: str) -> int:
+    if len(text) > LONGEST_INTEGER:
+        raise ModelError(f"{text[:12]}… is too large")
+    return int(text)
+
+
 def model_from(document) -> Model:
     """A model from what its JSON says."""
     if not isinstance(document, dict) or document.get("format") != FORMAT:
@@ -137,7 +146,7 @@ def model_from(document) -> Model:
     for key in document:
         if key not in KEYS:
             raise ModelError(unknown("key", key, list(KEYS)))
-    if document.get("space") not in SPACES:
+    if not isinstance(document.get("space"), str) or document["space"] not in SPACES:
         raise ModelError(f'"space" must be one of {", ".join(SPACES)}, got {document.get("space")!r}')
     texts = {key: _of_type(document.get(key, ""), str, key) for key in ("name", "description")}
     unit = _unit(document.get("units", {}))
@@ -203,6 +212,6 @@ def _unit(units) -> str:
         if key not in ("length", "angle"):
             raise ModelError(f"units: {unknown('unit', key, ['length', 'angle'])}")
         allowed = LENGTHS if key == "length" else ("rad",)
-        if value not in allowed:
+        if not isinstance(value, str) or value not in allowed:
             raise ModelError(f"units: {key} must be one of {', '.join(allowed)}, got {value!r}")
     return units.get("length", "m")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from jaxmbs.numerics.arrays import is_concrete
 from jaxmbs.system.mechanism import Mechanism, Named
@@ -27,7 +28,8 @@ class ModelError(ValueError):
 class Model(Mechanism):
     """A mechanism together with what its file says beside it.
 
-    It is used like every other mechanism. Where a function takes a guess and none is given, it starts from `guess`.
+    It is used like every other mechanism, and has the same leaves: what is beside them is structure. Where a function
+    takes a guess and none is given, it starts from `guess`.
 
     Args:
         bodies, constraints, drivers, forces: as of `Mechanism`.
@@ -39,11 +41,12 @@ class Model(Mechanism):
         unit: of length, one of `LENGTHS`; numbers are never converted.
 
     Raises:
-        ValueError: an element that cannot be used; a limit of what is no constraint; a guess of the wrong size.
+        ValueError: an element that cannot be used; a limit of what is no constraint; a guess of the wrong size, or one that
+            is traced.
     """
 
-    guess: Float[Array, " n"]
-    velocity: Float[Array, " m"]
+    _guess: tuple[float, ...] = eqx.field(static=True)
+    _velocity: tuple[float, ...] = eqx.field(static=True)
     name: str = eqx.field(static=True)
     unit: str = eqx.field(static=True)
     _limits: tuple[tuple[str, float, float], ...] = eqx.field(static=True)
@@ -62,15 +65,32 @@ class Model(Mechanism):
         unit: str = "m",
     ):
         super().__init__(bodies, constraints, drivers, forces)
+        single = {*self.layout.coordinates, *self.layout.velocities}
+        clash = [body for body in (*self.bodies, *self.constraints) if body in single]
+        if clash:
+            raise ValueError(f"name {clash[0]!r}: is that of a coordinate as well, so that a guess could mean either")
         unknown = [joint for joint in limits or {} if joint not in self.constraints]
         if unknown:
             raise ValueError(f"limits: there is no constraint {unknown[0]!r}")
+        for joint, (low, high) in (limits or {}).items():
+            if not low <= high:
+                raise ValueError(f"limits: those of {joint!r} must be a lower and an upper one, got {low} and {high}")
         if unit not in LENGTHS:
             raise ValueError(f"unit must be one of {', '.join(LENGTHS)}, got {unit!r}")
-        self.guess = _settled(self.layout, super().coordinates(guess), guess)
-        self.velocity = super().velocities(velocities)
+        self._guess = _known("guess", _settled(self.layout, super().coordinates(guess), guess))
+        self._velocity = _known("velocities", super().velocities(velocities))
         self.name, self.unit = name, unit
         self._limits = tuple((joint, float(low), float(high)) for joint, (low, high) in (limits or {}).items())
+
+    @property
+    def guess(self) -> Float[np.ndarray, " n"]:
+        """The configuration to start from."""
+        return np.array(self._guess, self.dtype)
+
+    @property
+    def velocity(self) -> Float[np.ndarray, " m"]:
+        """The velocities there."""
+        return np.array(self._velocity, self.dtype)
 
     @property
     def limits(self) -> dict[str, tuple[float, float]]:
@@ -83,10 +103,10 @@ class Model(Mechanism):
         return Mechanism(self.bodies, self.constraints, self.drivers, self.forces)
 
     def coordinates(self, guess=None):
-        return self.guess if guess is None else super().coordinates(guess)
+        return jnp.asarray(self.guess) if guess is None else super().coordinates(guess)
 
     def velocities(self, guess=None):
-        return self.velocity if guess is None else super().velocities(guess)
+        return jnp.asarray(self.velocity) if guess is None else super().velocities(guess)
 
 
 def model_of(mech: Mechanism, guess=None, velocities=None, name: str | None = None) -> Model:
@@ -103,6 +123,12 @@ def model_of(mech: Mechanism, guess=None, velocities=None, name: str | None = No
         limits=model.limits if model else None,
         unit=model.unit if model else "m",
     )
+
+
+def _known(name: str, values) -> tuple[float, ...]:
+    if not is_concrete(values):
+        raise ValueError(f"{name} of a model must be known, not traced")
+    return tuple(np.asarray(values, float).tolist())
 
 
 def _settled(layout, q, guess):

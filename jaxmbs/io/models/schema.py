@@ -6,7 +6,7 @@ import dataclasses
 import inspect
 from typing import Any
 
-from jaxmbs.io.models.elements import SPACES, arguments_of, types_of
+from jaxmbs.io.models.elements import SPACES, arguments_of, is_switch, types_of
 from jaxmbs.io.models.expressions import ARITY
 from jaxmbs.io.models.json_file import FORMAT, VERSION
 from jaxmbs.io.models.model import LENGTHS
@@ -85,7 +85,7 @@ def _element(name: str, own: type, kind: str, space: str) -> dict:
     properties: dict[str, Any] = {"type": {"const": name}}
     required = [] if kind == "body" else ["type"]
     for argument, parameter in arguments_of(own).items():
-        properties[argument] = _of_field(argument, fields.get(argument), space)
+        properties[argument] = _of_field(own, argument, fields.get(argument), space)
         if parameter.default is inspect.Parameter.empty and not _has_default(fields.get(argument)):
             required.append(argument)
     about = (inspect.getdoc(own) or "").split("\n\n")[0].replace("\n", " ")
@@ -102,12 +102,12 @@ def _has_default(field) -> bool:
     return field is not None and field.default is not dataclasses.MISSING
 
 
-def _of_field(name: str, field, space: str) -> dict:
+def _of_field(own: type, name: str, field, space: str) -> dict:
     if name in NAMES:
         return {"type": "string"}
     if name == "frames":
         return {"type": "object", "additionalProperties": {"$ref": f"#/$defs/{space} Frame"}}
-    if field is not None and field.type in ("bool", bool):
+    if field is not None and is_switch(own, field.name):
         return {"type": "boolean"}
     if field is None or "shape" not in field.metadata:
         return {"$ref": f"#/$defs/{space} argument"}

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxmbs import forces, spatial
-from jaxmbs.element import GROUND
+from jaxmbs.element import GROUND, AbstractConstraint
 from jaxmbs.io.models.couplings import couple
 from jaxmbs.io.models.link_parts import Parts, parts_of
 from jaxmbs.io.models.links import FREE, HINGE, SLIDE, Link, Step, along_z
@@ -24,6 +24,7 @@ IGNORABLE = ("collision", "damping", "friction", "gazebo", "limit", "mimic", "se
 KNOWN = {
     "robot": {"link", "joint", "material"},
     "link": {"inertial", "visual", "collision"},
+    "inertial": {"origin", "mass", "inertia"},
     "joint": {"parent", "child", "origin", "axis", "limit", "dynamics", "mimic", "calibration", "safety_controller"},
 }
 STANDARD_GRAVITY = (0.0, 0.0, -9.81)
@@ -76,7 +77,7 @@ def read_urdf(path: Path, *, ignore: Sequence[str] = (), loops: Sequence = ()) -
 def _check_tags(root: Element, ignore) -> None:
     """Raise `ModelError` for tags that are not known, or not to be ignored."""
     collision = None
-    for parent in (root, *root.findall("link"), *root.findall("joint")):
+    for parent in (root, *root.findall("link"), *root.findall("joint"), *root.findall("link/inertial")):
         of = "" if parent is root else f" of {parent.tag} {parent.get('name', '')!r}"
         for child in parent:
             if child.tag == "collision":
@@ -200,6 +201,10 @@ def _inertial(name: str, link: Element) -> tuple[float, np.ndarray, np.ndarray]:
     found, where = link.find("inertial"), f"link {name!r}"
     if found is None:
         return 0.0, np.zeros(3), np.zeros(3)
+    for parent, tag, many in ((link, "inertial", 1), (found, "mass", 1), (found, "inertia", 1), (found, "origin", 0)):
+        count = len(parent.findall(tag))
+        if count > 1 or count < many:
+            raise ModelError(f"{where}: {tag} is {'there twice' if count > 1 else 'missing'}")
     r, a = _origin(found, where)
     mass = _number(found.find("mass"), "value", "", where)
     entries = [_number(found.find("inertia"), key, "0", where) for key in ("ixx", "iyy", "izz", "ixy", "ixz", "iyz")]
@@ -240,6 +245,8 @@ def _steps(name: str, joint: Element, ignore) -> tuple[Step, ...]:
     limit = joint.find("limit")
     limited = limit is not None and kind != "continuous" and ("lower" in limit.attrib or "upper" in limit.attrib)
     limits = (_number(limit, "lower", "0", where), _number(limit, "upper", "0", where)) if limited else None
+    if limits is not None and limits[0] > limits[1]:
+        raise ModelError(f"{where}: limit: lower is above upper, got {limits[0]} and {limits[1]}")
     return (Step(SLIDE if kind == "prismatic" else HINGE, name, origin, axis, damping=damping, limits=limits),)
 
 
@@ -256,7 +263,12 @@ def _add_mimics(root: Element, parts: Parts, ignore) -> None:
 
 def _add_loops(parts: Parts, loops) -> None:
     """Add the constraints that the user gives; those of links that are frames or the ground are refused."""
-    for name, element in loops.items() if isinstance(loops, Mapping) else loops:
+    pairs = loops.items() if isinstance(loops, Mapping) else loops
+    if isinstance(pairs, str) or any(not isinstance(pair, tuple | list) or len(pair) != 2 for pair in pairs):
+        raise ModelError("loops must be a mapping, or pairs, of names and constraints")
+    for name, element in pairs:
+        if not isinstance(element, AbstractConstraint):
+            raise ModelError(f"loop {name!r}: {element!r} is no constraint")
         for body in (element.i, element.j):
             if body not in parts.bodies and body != GROUND:
                 place = parts.place(body, f"loop {name!r}")

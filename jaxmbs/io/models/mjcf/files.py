@@ -16,6 +16,14 @@ MOST_FILES = 1000
 # Bodies that a `replicate` or its like makes, elements of a grid, numbers that MuJoCo is to keep for the user.
 MOST_COPIES = 10_000
 MOST_ELEMENTS = 2**24
+# An included file may have either.
+ROOTS = ("mujoco", "mujocoinclude")
+# Attributes that are names, whatever they look like.
+NAMES = {
+    "name", "class", "childclass", "joint", "body", "site", "geom", "mesh", "material", "texture", "tendon", "actuator",
+    "file", "model", "target", "key", "prefix", "body1", "body2", "joint1", "joint2", "geom1", "geom2", "site1", "site2",
+    "tendon1", "tendon2",
+}  # fmt: skip
 FOLDERS = ("meshdir", "texturedir", "assetdir")
 # Tags whose files are models themselves.
 MODELS = ("include", "model")
@@ -55,6 +63,11 @@ def check_files(path: Path) -> None:
         total += _size(file)
         _check_total(total, len(seen))
         root = xml_root(file.read_bytes(), "" if file == path.resolve() else file.name)
+        if root.tag not in ROOTS:
+            what = "" if file == path.resolve() else f"{file.name}: "
+            more = "; the name of a URDF ends in .urdf" if root.tag == "robot" else ""
+            raise ModelError(f"{what}an MJCF is a <mujoco>, this is a <{root.tag}>{more}")
+        _check_numbers(root)
         copies *= _check_sizes(root)
         if copies > MOST_COPIES:
             raise ModelError(f"replicate, composite and flexcomp: more than {MOST_COPIES} copies")
@@ -109,6 +122,19 @@ def _resolved(base: Path, *parts: str) -> Path:
             return Path(os.sep)
         path = path / part.replace("\\", "/")
     return path.resolve()
+
+
+def _check_numbers(root) -> None:
+    """Raise `ModelError` for numbers that are not finite."""
+    for element in root.iter():
+        for attribute, value in element.attrib.items():
+            if attribute in NAMES:
+                continue
+            for word in value.split():
+                if word.lower().lstrip("+-") in ("nan", "inf", "infinity"):
+                    raise ModelError(
+                        f"{element.tag} {element.get('name', '')!r}: {attribute} must be finite, got {value!r}"
+                    )
 
 
 def _check_sizes(root) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -54,10 +55,18 @@ def read_mjcf(path: Path, *, ignore: Sequence[str] = (), loops: Sequence = ()) -
     if loops:
         raise ModelError("loops are of URDF; MJCF has equality for them")
     check_files(Path(path))
+    said: list[str] = []
+    before = mujoco.get_mju_user_warning()
+    # Without this MuJoCo writes its warnings into a file of the current folder.
+    mujoco.set_mju_user_warning(said.append)
     try:
         m = mujoco.MjSpec.from_file(str(path)).compile()
     except (ValueError, mujoco.FatalError) as error:
         raise ModelError(" ".join(str(error).split())) from None
+    finally:
+        mujoco.set_mju_user_warning(before)
+    for message in said:
+        warnings.warn(" ".join(message.split()), stacklevel=3)
     check_model(mujoco, m, ignore)
     d = _start(mujoco, m)
     check_contacts(mujoco, m, d, ignore)

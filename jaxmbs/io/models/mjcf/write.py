@@ -104,7 +104,10 @@ class Scene(NamedTuple):
 
 def _assembled(model: Model):
     """The guess, brought to the constraints if it is not there."""
-    if not model.constraints or np.abs(np.asarray(constraints(model, model.guess, 0.0))).max(initial=0.0) < CLOSED:
+    if (
+        not model.constraints
+        or np.abs(np.asarray(constraints(model, model.coordinates(), 0.0))).max(initial=0.0) < CLOSED
+    ):
         return model.guess
     found = assemble(model, model.guess)
     if int(found.status) != Status.CONVERGED:
