@@ -55,14 +55,19 @@ def parser() -> argparse.ArgumentParser:
 
 def console() -> int:
     """The command itself: `main`, and an end at Ctrl-C at any time, also while compiled code runs."""
-    if hasattr(signal, "pthread_sigmask"):
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        threading.Thread(target=_wait_for_interrupt, daemon=True).start()
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        # A signal's number comes through the pipe at once; a handler in Python would wait for the compiled code.
+        reader, writer = os.pipe()
+        os.set_blocking(writer, False)
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        signal.signal(signal.SIGINT, lambda *_: None)
+        threading.Thread(target=_wait_for_interrupt, args=(reader,), daemon=True).start()
     return main()
 
 
-def _wait_for_interrupt() -> None:
-    signal.sigwait({signal.SIGINT})
+def _wait_for_interrupt(reader: int) -> None:
+    while os.read(reader, 1) != bytes([signal.SIGINT]):
+        pass
     complain("interrupted", "--json" in sys.argv, INTERRUPTED)
     sys.stdout.flush()
     os._exit(INTERRUPTED)

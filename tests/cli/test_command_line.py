@@ -219,12 +219,19 @@ def test_a_film_of_nothing_is_not_made(run, tmp_path):
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.slow
 def test_compiled_code_is_interrupted():
     words = ["simulate", PENDULUM, "--until", "1000", "--step", "1e-6", "--json"]
-    with subprocess.Popen([sys.executable, "-m", "jaxmbs.cli", *words], stdout=subprocess.PIPE, text=True) as process:
+    # Shells start what runs in the background with the signal ignored.
+    heed = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
+    command = [sys.executable, "-m", "jaxmbs.cli", *words]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=heed)
+    try:
         time.sleep(15)
         process.send_signal(signal.SIGINT)
         out, _ = process.communicate(timeout=30)
+    finally:
+        process.kill()
     assert process.returncode == 130
     assert json.loads(out) == {"error": "interrupted", "code": 130}
 
