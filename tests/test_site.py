@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from jaxmbs.io.models.elements import types_of
+from jaxmbs.io.models.json_format.elements import types_of
 
 SITE = Path(__file__).parent.parent / "docs" / "site"
 

@@ -16,7 +16,7 @@ from mkdocs.structure.files import File
 
 import jaxmbs as mbs
 from jaxmbs import planar, spatial
-from jaxmbs.io.models import elements as types
+from jaxmbs.io.models.json_format import elements as types
 
 sys.path.insert(0, str(Path(__file__).parent))
 catalogue = importlib.import_module("catalogue")

@@ -12,7 +12,7 @@ import pytest
 
 import jaxmbs as mbs
 from jaxmbs import planar, spatial
-from jaxmbs.io.models.expressions import Expression
+from jaxmbs.io.models.json_format.expressions import Expression
 from random_mechanisms import random_closed, random_tree
 
 ROOT = Path(__file__).parent.parent.parent

@@ -88,7 +88,7 @@ def _format(path: Path) -> tuple[Callable, Callable | None]:
     """Reader and writer for a suffix."""
     match path.suffix.lower():
         case ".json":
-            from jaxmbs.io.models.json_file import read_json, write_json
+            from jaxmbs.io.models.json_format.document import read_json, write_json
 
             return read_json, write_json
         case ".xml" | ".mjcf":

@@ -12,9 +12,9 @@ import numpy as np
 
 from jaxmbs import forces, spatial
 from jaxmbs.element import GROUND, AbstractConstraint
-from jaxmbs.io.models.couplings import couple
-from jaxmbs.io.models.link_parts import Parts, parts_of
-from jaxmbs.io.models.links import FREE, HINGE, SLIDE, Link, Step, along_z
+from jaxmbs.io.models.links.couplings import couple
+from jaxmbs.io.models.links.parts import Parts, parts_of
+from jaxmbs.io.models.links.tree import FREE, HINGE, SLIDE, Link, Step, along_z
 from jaxmbs.io.models.mjcf.files import xml_root
 from jaxmbs.io.models.mjcf.unsupported import check_ignore
 from jaxmbs.io.models.model import Model, ModelError

@@ -7,9 +7,9 @@ from collections.abc import Collection
 import numpy as np
 
 from jaxmbs import spatial
-from jaxmbs.io.models.couplings import couple, hold
-from jaxmbs.io.models.link_parts import Parts
-from jaxmbs.io.models.links import from_quaternion
+from jaxmbs.io.models.links.couplings import couple, hold
+from jaxmbs.io.models.links.parts import Parts
+from jaxmbs.io.models.links.tree import from_quaternion
 from jaxmbs.io.models.model import ModelError
 
 

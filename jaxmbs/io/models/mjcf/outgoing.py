@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from jaxmbs.io.models.links import BALL, HINGE, SLIDE
+from jaxmbs.io.models.links.tree import BALL, HINGE, SLIDE
 from jaxmbs.io.models.model import ModelError
 from jaxmbs.numerics import rotation
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from jaxmbs import forces
 from jaxmbs.element import GROUND
-from jaxmbs.io.models.link_parts import Parts, parts_of
-from jaxmbs.io.models.links import BALL, FREE, HINGE, SLIDE, Link, Step, from_quaternion
+from jaxmbs.io.models.links.parts import Parts, parts_of
+from jaxmbs.io.models.links.tree import BALL, FREE, HINGE, SLIDE, Link, Step, from_quaternion
 from jaxmbs.io.models.mjcf.equality import add_equalities
 from jaxmbs.io.models.mjcf.files import check_files
 from jaxmbs.io.models.mjcf.unsupported import IGNORABLE, check_contacts, check_ignore, check_model

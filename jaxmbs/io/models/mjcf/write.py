@@ -12,7 +12,7 @@ import numpy as np
 from jaxmbs import forces
 from jaxmbs.analyses.assembly import assemble
 from jaxmbs.element import GROUND
-from jaxmbs.io.models.links import BALL, HINGE, SLIDE
+from jaxmbs.io.models.links.tree import BALL, HINGE, SLIDE
 from jaxmbs.io.models.mjcf.outgoing import Hinged, Place, in_space, number, numbers, place_of, quaternion, steps_of
 from jaxmbs.io.models.model import Model, ModelError
 from jaxmbs.numerics.results import Status

@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxmbs import motion, spatial
-from jaxmbs.io.models.link_parts import Parts
-from jaxmbs.io.models.links import EXACT, HINGE, SLIDE, Link, along_z
+from jaxmbs.io.models.links.parts import Parts
+from jaxmbs.io.models.links.tree import EXACT, HINGE, SLIDE, Link, along_z
 from jaxmbs.io.models.model import ModelError
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from jaxmbs import forces, spatial
 from jaxmbs.element import GROUND
-from jaxmbs.io.models.links import BALL, EXACT, FREE, HINGE, SLIDE, Link, Matrix, Step, Vector, along_z, unit
+from jaxmbs.io.models.links.tree import BALL, EXACT, FREE, HINGE, SLIDE, Link, Matrix, Step, Vector, along_z, unit
 from jaxmbs.io.models.model import ModelError
 
 

@@ -14,8 +14,8 @@ import numpy as np
 from jaxmbs import forces, motion, planar, spatial
 from jaxmbs.element import AbstractBody, AbstractConstraint
 from jaxmbs.forces import AbstractForce
-from jaxmbs.io.models import expressions
-from jaxmbs.io.models.expressions import Expression
+from jaxmbs.io.models.json_format import expressions
+from jaxmbs.io.models.json_format.expressions import Expression
 from jaxmbs.io.models.model import ModelError
 from jaxmbs.motion import AbstractMotion
 from jaxmbs.numerics.arrays import is_concrete

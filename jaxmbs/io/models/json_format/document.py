@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxmbs.io.models.elements import SPACES, Scope, decode, encode
+from jaxmbs.io.models.json_format.elements import SPACES, Scope, decode, encode
 from jaxmbs.io.models.model import LENGTHS, Model, ModelError
 from jaxmbs.system.layout import unknown
 
@@ -180,7 +180,7 @@ def _read_group(kind: str, elements: dict, scope: Scope, word: str = "body") -> 
 
 def _sizes(bodies: dict, document: dict) -> tuple[int, int]:
     """Numbers of coordinates and velocities, the extra ones of constraints with them."""
-    from jaxmbs.io.models.elements import types_of
+    from jaxmbs.io.models.json_format.elements import types_of
 
     known = types_of("constraint", document["space"])
     extra = 0

@@ -10,8 +10,8 @@ import numpy as np
 
 from jaxmbs import spatial
 from jaxmbs.element import GROUND
-from jaxmbs.io.models.link_joints import joint_of, springs_of
-from jaxmbs.io.models.links import Link, Place, merged
+from jaxmbs.io.models.links.joints import joint_of, springs_of
+from jaxmbs.io.models.links.tree import Link, Place, merged
 from jaxmbs.io.models.model import ModelError
 
 

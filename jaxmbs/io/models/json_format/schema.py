@@ -6,9 +6,9 @@ import dataclasses
 import inspect
 from typing import Any
 
-from jaxmbs.io.models.elements import SPACES, arguments_of, is_switch, types_of
-from jaxmbs.io.models.expressions import ARITY
-from jaxmbs.io.models.json_file import FORMAT, VERSION
+from jaxmbs.io.models.json_format.document import FORMAT, VERSION
+from jaxmbs.io.models.json_format.elements import SPACES, arguments_of, is_switch, types_of
+from jaxmbs.io.models.json_format.expressions import ARITY
 from jaxmbs.io.models.model import LENGTHS
 
 # What a name of an argument says about it.
