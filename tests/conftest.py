@@ -31,7 +31,7 @@ BEGAN = time.monotonic()
 
 
 def pytest_collection_modifyitems(items):
-    """Files in another order, from one that a number chooses: where time is short it is not always the same ones that wait."""
+    """Files from one on that a number chooses: where time is short it is not always the same ones that wait."""
     files = list(dict.fromkeys(item.path for item in items))
     first = int(os.environ.get("JAXMBS_TEST_FIRST", "0"), 16) % max(1, len(files))
     place = {file: k for k, file in enumerate(files[first:] + files[:first])}
