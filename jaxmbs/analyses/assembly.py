@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cache
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
 from jaxmbs.numerics.implicit import differentiable_root, jacobian
@@ -32,20 +34,26 @@ class Assembly(eqx.Module):
     residual: Float[Array, ""]
 
 
-def assemble(mech: Mechanism, guess=None, t=0.0, *, throw: bool = False) -> Assembly:
+def assemble(mech: Mechanism, guess=None, t=0.0, *, hold: Sequence[str] = (), throw: bool = False) -> Assembly:
     """Find q with Φ(q, t) = 0 close to `guess`: minimise ‖q − guess‖² + r ΦᵀΦ for growing r, (3.6.9), then Newton.
 
-    Drivers count as constraints. Coordinates that the constraints leave free stay close to the guess. `q` is a
-    differentiable function of the mechanism and of t, dq = −Φ_q⁻¹ (Φ_b db + Φ_t dt); with free coordinates the change
-    of smallest norm, and the guess moves q along the free ones.
+    Drivers count as constraints. Coordinates that the constraints leave free stay close to the guess; those in `hold` stay
+    what they are in the guess. `q` is a differentiable function of the mechanism and of t, dq = −Φ_q⁻¹ (Φ_b db + Φ_t dt).
+    Where coordinates are free and not held, this is the change of smallest norm, and the guess moves q along the free
+    ones: the derivative for a guess that is assembled for every b. From a rough guess the search may take the free ones
+    elsewhere when b changes, which no derivative knows: hold as many as there are degrees of freedom.
 
     Args:
         guess: a mapping of names to coordinates, or q (n,); see `Mechanism.coordinates`.
         t: time.
+        hold: names of coordinates, "crank.phi", …, that keep the values of the guess.
         throw: raise `AnalysisError` where assembly fails (outside of transformations).
+
+    Raises:
+        ValueError: an unknown name in `hold`.
     """
     guess, t = _common(mech, guess, t)
-    result = _assemble(mech, guess, t)
+    result = _assemble(mech, guess, t, tuple(mech.layout.index(name) for name in hold))
     if throw:
         raise_for_status(result.status, f"assembly (residual {result.residual})")
     return result
@@ -60,11 +68,11 @@ def _common(mech, guess, t):
 
 
 @eqx.filter_jit
-def _assemble(mech: Mechanism, guess, t) -> Assembly:
-    q, status, residual = straight(_search, *jax.lax.stop_gradient((mech, guess, t)))
+def _assemble(mech: Mechanism, guess, t, held: tuple[int, ...] = ()) -> Assembly:
+    q, status, residual = straight(_search(held), *jax.lax.stop_gradient((mech, guess, t)))
     assembled = status == Status.CONVERGED
-    phi, still, _ = frozen(mech, guess, t)
-    if mech.layout.m > len(mech.layout.row_owners):
+    phi, still, _ = frozen(mech, guess, t, held)
+    if mech.layout.m > len(mech.layout.row_owners) + len(held):
         q = _move_with_guess(still, mech.layout, q, guess, t, assembled)
     q = differentiable_root(phi, mech.layout, q, jnp.where(jnp.isfinite(t), t, 0), assembled) + (
         q - jax.lax.stop_gradient(q)
@@ -72,15 +80,20 @@ def _assemble(mech: Mechanism, guess, t) -> Assembly:
     return Assembly(q, status, residual)
 
 
-def _search(mech: Mechanism, guess, t):
-    """The assembly without its derivatives: q, status and max |Φ|."""
-    _, phi, usable = frozen(mech, guess, t)
-    guess_or_zero = jnp.where(jnp.isfinite(guess), guess, 0)
-    root = find_root(lambda q: phi(q, t), mech.layout, guess_or_zero)
-    finite = usable & jnp.all(jnp.isfinite(guess)) & jnp.isfinite(t)
-    status = jnp.where(root.found, int(Status.CONVERGED), int(Status.NOT_ASSEMBLED))
-    status = jnp.where(finite, status, int(Status.NON_FINITE))
-    return root.q, status.astype(jnp.int32), jnp.max(jnp.abs(phi(root.q, t)), initial=0)
+@cache
+def _search(held: tuple[int, ...]) -> Callable:
+    """The assembly without its derivatives, a function of (mech, guess, t): q, status and max |Φ|."""
+
+    def search(mech: Mechanism, guess, t):
+        guess_or_zero = jnp.where(jnp.isfinite(guess), guess, 0)
+        _, phi, usable = frozen(mech, guess_or_zero, t, held)
+        root = find_root(lambda q: phi(q, t), mech.layout, guess_or_zero)
+        finite = usable & jnp.all(jnp.isfinite(guess)) & jnp.isfinite(t)
+        status = jnp.where(root.found, int(Status.CONVERGED), int(Status.NOT_ASSEMBLED))
+        status = jnp.where(finite, status, int(Status.NON_FINITE))
+        return root.q, status.astype(jnp.int32), jnp.max(jnp.abs(phi(root.q, t)), initial=0)
+
+    return search
 
 
 def _move_with_guess(still, space, q, guess, t, assembled):
@@ -90,14 +103,17 @@ def _move_with_guess(still, space, q, guess, t, assembled):
     return q + space.rate(q, shift - factor(matrix).solve(matrix @ shift))
 
 
-def frozen(mech: Mechanism, q, t) -> tuple[Callable, Callable, Array]:
+def frozen(mech: Mechanism, q, t, held: tuple[int, ...] = ()) -> tuple[Callable, Callable, Array]:
     """Φ as a differentiable function of (q, t), the same cut off from differentiation, and whether all numbers of the
     mechanism are finite. Numbers that are not are replaced by 1, so that they spoil neither values nor derivatives.
+    The coordinates `held` add rows that keep them where they are in q.
     """
     mech, usable = finite(mech)
+    places, kept = np.array(held, int), q
 
     def phi(q, t):
-        return residuals(mech, q, t)
+        rows = residuals(mech, q, t)
+        return jnp.append(rows, q[places] - kept[places]) if held else rows
 
     # Functions inside motions and outlines may close over traced numbers as well: closure_convert finds those too.
     still, numbers = jax.closure_convert(phi, q, t)

@@ -4,6 +4,9 @@ Functional, in the style of Brax and Gymnax: `reset(key, params) → State`, `st
 `GymnasiumEnv` and `GymnasiumVectorEnv` need gymnasium, `pip install "jaxmbs[env]"`; nothing else here does.
 """
 
+import contextlib
+import importlib
+
 from jaxmbs.env.double_pendulum import CartDoublePendulum as CartDoublePendulum
 from jaxmbs.env.environment import Environment as Environment
 from jaxmbs.env.environment import State as State
@@ -15,11 +18,13 @@ from jaxmbs.env.slider_crank import SliderCrank as SliderCrank
 
 _ADAPTERS = ("GymnasiumEnv", "GymnasiumVectorEnv")
 
+# `gymnasium.make("jaxmbs/five-bar-v0")` knows the environments from here on, where there is Gymnasium.
+with contextlib.suppress(ImportError):
+    importlib.import_module("jaxmbs.env.adapters")
+
 
 def __getattr__(name: str):
-    """The adapters are imported when they are first asked for."""
-    import importlib
-
+    """The adapters, or why there are none."""
     if name in _ADAPTERS:
         return getattr(importlib.import_module("jaxmbs.env.adapters"), name)
     raise AttributeError(f"module 'jaxmbs.env' has no attribute {name!r}")

@@ -89,7 +89,8 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
         params: the design of all, unless the environment's own; with `batched` a leading axis has one for each.
         autoreset_mode: `SAME_STEP`, with the end of the old episode in `info["final_obs"]` and `info["final_info"]`;
             `NEXT_STEP`, where the step after an end begins the next episode and its action has no effect; or `DISABLED`,
-            where `reset(options={"reset_mask": …})` does.
+            where `reset(options={"reset_mask": …})` does. Wrappers of Gymnasium that change observations want NEXT_STEP.
+        render_mode: None; a batch makes no pictures.
     """
 
     def __init__(
@@ -99,10 +100,15 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
         params=None,
         *,
         batched: bool = False,
+        render_mode: str | None = None,
         autoreset_mode: AutoresetMode | str = AutoresetMode.SAME_STEP,
         **settings,
     ):
         self.environment, self.num_envs = _environment(environment, settings), num_envs
+        if not isinstance(num_envs, int) or num_envs < 1:
+            raise ValueError(f"num_envs must be a whole number from 1 on, got {num_envs!r}")
+        if render_mode is not None:
+            raise ValueError("a batch makes no pictures: render_mode must be None; GymnasiumEnv makes them")
         self.mode = AutoresetMode(autoreset_mode)
         self.metadata = {"autoreset_mode": self.mode, "render_modes": []}
         self.render_mode = None
@@ -132,11 +138,12 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
         Raises:
             ValueError: a list of seeds, or a mask, that does not fit the batch.
         """
-        if seed is None or isinstance(seed, int):
-            seeds: list = [None if seed is None else seed + k for k in range(self.num_envs)]
+        if seed is None or isinstance(seed, int | np.integer):
+            seeds: list = [None if seed is None else int(seed) + k for k in range(self.num_envs)]
         else:
             seeds = list(seed)
-        mask = np.asarray((options or {}).get("reset_mask", np.ones(self.num_envs, bool)))
+        mask = (options or {}).get("reset_mask")
+        mask = np.ones(self.num_envs, bool) if mask is None else np.asarray(mask)
         if len(seeds) != self.num_envs or mask.shape != (self.num_envs,) or mask.dtype != bool or not mask.any():
             raise ValueError(
                 f"seeds and reset_mask must have an entry for each of {self.num_envs}, the mask a true one"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import abc
+import math
+from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
@@ -105,11 +107,17 @@ class Environment(eqx.Module):
     """Largest sizes of the observations. Adapters cut off what is beyond; here nothing is."""
 
     def __check_init__(self):
-        if not (self.control_step > 0 and self.substeps >= 1 and self.horizon >= 1):
+        counts = all(isinstance(x, int) and x >= 1 for x in (self.substeps, self.horizon))
+        real = all(isinstance(x, int | float) and math.isfinite(x) for x in (self.control_step, self.failure))
+        if not (counts and real and self.control_step > 0):
             raise ValueError(
-                "control_step must be positive, substeps and horizon at least 1, "
-                f"got {self.control_step}, {self.substeps} and {self.horizon}"
+                "control_step must be positive, substeps and horizon whole numbers from 1 on, failure a number, "
+                f"got {self.control_step}, {self.substeps}, {self.horizon} and {self.failure}"
             )
+        if not isinstance(self.method, FixedStep):
+            raise ValueError(f"method must be one with fixed steps, such as RK4(), got {self.method!r}")
+        if not isinstance(self.formulation, AbstractFormulation):
+            raise ValueError(f"formulation must be one such as JointCoordinates(), got {self.formulation!r}")
 
     # --- what an environment says ---
 
@@ -125,7 +133,10 @@ class Environment(eqx.Module):
 
     @abc.abstractmethod
     def start(self, params, task, key: PRNGKeyArray) -> tuple[Any, Any]:
-        """q0 and v0 of an episode, as `mbs.assemble` and `mbs.simulate` take them: rough is enough."""
+        """q0 and v0 of an episode, as `mbs.assemble` and `mbs.simulate` take them: rough is enough.
+
+        Name as many single coordinates, "crank.phi", as there are degrees of freedom: they stay what they are, and the
+        gradient by the design knows how all others follow. Where other coordinates are free, see `mbs.assemble`."""
 
     def task(self, key: PRNGKeyArray) -> PyTree:
         """What is drawn for each episode, such as a target: any pytree of numbers."""
@@ -153,7 +164,10 @@ class Environment(eqx.Module):
 
     # --- what follows ---
 
-    @eqx.filter_jit
+    def __hash__(self):
+        # Equal ones, whatever they hold, have the same; `jax.jit(environment.step)` needs one.
+        return hash(type(self))
+
     def reset(self, key: PRNGKeyArray, params=None) -> State:
         """The start of an episode: the mechanism is assembled, by derivatives through which `params` can be learned.
 
@@ -163,17 +177,25 @@ class Environment(eqx.Module):
             key: of `jax.random`; the same key gives the same episode, whatever is batched beside it.
             params: the design, a pytree like `design`, which stands in for it.
         """
-        params = jax.tree.map(lambda x: jnp.asarray(x, _floating(x)), self.design if params is None else params)
+        # Bound methods that are compiled themselves have no hash, and `jax.jit(environment.reset)` wants one.
+        return self._reset(key, self.design if params is None else params)
+
+    @eqx.filter_jit
+    def _reset(self, key, params) -> State:
+        params = jax.tree.map(lambda x: jnp.asarray(x, _floating(x)), params)
+        whole = jnp.all(jnp.stack([jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves(params)] or [jnp.asarray(True)]))
+        # Numbers that are not finite spoil neither observations nor derivatives; the status says that they were there.
+        params = jax.tree.map(lambda x: jnp.where(jnp.isfinite(x), x, 1), params)
         key, of_task, of_start = jax.random.split(key, 3)
         task = self.task(of_task)
-        first = self._first(params, *self.start(params, task, of_start))
+        first = self._first(params, *self.start(params, task, of_start), whole)
         observation, metrics = straight(self._look, params, task, first.q, first.v)
+        observation, metrics = jax.tree.map(finite_or_zero, (observation, metrics))
         no, failed = jnp.asarray(False), first.status != Status.CONVERGED
         steps, reward = jnp.zeros((), int), jnp.zeros((), observation.dtype)
         ends = (failed, no, first.status)
         return State(*first[:4], steps, observation, reward, *ends, observation, metrics, params, task, key, first)
 
-    @eqx.filter_jit
     def step(self, state: State, action: Float[Array, " actions"], *, auto_reset: bool = True) -> State:
         """The state after a control step with an action that is held.
 
@@ -184,9 +206,19 @@ class Environment(eqx.Module):
             state: of `reset` or `step`.
             action: (actions,), between −1 and 1. It is not cut off, for the sake of the gradient.
             auto_reset: an episode that ends is followed by the next: from the same first state, with a task drawn anew.
-                Otherwise a state that is done stays as it is, with no more rewards.
+                Otherwise a state that is done stays as it is, with no more rewards; but a design that could not be
+                assembled has `failure` in every step, so that it never pays.
+
+        Raises:
+            ValueError: an action of a wrong shape.
         """
         action = jnp.asarray(action, state.q.dtype)
+        if action.shape != (self.action_size,):
+            raise ValueError(f"an action has shape ({self.action_size},), got {action.shape}; batches are made by vmap")
+        return self._step(state, action, auto_reset)
+
+    @eqx.filter_jit
+    def _step(self, state: State, action, auto_reset: bool) -> State:
         begin = (state.steps * self.control_step).astype(state.q.dtype)
         given = (state.params, state.task, state.x, state.u, state.first.status, begin, action)
         found = straight(self._advance, *given, limit=LARGEST_ROLLOUT)
@@ -210,14 +242,18 @@ class Environment(eqx.Module):
             metrics=metrics,
         )
         if not auto_reset:
-            return where_tree(state.done, state._replace(reward=jnp.zeros_like(reward)), new)
+            hopeless = state.first.status != Status.CONVERGED
+            waiting = jnp.where(hopeless, self.failure, jnp.zeros_like(reward))
+            return where_tree(state.done, state._replace(reward=waiting), new)
         return where_tree(new.done, self._begun(new), new)
 
     def restart(self, state: State) -> State:
         """The next episode: from the same first state, with a task drawn anew; nothing is assembled again."""
         begun, no = self._begun(state), jnp.asarray(False)
         failed = state.first.status != Status.CONVERGED
+        _, metrics = straight(self._look, begun.params, begun.task, begun.q, begun.v)
         return begun._replace(
+            metrics=jax.tree.map(finite_or_zero, metrics),
             reward=jnp.zeros_like(state.reward),
             terminated=failed,
             truncated=no,
@@ -230,14 +266,19 @@ class Environment(eqx.Module):
         key, of_task = jax.random.split(state.key)
         task, (q, v, x, u, _) = self.task(of_task), state.first
         observation, _ = straight(self._look, state.params, task, q, v)
+        observation = finite_or_zero(observation)
         return state._replace(
             q=q, v=v, x=x, u=u, steps=jnp.zeros_like(state.steps), observation=observation, task=task, key=key
         )
 
-    def _first(self, params, guess, velocities) -> Start:
+    def _first(self, params, guess, velocities, whole) -> Start:
         """The assembled start."""
         mech = self.build(params, jnp.zeros(self.action_size, default_float()))
-        assembly = assemble(mech, guess)
+        # Coordinates by name stay what they are, if they are all that is free: the start is then a smooth function of
+        # the design.
+        named = [name for name in guess if name in mech.layout.coordinates] if isinstance(guess, Mapping) else []
+        hold = named if len(named) == mech.layout.m - len(mech.layout.row_owners) else ()
+        assembly = assemble(mech, guess, hold=hold)
         q, status, zero = assembly.q, assembly.status, jnp.zeros((), assembly.q.dtype)
         v = jnp.zeros(mech.layout.m, q.dtype)
         if velocities is not None or mech.drivers:
@@ -245,6 +286,10 @@ class Environment(eqx.Module):
             q, v = run.q[0], run.v[0]
             status = jnp.where(status == Status.CONVERGED, run.status[0], status)
         x, u = straight(self._own, finite(mech)[0], q, v, zero, once=True)
+        numbers = jnp.concatenate([q, v, x, u])
+        whole = whole & jnp.all(jnp.isfinite(numbers))
+        status = jnp.where(whole, status, int(Status.NON_FINITE))
+        q, v, x, u = (finite_or_zero(part) for part in (q, v, x, u))
         return Start(q, v, x, u, status)
 
     def _own(self, mech, q, v, t):
@@ -279,15 +324,25 @@ class Environment(eqx.Module):
 
         state, status = jax.lax.fori_loop(0, self.substeps, substep, (state, status))
         end, (x, u, rates, _) = begin + self.control_step, self.method.motion(state)
-        now = Trajectory(end, *equations.to_bodies(x, u, rates, end), status, mech.layout)
+        q, v, a = equations.to_bodies(x, u, rates, end)
+        whole = jnp.all(jnp.isfinite(jnp.concatenate([x, u, q, v])))
+        status = jnp.where(whole | (status != Status.CONVERGED), status, int(Status.NON_FINITE))
+        q, v, x, u, a = (finite_or_zero(part) for part in (q, v, x, u, a))
+        now = Trajectory(end, q, v, a, status, mech.layout)
         seen, reward = self.observe(params, task, now), self.reward(params, task, now, action)
-        return now.q, now.v, x, u, status, seen, reward, self.ends(params, task, now), self.metrics(params, task, now)
+        seen, metrics = jax.tree.map(finite_or_zero, (seen, self.metrics(params, task, now)))
+        return q, v, x, u, status, seen, reward, self.ends(params, task, now), metrics
 
 
 def where_finite(x):
     """x with 0 in place of numbers that are not finite, and whether there are none of those."""
     good = jnp.isfinite(x)
-    return jnp.where(good, x, 0), jnp.all(good)
+    return jnp.where(good, x, jnp.zeros_like(x)), jnp.all(good)
+
+
+def finite_or_zero(x):
+    """x with 0 in place of numbers that are not finite."""
+    return where_finite(x)[0]
 
 
 def _floating(x):

@@ -140,5 +140,25 @@ def test_vector_environments_by_name():
 
 
 def test_environments_do_without_gymnasium():
-    code = "import sys, jaxmbs.env; assert jaxmbs.env.ENVIRONMENTS; assert 'gymnasium' not in sys.modules"
+    code = "import sys; sys.modules['gymnasium'] = None; import jaxmbs.env; assert jaxmbs.env.ENVIRONMENTS"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_gymnasium_knows_the_environments():
+    code = "import jaxmbs.env, gymnasium; gymnasium.make('jaxmbs/slider-crank-v0')"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_seeds_masks_and_pictures_of_a_batch():
+    batch = env.GymnasiumVectorEnv("slider-crank", 2, autoreset_mode="NextStep", horizon=2)
+    first, _ = batch.reset(seed=np.int64(3), options={"reset_mask": None})
+    again, _ = batch.reset(seed=3)
+    np.testing.assert_array_equal(first, again)
+    for _ in range(3):
+        seen, _, _, _, info = batch.step(np.zeros((2, 1), np.float32))
+    # The third step begins the next episode: its figures are those of what is seen, x − target over 0.1 m.
+    np.testing.assert_allclose(info["distance"], 0.1 * np.abs(seen[:, 5]), rtol=1e-5)
+    with pytest.raises(ValueError, match="render_mode"):
+        env.GymnasiumVectorEnv("slider-crank", 2, render_mode="rgb_array")
+    with pytest.raises(ValueError, match="num_envs"):
+        env.GymnasiumVectorEnv("slider-crank", 0)

@@ -115,7 +115,9 @@ def test_drift_after_a_thousand_steps():
     assert gap(environment, last) < 1e-8
 
 
-@pytest.mark.parametrize("name", ["slider-crank", pytest.param("five-bar", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "name", ["slider-crank", *(pytest.param(name, marks=pytest.mark.slow) for name in ("five-bar", "jansen-leg"))]
+)
 def test_gradient_of_a_return_by_actions_and_lengths(name):
     environment, steps = env.make(name, horizon=200), 100
     actions = jnp.asarray(actions_of(environment, steps, size=0.2))
@@ -252,3 +254,42 @@ def test_bad_settings_are_named():
         env.make("five-bar", horizon=0)
     with pytest.raises(ValueError, match="path"):
         env.make("five-bar", path="circle")
+
+
+def test_methods_are_compiled_as_they_are():
+    environment = env.make("slider-crank")
+    state = jax.jit(environment.step)(jax.jit(environment.reset)(jax.random.key(0)), jnp.zeros(1))
+    assert float(state.reward) == float(environment.step(environment.reset(jax.random.key(0)), jnp.zeros(1)).reward)
+
+
+@pytest.mark.parametrize("design", [{"crank": np.nan}, {"crank": 0.0}, {"rod": np.inf}])
+def test_impossible_designs_have_finite_numbers_and_never_pay(design):
+    environment = env.make("slider-crank")
+    design = {name: jnp.asarray(value) for name, value in {**environment.design, **design}.items()}
+    state = environment.reset(jax.random.key(0), design)
+    rewards = []
+    for auto_reset in (False, False, True):
+        state = environment.step(state, jnp.zeros(1), auto_reset=auto_reset)
+        rewards.append(float(state.reward))
+        assert bool(state.terminated)
+        assert int(state.status) != mbs.Status.CONVERGED
+        for numbers in (state.observation, state.final_observation, state.q, state.x, state.metrics["distance"]):
+            assert np.all(np.isfinite(numbers))
+    assert rewards == [environment.failure] * 3
+
+
+def test_actions_of_a_wrong_shape_and_bad_settings_are_refused():
+    environment = env.make("slider-crank")
+    state = environment.reset(jax.random.key(0))
+    for action in (0.0, jnp.zeros(2), jnp.zeros((1, 1))):
+        with pytest.raises(ValueError, match=r"an action has shape \(1,\)"):
+            environment.step(state, action)
+    for settings in (
+        {"substeps": 2.5},
+        {"horizon": 0},
+        {"failure": np.nan},
+        {"method": "rk4"},
+        {"method": mbs.Adaptive()},
+    ):
+        with pytest.raises(ValueError, match=next(iter(settings))):
+            env.make("slider-crank", **settings)
