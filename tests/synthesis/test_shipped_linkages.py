@@ -76,7 +76,8 @@ SLOW = ("Stephenson III", "Watt I", "Watt II", "Stephenson I", "geared five-bar"
 )
 def test_paths(name):
     """Eight targets: what is claimed holds for the mechanism that comes with it, over a full turn."""
-    found = synthesis.path(TARGETS, mechanism=name, starts=512, keep=2)
+    # Good Watt II linkages are rare: of fewer starts it depends on rounding whether one is found.
+    found = synthesis.path(TARGETS, mechanism=name, starts=4096 if name == "Watt II" else 512, keep=2)
     best = found.best
     assert best.error < (0.3 if name == "Watt II" else 1e-2)
     assert all(best.checks[check] for check in ("assembled", "closed", "ordered"))
