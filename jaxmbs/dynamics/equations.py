@@ -19,13 +19,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from jaxmbs.numerics.implicit import jacobian, rate, second_rate, simplified_newton
+from jaxmbs.numerics.implicit import jacobian, rate, second_rate
 from jaxmbs.numerics.linear_algebra import (
     factor_symmetric_positive,
     factor_symmetric_semidefinite,
     redundancy,
     solve_saddle_point,
 )
+from jaxmbs.numerics.roots import simplified_newton
 from jaxmbs.numerics.scaling import Units, unit_of_length
 from jaxmbs.numerics.space import Space
 

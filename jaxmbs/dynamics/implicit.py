@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from jaxmbs.dynamics.equations import Closed
 from jaxmbs.dynamics.method import FixedStep, Motion
-from jaxmbs.numerics.implicit import simplified_newton
+from jaxmbs.numerics.roots import simplified_newton
 
 # Refinements of the derivatives: the tangent is that of the predicted state, its symmetric part only, so each gains a
 # factor of the size of a step, 1/50 where a body turns by a tenth of a radian in it.

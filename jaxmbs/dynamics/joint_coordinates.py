@@ -10,8 +10,9 @@ import numpy as np
 from jaxmbs.dynamics.equations import AbstractEquations, Closed
 from jaxmbs.dynamics.formulations import AbstractFormulation, CartesianEquations
 from jaxmbs.element import GROUND
-from jaxmbs.numerics.implicit import jacobian, rate, second_rate, simplified_newton
+from jaxmbs.numerics.implicit import jacobian, rate, second_rate
 from jaxmbs.numerics.linear_algebra import factor_symmetric_positive, factor_symmetric_semidefinite
+from jaxmbs.numerics.roots import simplified_newton
 from jaxmbs.numerics.scaling import unit_of_length
 from jaxmbs.system import joint_space
 from jaxmbs.system.articulated import (

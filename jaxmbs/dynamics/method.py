@@ -17,6 +17,7 @@ from jaxmbs.numerics.linear_algebra import floors
 from jaxmbs.numerics.results import Status
 from jaxmbs.numerics.scaling import Units
 from jaxmbs.programs.function import straight
+from jaxmbs.programs.reverse import remembered
 
 # A step that turns a body by more than so many radians has blown up. Well before numbers overflow, so that the derivatives
 # of the step that is thrown away are finite.
@@ -158,7 +159,7 @@ class FixedStep(AbstractMethod):
         def advance(carry, t, h):
             state, status = carry
             new, closed = self.step(problem, state, t, h)
-            now = judge(problem, self.motion(new), closed, t + h, h)
+            now = remembered(judge(problem, self.motion(new), closed, t + h, h))
             status = jnp.where(status == Status.CONVERGED, now, status)
             return where_tree(status == Status.CONVERGED, new, state), status
 

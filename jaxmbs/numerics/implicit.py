@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jaxmbs.numerics.linear_algebra import Factored, factor
+from jaxmbs.numerics.roots import given_tangents, with_respect_to
 from jaxmbs.numerics.space import Space
 from jaxmbs.programs.function import straight
 
@@ -66,38 +67,6 @@ def differentiable_motion(f: Callable, space: Space, q, v, a, t, regular=True):
     return _motion(f, space, jnp.asarray(regular), t, constants, q, v, a)
 
 
-@jax.custom_jvp
-def with_derivative_of(value, surrogate):
-    """`value`, differentiated as `surrogate`, which is computed for its derivative only."""
-    del surrogate
-    return value
-
-
-@with_derivative_of.defjvp
-def _with_derivative_of_jvp(primals, tangents):
-    return with_derivative_of(*primals), tangents[1]
-
-
-def simplified_newton(f: Callable, solve: Callable, x: Float[Array, " m"], iterations: int, refinements: int = 2):
-    """(x, last correction, f before it) after so many steps x ← x − solve(f(x)), with one approximate inverse for all.
-
-    Differentiated implicitly, dx = −f_x⁻¹ df, for all that `f` closes over: with `solve` for f_x⁻¹, and refinements that
-    make up for the difference, each by as much as a step of the iteration itself does. `solve` counts as constant.
-    """
-
-    def iterate(_, carry):
-        value = f(carry[0])
-        change = solve(value)
-        return carry[0] - change, change, value
-
-    start = jax.lax.stop_gradient((x, jnp.zeros_like(x), jnp.zeros_like(x)))
-    x, change, value = jax.lax.stop_gradient(jax.lax.fori_loop(0, iterations, iterate, start))
-    surrogate = x
-    for _ in range(refinements):
-        surrogate = surrogate - solve(f(surrogate))
-    return with_derivative_of(x, surrogate), change, value
-
-
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1))
 def _root(f, space, regular, t, constants, q):
     return q
@@ -108,7 +77,7 @@ def _root_jvp(f, space, primals, tangents):
     regular, t, constants, q = primals
     _, t_dot, constants_dot, _ = tangents
 
-    put, take = _with_respect_to((t_dot, constants_dot))
+    put, take = with_respect_to((t_dot, constants_dot))
 
     def tangent(q, t, constants, regular, *given):
         factors = factor(jacobian(lambda q, t: f(q, t, *constants), space, q, t), regular)
@@ -121,7 +90,7 @@ def _root_jvp(f, space, primals, tangents):
 
     # The result, not the argument: its own derivative counts when the tangent is differentiated again.
     q = _root(f, space, regular, t, constants, q)
-    given = _given((t_dot, constants_dot))
+    given = given_tangents((t_dot, constants_dot))
     return q, straight(tangent, q, t, constants, regular, *given) if given else jnp.zeros_like(q)
 
 
@@ -135,10 +104,10 @@ def _motion_jvp(f, space, primals, tangents):
     regular, t, constants, *state = primals
     _, t_dot, constants_dot, *_ = tangents
     out = _motion(f, space, regular, t, constants, *state)
-    given = _given((t_dot, constants_dot))
+    given = given_tangents((t_dot, constants_dot))
     if not given:
         return out, tuple(jnp.zeros_like(x) for x in state)
-    put, take = _with_respect_to((t_dot, constants_dot))
+    put, take = with_respect_to((t_dot, constants_dot))
 
     def tangent(q, v, a, t, constants, regular, *given):
         """Tangents of q, v, a solve f_q dq = −df, f_q dv = −d(ḟ), f_q da = −d(f̈)."""
@@ -167,28 +136,3 @@ def _motion_jvp(f, space, primals, tangents):
         return q_dot, v_dot, a_dot
 
     return out, straight(tangent, *out, t, constants, regular, *given)
-
-
-def _is_zero(tangent) -> bool:
-    return isinstance(tangent, jax.custom_derivatives.SymbolicZero)
-
-
-def _given(tangents) -> list:
-    """The tangents that are not known to vanish."""
-    return [x for x in jax.tree.leaves(tangents, is_leaf=_is_zero) if not _is_zero(x)]
-
-
-def _with_respect_to(tangents):
-    """Two functions: (values, some of them) ↦ the values with those put in, and values ↦ those that have tangents."""
-    leaves, tree = jax.tree.flatten(tangents, is_leaf=_is_zero)
-    active = [not _is_zero(x) for x in leaves]
-
-    def put(values, some):
-        some = list(some)
-        old = jax.tree.leaves(values)
-        return jax.tree.unflatten(tree, [some.pop(0) if on else x for on, x in zip(active, old, strict=True)])
-
-    def take(values):
-        return tuple(x for on, x in zip(active, jax.tree.leaves(values), strict=True) if on)
-
-    return put, take

@@ -7,7 +7,6 @@ ordered for the zeros and constants of the matrix.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 import equinox as eqx
 import jax
@@ -16,6 +15,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array, Bool, Float
 
+from jaxmbs.numerics.roots import implicit_solution
 from jaxmbs.programs.elimination import Elimination, factor_symmetric
 from jaxmbs.programs.primitive import zero_tangent
 from jaxmbs.programs.trace import RULES, TAKES_MEMORY, Deferred, array
@@ -125,31 +125,22 @@ def solve_saddle_point(mass, jacobian, force, right, floor=None, *, definite: bo
     Derivatives solve the same equations: M da − Jᵀdλ = dQ − dM a + dJᵀλ, J da = dγ − dJ a.
     """
     floor = jnp.full(right.shape, pivot_floor(right.dtype), right.dtype) if floor is None else floor
-    return _differentiable_saddle_point(definite, mass, jacobian, force, right, jax.lax.stop_gradient(floor))
-
-
-@partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _differentiable_saddle_point(definite, mass, jacobian, force, right, floor):
-    return _saddle_point(definite, mass, jacobian, force, right, floor)
-
-
-def _saddle_point(definite, mass, jacobian, force, right, floor):
+    n = force.shape[0]
     inverse_mass = factor_symmetric_positive(mass) if definite else factor_symmetric_semidefinite(mass)
-    free = inverse_mass.solve(force)
     by_multipliers = inverse_mass.solve(jacobian.T)
     schur = factor_symmetric_semidefinite(jacobian @ by_multipliers, floor)
-    multipliers = schur.solve(right - jacobian @ free)
-    return free + inverse_mass.solve(jacobian.T @ multipliers), multipliers, schur.kept
 
+    def solve(right):
+        free = inverse_mass.solve(right[:n])
+        multipliers = schur.solve(right[n:] - jacobian @ free)
+        return jnp.concatenate([free + inverse_mass.solve(jacobian.T @ multipliers), multipliers])
 
-@_differentiable_saddle_point.defjvp
-def _saddle_point_jvp(definite, primals, tangents):
-    mass, jacobian, force, right, floor = primals
-    mass_dot, jacobian_dot, force_dot, right_dot, _ = tangents
-    a, multipliers, kept = _differentiable_saddle_point(definite, mass, jacobian, force, right, floor)
-    force_dot = force_dot - mass_dot @ a + jacobian_dot.T @ multipliers
-    a_dot, multipliers_dot, _ = _saddle_point(definite, mass, jacobian, force_dot, right_dot - jacobian_dot @ a, floor)
-    return (a, multipliers, kept), (a_dot, multipliers_dot, jnp.zeros_like(kept))
+    def gap(x):
+        a, multipliers = x[:n], x[n:]
+        return jnp.concatenate([mass @ a - jacobian.T @ multipliers - force, jacobian @ a - right])
+
+    x = implicit_solution(gap, solve, solve(jnp.concatenate([force, right])))
+    return x[:n], x[n:], jax.lax.stop_gradient(schur.kept)
 
 
 def dependent_columns(matrix: Float[Array, "m n"]) -> Bool[Array, " n"]:

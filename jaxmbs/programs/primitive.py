@@ -122,7 +122,7 @@ def tangent_program(program: Program, active: tuple[bool, ...]) -> Program:
     """(args, tangents of the active ones) ↦ tangents of the real outputs."""
     key = ("tangent", active)
     if key not in program.derived:
-        function = core.jaxpr_as_fun(program.source)
+        function = core.jaxpr_as_fun(program.merged)
         real = [k for k, out in enumerate(program.outputs) if out.dtype.kind == "f"]
 
         def tangent(*args):
@@ -147,7 +147,7 @@ def cotangent_program(program: Program, linear: tuple[bool, ...]) -> Program:
     """(the other args, cotangents of the outputs) ↦ cotangents of the args in which the program is linear."""
     key = ("cotangent", linear)
     if key not in program.derived:
-        function = core.jaxpr_as_fun(program.source)
+        function = core.jaxpr_as_fun(program.merged)
         shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in program.inputs]
         outs = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in program.outputs]
         wanted = [s for lin, s in zip(linear, shapes, strict=True) if lin]
@@ -220,7 +220,7 @@ def linearized_programs(program: Program, active: tuple[bool, ...]) -> tuple[Pro
     they are. The cotangent program of the latter runs back through them."""
     key = ("linearized", active)
     if key not in program.derived:
-        keep, pull_back = reverse.saving(program.source)
+        keep, pull_back = reverse.saving(program.merged)
         shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in program.inputs]
         keeping = _derive(keep, shapes, program, "keeping")
         states = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in keeping.outputs[len(program.outputs) :]]

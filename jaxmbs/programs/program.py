@@ -14,6 +14,7 @@ import numpy as np
 from jaxmbs.programs import dense, indexing, loops, rules
 from jaxmbs.programs.graph import Buffer, Graph, Loop, Node, ProgramError, ProgramTooLarge, Region
 from jaxmbs.programs.listing import listing
+from jaxmbs.programs.sharing import shared
 from jaxmbs.programs.trace import Memory, Tracer, place_argument
 
 # Modules that declare the rules of primitives.
@@ -64,6 +65,11 @@ class Program:
     def source(self):
         """The function of arrays that the program computes, a closed jaxpr."""
         return self._make()
+
+    @cached_property
+    def merged(self):
+        """The same with calls opened and equal equations merged: what derivatives are made of."""
+        return shared(self.source)
 
     @cached_property
     def _traced(self) -> tuple[Region, list[np.ndarray | Memory]]:

@@ -1,7 +1,8 @@
 """Reverse mode through time loops: the forward run keeps the carried state, the backward run computes a step again.
 
 JAX's own reverse mode of a loop keeps every intermediate result of every step. Here only the state is kept, at every
-step while that is small, else at the beginning of every segment of steps; what is missing is computed again.
+step while that is small, else at the beginning of every segment of steps. The backward run computes the states of a segment
+again, and goes back through it with each step computed once more; what is `remembered` of a step is computed once only.
 """
 
 from __future__ import annotations
@@ -13,50 +14,75 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.ad_checkpoint import checkpoint_name
 from jax.extend import core
 
-# Bytes of state that one sample may keep; 1,000 steps of a mechanism of nine coordinates take 144 kB in float64.
-KEPT_BYTES = 256 * 1024
-# Loops of no more rounds than this, without loops inside, are left to JAX: what it keeps of them is little, and computing
-# it again would cost more.
+from jaxmbs.programs.sharing import INLINED, called
+
+# Bytes of state that one sample may keep from the forward run to the backward run. 1,000 steps of a mechanism of nine
+# coordinates have 288 kB of states in float64. Writing all of them to memory and reading them again takes longer than
+# computing most of them again.
+KEPT_BYTES = 16 * 1024
+# The same for loops inside of loops, whose states stay in the processor's caches.
+REMEMBERED_BYTES = 256 * 1024
+# Loops of no more rounds, without loops inside, keep nothing in the forward run.
 SHORT = 8
-INLINED = frozenset({"jit", "pjit", "closed_call", "core_call"})
+# In the backward run loops of more rounds than this keep their states while the round around them is pulled back. JAX's
+# own reverse mode would keep every intermediate result.
+INSIDE = 2
+# The name of values that are remembered.
+MARK = "jaxmbs_remembered"
 
 
-def has_loops(jaxpr) -> bool:
-    """Whether a jaxpr has counted loops, not counting those inside of other primitives' rules."""
-    return any(map(_leads_to_loop, jaxpr.eqns))
+def has_loops(jaxpr, beyond: int = SHORT) -> bool:
+    """Whether a jaxpr has counted loops of more rounds, not counting those inside of other primitives' rules."""
+    return any(_leads_to_loop(eqn, beyond) for eqn in jaxpr.eqns)
 
 
-def _inner(eqn):
-    return eqn.params["jaxpr"] if "jaxpr" in eqn.params else eqn.params["call_jaxpr"]
-
-
-def evaluate(jaxpr, consts, args, on_loop: Callable) -> list:
-    """Evaluate a jaxpr, its counted loops by `on_loop(Scan, args)`."""
-    values: dict[Any, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
+def evaluate(closed, args, on_loop: Callable, beyond: int = SHORT, on_mark: Callable = lambda x: x) -> list:
+    """Evaluate a closed jaxpr: counted loops of more rounds than `beyond` by `on_loop(parameters, args)`, values marked by
+    `remembered` by `on_mark(value)`."""
+    jaxpr = closed.jaxpr
+    values: dict[Any, Any] = dict(zip(jaxpr.constvars, closed.consts, strict=True))
     values.update(zip(jaxpr.invars, args, strict=True))
     read = lambda x: x.val if hasattr(x, "val") else values[x]
-    for special, eqns in itertools.groupby(jaxpr.eqns, _leads_to_loop):
-        if not special:
+    special = lambda eqn: _is_mark(eqn) or _leads_to_loop(eqn, beyond)
+    for apart, eqns in itertools.groupby(jaxpr.eqns, special):
+        if not apart:
             _evaluate_plain(jaxpr, list(eqns), values)
             continue
         for eqn in eqns:
             operands = [read(x) for x in eqn.invars]
-            if eqn.primitive.name == "scan":
-                results = on_loop(Scan(eqn.params), operands)
+            if _is_mark(eqn):
+                results = [on_mark(operands[0])]
+            elif eqn.primitive.name != "scan":
+                results = evaluate(called(eqn), operands, on_loop, beyond, on_mark)
+            elif eqn.params["length"] == 1:
+                state, carried = eqn.params["num_consts"] + eqn.params["num_carry"], eqn.params["num_carry"]
+                once = [*operands[:state], *(x[0] for x in operands[state:])]
+                results = evaluate(eqn.params["jaxpr"], once, on_loop, beyond, on_mark)
+                results = [*results[:carried], *(y[None] for y in results[carried:])]
             else:
-                inner = _inner(eqn)
-                results = evaluate(inner.jaxpr, inner.consts, operands, on_loop)
+                results = on_loop(eqn.params, operands)
             values.update(zip(eqn.outvars, results, strict=True))
     return [read(x) for x in jaxpr.outvars]
 
 
-def _leads_to_loop(eqn) -> bool:
+def remembered(x):
+    """x, a value without derivative that costs much: where a round of a loop is computed twice in reverse mode, the second
+    time it is taken from the first."""
+    return checkpoint_name(x, MARK)
+
+
+def _is_mark(eqn) -> bool:
+    return eqn.primitive.name == "name" and eqn.params["name"] == MARK
+
+
+def _leads_to_loop(eqn, beyond: int) -> bool:
     name = eqn.primitive.name
     if name == "scan":
-        return eqn.params["length"] > SHORT or has_loops(eqn.params["jaxpr"].jaxpr)
-    return name in INLINED and has_loops(_inner(eqn).jaxpr)
+        return eqn.params["length"] > beyond or has_loops(eqn.params["jaxpr"].jaxpr, beyond)
+    return name in INLINED and has_loops(called(eqn).jaxpr, beyond)
 
 
 def _evaluate_plain(jaxpr, eqns, values: dict) -> None:
@@ -71,15 +97,17 @@ def _evaluate_plain(jaxpr, eqns, values: dict) -> None:
 
 
 class Scan:
-    """A counted loop by its parameters: constants, carried state, rows in and out."""
+    """A counted loop by its parameters: constants, carried state, rows in and out. Of `segment` rounds only the first
+    one's state is kept, so that no more than `budget` bytes are."""
 
-    def __init__(self, params):
-        self.body = _with_loops_remembered(params["jaxpr"])
+    def __init__(self, params, budget: float):
+        self.jaxpr = params["jaxpr"]
         self.length, self.reverse = params["length"], params["reverse"]
         self.n_consts, self.n_carry = params["num_consts"], params["num_carry"]
-        state = params["jaxpr"].in_avals[self.n_consts : self.n_consts + self.n_carry]
+        self.n_rows_out = len(self.jaxpr.out_avals) - self.n_carry
+        state = self.jaxpr.in_avals[self.n_consts : self.n_consts + self.n_carry]
         size = sum(math.prod(x.shape) * x.dtype.itemsize for x in state)
-        self.segment = min(max(1, math.ceil(self.length * size / KEPT_BYTES)), self.length)
+        self.segment = _segment(self.length, math.ceil(self.length * size / budget))
 
     def split(self, operands: Sequence):
         """Constants, state at the start, rows in the order of the rounds."""
@@ -92,7 +120,23 @@ class Scan:
 
     def step(self, consts, state, row):
         """New state and row out."""
-        results = self.body(*consts, *state, *row)
+        return self._parted(core.jaxpr_as_fun(self.jaxpr)(*consts, *state, *row))
+
+    def marking(self, consts, state, row):
+        """The same, and the values that are to be remembered."""
+        marks: list = []
+        as_it_is = lambda params, operands: jax.lax.scan_p.bind(*operands, **params)
+        results = evaluate(self.jaxpr, [*consts, *state, *row], as_it_is, on_mark=lambda x: marks.append(x) or x)
+        return *self._parted(results), marks
+
+    def differentiable(self, consts, state, row, marks):
+        """As `step`, with values that are known; in reverse mode the loops inside keep their states for as long as the
+        round lasts."""
+        known = list(marks)
+        on_mark = lambda x: known.pop(0) if marks else x
+        return self._parted(evaluate(self.jaxpr, [*consts, *state, *row], _remembered, INSIDE, on_mark))
+
+    def _parted(self, results):
         return list(results[: self.n_carry]), list(results[self.n_carry :])
 
     def parts(self) -> list[tuple[int, int, int]]:
@@ -101,8 +145,9 @@ class Scan:
         rest = self.length - whole * self.segment
         return [(0, whole, self.segment), *([(whole * self.segment, 1, rest)] if rest else [])]
 
-    def keep(self, operands):
-        """Results of the loop, and the states at the beginning of all segments."""
+    def keep(self, operands, *, marks: bool):
+        """Results of the loop; and for each part the states at the beginning of all segments and, where every round is one,
+        the values to be remembered if asked for."""
         consts, state, rows = self.split(operands)
         kept, outputs = [], []
         for first, count, size in self.parts():
@@ -110,49 +155,56 @@ class Scan:
 
             def segment(state, rows, size=size):
                 new, out = jax.lax.scan(lambda s, row: self.step(consts, s, row), state, rows, length=size)
-                return new, (state, out)
+                return new, (state, [], out)
 
             def round_(state, rows):
-                new, out = self.step(consts, state, [x[0] for x in rows])
-                return new, (state, [y[None] for y in out])
+                new, out, values = self.marking(consts, state, [x[0] for x in rows])
+                return new, (state, values if marks else [], [y[None] for y in out])
 
-            state, (states, out) = jax.lax.scan(round_ if size == 1 else segment, state, here, length=count)
-            kept += states
+            state, (states, values, out) = jax.lax.scan(round_ if size == 1 else segment, state, here, length=count)
+            kept.append((states, values))
             outputs.append([y.reshape(count * size, *y.shape[2:]) for y in out])
         ys = [self._in_order(jnp.concatenate(p) if len(p) > 1 else p[0]) for p in zip(*outputs, strict=True)]
-        return [*state, *ys], kept
+        return [*state, *ys], (kept, state)
 
-    def replay(self, operands, kept: list):
-        """The same results from the states that were kept, with a backward run of its own."""
+    def replay(self, operands, kept):
+        """The same results from what was kept, with a backward run of its own."""
         consts, state, rows = self.split(operands)
-        del state
-        parts = self.parts()
         outputs = []
-        start = operands[self.n_consts : self.n_consts + self.n_carry]
-        for number, (first, count, size) in enumerate(parts):
-            states = kept[number * self.n_carry : (number + 1) * self.n_carry]
+        parts, last = kept
+        for (first, count, size), own, following in zip(self.parts(), parts, [*parts[1:], None], strict=True):
             here = [_segments(x, first, count, size) for x in rows]
-            start, out = _replayed(self, count, size)(states, consts, list(start), here)
+            final = last if following is None else [s[0] for s in following[0]]
+            state, out = _replayed(self, count, size)(own, final, consts, list(state), here)
             outputs.append([y.reshape(count * size, *y.shape[2:]) for y in out])
         ys = [self._in_order(jnp.concatenate(p) if len(p) > 1 else p[0]) for p in zip(*outputs, strict=True)]
-        return [*start, *ys]
+        return [*state, *ys]
 
 
-def _with_loops_remembered(closed) -> Callable:
-    """A jaxpr as a function whose own loops keep their states in reverse mode as well."""
-    if not has_loops(closed.jaxpr):
-        return core.jaxpr_as_fun(closed)
-    return lambda *args: evaluate(closed.jaxpr, closed.consts, args, _remembered)
+def _segment(length: int, least: int) -> int:
+    """Rounds in a segment: if it can be so that the last one is as long as the others, which are then compiled once."""
+    least = min(max(1, least), length)
+    return next((size for size in range(least, min(2 * least, length) + 1) if length % size == 0), least)
 
 
-def _remembered(scan: Scan, operands) -> list:
+def _count_loops(jaxpr) -> int:
+    """Loops that keep states, side by side."""
+    inside = lambda eqn: _count_loops(called(eqn).jaxpr)
+    single = lambda eqn: eqn.primitive.name == "scan" and eqn.params["length"] > 1
+    return sum(1 if single(eqn) else inside(eqn) for eqn in jaxpr.eqns if _leads_to_loop(eqn, SHORT))
+
+
+def _remembered(params, operands) -> list:
     """The results of a loop inside of another; in reverse mode its states are kept for as long as the round lasts."""
+    scan = Scan(params, REMEMBERED_BYTES)
 
     def plain(*operands):
-        return scan.keep(operands)[0]
+        consts, state, rows = scan.split(operands)
+        final, out = jax.lax.scan(lambda s, row: scan.step(consts, s, row), state, rows, length=scan.length)
+        return [*final, *[scan._in_order(y) for y in out]]
 
     def run_forward(*operands):
-        results, kept = scan.keep(operands)
+        results, kept = scan.keep(operands, marks=True)
         return results, (operands, kept)
 
     def run_backward(residuals, cotangents):
@@ -176,60 +228,57 @@ def _segments(x, first: int, count: int, size: int):
 
 
 def _replayed(scan: Scan, count: int, size: int):
-    """(kept states, constants, state at the start, rows) ↦ state at the end, rows out."""
+    """(what was kept, state at the end, constants, state at the start, rows) ↦ state at the end, rows out."""
 
     def forward(consts, state, rows):
-        """One segment, its states kept."""
+        """Rows out of one segment, and the states of its rounds with the values that are remembered there."""
 
         def round_(state, row):
-            new, out = scan.step(consts, state, row)
-            return new, (state, out)
+            new, out, marks = scan.marking(consts, state, row)
+            return new, (state, marks, out)
 
-        if size == 1:
-            new, (before, out) = round_(state, [x[0] for x in rows])
-            return new, [x[None] for x in before], [y[None] for y in out]
-        new, (before, out) = jax.lax.scan(round_, state, rows, length=size)
-        return new, before, out
+        before, marks, out = jax.lax.scan(round_, state, rows, length=size)[1]
+        return out, (before, marks)
 
-    def plain(kept, consts, state, rows):
-        final, _, last = forward(consts, [s[-1] for s in kept], [x[-1] for x in rows])
-        if not last:
+    def plain(kept, final, consts, state, rows):
+        if not scan.n_rows_out:
             return final, []
-        return final, jax.lax.scan(lambda _, k: (None, forward(consts, *k)[2]), None, (kept, rows), length=count)[1]
+        return final, jax.lax.scan(lambda _, x: (None, forward(consts, *x)[0]), None, (kept[0], rows), length=count)[1]
 
-    def run_forward(kept, consts, state, rows):
-        return plain(kept, consts, state, rows), (kept, consts, rows)
+    def run_forward(kept, final, consts, state, rows):
+        return plain(kept, final, consts, state, rows), (kept, consts, rows)
 
     def run_backward(residuals, cotangents):
-        kept, consts, rows = residuals
+        (states, marks), consts, rows = residuals
         final, out = cotangents
         real = lambda xs: [x for x in xs if _is_real(x)]
         accumulated = [jnp.zeros_like(x) for x in real(consts)]
-        ends = [_zero_unless_real(ct, s[0]) for ct, s in zip(final, kept, strict=True)]
+        ends = [_zero_unless_real(ct, s[0]) for ct, s in zip(final, states, strict=True)]
 
         def back(carry, row):
-            state, inputs, outs = row
             ends, sums = carry
-            ends, by_consts, by_row = _pull_back(scan, consts, state, inputs, ends, outs)
+            ends, by_consts, by_row = _pull_back(scan, consts, ends, *row)
             return (ends, [a + b for a, b in zip(sums, by_consts, strict=True)]), by_row
 
         def segment(carry, item):
-            state, inputs, outs = item
+            state, marks, inputs, outs = item
             if size == 1:
-                carry, by_row = back(carry, (state, [x[0] for x in inputs], [y[0] for y in outs]))
+                carry, by_row = back(carry, (state, marks, [x[0] for x in inputs], [y[0] for y in outs]))
                 return carry, [x[None] for x in by_row]
-            before = forward(consts, state, inputs)[1]
-            return jax.lax.scan(back, carry, (before, inputs, outs), length=size, reverse=True)
+            return jax.lax.scan(
+                back, carry, (*forward(consts, state, inputs)[1], inputs, outs), length=size, reverse=True
+            )
 
         reals = [ct for ct in ends if ct is not None]
         outs = [ct for ct in out if _is_real(ct)]
         (reals, sums), by_rows = jax.lax.scan(
-            segment, (reals, accumulated), (kept, rows, outs), length=count, reverse=True
+            segment, (reals, accumulated), (states, marks, rows, outs), length=count, reverse=True
         )
         return (
-            [None] * len(kept),
+            jax.tree.map(lambda x: None, (states, marks)),
+            [None] * len(states),
             _filled(consts, sums),
-            _filled([s[0] for s in kept], reals),
+            _filled([s[0] for s in states], reals),
             _filled(rows, by_rows),
         )
 
@@ -238,14 +287,14 @@ def _replayed(scan: Scan, count: int, size: int):
     return run
 
 
-def _pull_back(scan: Scan, consts, state, row, ends, outs):
+def _pull_back(scan: Scan, consts, ends, state, marks, row, outs):
     """Cotangents of the real ones among state, constants and row of a round."""
     groups = (consts, state, row)
     reals = [[x for x in group if _is_real(x)] for group in groups]
 
     def of_reals(*parts):
         full = [_filled(group, part, group) for group, part in zip(groups, parts, strict=True)]
-        new, out = scan.step(*full)
+        new, out = scan.differentiable(*full, marks)
         return [x for x in new if _is_real(x)], [y for y in out if _is_real(y)]
 
     by_consts, by_state, by_row = jax.vjp(of_reals, *reals)[1]((list(ends), list(outs)))
@@ -272,28 +321,30 @@ def saving(source) -> tuple[Callable, Callable]:
 
     (args, kept, cotangents of the real results, which args) ↦ cotangents of those args.
     """
+    budget = KEPT_BYTES / max(1, _count_loops(source.jaxpr))
+    tree = None
 
     def keep(*args):
+        nonlocal tree
         kept: list = []
 
-        def on_loop(scan: Scan, operands):
-            results, states = scan.keep(operands)
-            kept.extend(states)
+        def on_loop(params, operands):
+            results, states = Scan(params, budget).keep(operands, marks=False)
+            kept.append(states)
             return results
 
-        return [*evaluate(source.jaxpr, source.consts, args, on_loop), *kept]
+        results = evaluate(source, args, on_loop)
+        states, tree = jax.tree.flatten(kept)
+        return [*results, *states]
 
     def pull_back(args, kept, cotangents, active: Sequence[bool]):
+        assert tree is not None  # `keep` has been traced
+
         def replayed(*reals):
-            states, given = list(kept), list(reals)
+            states, given = jax.tree.unflatten(tree, kept), list(reals)
             full = [given.pop(0) if on else x for on, x in zip(active, args, strict=True)]
-
-            def on_loop(scan: Scan, operands):
-                count = len(scan.parts()) * scan.n_carry
-                mine = [states.pop(0) for _ in range(count)]
-                return scan.replay(operands, mine)
-
-            return [y for y in evaluate(source.jaxpr, source.consts, full, on_loop) if _is_real(y)]
+            on_loop = lambda params, operands: Scan(params, budget).replay(operands, states.pop(0))
+            return [y for y in evaluate(source, full, on_loop) if _is_real(y)]
 
         reals = [x for on, x in zip(active, args, strict=True) if on]
         return jax.vjp(replayed, *reals)[1](list(cotangents))

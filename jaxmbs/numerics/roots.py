@@ -1,0 +1,92 @@
+"""Roots and solutions that carry a derivative of their own: dx = −f_x⁻¹ df, however x was computed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from jaxmbs.programs.reverse import remembered
+
+
+def simplified_newton(f: Callable, solve: Callable, x: Float[Array, " m"], iterations: int, refinements: int = 2):
+    """(x, last correction, f before it) after so many steps x ← x − solve(f(x)), with one approximate inverse for all.
+
+    Differentiated implicitly, dx = −f_x⁻¹ df, for all that `f` closes over: with `solve` for f_x⁻¹, and refinements that
+    make up for the difference, each by as much as a step of the iteration itself does. `solve` counts as constant.
+    """
+    f, constants = _opened(f, x)
+    inverse, of_inverse = _opened(solve, x)
+    frozen, of_inverse = jax.lax.stop_gradient((constants, of_inverse))
+
+    def iterate(_, carry):
+        value = f(frozen, carry[0])
+        change = inverse(of_inverse, value)
+        return carry[0] - change, change, value
+
+    start = jax.lax.stop_gradient((x, jnp.zeros_like(x), jnp.zeros_like(x)))
+    x, change, value = jax.lax.fori_loop(0, iterations, iterate, start)
+    return _implicit(f, inverse, refinements, constants, of_inverse, remembered(x)), change, value
+
+
+def implicit_solution(f: Callable, inverse: Callable, x: Float[Array, " m"]) -> Float[Array, " m"]:
+    """x, a root of `f` that was computed somehow, with the derivative dx = −f_x⁻¹ df for all that `f` closes over, where
+    `inverse` is f_x⁻¹."""
+    f, constants = _opened(f, x)
+    inverse, of_inverse = _opened(inverse, x)
+    return _implicit(f, inverse, 1, constants, of_inverse, remembered(jax.lax.stop_gradient(x)))
+
+
+def _opened(f: Callable, x) -> tuple[Callable, list]:
+    """(g, constants) with f(x) = g(constants, x): all that `f` closes over."""
+    closed = jax.make_jaxpr(f)(x)
+    return lambda constants, x: jax.core.eval_jaxpr(closed.jaxpr, constants, x)[0], list(closed.consts)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2))
+def _implicit(f, inverse, refinements, constants, of_inverse, x):
+    return x
+
+
+@partial(_implicit.defjvp, symbolic_zeros=True)
+def _implicit_jvp(f, inverse, refinements, primals, tangents):
+    constants, of_inverse, x = primals
+    x = _implicit(f, inverse, refinements, constants, of_inverse, x)
+    put, take = with_respect_to(tangents[0])
+    given = tuple(given_tangents(tangents[0]))
+    if not given:
+        return x, jnp.zeros_like(x)
+    by_constants = jax.jvp(lambda active: f(put(constants, active), x), (take(constants),), (given,))[1]
+    x_dot = -inverse(of_inverse, by_constants)
+    for _ in range(refinements - 1):
+        by_x = jax.jvp(partial(f, constants), (x,), (x_dot,))[1]
+        x_dot = x_dot - inverse(of_inverse, by_constants + by_x)
+    return x, x_dot
+
+
+def _is_zero(tangent) -> bool:
+    return isinstance(tangent, jax.custom_derivatives.SymbolicZero)
+
+
+def given_tangents(tangents) -> list:
+    """The tangents that are not known to vanish."""
+    return [x for x in jax.tree.leaves(tangents, is_leaf=_is_zero) if not _is_zero(x)]
+
+
+def with_respect_to(tangents):
+    """Two functions: (values, some of them) ↦ the values with those put in, and values ↦ those that have tangents."""
+    leaves, tree = jax.tree.flatten(tangents, is_leaf=_is_zero)
+    active = [not _is_zero(x) for x in leaves]
+
+    def put(values, some):
+        some = list(some)
+        old = jax.tree.leaves(values)
+        return jax.tree.unflatten(tree, [some.pop(0) if on else x for on, x in zip(active, old, strict=True)])
+
+    def take(values):
+        return tuple(x for on, x in zip(active, jax.tree.leaves(values), strict=True) if on)
+
+    return put, take
