@@ -71,14 +71,20 @@ def factor_symmetric_positive(matrix: Float[Array, "n n"]) -> Factored:
     return _factor(matrix, True, "symmetric")
 
 
-def factor_symmetric_semidefinite(matrix: Float[Array, "n n"], floor: Float[Array, " n"] | None = None) -> Factored:
+def factor_symmetric_semidefinite(
+    matrix: Float[Array, "n n"], floor: Float[Array, " n"] | None = None, sizes: Float[Array, " n"] | None = None
+) -> Factored:
     """Factor a symmetric matrix without negative eigenvalues, as L D Lᵀ.
 
     Rows that depend on rows before them, to rounding, are left out: their part of a solution is zero, and the others solve
     the whole system if it is consistent. `rcond` is the smallest pivot in units of its diagonal entry.
     floor: a row with a pivot below this part of its diagonal entry is left out; `pivot_floor` unless given.
+    sizes: diagonal entries as they would be if nothing cancelled in them, which count where they are the larger ones: an
+        entry that vanishes but for rounding is no measure of its own pivot.
     """
-    limit = jnp.full(matrix.shape[0], pivot_floor(matrix.dtype), matrix.dtype) if floor is None else floor
+    part = pivot_floor(matrix.dtype) if floor is None else floor
+    diagonal = jnp.diagonal(jax.lax.stop_gradient(matrix))
+    limit = part * (diagonal if sizes is None else jnp.maximum(diagonal, sizes))
     return _factor(matrix, jax.lax.stop_gradient(limit), "semidefinite")
 
 
@@ -116,39 +122,40 @@ def symmetric_solver(matrix: Float[Array, "n n"]) -> Callable:
     return factor_symmetric_positive(matrix).solve
 
 
-def solve_saddle_point(mass, jacobian, force, right, floor=None, *, definite: bool = True):
+def solve_saddle_point(mass, jacobian, force, right, floor=None, sizes=None, *, definite: bool = True):
     """(a, λ, kept) with M a = Q + Jᵀλ and J a = γ: accelerations and multipliers, by the Schur complement J M⁻¹ Jᵀ.
 
     mass: M (n, n), symmetric positive definite; jacobian: J (m, n); force: Q (n,); right: γ (m,). Of rows of J that depend
-    on each other some have a multiplier of zero; γ has to be consistent. kept (m,) is 0 for those; floor as for
+    on each other some have a multiplier of zero; γ has to be consistent. kept (m,) is 0 for those; floor and sizes as for
     `factor_symmetric_semidefinite`. Where M is not `definite`, what has neither inertia nor constraint has no acceleration.
     Derivatives solve the same equations: M da − Jᵀdλ = dQ − dM a + dJᵀλ, J da = dγ − dJ a.
     """
     floor = jnp.full(right.shape, pivot_floor(right.dtype), right.dtype) if floor is None else floor
-    return _differentiable_saddle_point(definite, mass, jacobian, force, right, jax.lax.stop_gradient(floor))
+    return _differentiable_saddle_point(definite, mass, jacobian, force, right, *jax.lax.stop_gradient((floor, sizes)))
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _differentiable_saddle_point(definite, mass, jacobian, force, right, floor):
-    return _saddle_point(definite, mass, jacobian, force, right, floor)
+def _differentiable_saddle_point(definite, mass, jacobian, force, right, floor, sizes):
+    return _saddle_point(definite, mass, jacobian, force, right, floor, sizes)
 
 
-def _saddle_point(definite, mass, jacobian, force, right, floor):
+def _saddle_point(definite, mass, jacobian, force, right, floor, sizes):
     inverse_mass = factor_symmetric_positive(mass) if definite else factor_symmetric_semidefinite(mass)
     free = inverse_mass.solve(force)
     by_multipliers = inverse_mass.solve(jacobian.T)
-    schur = factor_symmetric_semidefinite(jacobian @ by_multipliers, floor)
+    schur = factor_symmetric_semidefinite(jacobian @ by_multipliers, floor, sizes)
     multipliers = schur.solve(right - jacobian @ free)
     return free + inverse_mass.solve(jacobian.T @ multipliers), multipliers, schur.kept
 
 
 @_differentiable_saddle_point.defjvp
 def _saddle_point_jvp(definite, primals, tangents):
-    mass, jacobian, force, right, floor = primals
-    mass_dot, jacobian_dot, force_dot, right_dot, _ = tangents
-    a, multipliers, kept = _differentiable_saddle_point(definite, mass, jacobian, force, right, floor)
+    mass, jacobian, force, right, *limits = primals
+    mass_dot, jacobian_dot, force_dot, right_dot, *_ = tangents
+    a, multipliers, kept = _differentiable_saddle_point(definite, mass, jacobian, force, right, *limits)
     force_dot = force_dot - mass_dot @ a + jacobian_dot.T @ multipliers
-    a_dot, multipliers_dot, _ = _saddle_point(definite, mass, jacobian, force_dot, right_dot - jacobian_dot @ a, floor)
+    right_dot = right_dot - jacobian_dot @ a
+    a_dot, multipliers_dot, _ = _saddle_point(definite, mass, jacobian, force_dot, right_dot, *limits)
     return (a, multipliers, kept), (a_dot, multipliers_dot, jnp.zeros_like(kept))
 
 
@@ -211,7 +218,7 @@ def _positive(matrix, _):
 def _semidefinite(matrix, floor):
     """An inverse of the rows that do not depend on others, zero in the rest; 1; the smallest pivot / diagonal entry; which
     rows these are."""
-    return _symmetric_inverse(matrix, floor * jnp.diagonal(matrix))
+    return _symmetric_inverse(matrix, floor)
 
 
 def _symmetric_inverse(matrix, floor):
@@ -303,7 +310,7 @@ def _gauss_jordan(matrix: Float[Array, "n n"]):
 
 # --- primitives -------------------------------------------------------------------------------------------------------
 
-# matrix, whether it is regular or, if semidefinite, the floor of each row's pivot ↦ factors, sign, rcond, kept
+# matrix, whether it is regular or, if semidefinite, the least pivot of each row ↦ factors, sign, rcond, kept
 factor_p = Primitive("factor")
 factor_p.multiple_results = True
 # matrix, its factors, what else was given for factoring it, right sides (n, k) ↦ solutions (n, k)
