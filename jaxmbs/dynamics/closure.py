@@ -46,7 +46,8 @@ class Projection(AbstractClosure):
         # velocity gap that is left, and v̇, relative to their sizes. The order of the method is not touched, and one
         # factorisation serves all.
         equations, floor = problem.equations, motion.revived
-        closed = equations.close_position(q, t, equations.metric(q, t), self.iterations, floor=floor)
+        metric, pivots = equations.metric(q, t), equations.pivots(q, t)
+        closed = equations.close_position(q, t, metric, self.iterations, floor=floor, pivots=pivots)
         v = equations.close_velocity(q, v, t, floor)
         a, _, kept = equations.accelerations(q, v, t, floor=floor)
         return Motion(closed.q, v, a, kept), problem.settled(closed)

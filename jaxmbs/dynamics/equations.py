@@ -51,6 +51,20 @@ class Closed(NamedTuple):
     gap: Float[Array, " rows"]
 
 
+class Scales(NamedTuple):
+    """What gaps and pivots of a system are judged by.
+
+    Attributes:
+        length: of coordinates that are lengths.
+        rows: what a unit of the coordinate that matters most does to each row of Φ.
+        pivots: the diagonal of Φ_q M⁻¹ Φ_qᵀ as it would be if nothing cancelled in Φ_q; None where nothing can.
+    """
+
+    length: Float[Array, ""]
+    rows: Float[Array, " rows"]
+    pivots: Float[Array, " rows"] | None
+
+
 class AbstractEquations(eqx.Module):
     """M(q, t) v̇ = Q(q, v, t) + Φ_qᵀλ, Φ(q, t) = 0, with q (n,), v (m,), Φ (rows,).
 
@@ -121,6 +135,21 @@ class AbstractEquations(eqx.Module):
         """A length like those of the system, by which others are judged."""
         return unit_of_length(self.jacobian(q, t), self.space.extent(q), self.angular)
 
+    def scales(self, q, t) -> Scales:
+        """What gaps and pivots are judged by in this configuration and others like it."""
+        length = self.length(q, t)
+        return Scales(length, Units(self.angular, length).rows(self.jacobian(q, t)), self.pivots(q, t))
+
+    def pivots(self, q, t) -> Float[Array, " rows"] | None:
+        """See `Scales`."""
+        del q, t
+        return None
+
+    def judged_by(self, scales: Scales) -> AbstractEquations:
+        """The same equations, which take `Scales` for granted instead of finding them in each configuration."""
+        del scales
+        return self
+
     def still(self, q) -> Float[Array, " m"]:
         """v = 0."""
         return jnp.zeros(self.space.m, q.dtype)
@@ -133,26 +162,26 @@ class AbstractEquations(eqx.Module):
         """Φ_q v + Φ_t."""
         return rate(self.residual, self.space, q, v, t)
 
-    def solve(self, matrix, phi_q, force, right, weights=None, floor=None):
+    def solve(self, matrix, phi_q, force, right, weights=None, floor=None, pivots=None):
         """(a, λ, kept) with `matrix` a = force + Φ_qᵀλ and Φ_q a = right, for M or another matrix in its place.
 
         ρ Φ_qᵀ(Φ_q a − right) of the supporting rows is added, which changes no solution and gives massless coordinates
         an inertia.
         weights: ρ of each row, of all rows then. A matrix that is positive definite only along the constraints becomes so
-        altogether. floor: see `solve_saddle_point`.
+        altogether. floor, pivots: see `solve_saddle_point`.
         """
         chosen = self.supporting if weights is None else np.arange(phi_q.shape[0])
         weights = self.weight if weights is None else weights
         rows = phi_q[chosen]
         weighted = (weights * rows.T).T
-        return solve_saddle_point(
-            matrix + rows.T @ weighted, phi_q, force + weighted.T @ right[chosen], right, floor, definite=self.definite
-        )
+        matrix, force = matrix + rows.T @ weighted, force + weighted.T @ right[chosen]
+        return solve_saddle_point(matrix, phi_q, force, right, floor, pivots, definite=self.definite)
 
     def accelerations(self, q, v, t, correction: Float[Array, " rows"] | float = 0.0, floor=None):
         """(v̇, λ, kept), with `correction` added to γ = −(Φ_q v)_q v − 2 Φ_qt v − Φ_tt."""
         gamma = -second_rate(self.residual, self.space, q, v, self.still(q), t) + correction
-        return self.solve(self.mass(q, t), self.jacobian(q, t), self.force(q, v, t), gamma, floor=floor)
+        mass, phi_q, pivots = self.mass(q, t), self.jacobian(q, t), self.pivots(q, t)
+        return self.solve(mass, phi_q, self.force(q, v, t), gamma, floor=floor, pivots=pivots)
 
     def metric(self, q, t) -> Callable:
         """x ↦ M⁻¹ x, the supporting rows added to M; closing with it is orthogonal to the constraints in the sense of M."""
@@ -161,7 +190,7 @@ class AbstractEquations(eqx.Module):
         return factored(self.mass(q, t) + self.weight * rows.T @ rows).solve
 
     def close_position(
-        self, q, t, inverse_metric: Callable, iterations: int, direction=None, shift=None, floor=None
+        self, q, t, inverse_metric: Callable, iterations: int, direction=None, shift=None, floor=None, pivots=None
     ) -> Closed:
         """The configuration q ⊕ (d + W Φ_qᵀμ) with Φ = 0, where W is the inverse metric and d the `shift`, zero unless
         given: what is added to it is smallest in the metric W⁻¹.
@@ -169,17 +198,19 @@ class AbstractEquations(eqx.Module):
         Simplified Newton steps for μ, with the matrix Φ_q W Φ_qᵀ of q ⊕ d. Differentiated implicitly.
         direction: another Φ_q (rows, m), from a configuration nearby. The matrix is then less exact, and derivatives take
         as many refinements as the iteration takes steps.
+        floor, pivots: see `factor_symmetric_semidefinite`; `self.pivots` if the metric is that of M.
         """
         moved = lambda d: self.residual(self.space.retract(q, d), t)
         phi_q = direction
         if phi_q is None:
             phi_q = self.jacobian(q, t) if shift is None else jax.jacfwd(moved)(shift)
         shift = self.still(q) if shift is None else shift
-        matrix = factor_symmetric_semidefinite(jax.lax.stop_gradient(phi_q @ inverse_metric(phi_q.T)), floor)
+        matrix = jax.lax.stop_gradient(phi_q @ inverse_metric(phi_q.T))
+        solve = factor_symmetric_semidefinite(matrix, floor, pivots).solve
         place = lambda mu: shift + inverse_metric(phi_q.T @ mu)
         refinements = REFINEMENTS if direction is None else iterations
         start = jnp.zeros(phi_q.shape[0], q.dtype)
-        mu, change, value = simplified_newton(lambda mu: moved(place(mu)), matrix.solve, start, iterations, refinements)
+        mu, change, value = simplified_newton(lambda mu: moved(place(mu)), solve, start, iterations, refinements)
         change = jax.lax.stop_gradient(inverse_metric(phi_q.T @ change))
         return Closed(self.space.retract(q, place(mu)), place(mu), change, value)
 
@@ -188,24 +219,26 @@ class AbstractEquations(eqx.Module):
         that they have at its start, and the velocity then, as in SHAKE and RATTLE."""
         direction = self.jacobian(motion.q, t)
         metric = self.metric(motion.q, t)
-        closed = self.close_position(motion.q, t + h, metric, iterations, direction, h * v, motion.floor)
+        pivots = self.pivots(motion.q, t)
+        closed = self.close_position(motion.q, t + h, metric, iterations, direction, h * v, motion.floor, pivots)
         return closed, self.close_velocity(closed.q, closed.shift / h, t + h, motion.revived)
 
     def close_velocity(self, q, v, t, floor=None) -> Float[Array, " m"]:
         """The velocity with Φ_q v + Φ_t = 0 that is nearest to v in the sense of M."""
         mass, phi_q = self.mass(q, t), self.jacobian(q, t)
-        return self.solve(mass, phi_q, mass @ v, -self.velocity_gap(q, self.still(q), t), floor=floor)[0]
+        right = -self.velocity_gap(q, self.still(q), t)
+        return self.solve(mass, phi_q, mass @ v, right, floor=floor, pivots=self.pivots(q, t))[0]
 
-    def close_velocity_along(self, q, v, t, inverse_metric: Callable, floor=None) -> Float[Array, " m"]:
+    def close_velocity_along(self, q, v, t, inverse_metric: Callable, floor=None, pivots=None) -> Float[Array, " m"]:
         """As `close_velocity`, for another metric."""
         phi_q = self.jacobian(q, t)
-        matrix = factor_symmetric_semidefinite(phi_q @ inverse_metric(phi_q.T), floor)
+        matrix = factor_symmetric_semidefinite(phi_q @ inverse_metric(phi_q.T), floor, pivots)
         return v - inverse_metric(phi_q.T @ matrix.solve(self.velocity_gap(q, v, t)))
 
     def independent(self, q, t, floor) -> Float[Array, " rows"]:
         """1 for each row of Φ_q that counts, 0 for those that depend on others, as `accelerations` finds them."""
         phi_q = self.jacobian(q, t)
-        return factor_symmetric_semidefinite(phi_q @ self.metric(q, t)(phi_q.T), floor).kept
+        return factor_symmetric_semidefinite(phi_q @ self.metric(q, t)(phi_q.T), floor, self.pivots(q, t)).kept
 
     def imbalance(self, q, v, a, t) -> Float[Array, " m"]:
         """M v̇ − Q."""

@@ -104,7 +104,9 @@ class CoordinatePartitioning(FixedStep):
 
     def step(self, problem, state, t, h):
         equations, unit = problem.equations, problem.units.vector
-        dependent = dependent_columns(equations.jacobian(state.q, t) * unit).astype(state.q.dtype)
+        # Rows that do not count have rounding in them, which is no pivot.
+        rows = state.kept[:, None] * equations.jacobian(state.q, t)
+        dependent = dependent_columns(rows * unit).astype(state.q.dtype)
 
         def inverse_metric(x):
             return (dependent * x.T).T

@@ -6,14 +6,15 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
-from jaxmbs.dynamics.equations import AbstractEquations, Closed
+from jaxmbs.dynamics.equations import AbstractEquations, Closed, Scales
 from jaxmbs.dynamics.formulations import AbstractFormulation, CartesianEquations
 from jaxmbs.element import GROUND
 from jaxmbs.numerics.implicit import jacobian, rate, second_rate
 from jaxmbs.numerics.linear_algebra import factor_symmetric_positive, factor_symmetric_semidefinite
 from jaxmbs.numerics.roots import simplified_newton
-from jaxmbs.numerics.scaling import unit_of_length
+from jaxmbs.numerics.scaling import Units, unit_of_length
 from jaxmbs.system import joint_space
 from jaxmbs.system.articulated import (
     articulated,
@@ -57,6 +58,7 @@ class JointEquations(AbstractEquations):
 
     mech: Mechanism
     tree: JointTree
+    _pivots: Float[Array, " rows"] | None = None
 
     @property
     def space(self):
@@ -127,8 +129,48 @@ class JointEquations(AbstractEquations):
 
     def length(self, q, t):
         at, layout = self._configuration(q, t), self.mech.layout
-        by_bodies = jacobian(self._gaps, layout, at, t) if self._count else jnp.zeros((0, layout.m), q.dtype)
-        return unit_of_length(by_bodies, layout.extent(at), layout.angular)
+        return unit_of_length(self._by_bodies(at, t), layout.extent(at), layout.angular)
+
+    def scales(self, q, t):
+        # Rows by bodies: what R leaves of one may be nothing, or nothing but rounding.
+        length, at = self.length(q, t), self._configuration(q, t)
+        rows = Units(self.mech.layout.angular, length).rows(self._by_bodies(at, t))
+        return Scales(length, rows, self.pivots(q, t))
+
+    def judged_by(self, scales):
+        return JointEquations(self.mech, self.tree, scales.pivots)
+
+    def pivots(self, q, t):
+        if self._pivots is not None or not self._count:
+            return self._pivots
+        phi_q, vectors, layout = self.jacobian(q, t), self._vectors.astype(q.dtype), self.mech.layout
+        by_bodies = self._by_bodies(self._configuration(q, t), t)
+        transformation = joint_space.transformation(self.tree.at(t), q)
+        # As if velocities that a joint gives to a body were parallel to those by which the body changes a row.
+        uncancelled = jnp.sqrt(by_bodies**2 @ vectors) @ jnp.sqrt(vectors.T @ transformation**2)
+        arm = jnp.max(jnp.abs(transformation[~layout.angular][:, self.angular]), initial=0)
+        units = Units(self.angular, jnp.where(arm > 0, arm, 1)).vector
+        whole, left = (jnp.max(jnp.abs(rows * units), axis=1) for rows in (uncancelled, phi_q))
+        # Of a row that vanishes not even the direction is known: any will do.
+        vanishes = left <= jnp.finfo(q.dtype).eps ** 0.5 * whole
+        rows = jnp.where(vanishes[:, None], whole[:, None] / units, phi_q)
+        growth = jnp.where(vanishes, 1, whole / jnp.where(vanishes, 1, left))
+        return growth**2 * jnp.sum(rows * self.metric(q, t)(rows.T).T, axis=1)
+
+    @property
+    def _vectors(self) -> np.ndarray:
+        """(m, vectors) 1 where a component of the bodies' v belongs to a velocity, angular velocity, or extra rate."""
+        layout = self.mech.layout
+        owner = np.arange(layout.m)
+        for name in self.mech.bodies:
+            owner[layout.velocity_slices[name]] = layout.velocity_slices[name].start
+        chosen = owner + layout.m * layout.angular
+        return (chosen[:, None] == np.unique(chosen)).astype(int)
+
+    def _by_bodies(self, q, t):
+        """Φ_q by the coordinates of the bodies."""
+        layout = self.mech.layout
+        return jacobian(self._gaps, layout, q, t) if self._count else jnp.zeros((0, layout.m), q.dtype)
 
     @property
     def weight(self):
@@ -248,7 +290,7 @@ class JointEquations(AbstractEquations):
     def _jacobian(self, links, q, t):
         """Φ_q R, from the coordinates of the bodies."""
         space = self.space
-        by_bodies = jacobian(self._gaps, self.mech.layout, q, t)
+        by_bodies = self._by_bodies(q, t)
 
         def row(gradient):
             extra = gradient[gradient.shape[0] - len(space.extra) :]
@@ -279,7 +321,7 @@ class JointEquations(AbstractEquations):
         gamma = -second_rate(self._gaps, self.mech.layout, at, speeds, drifts, t) + correction
         phi_q = self._jacobian(links, at, t)
         by_multipliers = inertia.solve(phi_q.T)
-        schur = factor_symmetric_semidefinite(phi_q @ by_multipliers, floor)
+        schur = factor_symmetric_semidefinite(phi_q @ by_multipliers, floor, self.pivots(q, t))
         multipliers = schur.solve(gamma - phi_q @ free)
         return free + by_multipliers @ multipliers, multipliers, schur.kept
 
@@ -295,7 +337,7 @@ class JointEquations(AbstractEquations):
             return v
         if not self._by_elimination:
             return super().close_velocity(q, v, t, floor)
-        return self.close_velocity_along(q, v, t, self.metric(q, t), floor)
+        return self.close_velocity_along(q, v, t, self.metric(q, t), floor, self.pivots(q, t))
 
     def glide(self, motion, v, t, h, iterations):
         # As in the coordinates of the bodies, where M is constant if their origins are the centres of mass, and the step
@@ -312,7 +354,7 @@ class JointEquations(AbstractEquations):
         inertia = articulated(self.tree, links, definite=self.definite)
         phi_q = self._jacobian(links, at, t) if self._count else jnp.zeros((0, n), v.dtype)
         by_multipliers = inertia.solve(phi_q.T)
-        schur = factor_symmetric_semidefinite(phi_q @ by_multipliers, motion.floor)
+        schur = factor_symmetric_semidefinite(phi_q @ by_multipliers, motion.floor, self.pivots(motion.q, t))
 
         def missing(unknown):
             d, multipliers = unknown[:n], unknown[n:]

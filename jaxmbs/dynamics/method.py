@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxmbs.dynamics.equations import AbstractEquations, Closed
+from jaxmbs.dynamics.equations import AbstractEquations, Closed, Scales
 from jaxmbs.numerics.arrays import where_tree
 from jaxmbs.numerics.linear_algebra import floors
 from jaxmbs.numerics.results import Status
@@ -73,6 +73,12 @@ class Problem(eqx.Module):
     equations: AbstractEquations
     length: Float[Array, ""]
     rows: Float[Array, " rows"]
+
+    @classmethod
+    def of(cls, equations: AbstractEquations, scales: Scales) -> Problem:
+        """Equations that are judged by these scales."""
+        scales = jax.lax.stop_gradient(scales)
+        return cls(equations.judged_by(scales), scales.length, scales.rows)
 
     @property
     def units(self) -> Units:
@@ -178,7 +184,8 @@ def started(problem: Problem, start: Start, t) -> tuple[Motion, Int[Array, ""]]:
     Velocities that are to be kept are so as far as the constraints allow; the others are the smallest that fit.
     """
     equations, (q, v, given) = problem.equations, start
-    closed = equations.close_position(q, t, equations.metric(q, t), STARTING_ITERATIONS)
+    metric, pivots = equations.metric(q, t), equations.pivots(q, t)
+    closed = equations.close_position(q, t, metric, STARTING_ITERATIONS, pivots=pivots)
     if given is not None:
         free = jnp.where(np.array(given), 0, problem.units.vector**2)
         v = equations.close_velocity_along(closed.q, v, t, lambda x: (free * x.T).T)

@@ -11,13 +11,11 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jaxmbs.analyses.assembly import finite
-from jaxmbs.dynamics.equations import AbstractEquations
 from jaxmbs.dynamics.explicit import RK4
 from jaxmbs.dynamics.formulations import AbstractFormulation, Augmented
 from jaxmbs.dynamics.method import AbstractMethod, FixedStep, Grid, Problem, Start, started
 from jaxmbs.numerics.arrays import is_concrete
 from jaxmbs.numerics.results import Status, raise_for_status
-from jaxmbs.numerics.scaling import Units
 from jaxmbs.programs.function import straight
 from jaxmbs.system.equations import Energy, energy
 from jaxmbs.system.mechanism import Mechanism, as_times
@@ -143,7 +141,7 @@ def _simulate(mech: Mechanism, times, start: Start, grid: Grid, method, formulat
         if start.given is not None and equations.own_coordinates:
             # Which velocities of bodies are to be kept is a question about bodies.
             bodies = Augmented().equations(mech)
-            problem = Problem(bodies, *jax.lax.stop_gradient(_units(bodies, t, q)))
+            problem = Problem.of(bodies, bodies.scales(q, t))
             (q, v, *_), _ = started(problem, Start(q, v, start.given), t)
         return equations.from_bodies(q, v, t)
 
@@ -157,11 +155,13 @@ def _simulate(mech: Mechanism, times, start: Start, grid: Grid, method, formulat
     x, u = straight(enter, equations, clean, clean_times[0], q, v, once=True)
     held = jax.lax.stop_gradient((equations, clean_times[0], x))
     given = None if equations.own_coordinates else start.given
-    problem = Problem(equations, *straight(_units, *held, once=True))
+    problem = Problem.of(equations, straight(lambda equations, t, q: equations.scales(q, t), *held, once=True))
     x, u, status = method.run(problem, clean_times, grid, Start(x, u, given))
     status = jnp.where(usable, status, int(Status.NON_FINITE)).astype(jnp.int32)
     rarely = grid.steps >= OFTEN
-    found = jax.vmap(lambda t, x, u: straight(output, equations, clean, t, x, u, once=rarely))(clean_times, x, u)
+    found = jax.vmap(lambda t, x, u: straight(output, problem.equations, clean, t, x, u, once=rarely))(
+        clean_times, x, u
+    )
     q, v, a, multipliers, energies = found
     # What is known in time is none of the state that the method has judged.
     there = jnp.all(jnp.isfinite(q), axis=1) & jnp.all(jnp.isfinite(v), axis=1)
@@ -171,9 +171,3 @@ def _simulate(mech: Mechanism, times, start: Start, grid: Grid, method, formulat
     v, a, multipliers = (jnp.where(good | jnp.isfinite(x), x, 0) for x in (v, a, multipliers))
     energies = [jnp.where(good[:, 0] | jnp.isfinite(x), x, 0) for x in energies]
     return Trajectory(times, q, v, a, status, mech.layout, multipliers, Energy(*energies))
-
-
-def _units(equations: AbstractEquations, t, q):
-    """Length and rows of a `Problem`."""
-    length = equations.length(q, t)
-    return length, Units(equations.angular, length).rows(equations.jacobian(q, t))

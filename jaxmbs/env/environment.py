@@ -21,7 +21,6 @@ from jaxmbs.dynamics.method import LARGEST_ROLLOUT, FixedStep, Motion, Problem, 
 from jaxmbs.dynamics.simulation import simulate
 from jaxmbs.numerics.arrays import default_float, where_tree
 from jaxmbs.numerics.results import Status
-from jaxmbs.numerics.scaling import Units
 from jaxmbs.programs.function import straight
 from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.trajectory import Trajectory
@@ -307,10 +306,8 @@ class Environment(eqx.Module):
         action, acts = where_finite(action)
         mech, usable = finite(self.build(params, action))
         equations, h = self.formulation.equations(mech), self.control_step / self.substeps
-        length = equations.length(x, begin)
-        rows = Units(equations.angular, length).rows(equations.jacobian(x, begin))
-        problem = Problem(equations, *jax.lax.stop_gradient((length, rows)))
-        a, _, kept = equations.accelerations(x, u, begin)
+        problem = Problem.of(equations, equations.scales(x, begin))
+        a, _, kept = problem.equations.accelerations(x, u, begin)
         state = self.method.start(problem, Motion(x, u, a, kept), begin)
         status = jnp.where(acts & usable, status, int(Status.NON_FINITE))
 

@@ -71,14 +71,20 @@ def factor_symmetric_positive(matrix: Float[Array, "n n"]) -> Factored:
     return _factor(matrix, True, "symmetric")
 
 
-def factor_symmetric_semidefinite(matrix: Float[Array, "n n"], floor: Float[Array, " n"] | None = None) -> Factored:
+def factor_symmetric_semidefinite(
+    matrix: Float[Array, "n n"], floor: Float[Array, " n"] | None = None, sizes: Float[Array, " n"] | None = None
+) -> Factored:
     """Factor a symmetric matrix without negative eigenvalues, as L D Lᵀ.
 
     Rows that depend on rows before them, to rounding, are left out: their part of a solution is zero, and the others solve
     the whole system if it is consistent. `rcond` is the smallest pivot in units of its diagonal entry.
     floor: a row with a pivot below this part of its diagonal entry is left out; `pivot_floor` unless given.
+    sizes: diagonal entries as they would be if nothing cancelled in them, which count where they are the larger ones: an
+        entry that vanishes but for rounding is no measure of its own pivot.
     """
-    limit = jnp.full(matrix.shape[0], pivot_floor(matrix.dtype), matrix.dtype) if floor is None else floor
+    part = pivot_floor(matrix.dtype) if floor is None else floor
+    diagonal = jnp.diagonal(jax.lax.stop_gradient(matrix))
+    limit = part * (diagonal if sizes is None else jnp.maximum(diagonal, sizes))
     return _factor(matrix, jax.lax.stop_gradient(limit), "semidefinite")
 
 
@@ -116,11 +122,11 @@ def symmetric_solver(matrix: Float[Array, "n n"]) -> Callable:
     return factor_symmetric_positive(matrix).solve
 
 
-def solve_saddle_point(mass, jacobian, force, right, floor=None, *, definite: bool = True):
+def solve_saddle_point(mass, jacobian, force, right, floor=None, sizes=None, *, definite: bool = True):
     """(a, λ, kept) with M a = Q + Jᵀλ and J a = γ: accelerations and multipliers, by the Schur complement J M⁻¹ Jᵀ.
 
     mass: M (n, n), symmetric positive definite; jacobian: J (m, n); force: Q (n,); right: γ (m,). Of rows of J that depend
-    on each other some have a multiplier of zero; γ has to be consistent. kept (m,) is 0 for those; floor as for
+    on each other some have a multiplier of zero; γ has to be consistent. kept (m,) is 0 for those; floor and sizes as for
     `factor_symmetric_semidefinite`. Where M is not `definite`, what has neither inertia nor constraint has no acceleration.
     Derivatives solve the same equations: M da − Jᵀdλ = dQ − dM a + dJᵀλ, J da = dγ − dJ a.
     """
@@ -128,7 +134,7 @@ def solve_saddle_point(mass, jacobian, force, right, floor=None, *, definite: bo
     n = force.shape[0]
     inverse_mass = factor_symmetric_positive(mass) if definite else factor_symmetric_semidefinite(mass)
     by_multipliers = inverse_mass.solve(jacobian.T)
-    schur = factor_symmetric_semidefinite(jacobian @ by_multipliers, floor)
+    schur = factor_symmetric_semidefinite(jacobian @ by_multipliers, floor, sizes)
 
     def solve(right):
         free = inverse_mass.solve(right[:n])
@@ -202,7 +208,7 @@ def _positive(matrix, _):
 def _semidefinite(matrix, floor):
     """An inverse of the rows that do not depend on others, zero in the rest; 1; the smallest pivot / diagonal entry; which
     rows these are."""
-    return _symmetric_inverse(matrix, floor * jnp.diagonal(matrix))
+    return _symmetric_inverse(matrix, floor)
 
 
 def _symmetric_inverse(matrix, floor):
@@ -294,7 +300,7 @@ def _gauss_jordan(matrix: Float[Array, "n n"]):
 
 # --- primitives -------------------------------------------------------------------------------------------------------
 
-# matrix, whether it is regular or, if semidefinite, the floor of each row's pivot ↦ factors, sign, rcond, kept
+# matrix, whether it is regular or, if semidefinite, the least pivot of each row ↦ factors, sign, rcond, kept
 factor_p = Primitive("factor")
 factor_p.multiple_results = True
 # matrix, its factors, what else was given for factoring it, right sides (n, k) ↦ solutions (n, k)

@@ -94,8 +94,8 @@ class SymmetricFactors(Factors):
 def factor_symmetric(graph: Graph, matrix: np.ndarray, floor: list[Node] | None = None) -> SymmetricFactors:
     """L D Lᵀ of a symmetric positive definite matrix, the row with the fewest neighbours first; reads one triangle.
 
-    With a `floor` for each row the matrix may be semidefinite: a row whose pivot is not above that part of its diagonal
-    entry depends on rows before it, and is left out.
+    With a `floor` for each row the matrix may be semidefinite: a row whose pivot is not above it depends on rows before it,
+    and is left out.
     """
     n = matrix.shape[0]
     zero = graph.constant(0.0)
@@ -112,7 +112,7 @@ def factor_symmetric(graph: Graph, matrix: np.ndarray, floor: list[Node] | None 
         pivot = entries[k, k]
         reciprocal = graph.make("div", graph.constant(1.0), pivot)
         if floor is not None and not pivot.is_constant:
-            independent = graph.make("gt", pivot, graph.mul(floor[k], matrix[k, k]))
+            independent = graph.make("gt", pivot, floor[k])
             reciprocal = graph.select(independent, reciprocal, zero)
         factors = {i: graph.mul(entries[at(i, k)], reciprocal) for i in around}
         for a, i in enumerate(around):
