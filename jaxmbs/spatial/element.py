@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 from jaxmbs.element import AbstractConstraint, require
 from jaxmbs.mobility import Mobility
 from jaxmbs.numerics import rotation
-from jaxmbs.numerics.arrays import is_concrete, real
+from jaxmbs.numerics.arrays import as_given, is_concrete, real
 from jaxmbs.spatial.body import Frame, Pose, check_frame
 from jaxmbs.spatial.turning import Angles, Ball, Sign, free_turning
 
@@ -158,7 +158,7 @@ class Frames(SpatialConstraint):
 def _place(point, frame):
     """The origin and the axes of a joint frame from a point or a `Frame`."""
     if isinstance(point, Frame):
-        return point.origin, point.axes if frame is None else frame
+        return as_given(point, "origin"), as_given(point, "axes") if frame is None else frame
     return point, frame
 
 
