@@ -8,8 +8,6 @@ from jaxmbs.analyses.assembly import Assembly as Assembly
 from jaxmbs.analyses.assembly import assemble as assemble
 from jaxmbs.analyses.diagnosis import Diagnosis as Diagnosis
 from jaxmbs.analyses.diagnosis import diagnose as diagnose
-from jaxmbs.analyses.explanation import Explanation as Explanation
-from jaxmbs.analyses.explanation import explain as explain
 from jaxmbs.analyses.kinematics import kinematics as kinematics
 from jaxmbs.analyses.singularities import Singularities as Singularities
 from jaxmbs.analyses.singularities import find_singularities as find_singularities
@@ -37,6 +35,8 @@ from jaxmbs.dynamics.reactions import Reaction as Reaction
 from jaxmbs.dynamics.reactions import Reactions as Reactions
 from jaxmbs.dynamics.reactions import reactions as reactions
 from jaxmbs.dynamics.simulation import simulate as simulate
+from jaxmbs.explanation import Explanation as Explanation
+from jaxmbs.explanation import explain as explain
 from jaxmbs.forces import AxialSpring as AxialSpring
 from jaxmbs.forces import Damper as Damper
 from jaxmbs.forces import Gravity as Gravity

@@ -13,13 +13,13 @@ from jaxtyping import Array, Float
 
 from jaxmbs.mobility import Mobility
 from jaxmbs.motion import AbstractMotion
-from jaxmbs.numerics.arrays import check_fields
+from jaxmbs.numerics.arrays import Structured, check_fields
 from jaxmbs.numerics.space import Manifold
 
 GROUND = "ground"
 
 
-class AbstractBody(eqx.Module):
+class AbstractBody(Structured):
     """A rigid body. A subclass names the coordinates of its pose and its velocities, says which of these are rates of
     angles, and how a pose is made from the coordinates. A pose places points and directions, and turns forces at points
     and torques into generalized forces conjugate to the velocities v; see `planar.body.Pose`.
@@ -101,7 +101,7 @@ class Shared(eqx.Module):
     rows: tuple[int, ...] = eqx.field(static=True, default=())
 
 
-class AbstractConstraint(eqx.Module):
+class AbstractConstraint(Structured):
     """One residual function Φ of the poses of two bodies and of time; Φ = 0 is the constraint.
 
     A subclass declares `i` and `j` (names of bodies, or "ground") as fields or properties, and the class attributes

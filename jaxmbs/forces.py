@@ -17,7 +17,7 @@ from jaxtyping import Array, Float
 
 from jaxmbs.element import GROUND, require
 from jaxmbs.motion import AbstractMotion
-from jaxmbs.numerics.arrays import as_pytree, as_real, check_fields, is_concrete, real
+from jaxmbs.numerics.arrays import Structured, as_pytree, check_fields, is_concrete, real, with_known_zeros
 
 
 class State(eqx.Module):
@@ -51,7 +51,7 @@ def opposite(state: State, i: str, on_i, j: str, on_j) -> Float[Array, " n"]:
     return state.generalized({i: on_i}) + state.generalized({j: on_j})
 
 
-class AbstractForce(eqx.Module):
+class AbstractForce(Structured):
     """A force on some of the bodies."""
 
     @abc.abstractmethod
@@ -77,7 +77,8 @@ class AbstractForce(eqx.Module):
         check_fields(self)
         same = self.acts_on[:1] if len(set(self.acts_on)) < len(self.acts_on) else ()
         require(not same, f"connects {same[0]!r} with itself" if same else "")
-        for name, value in vars(self).items():
+        for name in vars(self):
+            value = getattr(self, name)
             if name.startswith("point") and value is not None:
                 require(jnp.shape(value) == (dimension,), f"{name} must have shape ({dimension},)")
             if isinstance(value, AbstractMotion):
@@ -125,7 +126,7 @@ def as_value(x):
         return as_pytree(x)
     if isinstance(x, (tuple, list)) and any(callable(part) for part in x):
         return tuple(as_value(part) for part in x)
-    return as_real(x)
+    return with_known_zeros(x)
 
 
 def value_field(**kwargs):

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jaxmbs.numerics.arrays import as_pytree, check_fields, is_concrete, real
+from jaxmbs.numerics.arrays import as_pytree, check_fields, is_concrete, real, row
 from jaxmbs.numerics.curves import cubic_spline
 
 
@@ -61,7 +61,7 @@ class Shifted(AbstractMotion):
 class Polynomial(AbstractMotion):
     """C(t) = c₀ + c₁ t + c₂ t² + …, `coefficients` in rising order."""
 
-    coefficients: Array = real((None,))
+    coefficients: Array = row()
 
     def __call__(self, t):
         value = jnp.zeros_like(t)
@@ -85,8 +85,8 @@ class Harmonic(AbstractMotion):
 class Spline(AbstractMotion):
     """C(t) through `values` at increasing `times`: a C² cubic spline with not-a-knot ends."""
 
-    times: Array = real((None,))
-    values: Array = real((None,))
+    times: Array = row()
+    values: Array = row()
 
     def __call__(self, t):
         return cubic_spline(jnp.asarray(self.times), jnp.asarray(self.values), t)

@@ -33,9 +33,10 @@ matplotlib.use("Agg")
 RAMP = mbs.motion.Ramp(0.5, 2.0)
 A, B = (0.1, 0.2, -0.1), (0.3, -0.1, 0.2)
 AXIS = (1.0, 2.0, 2.0)
-FRAMES = ("Revolute", "Prismatic", "Cylindrical", "Spherical", "Planar", "Rigid", "ConstantVelocity", "Free")
+FRAMES = ("Revolute", "Prismatic", "Cylindrical", "Spherical", "Planar", "Rigid", "ConstantVelocity")
 
 ELEMENTS = {name: getattr(spatial, name)("a", "b", A, B, AXIS) for name in FRAMES} | {
+    "Free": spatial.Free("a", "b", A, B),
     "Universal": spatial.Universal("a", "b", A, B),
     "Distance": spatial.Distance("ground", "b", A, B, 1.0),
     "Screw": spatial.Screw("a", "b", A, B, AXIS, pitch=-0.2),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -14,6 +12,7 @@ from jaxmbs.analyses.assembly import finite
 from jaxmbs.dynamics.explicit import RK4
 from jaxmbs.dynamics.formulations import AbstractFormulation, Augmented
 from jaxmbs.dynamics.method import AbstractMethod, FixedStep, Grid, Problem, Start, started
+from jaxmbs.dynamics.named_velocities import contradiction
 from jaxmbs.numerics.arrays import is_concrete
 from jaxmbs.numerics.results import Status, raise_for_status
 from jaxmbs.programs.function import straight
@@ -54,7 +53,8 @@ def simulate(
         times: increasing or decreasing, not repeated; the first is the start.
         q0: q (n,), an `Assembly`, or a mapping of names to coordinates, which should be nearly assembled.
         v0: v (m,), conjugate to the forces; or a mapping such as {"crank.phi": 5.0}: these are kept, and the others follow
-            from the constraints, by least squares where they are free. None: at rest, but for what drivers move.
+            from the constraints, by least squares where they are free. Named velocities that the constraints do not allow
+            are an error, inside of transformations the status NOT_ASSEMBLED. None: at rest, but for what drivers move.
         step: the largest inner step. Without it there are at least 4,000 equal ones in all, and one for each output: make
             sure that this is fine for your mechanism by trying half of it.
         method: `RK4()` by default; `SemiImplicitEuler()`, `GeneralizedAlpha(rho)`, `HHT(alpha)`,
@@ -63,30 +63,31 @@ def simulate(
         throw: raise `AnalysisError` where a status is bad (outside of transformations).
 
     Raises:
-        ValueError: wrong shapes or names; a step for times that are not known yet because they are made inside of `jit`.
+        ValueError: wrong shapes or names; named velocities that contradict the constraints; a step for times that are not
+            known yet because they are made inside of `jit`.
     """
     method, formulation = method or RK4(), formulation or Augmented()
     q = mech.coordinates(q0)
     asked, times = times, as_times(times, q.dtype)
     if times.ndim != 1 or times.shape[0] == 0:
         raise ValueError(f"times must be a row of at least one time, got shape {times.shape}")
-    v, given = _velocities(mech, v0)
+    v, given = mech.velocities(v0), mech.named_velocities(v0)
     dtype = jnp.result_type(q, times, v)
     start = Start(q.astype(dtype), v.astype(dtype), given)
     result = _simulate(mech, times.astype(dtype), start, _grid(asked, step, method), method, formulation)
+    if given is not None and is_concrete(result.status) and result.status[0] == Status.NOT_ASSEMBLED:
+        _check_named(mech, result.t[0], start, given)
     if throw:
         raise_for_status(result.status, "simulation")
     return result
 
 
-def _velocities(mech: Mechanism, v0):
-    """Velocities, and which of them were named."""
-    if not isinstance(v0, Mapping):
-        return mech.velocities(v0), None
-    given = np.zeros(mech.layout.m, bool)
-    for name in v0:
-        given[mech.layout.entries(name, velocities=True)[0]] = True
-    return mech.velocities(v0), tuple(given.tolist())
+def _check_named(mech: Mechanism, t, start: Start, named: tuple[bool, ...]) -> None:
+    """Raise `ValueError` for named velocities that contradict the constraints, where only these keep it from starting."""
+    at_rest = start._replace(v=jnp.zeros_like(start.v), given=None)
+    run = _simulate(mech, t[None], at_rest, _grid(t[None], None, RK4()), RK4(), Augmented())
+    if run.status[0] == Status.CONVERGED:
+        raise ValueError(contradiction(mech, run.q[0], t, start.v, named))
 
 
 def _grid(times, step, method) -> Grid:
@@ -138,12 +139,13 @@ def _simulate(mech: Mechanism, times, start: Start, grid: Grid, method, formulat
     clean_times, q, v = (jnp.where(jnp.isfinite(x), x, 0) for x in (times, start.q, start.v))
 
     def enter(equations, mech, t, q, v):
+        status = jnp.asarray(int(Status.CONVERGED), jnp.int32)
         if start.given is not None and equations.own_coordinates:
             # Which velocities of bodies are to be kept is a question about bodies.
             bodies = Augmented().equations(mech)
             problem = Problem.of(bodies, bodies.scales(q, t))
-            (q, v, *_), _ = started(problem, Start(q, v, start.given), t)
-        return equations.from_bodies(q, v, t)
+            (q, v, *_), status = started(problem, Start(q, v, start.given), t)
+        return *equations.from_bodies(q, v, t), status
 
     def output(equations, mech, t, x, u):
         rates, *_ = equations.accelerations(x, u, t)
@@ -152,11 +154,13 @@ def _simulate(mech: Mechanism, times, start: Start, grid: Grid, method, formulat
 
     begin = jax.lax.stop_gradient((q, v))
     equations = formulation.equations(clean)
-    x, u = straight(enter, equations, clean, clean_times[0], q, v, once=True)
+    x, u, entered = straight(enter, equations, clean, clean_times[0], q, v, once=True)
     held = jax.lax.stop_gradient((equations, clean_times[0], x))
     given = None if equations.own_coordinates else start.given
     problem = Problem.of(equations, straight(lambda equations, t, q: equations.scales(q, t), *held, once=True))
     x, u, status = method.run(problem, clean_times, grid, Start(x, u, given))
+    begun = entered == Status.CONVERGED
+    status = jnp.where(begun, status, entered)
     status = jnp.where(usable, status, int(Status.NON_FINITE)).astype(jnp.int32)
     rarely = grid.steps >= OFTEN
     found = jax.vmap(lambda t, x, u: straight(output, problem.equations, clean, t, x, u, once=rarely))(
@@ -166,7 +170,7 @@ def _simulate(mech: Mechanism, times, start: Start, grid: Grid, method, formulat
     # What is known in time is none of the state that the method has judged.
     there = jnp.all(jnp.isfinite(q), axis=1) & jnp.all(jnp.isfinite(v), axis=1)
     status = jnp.where(there, status, int(Status.NON_FINITE)).astype(jnp.int32)
-    q, v = (jnp.where((usable & there)[:, None], x, at) for x, at in zip((q, v), begin, strict=True))
+    q, v = (jnp.where((usable & begun & there)[:, None], x, at) for x, at in zip((q, v), begin, strict=True))
     good = (status == Status.CONVERGED)[:, None]
     v, a, multipliers = (jnp.where(good | jnp.isfinite(x), x, 0) for x in (v, a, multipliers))
     energies = [jnp.where(good[:, 0] | jnp.isfinite(x), x, 0) for x in energies]

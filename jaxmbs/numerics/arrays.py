@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import types
 from collections.abc import Callable
 
@@ -9,6 +11,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 
 def default_float() -> np.dtype:
@@ -34,6 +37,92 @@ def as_real(x):
         return x
     except (TypeError, ValueError):
         return x
+
+
+class Sparse(eqx.Module):
+    """An array some of whose entries are zero whatever the numbers are: for the programs that equations become these are
+    constants, which cost nothing there.
+
+    Attributes:
+        values (…, k): the other entries in their order; leading axes are those of a batch.
+        shape: that of the array. places: of the values in the array, its rows one after the other.
+    """
+
+    values: Array
+    shape: tuple[int, ...] = eqx.field(static=True)
+    places: tuple[int, ...] = eqx.field(static=True)
+
+    def dense(self):
+        """The array; itself where a tree holds something else in place of numbers."""
+        values, size = self.values, math.prod(self.shape)
+        if not isinstance(values, (np.ndarray, jax.Array)):
+            return self
+        shape = values.shape[:-1] + self.shape
+        if not self.places:
+            return np.zeros(shape, values.dtype)
+        if isinstance(values, np.ndarray):
+            full = np.zeros((*values.shape[:-1], size), values.dtype)
+            full[..., self.places] = values
+            return full.reshape(shape)
+        steps = {b - a for a, b in itertools.pairwise(self.places)} or {1}
+        zero = np.zeros((), values.dtype)
+        if len(steps) == 1:
+            ends = (self.places[0], size - 1 - self.places[-1], steps.pop() - 1)
+            full = jax.lax.pad(values, zero, [(0, 0, 0)] * (values.ndim - 1) + [ends])
+        else:
+            full = jnp.zeros((*values.shape[:-1], size), values.dtype).at[..., np.array(self.places)].set(values)
+        return full.reshape(shape) if len(self.shape) > 1 else full
+
+    def entries(self) -> tuple:
+        """The array as nested tuples with plain zeros, from which `with_known_zeros` makes the same."""
+        known = dict(zip(self.places, self.values, strict=True))
+        full: tuple = tuple(known.get(k, 0) for k in range(math.prod(self.shape)))
+        for size in reversed(self.shape[1:]):
+            full = tuple(full[k : k + size] for k in range(0, len(full), size))
+        return full
+
+
+def with_known_zeros(x):
+    """As `as_real`; tuples and lists that hold plain numbers 0 become a `Sparse`: such zeros are structure."""
+    found = _flat(x)
+    if found is None:
+        return as_real(x)
+    entries, shape = found
+    places = tuple(k for k, entry in enumerate(entries) if not (type(entry) in (int, float) and entry == 0))
+    if len(places) == len(entries):
+        return as_real(x)
+    values = as_real([entries[k] for k in places])
+    real_row = getattr(getattr(values, "dtype", None), "kind", "") in "fV" and np.ndim(values) == 1
+    return Sparse(values, shape, places) if real_row else as_real(x)
+
+
+def _flat(x) -> tuple[list, tuple[int, ...]] | None:
+    """The entries of a tuple or list of scalars, or of rows of these, and its shape; None for anything else."""
+    if not isinstance(x, (tuple, list)) or not x:
+        return None
+    if all(isinstance(row, (tuple, list)) for row in x):
+        rows = [found for row in x if (found := _flat(row)) is not None]
+        widths = {width for _, width in rows}
+        if len(rows) < len(x) or len(widths) > 1 or len(*widths) > 1:
+            return None
+        return [entry for entries, _ in rows for entry in entries], (len(x), *widths.pop())
+    if any(isinstance(entry, (tuple, list, str)) or np.ndim(entry) for entry in x):
+        return None
+    return list(x), (len(x),)
+
+
+def as_given(element, name: str):
+    """A field made by `real` such that another one made from it has the same known zeros."""
+    value = vars(element)[name]
+    return value.entries() if isinstance(value, Sparse) else value
+
+
+class Structured(eqx.Module):
+    """A module whose fields made by `real` read as arrays, those with known zeros too."""
+
+    def __getattribute__(self, name):
+        value = super().__getattribute__(name)
+        return value.dense() if type(value) is Sparse else value
 
 
 def is_concrete(x) -> bool:
@@ -111,9 +200,15 @@ def _is_number(x) -> bool:
 def real(shape: tuple[int | None, ...] = (), *, optional: bool = False, **kwargs):
     """A field of an element: real numbers of `shape`; None stands for any length. `check_fields` checks them.
 
-    An `optional` one may be absent.
+    An `optional` one may be absent. Plain zeros in tuples and lists are structure, see `Sparse`; the class is `Structured`.
     """
-    return eqx.field(converter=as_real, metadata={"shape": shape, "optional": optional}, **kwargs)
+    converter = with_known_zeros if shape else as_real
+    return eqx.field(converter=converter, metadata={"shape": shape, "optional": optional}, **kwargs)
+
+
+def row(**kwargs):
+    """A field of a curve: any number of real numbers, all of which may change."""
+    return eqx.field(converter=as_real, metadata={"shape": (None,), "optional": False}, **kwargs)
 
 
 def check_fields(element) -> None:

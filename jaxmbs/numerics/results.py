@@ -14,7 +14,8 @@ class Status(IntEnum):
     CONVERGED = 0
     """The constraints are satisfied, and position, velocity and acceleration are those of the mechanism."""
     NOT_ASSEMBLED = 1
-    """No configuration near the guess satisfies the constraints."""
+    """No configuration near the guess satisfies the constraints; or, in a simulation, no motion has the velocities that
+    were named."""
     NOT_CONVERGED = 2
     """The motion was lost for another reason than a lock-up, or a step budget ran out."""
     LOCKED_UP = 3

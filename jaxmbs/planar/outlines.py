@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jaxmbs.element import require
-from jaxmbs.numerics.arrays import as_pytree, as_real, check_fields, is_concrete, real
+from jaxmbs.numerics.arrays import as_pytree, as_real, check_fields, is_concrete, row
 from jaxmbs.numerics.curves import periodic_spline
 from jaxmbs.numerics.plane import direction
 
@@ -89,7 +89,7 @@ class FunctionOutline(AbstractOutline):
 class SplineOutline(AbstractOutline):
     """ρ(α) through `radii` at equally spaced angles 0, 2π/n, …: a periodic cubic spline with continuous ρ″."""
 
-    radii: Array = real((None,))
+    radii: Array = row()
 
     def radius(self, alpha):
         return periodic_spline(jnp.asarray(self.radii), 2 * np.pi, alpha)

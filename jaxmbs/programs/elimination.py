@@ -99,7 +99,7 @@ def factor_symmetric(graph: Graph, matrix: np.ndarray, floor: list[Node] | None 
     """
     n = matrix.shape[0]
     zero = graph.constant(0.0)
-    entries = {(i, j): matrix[i, j] for i in range(n) for j in range(i + 1) if matrix[i, j] is not zero or i == j}
+    entries = {(i, j): matrix[i, j] for i in range(n) for j in range(i + 1) if i == j or not is_zero(matrix[i, j])}
     neighbours = {i: {j for j in range(n) if j != i and (max(i, j), min(i, j)) in entries} for i in range(n)}
     at = lambda i, j: (max(i, j), min(i, j))
     steps = []
@@ -110,7 +110,7 @@ def factor_symmetric(graph: Graph, matrix: np.ndarray, floor: list[Node] | None 
         k = min(neighbours, key=lambda i: (len(neighbours[i]), waits[i], i))
         around = sorted(neighbours.pop(k))
         pivot = entries[k, k]
-        reciprocal = graph.make("div", graph.constant(1.0), pivot)
+        reciprocal = _reciprocal(graph, pivot)
         if floor is not None and not pivot.is_constant:
             independent = graph.make("gt", pivot, floor[k])
             reciprocal = graph.select(independent, reciprocal, zero)
@@ -131,7 +131,8 @@ def factor_symmetric(graph: Graph, matrix: np.ndarray, floor: list[Node] | None 
 class Elimination:
     """Elimination of a square matrix with the order chosen from its zeros and constants.
 
-    Where `regular` is false the reciprocals of pivots are zero, so that solutions mean nothing, but are finite.
+    Where `regular` is false, or a pivot is known to be zero, the reciprocals of pivots are zero, so that solutions mean
+    nothing, but are finite.
 
     Attributes:
         factors: for solving.
@@ -145,9 +146,7 @@ class Elimination:
         self.n = matrix.shape[0]
         self.zero = graph.constant(0.0)
         self.original = matrix
-        self.entries: list[dict[int, Node]] = [
-            {j: x for j, x in enumerate(row) if x is not self.zero} for row in matrix
-        ]
+        self.entries: list[dict[int, Node]] = [{j: x for j, x in enumerate(row) if not is_zero(x)} for row in matrix]
         self.rows, self.columns = set(range(self.n)), set(range(self.n))
         self.steps: list[Step] = []
         self._easy()
@@ -218,7 +217,7 @@ class Elimination:
     def _eliminate(self, i: int, j: int, others, swaps) -> None:
         g = self.graph
         pivot = self.entries[i].pop(j, self.zero)
-        reciprocal = g.make("div", g.constant(1.0), pivot)
+        reciprocal = _reciprocal(g, pivot)
         if not pivot.is_constant:
             reciprocal = g.select(self.regular, reciprocal, self.zero)
         factors = {}
@@ -228,7 +227,7 @@ class Elimination:
             factor = factors[k] = g.mul(self.entries[k].pop(j), reciprocal)
             for column, entry in self.entries[i].items():
                 value = g.sub(self._entry(k, column), g.mul(factor, entry))
-                if value is self.zero:
+                if is_zero(value):
                     self.entries[k].pop(column, None)
                 else:
                     self.entries[k][column] = value
@@ -249,7 +248,7 @@ class Elimination:
         return g.select(g.make("gt", largest, self.zero), largest, g.constant(1.0))
 
     def row_size(self, i: int) -> Node:
-        return self._largest([x for x in self.original[i] if x is not self.zero])
+        return self._largest([x for x in self.original[i] if not is_zero(x)])
 
     @property
     def sign(self) -> Node:
@@ -267,7 +266,7 @@ class Elimination:
         """Rows that were swapped are measured by the size of the row that came to the pivot's place. Constant pivots are
         of size 1 when scaled."""
         g, one = self.graph, self.graph.constant(1.0)
-        if any(step.pivot is self.zero for step in self.steps):
+        if any(is_zero(step.pivot) for step in self.steps):
             return self.zero
         if all(step.pivot.is_constant for step in self.steps):
             return one
@@ -280,11 +279,21 @@ class Elimination:
             if step.pivot.is_constant:
                 continue
             column = [(self.original[i, step.column], weights[i]) for i in range(self.n)]
-            scaled = [g.mul(x, w) for x, w in column if x is not self.zero]
+            scaled = [g.mul(x, w) for x, w in column if not is_zero(x)]
             size = g.mul(step.pivot, moved[step.row])
             size = g.make("abs", g.make("div", size, self._largest(scaled)))
             smallest, largest = g.make("min", smallest, size), g.make("max", largest, size)
         return g.make("div", smallest, largest)
+
+
+def _reciprocal(graph: Graph, pivot: Node) -> Node:
+    """1 / pivot; zero for one that is known to be zero: its row depends on others."""
+    return graph.constant(0.0) if is_zero(pivot) else graph.make("div", graph.constant(1.0), pivot)
+
+
+def is_zero(x: Node) -> bool:
+    """Whether a node is known to be zero, of either sign."""
+    return x.is_constant and x.payload == 0
 
 
 def parity(order: Sequence[int]) -> int:

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from jaxmbs.element import AbstractBody, require
 from jaxmbs.mobility import Mobility
 from jaxmbs.numerics import rotation
-from jaxmbs.numerics.arrays import as_real, check_fields, is_concrete, real
+from jaxmbs.numerics.arrays import Structured, as_real, check_fields, is_concrete, real, with_known_zeros
 from jaxmbs.numerics.rotation import cross, skew
 from jaxmbs.numerics.space import Manifold
 from jaxmbs.spatial.turning import Angles, Ball, Rotations
@@ -186,7 +186,7 @@ class Poses(Manifold):
         return jnp.concatenate([q[:3], Rotations.normalised(q[3:])])
 
 
-class Frame(eqx.Module):
+class Frame(Structured):
     """A frame fixed in a body, to place joints with: `Revolute("base", "arm", base.frames["pin"], arm.frames["pin"])`.
 
     Args:
@@ -228,7 +228,7 @@ class Body(AbstractBody):
     """
 
     mass: Array = real()
-    _inertia: Array | None = eqx.field(converter=as_real)
+    _inertia: Array | None = eqx.field(converter=with_known_zeros)
     _com: Array | None = real((3,), optional=True)
     inertia_frame: Array | None = real((3, 3), optional=True)
     frames: Mapping[str, Frame]
@@ -243,11 +243,11 @@ class Body(AbstractBody):
     def __init__(self, mass=1.0, inertia=1.0, com=None, *, inertia_frame=None, frames=None):
         self.mass = mass
         # What is absent is zero for the programs that the equations become: it costs nothing there.
-        inertia = as_real(inertia)
+        given, inertia = inertia, as_real(inertia)
         number = getattr(inertia, "ndim", None) == 0 and inertia.dtype.kind in "fV"
         nothing = number and is_concrete(inertia) and inertia == 0
         self.slender = bool(nothing) or _is_singular(inertia)
-        self._inertia = None if nothing else inertia * np.ones(3, inertia.dtype) if number else inertia
+        self._inertia = None if nothing else inertia * np.ones(3, inertia.dtype) if number else given
         self._com = com
         self.inertia_frame = inertia_frame
         self.frames = dict(frames or {})

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 from jaxmbs.element import AbstractConstraint, require
 from jaxmbs.mobility import Mobility
 from jaxmbs.numerics import rotation
-from jaxmbs.numerics.arrays import is_concrete, real
+from jaxmbs.numerics.arrays import as_given, is_concrete, real
 from jaxmbs.spatial.body import Frame, Pose, check_frame
 from jaxmbs.spatial.turning import Angles, Ball, Sign, free_turning
 
@@ -63,7 +63,7 @@ class Frames(SpatialConstraint):
         point_i, point_j: origins of the joint frames in the body frames; or `Frame`s of the bodies, origin and axes.
         axis_i, axis_j: the z axes of the joint frames in the body frames; `axis_j` as `axis_i` unless given. The joint's
             angle is zero where axis_j comes from axis_i by the shortest rotation; so for equal ones when the bodies are
-            parallel.
+            parallel. The x and y axes are those of the body, turned by the shortest rotation from its z axis to the axis.
         frame_i, frame_j: in place of the axes: 3×3, columns are the axes of the joint frames in the body frames;
             `frame_j` as `frame_i` unless given.
     """
@@ -158,7 +158,7 @@ class Frames(SpatialConstraint):
 def _place(point, frame):
     """The origin and the axes of a joint frame from a point or a `Frame`."""
     if isinstance(point, Frame):
-        return point.origin, point.axes if frame is None else frame
+        return as_given(point, "origin"), as_given(point, "axes") if frame is None else frame
     return point, frame
 
 

@@ -108,7 +108,8 @@ class Cylindrical(LowerPair):
 
 
 class Spherical(LowerPair):
-    """Ball and socket: point_i and point_j coincide. 3 equations. Arguments: see `Frames`; the axis has no effect."""
+    """Ball and socket: point_i and point_j coincide. 3 equations. Arguments: see `Frames`; axes and frames change nothing but
+    the directions of `Reaction.components` and where the joint coordinates are those of no rotation."""
 
     position: ClassVar[tuple[int, ...]] = ALL
     orientation: ClassVar[tuple[int, ...]] = ()
@@ -130,10 +131,23 @@ class Rigid(LowerPair):
 
 
 class Free(LowerPair):
-    """No constraint: it names the two bodies for formulations in relative coordinates. Arguments: see `Frames`."""
+    """No constraint: it names the two bodies for formulations in relative coordinates. Arguments: see `Frames`; no axes.
+
+    Its joint coordinates x, y, z are those of point_j from point_i along the axes of body i, or along those of `frame_i` if it
+    is given. There is no axis to turn about or to slide along, so that one is refused.
+    """
 
     position: ClassVar[tuple[int, ...]] = ()
     orientation: ClassVar[tuple[int, ...]] = ()
+
+    def check(self):
+        for name in ("axis_i", "axis_j"):
+            require(
+                getattr(self, name) is None,
+                f"{name} has no place in a Free, which has no axis; for x, y, z along other directions than those of body i "
+                "give frame_i",
+            )
+        super().check()
 
 
 class ConstantVelocity(LowerPair):
@@ -261,7 +275,7 @@ class TotalJoint(SixComponents):
         orientation: likewise for the Euler vector θ₀ of the frame on j as seen from the frame on i. A free component counts
             as zero in θ₀.
         frame_i, frame_j: 3×3, columns are the axes of the joint frames in the body frames; `frame_j` as `frame_i` unless
-            given.
+            given. axis_i, axis_j: only their z axes, in place of these; see `Frames`.
     """
 
     position: tuple[AbstractMotion | None, ...]

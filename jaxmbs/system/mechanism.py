@@ -128,6 +128,15 @@ class Mechanism(eqx.Module):
             raise ValueError(f"velocities have shape ({self.layout.m},), got {v.shape}")
         return v.astype(jnp.result_type(self.dtype, v) if jnp.issubdtype(v.dtype, jnp.floating) else self.dtype)
 
+    def named_velocities(self, guess=None) -> tuple[bool, ...] | None:
+        """For each velocity whether a mapping names it; None for a vector of velocities, or none at all."""
+        if not isinstance(guess, Mapping):
+            return None
+        named = np.zeros(self.layout.m, bool)
+        for name in guess:
+            named[self.layout.entries(name, velocities=True)[0]] = True
+        return tuple(named.tolist())
+
     def _from_names(self, guess: Mapping, start, *, velocities: bool = False) -> Array:
         values = [jnp.asarray(start, self.dtype)]
         for name, value in guess.items():

@@ -120,6 +120,8 @@ def test_explanation_of_a_driven_four_bar(emission, path, monkeypatch):
         "acceleration_rhs",
         "mass_matrix",
         "generalized_force",
+        "acceleration",
+        "step of RK4",
         "kinematics",
     ]
     assert 0 < explained.operations["constraints"] < 100 < explained.operations["kinematics"]

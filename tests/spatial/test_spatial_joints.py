@@ -340,3 +340,24 @@ def test_nothing_to_assemble():
     found = mbs.assemble(mech, {"a": start}, throw=True)
     np.testing.assert_allclose(found.q, start, rtol=0, atol=1e-15)
     assert mbs.diagnose(mech, found.q).dof == 6
+
+
+def test_directions_of_a_free_joint():
+    """x, y, z count along body i, or along frame_i; an axis, which would turn them unseen, is refused."""
+    q, bodies = {"a": spatial.coordinates((1, 2, 3))}, {"a": spatial.Body()}
+    measured = lambda joint: mbs.joint_coordinates(mbs.Mechanism(bodies, {"free": joint}), q)
+    np.testing.assert_allclose(measured(spatial.Free("ground", "a"))[:3], (1, 2, 3), atol=1e-14)
+    quarter = ((0, -1, 0), (1, 0, 0), (0, 0, 1))
+    np.testing.assert_allclose(
+        measured(spatial.Free("ground", "a", frame_i=quarter)), (2, -1, 3, 1, 0, 0, 0), atol=1e-14
+    )
+    with pytest.raises(ValueError, match=r"constraint 'free' \(Free\): axis_i has no place in a Free.* give frame_i"):
+        measured(spatial.Free("ground", "a", axis_i=(1, 0, 0)))
+
+
+def test_the_axis_of_a_ball_has_no_effect_on_its_coordinates():
+    q, bodies = {"a": spatial.coordinates((0, 0, 0), (0.3, 0.2, -0.4))}, {"a": spatial.Body()}
+    measured = lambda **axis: mbs.joint_coordinates(
+        mbs.Mechanism(bodies, {"ball": spatial.Spherical("ground", "a", **axis)}), q
+    )
+    np.testing.assert_allclose(measured(axis_i=(1, 2, 0.5)), measured(), atol=1e-14)

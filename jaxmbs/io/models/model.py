@@ -34,7 +34,8 @@ class Model(Mechanism):
     Args:
         bodies, constraints, drivers, forces: as of `Mechanism`.
         guess: a configuration (n,), or a mapping of names to coordinates; see `Mechanism.coordinates`.
-        velocities: velocities (m,) at that configuration, or a mapping.
+        velocities: velocities (m,) at that configuration, or a mapping. They are kept as those that are named in
+            `simulate`.
         name: of the model.
         limits: ranges of joints by name: (lower, upper) in radians or in units of length. They are kept and written
             again; no analysis enforces them.
@@ -47,6 +48,7 @@ class Model(Mechanism):
 
     _guess: tuple[float, ...] = eqx.field(static=True)
     _velocity: tuple[float, ...] = eqx.field(static=True)
+    _named: tuple[bool, ...] | None = eqx.field(static=True)
     name: str = eqx.field(static=True)
     unit: str = eqx.field(static=True)
     _limits: tuple[tuple[str, float, float], ...] = eqx.field(static=True)
@@ -79,6 +81,8 @@ class Model(Mechanism):
             raise ValueError(f"unit must be one of {', '.join(LENGTHS)}, got {unit!r}")
         self._guess = _known("guess", _settled(self.layout, super().coordinates(guess), guess))
         self._velocity = _known("velocities", super().velocities(velocities))
+        moving = any(self._velocity) and not isinstance(velocities, Mapping)
+        self._named = (True,) * self.layout.m if moving else super().named_velocities(velocities)
         self.name, self.unit = name, unit
         self._limits = tuple((joint, float(low), float(high)) for joint, (low, high) in (limits or {}).items())
 
@@ -91,6 +95,12 @@ class Model(Mechanism):
     def velocity(self) -> Float[np.ndarray, " m"]:
         """The velocities there."""
         return np.array(self._velocity, self.dtype)
+
+    @property
+    def velocity_by_name(self) -> dict[str, float]:
+        """The velocities that were given."""
+        names = zip(self.layout.velocities, self._velocity, self._named or (), strict=False)
+        return {name: value for name, value, named in names if named}
 
     @property
     def limits(self) -> dict[str, tuple[float, float]]:
@@ -108,6 +118,9 @@ class Model(Mechanism):
     def velocities(self, guess=None):
         return jnp.asarray(self.velocity) if guess is None else super().velocities(guess)
 
+    def named_velocities(self, guess=None):
+        return self._named if guess is None else super().named_velocities(guess)
+
 
 def model_of(mech: Mechanism, guess=None, velocities=None, name: str | None = None) -> Model:
     """A mechanism as a model, with a guess of its own in place of the one that it has."""
@@ -118,7 +131,7 @@ def model_of(mech: Mechanism, guess=None, velocities=None, name: str | None = No
         mech.drivers,
         mech.forces,
         guess=model.guess if guess is None and model else guess,
-        velocities=model.velocity if velocities is None and model else velocities,
+        velocities=model.velocity_by_name if velocities is None and model else velocities,
         name=name if name is not None else model.name if model else "",
         limits=model.limits if model else None,
         unit=model.unit if model else "m",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +45,9 @@ def write_json(model: Model) -> str:
         if elements:
             document[key] = _group(GROUPS[key], key[:-1], elements, scope)
     document["guess"] = _by_name(model.guess, {**layout.body_slices, **layout.extra_slices})
-    if np.any(np.asarray(model.velocity)):
-        document["velocities"] = _by_name(model.velocity, {**layout.velocity_slices, **layout.extra_velocity_slices})
+    if model.velocity_by_name:
+        slices = {**layout.velocity_slices, **layout.extra_velocity_slices}
+        document["velocities"] = _together(model.velocity_by_name, slices, layout.velocities)
     if model.limits:
         document["limits"] = {name: list(pair) for name, pair in model.limits.items()}
     return pretty(document) + "\n"
@@ -67,6 +68,17 @@ def _by_name(values, slices: Mapping[str, slice]) -> dict:
     if not np.all(np.isfinite(values)):
         raise ModelError("guess: must be finite")
     return {name: values[where].tolist() for name, where in slices.items()}
+
+
+def _together(values: Mapping[str, float], slices: Mapping[str, slice], names: Sequence[str]) -> dict:
+    """Values by name, those of a body in one row where all of them are there."""
+    if not np.all(np.isfinite(list(values.values()))):
+        raise ModelError("velocities: must be finite")
+    rows = {owner: names[where] for owner, where in slices.items()}
+    whole = {owner: row for owner, row in rows.items() if row and all(name in values for name in row)}
+    done = {name for row in whole.values() for name in row}
+    single = {name: value for name, value in values.items() if name not in done}
+    return {owner: [values[name] for name in row] for owner, row in whole.items()} | single
 
 
 def pretty(value, indent: str = "") -> str:

@@ -18,7 +18,7 @@ from jaxmbs.io.models.json_format import expressions
 from jaxmbs.io.models.json_format.expressions import Expression
 from jaxmbs.io.models.model import ModelError
 from jaxmbs.motion import AbstractMotion
-from jaxmbs.numerics.arrays import is_concrete
+from jaxmbs.numerics.arrays import as_given, is_concrete
 from jaxmbs.planar.outlines import AbstractOutline
 from jaxmbs.system.layout import unknown
 
@@ -122,9 +122,9 @@ def _encoded_arguments(element, scope: Scope) -> dict:
         if name in given:
             value = given[name]
         elif name in fields:
-            value = getattr(element, name)
+            value = as_given(element, name)
         elif f"_{name}" in fields:
-            value = getattr(element, f"_{name}")
+            value = as_given(element, f"_{name}")
             if value is None and parameter.default is not None:
                 value = getattr(element, name)
         else:
@@ -146,6 +146,8 @@ def _encode_value(value, name: str, owner: type, scope: Scope):
         return value.encoded()
     if isinstance(value, tuple(types_of("value", scope.space).values())):
         return encode(value, "value", scope)
+    if type(value) is int:
+        return value  # a plain zero, which is structure
     if isinstance(value, (int, float, np.ndarray, np.generic, jax.Array)):
         if not is_concrete(value):
             raise ModelError(f"{name} is traced; only numbers can be written")
@@ -229,7 +231,7 @@ def _decode_value(value, name: str, owner: type, scope: Scope):
         return float(value)
     if isinstance(value, list):
         if _is_numbers(value) or not value:
-            return value
+            return _with_number_zeros(value)
         return tuple(_decode_value(x, name, owner, scope) for x in value)
     if "type" not in value:
         if any(not isinstance(x, dict) for x in value.values()):
@@ -248,6 +250,13 @@ def _is_numbers(value) -> bool:
     if isinstance(value, list):
         return all(_is_numbers(x) for x in value)
     return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _with_number_zeros(value):
+    """Rows of numbers, in which 0 is a plain zero, which is structure, and 0.0 is not."""
+    if isinstance(value, list):
+        return [_with_number_zeros(x) for x in value]
+    return np.float64(value) if isinstance(value, float) else value
 
 
 def _short(value) -> str:

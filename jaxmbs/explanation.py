@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -11,6 +12,9 @@ import jax.numpy as jnp
 from jaxmbs.analyses.assembly import assemble
 from jaxmbs.analyses.diagnosis import diagnose
 from jaxmbs.analyses.kinematics import motion_without_derivatives
+from jaxmbs.dynamics.explicit import RK4
+from jaxmbs.dynamics.formulations import AbstractFormulation, Augmented
+from jaxmbs.dynamics.method import LARGEST_ROLLOUT, AbstractMethod, FixedStep, Motion, Problem
 from jaxmbs.programs import primitive
 from jaxmbs.programs.function import Straight
 from jaxmbs.system import equations
@@ -25,7 +29,8 @@ class Explanation(NamedTuple):
     Attributes:
         path: the code that runs: "straight-line, LLVM", "straight-line, XLA", or "array code: …" with the reason.
         operations: scalar operations of one evaluation by function, for those that are straight-line programs; loop
-            bodies count once. "kinematics" is there where the drivers determine the motion.
+            bodies count once. First Φ, Φ_q, …; then what `simulate` runs: "acceleration", and "step of RK4" or of
+            another method, its start and end closed; and "kinematics" where the drivers determine the motion.
         coordinates, constraints: numbers of coordinates, and of equations with those of the drivers.
         rank: of Φ_q in the assembled configuration.
         dof: degrees of freedom without the drivers.
@@ -50,12 +55,20 @@ class Explanation(NamedTuple):
         )
 
 
-def explain(mech: Mechanism, guess=None, t=0.0) -> Explanation:
+def explain(
+    mech: Mechanism,
+    guess=None,
+    t=0.0,
+    *,
+    method: AbstractMethod | None = None,
+    formulation: AbstractFormulation | None = None,
+) -> Explanation:
     """How the equations of a mechanism are computed, how large they are, and its degrees of freedom.
 
     Args:
         guess: near which it is assembled; rank and degrees of freedom are those of that configuration.
         t: time.
+        method, formulation: as of `simulate`.
     """
     start = assemble(mech, guess, t)
     q = start.q
@@ -68,6 +81,7 @@ def explain(mech: Mechanism, guess=None, t=0.0) -> Explanation:
         )
         for name, function in equations.PROGRAMS.items()
     }
+    functions |= _simulation(mech, q, time, method or RK4(), formulation or Augmented())
     layout = mech.layout
     if layout.m <= len(layout.row_owners):
         march = Straight(partial(motion_without_derivatives, corrections=4, max_steps=None))
@@ -87,6 +101,26 @@ def explain(mech: Mechanism, guess=None, t=0.0) -> Explanation:
         rank=report.rank,
         dof=report.dof,
     )
+
+
+def _simulation(mech: Mechanism, q, t, method, formulation) -> dict[str, tuple[Straight, tuple]]:
+    """What a simulation evaluates, and at what."""
+    equations = formulation.equations(mech)
+    x, u = _zeros(equations.from_bodies, q, jnp.zeros(mech.layout.m, q.dtype), t)
+    acceleration = Straight(lambda equations, x, u, t: equations.accelerations(x, u, t)[0])
+    found = {"acceleration": (acceleration, (equations, x, u, t))}
+    if isinstance(method, FixedStep):
+        rows = _zeros(equations.residual, x, t)
+        problem = Problem(equations, jnp.ones((), q.dtype), rows)
+        state = _zeros(method.start, problem, Motion(x, u, u, rows), t)
+        step = Straight(lambda problem, state, t, h: method.step(problem, state, t, h)[0], LARGEST_ROLLOUT)
+        found[f"step of {type(method).__name__}"] = step, (problem, state, t, jnp.ones((), q.dtype))
+    return found
+
+
+def _zeros(f: Callable, *args):
+    """Zeros of the shapes of what f(*args) gives."""
+    return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(f, *args))
 
 
 def _path(refusals: dict[str, str]) -> str:
