@@ -61,10 +61,15 @@ class Torque(AbstractForce):
     shapes: ClassVar[dict[int, tuple[int, ...]]] = {2: (), 3: (3,)}
 
     def generalized(self, state):
-        on, other = state.poses[self.body], state.poses[self.reaction]
-        torque = evaluate(self.value, state, self.shapes[state.bodies[self.body].dimension], "value")
-        torque = on.direction(torque) if self.follower and torque.ndim else torque
+        on, other, torque = state.poses[self.body], state.poses[self.reaction], self._torque(state)
         return opposite(state, self.reaction, other.torque(-torque), self.body, on.torque(torque))
+
+    def _torque(self, state):
+        torque = evaluate(self.value, state, self.shapes[state.bodies[self.body].dimension], "value")
+        return state.poses[self.body].direction(torque) if self.follower and torque.ndim else torque
+
+    def measures(self, state):
+        return {"torque": self._torque(state)}
 
     @property
     def acts_on(self):
@@ -92,10 +97,14 @@ class PointForce(AbstractForce):
     follower: bool = eqx.field(static=True, default=False, kw_only=True)
 
     def generalized(self, state):
-        pose = state.poses[self.body]
+        return state.generalized({self.body: state.poses[self.body].force_at(self.point, self._force(state))})
+
+    def _force(self, state):
         force = evaluate(self.value, state, self.point.shape, "value")
-        force = pose.direction(force) if self.follower else force
-        return state.generalized({self.body: pose.force_at(self.point, force)})
+        return state.poses[self.body].direction(force) if self.follower else force
+
+    def measures(self, state):
+        return {"force": self._force(state)}
 
     def check(self, dimension):
         super().check(dimension)

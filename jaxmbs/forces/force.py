@@ -10,8 +10,35 @@ from jaxtyping import Array, Float
 
 from jaxmbs.element import require
 from jaxmbs.forces.state import State
+from jaxmbs.forces.values import check_law, laws_of
 from jaxmbs.motion import AbstractMotion
 from jaxmbs.numerics.arrays import check_fields
+
+
+class ForceElement(eqx.Module):
+    """What a force does in a state, or along a motion: then every number has an axis of time, and those of a batch.
+
+    What has no meaning for the force is None.
+
+    Attributes:
+        power: Q·v, what it brings into the mechanism; negative for what it takes, a spring that is being stretched.
+        potential: its potential energy; zero for a force that has none.
+        force: of what acts between two points a number, positive where it pulls them together; of an `AxialSpring` along
+            the axis, on body j; of a `PointForce` the vector in the ground frame.
+        torque: about the axis between two bodies a number, on body j; of a `Torque` on its body, in space the vector in
+            the ground frame.
+        length: distance of the two points, or the slide along the axis.
+        angle: of body j relative to i, in radians.
+        rate: of the length or angle.
+    """
+
+    power: Float[Array, "*batch"]
+    potential: Float[Array, "*batch"]
+    force: Float[Array, "..."] | None = None
+    torque: Float[Array, "..."] | None = None
+    length: Float[Array, "*batch"] | None = None
+    angle: Float[Array, "*batch"] | None = None
+    rate: Float[Array, "*batch"] | None = None
 
 
 class AbstractForce(eqx.Module):
@@ -24,6 +51,16 @@ class AbstractForce(eqx.Module):
     def potential(self, state: State) -> Float[Array, ""]:
         """Potential energy; zero for a force that has none."""
         return jnp.zeros((), state.q.dtype)
+
+    def measures(self, state: State) -> dict[str, Array]:
+        """Force, torque, length, angle and rate, as far as it has them; see `ForceElement`."""
+        del state
+        return {}
+
+    def report(self, state: State) -> ForceElement:
+        """What it does in a state."""
+        power = self.generalized(state) @ state.v
+        return ForceElement(power, self.potential(state), **self.measures(state))
 
     @property
     def uniform(self) -> Array | None:
@@ -40,6 +77,9 @@ class AbstractForce(eqx.Module):
         check_fields(self)
         same = self.acts_on[:1] if len(set(self.acts_on)) < len(self.acts_on) else ()
         require(not same, f"connects {same[0]!r} with itself" if same else "")
+        for name, takes in laws_of(self).items():
+            if getattr(self, name) is not None:
+                check_law(getattr(self, name), takes, name)
         for name, value in vars(self).items():
             if name.startswith("point") and value is not None:
                 require(jnp.shape(value) == (dimension,), f"{name} must have shape ({dimension},)")

@@ -12,21 +12,23 @@ from jaxtyping import Array
 from jaxmbs.element import require
 from jaxmbs.forces.force import AbstractForce
 from jaxmbs.forces.state import opposite
-from jaxmbs.forces.values import check_value, evaluate, value_field
+from jaxmbs.forces.values import check_value, evaluate, law_field, value_field
 from jaxmbs.numerics.arrays import is_concrete, real
 
 
 class TorsionSpring(AbstractForce):
-    """A spring, a damper and an actuator about the axis between two bodies: T = −k (θ − θ₀) − c θ̇ + T_a on body j.
+    """A spring, a damper and an actuator about the axis between two bodies: T = −k (θ − θ₀) − c θ̇ + T_n(θ, θ̇) + T_a on
+    body j.
 
     θ is the angle of j relative to i: in the plane with full turns counted, in space about the axis that both bodies turn
-    about, in (−π, π], zero where axis_j comes from axis_i by the shortest rotation. V = ½ k (θ − θ₀)². With `middle`
-    m it is in (m − π, m + π].
+    about, in (−π, π], zero where axis_j comes from axis_i by the shortest rotation. V = ½ k (θ − θ₀)², without a part of
+    T_n. With `middle` m the angle is in (m − π, m + π].
 
     Args:
         i, j: names of the bodies.
         stiffness: k. free_angle: θ₀ in radians. damping: c. Points before them are accepted; they have no effect.
         actuator: T_a, a number, a motion or f(t, q, v); positive turns j forward.
+        torque: T_n, any function of the angle θ and the rate θ̇, such as `lambda angle, rate: -k * angle**3`.
         axis_i, axis_j: in space, the axis in the body frames; z unless given, `axis_j` as `axis_i` unless given.
         middle: m, in space, of the turn in which θ is counted; zero unless given.
     """
@@ -40,8 +42,9 @@ class TorsionSpring(AbstractForce):
     axis_i: Array | None = real((3,), optional=True)
     axis_j: Array | None = real((3,), optional=True)
     middle: Array | None = real(optional=True)
+    torque: Any = law_field("angle", "rate")
 
-    def __init__(self, i, j, *numbers, actuator=None, axis_i=None, axis_j=None, middle=None, **named):
+    def __init__(self, i, j, *numbers, actuator=None, axis_i=None, axis_j=None, middle=None, torque=None, **named):
         # Vectors before the numbers are points, those after them axes.
         first = next((k for k, x in enumerate(numbers) if np.ndim(x) == 0), len(numbers))
         vectors = [x for x in numbers[first:] if np.ndim(x) > 0]
@@ -55,23 +58,34 @@ class TorsionSpring(AbstractForce):
         if twice:
             raise TypeError(f"unexpected argument {twice[0]!r}")
         given |= named
-        self.i, self.j, self.actuator = i, j, actuator
+        self.i, self.j, self.actuator, self.torque = i, j, actuator, torque
         self.axis_i, self.axis_j, self.middle = axis_i, axis_j, middle
         self.stiffness, self.damping = given.get("stiffness"), given.get("damping")
         self.free_angle = given.get("free_angle", 0.0)
 
     def generalized(self, state):
         i, j = state.poses[self.i], state.poses[self.j]
+        torque = self._twist(state) * i.axis(self._axes(state)[0])
+        return opposite(state, self.i, i.torque(-torque), self.j, j.torque(torque))
+
+    def _twist(self, state):
         torque = jnp.zeros((), state.q.dtype)
         if self.stiffness is not None:
             torque = torque - self.stiffness * (self._angle(state) - self.free_angle)
         if self.damping is not None:
-            axis, _ = self._axes(state)
-            torque = torque - self.damping * i.spin_to(j, state.velocities[self.i], state.velocities[self.j], axis)
+            torque = torque - self.damping * self._rate(state)
         if self.actuator is not None:
             torque = torque + evaluate(self.actuator, state, (), "actuator")
-        torque = torque * i.axis(self._axes(state)[0])
-        return opposite(state, self.i, i.torque(-torque), self.j, j.torque(torque))
+        if self.torque is not None:
+            torque = torque + self.torque(self._angle(state), self._rate(state))
+        return torque
+
+    def _rate(self, state):
+        i, j = state.poses[self.i], state.poses[self.j]
+        return i.spin_to(j, state.velocities[self.i], state.velocities[self.j], self._axes(state)[0])
+
+    def measures(self, state):
+        return {"torque": self._twist(state), "angle": self._angle(state), "rate": self._rate(state)}
 
     def _axes(self, state):
         axis_i = jnp.array([0.0, 0, 1], state.q.dtype) if self.axis_i is None else self.axis_i
@@ -91,8 +105,8 @@ class TorsionSpring(AbstractForce):
 
     def check(self, dimension):
         super().check(dimension)
-        known = (self.stiffness, self.damping, self.actuator)
-        require(any(x is not None for x in known), "stiffness, damping or actuator is missing")
+        known = (self.stiffness, self.damping, self.actuator, self.torque)
+        require(any(x is not None for x in known), "stiffness, damping, actuator or torque is missing")
         require(dimension == 3 or (self.axis_i is None and self.axis_j is None), "an axis has no place in the plane")
         require(dimension == 3 or self.middle is None, "middle has no place in the plane, where turns are counted")
         for name in ("axis_i", "axis_j"):

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
@@ -10,7 +14,7 @@ from jaxtyping import Array
 from jaxmbs.element import require
 from jaxmbs.forces.state import State
 from jaxmbs.motion import AbstractMotion
-from jaxmbs.numerics.arrays import as_pytree, as_real, is_concrete
+from jaxmbs.numerics.arrays import as_pytree, as_real, default_float, is_concrete
 
 
 def as_value(x):
@@ -61,3 +65,26 @@ def check_value(value, shape: tuple[int, ...], name: str) -> None:
         require(jnp.shape(value) == shape, f"{name} must have shape {shape}, got {jnp.shape(value)}")
         if is_concrete(value):
             require(np.all(np.isfinite(np.asarray(value))), f"{name} must be finite, got {np.asarray(value)}")
+
+
+def law_field(*takes: str, **kwargs):
+    """A field for a function of numbers, such as "length" and "rate", that gives one. What it closes over are leaves."""
+    convert = lambda f: as_pytree(f) if callable(f) and not isinstance(f, AbstractMotion) else f
+    return eqx.field(converter=convert, metadata={"takes": takes}, default=None, kw_only=True, **kwargs)
+
+
+def laws_of(kind: Any) -> dict[str, tuple[str, ...]]:
+    """The fields of a class that are made by `law_field`, and what their functions take."""
+    return {name: f.metadata["takes"] for name, f in kind.__dataclass_fields__.items() if "takes" in f.metadata}
+
+
+def check_law(law: Callable, takes: tuple[str, ...], name: str) -> None:
+    """Raise `ValueError` unless it is a function of so many numbers, written in jax.numpy, that gives a number."""
+    what = f"{name} must be a function of ({', '.join(takes)}), written in jax.numpy, that gives a number"
+    require(callable(law) and not isinstance(law, AbstractMotion), f"{what}; got {law!r}")
+    number = jax.ShapeDtypeStruct((), default_float())
+    try:
+        shape = jnp.shape(jax.eval_shape(lambda *xs: jnp.asarray(law(*xs)), *(number for _ in takes)))
+    except TypeError as error:
+        raise ValueError(f"{what}: {str(error).partition(chr(10))[0]}") from None
+    require(shape == (), f"{what}; it gives shape {shape}")

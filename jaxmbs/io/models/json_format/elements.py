@@ -76,12 +76,16 @@ class Scope:
         time: tuple[int, ...] = ()
         q, v = (self.n,), (self.m,)
         state: list[tuple[int, ...]] = [time, q, v]
+        if name in (laws := forces.laws_of(owner)):
+            return [() for _ in laws[name]]
         if issubclass(owner, forces.UserForce):
             return [q, v, time] if name == "f" else [q]
         return state if issubclass(owner, AbstractForce) else [time]
 
     def result(self, owner: type, name: str) -> tuple[int, ...] | None:
         """The shape that such a function has to give, where there is only one."""
+        if name in forces.laws_of(owner):
+            return ()
         if issubclass(owner, forces.UserForce):
             return (self.m,) if name == "f" else ()
         return None if issubclass(owner, AbstractForce) else ()

@@ -109,6 +109,8 @@ def _of_field(own: type, name: str, field, space: str) -> dict:
         return {"type": "object", "additionalProperties": {"$ref": f"#/$defs/{space} Frame"}}
     if field is not None and is_switch(own, field.name):
         return {"type": "boolean"}
+    if field is not None and "takes" in field.metadata:
+        return {"$ref": "#/$defs/expression"}
     if field is None or "shape" not in field.metadata:
         return {"$ref": f"#/$defs/{space} argument"}
     shape = field.metadata["shape"]
