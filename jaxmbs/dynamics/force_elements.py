@@ -31,7 +31,8 @@ def force_elements(mech: Mechanism, run: Trajectory) -> ForceElements:
     `force_elements(mech, run)["spring"].force` is (T,), positive where it pulls; see `ForceElement`. Of a motion by
     `simulate` or `kinematics`. Differentiable. A batch goes through `jax.vmap`, or comes as leading axes.
     """
-    return ForceElements(_force_elements(mech, run.t, run.q, run.v))
+    found = _force_elements(mech, run.t, run.q, run.v)
+    return ForceElements({name: found[name] for name in mech.forces})
 
 
 @eqx.filter_jit

@@ -436,6 +436,10 @@ WRITTEN = {
         {"forces": {"push": mbs.PointForce("crank", (0, 0), (1.0, 0.0))}},
         "force 'push' (PointForce): MJCF has nothing like it",
     ),
+    "law of a spring": (
+        {"forces": {"stop": mbs.Spring("ground", "crank", force=lambda length, rate: length**3)}},
+        "force 'stop' (Spring): its force cannot be represented",
+    ),
     "distance": (
         {"more": {"rod": planar.Distance("ground", "coupler", (0, 5), (0, 0), 4.0)}},
         "constraint 'rod' (Distance): MJCF has nothing like it",
