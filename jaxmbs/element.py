@@ -26,7 +26,8 @@ class AbstractBody(eqx.Module):
 
     Attributes:
         manifold: how coordinates and velocities belong together. velocities: names, those of the coordinates where the
-            velocities are their rates. angular: for each velocity.
+            velocities are their rates. angular: for each velocity. of_points: whether its inertia is that of masses at
+            points.
     """
 
     dimension: ClassVar[int]
@@ -34,6 +35,7 @@ class AbstractBody(eqx.Module):
     velocities: ClassVar[tuple[str, ...]]
     angular: ClassVar[tuple[bool, ...]]
     manifold: ClassVar[type[Manifold]] = Manifold
+    of_points: ClassVar[bool] = True
 
     @staticmethod
     @abc.abstractmethod

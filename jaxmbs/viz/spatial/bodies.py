@@ -67,7 +67,9 @@ def distinct(points, tolerance: float) -> np.ndarray:
 def inertia_mesh(body, least: float, most: float) -> Mesh:
     """A homogeneous ball, cylinder or box with the inertia of a body, in its frame; scaled where it is too small or too
     large for the picture."""
-    moments, axes = np.linalg.eigh(np.asarray(body.inertia, float) / float(body.mass))
+    inertia = np.asarray(body.inertia, float)
+    # What has no mass is drawn as large as the symbols.
+    moments, axes = np.linalg.eigh(inertia / (float(body.mass) or np.trace(inertia) / least**2 or 1))
     axes = axes * np.array([1, 1, np.linalg.det(axes)])
     com = np.asarray(body.com, float)
     equal = np.isclose(moments[[0, 1]], moments[[1, 2]], rtol=0.02)

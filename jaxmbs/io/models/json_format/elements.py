@@ -110,7 +110,7 @@ def encode(element, kind: str, scope: Scope) -> dict:
     if types_of(kind, scope.space).get(own.__name__) is not own:
         raise ModelError(f"{own.__name__} is no type of jaxmbs")
     data = _encoded_arguments(element, scope)
-    if kind != "body":
+    if own.__name__ != "Body":
         data = {"type": own.__name__} | data
     if not _same(decode(data, kind, scope), element):
         raise ModelError(f"{own.__name__} cannot be made anew from its arguments")

@@ -83,7 +83,7 @@ def _document(space: str) -> dict:
 def _element(name: str, own: type, kind: str, space: str) -> dict:
     fields = {field.name.lstrip("_"): field for field in dataclasses.fields(own)}
     properties: dict[str, Any] = {"type": {"const": name}}
-    required = [] if kind == "body" else ["type"]
+    required = [] if name == "Body" else ["type"]
     for argument, parameter in arguments_of(own).items():
         properties[argument] = _of_field(own, argument, fields.get(argument), space)
         if parameter.default is inspect.Parameter.empty and not _has_default(fields.get(argument)):
