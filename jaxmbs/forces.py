@@ -7,6 +7,7 @@ energy, if it has one. Elements between two bodies act on both, with opposite si
 from __future__ import annotations
 
 import abc
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
@@ -15,18 +16,23 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jaxmbs.element import GROUND, require
+from jaxmbs.element import GROUND, AbstractConstraint, require, unknown
 from jaxmbs.motion import AbstractMotion
-from jaxmbs.numerics.arrays import as_pytree, as_real, check_fields, is_concrete, real
+from jaxmbs.numerics.arrays import as_pytree, as_real, check_fields, is_concrete, is_scalar, real
+from jaxmbs.relative_motion import BodyMotion, JointMotion, coordinates_of, measured
 
 
 class State(eqx.Module):
-    """A mechanism in motion, as forces see it.
+    """A mechanism in motion, as forces see it, with access by name for the functions of users.
+
+    `state["rod"].point((0.1, 0))`, `.velocity((0.1, 0))`, `.angle` in the plane, `.rotation`, `.angular_velocity`: see
+    `BodyMotion`. `state.joint("pin").angle`, `.rate`, `.slide`, `.slide_rate`: see `JointMotion`.
 
     Attributes:
         bodies, poses, velocities: by name; the poses and velocities with those of "ground".
-        slices: entries of q for each body.
+        slices: entries of v for each body.
         t, q, v: time, coordinates and velocities of the whole mechanism.
+        elements: its constraints and drivers by name.
     """
 
     bodies: Mapping[str, Any]
@@ -36,6 +42,29 @@ class State(eqx.Module):
     t: Float[Array, ""]
     q: Float[Array, " n"]
     v: Float[Array, " n"]
+    elements: Mapping[str, AbstractConstraint]
+
+    def __getitem__(self, body: str) -> BodyMotion:
+        """A body in motion, or "ground".
+
+        Raises:
+            ValueError: an unknown name.
+        """
+        if body not in self.poses:
+            raise ValueError(unknown("body", body, self.bodies))
+        return BodyMotion(self.poses[body], self.velocities[body])
+
+    def joint(self, name: str, coordinate: str | None = None) -> JointMotion:
+        """Angle and slide of a joint, with their rates; arguments as in `Trajectory.joint`.
+
+        Raises:
+            ValueError: an unknown name; or, when it is asked for, an angle or a slide that the joint does not have.
+        """
+        of = coordinates_of(self.elements, name, coordinate)
+        joint, kind = self.elements[name], type(next(iter(self.bodies.values())))
+        ends = [(kind.coordinates_of(self.poses[body]), self.velocities[body]) for body in (joint.i, joint.j)]
+        values, rates = measured(joint, kind, *ends)
+        return JointMotion(of, values, rates)
 
     def generalized(self, loads: Mapping[str, Array]) -> Float[Array, " n"]:
         """Generalized forces of single bodies, by name, as one of the mechanism; what acts on the ground is left out."""
@@ -117,12 +146,34 @@ class Gravity(AbstractForce):
 # --- values that depend on the state ----------------------------------------------------------------------------------
 
 
+class OfState(eqx.Module):
+    """A function of the user that takes the whole `State`."""
+
+    f: Callable
+
+    def __call__(self, state: State):
+        return self.f(state)
+
+
+def as_function(f):
+    """A function of the user: f(state) if it takes one argument, of several ones otherwise."""
+    if not callable(f) or isinstance(f, OfState):
+        return f
+    try:
+        taken = inspect.signature(f).parameters.values()
+    except (TypeError, ValueError):  # of C code, which does not say
+        return as_pytree(f)
+    several = any(p.kind is p.VAR_POSITIONAL for p in taken)
+    needed = [p for p in taken if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return OfState(as_pytree(f)) if len(needed) == 1 and not several else as_pytree(f)
+
+
 def as_value(x):
-    """A number or vector, a motion, a function f(t, q, v), or components of these."""
+    """A number or vector, a motion, a function f(state) or f(t, q, v), or components of these."""
     if x is None or isinstance(x, AbstractMotion):
         return x
     if callable(x):
-        return as_pytree(x)
+        return as_function(x)
     if isinstance(x, (tuple, list)) and any(callable(part) for part in x):
         return tuple(as_value(part) for part in x)
     return as_real(x)
@@ -143,6 +194,8 @@ def evaluate(value, state: State, shape: tuple[int, ...], name: str) -> Array:
         return jnp.stack([evaluate(part, state, (), name) for part in value])
     if isinstance(value, AbstractMotion):
         value = value(state.t)
+    elif isinstance(value, OfState):
+        value = value(state)
     elif callable(value):
         value = value(state.t, state.q, state.v)
     value = jnp.asarray(value, state.q.dtype)
@@ -161,7 +214,7 @@ def check_value(value, shape: tuple[int, ...], name: str) -> None:
         value.check()
     elif not callable(value):
         is_array = getattr(getattr(value, "dtype", None), "kind", "O") in "fV"
-        require(is_array, f"{name} must be numbers, a motion or a function of (t, q, v), got {value!r}")
+        require(is_array, f"{name} must be numbers, a motion or a function of the state, got {value!r}")
         require(jnp.shape(value) == shape, f"{name} must have shape {shape}, got {jnp.shape(value)}")
         if is_concrete(value):
             require(np.all(np.isfinite(np.asarray(value))), f"{name} must be finite, got {np.asarray(value)}")
@@ -191,7 +244,7 @@ class SpringDamper(AbstractForce):
         i, j: names of the bodies.
         point_i, point_j: its ends in the body frames; the origins unless given.
         stiffness: k. damping: c. free_length: ℓ₀.
-        actuator: f_a, a number, a motion or f(t, q, v); positive pulls.
+        actuator: f_a, a number, a motion or f(state); positive pulls.
     """
 
     i: str = eqx.field(static=True)
@@ -279,7 +332,7 @@ class TorsionSpring(AbstractForce):
     Args:
         i, j: names of the bodies.
         stiffness: k. free_angle: θ₀ in radians. damping: c. Points before them are accepted; they have no effect.
-        actuator: T_a, a number, a motion or f(t, q, v); positive turns j forward.
+        actuator: T_a, a number, a motion or f(state); positive turns j forward.
         axis_i, axis_j: in space, the axis in the body frames; z unless given, `axis_j` as `axis_i` unless given.
         middle: m, in space, of the turn in which θ is counted; zero unless given.
     """
@@ -296,11 +349,11 @@ class TorsionSpring(AbstractForce):
 
     def __init__(self, i, j, *numbers, actuator=None, axis_i=None, axis_j=None, middle=None, **named):
         # Vectors before the numbers are points, those after them axes.
-        first = next((k for k, x in enumerate(numbers) if np.ndim(x) == 0), len(numbers))
-        vectors = [x for x in numbers[first:] if np.ndim(x) > 0]
+        first = next((k for k, x in enumerate(numbers) if is_scalar(x)), len(numbers))
+        vectors = [x for x in numbers[first:] if not is_scalar(x)]
         require(len(vectors) <= 2, "too many vectors: axis_i and axis_j are what it takes")
         axis_i, axis_j = (*vectors, axis_i, axis_j)[:2] if len(vectors) != 1 else (vectors[0], axis_j)
-        numbers = tuple(x for x in numbers if np.ndim(x) == 0)
+        numbers = tuple(x for x in numbers if is_scalar(x))
         names = ("stiffness", "free_angle", "damping")
         require(len(numbers) <= len(names), f"too many numbers: {', '.join(names)} are what it takes")
         given = dict(zip(names, numbers, strict=False))
@@ -435,7 +488,7 @@ class Torque(AbstractForce):
 
     Args:
         body: its name.
-        value: a number in the plane, in space a vector in the ground frame; or a motion, or f(t, q, v).
+        value: a number in the plane, in space a vector in the ground frame; or a motion, or f(state).
         reaction: name of the body that bears the opposite torque; the ground unless given.
         follower: whether the vector turns with the body; in the ground frame otherwise.
     """
@@ -469,7 +522,7 @@ class PointForce(AbstractForce):
     Args:
         body: its name.
         point: in the body frame.
-        value: a vector, constant or f(t, q, v), or components that are numbers, motions or such functions.
+        value: a vector, constant or f(state), or components that are numbers, motions or such functions.
         follower: whether the vector turns with the body; in the ground frame otherwise.
     """
 
@@ -490,18 +543,19 @@ class PointForce(AbstractForce):
 
 
 class UserForce(AbstractForce):
-    """Any generalized force: `f(q, v, t)` gives Q (m,), conjugate to the velocities v. What `f` closes over may be traced.
+    """Any generalized force: `f(state)` gives Q (m,), conjugate to the velocities v. What `f` closes over may be traced.
 
     Args:
-        f: the function.
+        f: the function, of the `State` or of (q, v, t).
         potential_energy: V(q), if the force has a potential; it counts in the energy only.
     """
 
-    f: Callable = eqx.field(converter=as_value)
-    potential_energy: Callable | None = eqx.field(default=None, converter=as_value)
+    f: Callable = eqx.field(converter=as_function)
+    potential_energy: Callable | None = eqx.field(default=None, converter=lambda f: as_pytree(f) if callable(f) else f)
 
     def generalized(self, state):
-        value = jnp.asarray(self.f(state.q, state.v, state.t), state.q.dtype)
+        value = self.f(state) if isinstance(self.f, OfState) else self.f(state.q, state.v, state.t)
+        value = jnp.asarray(value, state.q.dtype)
         require(value.shape == state.v.shape, f"f must give shape {state.v.shape}, got {value.shape}")
         return value
 
@@ -511,5 +565,5 @@ class UserForce(AbstractForce):
         return jnp.asarray(self.potential_energy(state.q), state.q.dtype)
 
     def check(self, dimension):
-        require(callable(self.f), f"f must be a function of (q, v, t), got {self.f!r}")
+        require(callable(self.f), f"f must be a function of the state, got {self.f!r}")
         super().check(dimension)

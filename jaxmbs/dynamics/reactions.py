@@ -92,16 +92,16 @@ def reactions(mech: Mechanism, run: Trajectory, *, formulation: AbstractFormulat
         run: a `Trajectory`.
         formulation: `Augmented()` by default.
     """
-    return _reactions(mech, run, formulation or Augmented())
+    return _reactions(mech, run.t, run.q, run.v, formulation or Augmented())
 
 
 @eqx.filter_jit
-def _reactions(mech: Mechanism, run: Trajectory, formulation: AbstractFormulation) -> Reactions:
+def _reactions(mech: Mechanism, t, q, v, formulation: AbstractFormulation) -> Reactions:
     at_one_time = lambda mech, t, q, v: _at_one_time(mech, formulation, t, q, v)
     function = partial(straight, at_one_time, mech)
-    for _ in range(jnp.ndim(run.t)):
+    for _ in range(jnp.ndim(t)):
         function = jax.vmap(function)
-    found = function(run.t, run.q, run.v)
+    found = function(t, q, v)
     return Reactions({name: found[name] for name in (*mech.constraints, *mech.drivers)})
 
 
