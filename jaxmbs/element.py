@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import difflib
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
@@ -203,3 +205,11 @@ def require(condition, reason: str) -> None:
     """Raise `ValueError(reason)` unless `condition` holds."""
     if not condition:
         raise ValueError(reason)
+
+
+def unknown(kind: str, name: str, names: Iterable[str]) -> str:
+    """A message for a name that does not exist, with the nearest one that does."""
+    names = list(names)
+    near = difflib.get_close_matches(str(name), names, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(map(repr, names)) or 'none'}"
+    return f"unknown {kind} {name!r}; {hint}"

@@ -59,7 +59,7 @@ def kinematics(
     missing = mech.layout.m - len(mech.layout.row_owners)
     if missing > 0:
         raise ValueError(f"the motion is not determined: {missing} driver(s) missing")
-    result = _kinematics(mech, times, q, corrections, max_steps)
+    result = _kinematics(mech, times, q, corrections, max_steps).of(mech)
     leaves = [*jax.tree.leaves(mech), result.q]
     if all(is_concrete(leaf) for leaf in leaves) and result.q.ndim == 2:
         check_driven(mech, result)

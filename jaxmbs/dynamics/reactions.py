@@ -188,18 +188,19 @@ def reactions(mech: Mechanism, run: Trajectory, *, formulation: AbstractFormulat
         run: a `Trajectory`.
         formulation: `Augmented()` by default.
     """
-    found, elements = _reactions(mech, run, formulation or Augmented()), {**mech.constraints, **mech.drivers}
+    found = _reactions(mech, run.t, run.q, run.v, formulation or Augmented())
     of_run = lambda e: {"q": run.q, "layout": mech.layout, "i": e.i, "j": e.j}
+    elements = {**mech.constraints, **mech.drivers}
     return Reactions({name: Reaction(**found[name], **of_run(element)) for name, element in elements.items()})
 
 
 @eqx.filter_jit
-def _reactions(mech: Mechanism, run: Trajectory, formulation: AbstractFormulation) -> dict[str, dict]:
+def _reactions(mech: Mechanism, t, q, v, formulation: AbstractFormulation) -> dict[str, dict]:
     at_one_time = lambda mech, t, q, v: _at_one_time(mech, formulation, t, q, v)
     function = partial(straight, at_one_time, mech)
-    for _ in range(jnp.ndim(run.t)):
+    for _ in range(jnp.ndim(t)):
         function = jax.vmap(function)
-    return function(run.t, run.q, run.v)
+    return function(t, q, v)
 
 
 def _at_one_time(mech: Mechanism, formulation, t, q, v) -> dict[str, dict]:

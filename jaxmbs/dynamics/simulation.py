@@ -75,7 +75,7 @@ def simulate(
     v, given = _velocities(mech, v0)
     dtype = jnp.result_type(q, times, v)
     start = Start(q.astype(dtype), v.astype(dtype), given)
-    result = _simulate(mech, times.astype(dtype), start, _grid(asked, step, method), method, formulation)
+    result = _simulate(mech, times.astype(dtype), start, _grid(asked, step, method), method, formulation).of(mech)
     if throw:
         raise_for_status(result.status, "simulation")
     return result

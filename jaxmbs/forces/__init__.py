@@ -19,6 +19,8 @@ from jaxmbs.forces.state import State as State
 from jaxmbs.forces.state import opposite as opposite
 from jaxmbs.forces.torsion import TorsionDamper as TorsionDamper
 from jaxmbs.forces.torsion import TorsionSpring as TorsionSpring
+from jaxmbs.forces.values import OfState as OfState
+from jaxmbs.forces.values import as_function as as_function
 from jaxmbs.forces.values import as_value as as_value
 from jaxmbs.forces.values import check_law as check_law
 from jaxmbs.forces.values import check_value as check_value

@@ -12,8 +12,8 @@ from jaxtyping import Array
 from jaxmbs.element import GROUND, require
 from jaxmbs.forces.force import AbstractForce
 from jaxmbs.forces.state import opposite
-from jaxmbs.forces.values import as_value, check_value, evaluate, value_field
-from jaxmbs.numerics.arrays import real
+from jaxmbs.forces.values import OfState, as_function, check_value, evaluate, value_field
+from jaxmbs.numerics.arrays import as_pytree, real
 
 
 class Gravity(AbstractForce):
@@ -48,7 +48,7 @@ class Torque(AbstractForce):
 
     Args:
         body: its name.
-        value: a number in the plane, in space a vector in the ground frame; or a motion, or f(t, q, v).
+        value: a number in the plane, in space a vector in the ground frame; or a motion, or f(state).
         reaction: name of the body that bears the opposite torque; the ground unless given.
         follower: whether the vector turns with the body; in the ground frame otherwise.
     """
@@ -87,7 +87,7 @@ class PointForce(AbstractForce):
     Args:
         body: its name.
         point: in the body frame.
-        value: a vector, constant or f(t, q, v), or components that are numbers, motions or such functions.
+        value: a vector, constant or f(state), or components that are numbers, motions or such functions.
         follower: whether the vector turns with the body; in the ground frame otherwise.
     """
 
@@ -112,18 +112,19 @@ class PointForce(AbstractForce):
 
 
 class UserForce(AbstractForce):
-    """Any generalized force: `f(q, v, t)` gives Q (m,), conjugate to the velocities v. What `f` closes over may be traced.
+    """Any generalized force: `f(state)` gives Q (m,), conjugate to the velocities v. What `f` closes over may be traced.
 
     Args:
-        f: the function.
+        f: the function, of the `State` or of (q, v, t).
         potential_energy: V(q), if the force has a potential; it counts in the energy only.
     """
 
-    f: Callable = eqx.field(converter=as_value)
-    potential_energy: Callable | None = eqx.field(default=None, converter=as_value)
+    f: Callable = eqx.field(converter=as_function)
+    potential_energy: Callable | None = eqx.field(default=None, converter=lambda f: as_pytree(f) if callable(f) else f)
 
     def generalized(self, state):
-        value = jnp.asarray(self.f(state.q, state.v, state.t), state.q.dtype)
+        value = self.f(state) if isinstance(self.f, OfState) else self.f(state.q, state.v, state.t)
+        value = jnp.asarray(value, state.q.dtype)
         require(value.shape == state.v.shape, f"f must give shape {state.v.shape}, got {value.shape}")
         return value
 
@@ -133,5 +134,5 @@ class UserForce(AbstractForce):
         return jnp.asarray(self.potential_energy(state.q), state.q.dtype)
 
     def check(self, dimension):
-        require(callable(self.f), f"f must be a function of (q, v, t), got {self.f!r}")
+        require(callable(self.f), f"f must be a function of the state, got {self.f!r}")
         super().check(dimension)

@@ -13,7 +13,7 @@ from jaxmbs.element import require
 from jaxmbs.forces.force import AbstractForce
 from jaxmbs.forces.state import opposite
 from jaxmbs.forces.values import check_value, evaluate, law_field, value_field
-from jaxmbs.numerics.arrays import is_concrete, real
+from jaxmbs.numerics.arrays import is_concrete, is_scalar, real
 
 
 class TorsionSpring(AbstractForce):
@@ -27,7 +27,7 @@ class TorsionSpring(AbstractForce):
     Args:
         i, j: names of the bodies.
         stiffness: k. free_angle: θ₀ in radians. damping: c. Points before them are accepted; they have no effect.
-        actuator: T_a, a number, a motion or f(t, q, v); positive turns j forward.
+        actuator: T_a, a number, a motion or f(state); positive turns j forward.
         torque: T_n, any function of the angle θ and the rate θ̇, such as `lambda angle, rate: -k * angle**3`.
         axis_i, axis_j: in space, the axis in the body frames; z unless given, `axis_j` as `axis_i` unless given.
         middle: m, in space, of the turn in which θ is counted; zero unless given.
@@ -46,11 +46,11 @@ class TorsionSpring(AbstractForce):
 
     def __init__(self, i, j, *numbers, actuator=None, axis_i=None, axis_j=None, middle=None, torque=None, **named):
         # Vectors before the numbers are points, those after them axes.
-        first = next((k for k, x in enumerate(numbers) if np.ndim(x) == 0), len(numbers))
-        vectors = [x for x in numbers[first:] if np.ndim(x) > 0]
+        first = next((k for k, x in enumerate(numbers) if is_scalar(x)), len(numbers))
+        vectors = [x for x in numbers[first:] if not is_scalar(x)]
         require(len(vectors) <= 2, "too many vectors: axis_i and axis_j are what it takes")
         axis_i, axis_j = (*vectors, axis_i, axis_j)[:2] if len(vectors) != 1 else (vectors[0], axis_j)
-        numbers = tuple(x for x in numbers if np.ndim(x) == 0)
+        numbers = tuple(x for x in numbers if is_scalar(x))
         names = ("stiffness", "free_angle", "damping")
         require(len(numbers) <= len(names), f"too many numbers: {', '.join(names)} are what it takes")
         given = dict(zip(names, numbers, strict=False))

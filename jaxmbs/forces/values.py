@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -17,12 +18,34 @@ from jaxmbs.motion import AbstractMotion
 from jaxmbs.numerics.arrays import as_pytree, as_real, default_float, is_concrete
 
 
+class OfState(eqx.Module):
+    """A function of the user that takes the whole `State`."""
+
+    f: Callable
+
+    def __call__(self, state: State):
+        return self.f(state)
+
+
+def as_function(f):
+    """A function of the user: f(state) if it takes one argument, of several ones otherwise."""
+    if not callable(f) or isinstance(f, OfState):
+        return f
+    try:
+        taken = inspect.signature(f).parameters.values()
+    except (TypeError, ValueError):  # of C code, which does not say
+        return as_pytree(f)
+    several = any(p.kind is p.VAR_POSITIONAL for p in taken)
+    needed = [p for p in taken if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return OfState(as_pytree(f)) if len(needed) == 1 and not several else as_pytree(f)
+
+
 def as_value(x):
-    """A number or vector, a motion, a function f(t, q, v), or components of these."""
+    """A number or vector, a motion, a function f(state) or f(t, q, v), or components of these."""
     if x is None or isinstance(x, AbstractMotion):
         return x
     if callable(x):
-        return as_pytree(x)
+        return as_function(x)
     if isinstance(x, (tuple, list)) and any(callable(part) for part in x):
         return tuple(as_value(part) for part in x)
     return as_real(x)
@@ -43,6 +66,8 @@ def evaluate(value, state: State, shape: tuple[int, ...], name: str) -> Array:
         return jnp.stack([evaluate(part, state, (), name) for part in value])
     if isinstance(value, AbstractMotion):
         value = value(state.t)
+    elif isinstance(value, OfState):
+        value = value(state)
     elif callable(value):
         value = value(state.t, state.q, state.v)
     value = jnp.asarray(value, state.q.dtype)
@@ -61,7 +86,7 @@ def check_value(value, shape: tuple[int, ...], name: str) -> None:
         value.check()
     elif not callable(value):
         is_array = getattr(getattr(value, "dtype", None), "kind", "O") in "fV"
-        require(is_array, f"{name} must be numbers, a motion or a function of (t, q, v), got {value!r}")
+        require(is_array, f"{name} must be numbers, a motion or a function of the state, got {value!r}")
         require(jnp.shape(value) == shape, f"{name} must have shape {shape}, got {jnp.shape(value)}")
         if is_concrete(value):
             require(np.all(np.isfinite(np.asarray(value))), f"{name} must be finite, got {np.asarray(value)}")

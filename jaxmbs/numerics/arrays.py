@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import types
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -41,20 +43,32 @@ def is_concrete(x) -> bool:
     return not isinstance(x, jax.core.Tracer)
 
 
+def is_scalar(x) -> bool:
+    """Whether `x` is no vector; the components of a tuple may be traced."""
+    return not isinstance(x, (tuple, list)) and np.ndim(x) == 0
+
+
 class Same:
-    """A value that equals another if it is the same object, or an equal number, text or tuple of these."""
+    """A value that equals another if it is the same object, an equal number or text, or an array with the same content.
+
+    Of an array there is a copy, which cannot be changed any more.
+    """
 
     def __init__(self, value):
-        self.value = value
-
-    def _key(self):
-        return self.value if isinstance(self.value, (bool, int, str, bytes, type(None))) else id(self.value)
+        self.value: Any = value
+        self._key: Any = id(value)
+        if isinstance(value, (bool, int, str, bytes, type(None))):
+            self._key = value
+        elif isinstance(value, np.ndarray) and not value.dtype.hasobject:
+            self.value = value.copy()
+            self.value.flags.writeable = False
+            self._key = value.shape, value.dtype.str, hashlib.blake2b(value.tobytes()).digest()
 
     def __eq__(self, other):
-        return isinstance(other, Same) and (type(self.value), self._key()) == (type(other.value), other._key())
+        return isinstance(other, Same) and (type(self.value), self._key) == (type(other.value), other._key)
 
     def __hash__(self):
-        return hash(self._key())
+        return hash(self._key)
 
 
 class Closure(eqx.Module):

@@ -119,7 +119,8 @@ def state_of(mech: Mechanism, q, v, t) -> State:
     slices = mech.layout.velocity_slices
     velocities = {name: v[where] for name, where in slices.items()}
     ground = jnp.zeros(len(mech.layout.bodies[0][1].velocities), v.dtype)
-    return State(mech.bodies, mech.poses(q), {**velocities, GROUND: ground}, slices, t, q, v)
+    elements = {**mech.constraints, **mech.drivers}
+    return State(mech.bodies, mech.poses(q), {**velocities, GROUND: ground}, slices, t, q, v, elements)
 
 
 def masses(mech: Mechanism, q) -> Float[Array, "m m"]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
-from collections.abc import Iterable
 from functools import cached_property
 from itertools import accumulate
 
@@ -12,15 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxmbs.element import GROUND, AbstractBody
+from jaxmbs.element import unknown as unknown
 from jaxmbs.numerics.space import Manifold, Space
-
-
-def unknown(kind: str, name: str, names: Iterable[str]) -> str:
-    """A message for a name that does not exist, with the nearest one that does."""
-    names = list(names)
-    near = difflib.get_close_matches(str(name), names, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(map(repr, names)) or 'none'}"
-    return f"unknown {kind} {name!r}; {hint}"
 
 
 def _slices(names, sizes, start=0) -> dict[str, slice]:
