@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -59,18 +60,28 @@ class AbstractWrench(eqx.Module):
         Raises:
             ValueError: an unknown body, or a point of another shape.
         """
-        function = lambda *at: _about(self.layout, body, point, frame or body, *at)
-        for _ in range(self.force.ndim - 1):
-            function = jax.vmap(function)
-        return Load(*function(self.q, self.force, self.torque, self.place))
+        dimension = self.place.shape[-1]
+        point = jnp.zeros(dimension, self.q.dtype) if point is None else jnp.asarray(point, self.q.dtype)
+        require(point.shape == (dimension,), f"point must have shape ({dimension},), got {point.shape}")
+        at, seen = (self.layout.coordinates_of(name, self.q) for name in (body, frame or body))
+        return Load(*_about(self.layout.bodies[0][1], point, at, seen, self.force, self.torque, self.place))
 
 
-def _about(layout: Layout, body, point, frame, q, force, torque, place):
-    pose, seen = layout.pose(body, q), layout.pose(frame, q)
-    point = jnp.zeros_like(place) if point is None else jnp.asarray(point, q.dtype)
-    require(point.shape == place.shape, f"point must have shape {place.shape}, got {point.shape}")
-    torque = torque + pose.moment(place - pose.point(point), force)
-    return seen.components(force), seen.components(torque) if torque.ndim else torque
+@partial(jax.jit, static_argnums=0)
+def _about(kind, point, *motion):
+    def at_one_time(at, seen, force, torque, place):
+        pose, seen = kind.pose(at), kind.pose(seen)
+        torque = torque + pose.moment(place - pose.point(point), force)
+        return seen.components(force), seen.components(torque) if torque.ndim else torque
+
+    return _over(at_one_time, motion[0].ndim - 1)(*motion)
+
+
+def _over(function: Callable, axes: int) -> Callable:
+    """A function of one time as a function of times, and of a batch of them."""
+    for _ in range(axes):
+        function = jax.vmap(function)
+    return function
 
 
 class Wrench(AbstractWrench):
@@ -157,23 +168,25 @@ class Reactions(Named):
             require(body in (reaction.i, reaction.j), f"{name!r} does not act on {body!r}")
         known = dict.fromkeys(end for reaction in self.values() for end in (reaction.i, reaction.j))
         require(parts, unknown("body", body, known))
-        origin = jnp.vectorize(lambda q: parts[0].layout.pose(body, q).r, signature="(n)->(d)")
-        return _sum(parts, body, origin(parts[0].q))
+        origin = parts[0].layout.coordinates_of(body, parts[0].q)[..., : parts[0].place.shape[-1]]
+        return _sum(parts, body, origin)
 
 
 def _sum(parts: list[Reaction], body: str, place) -> Wrench:
     """What some joints do to a body, about a place."""
     layout, q = parts[0].layout, parts[0].q
     loads = [(r.force, r.torque, r.place) if body == r.j else (-r.force, r.counter_torque, r.place) for r in parts]
+    force, torque = _together(layout.bodies[0][1], place, loads)
+    return Wrench(force=force, torque=torque, place=place, q=q, layout=layout)
 
-    def at_one_time(q, place, loads):
-        moment = layout.pose(GROUND, q).moment
+
+@partial(jax.jit, static_argnums=0)
+def _together(kind, place, loads):
+    def at_one_time(place, loads):
+        moment = kind.pose(kind.ground(place.dtype)).moment
         return sum(f for f, *_ in loads), sum(torque + moment(at - place, f) for f, torque, at in loads)
 
-    for _ in range(q.ndim - 1):
-        at_one_time = jax.vmap(at_one_time)
-    force, torque = at_one_time(q, place, loads)
-    return Wrench(force=force, torque=torque, place=place, q=q, layout=layout)
+    return _over(at_one_time, place.ndim - 1)(place, loads)
 
 
 def reactions(mech: Mechanism, run: Trajectory, *, formulation: AbstractFormulation | None = None) -> Reactions:
@@ -197,10 +210,7 @@ def reactions(mech: Mechanism, run: Trajectory, *, formulation: AbstractFormulat
 @eqx.filter_jit
 def _reactions(mech: Mechanism, t, q, v, formulation: AbstractFormulation) -> dict[str, dict]:
     at_one_time = lambda mech, t, q, v: _at_one_time(mech, formulation, t, q, v)
-    function = partial(straight, at_one_time, mech)
-    for _ in range(jnp.ndim(t)):
-        function = jax.vmap(function)
-    return function(t, q, v)
+    return _over(partial(straight, at_one_time, mech), jnp.ndim(t))(t, q, v)
 
 
 def _at_one_time(mech: Mechanism, formulation, t, q, v) -> dict[str, dict]:

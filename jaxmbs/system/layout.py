@@ -143,12 +143,20 @@ class Layout(Space):
 
     def pose(self, body: str, q):
         """The pose of a body, or of "ground", in a configuration q (n,)."""
+        return self.body_types.get(body, self.bodies[0][1]).pose(self.coordinates_of(body, q))
+
+    def coordinates_of(self, body: str, q):
+        """The coordinates of a body, or of "ground", in configurations q (*batch, n).
+
+        Raises:
+            ValueError: an unknown body.
+        """
         if body == GROUND:
-            kind = self.bodies[0][1]
-            return kind.pose(kind.ground(q.dtype))
+            at_rest = self.bodies[0][1].ground(q.dtype)
+            return jnp.broadcast_to(at_rest, (*q.shape[:-1], *at_rest.shape))
         if body not in self.body_types:
             raise ValueError(unknown("body", body, self.body_types))
-        return self.body_types[body].pose(q[self.body_slices[body]])
+        return q[..., self.body_slices[body]]
 
     # --- the space of configurations ---
 
