@@ -143,7 +143,10 @@ class Layout(Space):
 
     def pose(self, body: str, q):
         """The pose of a body, or of "ground", in a configuration q (n,)."""
-        return self.body_types.get(body, self.bodies[0][1]).pose(self.coordinates_of(body, q))
+        if body == GROUND:
+            kind = self.bodies[0][1]
+            return kind.pose(kind.ground(q.dtype))
+        return self._known(body).pose(q[self.body_slices[body]])
 
     def coordinates_of(self, body: str, q):
         """The coordinates of a body, or of "ground", in configurations q (*batch, n).
@@ -154,9 +157,13 @@ class Layout(Space):
         if body == GROUND:
             at_rest = self.bodies[0][1].ground(q.dtype)
             return jnp.broadcast_to(at_rest, (*q.shape[:-1], *at_rest.shape))
+        self._known(body)
+        return q[..., self.body_slices[body]]
+
+    def _known(self, body: str) -> type[AbstractBody]:
         if body not in self.body_types:
             raise ValueError(unknown("body", body, self.body_types))
-        return q[..., self.body_slices[body]]
+        return self.body_types[body]
 
     # --- the space of configurations ---
 

@@ -201,8 +201,9 @@ def test_every_kind_of_element_comes_back(dimension, tmp_path, validator):
         forces["along"] = mbs.AxialSpring("a", "b", axis_i=(0, 0, 1), force=lambda s, rate: -(s**3) - rate)
     elements = of_space(dimension)
     drivers = [name for name, element in elements.items() if "Driver" in type(element).__name__]
+    rotor = planar.Rotor(0.3) if dimension == 2 else spatial.Rotor(0.3, (1, 2, 0), 0.5)
     mech = mbs.Mechanism(
-        {"a": body, "b": body},
+        {"a": body, "b": body, "rotor": rotor},
         {name: x for name, x in elements.items() if name not in drivers},
         {name: elements[name] for name in drivers},
         forces,
