@@ -16,7 +16,7 @@ from jaxmbs.dynamics.explicit import RK4
 from jaxmbs.dynamics.formulations import AbstractFormulation, Augmented
 from jaxmbs.dynamics.method import AbstractMethod, FixedStep, Grid, Problem, Start, started
 from jaxmbs.numerics.arrays import is_concrete
-from jaxmbs.numerics.results import Status, raise_for_status
+from jaxmbs.numerics.results import Status, check_known
 from jaxmbs.numerics.scaling import Units
 from jaxmbs.programs.function import straight
 from jaxmbs.system.equations import Energy, energy
@@ -62,7 +62,7 @@ def simulate(
         method: `RK4()` by default; `SemiImplicitEuler()`, `GeneralizedAlpha(rho)`, `HHT(alpha)`,
             `CoordinatePartitioning()`, `Adaptive(rtol, atol)`.
         formulation: `Augmented()` by default.
-        throw: raise `AnalysisError` where a status is bad (outside of transformations).
+        throw: raise `AnalysisError` where a status is bad (outside of transformations), with what `explain_failure` says.
 
     Raises:
         ValueError: wrong shapes or names; a step for times that are not known yet because they are made inside of `jit`.
@@ -77,7 +77,8 @@ def simulate(
     start = Start(q.astype(dtype), v.astype(dtype), given)
     result = _simulate(mech, times.astype(dtype), start, _grid(asked, step, method), method, formulation).of(mech)
     if throw:
-        raise_for_status(result.status, "simulation")
+        check_known(result.status)
+        result.explain_failure().throw("simulation")
     return result
 
 

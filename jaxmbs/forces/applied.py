@@ -112,7 +112,8 @@ class PointForce(AbstractForce):
 
 
 class UserForce(AbstractForce):
-    """Any generalized force: `f(state)` gives Q (m,), conjugate to the velocities v. What `f` closes over may be traced.
+    """Any generalized force: `f(state)` gives Q (m,), conjugate to the velocities v. Numbers and arrays of JAX
+    that `f` closes over may be traced, and are differentiated; arrays of NumPy are constants.
 
     Args:
         f: the function, of the `State` or of (q, v, t).

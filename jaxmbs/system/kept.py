@@ -113,6 +113,15 @@ class Kept:
         """The pytree, of which only the structure is of use."""
         return self._tree if self._packing is None else self._packing.unpacked(np.zeros(self._packing.size))
 
+    def known(self, index: tuple[int, ...]) -> Any:
+        """The pytree that belongs to a place on the leading axes, of which it may have fewer; None if tables were lost in
+        a transformation."""
+        if self._packing is None:
+            return self._tree
+        if any(isinstance(leaf, Lost) for leaf in self._packing.leaves):
+            return None
+        return self._packing.unpacked(np.asarray(self._numbers)[index[: np.ndim(self._numbers) - 1]])
+
     def part(self, select: Callable) -> Kept:
         """A part of the pytree, kept as well.
 

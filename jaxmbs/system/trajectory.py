@@ -16,6 +16,7 @@ from jaxmbs.numerics.results import Status
 from jaxmbs.programs.function import straight
 from jaxmbs.relative_motion import JointMotion, coordinates_of, measured, unwrapped
 from jaxmbs.system.equations import Energy
+from jaxmbs.system.failure import Failures, failures
 from jaxmbs.system.kept import Kept
 from jaxmbs.system.layout import Layout
 from jaxmbs.system.mechanism import Mechanism
@@ -47,6 +48,17 @@ class Trajectory(eqx.Module):
     def of(self, mech: Mechanism) -> Trajectory:
         """The same motion, with the mechanism that it is of."""
         return dataclasses.replace(self, mechanism=Kept(mech.geometry, jnp.shape(self.t)))
+
+    def explain_failure(self) -> Failures:
+        """What failed, as text: `print(run.explain_failure())`, "nothing failed" where all is well; see `Failures`.
+
+        Samples and times with their status, the largest gaps by name, singular values of Φ_q, and the nearest lock-up. The
+        same stands in the error of `throw=True`.
+
+        Raises:
+            ValueError: inside of a transformation, where nothing is known yet.
+        """
+        return failures(self.t, self.q, self.v, self.a, self.status, self.mechanism)
 
     def joint(self, name: str, coordinate: str | None = None) -> JointMotion:
         """Angle and slide of a joint over time, continuous: `run.joint("pin").angle`, `.rate`, `.acceleration`, `.slide`,

@@ -194,3 +194,96 @@ def test_the_ground_stands_still():
     )
     found = mbs.generalized_force(mech, mech.coordinates(), mech.velocities())
     np.testing.assert_allclose(found, (1, 2, 0))
+
+
+# --- what functions close over ------------------------------------------------------------------------------------------
+
+
+def ways(stiffness):
+    """NumPy's inverse of a local array, wherever a function may have it from."""
+    flexibility, damping = np.linalg.inv(stiffness), 2.0
+    inverse = lambda matrix: jnp.asarray(np.linalg.inv(matrix))
+    box = {"flexibility": flexibility, "damping": damping}
+
+    def inner(q):
+        return inverse(flexibility) @ q
+
+    class Law:
+        def force(self, q, v, t):
+            return -inverse(flexibility) @ q - damping * v
+
+    return {
+        "cell": lambda q, v, t: -inverse(flexibility) @ q - damping * v,
+        "default": lambda q, v, t, f=flexibility, c=damping: -inverse(f) @ q - c * v,
+        "partial": functools.partial(lambda f, q, v, t, c: -inverse(f) @ q - c * v, flexibility, c=damping),
+        "nested": lambda q, v, t: -inner(q) - damping * v,
+        "container": lambda state: -inverse(box["flexibility"]) @ state.q - box["damping"] * state.v,
+        "method": Law().force,
+    }
+
+
+STIFFNESS = np.array([[3.0, 1, 0], [1, 2, 0], [0, 0, 4]])
+
+
+@pytest.mark.parametrize("way", ways(STIFFNESS))
+def test_functions_of_numpy_take_arrays_of_numpy_that_a_force_closes_over(way):
+    """A local array behaves as a global one does."""
+    mech = mbs.Mechanism({"a": planar.Body()}, forces={"f": mbs.UserForce(ways(STIFFNESS)[way])})
+    q, v = np.array([0.1, 0.2, 0.3]), np.array([1.0, -1, 0.5])
+    found = jax.jit(mbs.generalized_force)(mech, q, v)
+    np.testing.assert_allclose(found, -STIFFNESS @ q - 2 * v, rtol=1e-12)
+
+
+def test_arrays_of_numpy_in_motions_outlines_and_values():
+    table = np.array([0.3, 0.1, 0.05])
+    rows = lambda: np.linalg.norm(table)  # of NumPy, wherever it is called
+    values = {
+        "motion": jax.jit(lambda c: c(0.5))(mbs.motion.Function(lambda t: rows() * t)),
+        "outline": jax.jit(lambda c: c.radius(0.5))(planar.FunctionOutline(lambda angle: rows() * angle)),
+    }
+    for value in values.values():
+        np.testing.assert_allclose(value, 0.5 * np.linalg.norm(table))
+    mech = mbs.Mechanism(
+        {"a": planar.Body()}, forces={"f": mbs.PointForce("a", (0, 0), (0.0, lambda t, q, v: rows() * q[0]))}
+    )
+    found = jax.jit(mbs.generalized_force)(mech, jnp.array([2.0, 0, 0]), jnp.zeros(3))
+    np.testing.assert_allclose(found[1], 2 * np.linalg.norm(table))
+
+
+def test_arrays_of_jax_and_floats_are_design_variables_and_those_of_numpy_constants():
+    def mech(stiffness, factor, scale):
+        force = lambda q, v, t: -factor * stiffness @ (scale * q)
+        return mbs.Mechanism({"a": planar.Body()}, forces={"f": mbs.UserForce(force)})
+
+    traces = []
+
+    @jax.jit
+    def force(mech):
+        traces.append(0)
+        return mbs.generalized_force(mech, jnp.ones(3), jnp.zeros(3))
+
+    unit = jnp.eye(3)
+    for factor in (1.0, 2.0, 3.0):  # made anew: equal constants, other design variables
+        np.testing.assert_allclose(
+            force(mech(factor * unit, factor, np.array([1.0, 2, 3]))), [-(factor**2) * k for k in (1, 2, 3)]
+        )
+    assert len(traces) == 1
+    np.testing.assert_allclose(force(mech(unit, 1.0, np.array([1.0, 2, 4]))), [-1, -2, -4])
+    by_numbers = jax.grad(lambda mech: mbs.generalized_force(mech, jnp.ones(3), jnp.zeros(3)).sum())
+    slopes = jax.tree.leaves(by_numbers(mech(2 * unit, 3.0, np.array([1.0, 2, 3]))).forces)
+    assert sorted(np.shape(x) for x in slopes) == [(), (3, 3)]
+    by_design = jax.grad(lambda s: mbs.generalized_force(mech(unit, 1.0, s), jnp.ones(3), jnp.zeros(3)).sum())
+    np.testing.assert_allclose(by_design(jnp.array([1.0, 2, 3])), -1)
+
+
+def test_a_constant_is_what_it_was_when_the_force_was_made():
+    stiffness = np.eye(3)
+    mech = mbs.Mechanism({"a": planar.Body()}, forces={"f": mbs.UserForce(lambda q, v, t: -stiffness @ q)})
+    stiffness *= 5
+    np.testing.assert_allclose(mbs.generalized_force(mech, jnp.ones(3), jnp.zeros(3)), -1)
+
+
+def test_partial_functions_take_words():
+    law = lambda kind, q, v, t: -q if kind == "spring" else -v
+    mech = mbs.Mechanism({"a": planar.Body()}, forces={"f": mbs.UserForce(functools.partial(law, "spring"))})
+    np.testing.assert_allclose(jax.jit(mbs.generalized_force)(mech, jnp.ones(3), jnp.zeros(3)), -1)
