@@ -42,7 +42,7 @@ def pressure(angle):
 
 def engine():
     """The crank's x axis points to the crank pin; the piston moves along the y axis of the ground."""
-    gas = lambda t, q, v: -AREA * pressure(q[2] - jnp.pi / 2)  # q = (x, y, φ) of the crank, then of the others
+    gas = lambda state: -AREA * pressure(state.joint("main bearing").angle - jnp.pi / 2)
     return mbs.Mechanism(
         bodies={
             "crank": planar.Body(mass=2.5, inertia=4e-3, com=(-0.012, 0)),  # with counterweights
@@ -72,27 +72,25 @@ def by_stroke(ax, x, y):
         ax.plot(x[part][:1], y[part][:1], "o", color=look, markersize=4)
 
 
-def show(mech, motion, degrees, gas, torque, forces, file):
+def show(mech, motion, degrees, curves, forces, file):
     figure = plt.figure(figsize=(11, 5.2), layout="constrained")
     axes = figure.subplot_mosaic([list("MABGT"), list("MABCC")], width_ratios=(1, 0.72, 0.72, 1.5, 1.5))
     moment = np.argmin(abs(degrees - 50))
     mbs.viz.draw(mech, motion.q[moment], motion.t[moment], ax=axes["M"], size=1.7)
     axes["M"].set(title="50° after firing", xlabel="x (m)", ylabel="y (m)", xlim=(-0.055, 0.025), xticks=(-0.04, 0))
-    for key, name, values in (("G", "gas pressure (bar)", gas / 1e5), ("T", "torque on the shaft (N m)", torque)):
+    for key, (name, values) in zip("GT", curves.items(), strict=True):
         by_stroke(axes[key], degrees, values)
         axes[key].set(title=name, xlabel="crank angle (°)", xticks=range(0, 721, 180))
     axes["G"].legend(frameon=False, fontsize=8)
-    for key, (title, labels, force) in zip("ACB", forces, strict=True):
+    for key, (title, (labels, force)) in zip("ACB", forces.items(), strict=True):
         by_stroke(axes[key], *force.T / 1e3)
         axes[key].plot(0, 0, "+", color=style.INK, markersize=9)
         axes[key].set(title=title, xlabel=f"{labels[0]} (kN)", ylabel=f"{labels[1]} (kN)")
-    for key in "AB":
-        axes[key].set(xlim=(-4, 4), xticks=(-3, 0, 3))
     for key, ax in axes.items():
+        ax.set(**{"xlim": (-4, 4), "xticks": (-3, 0, 3)} if key in "AB" else {})
         style.tidy(ax, equal=key in "MABC")
-        ax.title.set_fontsize(10)
-        ax.xaxis.label.set_fontsize(9)
-        ax.yaxis.label.set_fontsize(9)
+        for text, size in ((ax.title, 10), (ax.xaxis.label, 9), (ax.yaxis.label, 9)):
+            text.set_fontsize(size)
     figure.savefig(file, dpi=100)
     plt.close(figure)
 
@@ -108,36 +106,36 @@ def main():
 
     mech = engine()
     motion = mbs.kinematics(mech, times, GUESS, throw=True)
-    loads = mbs.reactions(mech, motion)
-    torque, gas = np.asarray(loads["shaft"].effort), np.asarray(pressure(motion.position("crank.phi") - jnp.pi / 2))
-    pin = np.asarray(loads["crank pin"].components)[:, :2]
-    # Reactions act on the second body of a joint; what the first one bears is the opposite.
-    forces = [
-        ("force on the\nmain bearing", ("sideways", "upwards"), -np.asarray(loads["main bearing"].force)),
-        ("force on the crank pin, in the crank's frame", ("outwards", "ahead"), -pin),
-        ("force on the\npiston pin", ("sideways", "upwards"), np.asarray(loads["piston pin"].body_force)),
-    ]
+    loads, gas = mbs.reactions(mech, motion), mbs.force_elements(mech, motion)["gas"]
+    pressures, torque = -np.asarray(gas.force[:, 1]) / AREA, -np.asarray(loads["shaft"].effort)
+    # Reactions act on the second body of a joint, what the first one bears is the opposite: in the frame of what wears.
+    bearing, crank_pin, piston_pin = (loads[name] for name in ("main bearing", "crank pin", "piston pin"))
+    forces = {
+        "force on the\nmain bearing": (("sideways", "upwards"), -bearing.about("ground").force),
+        "force on the crank pin, in the crank's frame": (("outwards", "ahead"), -crank_pin.about("crank").force),
+        "force on the\npiston pin": (("sideways", "upwards"), piston_pin.about("piston").force),
+    }
 
     # After two turns the motion is what it was: what the shaft and the gas do must add up to nothing.
-    work_of_shaft = np.trapezoid(torque * SPEED, times)
-    work_of_gas = np.trapezoid(-AREA * gas * np.asarray(motion.velocity("piston.y")), times)
+    work_of_gas, work_of_shaft = np.trapezoid(gas.power, times), np.trapezoid(-torque * SPEED, times)
     record = {
         "work of the gas (J)": work_of_gas,
         "work of the shaft (J)": work_of_shaft,
         "sum (J)": work_of_shaft + work_of_gas,
         "power at 3000/min (kW)": -work_of_shaft / times[-1] / 1e3,
-        "peak pressure (bar)": gas.max() / 1e5,
+        "peak pressure (bar)": pressures.max() / 1e5,
         "mean torque (N m)": -work_of_shaft / (4 * np.pi),
-        "least and largest torque (N m)": [-torque.max(), -torque.min()],
+        "least and largest torque (N m)": [torque.min(), torque.max()],
     }
-    for title, _, force in forces:
+    for title, (_, force) in forces.items():
         record[f"largest {' '.join(title.split())} (kN)"] = np.linalg.norm(force, axis=1).max() / 1e3
     for name, value in record.items():
         print(f"{name:56}", "  ".join(f"{x:10.4g}" for x in np.atleast_1d(value)))
 
     options.output.mkdir(parents=True, exist_ok=True)
     (options.output / "02_engine.json").write_text(json.dumps(record, indent=2) + "\n")
-    show(mech, motion, degrees, gas, -torque, forces, options.output / "02_engine.png")
+    curves = {"gas pressure (bar)": pressures / 1e5, "torque on the shaft (N m)": torque}
+    show(mech, motion, degrees, curves, forces, options.output / "02_engine.png")
     print(f"{time.time() - began:.0f} s with compilation and pictures")
 
 

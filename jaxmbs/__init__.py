@@ -17,6 +17,8 @@ from jaxmbs.dynamics.closure import Projection as Projection
 from jaxmbs.dynamics.explicit import RK4 as RK4
 from jaxmbs.dynamics.explicit import CoordinatePartitioning as CoordinatePartitioning
 from jaxmbs.dynamics.explicit import SemiImplicitEuler as SemiImplicitEuler
+from jaxmbs.dynamics.force_elements import ForceElements as ForceElements
+from jaxmbs.dynamics.force_elements import force_elements as force_elements
 from jaxmbs.dynamics.formulations import Augmented as Augmented
 from jaxmbs.dynamics.implicit import HHT as HHT
 from jaxmbs.dynamics.implicit import GeneralizedAlpha as GeneralizedAlpha
@@ -31,14 +33,17 @@ from jaxmbs.dynamics.kane import kane_multipliers as kane_multipliers
 from jaxmbs.dynamics.kane import kane_names as kane_names
 from jaxmbs.dynamics.kane import partial_velocities as partial_velocities
 from jaxmbs.dynamics.natural import Natural as Natural
+from jaxmbs.dynamics.reactions import Load as Load
 from jaxmbs.dynamics.reactions import Reaction as Reaction
 from jaxmbs.dynamics.reactions import Reactions as Reactions
+from jaxmbs.dynamics.reactions import Wrench as Wrench
 from jaxmbs.dynamics.reactions import reactions as reactions
 from jaxmbs.dynamics.simulation import simulate as simulate
 from jaxmbs.explanation import Explanation as Explanation
 from jaxmbs.explanation import explain as explain
 from jaxmbs.forces import AxialSpring as AxialSpring
 from jaxmbs.forces import Damper as Damper
+from jaxmbs.forces import ForceElement as ForceElement
 from jaxmbs.forces import Gravity as Gravity
 from jaxmbs.forces import PointForce as PointForce
 from jaxmbs.forces import Spring as Spring

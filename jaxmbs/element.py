@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import difflib
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
@@ -26,7 +28,8 @@ class AbstractBody(Structured):
 
     Attributes:
         manifold: how coordinates and velocities belong together. velocities: names, those of the coordinates where the
-            velocities are their rates. angular: for each velocity.
+            velocities are their rates. angular: for each velocity. of_points: whether its inertia is that of masses at
+            points.
     """
 
     dimension: ClassVar[int]
@@ -34,6 +37,7 @@ class AbstractBody(Structured):
     velocities: ClassVar[tuple[str, ...]]
     angular: ClassVar[tuple[bool, ...]]
     manifold: ClassVar[type[Manifold]] = Manifold
+    of_points: ClassVar[bool] = True
 
     @staticmethod
     @abc.abstractmethod
@@ -201,3 +205,11 @@ def require(condition, reason: str) -> None:
     """Raise `ValueError(reason)` unless `condition` holds."""
     if not condition:
         raise ValueError(reason)
+
+
+def unknown(kind: str, name: str, names: Iterable[str]) -> str:
+    """A message for a name that does not exist, with the nearest one that does."""
+    names = list(names)
+    near = difflib.get_close_matches(str(name), names, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(map(repr, names)) or 'none'}"
+    return f"unknown {kind} {name!r}; {hint}"

@@ -33,12 +33,14 @@ class AbstractTurning(eqx.Module):
         coordinates, velocities: names of ρ, and of the rates w that belong to it.
         manifold: how they belong together.
         replaceable: whether it is any rotation, by Euler parameters for which orientation angles can stand.
+        wraps: whether ρ are angles of which `measured` does not know the turns.
     """
 
     coordinates: ClassVar[tuple[str, ...]]
     velocities: ClassVar[tuple[str, ...]]
     manifold: ClassVar[type[Manifold]] = Manifold
     replaceable: ClassVar[bool] = False
+    wraps: ClassVar[bool] = False
 
     @abc.abstractmethod
     def rotation(self, rho: Float[Array, " n"]) -> Any:
@@ -262,6 +264,28 @@ class Mobility(eqx.Module):
             s, rho = jnp.split(self._whole(measured[rest], given.x), [self._free_slides])
             measured = jnp.concatenate([s, self.turning.settled(rho, rotation)])
         return measured[rest]
+
+    @property
+    def slide_names(self) -> tuple[str, ...]:
+        """Names of all of its slides, that of a screw with them."""
+        return SLIDES[0 if self.slides is None else self.slides.shape[1]]
+
+    @property
+    def angle_names(self) -> tuple[str, ...]:
+        """Names of all of its angles; Euler parameters are none."""
+        return () if self.turning is None or self.turning.manifold is not Manifold else self.turning.coordinates
+
+    @property
+    def wraps(self) -> bool:
+        """Whether `seen` does not know the turns of its angles."""
+        return self.turning is not None and self.turning.wraps and self.lead is None
+
+    def seen(self, i, j) -> Float[Array, " n"]:
+        """All of its slides and then its angles, as they are between two poses, whatever is known of them."""
+        theta, _ = self._measure(i, j, twice=False)
+        slides = len(self.slide_names)
+        s = theta[:slides] if self.lead is None else self.lead * theta[:slides]
+        return jnp.concatenate([s, theta[self._free_slides :][: len(self.angle_names)]])
 
     def _measure(self, i, j, twice: bool):
         """All coordinates, and the rotation."""

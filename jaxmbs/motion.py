@@ -103,7 +103,8 @@ class Spline(AbstractMotion):
 
 
 class Function(AbstractMotion):
-    """C(t) = f(t) for any function written in jax.numpy. What `f` closes over may be differentiated too."""
+    """C(t) = f(t) for any function written in jax.numpy. Numbers and arrays of JAX that `f` closes over are differentiated
+    too, arrays of NumPy are constants."""
 
     f: Callable = eqx.field(converter=as_pytree)
 

@@ -217,6 +217,16 @@ def test_a_body_at_a_single_point_shows_its_inertia():
     assert np.ptp(inertia_mesh(body, 1e-3, 0.1).points, axis=0).max() < 0.18
 
 
+def test_a_rotor_is_a_disc_across_its_axis():
+    n = np.array([1.0, 2.0, -1.0])
+    for body in (spatial.Rotor(0.3, n), spatial.Rotor(0.3, n, 2.0)):
+        points = inertia_mesh(body, 0.1, 0.4).points
+        along = points @ n / np.linalg.norm(n)
+        # As high as what is thinnest in pictures, and four to thirteen times as wide.
+        assert np.ptp(along) == pytest.approx(0.03)
+        assert 0.1 < np.ptp(np.linalg.norm(points - along[:, None] * n / np.linalg.norm(n), axis=1)) < 0.21
+
+
 @pytest.mark.parametrize("kind", ["outer", "numbers of teeth", "inner"])
 def test_teeth_interlock_while_gears_roll(kind):
     radii, distance, turn = {

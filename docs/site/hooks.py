@@ -180,10 +180,10 @@ def reference(name: str, title: str) -> str:
         x for x, value in vars(module).items()
         if not x.startswith("_") and (inspect.isclass(value) or inspect.isfunction(value))
         and (value.__module__ or "").startswith("jaxmbs")
-        and (name != "jaxmbs" or value.__module__ != "jaxmbs.forces")
+        and (name != "jaxmbs" or not value.__module__.startswith("jaxmbs.forces"))
     ]  # fmt: skip
     if name in ("jaxmbs.motion", "jaxmbs.forces", "jaxmbs.system.topology", "jaxmbs.numerics.rotation"):
-        public = [x for x in public if vars(module)[x].__module__ == name]
+        public = [x for x in public if vars(module)[x].__module__.startswith(name)]
     parts = [f"# {title}\n\n`{name}`"]
     for x in public:
         value = vars(module)[x]

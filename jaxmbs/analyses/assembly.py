@@ -13,10 +13,12 @@ from jaxtyping import Array, Float, Int
 
 from jaxmbs.numerics.implicit import differentiable_root, jacobian
 from jaxmbs.numerics.linear_algebra import factor
-from jaxmbs.numerics.results import Status, raise_for_status
+from jaxmbs.numerics.results import Status, check_known
 from jaxmbs.numerics.search import find_root
 from jaxmbs.programs.function import straight
 from jaxmbs.system.equations import residuals
+from jaxmbs.system.failure import Failures, failures
+from jaxmbs.system.kept import Kept
 from jaxmbs.system.mechanism import Mechanism, as_times
 
 
@@ -27,11 +29,23 @@ class Assembly(eqx.Module):
         q: the configuration; where it could not be assembled, the one that comes closest.
         status: CONVERGED, NOT_ASSEMBLED or NON_FINITE.
         residual: max |Φ_k| at q.
+        t: time. mechanism: its constraints and drivers, for `explain_failure`.
     """
 
     q: Float[Array, " n"]
     status: Int[Array, ""]
     residual: Float[Array, ""]
+    t: Float[Array, ""]
+    mechanism: Kept
+
+    def explain_failure(self) -> Failures:
+        """What failed, as text: `print(assembly.explain_failure())`; see `Failures`.
+
+        Raises:
+            ValueError: inside of a transformation, where nothing is known yet.
+        """
+        q = self.q[..., None, :]
+        return failures(self.t[..., None], q, q, q, self.status[..., None], self.mechanism)
 
 
 def assemble(mech: Mechanism, guess=None, t=0.0, *, hold: Sequence[str] = (), throw: bool = False) -> Assembly:
@@ -47,15 +61,17 @@ def assemble(mech: Mechanism, guess=None, t=0.0, *, hold: Sequence[str] = (), th
         guess: a mapping of names to coordinates, or q (n,); see `Mechanism.coordinates`.
         t: time.
         hold: names of coordinates, "crank.phi", …, that keep the values of the guess.
-        throw: raise `AnalysisError` where assembly fails (outside of transformations).
+        throw: raise `AnalysisError` where assembly fails (outside of transformations), with what `explain_failure` says.
 
     Raises:
         ValueError: an unknown name in `hold`.
     """
     guess, t = _common(mech, guess, t)
-    result = _assemble(mech, guess, t, tuple(mech.layout.index(name) for name in hold))
+    found = _assemble(mech, guess, t, tuple(mech.layout.index(name) for name in hold))
+    result = Assembly(*found, t, Kept(mech.geometry, ()))
     if throw:
-        raise_for_status(result.status, f"assembly (residual {result.residual})")
+        check_known(result.status)
+        result.explain_failure().throw(f"assembly (residual {result.residual})")
     return result
 
 
@@ -68,7 +84,7 @@ def _common(mech, guess, t):
 
 
 @eqx.filter_jit
-def _assemble(mech: Mechanism, guess, t, held: tuple[int, ...] = ()) -> Assembly:
+def _assemble(mech: Mechanism, guess, t, held: tuple[int, ...] = ()) -> tuple[Array, Array, Array]:
     q, status, residual = straight(_search(held), *jax.lax.stop_gradient((mech, guess, t)))
     assembled = status == Status.CONVERGED
     phi, still, _ = frozen(mech, guess, t, held)
@@ -77,7 +93,7 @@ def _assemble(mech: Mechanism, guess, t, held: tuple[int, ...] = ()) -> Assembly
     q = differentiable_root(phi, mech.layout, q, jnp.where(jnp.isfinite(t), t, 0), assembled) + (
         q - jax.lax.stop_gradient(q)
     )
-    return Assembly(q, status, residual)
+    return q, status, residual
 
 
 @cache

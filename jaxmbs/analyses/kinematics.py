@@ -14,7 +14,7 @@ from jaxmbs.analyses.diagnosis import check_driven
 from jaxmbs.numerics.arrays import is_concrete
 from jaxmbs.numerics.implicit import differentiable_motion
 from jaxmbs.numerics.march import follow_root
-from jaxmbs.numerics.results import Status, raise_for_status
+from jaxmbs.numerics.results import Status, check_known
 from jaxmbs.numerics.search import find_root
 from jaxmbs.programs.function import straight
 from jaxmbs.system.mechanism import Mechanism, as_times
@@ -45,7 +45,7 @@ def kinematics(
         times: at which the motion is wanted, in any order; the motion runs through them as they stand.
         guess: a mapping of names to coordinates, or q (n,); see `Mechanism.coordinates`.
         max_steps: largest number of trial steps, 200 + 8 T by default.
-        throw: raise `AnalysisError` where a status is bad (outside of transformations).
+        throw: raise `AnalysisError` where a status is bad (outside of transformations), with what `explain_failure` says.
 
     Raises:
         ValueError: drivers are missing, or some are redundant; outside of transformations both by name.
@@ -59,12 +59,13 @@ def kinematics(
     missing = mech.layout.m - len(mech.layout.row_owners)
     if missing > 0:
         raise ValueError(f"the motion is not determined: {missing} driver(s) missing")
-    result = _kinematics(mech, times, q, corrections, max_steps)
+    result = _kinematics(mech, times, q, corrections, max_steps).of(mech)
     leaves = [*jax.tree.leaves(mech), result.q]
     if all(is_concrete(leaf) for leaf in leaves) and result.q.ndim == 2:
         check_driven(mech, result)
     if throw:
-        raise_for_status(result.status, "kinematics")
+        check_known(result.status)
+        result.explain_failure().throw("kinematics")
     return result
 
 

@@ -74,4 +74,7 @@ class CartesianEquations(AbstractEquations):
     @property
     def weight(self):
         bodies = list(self.mech.bodies.values())
-        return sum(jnp.asarray(body.mass) for body in bodies) / len(bodies)
+        # Of rotors without any mass around them the inertia, at a length of one.
+        sizes = [jnp.asarray(body.mass) for body in bodies if not body.massless[0]]
+        sizes = sizes or [jnp.trace(jnp.atleast_2d(body.inertia)) for body in bodies]
+        return sum(sizes) / len(sizes)

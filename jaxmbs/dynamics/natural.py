@@ -63,7 +63,7 @@ class NaturalEquations(AbstractEquations):
         moments = list(space.moments.values())
         mass = sum(w[0, 0] for w in moments) / len(moments)
         inertia = sum(jnp.trace(w[1:, 1:]) for w in moments) / len(moments)
-        inertia = jnp.where(inertia > 0, inertia, mass)
+        inertia, mass = jnp.where(inertia > 0, inertia, mass), jnp.where(mass > 0, mass, inertia)
         rows = [inertia if c.angular else mass for c in space.conditions if c.supporting for _ in range(c.rows)]
         return jnp.stack(rows)[None] if rows else mass
 

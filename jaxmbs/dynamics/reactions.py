@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -11,26 +12,101 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from jaxmbs.dynamics.formulations import AbstractFormulation, Augmented
-from jaxmbs.element import GROUND
+from jaxmbs.element import GROUND, require
 from jaxmbs.motion import Function
 from jaxmbs.programs.function import straight
 from jaxmbs.system.equations import residual_of
-from jaxmbs.system.layout import unknown
+from jaxmbs.system.layout import Layout, unknown
 from jaxmbs.system.mechanism import Mechanism
+from jaxmbs.system.named import Named
 from jaxmbs.system.trajectory import Trajectory
 
 # What is left of a vector in the null space of the constraint forces, where there is none.
 INDETERMINATE = 1e-4
 
 
-class Reaction(eqx.Module):
+class Load(NamedTuple):
+    """A force, and its torque about some point, in some frame: see `Reaction.about`."""
+
+    force: Float[Array, "*batch T d"]
+    torque: Float[Array, "*batch T ..."]
+
+
+class AbstractWrench(eqx.Module):
+    """A force and a torque along a motion, in the ground frame. T rows in every array.
+
+    Attributes:
+        force, torque: the torque about `place`; a number in the plane, a vector in space.
+        place: a point, in the ground frame.
+        q: the configurations of the mechanism.
+    """
+
+    force: eqx.AbstractVar[Array]
+    torque: eqx.AbstractVar[Array]
+    place: eqx.AbstractVar[Array]
+    q: eqx.AbstractVar[Array]
+    layout: eqx.AbstractVar[Layout]
+
+    def about(self, body: str, point=None, *, frame: str | None = None) -> Load:
+        """The same force, and its torque about a point that is fixed in a body: T + (r − r_P) × F.
+
+        `reaction.about("ground", (0.1, 0))` is about a point at rest, `reaction.about("rod")` about the origin of the rod.
+
+        Args:
+            body: its name, or "ground".
+            point: in the frame of the body; its origin unless given.
+            frame: the body in whose frame the components are; that of the point unless given.
+
+        Raises:
+            ValueError: an unknown body, or a point of another shape.
+        """
+        dimension = self.place.shape[-1]
+        point = jnp.zeros(dimension, self.q.dtype) if point is None else jnp.asarray(point, self.q.dtype)
+        require(point.shape == (dimension,), f"point must have shape ({dimension},), got {point.shape}")
+        at, seen = (self.layout.coordinates_of(name, self.q) for name in (body, frame or body))
+        return Load(*_about(self.layout.bodies[0][1], point, at, seen, self.force, self.torque, self.place))
+
+
+@partial(jax.jit, static_argnums=0)
+def _about(kind, point, *motion):
+    def at_one_time(at, seen, force, torque, place):
+        pose, seen = kind.pose(at), kind.pose(seen)
+        torque = torque + pose.moment(place - pose.point(point), force)
+        return seen.components(force), seen.components(torque) if torque.ndim else torque
+
+    return _over(at_one_time, motion[0].ndim - 1)(*motion)
+
+
+def _over(function: Callable, axes: int) -> Callable:
+    """A function of one time as a function of times, and of a batch of them."""
+    for _ in range(axes):
+        function = jax.vmap(function)
+    return function
+
+
+class Wrench(AbstractWrench):
+    """What several joints and drivers do to a body together; attributes and `about` as of a `Reaction`.
+
+    Attributes:
+        force: in the ground frame.
+        torque: about `place`, in the ground frame; a number in the plane, a vector in space.
+    """
+
+    force: Float[Array, "*batch T d"]
+    torque: Float[Array, "*batch T ..."]
+    place: Float[Array, "*batch T d"]
+    q: Float[Array, "*batch T n"]
+    layout: Layout = eqx.field(static=True)
+
+
+class Reaction(AbstractWrench):
     """What a joint or driver does to body j; the opposite force, at the same place, acts on body i. T rows in every array.
 
     `RelativeX`, `RelativeY` and their drivers are no joints of hardware: they push along axes of the ground at point_i and
     at point_j, and the opposite force acts on body i at point_i.
 
     Attributes:
-        force: on body j from body i, in the ground frame.
+        force: on body j from body i, in the ground frame. `about` shows it in other frames, and torques about other points.
         torque: on body j about point_j (its origin, if the element has no points), in the ground frame; a number in the
             plane, a vector in space.
         components: force and torque in the joint's frame on body i, or in the frame of body i, the lower body, where the
@@ -40,6 +116,9 @@ class Reaction(eqx.Module):
         effort: the driving force or torque of what prescribes a motion C(t), on which it does the work effort · dC; one for
             each motion of a `TotalJoint`; None otherwise. It is the multiplier where Φ is a length or angle.
         unique (T,): False where constraints are redundant and this reaction is one of many that are possible.
+        place: where point_j is, in the ground frame.
+        counter_torque: on body i, about that place too: −torque, but for `RelativeX` and its like.
+        i, j: names of the bodies.
     """
 
     force: Float[Array, "*batch T d"]
@@ -49,35 +128,65 @@ class Reaction(eqx.Module):
     body_torque: Float[Array, "*batch T ..."]
     multipliers: Float[Array, "*batch T m"]
     unique: Bool[Array, "*batch T"]
-    effort: Float[Array, "*batch T ..."] | None = None
+    effort: Float[Array, "*batch T ..."] | None
+    place: Float[Array, "*batch T d"]
+    counter_torque: Float[Array, "*batch T ..."]
+    q: Float[Array, "*batch T n"]
+    layout: Layout = eqx.field(static=True)
+    i: str = eqx.field(static=True)
+    j: str = eqx.field(static=True)
 
 
-class Reactions(Mapping):
-    """Reactions by the names of constraints and drivers."""
+class Reactions(Named):
+    """Reactions by the names of constraints and drivers.
 
-    def __init__(self, by_name: dict[str, Reaction]):
-        self._by_name = by_name
+    `reactions["A", "motor"]` is the sum over a joint that consists of several elements: what they do to body j of the first
+    one, about its point_j. `reactions.on("rod")` is the sum of all that acts on a body. Both are a `Wrench`.
+    """
 
-    def __getitem__(self, name: str) -> Reaction:
-        if name not in self._by_name:
-            raise KeyError(unknown("constraint or driver", name, self._by_name))
-        return self._by_name[name]
+    kind = "constraint or driver"
 
-    def __iter__(self):
-        return iter(self._by_name)
+    def __getitem__(self, name):
+        if not isinstance(name, tuple) or not name:
+            return super().__getitem__(name)
+        parts, first = [self[part] for part in name], self[name[0]]
+        for part, reaction in zip(name, parts, strict=True):
+            if {reaction.i, reaction.j} != {first.i, first.j}:
+                ends = [f"{k!r} is between {r.i!r} and {r.j!r}" for k, r in ((name[0], first), (part, reaction))]
+                raise ValueError(f"{', '.join(ends)}; see `on` for the sum of what acts on one body")
+        return _sum(parts, first.j, first.place)
 
-    def __len__(self) -> int:
-        return len(self._by_name)
+    def on(self, body: str, *names: str) -> Wrench:
+        """The sum of all reactions on a body, or of those with these names, about the origin of the body.
 
-    def __repr__(self) -> str:
-        return f"Reactions({', '.join(self._by_name)})"
+        Raises:
+            ValueError: what is named does not act on the body, or nothing does.
+            KeyError: an unknown name.
+        """
+        parts = [self[name] for name in names] or [r for r in self.values() if body in (r.i, r.j)]
+        for name, reaction in zip(names, parts, strict=False):
+            require(body in (reaction.i, reaction.j), f"{name!r} does not act on {body!r}")
+        known = dict.fromkeys(end for reaction in self.values() for end in (reaction.i, reaction.j))
+        require(parts, unknown("body", body, known))
+        origin = parts[0].layout.coordinates_of(body, parts[0].q)[..., : parts[0].place.shape[-1]]
+        return _sum(parts, body, origin)
 
 
-jax.tree_util.register_pytree_node(
-    Reactions,
-    lambda r: (tuple(r._by_name.values()), tuple(r._by_name)),
-    lambda names, values: Reactions(dict(zip(names, values, strict=True))),
-)
+def _sum(parts: list[Reaction], body: str, place) -> Wrench:
+    """What some joints do to a body, about a place."""
+    layout, q = parts[0].layout, parts[0].q
+    loads = [(r.force, r.torque, r.place) if body == r.j else (-r.force, r.counter_torque, r.place) for r in parts]
+    force, torque = _together(layout.bodies[0][1], place, loads)
+    return Wrench(force=force, torque=torque, place=place, q=q, layout=layout)
+
+
+@partial(jax.jit, static_argnums=0)
+def _together(kind, place, loads):
+    def at_one_time(place, loads):
+        moment = kind.pose(kind.ground(place.dtype)).moment
+        return sum(f for f, *_ in loads), sum(torque + moment(at - place, f) for f, torque, at in loads)
+
+    return _over(at_one_time, place.ndim - 1)(place, loads)
 
 
 def reactions(mech: Mechanism, run: Trajectory, *, formulation: AbstractFormulation | None = None) -> Reactions:
@@ -92,20 +201,19 @@ def reactions(mech: Mechanism, run: Trajectory, *, formulation: AbstractFormulat
         run: a `Trajectory`.
         formulation: `Augmented()` by default.
     """
-    return _reactions(mech, run, formulation or Augmented())
+    found = _reactions(mech, run.t, run.q, run.v, formulation or Augmented())
+    of_run = lambda e: {"q": run.q, "layout": mech.layout, "i": e.i, "j": e.j}
+    elements = {**mech.constraints, **mech.drivers}
+    return Reactions({name: Reaction(**found[name], **of_run(element)) for name, element in elements.items()})
 
 
 @eqx.filter_jit
-def _reactions(mech: Mechanism, run: Trajectory, formulation: AbstractFormulation) -> Reactions:
+def _reactions(mech: Mechanism, t, q, v, formulation: AbstractFormulation) -> dict[str, dict]:
     at_one_time = lambda mech, t, q, v: _at_one_time(mech, formulation, t, q, v)
-    function = partial(straight, at_one_time, mech)
-    for _ in range(jnp.ndim(run.t)):
-        function = jax.vmap(function)
-    found = function(run.t, run.q, run.v)
-    return Reactions({name: found[name] for name in (*mech.constraints, *mech.drivers)})
+    return _over(partial(straight, at_one_time, mech), jnp.ndim(t))(t, q, v)
 
 
-def _at_one_time(mech: Mechanism, formulation, t, q, v) -> dict[str, Reaction]:
+def _at_one_time(mech: Mechanism, formulation, t, q, v) -> dict[str, dict]:
     equations = formulation.equations(mech)
     own = equations.from_bodies(q, v, t)
     # The same configuration with the Euler parameters, of two possible ones, to which the multipliers belong.
@@ -117,17 +225,16 @@ def _at_one_time(mech: Mechanism, formulation, t, q, v) -> dict[str, Reaction]:
         rows = mech.layout.row_slices[name]
         own = multipliers[rows]
         moved = lambda d, element=element, name=name: residual_of(mech, name, element, q + space.rate(q, d), t)
-        force, torque = _on_j(mech, element, poses, jax.vjp(moved, jnp.zeros(space.m, q.dtype))[1](own)[0])
-        found[name] = Reaction(
-            force=force,
-            torque=torque,
-            components=element.components(poses[element.i], force, torque),
-            body_force=poses[element.j].components(force),
-            body_torque=poses[element.j].components(torque) if torque.ndim else torque,
-            multipliers=own,
-            effort=_efforts(mech, name, element, q, t, own),
-            unique=~jnp.any(indeterminate[rows]),
-        )
+        load = _load(mech, element, poses, jax.vjp(moved, jnp.zeros(space.m, q.dtype))[1](own)[0])
+        force, torque = load["force"], load["torque"]
+        found[name] = load | {
+            "components": element.components(poses[element.i], force, torque),
+            "body_force": poses[element.j].components(force),
+            "body_torque": poses[element.j].components(torque) if torque.ndim else torque,
+            "multipliers": own,
+            "effort": _efforts(mech, name, element, q, t, own),
+            "unique": ~jnp.any(indeterminate[rows]),
+        }
     return found
 
 
@@ -148,14 +255,20 @@ def _efforts(mech: Mechanism, name: str, element, q, t, multipliers) -> Array | 
     return efforts[0] if hasattr(element, "motion") else jnp.stack(efforts)
 
 
-def _on_j(mech: Mechanism, element, poses, generalized):
-    """Force and torque about point_j of generalized constraint forces; from the other side where j is the ground."""
+def _load(mech: Mechanism, element, poses, generalized) -> dict[str, Array]:
+    """Force, place, torque and counter-torque of generalized constraint forces; the ground bears the opposite of them."""
     slices, j, i = mech.layout.velocity_slices, poses[element.j], poses[element.i]
     origin = jnp.zeros(mech.layout.bodies[0][1].dimension, generalized.dtype)
-    if element.j != GROUND:
-        point = getattr(element, "point_j", getattr(element, "point", origin))
-        return j.load(generalized[slices[element.j]], point)
-    # Action and reaction: the opposite load, about the place where point_j is.
-    force, torque = i.load(generalized[slices[element.i]], origin)
-    arm = j.point(getattr(element, "point_j", origin)) - i.point(origin)
-    return -force, -(torque - i.moment(arm, force))
+    place = j.point(getattr(element, "point_j", getattr(element, "point", origin)))
+
+    def on(body, pose):
+        force, torque = pose.load(generalized[slices[body]], origin)
+        return force, torque + pose.moment(pose.r - place, force)
+
+    if element.i == GROUND:
+        force, torque = on(element.j, j)
+        counter_torque = -torque
+    else:
+        counter_force, counter_torque = on(element.i, i)
+        force, torque = (-counter_force, -counter_torque) if element.j == GROUND else on(element.j, j)
+    return {"force": force, "torque": torque, "place": place, "counter_torque": counter_torque}

@@ -14,7 +14,7 @@ from jaxmbs.dynamics.formulations import AbstractFormulation, Augmented
 from jaxmbs.dynamics.method import AbstractMethod, FixedStep, Grid, Problem, Start, started
 from jaxmbs.dynamics.named_velocities import contradiction
 from jaxmbs.numerics.arrays import is_concrete
-from jaxmbs.numerics.results import Status, raise_for_status
+from jaxmbs.numerics.results import Status, check_known
 from jaxmbs.programs.function import straight
 from jaxmbs.system.equations import Energy, energy
 from jaxmbs.system.mechanism import Mechanism, as_times
@@ -60,7 +60,7 @@ def simulate(
         method: `RK4()` by default; `SemiImplicitEuler()`, `GeneralizedAlpha(rho)`, `HHT(alpha)`,
             `CoordinatePartitioning()`, `Adaptive(rtol, atol)`.
         formulation: `Augmented()` by default.
-        throw: raise `AnalysisError` where a status is bad (outside of transformations).
+        throw: raise `AnalysisError` where a status is bad (outside of transformations), with what `explain_failure` says.
 
     Raises:
         ValueError: wrong shapes or names; named velocities that contradict the constraints; a step for times that are not
@@ -74,11 +74,12 @@ def simulate(
     v, given = mech.velocities(v0), mech.named_velocities(v0)
     dtype = jnp.result_type(q, times, v)
     start = Start(q.astype(dtype), v.astype(dtype), given)
-    result = _simulate(mech, times.astype(dtype), start, _grid(asked, step, method), method, formulation)
+    result = _simulate(mech, times.astype(dtype), start, _grid(asked, step, method), method, formulation).of(mech)
     if given is not None and is_concrete(result.status) and result.status[0] == Status.NOT_ASSEMBLED:
         _check_named(mech, result.t[0], start, given)
     if throw:
-        raise_for_status(result.status, "simulation")
+        check_known(result.status)
+        result.explain_failure().throw("simulation")
     return result
 
 

@@ -297,8 +297,8 @@ class Environment(eqx.Module):
 
     def _look(self, params, task, q, v):
         """Observation and metrics at the start of an episode."""
-        layout = self.build(params, jnp.zeros(self.action_size, q.dtype)).layout
-        now = Trajectory(jnp.zeros((), q.dtype), q, v, jnp.zeros_like(v), jnp.zeros((), int), layout)
+        mech = self.build(params, jnp.zeros(self.action_size, q.dtype))
+        now = Trajectory(jnp.zeros((), q.dtype), q, v, jnp.zeros_like(v), jnp.zeros((), int), mech.layout).of(mech)
         return self.observe(params, task, now), self.metrics(params, task, now)
 
     def _advance(self, params, task, x, u, status, begin, action):
@@ -325,7 +325,7 @@ class Environment(eqx.Module):
         whole = jnp.all(jnp.isfinite(jnp.concatenate([x, u, q, v])))
         status = jnp.where(whole | (status != Status.CONVERGED), status, int(Status.NON_FINITE))
         q, v, x, u, a = (finite_or_zero(part) for part in (q, v, x, u, a))
-        now = Trajectory(end, q, v, a, status, mech.layout)
+        now = Trajectory(end, q, v, a, status, mech.layout).of(mech)
         seen, reward = self.observe(params, task, now), self.reward(params, task, now, action)
         seen, metrics = jax.tree.map(finite_or_zero, (seen, self.metrics(params, task, now)))
         return q, v, x, u, status, seen, reward, self.ends(params, task, now), metrics

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import itertools
 import math
 import types
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -130,47 +133,75 @@ def is_concrete(x) -> bool:
     return not isinstance(x, jax.core.Tracer)
 
 
+def is_scalar(x) -> bool:
+    """Whether `x` is no vector; the components of a tuple may be traced."""
+    return not isinstance(x, (tuple, list)) and np.ndim(x) == 0
+
+
+@jax.tree_util.register_static
 class Same:
-    """A value that equals another if it is the same object, or an equal number, text or tuple of these."""
+    """A value that equals another if it is the same object, an equal number or text, or an array with the same content.
+
+    As a pytree it has no leaves. Of an array there is a copy, which cannot be changed any more.
+    """
 
     def __init__(self, value):
-        self.value = value
-
-    def _key(self):
-        return self.value if isinstance(self.value, (bool, int, str, bytes, type(None))) else id(self.value)
+        self.value: Any = value
+        self._key: Any = id(value)
+        if isinstance(value, (bool, int, str, bytes, type(None))):
+            self._key = value
+        elif _is_constant(value):
+            self.value = value.copy()
+            self.value.flags.writeable = False
+            self._key = value.shape, value.dtype.str, hashlib.blake2b(value.tobytes()).digest()
 
     def __eq__(self, other):
-        return isinstance(other, Same) and (type(self.value), self._key()) == (type(other.value), other._key())
+        return isinstance(other, Same) and (type(self.value), self._key) == (type(other.value), other._key)
 
     def __hash__(self):
-        return hash(self._key())
+        return hash(self._key)
 
 
 class Closure(eqx.Module):
-    """A plain function as a pytree: the numbers that it closes over are leaves, its code is static.
+    """A plain function as a pytree: the numbers and arrays of JAX that it closes over are leaves, arrays of NumPy and its
+    code are static.
 
     So functions that are made anew with other numbers, as in a function that builds a mechanism, count as the same, and
-    what they close over is differentiated and batched like every other number.
+    what they close over is differentiated and batched like every other number; functions of NumPy can be used on arrays of
+    NumPy.
     """
 
     code: types.CodeType = eqx.field(static=True)
     scope: Same = eqx.field(static=True)
     held: tuple
-    static: tuple = eqx.field(static=True)
     defaults: int = eqx.field(static=True)
 
     def __call__(self, *args, **kwargs):
-        values = [b.value if a is None else a for a, b in zip(self.held, self.static, strict=True)]
+        values = [released(x) for x in self.held]
         defaults = tuple(values[: self.defaults]) or None
         cells = tuple(types.CellType(x) for x in values[self.defaults :]) or None
         function = types.FunctionType(self.code, self.scope.value, None, defaults, cells)
         return function(*args, **kwargs)
 
 
+class Applied(eqx.Module):
+    """What `functools.partial` makes, as a pytree like a `Closure`."""
+
+    f: Callable
+    args: tuple
+    keywords: dict
+
+    def __call__(self, *args, **keywords):
+        given = {name: released(x) for name, x in self.keywords.items()}
+        return self.f(*(released(x) for x in self.args), *args, **given, **keywords)
+
+
 def as_pytree(f: Callable) -> Callable:
     """A function that can be part of a pytree: one with parameters (a module) as it is, a plain one as a `Closure`."""
     if isinstance(f, (eqx.Module, jax.tree_util.Partial)):
         return f
+    if isinstance(f, functools.partial):
+        return Applied(as_pytree(f.func), tuple(map(held, f.args)), {name: held(x) for name, x in f.keywords.items()})
     return _closure(f, ()) or jax.tree_util.Partial(f)
 
 
@@ -183,13 +214,36 @@ def _closure(f, within: tuple[int, ...]) -> Closure | None:
     except ValueError:  # a cell that is not filled yet
         return None
     values = [*(f.__defaults__ or ()), *cells]
-    held = []
-    for value in values:
-        inner = _closure(value, (*within, id(f)))
-        numbers = jax.tree.leaves(value)
-        held.append(inner if inner is not None else value if numbers and all(map(_is_number, numbers)) else None)
-    static = tuple(Same(None if h is not None else x) for h, x in zip(held, values, strict=True))
-    return Closure(f.__code__, Same(f.__globals__), tuple(held), static, len(f.__defaults__ or ()))
+    kept = tuple(held(value, (*within, id(f))) for value in values)
+    return Closure(f.__code__, Same(f.__globals__), kept, len(f.__defaults__ or ()))
+
+
+def held(value, within: tuple[int, ...] = ()):
+    """A value that a function closes over as a pytree: functions as they are, numbers as leaves, and arrays of NumPy among
+    them static; all else is static as a whole. Arrays in modules are leaves, whatever they are."""
+    inner = _closure(value, within)
+    if inner is not None:
+        return inner
+    leaves = jax.tree.leaves(value, is_leaf=_is_module)
+    known = lambda x: _is_constant(x) or all(map(_is_number, jax.tree.leaves(x)))
+    if not leaves or not all(map(known, leaves)):
+        return Same(value)
+    return jax.tree.map(lambda x: Same(x) if _is_constant(x) else x, value, is_leaf=_is_module)
+
+
+def released(value):
+    """What has been `held`."""
+    is_leaf = lambda x: isinstance(x, Same) or _is_module(x)
+    return jax.tree.map(lambda x: x.value if isinstance(x, Same) else x, value, is_leaf=is_leaf)
+
+
+def _is_module(x) -> bool:
+    return isinstance(x, eqx.Module)
+
+
+def _is_constant(x) -> bool:
+    """Whether it is an array of NumPy, with numbers in it."""
+    return isinstance(x, np.ndarray) and not x.dtype.hasobject
 
 
 def _is_number(x) -> bool:

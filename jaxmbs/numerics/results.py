@@ -5,7 +5,6 @@ from __future__ import annotations
 from enum import IntEnum
 
 import jax
-import numpy as np
 
 
 class Status(IntEnum):
@@ -31,14 +30,7 @@ class AnalysisError(ValueError):
     """A bad status turned into an error, because the caller asked for it with `throw=True`."""
 
 
-def raise_for_status(status, what: str) -> None:
-    """Raise `AnalysisError` if any entry of a concrete `status` is bad; `what` starts the message.
-
-    A status inside a transformation (jit, vmap, grad) is not known yet, and raises a `ValueError` that says so.
-    """
+def check_known(status) -> None:
+    """Raise `ValueError` for the status of something that is to be turned into an error inside of a transformation."""
     if isinstance(status, jax.core.Tracer):
         raise ValueError("throw=True works outside of jit, vmap and grad only; inside, read `.status`")
-    codes = np.unique(np.asarray(status))
-    bad = [Status(int(code)).name for code in codes if code != Status.CONVERGED]
-    if bad:
-        raise AnalysisError(f"{what}: {', '.join(bad)}")

@@ -6,6 +6,7 @@ from jaxmbs.planar.absolute import AbsoluteX as AbsoluteX
 from jaxmbs.planar.absolute import AbsoluteY as AbsoluteY
 from jaxmbs.planar.body import Body as Body
 from jaxmbs.planar.body import Pose as Pose
+from jaxmbs.planar.body import Rotor as Rotor
 from jaxmbs.planar.cams import CamFlatFollower as CamFlatFollower
 from jaxmbs.planar.cams import CamFollower as CamFollower
 from jaxmbs.planar.cams import PointFollower as PointFollower

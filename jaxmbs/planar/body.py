@@ -240,3 +240,28 @@ class Body(AbstractBody):
         require(not is_concrete(self.mass) or self.mass > 0, f"mass must be positive, got {self.mass}")
         known = is_concrete(self.inertia)
         require(not known or self.inertia >= 0, f"inertia must not be negative, got {self.inertia}")
+
+
+class Rotor(Body):
+    """A moment of inertia without mass, of a motor, a flywheel or a gear, pinned to a carrier or the ground.
+
+    Its mass belongs to the carrier. T = ½ J φ̇² with the angle φ of the rotor in the ground frame.
+
+    `Rotor(0.02)` with `Revolute("arm", "rotor", (0.3, 0), (0, 0))`.
+
+    Args:
+        inertia: J, positive.
+    """
+
+    def __init__(self, inertia=1.0):
+        super().__init__(0.0, inertia)
+
+    @property
+    def massless(self) -> tuple[bool, ...]:
+        """Which velocities have no inertia, whatever the numbers are."""
+        return (True, True, False)
+
+    def check(self) -> None:
+        """Raise `ValueError` for wrong shapes, or an inertia that is not positive."""
+        check_fields(self)
+        require(not is_concrete(self.inertia) or self.inertia > 0, f"inertia must be positive, got {self.inertia}")

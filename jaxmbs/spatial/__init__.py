@@ -12,6 +12,7 @@ from jaxmbs.spatial.joints import Gear as Gear
 from jaxmbs.spatial.joints import Screw as Screw
 from jaxmbs.spatial.joints import Universal as Universal
 from jaxmbs.spatial.relative import RelativeJoint as RelativeJoint
+from jaxmbs.spatial.rotor import Rotor as Rotor
 from jaxmbs.spatial.total import ConstantVelocity as ConstantVelocity
 from jaxmbs.spatial.total import Cylindrical as Cylindrical
 from jaxmbs.spatial.total import Free as Free

@@ -213,6 +213,16 @@ def check_frame(name: str, axes) -> None:
         )
 
 
+def check_frames(frames: Mapping[str, Frame]) -> None:
+    """Raise `ValueError` with its name for what is no frame, or a bad one."""
+    for name, frame in frames.items():
+        require(isinstance(frame, Frame), f"frame {name!r} must be a Frame, got {frame!r}")
+        try:
+            frame.check()
+        except ValueError as error:
+            raise ValueError(f"frame {name!r}: {error}") from None
+
+
 class Body(AbstractBody):
     """A rigid body with coordinates (x, y, z, e0, e1, e2, e3), the position and the Euler parameters of its frame, and
     velocities (ẋ, ẏ, ż, ω) with ω in the body frame.
@@ -338,12 +348,7 @@ class Body(AbstractBody):
         check_fields(self)
         require(not is_concrete(self.mass) or self.mass > 0, f"mass must be positive, got {self.mass}")
         check_frame("inertia_frame", self.inertia_frame)
-        for name, frame in self.frames.items():
-            require(isinstance(frame, Frame), f"frame {name!r} must be a Frame, got {frame!r}")
-            try:
-                frame.check()
-            except ValueError as error:
-                raise ValueError(f"frame {name!r}: {error}") from None
+        check_frames(self.frames)
         if self._inertia is not None:
             check_inertia(self._inertia)
 

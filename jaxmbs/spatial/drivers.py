@@ -6,12 +6,12 @@ from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array
 
 from jaxmbs.element import require
 from jaxmbs.motion import AbstractMotion, Shifted, motion_field
 from jaxmbs.numerics import rotation
+from jaxmbs.numerics.arrays import is_scalar
 from jaxmbs.spatial.body import Body, Frame
 from jaxmbs.spatial.element import ORIGIN, Frames, Points
 from jaxmbs.spatial.joints import angle_row
@@ -34,7 +34,7 @@ class _FrameDriver(Frames):
         places = []
         for value in points_motion_axes:
             if not isinstance(value, Frame) and (
-                isinstance(value, AbstractMotion) or callable(value) or np.ndim(value) == 0
+                isinstance(value, AbstractMotion) or callable(value) or is_scalar(value)
             ):
                 motion = value
             else:

@@ -65,6 +65,7 @@ class Turn(SpatialTurning):
 
     coordinates: ClassVar[tuple[str, ...]] = ("phi",)
     velocities: ClassVar[tuple[str, ...]] = coordinates
+    wraps: ClassVar[bool] = True
 
     def rotation(self, rho):
         return _about(self.axis, rho[0])
@@ -95,6 +96,7 @@ class TwoTurns(SpatialTurning):
 
     coordinates: ClassVar[tuple[str, ...]] = ("alpha", "beta")
     velocities: ClassVar[tuple[str, ...]] = coordinates
+    wraps: ClassVar[bool] = True
 
     def rotation(self, rho):
         return rotation.product(_about(self.first, rho[0]), _about(self.second, rho[1]))
@@ -179,6 +181,7 @@ class Angles(SpatialTurning):
 
     coordinates: ClassVar[tuple[str, ...]] = ("theta_1", "theta_2", "theta_3")
     velocities: ClassVar[tuple[str, ...]] = coordinates
+    wraps: ClassVar[bool] = True
 
     def _axes(self, dtype):
         return jnp.eye(3, dtype=dtype) if self.frame is None else rotation.matrix(self.frame)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jaxmbs.element import GROUND
-from jaxmbs.forces import State
+from jaxmbs.forces import AbstractForce, State
 from jaxmbs.numerics.implicit import jacobian, rate, second_rate
 from jaxmbs.programs.function import Straight
 from jaxmbs.system.mechanism import Mechanism, as_times
@@ -119,7 +119,8 @@ def state_of(mech: Mechanism, q, v, t) -> State:
     slices = mech.layout.velocity_slices
     velocities = {name: v[where] for name, where in slices.items()}
     ground = jnp.zeros(len(mech.layout.bodies[0][1].velocities), v.dtype)
-    return State(mech.bodies, mech.poses(q), {**velocities, GROUND: ground}, slices, t, q, v)
+    elements = {**mech.constraints, **mech.drivers}
+    return State(mech.bodies, mech.poses(q), {**velocities, GROUND: ground}, slices, t, q, v, elements)
 
 
 def masses(mech: Mechanism, q) -> Float[Array, "m m"]:
@@ -137,15 +138,24 @@ def applied_forces(mech: Mechanism, q, v, t, *, uniform: bool = True) -> Float[A
     Raises:
         ValueError: a value of another shape than it should have, with the name of its force.
     """
-    state, total = state_of(mech, q, v, t), jnp.zeros_like(v)
-    for name, force in mech.forces.items():
-        if not uniform and force.uniform is not None:
-            continue
+    state = state_of(mech, q, v, t)
+    acting = {name: force for name, force in mech.forces.items() if uniform or force.uniform is None}
+    return sum(of_forces(acting, lambda force: force.generalized(state)).values(), jnp.zeros_like(v))
+
+
+def of_forces(forces: Mapping[str, AbstractForce], what: Callable[[AbstractForce], Any]) -> dict[str, Any]:
+    """Something of each force, by name.
+
+    Raises:
+        ValueError: what it raises, with the name of the force.
+    """
+    found = {}
+    for name, force in forces.items():
         try:
-            total = total + force.generalized(state)
+            found[name] = what(force)
         except ValueError as error:
             raise ValueError(f"force {name!r} ({type(force).__name__}): {error}") from None
-    return total
+    return found
 
 
 def uniform_acceleration(mech: Mechanism) -> Float[Array, " d"] | None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
-from collections.abc import Iterable
 from functools import cached_property
 from itertools import accumulate
 
@@ -12,15 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxmbs.element import GROUND, AbstractBody
+from jaxmbs.element import unknown as unknown
 from jaxmbs.numerics.space import Manifold, Space
-
-
-def unknown(kind: str, name: str, names: Iterable[str]) -> str:
-    """A message for a name that does not exist, with the nearest one that does."""
-    names = list(names)
-    near = difflib.get_close_matches(str(name), names, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(map(repr, names)) or 'none'}"
-    return f"unknown {kind} {name!r}; {hint}"
 
 
 def _slices(names, sizes, start=0) -> dict[str, slice]:
@@ -155,9 +146,24 @@ class Layout(Space):
         if body == GROUND:
             kind = self.bodies[0][1]
             return kind.pose(kind.ground(q.dtype))
+        return self._known(body).pose(q[self.body_slices[body]])
+
+    def coordinates_of(self, body: str, q):
+        """The coordinates of a body, or of "ground", in configurations q (*batch, n).
+
+        Raises:
+            ValueError: an unknown body.
+        """
+        if body == GROUND:
+            at_rest = self.bodies[0][1].ground(q.dtype)
+            return jnp.broadcast_to(at_rest, (*q.shape[:-1], *at_rest.shape))
+        self._known(body)
+        return q[..., self.body_slices[body]]
+
+    def _known(self, body: str) -> type[AbstractBody]:
         if body not in self.body_types:
             raise ValueError(unknown("body", body, self.body_types))
-        return self.body_types[body].pose(q[self.body_slices[body]])
+        return self.body_types[body]
 
     # --- the space of configurations ---
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -81,6 +82,15 @@ class Mechanism(eqx.Module):
     def forces(self) -> dict[str, AbstractForce]:
         """The forces by name."""
         return dict(zip(self._force_names, self._forces, strict=True))
+
+    @property
+    def geometry(self) -> Mechanism:
+        """The same without what its bodies and forces are: all that Φ depends on."""
+        same = object.__new__(Mechanism)
+        parts = {"_bodies": (), "_forces": (), "_force_names": ()}
+        for field in dataclasses.fields(Mechanism):
+            object.__setattr__(same, field.name, parts.get(field.name, getattr(self, field.name)))
+        return same
 
     @property
     def dtype(self):

@@ -12,13 +12,15 @@ Constraints Ψ(x, t) = 0 say in this order: unit vectors have length 1; each bas
 and vectors of a body stay where they are in it; and what is left of Φ: the rows of joints that do not follow from shared
 points and vectors, and all other constraints and drivers, through the poses of the bodies.
 
+Inertia about one axis only, of a `spatial.Rotor`, is that of no points of mass. Its part of M depends on x.
+
 The angles of the bodies of the plane, turns counted, and the Euler parameters of those of space, as one continuous motion,
 are carried along behind x: they are no unknowns, they follow from it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -278,7 +280,8 @@ class NaturalCoordinates(Space):
     def conditions(self) -> list[Condition]:
         """The rows of Ψ in their order."""
         light, dimension, found = self.light, self.mech.layout.bodies[0][1].dimension, []
-        carried = {name for body in self.bodies.values() for name in body.carried}
+        heavy = [body for name, body in self.bodies.items() if not self.mech.bodies[name].massless[0]]
+        carried = {name for body in heavy for name in body.carried}
         # In space the pseudo-inertia of plates and slender rods is singular, of others not.
         vague = dimension == 3
         for e in self.elements.values():
@@ -408,11 +411,18 @@ class NaturalCoordinates(Space):
         return self._once("_velocities", big_x, u)
 
     def _velocities(self, big_x, u):
+        return jnp.concatenate([*self._twists(self.bodies, big_x, u).values(), u[self._size :]])
+
+    def _twists(self, bodies: Iterable[str], big_x, u) -> dict[str, Array]:
+        """v of some bodies."""
         attitudes = self._split(big_x)
-        both = lambda x: {name: (f.r, f.a) for name, f in self.frames(x, attitudes).items()}
+
+        def both(x):
+            frames = self.frames(x, attitudes)
+            return {name: (frames[name].r, frames[name].a) for name in bodies}
+
         now, rate = jax.jvp(both, (big_x[: self.m],), (u,))
-        parts = [part for b in self.bodies for part in (rate[b][0], self.geometry.spin(now[b][1], rate[b][1]))]
-        return jnp.concatenate([*parts, u[self._size :]])
+        return {b: jnp.concatenate([rate[b][0], self.geometry.spin(now[b][1], rate[b][1])]) for b in bodies}
 
     # --- the equations ---
 
@@ -426,7 +436,8 @@ class NaturalCoordinates(Space):
         return jnp.concatenate(rows) if rows else jnp.zeros(0, big_x.dtype)
 
     def mass(self, big_x) -> Float[Array, "m m"]:
-        """M = Σ ∫ CᵀC dm, constant: ½ ẋᵀM ẋ is the kinetic energy. The velocity C ẋ of the point s of a body is ṙ + Ȧ s."""
+        """M = Σ ∫ CᵀC dm, constant: ½ ẋᵀM ẋ is the kinetic energy. The velocity C ẋ of the point s of a body is ṙ + Ȧ s.
+        Of rotors it is BᵀM B with v = B ẋ, which is not constant."""
         return self._once("_mass", big_x)
 
     def _mass(self, big_x):
@@ -438,9 +449,23 @@ class NaturalCoordinates(Space):
         slopes, total = jax.jacfwd(columns)(big_x[: self.m]), jnp.zeros((self.m, self.m), big_x.dtype)
         moments = self._moments()
         for name, c in slopes.items():
+            if name in self.rotors:
+                continue
             moved = jnp.einsum("ab,dbn->dan", moments[name].astype(c.dtype), c)
             total = total + jnp.einsum("dam,dan->mn", c, moved)
+        by_rates = jax.jacfwd(lambda u: self._twists(self.rotors, big_x, u))(jnp.zeros(self.m, big_x.dtype))
+        for name, b in by_rates.items():
+            total = total + b.T @ self._own_mass(name, big_x) @ b
         return total
+
+    @cached_property
+    def rotors(self) -> tuple[str, ...]:
+        """Bodies whose inertia is not that of points of mass, so that M would have negative eigenvalues."""
+        return tuple(name for name, body in self.mech.bodies.items() if not body.of_points)
+
+    def _own_mass(self, rotor: str, big_x):
+        body, q = self.mech.bodies[rotor], self.bodies_at(big_x)
+        return body.mass_matrix(self.mech.layout.pose(rotor, q)).astype(q.dtype)
 
     @property
     def moments(self) -> dict[str, Float[Array, "k k"]]:
@@ -457,12 +482,20 @@ class NaturalCoordinates(Space):
         return found
 
     def force(self, big_x, u, t) -> Float[Array, " m"]:
-        """BᵀQ with v = B ẋ and Q of the applied forces, conjugate to v."""
+        """BᵀQ with v = B ẋ and Q of the applied forces, conjugate to v; of rotors also what goes with Ḃ ẋ."""
         return self._once("_force", big_x, u, t)
 
     def _force(self, big_x, u, t):
         v, pull = jax.vjp(lambda u: self.velocities(big_x, u), u)
-        return pull(applied_forces(self.mech, self.bodies_at(big_x), v, t))[0]
+        q = self.bodies_at(big_x)
+        load, mech, slices = applied_forces(self.mech, q, v, t), self.mech, self.mech.layout.velocity_slices
+        if self.rotors:
+            twists = lambda big_x: self._twists(self.rotors, big_x, u)
+            own, drift = jax.jvp(twists, (big_x,), (self._rate(big_x, u),))
+            for name in self.rotors:
+                turning = mech.bodies[name].velocity_force(mech.layout.pose(name, q), own[name])
+                load = load.at[slices[name]].add(turning - self._own_mass(name, big_x) @ drift[name])
+        return pull(load)[0]
 
     # --- the space ---
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from functools import partial
 
 import equinox as eqx
@@ -10,8 +11,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from jaxmbs.element import GROUND
+from jaxmbs.numerics.results import Status
+from jaxmbs.programs.function import straight
+from jaxmbs.relative_motion import JointMotion, coordinates_of, measured, unwrapped
 from jaxmbs.system.equations import Energy
+from jaxmbs.system.failure import Failures, failures
+from jaxmbs.system.kept import Kept
 from jaxmbs.system.layout import Layout
+from jaxmbs.system.mechanism import Mechanism
 
 
 class Trajectory(eqx.Module):
@@ -24,6 +32,7 @@ class Trajectory(eqx.Module):
         multipliers (T, m): λ with M v̇ = Q + Φ_qᵀλ, rows as in Φ; those of drivers are the driving forces and torques.
             None in a motion that was not computed from forces.
         energy: kinetic and potential, each (T,); None like the multipliers.
+        mechanism: its constraints and drivers, for `joint`.
     """
 
     t: Float[Array, "*batch T"]
@@ -34,6 +43,67 @@ class Trajectory(eqx.Module):
     layout: Layout = eqx.field(static=True)
     multipliers: Float[Array, "*batch T m"] | None = None
     energy: Energy | None = None
+    mechanism: Kept | None = None
+
+    def of(self, mech: Mechanism) -> Trajectory:
+        """The same motion, with the mechanism that it is of."""
+        return dataclasses.replace(self, mechanism=Kept(mech.geometry, jnp.shape(self.t)))
+
+    def explain_failure(self) -> Failures:
+        """What failed, as text: `print(run.explain_failure())`, "nothing failed" where all is well; see `Failures`.
+
+        Samples and times with their status, the largest gaps by name, singular values of Φ_q, and the nearest lock-up. The
+        same stands in the error of `throw=True`.
+
+        Raises:
+            ValueError: inside of a transformation, where nothing is known yet.
+        """
+        return failures(self.t, self.q, self.v, self.a, self.status, self.mechanism)
+
+    def joint(self, name: str, coordinate: str | None = None) -> JointMotion:
+        """Angle and slide of a joint over time, continuous: `run.joint("pin").angle`, `.rate`, `.acceleration`, `.slide`,
+        `.slide_rate`, `.slide_acceleration`, each (*batch, T).
+
+        The sign is that of the joint's axis, body j against body i; zeros are those of `joint_coordinates`, see
+        `JointMotion`. In space the angle is in (−π, π] at the first time, and from one time to the next it takes the turn
+        that is nearest to what its rates predict by the trapezoidal rule: times may be so far apart that this is right to
+        half a turn. In the plane the coordinates themselves count turns.
+
+        Args:
+            name: of the joint.
+            coordinate: which of several angles or slides: "alpha" or "beta" of a universal joint, "x" or "y", …
+
+        Raises:
+            ValueError: an unknown name; or, when it is asked for, an angle or a slide that the joint does not have.
+        """
+        if self.mechanism is None:
+            raise ValueError("this trajectory does not know its mechanism: use run.of(mech).joint(…)")
+        mech = self.mechanism.structure
+        of = coordinates_of({**mech.constraints, **mech.drivers}, name, coordinate)
+        try:
+            kept = self.mechanism.part(lambda mech: mech.constraints[name])
+        except ValueError as error:
+            raise ValueError(f"{of.joint}: {error}; use run.of(mech).joint(…)") from None
+        element = kept.structure
+        ends = [self._of_body(body) for body in (element.i, element.j)]
+        kept = kept.part(lambda joint: joint.anonymous())
+        values, rates, accelerations = _joint_motion(kept, self.layout.bodies[0][1], *ends)
+        if of.wraps and jnp.ndim(self.t) > 0:
+            good = (self.status == Status.CONVERGED) | (self.status == Status.SINGULAR)
+            slides = len(of.slides)
+            angles = unwrapped(values[..., slides:], rates[..., slides:], self.t, good)
+            values = jnp.concatenate([values[..., :slides], angles], axis=-1)
+        return JointMotion(of, values, rates, accelerations)
+
+    def _of_body(self, name: str) -> tuple[Array, Array, Array]:
+        """Coordinates, velocities and accelerations of a body."""
+        if name == GROUND:
+            kind = self.layout.bodies[0][1]
+            at_rest = (kind.ground(self.q.dtype), *(jnp.zeros(len(kind.velocities), x.dtype) for x in (self.v, self.a)))
+            x, v, a = (jnp.broadcast_to(x, (*jnp.shape(self.t), *x.shape)) for x in at_rest)
+            return x, v, a
+        at, moving = self.layout.body_slices[name], self.layout.velocity_slices[name]
+        return self.q[..., at], self.v[..., moving], self.a[..., moving]
 
     def point(self, body: str, s=None) -> Float[Array, "*batch T d"]:
         """Positions of the point `s` of a body (its origin if not given), in the ground frame."""
@@ -77,3 +147,14 @@ class Trajectory(eqx.Module):
 
     def _along(self, of_state):
         return jnp.vectorize(of_state, signature="(n),(k),(k)->(d)")(self.q, self.v, self.a)
+
+
+# Compiled once for joints that are alike.
+@eqx.filter_jit
+def _joint_motion(joint: Kept, kind, *ends) -> list[Array]:
+    """Slides and angles of a joint, their rates and second rates."""
+
+    def at_one_time(element, *ends):
+        return straight(lambda element, i, j: measured(element, kind, i, j), element, *ends, once=True)
+
+    return joint.over(at_one_time)(*ends)

@@ -293,3 +293,16 @@ def test_actions_of_a_wrong_shape_and_bad_settings_are_refused():
     ):
         with pytest.raises(ValueError, match=next(iter(settings))):
             env.make("slider-crank", **settings)
+
+
+def test_observations_take_angles_of_joints_by_name():
+    class Seeing(Locking):
+        def observe(self, params, task, now):
+            return jnp.stack([now.joint("A").angle, now.joint("A").rate])
+
+    environment = Seeing(substeps=1)
+    state = environment.reset(jax.random.key(0))
+    after = environment.step(state, jnp.zeros(1))
+    for now in (state, after):
+        expected = (now.q[5] - now.q[2], now.v[5] - now.v[2])
+        np.testing.assert_allclose(now.observation, expected, atol=1e-12)

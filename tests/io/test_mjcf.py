@@ -436,6 +436,14 @@ WRITTEN = {
         {"forces": {"push": mbs.PointForce("crank", (0, 0), (1.0, 0.0))}},
         "force 'push' (PointForce): MJCF has nothing like it",
     ),
+    "law of a spring": (
+        {"forces": {"stop": mbs.Spring("ground", "crank", force=lambda length, rate: length**3)}},
+        "force 'stop' (Spring): its force cannot be represented",
+    ),
+    "rotor": (
+        {"bodies": {"wheel": planar.Rotor(0.1)}},
+        "body 'wheel': MJCF needs a mass and three moments of inertia",
+    ),
     "distance": (
         {"more": {"rod": planar.Distance("ground", "coupler", (0, 5), (0, 0), 4.0)}},
         "constraint 'rod' (Distance): MJCF has nothing like it",
@@ -448,7 +456,10 @@ def test_what_cannot_be_written(tmp_path, name):
     options, message = WRITTEN[name]
     mech = four_bar()
     mech = mbs.Mechanism(
-        mech.bodies, mech.constraints | options.get("more", {}), options.get("drivers", {}), options.get("forces", {})
+        mech.bodies | options.get("bodies", {}),
+        mech.constraints | options.get("more", {}),
+        options.get("drivers", {}),
+        options.get("forces", {}),
     )
     guess = {"crank": (0.3, 0.4, 1.0), "coupler": (1.9, 1.5, 0.3), "rocker": (3.6, 1.5, 1.8)}
     with pytest.raises(mbs.ModelError) as error:

@@ -188,16 +188,22 @@ def test_every_kind_of_element_comes_back(dimension, tmp_path, validator):
         "slow": mbs.Damper("a", "ground", damping=3.0),
         "twist": mbs.TorsionSpring("a", "b", 2.0, 0.1, 0.3),
         "brake": mbs.TorsionDamper("a", "b", 0.3),
+        "hard": mbs.Spring("a", "b", force=lambda length, rate: 2.5 * length**3 + jnp.tanh(rate)),
+        "oil": mbs.Damper("b", "ground", point, force=lambda length, rate: rate * jnp.abs(rate)),
+        "stop": mbs.TorsionSpring("a", "b", 1.5, torque=lambda angle, rate: -jnp.maximum(angle - 0.2, 0.0)),
         "torque": mbs.Torque("a", turning, reaction="b"),
         "push": mbs.PointForce(
             "b", point, lambda t, q, v: jnp.ones(dimension) * jnp.where(v[0] > 0, -t, q[1]), follower=True
         ),
         "user": mbs.UserForce(lambda q, v, t: -0.1 * v * jnp.abs(v), lambda q: q[0] ** 2),
     }
+    if dimension == 3:
+        forces["along"] = mbs.AxialSpring("a", "b", axis_i=(0, 0, 1), force=lambda s, rate: -(s**3) - rate)
     elements = of_space(dimension)
     drivers = [name for name, element in elements.items() if "Driver" in type(element).__name__]
+    rotor = planar.Rotor(0.3) if dimension == 2 else spatial.Rotor(0.3, (1, 2, 0), 0.5)
     mech = mbs.Mechanism(
-        {"a": body, "b": body},
+        {"a": body, "b": body, "rotor": rotor},
         {name: x for name, x in elements.items() if name not in drivers},
         {name: elements[name] for name in drivers},
         forces,

@@ -76,7 +76,7 @@ def test_a_torsion_spring_counts_in_the_turn_about_its_middle():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"axis_i": (0, 0, 1)}, "stiffness or damping"),
+        ({"axis_i": (0, 0, 1)}, "stiffness, damping or force"),
         ({"stiffness": 1.0}, "axis_i is missing"),
         ({"stiffness": 1.0, "axis_i": (0, 0, 0)}, "axis_i has no length"),
         ({"stiffness": np.nan, "axis_i": (0, 0, 1)}, "stiffness must be finite"),

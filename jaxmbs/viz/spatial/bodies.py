@@ -67,17 +67,19 @@ def distinct(points, tolerance: float) -> np.ndarray:
 def inertia_mesh(body, least: float, most: float) -> Mesh:
     """A homogeneous ball, cylinder or box with the inertia of a body, in its frame; scaled where it is too small or too
     large for the picture."""
-    moments, axes = np.linalg.eigh(np.asarray(body.inertia, float) / float(body.mass))
-    axes = axes * np.array([1, 1, np.linalg.det(axes)])
+    inertia = np.asarray(body.inertia, float)
+    # What has no mass is drawn as large as the symbols.
+    moments, axes = np.linalg.eigh(inertia / (float(body.mass) or np.trace(inertia) / least**2 or 1))
+    moments, axes = np.maximum(moments, 0), axes * np.array([1, 1, np.linalg.det(axes)])
     com = np.asarray(body.com, float)
-    equal = np.isclose(moments[[0, 1]], moments[[1, 2]], rtol=0.02)
+    equal = np.isclose(moments[[0, 1]], moments[[1, 2]], rtol=0.02, atol=1e-6 * moments[2])
     if moments[2] <= 0:
         return ball(least / 2).at(com)
     if equal.all():
         return ball(np.clip(2 * np.sqrt(2.5 * moments[1]), least, most) / 2, count=24).at(com)
     if equal.any():
         lone = 2 if equal[0] else 0
-        radius = np.sqrt(2 * max(moments[lone], 0))
+        radius = np.sqrt(2 * moments[lone])
         height = np.sqrt(max(12 * moments[1] - 3 * radius**2, 0))
         diameter, height = _fitted(np.array([2 * radius, height]), least, most)
         turned = np.roll(axes, 2 - lone, axis=1)

@@ -366,7 +366,7 @@ def _(element: spatial.DistanceDriver, scene):
 def _(element: forces.SpringDamper, scene):
     start, end = places = attachments(element, 3)
     u, parts = scene.unit, []
-    if element.stiffness is not None:
+    if element.stiffness is not None or element.force is not None:
         # The wire is round at the mean length.
         length = float(np.mean(np.linalg.norm(scene.world(*end) - scene.world(*start), axis=-1))) or u
         coil = tube(helix(1.1 * u, COIL_TURNS, 0.76 * length), 0.2 * u, count=5).at((0, 0, 0.12 * length))
@@ -374,7 +374,7 @@ def _(element: forces.SpringDamper, scene):
         parts += [(stretched(0.25 * u, 0, 0.12), INK), (stretched(0.25 * u, 0.88, 1), INK)]
     if element.damping is not None:
         parts += [(stretched(0.3 * u, 0.5, 1), STEEL), (stretched(0.65 * u, 0, 0.5), GROUND_COLOUR)]
-    if element.stiffness is None and element.actuator is not None:
+    if element.stiffness is None and element.force is None and element.actuator is not None:
         parts += [(stretched(0.45 * u, 0.55, 1), STEEL), (stretched(0.8 * u, 0, 0.55), ACCENT)]
     dots = [Solid(body, ball(0.7 * u, count=12).at(point), INK) for body, point in places]
     return [*feet(element, scene), *(Span((start, end), mesh, colour) for mesh, colour in parts), *dots]

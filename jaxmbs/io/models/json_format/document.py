@@ -12,6 +12,7 @@ import numpy as np
 
 from jaxmbs.io.models.json_format.elements import SPACES, Scope, decode, encode
 from jaxmbs.io.models.model import LENGTHS, Model, ModelError
+from jaxmbs.system.equations import state_of
 from jaxmbs.system.layout import unknown
 
 FORMAT, VERSION = "jaxmbs", 1
@@ -31,7 +32,8 @@ def write_json(model: Model) -> str:
     """A model as text; see `save`."""
     space = "planar" if next(iter(model.bodies.values())).dimension == 2 else "spatial"
     layout = model.layout
-    scope = Scope(space, layout.n, layout.m)
+    mech = model.mechanism
+    scope = Scope(space, layout.n, layout.m, lambda t, q, v: state_of(mech, q, v, t))
     document: dict[str, Any] = {"format": FORMAT, "version": VERSION}
     if model.name:
         document["name"] = model.name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
@@ -65,23 +65,29 @@ def arguments_of(kind: Any) -> dict[str, inspect.Parameter]:
 
 @dataclasses.dataclass(frozen=True)
 class Scope:
-    """Of what a value is part: the space, and the sizes of q and v, of which functions are made."""
+    """Of what a value is part: the space, the sizes of q and v, of which functions are made, and how to make the state
+    that forces see of (t, q, v), where the mechanism is known."""
 
     space: str
     n: int
     m: int
+    state_of: Callable | None = None
 
     def arguments(self, owner: type, name: str) -> list[tuple[int, ...]]:
         """Shapes of what a function takes that stands for the argument `name` of an element."""
         time: tuple[int, ...] = ()
         q, v = (self.n,), (self.m,)
         state: list[tuple[int, ...]] = [time, q, v]
+        if name in (laws := forces.laws_of(owner)):
+            return [() for _ in laws[name]]
         if issubclass(owner, forces.UserForce):
             return [q, v, time] if name == "f" else [q]
         return state if issubclass(owner, AbstractForce) else [time]
 
     def result(self, owner: type, name: str) -> tuple[int, ...] | None:
         """The shape that such a function has to give, where there is only one."""
+        if name in forces.laws_of(owner):
+            return ()
         if issubclass(owner, forces.UserForce):
             return (self.m,) if name == "f" else ()
         return None if issubclass(owner, AbstractForce) else ()
@@ -106,7 +112,7 @@ def encode(element, kind: str, scope: Scope) -> dict:
     if types_of(kind, scope.space).get(own.__name__) is not own:
         raise ModelError(f"{own.__name__} is no type of jaxmbs")
     data = _encoded_arguments(element, scope)
-    if kind != "body":
+    if own.__name__ != "Body":
         data = {"type": own.__name__} | data
     if not _same(decode(data, kind, scope), element):
         raise ModelError(f"{own.__name__} cannot be made anew from its arguments")
@@ -157,10 +163,21 @@ def _encode_value(value, name: str, owner: type, scope: Scope):
         return numbers.astype(float).tolist()
     if callable(value):
         try:
-            return expressions.expression_of(value, scope.arguments(owner, name)).encoded()
-        except ModelError as error:
+            return expressions.expression_of(_plain(value, owner, scope), scope.arguments(owner, name)).encoded()
+        except ValueError as error:
             raise ModelError(f"{name}: {error}") from None
     raise ModelError(f"{name}: {type(value).__name__} cannot be written")
+
+
+def _plain(f, owner: type, scope: Scope):
+    """A function of numbers for one of the state."""
+    if not isinstance(f, forces.OfState):
+        return f
+    state_of = scope.state_of
+    assert state_of is not None  # as in every scope for writing
+    if issubclass(owner, forces.UserForce):
+        return lambda q, v, t: f(state_of(t, q, v))
+    return lambda t, q, v: f(state_of(t, q, v))
 
 
 def _same(a, b) -> bool:

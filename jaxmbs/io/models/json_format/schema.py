@@ -83,7 +83,7 @@ def _document(space: str) -> dict:
 def _element(name: str, own: type, kind: str, space: str) -> dict:
     fields = {field.name.lstrip("_"): field for field in dataclasses.fields(own)}
     properties: dict[str, Any] = {"type": {"const": name}}
-    required = [] if kind == "body" else ["type"]
+    required = [] if name == "Body" else ["type"]
     for argument, parameter in arguments_of(own).items():
         properties[argument] = _of_field(own, argument, fields.get(argument), space)
         if parameter.default is inspect.Parameter.empty and not _has_default(fields.get(argument)):
@@ -109,6 +109,8 @@ def _of_field(own: type, name: str, field, space: str) -> dict:
         return {"type": "object", "additionalProperties": {"$ref": f"#/$defs/{space} Frame"}}
     if field is not None and is_switch(own, field.name):
         return {"type": "boolean"}
+    if field is not None and "takes" in field.metadata:
+        return {"$ref": "#/$defs/expression"}
     if field is None or "shape" not in field.metadata:
         return {"$ref": f"#/$defs/{space} argument"}
     shape = field.metadata["shape"]

@@ -229,8 +229,7 @@ def _(force: forces.Gravity, scene, called, name):
 
 @_add_force.register
 def _(force: forces.SpringDamper, scene, called, name):
-    if force.actuator is not None:
-        raise ModelError(f"{called}: its actuator cannot be represented")
+    _refuse_functions(force, called)
     given: Any = {
         key: number(getattr(force, key)) for key in ("stiffness", "damping") if getattr(force, key) is not None
     }
@@ -242,8 +241,7 @@ def _(force: forces.SpringDamper, scene, called, name):
 
 @_add_force.register
 def _(force: forces.TorsionSpring, scene, called, name):
-    if force.actuator is not None:
-        raise ModelError(f"{called}: its actuator cannot be represented")
+    _refuse_functions(force, called)
     poses = scene.model.poses(scene.start)
     if scene.model.bodies[force.i if force.i != GROUND else force.j].dimension == 2:
         axis, now = np.array([0.0, 0, 1]), float(poses[force.i].angle_to(poses[force.j]))
@@ -260,6 +258,7 @@ def _(force: forces.TorsionSpring, scene, called, name):
 
 @_add_force.register
 def _(force: forces.AxialSpring, scene, called, name):
+    _refuse_functions(force, called)
     axis = np.asarray(scene.model.poses(scene.start)[force.i].axis(force.axis_i))
     ends = [
         scene.places[body].point(np.zeros(3) if point is None else point)
@@ -267,6 +266,13 @@ def _(force: forces.AxialSpring, scene, called, name):
     ]
     carried, sense = _joint_along(scene, force, SLIDE, axis, called, ends[1])
     _add_spring(carried, force, sense * (float(force.free_length) - axis @ (ends[1] - ends[0])))
+
+
+def _refuse_functions(force, called: str) -> None:
+    """Springs and dampers of MJCF are linear, and have no actuator."""
+    for name in ("actuator", *forces.laws_of(force)):
+        if getattr(force, name, None) is not None:
+            raise ModelError(f"{called}: its {name} cannot be represented")
 
 
 def _joint_along(scene: Scene, force, kind: str, axis, called: str, point=None) -> tuple[Carried, float]:

@@ -1,0 +1,48 @@
+"""What springs, dampers, torques and other forces do in a mechanism in motion."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from jaxmbs.forces import ForceElement
+from jaxmbs.programs.function import straight
+from jaxmbs.system.equations import of_forces, state_of
+from jaxmbs.system.mechanism import Mechanism
+from jaxmbs.system.named import Named
+from jaxmbs.system.trajectory import Trajectory
+
+
+class ForceElements(Named):
+    """What forces do, by their names."""
+
+    kind = "force"
+
+    def __getitem__(self, name: str) -> ForceElement:
+        return super().__getitem__(name)
+
+
+def force_elements(mech: Mechanism, run: Trajectory) -> ForceElements:
+    """Force, length, rate, power, … of every spring, damper, torque and other force along a motion, by name.
+
+    `force_elements(mech, run)["spring"].force` is (T,), positive where it pulls; see `ForceElement`. Of a motion by
+    `simulate` or `kinematics`. Differentiable. A batch goes through `jax.vmap`, or comes as leading axes.
+    """
+    found = _force_elements(mech, run.t, run.q, run.v)
+    return ForceElements({name: found[name] for name in mech.forces})
+
+
+@eqx.filter_jit
+def _force_elements(mech: Mechanism, t, q, v) -> dict[str, ForceElement]:
+    function = partial(straight, _at_one_time, mech)
+    for _ in range(jnp.ndim(t)):
+        function = jax.vmap(function)
+    return function(t, q, v)
+
+
+def _at_one_time(mech: Mechanism, t, q, v) -> dict[str, ForceElement]:
+    state = state_of(mech, q, v, t)
+    return of_forces(mech.forces, lambda force: force.report(state))

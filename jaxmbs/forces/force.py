@@ -1,0 +1,91 @@
+"""What a force on the bodies of a mechanism is, in the plane and in space alike."""
+
+from __future__ import annotations
+
+import abc
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from jaxmbs.element import require
+from jaxmbs.forces.state import State
+from jaxmbs.forces.values import check_law, laws_of
+from jaxmbs.motion import AbstractMotion
+from jaxmbs.numerics.arrays import Structured, check_fields
+
+
+class ForceElement(eqx.Module):
+    """What a force does in a state, or along a motion: then every number has an axis of time, and those of a batch.
+
+    What has no meaning for the force is None.
+
+    Attributes:
+        power: Q·v, what it brings into the mechanism; negative for what it takes, a spring that is being stretched.
+        potential: its potential energy; zero for a force that has none.
+        force: of what acts between two points a number, positive where it pulls them together; of an `AxialSpring` along
+            the axis, on body j; of a `PointForce` the vector in the ground frame.
+        torque: about the axis between two bodies a number, on body j; of a `Torque` on its body, in space the vector in
+            the ground frame.
+        length: distance of the two points, or the slide along the axis.
+        angle: of body j relative to i, in radians.
+        rate: of the length or angle.
+    """
+
+    power: Float[Array, "*batch"]
+    potential: Float[Array, "*batch"]
+    force: Float[Array, "..."] | None = None
+    torque: Float[Array, "..."] | None = None
+    length: Float[Array, "*batch"] | None = None
+    angle: Float[Array, "*batch"] | None = None
+    rate: Float[Array, "*batch"] | None = None
+
+
+class AbstractForce(Structured):
+    """A force on some of the bodies."""
+
+    @abc.abstractmethod
+    def generalized(self, state: State) -> Float[Array, " n"]:
+        """Its part of the generalized force Q, conjugate to v."""
+
+    def potential(self, state: State) -> Float[Array, ""]:
+        """Potential energy; zero for a force that has none."""
+        return jnp.zeros((), state.q.dtype)
+
+    def measures(self, state: State) -> dict[str, Array]:
+        """Force, torque, length, angle and rate, as far as it has them; see `ForceElement`."""
+        del state
+        return {}
+
+    def report(self, state: State) -> ForceElement:
+        """What it does in a state."""
+        power = self.generalized(state) @ state.v
+        return ForceElement(power, self.potential(state), **self.measures(state))
+
+    @property
+    def uniform(self) -> Array | None:
+        """The acceleration that it gives to every mass, wherever it is, if that is all that it does."""
+        return None
+
+    @property
+    def acts_on(self) -> tuple[str, ...]:
+        """Names of the bodies that it refers to."""
+        return tuple(getattr(self, name) for name in ("i", "j", "body") if hasattr(self, name))
+
+    def check(self, dimension: int) -> None:
+        """Raise `ValueError` if the force cannot act in a space of `dimension`."""
+        check_fields(self)
+        same = self.acts_on[:1] if len(set(self.acts_on)) < len(self.acts_on) else ()
+        require(not same, f"connects {same[0]!r} with itself" if same else "")
+        for name, takes in laws_of(self).items():
+            if getattr(self, name) is not None:
+                check_law(getattr(self, name), takes, name)
+        for name in vars(self):
+            value = getattr(self, name)
+            if name.startswith("point") and value is not None:
+                require(jnp.shape(value) == (dimension,), f"{name} must have shape ({dimension},)")
+            if isinstance(value, AbstractMotion):
+                try:
+                    value.check()
+                except ValueError as error:
+                    raise ValueError(f"{name}: {error}") from None

@@ -1,0 +1,220 @@
+"""Springs, dampers and actuators between two points, or along an axis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from jaxmbs.element import require
+from jaxmbs.forces.force import AbstractForce
+from jaxmbs.forces.state import opposite
+from jaxmbs.forces.values import check_value, evaluate, law_field, value_field
+from jaxmbs.numerics.arrays import is_concrete, real
+
+
+def line_of_action(i, j, point_i, point_j) -> tuple[Float[Array, ""], Float[Array, " d"]]:
+    """The distance of two points, and the unit vector from the first to the second.
+
+    Where the points coincide the direction is zero, and so are all derivatives.
+    """
+    d = j.point(point_j) - i.point(point_i)
+    square = d @ d
+    apart = square > 0
+    length = jnp.where(apart, jnp.sqrt(jnp.where(apart, square, 1)), 0)
+    return length, d / jnp.where(apart, length, 1)
+
+
+def _ends(force, state):
+    """Its two points, the origins unless given."""
+    origin = jnp.zeros_like(state.poses[force.i].r)
+    return tuple(origin if point is None else point for point in (force.point_i, force.point_j))
+
+
+class SpringDamper(AbstractForce):
+    """A spring, a damper and an actuator in parallel between two points: f = k (ℓ − ℓ₀) + c ℓ̇ + f_n(ℓ, ℓ̇) + f_a pulls
+    them together.
+
+    V = ½ k (ℓ − ℓ₀)², without a part of f_n. Where the points coincide there is no direction, and no force.
+
+    Args:
+        i, j: names of the bodies.
+        point_i, point_j: its ends in the body frames; the origins unless given.
+        stiffness: k. damping: c. free_length: ℓ₀.
+        actuator: f_a, a number, a motion or f(state); positive pulls.
+        force: f_n, any function of the length ℓ and the rate ℓ̇, such as `lambda length, rate: k * (length - l0) ** 3`.
+    """
+
+    i: str = eqx.field(static=True)
+    j: str = eqx.field(static=True)
+    point_i: Array | None = real((None,), optional=True, default=None)
+    point_j: Array | None = real((None,), optional=True, default=None)
+    stiffness: Array | None = real(optional=True, default=None)
+    damping: Array | None = real(optional=True, default=None)
+    free_length: Array = real(default=0.0)
+    actuator: Any = value_field(default=None, kw_only=True)
+    force: Any = law_field("length", "rate")
+
+    def generalized(self, state):
+        i, j = state.poses[self.i], state.poses[self.j]
+        point_i, point_j = _ends(self, state)
+        length, along = self._line(state)
+        force = self._pull(state, length, along) * along
+        return opposite(state, self.i, i.force_at(point_i, force), self.j, j.force_at(point_j, -force))
+
+    def _line(self, state):
+        return line_of_action(state.poses[self.i], state.poses[self.j], *_ends(self, state))
+
+    def _rate(self, state, along):
+        ends = zip((self.i, self.j), _ends(self, state), strict=True)
+        v_i, v_j = (state.poses[body].velocity(point, state.velocities[body]) for body, point in ends)
+        return along @ (v_j - v_i)
+
+    def _pull(self, state, length, along):
+        pull = jnp.zeros_like(length)
+        if self.stiffness is not None:
+            pull = pull + self.stiffness * (length - self.free_length)
+        if self.damping is not None:
+            pull = pull + self.damping * self._rate(state, along)
+        if self.actuator is not None:
+            pull = pull + evaluate(self.actuator, state, (), "actuator")
+        if self.force is not None:
+            # A law may have no derivative, or no value, at length zero, where there is no force.
+            apart = length > 0
+            value = self.force(jnp.where(apart, length, 1), self._rate(state, along))
+            pull = pull + jnp.where(apart, value, 0)
+        return pull
+
+    def measures(self, state):
+        length, along = self._line(state)
+        pull = jnp.where(length > 0, self._pull(state, length, along), 0)
+        return {"force": pull, "length": length, "rate": self._rate(state, along)}
+
+    def potential(self, state):
+        if self.stiffness is None:
+            return super().potential(state)
+        length, _ = self._line(state)
+        return self.stiffness * (length - self.free_length) ** 2 / 2
+
+    def check(self, dimension):
+        super().check(dimension)
+        if self.actuator is not None:
+            check_value(self.actuator, (), "actuator")
+
+
+class Spring(SpringDamper):
+    """A spring between two points: f = k (ℓ − ℓ₀) pulls them together; V = ½ k (ℓ − ℓ₀)². Or any other law f(ℓ, ℓ̇), whose
+    potential energy is not known and does not count.
+
+    `Spring("ground", "mass", (0, 0), (0, 0), force=lambda length, rate: 50 * jnp.expm1(length) + 0.3 * rate)`
+
+    Args:
+        i, j: names of the bodies.
+        point_i, point_j: its ends in the body frames.
+        stiffness: k. free_length: ℓ₀.
+        force: f(ℓ, ℓ̇), in place of the stiffness or beside it; positive pulls.
+    """
+
+    def __init__(self, i, j, point_i=None, point_j=None, stiffness=None, free_length=0.0, *, force=None):
+        super().__init__(i, j, point_i, point_j, stiffness, None, free_length, force=force)
+
+    def check(self, dimension):
+        require(self.stiffness is not None or self.force is not None, "stiffness or force is missing")
+        super().check(dimension)
+
+
+class Damper(SpringDamper):
+    """A damper between two points: f = c ℓ̇ pulls them together.
+
+    Args:
+        i, j: names of the bodies.
+        point_i, point_j: its ends in the body frames.
+        damping: c.
+        force: f(ℓ, ℓ̇), in place of the damping or beside it; positive pulls.
+    """
+
+    def __init__(self, i, j, point_i=None, point_j=None, damping=None, *, force=None):
+        super().__init__(i, j, point_i, point_j, None, damping, force=force)
+
+    def check(self, dimension):
+        require(self.damping is not None or self.force is not None, "damping or force is missing")
+        super().check(dimension)
+
+
+class AxialSpring(AbstractForce):
+    """A spring and a damper along an axis of body i: F = −k (s − s₀) − c ṡ + F_n(s, ṡ) on body j, along the axis, at
+    point_j.
+
+    s = u_iᵀ A_iᵀ (r_j^P − r_i^P) with the unit vector u_i: the slide of a joint along the axis. V = ½ k (s − s₀)². The
+    opposite force acts on body i where point_j is. F_n has no potential energy.
+
+    Args:
+        i, j: names of the bodies.
+        point_i, point_j: in the body frames; the origins unless given.
+        axis_i: the axis in the frame of body i.
+        stiffness: k. free_length: s₀, of either sign. damping: c.
+        force: F_n, any function of the slide s and its rate; positive pushes body j along the axis.
+    """
+
+    i: str = eqx.field(static=True)
+    j: str = eqx.field(static=True)
+    point_i: Array | None = real((None,), optional=True, default=None)
+    point_j: Array | None = real((None,), optional=True, default=None)
+    axis_i: Array | None = real((3,), optional=True, default=None)
+    stiffness: Array | None = real(optional=True, default=None)
+    free_length: Array = real(default=0.0)
+    damping: Array | None = real(optional=True, default=None)
+    force: Any = law_field("slide", "rate")
+
+    def generalized(self, state):
+        i, j = state.poses[self.i], state.poses[self.j]
+        met, point_j = self._meeting(state)
+        force = self._push(state) * i.axis(self.axis_i)
+        return opposite(state, self.i, i.force_at(met, -force), self.j, j.force_at(point_j, force))
+
+    def _push(self, state):
+        push = jnp.zeros((), state.q.dtype)
+        if self.stiffness is not None:
+            push = push - self.stiffness * (self._slide(state) - self.free_length)
+        if self.damping is not None:
+            push = push - self.damping * self._rate(state)
+        if self.force is not None:
+            push = push + self.force(self._slide(state), self._rate(state))
+        return push
+
+    def _meeting(self, state):
+        """point_j in the frame of body i, and in that of body j."""
+        i, j = state.poses[self.i], state.poses[self.j]
+        _, point_j = _ends(self, state)
+        return i.components(j.point(point_j) - i.r), point_j
+
+    def _rate(self, state):
+        i, j = state.poses[self.i], state.poses[self.j]
+        met, point_j = self._meeting(state)
+        v_i, v_j = state.velocities[self.i], state.velocities[self.j]
+        return i.axis(self.axis_i) @ (j.velocity(point_j, v_j) - i.velocity(met, v_i))
+
+    def measures(self, state):
+        return {"force": self._push(state), "length": self._slide(state), "rate": self._rate(state)}
+
+    def _slide(self, state):
+        i, j = state.poses[self.i], state.poses[self.j]
+        point_i, point_j = _ends(self, state)
+        return i.axis(self.axis_i) @ (j.point(point_j) - i.point(point_i))
+
+    def potential(self, state):
+        if self.stiffness is None:
+            return super().potential(state)
+        return self.stiffness * (self._slide(state) - self.free_length) ** 2 / 2
+
+    def check(self, dimension):
+        known = (self.stiffness, self.damping, self.force)
+        require(any(x is not None for x in known), "stiffness, damping or force is missing")
+        super().check(dimension)
+        require(dimension == 3, "it is of space only")
+        require(self.axis_i is not None, "axis_i is missing")
+        axis = np.asarray(self.axis_i) if is_concrete(self.axis_i) else None
+        require(axis is None or np.any(axis != 0), "axis_i has no length")

@@ -1,0 +1,130 @@
+"""Springs, dampers and actuators about the axis between two bodies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from jaxmbs.element import require
+from jaxmbs.forces.force import AbstractForce
+from jaxmbs.forces.state import opposite
+from jaxmbs.forces.values import check_value, evaluate, law_field, value_field
+from jaxmbs.numerics.arrays import is_concrete, is_scalar, real
+
+
+class TorsionSpring(AbstractForce):
+    """A spring, a damper and an actuator about the axis between two bodies: T = −k (θ − θ₀) − c θ̇ + T_n(θ, θ̇) + T_a on
+    body j.
+
+    θ is the angle of j relative to i: in the plane with full turns counted, in space about the axis that both bodies turn
+    about, in (−π, π], zero where axis_j comes from axis_i by the shortest rotation. V = ½ k (θ − θ₀)², without a part of
+    T_n. With `middle` m the angle is in (m − π, m + π].
+
+    Args:
+        i, j: names of the bodies.
+        stiffness: k. free_angle: θ₀ in radians. damping: c. Points before them are accepted; they have no effect.
+        actuator: T_a, a number, a motion or f(state); positive turns j forward.
+        torque: T_n, any function of the angle θ and the rate θ̇, such as `lambda angle, rate: -k * angle**3`.
+        axis_i, axis_j: in space, the axis in the body frames; z unless given, `axis_j` as `axis_i` unless given.
+        middle: m, in space, of the turn in which θ is counted; zero unless given.
+    """
+
+    i: str = eqx.field(static=True)
+    j: str = eqx.field(static=True)
+    stiffness: Array | None = real(optional=True)
+    free_angle: Array = real()
+    damping: Array | None = real(optional=True)
+    actuator: Any = value_field()
+    axis_i: Array | None = real((3,), optional=True)
+    axis_j: Array | None = real((3,), optional=True)
+    middle: Array | None = real(optional=True)
+    torque: Any = law_field("angle", "rate")
+
+    def __init__(self, i, j, *numbers, actuator=None, axis_i=None, axis_j=None, middle=None, torque=None, **named):
+        # Vectors before the numbers are points, those after them axes.
+        first = next((k for k, x in enumerate(numbers) if is_scalar(x)), len(numbers))
+        vectors = [x for x in numbers[first:] if not is_scalar(x)]
+        require(len(vectors) <= 2, "too many vectors: axis_i and axis_j are what it takes")
+        axis_i, axis_j = (*vectors, axis_i, axis_j)[:2] if len(vectors) != 1 else (vectors[0], axis_j)
+        numbers = tuple(x for x in numbers if is_scalar(x))
+        names = ("stiffness", "free_angle", "damping")
+        require(len(numbers) <= len(names), f"too many numbers: {', '.join(names)} are what it takes")
+        given = dict(zip(names, numbers, strict=False))
+        twice = [name for name in named if name in given or name not in (*names, "point_i", "point_j")]
+        if twice:
+            raise TypeError(f"unexpected argument {twice[0]!r}")
+        given |= named
+        self.i, self.j, self.actuator, self.torque = i, j, actuator, torque
+        self.axis_i, self.axis_j, self.middle = axis_i, axis_j, middle
+        self.stiffness, self.damping = given.get("stiffness"), given.get("damping")
+        self.free_angle = given.get("free_angle", 0.0)
+
+    def generalized(self, state):
+        i, j = state.poses[self.i], state.poses[self.j]
+        torque = self._twist(state) * i.axis(self._axes(state)[0])
+        return opposite(state, self.i, i.torque(-torque), self.j, j.torque(torque))
+
+    def _twist(self, state):
+        torque = jnp.zeros((), state.q.dtype)
+        if self.stiffness is not None:
+            torque = torque - self.stiffness * (self._angle(state) - self.free_angle)
+        if self.damping is not None:
+            torque = torque - self.damping * self._rate(state)
+        if self.actuator is not None:
+            torque = torque + evaluate(self.actuator, state, (), "actuator")
+        if self.torque is not None:
+            torque = torque + self.torque(self._angle(state), self._rate(state))
+        return torque
+
+    def _rate(self, state):
+        i, j = state.poses[self.i], state.poses[self.j]
+        return i.spin_to(j, state.velocities[self.i], state.velocities[self.j], self._axes(state)[0])
+
+    def measures(self, state):
+        return {"torque": self._twist(state), "angle": self._angle(state), "rate": self._rate(state)}
+
+    def _axes(self, state):
+        axis_i = jnp.array([0.0, 0, 1], state.q.dtype) if self.axis_i is None else self.axis_i
+        return axis_i, self.axis_j
+
+    def potential(self, state):
+        if self.stiffness is None:
+            return super().potential(state)
+        return self.stiffness * (self._angle(state) - self.free_angle) ** 2 / 2
+
+    def _angle(self, state):
+        angle = state.poses[self.i].angle_to(state.poses[self.j], *self._axes(state))
+        if self.middle is None:
+            return angle
+        beyond = angle - self.middle
+        return self.middle + jnp.arctan2(jnp.sin(beyond), jnp.cos(beyond))
+
+    def check(self, dimension):
+        super().check(dimension)
+        known = (self.stiffness, self.damping, self.actuator, self.torque)
+        require(any(x is not None for x in known), "stiffness, damping, actuator or torque is missing")
+        require(dimension == 3 or (self.axis_i is None and self.axis_j is None), "an axis has no place in the plane")
+        require(dimension == 3 or self.middle is None, "middle has no place in the plane, where turns are counted")
+        for name in ("axis_i", "axis_j"):
+            axis = getattr(self, name)
+            known_axis = axis is not None and is_concrete(axis)
+            require(not known_axis or np.any(np.asarray(axis) != 0), f"{name} has no length")
+        if self.actuator is not None:
+            check_value(self.actuator, (), "actuator")
+
+
+class TorsionDamper(TorsionSpring):
+    """A damper about the axis between two bodies: T = −c θ̇ on body j.
+
+    Args:
+        i, j: names of the bodies.
+        damping: c.
+        axis_i, axis_j: see `TorsionSpring`.
+    """
+
+    def __init__(self, i, j, damping=None, *, axis_i=None, axis_j=None):
+        super().__init__(i, j, damping=damping, axis_i=axis_i, axis_j=axis_j)

@@ -1,0 +1,206 @@
+"""What bodies and joints do: points of a body with their velocities, angles and slides of a joint with their rates.
+
+Those of a joint are the relative coordinates of its own `mobility`, with its sign and its zero, measured between the
+bodies: as forces see them at one time, and in trajectories over time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from jaxmbs.element import AbstractConstraint, unknown
+
+
+class BodyMotion(NamedTuple):
+    """A body in motion, as forces see it; all vectors are in the ground frame.
+
+    Attributes:
+        pose: its pose. v: its velocities, as in the v of the mechanism.
+    """
+
+    pose: Any
+    v: Float[Array, " k"]
+
+    def point(self, s=None) -> Float[Array, " d"]:
+        """The point with body coordinates s, its origin unless given."""
+        return self.pose.point(self._point(s))
+
+    def velocity(self, s=None) -> Float[Array, " d"]:
+        """The velocity of that point."""
+        return self.pose.velocity(self._point(s), self.v)
+
+    def direction(self, u) -> Float[Array, " d"]:
+        """The vector with body components u."""
+        return self.pose.direction(jnp.asarray(u, self.v.dtype))
+
+    @property
+    def rotation(self) -> Float[Array, "d d"]:
+        """The rotation matrix, whose columns are the body's axes."""
+        return self.pose.a
+
+    @property
+    def angle(self) -> Float[Array, ""]:
+        """Its angle φ, in the plane.
+
+        Raises:
+            ValueError: in space, where there is none.
+        """
+        if self.pose.dimension == 3:
+            raise ValueError("a body of space has no angle: use .rotation, or the angle of a joint")
+        return self.pose.phi
+
+    @property
+    def angular_velocity(self) -> Float[Array, "..."]:
+        """φ̇ in the plane, the vector ω in space, in the ground frame."""
+        spin = self.pose.to_ground(self.v)[self.pose.dimension :]
+        return spin[0] if self.pose.spins == 1 else spin
+
+    def _point(self, s):
+        return jnp.zeros_like(self.pose.r) if s is None else jnp.asarray(s, self.v.dtype)
+
+
+class Coordinates(NamedTuple):
+    """Names of what a joint has.
+
+    Attributes:
+        joint: the joint, for messages. slides, angles: names. chosen: one of them, None where none was named.
+        wraps: whether turns of the angles are not known by themselves.
+    """
+
+    joint: str
+    slides: tuple[str, ...]
+    angles: tuple[str, ...]
+    chosen: str | None
+    wraps: bool
+
+    def place(self, kind: str) -> int:
+        """Where the "slide" or the "angle" stands that is asked for.
+
+        Raises:
+            ValueError: there is none, or several of which none was named.
+        """
+        of_kind = {"slide": self.slides, "angle": self.angles}
+        names = of_kind[kind]
+        if not names:
+            others = [f"the {what} {name!r}" for what, names in of_kind.items() for name in names]
+            raise ValueError(f"{self.joint} has no {kind}; it has {' and '.join(others) or 'no slide either'}")
+        if self.chosen not in names and len(names) > 1:
+            known = ", ".join(map(repr, names))
+            raise ValueError(f"{self.joint} has the {kind}s {known}: name one of them, as in .joint(…, {names[0]!r})")
+        chosen = names.index(self.chosen) if self.chosen in names else 0
+        return chosen + (len(self.slides) if kind == "angle" else 0)
+
+
+class JointMotion(eqx.Module):
+    """Angle and slide of a joint with their derivatives in time, (*batch, T) in a trajectory, numbers as a force sees them.
+
+    `angle`, `rate`, `acceleration`: of the angle of body j against body i about the joint's axis. `slide`, `slide_rate`,
+    `slide_acceleration`: of point_j from point_i along the axis. Zeros are those of `joint_coordinates`: in the plane the
+    angle of a pin is φ_j − φ_i, in space it is zero where axis_j comes from axis_i by the shortest rotation. A joint with
+    several angles or slides has to be told which one: `run.joint("cross", "alpha")`.
+
+    Raises:
+        ValueError: the joint has no angle, or no slide, or several of which none was named.
+    """
+
+    of: Coordinates = eqx.field(static=True)
+    values: Float[Array, "*batch k"]
+    rates: Float[Array, "*batch k"]
+    accelerations: Float[Array, "*batch k"] | None = None
+
+    @property
+    def angle(self) -> Float[Array, "*batch"]:
+        """In radians. Continuous over a trajectory; as a force sees it in (−π, π] in space, with all turns in the plane."""
+        return self.values[..., self.of.place("angle")]
+
+    @property
+    def rate(self) -> Float[Array, "*batch"]:
+        """Rate of the angle."""
+        return self.rates[..., self.of.place("angle")]
+
+    @property
+    def acceleration(self) -> Float[Array, "*batch"]:
+        """Second rate of the angle."""
+        return self._second[..., self.of.place("angle")]
+
+    @property
+    def slide(self) -> Float[Array, "*batch"]:
+        """A length, positive along the axis."""
+        return self.values[..., self.of.place("slide")]
+
+    @property
+    def slide_rate(self) -> Float[Array, "*batch"]:
+        """Rate of the slide."""
+        return self.rates[..., self.of.place("slide")]
+
+    @property
+    def slide_acceleration(self) -> Float[Array, "*batch"]:
+        """Second rate of the slide."""
+        return self._second[..., self.of.place("slide")]
+
+    @property
+    def _second(self):
+        if self.accelerations is None:
+            raise ValueError(f"{self.of.joint}: a force does not know accelerations; they follow from it")
+        return self.accelerations
+
+
+def coordinates_of(elements: Mapping[str, AbstractConstraint], name: str, chosen: str | None) -> Coordinates:
+    """What the joint of this name has.
+
+    Raises:
+        ValueError: an unknown name, what is no joint, or a coordinate that the joint does not have.
+    """
+    joints = [key for key, element in elements.items() if element.freedom is not None]
+    if name not in elements:
+        raise ValueError(unknown("joint", name, joints))
+    label = f"joint {name!r} ({type(elements[name]).__name__})"
+    if name not in joints:
+        there = f"joints are {', '.join(map(repr, joints))}" if joints else "there are no joints"
+        raise ValueError(f"{label} has no angle or slide of its own; {there}")
+    found: list = []
+    jax.eval_shape(lambda: found.append(elements[name].mobility))  # its structure only
+    slides, angles = found[0].slide_names, found[0].angle_names
+    if chosen is not None and chosen not in slides + angles:
+        raise ValueError(f"{label}: {unknown('angle or slide', chosen, slides + angles)}")
+    return Coordinates(label, slides, angles, chosen, found[0].wraps)
+
+
+def measured(element: AbstractConstraint, kind: Any, i: tuple, j: tuple) -> list[Float[Array, " k"]]:
+    """Slides and angles of a joint, their rates, and second rates if accelerations are known.
+
+    kind: the class of the bodies. i, j: coordinates and velocities of the two bodies, and accelerations.
+    """
+    mobility = element.mobility
+    seen = lambda x_i, x_j: mobility.seen(kind.pose(x_i), kind.pose(x_j))
+
+    def moving(x_i, x_j, v_i, v_j):
+        return jax.jvp(seen, (x_i, x_j), (kind.manifold.rate(x_i, v_i), kind.manifold.rate(x_j, v_j)))
+
+    state = tuple(pair for both in zip(i[:2], j[:2], strict=True) for pair in both)
+    if len(i) == 2:
+        return list(moving(*state))
+    rates = (*(kind.manifold.rate(x, v) for x, v in ((i[0], i[1]), (j[0], j[1]))), i[2], j[2])
+    (values, rate), (_, second) = jax.jvp(moving, state, rates)
+    return [values, rate, second]
+
+
+def unwrapped(
+    angles: Float[Array, "*batch T k"],
+    rates: Float[Array, "*batch T k"],
+    t: Float[Array, "*batch T"],
+    good: Bool[Array, "*batch T"],
+) -> Float[Array, "*batch T k"]:
+    """Angles without jumps of 2π: each change in time is that turn of it which comes closest to what the rates predict by
+    the trapezoidal rule. Where a state is not `good` the angle is the last one."""
+    predicted = (rates[..., 1:, :] + rates[..., :-1, :]) / 2 * jnp.diff(t)[..., None]
+    turns = jnp.round((predicted - jnp.diff(angles, axis=-2)) / (2 * jnp.pi))
+    known = (good[..., 1:] & good[..., :-1])[..., None] & jnp.isfinite(turns)
+    turns = jnp.cumsum(jax.lax.stop_gradient(jnp.where(known, turns, 0)), axis=-2)
+    return angles + 2 * jnp.pi * jnp.concatenate([jnp.zeros_like(angles[..., :1, :]), turns], axis=-2)

@@ -1,0 +1,66 @@
+"""A rotor: inertia about one axis."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from jaxmbs.element import require
+from jaxmbs.numerics.arrays import check_fields, is_concrete, real
+from jaxmbs.spatial.body import Body, check_frames
+
+
+class Rotor(Body):
+    """Inertia about one axis of the body: J n nᵀ, of a motor, a flywheel or a gear, hinged on a carrier or the ground.
+
+    With the angular velocity ω of its carrier and its own angle φ it has the moment of momentum h = J (φ̇ + nᵀω) n, and
+    dh/dt, with the gyroscopic part ω × h, is what the hinge bears. The rest of the real rotor, its mass and its inertia
+    across the axis, belongs to the body that carries it. Hinge it with a `Revolute`: what the rotor does not resist has to
+    be held.
+
+    `Rotor(0.02)` with `Revolute("arm", "rotor", (0, 0, 0.3), (0, 0, 0), (0, 0, 1))`.
+
+    Args:
+        inertia: J, positive.
+        axis: n, of any length, in the body frame; z unless given.
+        mass: at the origin, which lies on the axis. A plain 0, as it is unless given, is part of the structure.
+        frames: further frames by name, for joints; see `Frame`.
+    """
+
+    axis: Array = real((3,))
+    weightless: bool = eqx.field(static=True)
+
+    of_points: ClassVar[bool] = False
+
+    def __init__(self, inertia=1.0, axis=(0.0, 0.0, 1.0), mass=0.0, *, frames=None):
+        self._inertia, self.axis, self.mass = inertia, axis, mass
+        self.weightless = bool(is_concrete(self.mass) and np.ndim(self.mass) == 0 and self.mass == 0)
+        self._com = self.inertia_frame = None
+        self.frames = dict(frames or {})
+        self.slender = True
+
+    @property
+    def inertia(self) -> Float[Array, "3 3"]:
+        """J n nᵀ."""
+        axis = jnp.asarray(self.axis)
+        return jnp.asarray(self._inertia) * jnp.outer(axis, axis) / (axis @ axis)
+
+    @property
+    def massless(self) -> tuple[bool, ...]:
+        """Which velocities have no inertia, whatever the numbers are."""
+        return (self.weightless,) * 3 + (True,) * 3
+
+    def check(self) -> None:
+        """Raise `ValueError` for wrong shapes, an inertia that is not positive, a negative mass, an axis without length."""
+        check_fields(self)
+        inertia: Any = self._inertia
+        kind = getattr(getattr(inertia, "dtype", None), "kind", "O")
+        require(kind in "fV" and np.ndim(inertia) == 0, f"inertia must be a number, got {inertia!r}")
+        require(not is_concrete(inertia) or 0 < inertia < np.inf, f"inertia must be positive, got {inertia}")
+        require(not is_concrete(self.mass) or self.mass >= 0, f"mass must not be negative, got {self.mass}")
+        require(not is_concrete(self.axis) or np.any(np.asarray(self.axis) != 0), "axis has no length")
+        check_frames(self.frames)

@@ -1,0 +1,165 @@
+"""What failed: which samples, when, which constraints gape, how singular Φ_q is there, and the nearest lock-up."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from jaxmbs.numerics.results import AnalysisError, Status
+from jaxmbs.numerics.scaling import Units, unit_of_length
+from jaxmbs.system.equations import constraint_jacobian, constraints
+from jaxmbs.system.kept import Kept
+from jaxmbs.system.mechanism import Mechanism
+
+# So many failed samples of a batch are looked at, and so many constraints and singular values are written down.
+SAMPLES, SHOWN = 3, 3
+# A gap that is this small beside the largest one is not worth a word.
+ROUNDING = 1e-6
+
+
+@dataclasses.dataclass(frozen=True)
+class Failure:
+    """A sample that failed.
+
+    Attributes:
+        sample: its place in the batch, () of a single one. status: see `Status`.
+        time: the first one at which it failed. reached: the last one at which all was well, None if there is none.
+        gaps: the largest |Φ| of each constraint and driver at `time`, in the configuration that is shown there; the worst
+            first, in units of the mechanism.
+        singular_values: of Φ_q there with its rows scaled to unit length, falling, as `diagnose` has them.
+        lock_up: time of the nearest lock-up by the fold estimate t + |v| / (2 |a|) from the last good state; None if it
+            is not on the way to `time`.
+        not_finite: names of constraints and drivers with numbers that are not finite.
+    """
+
+    sample: tuple[int, ...]
+    status: Status
+    time: float
+    reached: float | None
+    gaps: dict[str, float] = dataclasses.field(default_factory=dict)
+    singular_values: Float[np.ndarray, " m"] = dataclasses.field(default_factory=lambda: np.zeros(0))
+    lock_up: float | None = None
+    not_finite: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        where = f"sample {', '.join(map(str, self.sample))}: " if self.sample else ""
+        since = "from the start" if self.reached is None else f"all is well until t = {self.reached:.6g}"
+        parts = [f"{where}{self.status.name} at t = {self.time:.6g}, {since}"]
+        if self.not_finite:
+            parts.append(f"not finite: {', '.join(map(repr, self.not_finite))}")
+        elif self.status == Status.NON_FINITE:
+            parts.append("not finite: numbers of bodies, forces, times or the start; or the motion grew without bound")
+        if self.gaps:
+            largest = max(self.gaps.values())
+            worst = [f"{name!r} {gap:.3g}" for name, gap in self.gaps.items() if gap > ROUNDING * largest]
+            parts.append(f"largest gaps: {', '.join(worst[:SHOWN]) or 'none'}")
+        if self.singular_values.size:
+            smallest = [f"{x:.3g}" for x in self.singular_values[-SHOWN:]]
+            parts.append(
+                f"smallest singular values of Φ_q: {', '.join(smallest)}; largest: {self.singular_values[0]:.3g}"
+            )
+        if self.lock_up is not None:
+            parts.append(f"nearest lock-up: about t = {self.lock_up:.6g}")
+        return "\n  ".join(parts)
+
+
+@dataclasses.dataclass(frozen=True)
+class Failures:
+    """What failed; print it. It counts as false where nothing did.
+
+    Attributes:
+        samples: how many there are. counts: how many of them failed, by their first bad status.
+        first: the first of those that failed, three at most.
+    """
+
+    samples: int
+    counts: dict[Status, int]
+    first: tuple[Failure, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.counts)
+
+    def __str__(self) -> str:
+        if not self:
+            return "nothing failed"
+        failed = sum(self.counts.values())
+        lines = [str(failure) for failure in self.first]
+        if self.samples > 1:
+            by_status = ", ".join(f"{count} {status.name}" for status, count in self.counts.items())
+            lines.insert(0, f"{failed} of {self.samples} samples failed: {by_status}")
+        if failed > len(self.first):
+            lines.append(f"… and {failed - len(self.first)} more")
+        return "\n".join(lines)
+
+    def throw(self, what: str) -> None:
+        """Raise `AnalysisError` if anything failed; `what` starts the message."""
+        if self:
+            raise AnalysisError(f"{what}: {', '.join(status.name for status in self.counts)}\n{self}")
+
+
+def failures(t, q, v, a, status, kept: Kept | None) -> Failures:
+    """Failures of arrays with the axes (*batch, T)."""
+    if any(isinstance(x, jax.core.Tracer) for x in (t, q, status)):
+        raise ValueError("failures are explained outside of jit, vmap and grad only; inside, read `.status`")
+    t, q, v, a, status = (np.asarray(x) for x in (t, q, v, a, status))
+    bad = status != Status.CONVERGED
+    counts: dict[Status, int] = {}
+    first: list[Failure] = []
+    for sample in map(tuple, np.argwhere(np.any(bad, axis=-1)).tolist()):
+        row = int(np.argmax(bad[sample]))
+        code = Status(int(status[(*sample, row)]))
+        counts[code] = counts.get(code, 0) + 1
+        if len(first) < SAMPLES:
+            reached = None if row == 0 else float(t[(*sample, row - 1)])
+            failure = Failure(sample, code, float(t[(*sample, row)]), reached)
+            at = lambda x, k, sample=sample: x[(*sample, k)]
+            mech = None if kept is None else kept.known((*sample, row))
+            if mech is not None:
+                before = None if row == 0 else (at(v, row - 1), at(a, row - 1))
+                failure = _looked_at(failure, mech, at(q, row), before)
+            first.append(failure)
+    return Failures(int(np.prod(status.shape[:-1], dtype=int)), counts, tuple(first))
+
+
+def _looked_at(failure: Failure, mech: Mechanism, q, before) -> Failure:
+    """A failure with what the equations say in the configuration q."""
+    elements = {**mech.constraints, **mech.drivers}
+    not_finite = tuple(name for name, element in elements.items() if not _finite(jax.tree.leaves(element)))
+    if not_finite or not np.isfinite(failure.time) or not elements:
+        return dataclasses.replace(failure, not_finite=not_finite)
+    phi_q = constraint_jacobian(mech, q, failure.time)
+    gaps, matrix = np.abs(np.asarray(constraints(mech, q, failure.time), float)), np.asarray(phi_q, float)
+    layout, slices = mech.layout, mech.layout.row_slices
+    units = Units(layout.angular, unit_of_length(phi_q, layout.extent(q), layout.angular))
+    relative = gaps / np.asarray(units.rows(phi_q))
+    worst = sorted(slices, key=lambda name: -np.max(relative[slices[name]], initial=0))
+    lengths = np.linalg.norm(matrix, axis=1)
+    return dataclasses.replace(
+        failure,
+        gaps={name: float(np.max(gaps[slices[name]], initial=0)) for name in worst},
+        singular_values=np.linalg.svd(matrix / np.where(lengths > 0, lengths, 1)[:, None], compute_uv=False),
+        lock_up=None if before is None else _lock_up(failure, units, *before),
+    )
+
+
+def _lock_up(failure: Failure, units: Units, v, a) -> float | None:
+    """Where coordinates go as √(t* − t), their rates as its derivative, so that t* − t = |v| / (2 |a|), forwards if rates
+    grow."""
+    if failure.status not in (Status.LOCKED_UP, Status.NOT_CONVERGED) or failure.reached is None:
+        return None
+    v, a = (x / np.asarray(units.vector) for x in (v, a))
+    if not a @ a > 0:
+        return None
+    found = failure.reached + float(v @ a / (2 * a @ a))
+    low, high = sorted((failure.reached, failure.time))
+    return found if low <= found <= high else None
+
+
+def _finite(leaves: Iterable) -> bool:
+    """Whether all real numbers among some leaves are finite."""
+    kinds = ((leaf, getattr(getattr(leaf, "dtype", None), "kind", "")) for leaf in leaves)
+    return all(np.all(np.isfinite(leaf)) for leaf, kind in kinds if kind == "f")

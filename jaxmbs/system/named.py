@@ -1,0 +1,40 @@
+"""Results of elements, by the names of the elements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import jax
+
+from jaxmbs.system.layout import unknown
+
+
+class Named(Mapping):
+    """Things by name, in order; a pytree. A subclass says in `kind` what has the names."""
+
+    kind: ClassVar[str]
+
+    def __init__(self, by_name: dict[str, Any]):
+        self._by_name = dict(by_name)
+
+    def __init_subclass__(cls):
+        jax.tree_util.register_pytree_node(
+            cls,
+            lambda named: (tuple(named._by_name.values()), tuple(named._by_name)),
+            lambda names, values: cls(dict(zip(names, values, strict=True))),
+        )
+
+    def __getitem__(self, name):
+        if name not in self._by_name:
+            raise KeyError(unknown(self.kind, name, self._by_name))
+        return self._by_name[name]
+
+    def __iter__(self):
+        return iter(self._by_name)
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(self._by_name)})"
