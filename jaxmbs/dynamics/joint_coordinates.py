@@ -13,10 +13,11 @@ from jaxmbs.dynamics.formulations import AbstractFormulation, CartesianEquations
 from jaxmbs.element import GROUND
 from jaxmbs.numerics.implicit import jacobian, rate, second_rate
 from jaxmbs.numerics.linear_algebra import factor_symmetric_positive, factor_symmetric_semidefinite
-from jaxmbs.numerics.roots import simplified_newton
+from jaxmbs.numerics.roots import implicit_solution, simplified_newton
 from jaxmbs.numerics.scaling import Units, unit_of_length
 from jaxmbs.system import joint_space
 from jaxmbs.system.articulated import (
+    Articulated,
     articulated,
     articulated_and_solved,
     carried_wrenches,
@@ -314,30 +315,64 @@ class JointEquations(AbstractEquations):
         links, loads, _ = self._loaded(q, v, t)
         inertia, free = articulated_and_solved(self.tree, links, loads, definite=self.definite)
         if not self._count:
-            return free, jnp.zeros(0, q.dtype), jnp.ones(0, q.dtype)
+            a = implicit_solution(_accelerated, Articulated.solve, (self, links, loads), inertia, free)
+            return a, jnp.zeros(0, q.dtype), jnp.ones(0, q.dtype)
         at, speeds = self._bodies(links, q, v)
         # γ with v̇ = R θ̈ + Ṙ θ̇.
         drifts = self._drifts(links, uniform_acceleration(self.mech))
         gamma = -second_rate(self._gaps, self.mech.layout, at, speeds, drifts, t) + correction
+        factors = self._closed_factors(links, at, q, t, inertia, floor)
+        _, phi_q, by_multipliers, schur = factors
+        multipliers = schur.solve(gamma - phi_q @ free)
+        x = jnp.concatenate([free + by_multipliers @ multipliers, multipliers])
+        given = self, links, loads, at, speeds, drifts, t, jnp.broadcast_to(correction, gamma.shape)
+        x = implicit_solution(_closed_acceleration, _solve_closed, given, factors, x)
+        return x[: self.space.m], x[self.space.m :], jax.lax.stop_gradient(schur.kept)
+
+    def _closed_factors(self, links, at, q, t, inertia: Articulated, floor):
+        """What solves for rates and multipliers: H, Φ_q R, H⁻¹ (Φ_q R)ᵀ, and Φ_q R H⁻¹ (Φ_q R)ᵀ factored."""
         phi_q = self._jacobian(links, at, t)
         by_multipliers = inertia.solve(phi_q.T)
         schur = factor_symmetric_semidefinite(phi_q @ by_multipliers, floor, self.pivots(q, t))
-        multipliers = schur.solve(gamma - phi_q @ free)
-        return free + by_multipliers @ multipliers, multipliers, schur.kept
+        return inertia, phi_q, by_multipliers, schur
+
+    def _balance(self, links, twists, loads, multipliers=None, q=None, t=None):
+        """Rᵀ(M twists − loads) − (Φ_q R)ᵀλ."""
+        wrenches = [x - load for x, load in zip(self._inertial(links, twists), loads, strict=True)]
+        if multipliers is not None:
+            pull = self._of_runs(-self._by_bodies(q, t).T @ multipliers)
+            pulls = mapped(self.space.runs, wrench_of, links, pull)
+            wrenches = [x + pull for x, pull in zip(wrenches, pulls, strict=True)]
+        return efforts(self.space, links, wrenches, jnp.zeros(0, links[0].axes.dtype))
 
     def metric(self, q, t):
         if not self._count:
             return lambda x: x  # nothing to close
         if not self._by_elimination:
             return super().metric(q, t)
-        return articulated(self.tree, self._links(q, self.still(q), t), definite=self.definite).solve
+        links = self._links(q, self.still(q), t)
+        inertia = articulated(self.tree, links, definite=self.definite)
+
+        def solve(x):
+            if x.ndim > 1:
+                return inertia.solve(x)
+            return implicit_solution(_momentum_gap, Articulated.solve, (self, links, x), inertia, inertia.solve(x))
+
+        return solve
 
     def close_velocity(self, q, v, t, floor=None):
         if not self._count:
             return v
         if not self._by_elimination:
             return super().close_velocity(q, v, t, floor)
-        return self.close_velocity_along(q, v, t, self.metric(q, t), floor, self.pivots(q, t))
+        links = self._links(q, self.still(q), t)
+        inertia = articulated(self.tree, links, definite=self.definite)
+        at = self._bodies(links, q, self.still(q))[0]
+        factors = self._closed_factors(links, at, q, t, inertia, floor)
+        _, _, by_multipliers, schur = factors
+        multipliers = schur.solve(-self.velocity_gap(q, v, t))
+        x = jnp.concatenate([v + by_multipliers @ multipliers, multipliers])
+        return implicit_solution(_closed_velocity, _solve_closed, (self, links, at, q, v, t), factors, x)[: v.size]
 
     def glide(self, motion, v, t, h, iterations):
         # As in the coordinates of the bodies, where M is constant if their origins are the centres of mass, and the step
@@ -364,17 +399,54 @@ class JointEquations(AbstractEquations):
             balance = efforts(self.space, links, momenta, away[:0]) - phi_q.T @ multipliers
             return jnp.concatenate([balance, self.residual(q, t + h)])
 
-        def solve(gap):
-            free = inertia.solve(gap[:n])
-            multipliers = schur.solve(gap[n:] - phi_q @ free)
-            return jnp.concatenate([free + by_multipliers @ multipliers, multipliers])
-
+        factors = inertia, phi_q, by_multipliers, schur
+        solve = lambda gap: _solve_closed(factors, gap)
         start = jax.lax.stop_gradient(jnp.concatenate([h * v, jnp.zeros(phi_q.shape[0], v.dtype)]))
         unknown, change, gap = simplified_newton(missing, solve, start, iterations, iterations)
         q = self.space.retract(motion.q, unknown[:n])
         moved = layout.difference(at, self._configuration(q, t + h)) / h
         v = self._nearest_rate(q, moved, t + h)
         return Closed(q, unknown[:n], change[:n], gap[n:]), self.close_velocity(q, v, t + h, motion.revived)
+
+
+def _accelerated(given, a):
+    """H θ̈ − τ."""
+    equations, links, loads = given
+    return equations._balance(links, joint_space.spread(equations.tree, links, a), loads)
+
+
+def _momentum_gap(given, rates):
+    """H θ̇ − p."""
+    equations, links, momentum = given
+    twists = joint_space.spread(equations.tree, links, rates)
+    return equations._balance(links, twists, [jnp.zeros_like(x) for x in twists]) - momentum
+
+
+def _closed_acceleration(given, x):
+    """H θ̈ − τ − (Φ_q R)ᵀλ and Φ̈ with what is to be added to γ."""
+    equations, links, loads, at, speeds, drifts, t, correction = given
+    a, multipliers = jnp.split(x, [equations.space.m])
+    balance = equations._balance(links, joint_space.spread(equations.tree, links, a), loads, multipliers, at, t)
+    bodies = drifts + joint_space.velocities(equations.tree, links, a)
+    rows = second_rate(equations._gaps, equations.mech.layout, at, speeds, bodies, t)
+    return jnp.concatenate([balance, rows - correction])
+
+
+def _closed_velocity(given, x):
+    """H (θ̇ − v) − (Φ_q R)ᵀμ and Φ̇."""
+    equations, links, at, q, v, t = given
+    rates, multipliers = jnp.split(x, [equations.space.m])
+    twists = joint_space.spread(equations.tree, links, rates - v)
+    balance = equations._balance(links, twists, [jnp.zeros_like(x) for x in twists], multipliers, at, t)
+    return jnp.concatenate([balance, equations.velocity_gap(q, rates, t)])
+
+
+def _solve_closed(factors, right):
+    """(θ̈, λ) with H θ̈ − (Φ_q R)ᵀλ and Φ_q R θ̈ given."""
+    inertia, phi_q, by_multipliers, schur = factors
+    free = inertia.solve(right[: phi_q.shape[1]])
+    multipliers = schur.solve(right[phi_q.shape[1] :] - phi_q @ free)
+    return jnp.concatenate([free + by_multipliers @ multipliers, multipliers])
 
 
 def _speed(link):

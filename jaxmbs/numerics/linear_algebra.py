@@ -131,22 +131,27 @@ def solve_saddle_point(mass, jacobian, force, right, floor=None, sizes=None, *, 
     Derivatives solve the same equations: M da − Jᵀdλ = dQ − dM a + dJᵀλ, J da = dγ − dJ a.
     """
     floor = jnp.full(right.shape, pivot_floor(right.dtype), right.dtype) if floor is None else floor
-    n = force.shape[0]
     inverse_mass = factor_symmetric_positive(mass) if definite else factor_symmetric_semidefinite(mass)
-    by_multipliers = inverse_mass.solve(jacobian.T)
-    schur = factor_symmetric_semidefinite(jacobian @ by_multipliers, floor, sizes)
-
-    def solve(right):
-        free = inverse_mass.solve(right[:n])
-        multipliers = schur.solve(right[n:] - jacobian @ free)
-        return jnp.concatenate([free + inverse_mass.solve(jacobian.T @ multipliers), multipliers])
-
-    def gap(x):
-        a, multipliers = x[:n], x[n:]
-        return jnp.concatenate([mass @ a - jacobian.T @ multipliers - force, jacobian @ a - right])
-
-    x = implicit_solution(gap, solve, solve(jnp.concatenate([force, right])))
+    schur = factor_symmetric_semidefinite(jacobian @ inverse_mass.solve(jacobian.T), floor, sizes)
+    factors = inverse_mass, jacobian, schur
+    x = _solve_saddle_point(factors, jnp.concatenate([force, right]))
+    x = implicit_solution(_saddle_point_gap, _solve_saddle_point, (mass, jacobian, force, right), factors, x)
+    n = force.shape[0]
     return x[:n], x[n:], jax.lax.stop_gradient(schur.kept)
+
+
+def _solve_saddle_point(factors, right):
+    inverse_mass, jacobian, schur = factors
+    n = jacobian.shape[1]
+    free = inverse_mass.solve(right[:n])
+    multipliers = schur.solve(right[n:] - jacobian @ free)
+    return jnp.concatenate([free + inverse_mass.solve(jacobian.T @ multipliers), multipliers])
+
+
+def _saddle_point_gap(given, x):
+    mass, jacobian, force, right = given
+    a, multipliers = jnp.split(x, [force.shape[0]])
+    return jnp.concatenate([mass @ a - jacobian.T @ multipliers - force, jacobian @ a - right])
 
 
 def dependent_columns(matrix: Float[Array, "m n"]) -> Bool[Array, " n"]:

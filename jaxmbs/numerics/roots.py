@@ -13,57 +13,58 @@ from jaxmbs.programs.reverse import remembered
 
 
 def simplified_newton(f: Callable, solve: Callable, x: Float[Array, " m"], iterations: int, refinements: int = 2):
-    """(x, last correction, f before it) after so many steps x ← x − solve(f(x)), with one approximate inverse for all.
+    """(x, last correction, f before it) after steps x ← x − solve(f(x)), with one approximate inverse for all.
 
     Differentiated implicitly, dx = −f_x⁻¹ df, for all that `f` closes over: with `solve` for f_x⁻¹, and refinements that
     make up for the difference, each by as much as a step of the iteration itself does. `solve` counts as constant.
     """
-    f, constants = _opened(f, x)
-    inverse, of_inverse = _opened(solve, x)
-    frozen, of_inverse = jax.lax.stop_gradient((constants, of_inverse))
+    f, given = _opened(f, x)
+    inverse, factors = _opened(solve, x)
+    frozen, factors = jax.lax.stop_gradient((given, factors))
 
     def iterate(_, carry):
         value = f(frozen, carry[0])
-        change = inverse(of_inverse, value)
+        change = inverse(factors, value)
         return carry[0] - change, change, value
 
     start = jax.lax.stop_gradient((x, jnp.zeros_like(x), jnp.zeros_like(x)))
     x, change, value = jax.lax.fori_loop(0, iterations, iterate, start)
-    return _implicit(f, inverse, refinements, constants, of_inverse, remembered(x)), change, value
+    return implicit_solution(f, inverse, given, factors, x, refinements), change, value
 
 
-def implicit_solution(f: Callable, inverse: Callable, x: Float[Array, " m"]) -> Float[Array, " m"]:
-    """x, a root of `f` that was computed somehow, with the derivative dx = −f_x⁻¹ df for all that `f` closes over, where
-    `inverse` is f_x⁻¹."""
-    f, constants = _opened(f, x)
-    inverse, of_inverse = _opened(inverse, x)
-    return _implicit(f, inverse, 1, constants, of_inverse, remembered(jax.lax.stop_gradient(x)))
+def implicit_solution(f: Callable, inverse: Callable, given, factors, x: Float[Array, " m"], refinements: int = 1):
+    """x, a root of f(given, x) that was computed somehow, with the derivative dx = −f_x⁻¹ f_g dg for all that is `given`.
+
+    inverse: (factors, y) ↦ f_x⁻¹ y. Where it is not exact, refinements make up for it. Neither function closes over
+    anything traced.
+    """
+    return _implicit(f, inverse, refinements, given, factors, remembered(jax.lax.stop_gradient(x)))
 
 
 def _opened(f: Callable, x) -> tuple[Callable, list]:
-    """(g, constants) with f(x) = g(constants, x): all that `f` closes over."""
+    """(g, given) with f(x) = g(given, x): all that `f` closes over."""
     closed = jax.make_jaxpr(f)(x)
-    return lambda constants, x: jax.core.eval_jaxpr(closed.jaxpr, constants, x)[0], list(closed.consts)
+    return lambda given, x: jax.core.eval_jaxpr(closed.jaxpr, given, x)[0], list(closed.consts)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2))
-def _implicit(f, inverse, refinements, constants, of_inverse, x):
+def _implicit(f, inverse, refinements, given, factors, x):
     return x
 
 
 @partial(_implicit.defjvp, symbolic_zeros=True)
 def _implicit_jvp(f, inverse, refinements, primals, tangents):
-    constants, of_inverse, x = primals
-    x = _implicit(f, inverse, refinements, constants, of_inverse, x)
+    given, factors, x = primals
+    x = _implicit(f, inverse, refinements, given, factors, x)
     put, take = with_respect_to(tangents[0])
-    given = tuple(given_tangents(tangents[0]))
-    if not given:
+    rates = tuple(given_tangents(tangents[0]))
+    if not rates:
         return x, jnp.zeros_like(x)
-    by_constants = jax.jvp(lambda active: f(put(constants, active), x), (take(constants),), (given,))[1]
-    x_dot = -inverse(of_inverse, by_constants)
+    by_given = jax.jvp(lambda active: f(put(given, active), x), (take(given),), (rates,))[1]
+    x_dot = -inverse(factors, by_given)
     for _ in range(refinements - 1):
-        by_x = jax.jvp(partial(f, constants), (x,), (x_dot,))[1]
-        x_dot = x_dot - inverse(of_inverse, by_constants + by_x)
+        by_x = jax.jvp(partial(f, given), (x,), (x_dot,))[1]
+        x_dot = x_dot - inverse(factors, by_given + by_x)
     return x, x_dot
 
 
