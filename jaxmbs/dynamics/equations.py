@@ -26,9 +26,10 @@ from jaxmbs.numerics.linear_algebra import (
     redundancy,
     solve_saddle_point,
 )
-from jaxmbs.numerics.roots import simplified_newton
+from jaxmbs.numerics.roots import newton_steps, root_near
 from jaxmbs.numerics.scaling import Units, unit_of_length
 from jaxmbs.numerics.space import Space
+from jaxmbs.programs.reverse import remembered
 
 # Refinements of the derivatives of `close_position`: the matrix is that of the point where the iteration begins, so two
 # are right to the square of the first correction.
@@ -205,14 +206,17 @@ class AbstractEquations(eqx.Module):
         if phi_q is None:
             phi_q = self.jacobian(q, t) if shift is None else jax.jacfwd(moved)(shift)
         shift = self.still(q) if shift is None else shift
-        matrix = jax.lax.stop_gradient(phi_q @ inverse_metric(phi_q.T))
-        solve = factor_symmetric_semidefinite(matrix, floor, pivots).solve
-        place = lambda mu: shift + inverse_metric(phi_q.T @ mu)
-        refinements = REFINEMENTS if direction is None else iterations
+        by_multipliers = jax.lax.stop_gradient(inverse_metric(phi_q.T))
+        solve = factor_symmetric_semidefinite(jax.lax.stop_gradient(phi_q) @ by_multipliers, floor, pivots).solve
         start = jnp.zeros(phi_q.shape[0], q.dtype)
-        mu, change, value = simplified_newton(lambda mu: moved(place(mu)), solve, start, iterations, refinements)
-        change = jax.lax.stop_gradient(inverse_metric(phi_q.T @ change))
-        return Closed(self.space.retract(q, place(mu)), place(mu), change, value)
+        gap = lambda mu: moved(shift + by_multipliers @ mu)
+        mu, change, value = newton_steps(gap, solve, start, iterations)
+        # What μ does depends on the metric and on Φ_q; how μ itself changes is a correction, which is zero.
+        reached = shift + inverse_metric(phi_q.T @ remembered(mu))
+        refinements = REFINEMENTS if direction is None else iterations
+        correction = root_near(lambda nu: moved(reached + by_multipliers @ nu), solve, start, refinements)
+        shift = reached + by_multipliers @ correction
+        return Closed(self.space.retract(q, shift), shift, by_multipliers @ change, value)
 
     def glide(self, motion, v, t, h, iterations: int) -> tuple[Closed, Float[Array, " m"]]:
         """Where a step of length h leads from a `Motion` with the velocity v, constraint forces acting in the directions

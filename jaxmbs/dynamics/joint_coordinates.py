@@ -12,7 +12,7 @@ from jaxmbs.dynamics.equations import AbstractEquations, Closed, Scales
 from jaxmbs.dynamics.formulations import AbstractFormulation, CartesianEquations
 from jaxmbs.element import GROUND
 from jaxmbs.numerics.implicit import jacobian, rate, second_rate
-from jaxmbs.numerics.linear_algebra import factor_symmetric_positive, factor_symmetric_semidefinite
+from jaxmbs.numerics.linear_algebra import Factored, factor_symmetric_positive, factor_symmetric_semidefinite
 from jaxmbs.numerics.roots import implicit_solution, simplified_newton
 from jaxmbs.numerics.scaling import Units, unit_of_length
 from jaxmbs.system import joint_space
@@ -288,10 +288,9 @@ class JointEquations(AbstractEquations):
         slices = self.mech.layout.velocity_slices
         return gathered(self.space.runs, [v[slices[name]] for name in self.space.tree.bodies])
 
-    def _jacobian(self, links, q, t):
-        """Φ_q R, from the coordinates of the bodies."""
+    def _along_joints(self, links, by_bodies):
+        """Φ_q R from Φ_q by the coordinates of the bodies."""
         space = self.space
-        by_bodies = self._by_bodies(q, t)
 
         def row(gradient):
             extra = gradient[gradient.shape[0] - len(space.extra) :]
@@ -303,7 +302,7 @@ class JointEquations(AbstractEquations):
         if not self._count:
             return jnp.zeros((0, self.space.m), q.dtype)
         links = self._links(q, self.still(q), t)
-        return self._jacobian(links, self._bodies(links, q, self.still(q))[0], t)
+        return self._along_joints(links, self._by_bodies(self._bodies(links, q, self.still(q))[0], t))
 
     def velocity_gap(self, q, v, t):
         at, speeds = self._bodies(self._links(q, v, t), q, v)
@@ -315,35 +314,20 @@ class JointEquations(AbstractEquations):
         links, loads, _ = self._loaded(q, v, t)
         inertia, free = articulated_and_solved(self.tree, links, loads, definite=self.definite)
         if not self._count:
-            a = implicit_solution(_accelerated, Articulated.solve, (self, links, loads), inertia, free)
+            a = implicit_solution(_tree_gap, Articulated.solve, (self, links, loads, 0 * free), inertia, free)
             return a, jnp.zeros(0, q.dtype), jnp.ones(0, q.dtype)
         at, speeds = self._bodies(links, q, v)
         # γ with v̇ = R θ̈ + Ṙ θ̇.
         drifts = self._drifts(links, uniform_acceleration(self.mech))
         gamma = -second_rate(self._gaps, self.mech.layout, at, speeds, drifts, t) + correction
-        factors = self._closed_factors(links, at, q, t, inertia, floor)
-        _, phi_q, by_multipliers, schur = factors
-        multipliers = schur.solve(gamma - phi_q @ free)
-        x = jnp.concatenate([free + by_multipliers @ multipliers, multipliers])
-        given = self, links, loads, at, speeds, drifts, t, jnp.broadcast_to(correction, gamma.shape)
-        x = implicit_solution(_closed_acceleration, _solve_closed, given, factors, x)
-        return x[: self.space.m], x[self.space.m :], jax.lax.stop_gradient(schur.kept)
+        loop = self._loop(links, self._by_bodies(at, t), inertia, floor, self.pivots(q, t))
+        return *loop.solved(loads, free, gamma), jax.lax.stop_gradient(loop.schur.kept)
 
-    def _closed_factors(self, links, at, q, t, inertia: Articulated, floor):
-        """What solves for rates and multipliers: H, Φ_q R, H⁻¹ (Φ_q R)ᵀ, and Φ_q R H⁻¹ (Φ_q R)ᵀ factored."""
-        phi_q = self._jacobian(links, at, t)
+    def _loop(self, links, by_bodies, inertia: Articulated, floor, pivots) -> Loop:
+        phi_q = self._along_joints(links, by_bodies)
         by_multipliers = inertia.solve(phi_q.T)
-        schur = factor_symmetric_semidefinite(phi_q @ by_multipliers, floor, self.pivots(q, t))
-        return inertia, phi_q, by_multipliers, schur
-
-    def _balance(self, links, twists, loads, multipliers=None, q=None, t=None):
-        """Rᵀ(M twists − loads) − (Φ_q R)ᵀλ."""
-        wrenches = [x - load for x, load in zip(self._inertial(links, twists), loads, strict=True)]
-        if multipliers is not None:
-            pull = self._of_runs(-self._by_bodies(q, t).T @ multipliers)
-            pulls = mapped(self.space.runs, wrench_of, links, pull)
-            wrenches = [x + pull for x, pull in zip(wrenches, pulls, strict=True)]
-        return efforts(self.space, links, wrenches, jnp.zeros(0, links[0].axes.dtype))
+        schur = factor_symmetric_semidefinite(phi_q @ by_multipliers, floor, pivots)
+        return Loop(self, links, by_bodies, inertia, phi_q, by_multipliers, schur)
 
     def metric(self, q, t):
         if not self._count:
@@ -356,7 +340,7 @@ class JointEquations(AbstractEquations):
         def solve(x):
             if x.ndim > 1:
                 return inertia.solve(x)
-            return implicit_solution(_momentum_gap, Articulated.solve, (self, links, x), inertia, inertia.solve(x))
+            return implicit_solution(_tree_gap, Articulated.solve, (self, links, None, x), inertia, inertia.solve(x))
 
         return solve
 
@@ -367,12 +351,9 @@ class JointEquations(AbstractEquations):
             return super().close_velocity(q, v, t, floor)
         links = self._links(q, self.still(q), t)
         inertia = articulated(self.tree, links, definite=self.definite)
-        at = self._bodies(links, q, self.still(q))[0]
-        factors = self._closed_factors(links, at, q, t, inertia, floor)
-        _, _, by_multipliers, schur = factors
-        multipliers = schur.solve(-self.velocity_gap(q, v, t))
-        x = jnp.concatenate([v + by_multipliers @ multipliers, multipliers])
-        return implicit_solution(_closed_velocity, _solve_closed, (self, links, at, q, v, t), factors, x)[: v.size]
+        by_bodies = self._by_bodies(self._bodies(links, q, self.still(q))[0], t)
+        loop = self._loop(links, by_bodies, inertia, floor, self.pivots(q, t))
+        return v + loop.solved(None, jnp.zeros_like(v), -self.velocity_gap(q, v, t))[0]
 
     def glide(self, motion, v, t, h, iterations):
         # As in the coordinates of the bodies, where M is constant if their origins are the centres of mass, and the step
@@ -387,66 +368,82 @@ class JointEquations(AbstractEquations):
         faster = joint_space.velocities(self.tree, links, v - motion.v)
         wanted = h * (speeds + faster + h * self._drifts(links))
         inertia = articulated(self.tree, links, definite=self.definite)
-        phi_q = self._jacobian(links, at, t) if self._count else jnp.zeros((0, n), v.dtype)
-        by_multipliers = inertia.solve(phi_q.T)
-        schur = factor_symmetric_semidefinite(phi_q @ by_multipliers, motion.floor, self.pivots(motion.q, t))
+        by_bodies, pivots = self._by_bodies(at, t), self.pivots(motion.q, t)
+        loop = self._loop(links, by_bodies, inertia, motion.floor, pivots)
 
         def missing(unknown):
             d, multipliers = unknown[:n], unknown[n:]
             q = self.space.retract(motion.q, d)
             away = layout.difference(at, self._configuration(q, t + h)) - wanted
             momenta = mapped(self.space.runs, _momentum, self.tree.edges, links, self._of_runs(away))
-            balance = efforts(self.space, links, momenta, away[:0]) - phi_q.T @ multipliers
+            balance = efforts(self.space, links, momenta, away[:0]) - loop.phi_q.T @ multipliers
             return jnp.concatenate([balance, self.residual(q, t + h)])
 
-        factors = inertia, phi_q, by_multipliers, schur
-        solve = lambda gap: _solve_closed(factors, gap)
-        start = jax.lax.stop_gradient(jnp.concatenate([h * v, jnp.zeros(phi_q.shape[0], v.dtype)]))
-        unknown, change, gap = simplified_newton(missing, solve, start, iterations, iterations)
+        start = jax.lax.stop_gradient(jnp.concatenate([h * v, jnp.zeros(self._count, v.dtype)]))
+        unknown, change, gap = simplified_newton(missing, loop.solve, start, iterations, iterations)
         q = self.space.retract(motion.q, unknown[:n])
         moved = layout.difference(at, self._configuration(q, t + h)) / h
         v = self._nearest_rate(q, moved, t + h)
         return Closed(q, unknown[:n], change[:n], gap[n:]), self.close_velocity(q, v, t + h, motion.revived)
 
 
-def _accelerated(given, a):
-    """H θ̈ − τ."""
-    equations, links, loads = given
-    return equations._balance(links, joint_space.spread(equations.tree, links, a), loads)
+class Loop(eqx.Module):
+    """What solves H θ̈ − (Φ_q R)ᵀλ = τ and Φ_q R θ̈ = γ: H = RᵀMR and Φ_q R H⁻¹ (Φ_q R)ᵀ factored."""
+
+    equations: JointEquations
+    links: list
+    by_bodies: Float[Array, "rows k"]
+    inertia: Articulated
+    phi_q: Float[Array, "rows m"]
+    by_multipliers: Float[Array, "m rows"]
+    schur: Factored
+
+    def solved(self, loads, free, right):
+        """θ̈ and λ, for τ = Rᵀ loads, if there are any, and `free` = H⁻¹ τ."""
+        multipliers = self.schur.solve(right - self.phi_q @ free)
+        x = jnp.concatenate([free + self.by_multipliers @ multipliers, multipliers])
+        given = self.equations, self.links, self.by_bodies, loads, right
+        x = implicit_solution(_loop_gap, Loop.solve, given, self, x)
+        return x[: free.size], x[free.size :]
+
+    def solve(self, right):
+        """(θ̈, λ) for right sides (τ, γ)."""
+        free = self.inertia.solve(right[: self.phi_q.shape[1]])
+        multipliers = self.schur.solve(right[self.phi_q.shape[1] :] - self.phi_q @ free)
+        return jnp.concatenate([free + self.by_multipliers @ multipliers, multipliers])
 
 
-def _momentum_gap(given, rates):
-    """H θ̇ − p."""
-    equations, links, momentum = given
-    twists = joint_space.spread(equations.tree, links, rates)
-    return equations._balance(links, twists, [jnp.zeros_like(x) for x in twists]) - momentum
+def _tree_gap(given, rates):
+    """H θ̈ − Rᵀ loads − τ."""
+    equations, links, loads, force = given
+    return _balance(equations, links, _rates(equations, links, rates), loads) - force
 
 
-def _closed_acceleration(given, x):
-    """H θ̈ − τ − (Φ_q R)ᵀλ and Φ̈ with what is to be added to γ."""
-    equations, links, loads, at, speeds, drifts, t, correction = given
-    a, multipliers = jnp.split(x, [equations.space.m])
-    balance = equations._balance(links, joint_space.spread(equations.tree, links, a), loads, multipliers, at, t)
-    bodies = drifts + joint_space.velocities(equations.tree, links, a)
-    rows = second_rate(equations._gaps, equations.mech.layout, at, speeds, bodies, t)
-    return jnp.concatenate([balance, rows - correction])
-
-
-def _closed_velocity(given, x):
-    """H (θ̇ − v) − (Φ_q R)ᵀμ and Φ̇."""
-    equations, links, at, q, v, t = given
+def _loop_gap(given, x):
+    """H θ̈ − Rᵀ loads − (Φ_q R)ᵀλ and Φ_q R θ̈ − γ."""
+    equations, links, by_bodies, loads, right = given
     rates, multipliers = jnp.split(x, [equations.space.m])
-    twists = joint_space.spread(equations.tree, links, rates - v)
-    balance = equations._balance(links, twists, [jnp.zeros_like(x) for x in twists], multipliers, at, t)
-    return jnp.concatenate([balance, equations.velocity_gap(q, rates, t)])
+    rates = _rates(equations, links, rates)
+    pull = mapped(equations.space.runs, wrench_of, links, equations._of_runs(by_bodies.T @ multipliers))
+    loads = pull if loads is None else [load + more for load, more in zip(loads, pull, strict=True)]
+    of_bodies = joint_space.of_bodies(equations.tree, rates, x[: equations.space.m])
+    return jnp.concatenate([_balance(equations, links, rates, loads), by_bodies @ of_bodies - right])
 
 
-def _solve_closed(factors, right):
-    """(θ̈, λ) with H θ̈ − (Φ_q R)ᵀλ and Φ_q R θ̈ given."""
-    inertia, phi_q, by_multipliers, schur = factors
-    free = inertia.solve(right[: phi_q.shape[1]])
-    multipliers = schur.solve(right[phi_q.shape[1] :] - phi_q @ free)
-    return jnp.concatenate([free + by_multipliers @ multipliers, multipliers])
+def _rates(equations, links, rates) -> list:
+    """R θ̇, as things of the runs."""
+    twists = joint_space.spread(equations.tree, links, rates)
+    return mapped(
+        equations.space.runs, lambda link, twist: joint_space.body_velocity(link.motion, twist), links, twists
+    )
+
+
+def _balance(equations, links, rates, loads):
+    """Rᵀ(M v̇ − loads)."""
+    wrenches = mapped(equations.space.runs, _momentum, equations.tree.edges, links, rates)
+    if loads is not None:
+        wrenches = [x - load for x, load in zip(wrenches, loads, strict=True)]
+    return efforts(equations.space, links, wrenches, jnp.zeros(0, links[0].axes.dtype))
 
 
 def _speed(link):

@@ -18,18 +18,29 @@ def simplified_newton(f: Callable, solve: Callable, x: Float[Array, " m"], itera
     Differentiated implicitly, dx = −f_x⁻¹ df, for all that `f` closes over: with `solve` for f_x⁻¹, and refinements that
     make up for the difference, each by as much as a step of the iteration itself does. `solve` counts as constant.
     """
+    x, change, value = newton_steps(f, solve, x, iterations)
+    return root_near(f, solve, x, refinements), change, value
+
+
+def newton_steps(f: Callable, solve: Callable, x: Float[Array, " m"], iterations: int):
+    """(x, last correction, f before it) as in `simplified_newton`, without derivatives."""
     f, given = _opened(f, x)
     inverse, factors = _opened(solve, x)
-    frozen, factors = jax.lax.stop_gradient((given, factors))
+    given, factors, x = jax.lax.stop_gradient((given, factors, x))
 
     def iterate(_, carry):
-        value = f(frozen, carry[0])
+        value = f(given, carry[0])
         change = inverse(factors, value)
         return carry[0] - change, change, value
 
-    start = jax.lax.stop_gradient((x, jnp.zeros_like(x), jnp.zeros_like(x)))
-    x, change, value = jax.lax.fori_loop(0, iterations, iterate, start)
-    return implicit_solution(f, inverse, given, factors, x, refinements), change, value
+    return jax.lax.fori_loop(0, iterations, iterate, (x, jnp.zeros_like(x), jnp.zeros_like(x)))
+
+
+def root_near(f: Callable, solve: Callable, x: Float[Array, " m"], refinements: int):
+    """x, a root of `f`, with the derivative that it has in `simplified_newton`."""
+    f, given = _opened(f, x)
+    inverse, factors = _opened(solve, x)
+    return implicit_solution(f, inverse, given, jax.lax.stop_gradient(factors), x, refinements)
 
 
 def implicit_solution(f: Callable, inverse: Callable, given, factors, x: Float[Array, " m"], refinements: int = 1):
