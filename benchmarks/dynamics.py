@@ -40,12 +40,21 @@ def simulate_row(name, problem):
     return timing.row(f"simulate, {name}", runs, problem.count, kind="jaxmbs", **more)
 
 
-def simulate_gradient_row(problem):
-    """Value and gradient by lengths, masses and start through `mbs.simulate`, beside the forward run."""
-    times = np.array([0.0, problem.h * problem.steps])
+GRADIENTS = {
+    "RK4": {"method": mbs.RK4()},
+    "RK4, Baumgarte": {"method": mbs.RK4(mbs.Baumgarte())},
+    "semi-implicit Euler": {"method": mbs.SemiImplicitEuler()},
+    "joint coordinates": {"formulation": mbs.JointCoordinates()},
+}
+GRADIENT_STEPS = 1000
+
+
+def simulate_gradient_row(name, problem):
+    """Value and gradient by lengths, masses and start through 1,000 steps of `mbs.simulate`, beside the forward run."""
+    times = np.array([0.0, problem.h * GRADIENT_STEPS])
 
     def loss(b, q, v):
-        motion = mbs.simulate(models.four_bar(b), times, q, v, step=problem.h)
+        motion = mbs.simulate(models.four_bar(b), times, q, v, step=problem.h, **GRADIENTS[name])
         return jnp.sum(motion.q[-1] ** 2) + jnp.sum(motion.v[-1] ** 2)
 
     args = problem.designs, problem.q, problem.v
@@ -53,8 +62,10 @@ def simulate_gradient_row(problem):
     _, forward_runs = timing.measure(forward, *args)
     gradient, compile_seconds = timing.compiled(jax.vmap(jax.value_and_grad(loss, (0, 1, 2))), *args)
     _, runs = timing.measure(gradient, *args)
-    more = {"times forward": runs.median / forward_runs.median, "compile s": compile_seconds}
-    return timing.row("simulate, value and gradient", runs, problem.count, kind="jaxmbs", **more)
+    count = len(problem.q) * GRADIENT_STEPS
+    more = {"ns forward": timing.NS * forward_runs.median / count, "times forward": runs.median / forward_runs.median}
+    more |= {"compile s": compile_seconds}
+    return timing.row(f"value and gradient, {name}", runs, count, kind="jaxmbs", **more)
 
 
 def andrews_row(batch):

@@ -225,7 +225,7 @@ def main():
         "kinematics": [(row, driven_problem, times) for row in KINEMATICS_ROWS],
         "dynamics": [
             *((dynamics.simulate_row, name, problem) for name in dynamics.METHODS),
-            (dynamics.simulate_gradient_row, problem),
+            *((dynamics.simulate_gradient_row, name, problem) for name in dynamics.GRADIENTS),
             (dynamics.andrews_row, options.batch),
             (dynamics.windows_row, 64),
             (dynamics.mujoco_windows_row, 4),

@@ -422,11 +422,11 @@ def _tree_gap(given, rates):
 def _loop_gap(given, x):
     """H θ̈ − Rᵀ loads − (Φ_q R)ᵀλ and Φ_q R θ̈ − γ."""
     equations, links, by_bodies, loads, right = given
-    rates, multipliers = jnp.split(x, [equations.space.m])
-    rates = _rates(equations, links, rates)
+    theta_rates, multipliers = jnp.split(x, [equations.space.m])
+    rates = _rates(equations, links, theta_rates)
     pull = mapped(equations.space.runs, wrench_of, links, equations._of_runs(by_bodies.T @ multipliers))
     loads = pull if loads is None else [load + more for load, more in zip(loads, pull, strict=True)]
-    of_bodies = joint_space.of_bodies(equations.tree, rates, x[: equations.space.m])
+    of_bodies = joint_space.of_bodies(equations.tree, rates, theta_rates)
     return jnp.concatenate([_balance(equations, links, rates, loads), by_bodies @ of_bodies - right])
 
 

@@ -48,7 +48,7 @@ def supported() -> bool:
 
 # Programs with a larger region than this keep one vector in flight instead of two: their values are more than the
 # registers hold anyway, and compilation takes half the time.
-LARGE_REGION = 1_600
+LARGE_REGION = 1_800
 
 
 def natural_lanes(program: Program) -> int:

@@ -22,7 +22,7 @@ from jaxmbs.programs.sharing import INLINED, called
 # Bytes of state that one sample may keep from the forward run to the backward run. 1,000 steps of a mechanism of nine
 # coordinates have 288 kB of states in float64. Writing all of them to memory and reading them again takes longer than
 # computing most of them again.
-KEPT_BYTES = 16 * 1024
+KEPT_BYTES = 8 * 1024
 # The same for loops inside of loops, whose states stay in the processor's caches.
 REMEMBERED_BYTES = 256 * 1024
 # Loops of no more rounds, without loops inside, keep nothing in the forward run.
@@ -125,8 +125,13 @@ class Scan:
     def marking(self, consts, state, row):
         """The same, and the values that are to be remembered."""
         marks: list = []
+
+        def on_mark(x):
+            marks.append(x)
+            return x
+
         as_it_is = lambda params, operands: jax.lax.scan_p.bind(*operands, **params)
-        results = evaluate(self.jaxpr, [*consts, *state, *row], as_it_is, on_mark=lambda x: marks.append(x) or x)
+        results = evaluate(self.jaxpr, [*consts, *state, *row], as_it_is, on_mark=on_mark)
         return *self._parted(results), marks
 
     def differentiable(self, consts, state, row, marks):
@@ -293,8 +298,8 @@ def _pull_back(scan: Scan, consts, ends, state, marks, row, outs):
     reals = [[x for x in group if _is_real(x)] for group in groups]
 
     def of_reals(*parts):
-        full = [_filled(group, part, group) for group, part in zip(groups, parts, strict=True)]
-        new, out = scan.differentiable(*full, marks)
+        consts, state, row = (_filled(group, part, group) for group, part in zip(groups, parts, strict=True))
+        new, out = scan.differentiable(consts, state, row, marks)
         return [x for x in new if _is_real(x)], [y for y in out if _is_real(y)]
 
     by_consts, by_state, by_row = jax.vjp(of_reals, *reals)[1]((list(ends), list(outs)))
