@@ -16,7 +16,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array, Bool, Float
 
-from jaxmbs.programs.elimination import Elimination, factor_symmetric
+from jaxmbs.programs.elimination import Elimination, Factors, factor_symmetric
 from jaxmbs.programs.primitive import zero_tangent
 from jaxmbs.programs.trace import RULES, TAKES_MEMORY, Deferred, array
 
@@ -409,15 +409,16 @@ def _trace_factor(tracer, eqn, matrix, limit):
     n = matrix.shape[0]
     one, zero = graph.constant(1.0), graph.constant(0.0)
     identity = [[graph.constant(float(i == j)) for i in range(n)] for j in range(n)]
-    column = lambda e: factors.solve(e)
+    factors: Factors
     if eqn.params["kind"] == "general":
         elimination = Elimination(graph, matrix, limit.item())
         factors = elimination.factors
+        column = factors.solve
         sign, rcond = (lambda: elimination.sign), (lambda: elimination.rcond)
         kept = lambda: array([one] * n, (n,))
     else:
-        factors = _symmetric_factors(eqn, graph, matrix, limit)
-        column = lambda e: factors.half(e)
+        factors = symmetric = _symmetric_factors(eqn, graph, matrix, limit)
+        column = symmetric.half
         sign = lambda: one
         rcond = lambda: _smallest_pivot(graph, matrix, factors)
         taken = lambda step: graph.select(graph.make("ne", step.reciprocal, zero), one, zero)
