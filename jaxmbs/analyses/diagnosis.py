@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from jaxmbs.numerics.results import Status
+from jaxmbs.numerics.scaling import Units, unit_of_length
 from jaxmbs.system.equations import constraint_jacobian, constraints
 from jaxmbs.system.mechanism import Mechanism, as_times
+
+# A configuration that may be singular by itself is left in so many directions, by so much of a radian or of the size of the
+# mechanism, and closed again in so many Newton steps.
+ASIDE, ASIDE_STEP, CLOSING_STEPS = 3, 0.3, 12
 
 
 class Diagnosis(NamedTuple):
@@ -106,9 +114,11 @@ def check_driven(mech: Mechanism, motion) -> None:
     faults = []
     if len(reached) == 0:
         # What comes closest to an assembly still shows drivers that fight each other.
-        report = diagnose(mech, motion.q[0], motion.t[0])
-        if 0 < report.dof < mech.layout.driver_rows:
-            faults.append(report)
+        for q in (motion.q[0], *_aside(mech, motion.q[0], motion.t[0])):
+            report = diagnose(mech, q, motion.t[0])
+            if 0 < report.dof < mech.layout.driver_rows:
+                faults.append(report)
+                break
     elif len(reached) == 1 and status[reached[0]] == Status.SINGULAR:
         # A singular start says nothing, unless the rank is missing off the constraints as well.
         step = 0.05 * np.sin(2.399963 * np.arange(1, mech.layout.m + 1)).astype(motion.q.dtype)
@@ -124,6 +134,34 @@ def check_driven(mech: Mechanism, motion) -> None:
             faults.append(report)
     if faults:
         raise ValueError(f"the drivers do not determine the motion: {_fault(mech, min(faults, key=lambda r: r.free))}")
+
+
+def _aside(mech: Mechanism, q, t) -> Iterator[Array]:
+    """Configurations that differ from q in what the constraints leave free there, drivers left aside; closed again, if
+    the constraints can be. Where q is singular these are not."""
+    layout = mech.layout
+    kinematic = slice(0, layout.kinematic_rows)
+    small = float(jnp.finfo(q.dtype).eps) ** 0.5
+
+    def constrained(q):
+        matrix, value = (x[kinematic] for x in _evaluate(mech, q, t))
+        units = Units(layout.angular, unit_of_length(matrix, layout.extent(q), layout.angular))
+        rows, unit = np.asarray(units.rows(matrix)), np.asarray(units.vector)
+        return np.asarray(matrix) * unit / rows[:, None], np.asarray(value) / rows, unit
+
+    matrix, _, unit = constrained(q)
+    _, s, turned = np.linalg.svd(matrix)
+    free = turned[np.sum(s > max(matrix.shape) * small) :]
+    for k in range(1, ASIDE + 1):
+        direction = free.T @ (free @ np.sin(2.399963 * k * np.arange(1, layout.m + 1)))
+        step = ASIDE_STEP * unit * direction / max(np.max(np.abs(direction), initial=0), small)
+        moved = closed = layout.retract(q, jnp.asarray(step, q.dtype))
+        for _ in range(CLOSING_STEPS):
+            matrix, value, unit = constrained(closed)
+            step = -unit * (np.linalg.pinv(matrix, rcond=small) @ value)
+            closed = layout.retract(closed, jnp.asarray(step, q.dtype))
+        gap = np.max(np.abs(constrained(closed)[1]), initial=0)
+        yield closed if gap <= small else moved
 
 
 def _fault(mech: Mechanism, report: Diagnosis) -> str:

@@ -16,7 +16,7 @@ from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array, Bool, Float
 
 from jaxmbs.numerics.roots import implicit_solution
-from jaxmbs.programs.elimination import Elimination, factor_symmetric
+from jaxmbs.programs.elimination import Elimination, Factors, factor_symmetric
 from jaxmbs.programs.primitive import zero_tangent
 from jaxmbs.programs.trace import RULES, TAKES_MEMORY, Deferred, array
 
@@ -198,49 +198,56 @@ def _factor_array(matrix, limit, *, kind: str):
 
 
 def _solve_array(matrix, factors, limit, rhs, *, kind: str, transposed: bool):
-    return jnp.matmul(jnp.swapaxes(factors, -1, -2) if transposed else factors, rhs)
+    turned = jnp.swapaxes(factors, -1, -2)
+    if kind == "general":
+        return jnp.matmul(turned if transposed else factors, rhs)
+    return jnp.matmul(turned, jnp.matmul(factors, rhs))
 
 
 def _positive(matrix, _):
-    """The inverse; 1; the smallest pivot / diagonal entry; ones.
+    """G with GᵀG = A⁻¹; 1; the smallest pivot / diagonal entry; ones.
 
     Not LAPACK's Cholesky factors: now and then XLA's threads wait for each other for ever in a program that calls LAPACK
     several times.
     """
-    return _symmetric_inverse(matrix, jnp.zeros(matrix.shape[0], matrix.dtype))
+    return _symmetric_root(matrix, jnp.zeros(matrix.shape[0], matrix.dtype))
 
 
 def _semidefinite(matrix, floor):
-    """An inverse of the rows that do not depend on others, zero in the rest; 1; the smallest pivot / diagonal entry; which
-    rows these are."""
-    return _symmetric_inverse(matrix, floor)
+    """G with GᵀG an inverse of the rows that do not depend on others, zero in the rest; 1; the smallest pivot / diagonal
+    entry; which rows these are."""
+    return _symmetric_root(matrix, floor)
 
 
-def _symmetric_inverse(matrix, floor):
-    inverse, pivots = _inverse_by_blocks(matrix, floor)
+def _symmetric_root(matrix, floor):
+    # Not the inverse itself: a pivot of rounding that is taken for a true one makes it so large that the rounding of its
+    # entries spoils solutions. In G it is one row, and what it adds to solutions lies in the null space.
+    root, pivots = _root_by_blocks(matrix, floor)
     diagonal = jnp.diagonal(matrix)
     rcond = jnp.min(pivots / jnp.where(diagonal > 0, diagonal, 1), initial=1)
-    return inverse, jnp.ones((), matrix.dtype), rcond, (pivots > floor).astype(matrix.dtype)
+    return root, jnp.ones((), matrix.dtype), rcond, (pivots > floor).astype(matrix.dtype)
 
 
-def _inverse_by_blocks(matrix, floor):
-    """Inverse and pivots of a symmetric matrix, pivots below `floor` left out: halves, and the Schur complement of one."""
+def _root_by_blocks(matrix, floor):
+    """D^(−½) L⁻¹ and pivots of L D Lᵀ, pivots below `floor` left out: halves, and the Schur complement of one."""
     n = matrix.shape[0]
     if n == 0:
         return matrix, jnp.diagonal(matrix)
     if n <= LARGEST_BLOCK:
-        return _inverse_by_rows(matrix, floor)
+        return _root_by_rows(matrix, floor)
     k = n // 2
     coupling = matrix[:k, k:]
-    first, first_pivots = _inverse_by_blocks(matrix[:k, :k], floor[:k])
+    first, first_pivots = _root_by_blocks(matrix[:k, :k], floor[:k])
     turned = first @ coupling
-    second, second_pivots = _inverse_by_blocks(matrix[k:, k:] - coupling.T @ turned, floor[k:])
-    corner = -turned @ second
-    rows = [jnp.concatenate([first - corner @ turned.T, corner], axis=1), jnp.concatenate([corner.T, second], axis=1)]
+    second, second_pivots = _root_by_blocks(matrix[k:, k:] - turned.T @ turned, floor[k:])
+    rows = [
+        jnp.concatenate([first, jnp.zeros_like(coupling)], axis=1),
+        jnp.concatenate([-second @ turned.T @ first, second], axis=1),
+    ]
     return jnp.concatenate(rows), jnp.concatenate([first_pivots, second_pivots])
 
 
-def _inverse_by_rows(matrix, floor):
+def _root_by_rows(matrix, floor):
     index = jnp.arange(matrix.shape[0])
 
     def eliminate(k, carry):
@@ -254,7 +261,7 @@ def _inverse_by_rows(matrix, floor):
 
     start = matrix, jnp.eye(index.size, dtype=matrix.dtype), jnp.zeros(index.size, matrix.dtype)
     rest, lower, reciprocals = jax.lax.fori_loop(0, index.size, eliminate, start)
-    return lower.T @ (reciprocals[:, None] * lower), jnp.diagonal(rest)
+    return jnp.sqrt(reciprocals)[:, None] * lower, jnp.diagonal(rest)
 
 
 def _invert(matrix, regular):
@@ -397,20 +404,23 @@ def _trace_factor(tracer, eqn, matrix, limit):
     n = matrix.shape[0]
     one, zero = graph.constant(1.0), graph.constant(0.0)
     identity = [[graph.constant(float(i == j)) for i in range(n)] for j in range(n)]
+    factors: Factors
     if eqn.params["kind"] == "general":
         elimination = Elimination(graph, matrix, limit.item())
         factors = elimination.factors
+        column = factors.solve
         sign, rcond = (lambda: elimination.sign), (lambda: elimination.rcond)
         kept = lambda: array([one] * n, (n,))
     else:
-        factors = _symmetric_factors(eqn, graph, matrix, limit)
+        factors = symmetric = _symmetric_factors(eqn, graph, matrix, limit)
+        column = symmetric.half
         sign = lambda: one
         rcond = lambda: _smallest_pivot(graph, matrix, factors)
         taken = lambda step: graph.select(graph.make("ne", step.reciprocal, zero), one, zero)
         kept = lambda: array([taken(step) for step in sorted(factors.steps, key=lambda step: step.row)], (n,))
-    inverse = lambda: array([x for e in identity for x in factors.solve(e)], (n, n)).T
+    made = lambda: array([x for e in identity for x in column(e)], (n, n)).T
     scalar = lambda value: Deferred(lambda: array([value()], ()), None)
-    return [Deferred(inverse, factors), scalar(sign), scalar(rcond), Deferred(kept, None)]
+    return [Deferred(made, factors), scalar(sign), scalar(rcond), Deferred(kept, None)]
 
 
 def _trace_solve(tracer, eqn, matrix, factors, limit, rhs):

@@ -77,10 +77,7 @@ class SymmetricFactors(Factors):
     """L D Lᵀ of a symmetric matrix: `rest` holds Lᵀ, scaled by the pivot only when solving."""
 
     def solve(self, rhs: Sequence[Node]) -> list[Node]:
-        g, y = self.graph, list(rhs)
-        for step in self.steps:
-            for row, factor in step.factors.items():
-                y[row] = g.sub(y[row], g.mul(factor, y[step.row]))
+        g, y = self.graph, self._forward(rhs)
         for step in reversed(self.steps):
             value = g.mul(y[step.row], step.reciprocal)
             for row, factor in step.factors.items():
@@ -89,6 +86,21 @@ class SymmetricFactors(Factors):
         return y
 
     solve_transposed = solve
+
+    def half(self, rhs: Sequence[Node]) -> list[Node]:
+        """G b, where GᵀG is the inverse: D^(−½) L⁻¹ b."""
+        g, y = self.graph, self._forward(rhs)
+        for step in self.steps:
+            y[step.row] = g.mul(g.make("sqrt", step.reciprocal), y[step.row])
+        return y
+
+    def _forward(self, rhs: Sequence[Node]) -> list[Node]:
+        """L⁻¹ b."""
+        g, y = self.graph, list(rhs)
+        for step in self.steps:
+            for row, factor in step.factors.items():
+                y[row] = g.sub(y[row], g.mul(factor, y[step.row]))
+        return y
 
 
 def factor_symmetric(graph: Graph, matrix: np.ndarray, floor: list[Node] | None = None) -> SymmetricFactors:
