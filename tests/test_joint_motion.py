@@ -149,6 +149,15 @@ def test_both_angles_of_a_universal_joint():
         _ = run.joint("cross").angle
 
 
+@pytest.mark.parametrize("kind", ["TotalJoint", "RelativeJoint"])
+def test_prescribed_components_are_angles_and_slides_too(kind):
+    held = ("fixed", "fixed", mbs.motion.Harmonic(0.2, 4.0)), ("fixed", "fixed", TURNING)
+    mech = mbs.Mechanism({"arm": spatial.Body()}, {"mount": getattr(spatial, kind)("ground", "arm", X, Z, *held)})
+    mount = mbs.kinematics(mech, TIMES, max_steps=5000, throw=True).joint("mount")
+    np.testing.assert_allclose(mount.angle, polynomial(TURNING, TIMES), atol=1e-9)
+    np.testing.assert_allclose(mount.slide, 0.2 * np.sin(4 * TIMES), atol=1e-12)
+
+
 def test_joints_of_batches_of_slices_and_under_transformations(turning):
     build = lambda length: windlass(length, 0.2 * length)
     lengths = jnp.array([0.3, 0.5, 0.9])
