@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -155,5 +156,24 @@ class Kept:
             every = jax.vmap(every)
         return lambda *xs: every(numbers, *xs)
 
+    def __reduce__(self):
+        """For `pickle`. What it cannot write, such as functions, is left behind, and then there is nothing kept."""
+        parts = (self._tree, self._lead) if self._packing is None else (self._packing.places(), self._numbers)
+        try:
+            pickle.dumps(parts)
+        except (pickle.PicklingError, TypeError, AttributeError):
+            return type(None), ()
+        return Kept if self._packing is None else _repacked, parts
+
+    def __deepcopy__(self, memo):
+        return self
+
     def __repr__(self) -> str:
         return "Kept(…)"
+
+
+def _repacked(places, numbers) -> Kept:
+    """What was kept, from its pytree with places in place of numbers."""
+    leaves, structure = jax.tree.flatten(places)
+    found = tuple(leaf if isinstance(leaf, (Place, Lost)) else Same(leaf) for leaf in leaves)
+    return Kept.tree_unflatten(Packing(structure, found), (numbers,))
