@@ -48,6 +48,7 @@ from jaxmbs.forces import Gravity as Gravity
 from jaxmbs.forces import PointForce as PointForce
 from jaxmbs.forces import Spring as Spring
 from jaxmbs.forces import SpringDamper as SpringDamper
+from jaxmbs.forces import State as State
 from jaxmbs.forces import Torque as Torque
 from jaxmbs.forces import TorsionDamper as TorsionDamper
 from jaxmbs.forces import TorsionSpring as TorsionSpring
@@ -57,6 +58,7 @@ from jaxmbs.numerics.results import AnalysisError as AnalysisError
 from jaxmbs.numerics.results import Status as Status
 from jaxmbs.programs.function import program as program
 from jaxmbs.programs.graph import ProgramError as ProgramError
+from jaxmbs.relative_motion import JointMotion as JointMotion
 from jaxmbs.sensitivity import design_jacobian as design_jacobian
 from jaxmbs.sensitivity import design_sensitivity as design_sensitivity
 from jaxmbs.system import topology as topology
@@ -67,6 +69,8 @@ from jaxmbs.system.equations import energy as energy
 from jaxmbs.system.equations import generalized_force as generalized_force
 from jaxmbs.system.equations import mass_matrix as mass_matrix
 from jaxmbs.system.equations import velocity_rhs as velocity_rhs
+from jaxmbs.system.failure import Failure as Failure
+from jaxmbs.system.failure import Failures as Failures
 from jaxmbs.system.mechanism import Mechanism as Mechanism
 from jaxmbs.system.natural import natural_constraints as natural_constraints
 from jaxmbs.system.natural import natural_coordinates as natural_coordinates

@@ -103,7 +103,8 @@ class JointMotion(eqx.Module):
     `angle`, `rate`, `acceleration`: of the angle of body j against body i about the joint's axis. `slide`, `slide_rate`,
     `slide_acceleration`: of point_j from point_i along the axis. Zeros are those of `joint_coordinates`: in the plane the
     angle of a pin is φ_j − φ_i, in space it is zero where axis_j comes from axis_i by the shortest rotation. A joint with
-    several angles or slides has to be told which one: `run.joint("cross", "alpha")`.
+    several angles or slides has to be told which one: `run.joint("cross", "alpha")`. Of the three angles of a
+    `RelativeJoint` the second one is in [−π/2, π/2].
 
     Raises:
         ValueError: the joint has no angle, or no slide, or several of which none was named.

@@ -1,5 +1,8 @@
 """Angles and slides of joints by name: continuous over time, against motions that are known and joint coordinates."""
 
+import copy
+import pickle
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -149,6 +152,15 @@ def test_both_angles_of_a_universal_joint():
         _ = run.joint("cross").angle
 
 
+@pytest.mark.parametrize("kind", ["TotalJoint", "RelativeJoint"])
+def test_prescribed_components_are_angles_and_slides_too(kind):
+    held = ("fixed", "fixed", mbs.motion.Harmonic(0.2, 4.0)), ("fixed", "fixed", TURNING)
+    mech = mbs.Mechanism({"arm": spatial.Body()}, {"mount": getattr(spatial, kind)("ground", "arm", X, Z, *held)})
+    mount = mbs.kinematics(mech, TIMES, max_steps=5000, throw=True).joint("mount")
+    np.testing.assert_allclose(mount.angle, polynomial(TURNING, TIMES), atol=1e-9)
+    np.testing.assert_allclose(mount.slide, 0.2 * np.sin(4 * TIMES), atol=1e-12)
+
+
 def test_joints_of_batches_of_slices_and_under_transformations(turning):
     build = lambda length: windlass(length, 0.2 * length)
     lengths = jnp.array([0.3, 0.5, 0.9])
@@ -197,6 +209,20 @@ def test_tables_do_not_grow_with_the_times():
     run = jax.jit(go)(2.0)
     np.testing.assert_allclose(run.joint("pin").angle, 2 * np.sin(TIMES[:5]), atol=1e-5)
     assert max(np.size(leaf) // 5 for leaf in jax.tree.leaves(run)) < 100
+
+
+def test_trajectories_can_be_pickled(turning):
+    again = pickle.loads(pickle.dumps(turning))
+    np.testing.assert_array_equal(again.joint("pin").angle, turning.joint("pin").angle)
+    batch = jax.tree.map(lambda x: jnp.stack([x, x]), turning)
+    again = pickle.loads(pickle.dumps(batch))
+    np.testing.assert_array_equal(again.joint("pin").angle[1], turning.joint("pin").angle)
+    # Functions are left behind, and with them the mechanism.
+    driven = on_a_hinge(mbs.motion.Function(lambda t: 2 * t))
+    again = pickle.loads(pickle.dumps(turning.of(driven)))
+    np.testing.assert_array_equal(again.q, turning.q)
+    assert again.mechanism is None
+    np.testing.assert_array_equal(copy.deepcopy(turning.of(driven)).joint("pin").rate, turning.joint("pin").rate)
 
 
 def test_single_precision():

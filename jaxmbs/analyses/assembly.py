@@ -36,7 +36,7 @@ class Assembly(eqx.Module):
     status: Int[Array, ""]
     residual: Float[Array, ""]
     t: Float[Array, ""]
-    mechanism: Kept
+    mechanism: Kept | None
 
     def explain_failure(self) -> Failures:
         """What failed, as text: `print(assembly.explain_failure())`; see `Failures`.

@@ -145,7 +145,7 @@ class Environment(eqx.Module):
     @abc.abstractmethod
     def observe(self, params, task, now: Trajectory) -> Float[Array, " observations"]:
         """What a policy sees. `now` is a `Trajectory` at a single time: `now.t`, that since the beginning of the episode,
-        `now.point("rod", s)`, `now.velocity("crank.phi")`, …, without any axis of time."""
+        `now.point("rod", s)`, `now.velocity("crank.phi")`, `now.joint("pin").angle`, …, without any axis of time."""
 
     @abc.abstractmethod
     def reward(self, params, task, now: Trajectory, action: Float[Array, " actions"]) -> Float[Array, ""]:

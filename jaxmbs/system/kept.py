@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -55,7 +56,8 @@ class Packing:
 
     def unpacked(self, row: Float[Array, " k"] | Float[np.ndarray, " k"]) -> Any:
         """The pytree of a row."""
-        return self._with(lambda place: row[place.start : place.start + place.size].reshape(place.shape))
+        part = lambda place: row[place.start : place.start + place.size].reshape(place.shape)
+        return self._with(lambda place: part(place).astype(place.dtype))
 
     def places(self) -> Any:
         """The pytree with places in place of numbers."""
@@ -73,11 +75,14 @@ def packed(tree) -> tuple[Packing, Any]:
     leaves, structure = jax.tree.flatten(tree)
     found: list[Place | Same | Lost] = []
     parts: list = []
+    start = 0
     for leaf in leaves:
-        real = isinstance(leaf, float) or jnp.issubdtype(getattr(leaf, "dtype", object), jnp.floating)
-        if real and np.size(leaf) <= LONGEST_TABLE:
-            found.append(Place(sum(map(np.size, parts)), np.shape(leaf), jnp.result_type(leaf)))
+        dtype = jnp.result_type(leaf) if isinstance(leaf, float) else getattr(leaf, "dtype", None)
+        size = np.size(leaf)
+        if dtype is not None and jnp.issubdtype(dtype, jnp.floating) and size <= LONGEST_TABLE:
+            found.append(Place(start, np.shape(leaf), jax.dtypes.canonicalize_dtype(dtype)))
             parts.append(leaf)
+            start += size
         else:
             found.append(Same(leaf) if is_concrete(leaf) else Lost())
     known = np if all(map(is_concrete, parts)) else jnp
@@ -151,5 +156,24 @@ class Kept:
             every = jax.vmap(every)
         return lambda *xs: every(numbers, *xs)
 
+    def __reduce__(self):
+        """For `pickle`. What it cannot write, such as functions, is left behind, and then there is nothing kept."""
+        parts = (self._tree, self._lead) if self._packing is None else (self._packing.places(), self._numbers)
+        try:
+            pickle.dumps(parts)
+        except (pickle.PicklingError, TypeError, AttributeError):
+            return type(None), ()
+        return Kept if self._packing is None else _repacked, parts
+
+    def __deepcopy__(self, memo):
+        return self
+
     def __repr__(self) -> str:
         return "Kept(…)"
+
+
+def _repacked(places, numbers) -> Kept:
+    """What was kept, from its pytree with places in place of numbers."""
+    leaves, structure = jax.tree.flatten(places)
+    found = tuple(leaf if isinstance(leaf, (Place, Lost)) else Same(leaf) for leaf in leaves)
+    return Kept.tree_unflatten(Packing(structure, found), (numbers,))

@@ -287,3 +287,15 @@ def test_partial_functions_take_words():
     law = lambda kind, q, v, t: -q if kind == "spring" else -v
     mech = mbs.Mechanism({"a": planar.Body()}, forces={"f": mbs.UserForce(functools.partial(law, "spring"))})
     np.testing.assert_allclose(jax.jit(mbs.generalized_force)(mech, jnp.ones(3), jnp.zeros(3)), -1)
+
+
+FORMULATIONS = (mbs.Augmented(), mbs.Natural(), mbs.JointCoordinates(), mbs.Kane())
+
+
+def test_functions_of_the_state_in_every_formulation():
+    law = lambda state: -3.0 * state.joint("B").angle - state["rocker"].velocity((0.1, 0))[0]
+    mech, (q, _) = loaded(drive=mbs.Torque("crank", law)), state()
+    first = [mbs.simulate(mech, TIMES[:1], q, {"crank.phi": 2.0}, formulation=f).a[0] for f in FORMULATIONS]
+    assert np.abs(first[0]).max() > 0.1
+    for other in first[1:]:
+        np.testing.assert_allclose(other, first[0], atol=1e-9 * np.abs(first[0]).max())
