@@ -13,6 +13,7 @@ from jaxtyping import Array, Bool, Float
 from jaxmbs.dynamics.formulations import AbstractFormulation, Augmented
 from jaxmbs.element import GROUND
 from jaxmbs.motion import Function
+from jaxmbs.numerics.arrays import instance_of
 from jaxmbs.programs.function import straight
 from jaxmbs.system.equations import residual_of
 from jaxmbs.system.layout import unknown
@@ -92,7 +93,7 @@ def reactions(mech: Mechanism, run: Trajectory, *, formulation: AbstractFormulat
         run: a `Trajectory`.
         formulation: `Augmented()` by default.
     """
-    return _reactions(mech, run, formulation or Augmented())
+    return _reactions(mech, run, instance_of(AbstractFormulation, "formulation", formulation, Augmented()))
 
 
 @eqx.filter_jit

@@ -14,7 +14,7 @@ from jaxmbs.dynamics.explicit import RK4
 from jaxmbs.dynamics.formulations import AbstractFormulation, Augmented
 from jaxmbs.dynamics.method import AbstractMethod, FixedStep, Grid, Problem, Start, started
 from jaxmbs.dynamics.named_velocities import contradiction
-from jaxmbs.numerics.arrays import is_concrete
+from jaxmbs.numerics.arrays import instance_of, is_concrete
 from jaxmbs.numerics.results import Status, raise_for_status
 from jaxmbs.numerics.scaling import Units
 from jaxmbs.programs.function import straight
@@ -68,7 +68,8 @@ def simulate(
         ValueError: wrong shapes or names; named velocities that contradict the constraints; a step for times that are not
             known yet because they are made inside of `jit`.
     """
-    method, formulation = method or RK4(), formulation or Augmented()
+    method = instance_of(AbstractMethod, "method", method, RK4())
+    formulation = instance_of(AbstractFormulation, "formulation", formulation, Augmented())
     q = mech.coordinates(q0)
     asked, times = times, as_times(times, q.dtype)
     if times.ndim != 1 or times.shape[0] == 0:

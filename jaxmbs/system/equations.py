@@ -10,8 +10,10 @@ from jaxtyping import Array, Float
 
 from jaxmbs.element import GROUND
 from jaxmbs.forces import State
+from jaxmbs.numerics.arrays import IN_JAX, NOT_TRACEABLE
 from jaxmbs.numerics.implicit import jacobian, rate, second_rate
 from jaxmbs.programs.function import Straight
+from jaxmbs.programs.graph import ProgramError
 from jaxmbs.system.mechanism import Mechanism, as_times
 
 
@@ -145,6 +147,8 @@ def applied_forces(mech: Mechanism, q, v, t, *, uniform: bool = True) -> Float[A
             total = total + force.generalized(state)
         except ValueError as error:
             raise ValueError(f"force {name!r} ({type(force).__name__}): {error}") from None
+        except NOT_TRACEABLE as error:
+            raise ProgramError(f"force {name!r} ({type(force).__name__}): its function {IN_JAX}") from error
     return total
 
 
