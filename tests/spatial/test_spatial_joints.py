@@ -348,7 +348,9 @@ def test_directions_of_a_free_joint():
     measured = lambda joint: mbs.joint_coordinates(mbs.Mechanism(bodies, {"free": joint}), q)
     np.testing.assert_allclose(measured(spatial.Free("ground", "a"))[:3], (1, 2, 3), atol=1e-14)
     quarter = ((0, -1, 0), (1, 0, 0), (0, 0, 1))
-    np.testing.assert_allclose(measured(spatial.Free("ground", "a", frame_i=quarter)), (2, -1, 3, 1, 0, 0, 0), atol=1e-14)
+    np.testing.assert_allclose(
+        measured(spatial.Free("ground", "a", frame_i=quarter)), (2, -1, 3, 1, 0, 0, 0), atol=1e-14
+    )
     with pytest.raises(ValueError, match=r"constraint 'free' \(Free\): axis_i has no place in a Free.* give frame_i"):
         measured(spatial.Free("ground", "a", axis_i=(1, 0, 0)))
 
