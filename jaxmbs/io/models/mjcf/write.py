@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
+import jax.numpy as jnp
 import numpy as np
 
 from jaxmbs import forces
@@ -316,12 +317,11 @@ def _add_spring(carried: Carried, force, short: float) -> None:
 def _add_velocities(scene: Scene) -> None:
     """Velocities as a keyframe, in MuJoCo's order, which is that of the tree."""
     model, tree = scene.model, scene.tree
-    velocity = model.velocity
-    if not np.any(velocity):
+    if not np.any(model.velocity):
         return
-    if len(model.velocity_by_name) < len(velocity):
-        # Those that were not given follow from the constraints.
-        velocity = simulate(model, np.zeros(1), scene.start, throw=True).v[0]
+    # Those that were not given follow from the constraints.
+    whole = len(model.velocity_by_name) == model.layout.m
+    velocity = model.velocity if whole else simulate(model, jnp.zeros(1), scene.start, throw=True).v[0]
     rates = joint_velocities(model, scene.start, velocity)
     by_name = dict(zip(joint_space(model).velocities, np.asarray(rates), strict=True))
     qpos: list[float] = []
