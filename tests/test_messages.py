@@ -66,7 +66,7 @@ SLIPS = {
         "force 'push' (SpringDamper): actuator: f", WRITE_JAX,
     ),
     "misspelt velocity": (simulate(v0={"rd.phi": 1.0}), "unknown name in the velocities", "did you mean 'rod.phi'?"),
-    "no such velocity": (simulate(v0={"rod.omega": 1.0}), "'rod.omega'; 'rod' has 'rod.x', 'rod.y', 'rod.phi'"),
+    "no such velocity": (simulate(v0={"rod.omega": 1.0}), "'rod.omega'; ", "'rod' has 'rod.x', 'rod.y', 'rod.phi'"),
     "too few velocities": (simulate(v0={"rod": (1.0, 2.0)}), "velocities for 'rod' must have shape (3,), got (2,)"),
     "no such coordinate": (lambda: mbs.assemble(rod(), {"rod.psi": 1.0}), "in the guess", "'rod' has 'rod.x'"),
     "coordinate in place of a velocity": (

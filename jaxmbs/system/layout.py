@@ -154,8 +154,12 @@ class Layout(Space):
             kind = "velocities" if velocities else "guess"
             owner = str(name).partition(".")[0]
             if owner in slices:
-                own = ", ".join(map(repr, names[slices[owner]]))
-                raise ValueError(f"unknown name in the {kind}: {name!r}; {owner!r} has {own}")
+                own = names[slices[owner]]
+                near = difflib.get_close_matches(str(name), own, n=1)
+                hint = f"did you mean {near[0]!r}? " if near else ""
+                raise ValueError(
+                    f"unknown name in the {kind}: {name!r}; {hint}{owner!r} has {', '.join(map(repr, own))}"
+                )
             raise ValueError(unknown(f"name in the {kind}:", name, [*slices, *names]))
         where = slices[name]
         return where, (where.stop - where.start,)
