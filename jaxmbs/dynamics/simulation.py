@@ -90,7 +90,9 @@ def _check_named(mech: Mechanism, t, start: Start, named: tuple[bool, ...]) -> N
     at_rest = start._replace(v=jnp.zeros_like(start.v), given=None)
     run = _simulate(mech, t[None], at_rest, _grid(t[None], None, RK4()), RK4(), Augmented())
     if run.status[0] == Status.CONVERGED:
-        raise ValueError(contradiction(mech, run.q[0], t, start.v, named))
+        reason = contradiction(mech, run.q[0], t, start.v, named)
+        if reason is not None:
+            raise ValueError(reason)
 
 
 def _grid(times, step, method) -> Grid:
