@@ -157,14 +157,24 @@ IN_JAX = (
 
 
 def check_function(f: Callable, name: str, *shapes: tuple[int, ...]) -> None:
-    """Raise `ValueError` for a function that cannot be traced for arguments of these shapes, or gives no number."""
+    """Raise `ValueError` for a function that cannot be traced for arguments of these shapes, or gives no number.
+
+    A pytree of numbers with the same code is traced once.
+    """
     given = [jax.ShapeDtypeStruct(shape, default_float()) for shape in shapes]
     try:
-        shape = jax.eval_shape(lambda *args: jnp.asarray(f(*args)), *given).shape
+        if all(map(_is_number, jax.tree.leaves(f))):
+            shape = jax.eval_shape(_called, f, *given).shape
+        else:
+            shape = jax.eval_shape(lambda *args: _called(f, *args), *given).shape
     except NOT_TRACEABLE as error:
         raise ValueError(f"{name} {IN_JAX}") from error
     if shape != ():
         raise ValueError(f"{name} must give a number, got shape {shape}")
+
+
+def _called(f: Callable, *args) -> jax.Array:
+    return jnp.asarray(f(*args))
 
 
 def is_concrete(x) -> bool:
