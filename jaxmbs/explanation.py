@@ -15,6 +15,7 @@ from jaxmbs.analyses.kinematics import motion_without_derivatives
 from jaxmbs.dynamics.explicit import RK4
 from jaxmbs.dynamics.formulations import AbstractFormulation, Augmented
 from jaxmbs.dynamics.method import LARGEST_ROLLOUT, AbstractMethod, FixedStep, Motion, Problem
+from jaxmbs.numerics.arrays import instance_of
 from jaxmbs.programs import primitive
 from jaxmbs.programs.function import Straight
 from jaxmbs.system import equations
@@ -70,6 +71,8 @@ def explain(
         t: time.
         method, formulation: as of `simulate`.
     """
+    method = instance_of(AbstractMethod, "method", method, RK4())
+    formulation = instance_of(AbstractFormulation, "formulation", formulation, Augmented())
     start = assemble(mech, guess, t)
     q = start.q
     time = as_times(t, q.dtype)
@@ -81,7 +84,7 @@ def explain(
         )
         for name, function in equations.PROGRAMS.items()
     }
-    functions |= _simulation(mech, q, time, method or RK4(), formulation or Augmented())
+    functions |= _simulation(mech, q, time, method, formulation)
     layout = mech.layout
     if layout.m <= len(layout.row_owners):
         march = Straight(partial(motion_without_derivatives, corrections=4, max_steps=None))

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jaxmbs.numerics.arrays import as_pytree, check_fields, is_concrete, real, row
+from jaxmbs.numerics.arrays import as_pytree, check_fields, check_function, is_concrete, real, row
 from jaxmbs.numerics.curves import cubic_spline
 
 
@@ -110,6 +110,11 @@ class Function(AbstractMotion):
 
     def __call__(self, t):
         return jnp.asarray(self.f(t), jnp.result_type(t))
+
+    def check(self):
+        if not callable(self.f):
+            raise ValueError(f"f must be a function of time, got {self.f!r}")
+        check_function(self.f, "f", ())
 
 
 def as_motion(x) -> AbstractMotion | None:

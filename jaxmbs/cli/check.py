@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jaxmbs.cli.options import add_model, add_times, finite, read_model, times_of
-from jaxmbs.cli.report import FAILED, OK, Report, working
+from jaxmbs.cli.report import FAILED, OK, Report, without_noise, working
 
 
 def arguments(parser) -> None:
@@ -34,6 +34,7 @@ def run(args) -> Report:
         start = mbs.assemble(model, t=args.at)
         found = mbs.diagnose(model, start.q, args.at)
     status = mbs.Status(int(start.status))
+    singular_values = without_noise(found.singular_values, np.max(found.singular_values, initial=0))
     values |= {
         "status": status.name,
         "residual": float(start.residual),
@@ -42,7 +43,7 @@ def run(args) -> Report:
         "rank": found.rank,
         "redundant": list(found.redundant),
         "consistent": bool(found.consistent),
-        "smallest singular value": float(np.min(found.singular_values, initial=np.inf)),
+        "smallest singular value": float(np.min(singular_values, initial=np.inf)),
     }
     with working("looking at the equations"):
         explained = mbs.explain(model, start.q, args.at)

@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 
 from jaxmbs.cli.options import status_names
-from jaxmbs.cli.report import FAILED, OK, Report, plain
+from jaxmbs.cli.report import FAILED, OK, Report, plain, without_noise
 
 SUFFIXES = (".csv", ".json")
 
@@ -36,7 +36,8 @@ def report_of(args, model, motion, **more) -> Report:
     from jaxmbs.io.files import write_text
 
     gaps = np.abs(jax.vmap(lambda q, t: mbs.constraints(model, q, t))(motion.q, motion.t))
-    last = dict(zip(model.layout.coordinates, np.asarray(motion.q)[-1], strict=True))
+    q = np.asarray(motion.q)
+    last = dict(zip(model.layout.coordinates, without_noise(q[-1], np.max(np.abs(q), initial=1)), strict=True))
     values = {"name": model.name or args.model.stem, "until": args.until, "status": status_names(motion.status)}
     values |= more | {"largest gap": float(np.max(gaps, initial=0)), "last": last}
     if args.output is not None:

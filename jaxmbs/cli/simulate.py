@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jaxmbs.cli.motion import add_output, check_output, report_of
 from jaxmbs.cli.options import add_integrator, add_model, add_times, integrator_of, read_model, times_of
-from jaxmbs.cli.report import Report, working
+from jaxmbs.cli.report import Report, without_noise, working
 
 
 def arguments(parser) -> None:
@@ -24,5 +24,8 @@ def run(args) -> Report:
     with working("simulating"):
         motion = mbs.simulate(model, times_of(args), **integrator_of(args))
         motion.q.block_until_ready()
-    total = np.asarray(motion.energy.total) if motion.energy is not None else np.full(2, np.nan)
+    total = np.full(2, np.nan)
+    if motion.energy is not None:
+        largest = max(np.max(np.abs(part)) for part in (motion.energy.kinetic, motion.energy.potential))
+        total = without_noise(motion.energy.total, largest)
     return report_of(args, model, motion, energy={"first": float(total[0]), "last": float(total[-1])})

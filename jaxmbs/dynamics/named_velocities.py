@@ -13,8 +13,9 @@ from jaxmbs.system.mechanism import Mechanism
 SHOWN = 3
 
 
-def contradiction(mech: Mechanism, q, t, v, named: tuple[bool, ...]) -> str:
-    """What contradicts what among the named entries of v in a closed configuration, and what to write instead.
+def contradiction(mech: Mechanism, q, t, v, named: tuple[bool, ...]) -> str | None:
+    """What contradicts what among the named entries of v in a closed configuration, and what to write instead; None if
+    nothing does.
 
     Larger velocities are taken at their word first, angular ones before others; what does not fit to these contradicts.
     """
@@ -32,8 +33,10 @@ def contradiction(mech: Mechanism, q, t, v, named: tuple[bool, ...]) -> str:
         implied = (least + free @ part)[k]
         if _rank(free[[*believed, k]]) > len(believed):
             believed.append(k)
-        elif abs(implied - given[k]) > KEPT * largest:
+        elif abs(implied - given[k]) > KEPT / 10 * largest:
             rejected.append((k, implied))
+    if not rejected:
+        return None
     say = lambda k, value: f"{names[k]} = {value * units[k]:.4g}"
     why = f"with {_listed(say(k, given[k]) for k in believed)} " if believed else ""
     implied = _listed(f"{say(k, x)}, not {given[k] * units[k]:.4g}" for k, x in rejected)

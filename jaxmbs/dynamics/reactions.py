@@ -14,6 +14,7 @@ from jaxtyping import Array, Bool, Float
 from jaxmbs.dynamics.formulations import AbstractFormulation, Augmented
 from jaxmbs.element import GROUND, require
 from jaxmbs.motion import Function
+from jaxmbs.numerics.arrays import instance_of
 from jaxmbs.programs.function import straight
 from jaxmbs.system.equations import residual_of
 from jaxmbs.system.layout import Layout, unknown
@@ -201,7 +202,8 @@ def reactions(mech: Mechanism, run: Trajectory, *, formulation: AbstractFormulat
         run: a `Trajectory`.
         formulation: `Augmented()` by default.
     """
-    found = _reactions(mech, run.t, run.q, run.v, formulation or Augmented())
+    formulation = instance_of(AbstractFormulation, "formulation", formulation, Augmented())
+    found = _reactions(mech, run.t, run.q, run.v, formulation)
     of_run = lambda e: {"q": run.q, "layout": mech.layout, "i": e.i, "j": e.j}
     elements = {**mech.constraints, **mech.drivers}
     return Reactions({name: Reaction(**found[name], **of_run(element)) for name, element in elements.items()})

@@ -13,7 +13,7 @@ from jaxmbs.dynamics.explicit import RK4
 from jaxmbs.dynamics.formulations import AbstractFormulation, Augmented
 from jaxmbs.dynamics.method import AbstractMethod, FixedStep, Grid, Problem, Start, started
 from jaxmbs.dynamics.named_velocities import contradiction
-from jaxmbs.numerics.arrays import is_concrete
+from jaxmbs.numerics.arrays import instance_of, is_concrete
 from jaxmbs.numerics.results import Status, check_known
 from jaxmbs.programs.function import straight
 from jaxmbs.system.equations import Energy, energy
@@ -66,7 +66,8 @@ def simulate(
         ValueError: wrong shapes or names; named velocities that contradict the constraints; a step for times that are not
             known yet because they are made inside of `jit`.
     """
-    method, formulation = method or RK4(), formulation or Augmented()
+    method = instance_of(AbstractMethod, "method", method, RK4())
+    formulation = instance_of(AbstractFormulation, "formulation", formulation, Augmented())
     q = mech.coordinates(q0)
     asked, times = times, as_times(times, q.dtype)
     if times.ndim != 1 or times.shape[0] == 0:
@@ -88,7 +89,9 @@ def _check_named(mech: Mechanism, t, start: Start, named: tuple[bool, ...]) -> N
     at_rest = start._replace(v=jnp.zeros_like(start.v), given=None)
     run = _simulate(mech, t[None], at_rest, _grid(t[None], None, RK4()), RK4(), Augmented())
     if run.status[0] == Status.CONVERGED:
-        raise ValueError(contradiction(mech, run.q[0], t, start.v, named))
+        reason = contradiction(mech, run.q[0], t, start.v, named)
+        if reason is not None:
+            raise ValueError(reason)
 
 
 def _grid(times, step, method) -> Grid:

@@ -1,7 +1,7 @@
 """Learning environments: mechanisms with a task, differentiable, in batches; and the same through Gymnasium.
 
 Functional, in the style of Brax and Gymnax: `reset(key, params) → State`, `step(state, action) → State`. The adapters
-`GymnasiumEnv` and `GymnasiumVectorEnv` need gymnasium, `pip install "jaxmbs[env]"`; nothing else here does.
+`GymnasiumEnv` and `GymnasiumVectorEnv` need gymnasium, `pip install gymnasium`; nothing else here does.
 """
 
 import contextlib

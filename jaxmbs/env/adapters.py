@@ -14,7 +14,7 @@ try:
     from gymnasium.vector import AutoresetMode
     from gymnasium.vector.utils import batch_space
 except ImportError as error:
-    raise ImportError('environments of Gymnasium need gymnasium: pip install "jaxmbs[env]"') from error
+    raise ImportError("environments of Gymnasium need gymnasium: pip install gymnasium") from error
 
 from jaxmbs.env.environment import Environment, State
 from jaxmbs.env.registry import ENVIRONMENTS, make

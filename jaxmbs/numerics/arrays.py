@@ -128,6 +128,58 @@ class Structured(eqx.Module):
         return value.dense() if type(value) is Sparse else value
 
 
+def instance_of(kind: type, name: str, given, default):
+    """An argument that must be an object of a kind; `default` if it is None.
+
+    Raises:
+        ValueError: it is a class, a name or anything else, with what to write instead.
+    """
+    if given is None or isinstance(given, kind):
+        return default if given is None else given
+    own = {found.__name__: found for found in _kinds_of(kind) if not found.__name__.startswith("Abstract")}
+    meant = given if isinstance(given, type) else own.get(str(given).rpartition(".")[2].removesuffix("()"))
+    got = f"the class {given.__name__}" if isinstance(given, type) else repr(given)
+    write = meant.__name__ if meant is not None and issubclass(meant, kind) else type(default).__name__
+    raise ValueError(f"{name} must be an object, such as mbs.{write}(), got {got}; write {name}=mbs.{write}()")
+
+
+def _kinds_of(kind: type) -> list[type]:
+    found = [kind]
+    subclasses: list[type] = type.__subclasses__(kind)
+    for below in subclasses:
+        found += _kinds_of(below)
+    return found
+
+
+# What JAX raises where Python, NumPy or the module `math` asks a traced value for its number.
+NOT_TRACEABLE = (jax.errors.TracerArrayConversionError, jax.errors.ConcretizationTypeError)
+IN_JAX = (
+    "calls NumPy or the module math, or branches with `if`, on a value that is traced: write it in jax.numpy, jnp.sin for "
+    "np.sin, jnp.where for if"
+)
+
+
+def check_function(f: Callable, name: str, *shapes: tuple[int, ...]) -> None:
+    """Raise `ValueError` for a function that cannot be traced for arguments of these shapes, or gives no number.
+
+    A pytree of numbers with the same code is traced once.
+    """
+    given = [jax.ShapeDtypeStruct(shape, default_float()) for shape in shapes]
+    try:
+        if all(map(_is_number, jax.tree.leaves(f))):
+            shape = jax.eval_shape(_called, f, *given).shape
+        else:
+            shape = jax.eval_shape(lambda *args: _called(f, *args), *given).shape
+    except NOT_TRACEABLE as error:
+        raise ValueError(f"{name} {IN_JAX}") from error
+    if shape != ():
+        raise ValueError(f"{name} must give a number, got shape {shape}")
+
+
+def _called(f: Callable, *args) -> jax.Array:
+    return jnp.asarray(f(*args))
+
+
 def is_concrete(x) -> bool:
     """Whether the value of `x` is known now, i.e. `x` is not traced."""
     return not isinstance(x, jax.core.Tracer)

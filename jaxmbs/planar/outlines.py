@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jaxmbs.element import require
-from jaxmbs.numerics.arrays import as_pytree, as_real, check_fields, is_concrete, row
+from jaxmbs.numerics.arrays import as_pytree, as_real, check_fields, check_function, is_concrete, row
 from jaxmbs.numerics.curves import periodic_spline
 from jaxmbs.numerics.plane import direction
 
@@ -45,28 +45,34 @@ class AbstractOutline(eqx.Module):
     def check(self) -> None:
         """Raise `ValueError` unless ρ is positive all round, where that is known."""
         check_fields(self)
-        require(_smallest(self)[0] > 0, "the outline's radius must be positive all round")
+        radius, angle, _ = _smallest(self)
+        got = f"got {radius:.4g} at {angle:.3f} rad"
+        require(radius > 0, f"the outline's radius must be positive all round, for all angles from 0 to 2π, {got}")
 
 
 def smallest_curvature(outline: AbstractOutline) -> float:
     """The smallest curvature all round; infinite where the outline is not known yet (inside a transformation)."""
-    return _smallest(outline)[1]
+    return _smallest(outline)[2]
 
 
-def _smallest(outline: AbstractOutline) -> tuple[float, float]:
-    """The smallest radius and curvature all round; infinite where the outline is not known yet."""
+def _smallest(outline: AbstractOutline) -> tuple[float, float, float]:
+    """The smallest radius all round and its angle, of one that is not finite if there is any, and the smallest curvature;
+    infinite where the outline is not known yet."""
     if all(is_concrete(leaf) for leaf in jax.tree.leaves(outline)):
         values = _smallest_known(outline)
         if is_concrete(values[0]):
-            return float(values[0]), float(values[1])
-    return np.inf, np.inf
+            radius, angle, curvature = map(float, values)
+            return radius, angle, curvature
+    return np.inf, np.nan, np.inf
 
 
 @eqx.filter_jit
 def _smallest_known(outline: AbstractOutline):
     # Half a step off the round angles, where outlines given piecewise change their formula.
     angles = jnp.asarray((np.arange(CHECKED_ANGLES) + 0.5) * (2 * np.pi / CHECKED_ANGLES))
-    return jnp.min(jax.vmap(outline.radius)(angles)), jnp.min(jax.vmap(outline.curvature)(angles))
+    radii = jax.vmap(outline.radius)(angles)
+    least = jnp.argmin(jnp.where(jnp.isfinite(radii), radii, -jnp.inf))
+    return radii[least], angles[least], jnp.min(jax.vmap(outline.curvature)(angles))
 
 
 class FunctionOutline(AbstractOutline):
@@ -84,6 +90,11 @@ class FunctionOutline(AbstractOutline):
         if callable(self.rho):
             return jnp.asarray(self.rho(jnp.mod(alpha, 2 * jnp.pi)), jnp.result_type(alpha))
         return self.rho + 0 * alpha
+
+    def check(self):
+        if callable(self.rho):
+            check_function(self.rho, "rho", ())
+        super().check()
 
 
 class SplineOutline(AbstractOutline):

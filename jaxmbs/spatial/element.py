@@ -147,12 +147,16 @@ class Frames(SpatialConstraint):
         super().check()
         for name in ("i", "j"):
             axis, frame = getattr(self, f"axis_{name}"), getattr(self, f"frame_{name}")
-            require(axis is None or frame is None, f"axis_{name} and frame_{name} exclude each other")
+            both = (
+                f"axis_{name} and frame_{name} exclude each other: the third column of frame_{name} is the axis already"
+            )
+            require(axis is None or frame is None, f"{both}; a Frame as point_{name} has frame_{name} in it")
             check_axis(f"axis_{name}", axis)
             check_frame(f"frame_{name}", frame)
         mixed = self.axis_i is not None and self.frame_j is not None
         mixed = mixed or (self.frame_i is not None and self.axis_j is not None)
-        require(not mixed, "give axes or frames, not an axis on one body and a frame on the other")
+        both = "give axes or frames, not an axis on one body and a frame on the other"
+        require(not mixed, f"{both}: the angle between their x axes is left open")
 
 
 def _place(point, frame):

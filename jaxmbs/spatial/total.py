@@ -108,7 +108,7 @@ class Cylindrical(LowerPair):
 
 
 class Spherical(LowerPair):
-    """Ball and socket: point_i and point_j coincide. 3 equations. Arguments: see `Frames`; axes and frames change nothing but
+    """Ball and socket: point_i and point_j coincide. 3 equations. Arguments: see `Frames`; axes and frames change only
     the directions of `Reaction.components` and where the joint coordinates are those of no rotation."""
 
     position: ClassVar[tuple[int, ...]] = ALL
@@ -133,8 +133,8 @@ class Rigid(LowerPair):
 class Free(LowerPair):
     """No constraint: it names the two bodies for formulations in relative coordinates. Arguments: see `Frames`; no axes.
 
-    Its joint coordinates x, y, z are those of point_j from point_i along the axes of body i, or along those of `frame_i` if it
-    is given. There is no axis to turn about or to slide along, so that one is refused.
+    Its joint coordinates x, y, z are those of point_j from point_i along the axes of body i, or along those of `frame_i` if
+    it is given. There is no axis to turn about or to slide along, so that one is refused.
     """
 
     position: ClassVar[tuple[int, ...]] = ()
@@ -144,8 +144,8 @@ class Free(LowerPair):
         for name in ("axis_i", "axis_j"):
             require(
                 getattr(self, name) is None,
-                f"{name} has no place in a Free, which has no axis; for x, y, z along other directions than those of body i "
-                "give frame_i",
+                f"{name} has no place in a Free, which has no axis; for x, y, z along other directions than those of body "
+                "i give frame_i",
             )
         super().check()
 

@@ -10,8 +10,10 @@ from jaxtyping import Array, Float
 
 from jaxmbs.element import GROUND
 from jaxmbs.forces import AbstractForce, State
+from jaxmbs.numerics.arrays import IN_JAX, NOT_TRACEABLE
 from jaxmbs.numerics.implicit import jacobian, rate, second_rate
 from jaxmbs.programs.function import Straight
+from jaxmbs.programs.graph import ProgramError
 from jaxmbs.system.mechanism import Mechanism, as_times
 
 
@@ -155,6 +157,8 @@ def of_forces(forces: Mapping[str, AbstractForce], what: Callable[[AbstractForce
             found[name] = what(force)
         except ValueError as error:
             raise ValueError(f"force {name!r} ({type(force).__name__}): {error}") from None
+        except NOT_TRACEABLE as error:
+            raise ProgramError(f"force {name!r} ({type(force).__name__}): its function {IN_JAX}") from error
     return found
 
 

@@ -99,6 +99,11 @@ class Layout(Space):
         return np.array(of_bodies + [True] * (len(self.velocities) - len(of_bodies)))
 
     @property
+    def dimension(self) -> int:
+        """2 in the plane, 3 in space."""
+        return self.bodies[0][1].dimension
+
+    @property
     def n(self) -> int:
         """Number of coordinates."""
         return len(self.coordinates)
@@ -137,7 +142,16 @@ class Layout(Space):
             k = names.index(name)
             return slice(k, k + 1), ()
         if name not in slices:
-            raise ValueError(unknown("name in the guess:", name, [*slices, *names]))
+            kind = "velocities" if velocities else "guess"
+            owner = str(name).partition(".")[0]
+            if owner in slices:
+                own = names[slices[owner]]
+                near = difflib.get_close_matches(str(name), own, n=1)
+                hint = f"did you mean {near[0]!r}? " if near else ""
+                raise ValueError(
+                    f"unknown name in the {kind}: {name!r}; {hint}{owner!r} has {', '.join(map(repr, own))}"
+                )
+            raise ValueError(unknown(f"name in the {kind}:", name, [*slices, *names]))
         where = slices[name]
         return where, (where.stop - where.start,)
 
@@ -164,6 +178,16 @@ class Layout(Space):
         if body not in self.body_types:
             raise ValueError(unknown("body", body, self.body_types))
         return self.body_types[body]
+
+    def point(self, body: str, s, q):
+        """The point with coordinates s in the frame of a body, its origin for None, in the ground frame."""
+        pose = self.pose(body, q)
+        if s is None:
+            return pose.r
+        s = jnp.asarray(s, q.dtype)
+        if s.shape != (self.dimension,):
+            raise ValueError(f"a point of {body!r} must have shape ({self.dimension},), got {s.shape}")
+        return pose.point(s)
 
     # --- the space of configurations ---
 

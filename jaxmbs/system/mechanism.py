@@ -109,7 +109,7 @@ class Mechanism(eqx.Module):
 
     def point(self, q: Float[Array, " n"], body: str, s) -> Float[Array, " d"]:
         """The point with coordinates `s` in the frame of `body`, in the ground frame."""
-        return self.layout.pose(body, q).point(jnp.asarray(s, q.dtype))
+        return self.layout.point(body, s, q)
 
     def coordinates(self, guess=None) -> Float[Array, " n"]:
         """A configuration vector from a guess: q itself, an `Assembly`, or a mapping of names to numbers.
@@ -153,7 +153,8 @@ class Mechanism(eqx.Module):
             where, shape = self.layout.entries(name, velocities=velocities)
             value = jnp.asarray(value)
             if value.shape != shape and not (shape == (1,) and value.shape == ()):
-                raise ValueError(f"guess for {name!r} must have shape {shape}, got {value.shape}")
+                what = "velocities" if velocities else "guess"
+                raise ValueError(f"{what} for {name!r} must have shape {shape}, got {value.shape}")
             values.append(values.pop().at[where].set(value.astype(self.dtype)))
         return values[0]
 

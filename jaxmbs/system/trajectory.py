@@ -125,7 +125,7 @@ class Trajectory(eqx.Module):
 
     def rotation(self, body: str) -> Float[Array, "*batch T d d"]:
         """Rotation matrices of a body, whose columns are its axes in the ground frame."""
-        axes = np.eye(self.layout.body_types[body].dimension)
+        axes = np.eye(self.layout.dimension)
         turned = lambda q: jnp.stack(
             [self.layout.pose(body, q).direction(jnp.asarray(e, q.dtype)) for e in axes], axis=1
         )
@@ -144,8 +144,7 @@ class Trajectory(eqx.Module):
         return self.a[..., self.layout.velocity_index(coordinate)]
 
     def _position(self, body, s, q):
-        pose = self.layout.pose(body, q)
-        return pose.r if s is None else pose.point(jnp.asarray(s, q.dtype))
+        return self.layout.point(body, s, q)
 
     def _velocity(self, body, s, q, v):
         return jax.jvp(partial(self._position, body, s), (q,), (self.layout.rate(q, v),))[1]

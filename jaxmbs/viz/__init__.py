@@ -1,13 +1,13 @@
 """Pictures of mechanisms, in the plane and in space: stills, curves of points, animations.
 
-Needs matplotlib: `pip install "jaxmbs[viz]"`. The functions are the same for both; `planar` and `spatial` hold what
+Needs matplotlib: `pip install matplotlib`. The functions are the same for both; `planar` and `spatial` hold what
 differs, and the symbols of their elements.
 """
 
 try:
     import matplotlib as _matplotlib  # noqa: F401
 except ImportError as error:
-    raise ImportError('jaxmbs.viz draws with matplotlib: pip install "jaxmbs[viz]"') from error
+    raise ImportError("jaxmbs.viz draws with matplotlib: pip install matplotlib") from error
 
 from jaxmbs.viz import planar as planar
 from jaxmbs.viz import spatial as spatial

@@ -13,6 +13,7 @@ import pytest
 from PIL import Image
 
 import jaxmbs as mbs
+from jaxmbs import planar
 from jaxmbs.cli import main
 from jaxmbs.cli.main import COMMANDS, parser
 
@@ -94,6 +95,18 @@ def test_simulate_keeps_the_energy(run, tmp_path):
     columns = json.loads((tmp_path / "run.json").read_text())
     assert columns["lower.phi"][-1] == pytest.approx(found["last"]["lower.phi"], rel=1e-12)
     assert len(columns["t"]) == 11
+
+
+def test_rounding_is_shown_as_zero(run, tmp_path):
+    """A rod that hangs has its middle below the pin, not 3e-17 m beside it; small numbers that mean something stay."""
+    pin = planar.Revolute("ground", "rod", (0, 0), (-0.5, 0))
+    mech = mbs.Mechanism({"rod": planar.Body(1.0, 0.1)}, {"pin": pin}, forces={"weight": mbs.Gravity((0, -9.81))})
+    for turned in (0.0, 1e-9):
+        mbs.save(mech, tmp_path / "rod.json", guess={"rod": (turned / 2, -0.5, turned - np.pi / 2)})
+        code, found, _ = run("simulate", "rod.json", "--until", 1e-4, "--times", 2)
+        assert code == 0
+        assert found["last"]["rod.x"] == pytest.approx(turned / 2, rel=1e-5, abs=0)
+        assert found["last"]["rod.y"] == pytest.approx(-0.5)
 
 
 def test_single_precision_is_asked_for(run):

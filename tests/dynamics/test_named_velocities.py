@@ -1,5 +1,7 @@
 """Velocities that are named at the start of a simulation are kept, or their contradiction is named."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -114,6 +116,8 @@ def test_velocities_of_files(tmp_path, capsys):
     model = mbs.io.load(path)
     assert model.velocity_by_name == part
     np.testing.assert_allclose(started(model, None, None), (0, 1.5, 3), atol=1e-12)
+    keyframe = mbs.io.save(model, tmp_path / "rod.xml").read_text()
+    assert re.search(r'qvel="3(\.0*)?"', keyframe), keyframe
     mbs.io.save(mech, path, guess=AT_REST, velocities={"rod": (0, 0, 1.0)})
     assert main(["simulate", str(path), "--until", "0.1"]) == 2
     assert "with rod.phi = 1 they give rod.y = 0.5, not 0" in capsys.readouterr().err

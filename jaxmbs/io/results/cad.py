@@ -31,7 +31,7 @@ def write_dxf(linkage: Linkage, path: Path, title: str, unit: str) -> None:
     try:
         import ezdxf
     except ImportError as error:
-        raise ImportError('.dxf is written with ezdxf: pip install "jaxmbs[export]"') from error
+        raise ImportError(".dxf is written with ezdxf: pip install ezdxf") from error
     plan = plan_of(linkage, unit)
     drawing = ezdxf.new("R2010", setup=True, units=CODES[unit])
     drawing.header["$MEASUREMENT"] = int(unit in METRIC)

@@ -49,7 +49,7 @@ def read_mjcf(path: Path, *, ignore: Sequence[str] = (), loops: Sequence = ()) -
     try:
         import mujoco
     except ImportError:
-        raise ImportError("MJCF needs the package mujoco: pip install 'jaxmbs[mjcf]'") from None
+        raise ImportError("MJCF needs the package mujoco: pip install mujoco") from None
 
     check_ignore(ignore, IGNORABLE)
     if loops:

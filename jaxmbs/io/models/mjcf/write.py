@@ -7,10 +7,12 @@ from typing import Any, NamedTuple
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
+import jax.numpy as jnp
 import numpy as np
 
 from jaxmbs import forces
 from jaxmbs.analyses.assembly import assemble
+from jaxmbs.dynamics.simulation import simulate
 from jaxmbs.element import GROUND
 from jaxmbs.io.models.links.tree import BALL, HINGE, SLIDE
 from jaxmbs.io.models.mjcf.outgoing import Hinged, Place, in_space, number, numbers, place_of, quaternion, steps_of
@@ -321,9 +323,12 @@ def _add_spring(carried: Carried, force, short: float) -> None:
 def _add_velocities(scene: Scene) -> None:
     """Velocities as a keyframe, in MuJoCo's order, which is that of the tree."""
     model, tree = scene.model, scene.tree
-    if not np.any(np.asarray(model.velocity)):
+    if not np.any(model.velocity):
         return
-    rates = joint_velocities(model, scene.start, model.velocity)
+    # Those that were not given follow from the constraints.
+    whole = len(model.velocity_by_name) == model.layout.m
+    velocity = model.velocity if whole else simulate(model, jnp.zeros(1), scene.start, throw=True).v[0]
+    rates = joint_velocities(model, scene.start, velocity)
     by_name = dict(zip(joint_space(model).velocities, np.asarray(rates), strict=True))
     qpos: list[float] = []
     qvel: list[float] = []
