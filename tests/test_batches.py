@@ -113,7 +113,7 @@ def test_functions_of_a_configuration_are_the_same_with_and_without_jit():
         }
 
     compiled, plain = jax.tree.leaves(quick_jit(values)(mech, q, v, t)), jax.tree.leaves(values(mech, q, v, t))
-    assert len(compiled) == len(plain) == 8
+    assert len(compiled) == len(plain) == 10
     for got, expected in zip(compiled, plain, strict=True):
         assert got.shape == expected.shape
         assert got.dtype == expected.dtype

@@ -55,7 +55,8 @@ class Packing:
 
     def unpacked(self, row: Float[Array, " k"] | Float[np.ndarray, " k"]) -> Any:
         """The pytree of a row."""
-        return self._with(lambda place: row[place.start : place.start + place.size].reshape(place.shape))
+        part = lambda place: row[place.start : place.start + place.size].reshape(place.shape)
+        return self._with(lambda place: part(place).astype(place.dtype))
 
     def places(self) -> Any:
         """The pytree with places in place of numbers."""
@@ -73,11 +74,14 @@ def packed(tree) -> tuple[Packing, Any]:
     leaves, structure = jax.tree.flatten(tree)
     found: list[Place | Same | Lost] = []
     parts: list = []
+    start = 0
     for leaf in leaves:
-        real = isinstance(leaf, float) or jnp.issubdtype(getattr(leaf, "dtype", object), jnp.floating)
-        if real and np.size(leaf) <= LONGEST_TABLE:
-            found.append(Place(sum(map(np.size, parts)), np.shape(leaf), jnp.result_type(leaf)))
+        dtype = jnp.result_type(leaf) if isinstance(leaf, float) else getattr(leaf, "dtype", None)
+        size = np.size(leaf)
+        if dtype is not None and jnp.issubdtype(dtype, jnp.floating) and size <= LONGEST_TABLE:
+            found.append(Place(start, np.shape(leaf), jax.dtypes.canonicalize_dtype(dtype)))
             parts.append(leaf)
+            start += size
         else:
             found.append(Same(leaf) if is_concrete(leaf) else Lost())
     known = np if all(map(is_concrete, parts)) else jnp

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import copy
 from functools import partial
 
 import equinox as eqx
@@ -45,9 +45,14 @@ class Trajectory(eqx.Module):
     energy: Energy | None = None
     mechanism: Kept | None = None
 
+    # Modules make pytrees of their bound methods, and for that take themselves apart whenever one is called.
+    __getattribute__ = object.__getattribute__
+
     def of(self, mech: Mechanism) -> Trajectory:
         """The same motion, with the mechanism that it is of."""
-        return dataclasses.replace(self, mechanism=Kept(mech.geometry, jnp.shape(self.t)))
+        same = copy.copy(self)
+        object.__setattr__(same, "mechanism", Kept(mech.geometry, jnp.shape(self.t)))
+        return same
 
     def explain_failure(self) -> Failures:
         """What failed, as text: `print(run.explain_failure())`, "nothing failed" where all is well; see `Failures`.
