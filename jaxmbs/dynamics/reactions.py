@@ -17,7 +17,7 @@ from jaxmbs.motion import Function
 from jaxmbs.numerics.arrays import instance_of
 from jaxmbs.programs.function import straight
 from jaxmbs.system.equations import residual_of
-from jaxmbs.system.layout import Layout, unknown
+from jaxmbs.system.layout import Layout
 from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.named import Named
 from jaxmbs.system.trajectory import Trajectory
@@ -150,12 +150,12 @@ class Reactions(Named):
     def __getitem__(self, name):
         if not isinstance(name, tuple) or not name:
             return super().__getitem__(name)
-        parts, first = [self[part] for part in name], self[name[0]]
-        for part, reaction in zip(name, parts, strict=True):
+        parts, first = {part: self[part] for part in name}, self[name[0]]
+        for part, reaction in parts.items():
             if {reaction.i, reaction.j} != {first.i, first.j}:
                 ends = [f"{k!r} is between {r.i!r} and {r.j!r}" for k, r in ((name[0], first), (part, reaction))]
                 raise ValueError(f"{', '.join(ends)}; see `on` for the sum of what acts on one body")
-        return _sum(parts, first.j, first.place)
+        return _sum(list(parts.values()), first.j, first.place)
 
     def on(self, body: str, *names: str) -> Wrench:
         """The sum of all reactions on a body, or of those with these names, about the origin of the body.
@@ -164,13 +164,15 @@ class Reactions(Named):
             ValueError: what is named does not act on the body, or nothing does.
             KeyError: an unknown name.
         """
-        parts = [self[name] for name in names] or [r for r in self.values() if body in (r.i, r.j)]
-        for name, reaction in zip(names, parts, strict=False):
-            require(body in (reaction.i, reaction.j), f"{name!r} does not act on {body!r}")
-        known = dict.fromkeys(end for reaction in self.values() for end in (reaction.i, reaction.j))
-        require(parts, unknown("body", body, known))
-        origin = parts[0].layout.coordinates_of(body, parts[0].q)[..., : parts[0].place.shape[-1]]
-        return _sum(parts, body, origin)
+        chosen = {name: self[name] for name in names} or dict(self)
+        parts = {name: reaction for name, reaction in chosen.items() if body in (reaction.i, reaction.j)}
+        for name in names:
+            require(name in parts, f"{name!r} does not act on {body!r}")
+        require(chosen, "there are no constraints and drivers")
+        one = next(iter(chosen.values()))
+        origin = one.layout.coordinates_of(body, one.q)[..., : one.place.shape[-1]]
+        require(parts, f"no constraint or driver acts on {body!r}")
+        return _sum(list(parts.values()), body, origin)
 
 
 def _sum(parts: list[Reaction], body: str, place) -> Wrench:

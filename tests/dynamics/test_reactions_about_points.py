@@ -184,6 +184,8 @@ def test_what_cannot_be_added_or_placed_is_refused_by_name(pinned):
         found.on("rod", "O")
     with pytest.raises(ValueError, match="unknown body 'rood'; did you mean 'rod'"):
         found.on("rood")
+    with pytest.raises(ValueError, match="no constraint or driver acts on 'ground'"):
+        mbs.Reactions({"A": found["A"]}).on("ground")
     with pytest.raises(ValueError, match="unknown body 'crnk'; did you mean 'crank'"):
         found["A"].about("crnk")
     with pytest.raises(ValueError, match=r"point must have shape \(2,\), got \(3,\)"):

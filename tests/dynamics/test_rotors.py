@@ -8,6 +8,7 @@ import pytest
 import jaxmbs as mbs
 from jaxmbs import planar, spatial
 from jaxmbs.programs.function import straight
+from random_mechanisms import random_closed, random_velocity
 
 FORMULATIONS = {
     "augmented": mbs.Augmented(),
@@ -217,6 +218,26 @@ def test_a_rotor_in_the_plane_turns_against_its_arm(name):
     q, v = mech.coordinates({"rotor": (0.6, 0, 1.0)}), np.array([0, 0, 2.0, 0, 1.2, 70.0])
     found = accelerations(mech, q, v, FORMULATIONS[name])
     np.testing.assert_allclose(found[[2, 5]], [-0.4 / (0.1 + 2.0 * 0.3**2), 0.4 / 0.05], rtol=1e-10)
+
+
+@pytest.mark.parametrize("dimension", [2, pytest.param(3, marks=pytest.mark.slow)])
+def test_formulations_agree_on_rotors_in_random_loops(dimension):
+    rng = np.random.default_rng(1)
+    mech, q = random_closed(rng, 3, dimension=dimension, structure_seed=2)
+    bodies, constraints, places = dict(mech.bodies), dict(mech.constraints), [q]
+    for name in mech.bodies:
+        pose, s, n = mech.layout.pose(name, jnp.asarray(q)), rng.uniform(-0.5, 0.5, dimension), rng.normal(size=3)
+        space, axis = (planar, ()) if dimension == 2 else (spatial, (n,))
+        bodies[f"rotor of {name}"] = space.Rotor(0.3, *axis)
+        hinge = space.Revolute(name, f"rotor of {name}", s, np.zeros(dimension), *axis)
+        constraints[f"hinge of {name}"] = hinge
+        places.append(mech.bodies[name].coordinates_of(pose.moved(pose.point(s) - pose.r)))
+    mech = mbs.Mechanism(bodies, constraints, mech.drivers, mech.forces)
+    q = np.concatenate(places)
+    v = random_velocity(rng, mech, q)
+    expected, *found = (accelerations(mech, q, v, formulation) for formulation in FORMULATIONS.values())
+    for a in found:
+        np.testing.assert_allclose(a, expected, rtol=0, atol=1e-9 * np.abs(expected).max())
 
 
 def test_the_inertia_and_the_axis_of_a_rotor_are_design_variables():
