@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 from functools import cached_property
 from itertools import accumulate
 
