@@ -278,3 +278,41 @@ def test_body_on_two_parallel_rails(angle):
     np.testing.assert_array_equal(run.status, 0)
     expected = np.broadcast_to(np.append(-9.81 * np.sin(angle) * direction, 0.0), (3, 3))
     np.testing.assert_allclose(run.a, expected, rtol=0, atol=1e-12)
+
+
+def engine(angle, radius=0.05, rod=0.175):
+    """A six-cylinder in-line engine of joints in space, its crank at an angle."""
+    throws, places = np.deg2rad([0, 120, 240, 240, 120, 0]), np.arange(6) * 0.1
+    hinge = lambda i, j, p, s: spatial.Revolute(i, j, p, s, axis_i=(1, 0, 0))
+    turn = lambda angle: [np.cos(angle / 2), np.sin(angle / 2), 0, 0]
+    light = spatial.Body(mass=1.0, inertia=0.01)
+    bodies = {"crank": spatial.Body(mass=5.0, inertia=(0.05, 0.1, 0.1))}
+    joints, q = {"main": hinge("ground", "crank", (0, 0, 0), (0, 0, 0))}, [0, 0, 0, *turn(angle)]
+    for k, (throw, x) in enumerate(zip(throws, places, strict=True)):
+        bodies |= {f"rod {k}": light, f"piston {k}": light}
+        pin = (x, -radius * np.sin(throw), radius * np.cos(throw))
+        joints[f"pin {k}"] = hinge("crank", f"rod {k}", pin, (0, 0, -rod / 2))
+        joints[f"gudgeon {k}"] = hinge(f"rod {k}", f"piston {k}", (0, 0, rod / 2), (0, 0, 0))
+        joints[f"bore {k}"] = spatial.Prismatic("ground", f"piston {k}", (x, 0, 0), (0, 0, 0), axis_i=(0, 0, 1))
+        y, z = radius * np.array([-np.sin(angle + throw), np.cos(angle + throw)])
+        lean = np.arcsin(y / rod)
+        top = z + rod * np.cos(lean)
+        q += [x, y / 2, (z + top) / 2, *turn(lean), x, 0, top, 1, 0, 0, 0]
+    return mbs.Mechanism(bodies, joints, forces={"gravity": mbs.Gravity((0.0, 0.0, -9.81))}), jnp.array(q)
+
+
+@pytest.mark.slow
+def test_six_cylinder_engine_in_space_in_joint_coordinates():
+    mech, q = engine(0.3)
+    phi_q = np.asarray(mbs.constraint_jacobian(mech, q, 0.0))
+    v = np.zeros(phi_q.shape[1])
+    v[3] = 50.0
+    v = jnp.asarray(v - np.linalg.pinv(phi_q, rcond=1e-6) @ (phi_q @ v))
+
+    @jax.jit
+    def expected(q, v):
+        return mbs.Augmented().equations(mech).accelerations(q, v, jnp.zeros(()))[0]
+
+    run = mbs.simulate(mech, np.linspace(0, 0.005, 3), q, v, step=1e-3, formulation=mbs.JointCoordinates())
+    np.testing.assert_array_equal(run.status, 0)
+    assert_agree(run.a[0], expected(q, v))
