@@ -1196,7 +1196,8 @@ def test_start_that_contradicts_the_specified_motion():
     """Wrong angles, open joints, wrong turns and wrong velocities at the start: drivers and joints hold exactly at once."""
     mech = planar_double_pendulum({"motor": planar.RevoluteDriver("a", GROUND, MANY)})
     q0 = {"a": (0.2, -0.3, 12.0), "b": (0.9, 0.4, -20.0)}
-    run = mbs.simulate(mech, TIMES[:2], q0, {"a.phi": -3.0, "b.phi": 2.0, "b.x": 7.0}, step=0.01, formulation=KANE)
+    v0 = mech.velocities({"a.phi": -3.0, "b.phi": 2.0, "b.x": 7.0})
+    run = mbs.simulate(mech, TIMES[:2], q0, v0, step=0.01, formulation=KANE)
     check_specified(mech, run)
     close(run.position("a.phi"), -(50 * TIMES[:2] - 1), 1e-13)
 
@@ -1208,7 +1209,8 @@ def test_start_in_space_that_contradicts_the_specified_motion():
         links(1, 81), {"O": hinge(axis_i=OBLIQUE)}, {"motor": turner("a", GROUND, axis_i=OBLIQUE, motion=FIRST)}
     )
     q0 = {"a": spatial.coordinates((0.3, 0.1, -0.2), (0.4, 2.0, 0.3))}
-    check_specified(mech, mbs.simulate(mech, TIMES[:2], q0, {"a.wx": 4.0, "a.y": 2.0}, step=0.01, formulation=KANE))
+    v0 = mech.velocities({"a.wx": 4.0, "a.y": 2.0})
+    check_specified(mech, mbs.simulate(mech, TIMES[:2], q0, v0, step=0.01, formulation=KANE))
 
 
 def test_velocities_at_the_start_are_the_nearest():
