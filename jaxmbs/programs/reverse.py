@@ -19,9 +19,9 @@ from jax.extend import core
 
 from jaxmbs.programs.sharing import INLINED, called
 
-# Bytes of state that one sample may keep from the forward run to the backward run. 1,000 steps of a mechanism of nine
-# coordinates have 288 kB of states in float64. Writing all of them to memory and reading them again takes longer than
-# computing most of them again.
+# Bytes of states of a loop up to which all of them are kept from the forward run to the backward run. Of larger ones only
+# the first state of each segment of √n rounds is: writing all to memory and reading them again takes longer than computing
+# most of them again, which for 1,000 steps of nine coordinates are 288 kB.
 KEPT_BYTES = 8 * 1024
 # The same for loops inside of loops, whose states stay in the processor's caches.
 REMEMBERED_BYTES = 256 * 1024
@@ -97,8 +97,8 @@ def _evaluate_plain(jaxpr, eqns, values: dict) -> None:
 
 
 class Scan:
-    """A counted loop by its parameters: constants, carried state, rows in and out. Of `segment` rounds only the first
-    one's state is kept, so that no more than `budget` bytes are."""
+    """A counted loop by its parameters: constants, carried state, rows in and out. Where its states are more than `budget`
+    bytes only that of the first of `segment` rounds is kept."""
 
     def __init__(self, params, budget: float):
         self.jaxpr = params["jaxpr"]
@@ -107,7 +107,7 @@ class Scan:
         self.n_rows_out = len(self.jaxpr.out_avals) - self.n_carry
         state = self.jaxpr.in_avals[self.n_consts : self.n_consts + self.n_carry]
         size = sum(math.prod(x.shape) * x.dtype.itemsize for x in state)
-        self.segment = _segment(self.length, math.ceil(self.length * size / budget))
+        self.segment = 1 if self.length * size <= budget else _segment(self.length)
 
     def split(self, operands: Sequence):
         """Constants, state at the start, rows in the order of the rounds."""
@@ -186,10 +186,10 @@ class Scan:
         return [*state, *ys]
 
 
-def _segment(length: int, least: int) -> int:
-    """Rounds in a segment: if it can be so that the last one is as long as the others, which are then compiled once."""
-    least = min(max(1, least), length)
-    return next((size for size in range(least, min(2 * least, length) + 1) if length % size == 0), least)
+def _segment(length: int) -> int:
+    """Some √n rounds; if it can be so that all segments are equally long, which are then compiled once."""
+    least = math.isqrt(length - 1) + 1
+    return next((size for size in range(least, 2 * least + 1) if length % size == 0), least)
 
 
 def _count_loops(jaxpr) -> int:
