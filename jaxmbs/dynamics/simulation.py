@@ -44,8 +44,8 @@ def simulate(
     The start is brought to the constraints first: q0 and v0 go to the nearest values that satisfy Φ = 0 and Φ_q v = ν, in
     the sense of the mass matrix. Results are there at the asked-for times only; the steps in between are not kept.
     Differentiable in both modes by everything: lengths, masses, stiffnesses, start, times, what forces close over. A step
-    is differentiated implicitly, not through its Newton iterations; reverse mode keeps the state of every step, or of
-    every few when there are many, and computes the rest again.
+    is differentiated implicitly, not through its Newton iterations; reverse mode keeps some √n states of n steps and
+    computes the others again.
 
     A sample that fails keeps its last good state from there on, with a status, and leaves its neighbours alone.
 

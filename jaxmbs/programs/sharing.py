@@ -78,8 +78,10 @@ class _Evaluation:
 
     def name(self, x):
         """The same for values that are known to be equal."""
-        if isinstance(x, (bool, int, float, str, type(None))):
+        if isinstance(x, (bool, int, str, type(None))):
             return type(x), x
+        if isinstance(x, float):
+            return float, x.hex()  # 0.0 is not −0.0
         if isinstance(x, np.ndarray | np.generic) and np.size(x) <= 16:
             return x.dtype, x.shape, x.tobytes()
         if isinstance(x, tuple):
