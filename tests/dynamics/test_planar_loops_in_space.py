@@ -149,19 +149,18 @@ def test_redundant_loops_in_dense_code():
 @pytest.mark.parametrize("topology", ["four-bar", "slider-crank", "slider-crank, ball", "six-bar"])
 def test_random_planar_loops_in_space(topology):
     designs, q, v = drawn(topology)
-    expected = accelerations(topology, mbs.Augmented(), designs, q, v)
-    for name, formulation in FORMULATIONS.items():
-        # 59 equations for 54 natural coordinates of the six-bar lose two digits in some draws.
-        tolerance = 1e-8 if (name, topology) == ("natural", "six-bar") else 1e-9
+    expected = accelerations(topology, mbs.JointCoordinates(), designs, q, v)
+    # The many redundant rows of Cartesian and natural coordinates leave pivots of rounding, which cost some draws digits.
+    for formulation, tolerance in ((mbs.Kane(), 1e-9), (mbs.Augmented(), 1e-8), (mbs.Natural(), 1e-8)):
         assert_agree(accelerations(topology, formulation, designs, q, v), expected, tolerance)
-    for formulation in (mbs.Augmented(), mbs.JointCoordinates(), mbs.Kane()):
+    for formulation, tolerance in ((mbs.JointCoordinates(), 1e-9), (mbs.Kane(), 1e-9), (mbs.Augmented(), 1e-8)):
         run = jax.vmap(
             lambda d, q, v, f=formulation: mbs.simulate(
                 loop(topology, d), np.linspace(0, 0.02, 3), q, v, step=1e-3, formulation=f
             )
         )(designs, q, v)
         np.testing.assert_array_equal(run.status, 0)
-        assert_agree(run.a[:, 0], expected)
+        assert_agree(run.a[:, 0], expected, tolerance)
 
 
 METHODS = {
