@@ -110,12 +110,12 @@ def _simulation(mech: Mechanism, q, t, method, formulation) -> dict[str, tuple[S
     """What a simulation evaluates, and at what."""
     equations = formulation.equations(mech)
     x, u = _zeros(equations.from_bodies, q, jnp.zeros(mech.layout.m, q.dtype), t)
+    problem = Problem.of(equations, _zeros(equations.scales, x, t))
+    equations = problem.equations
     acceleration = Straight(lambda equations, x, u, t: equations.accelerations(x, u, t)[0])
-    found = {"acceleration": (acceleration, (equations, x, u, t))}
+    found: dict[str, tuple[Straight, tuple]] = {"acceleration": (acceleration, (equations, x, u, t))}
     if isinstance(method, FixedStep):
-        rows = _zeros(equations.residual, x, t)
-        problem = Problem(equations, jnp.ones((), q.dtype), rows)
-        state = _zeros(method.start, problem, Motion(x, u, u, rows), t)
+        state = _zeros(method.start, problem, Motion(x, u, u, problem.rows), t)
         step = Straight(lambda problem, state, t, h: method.step(problem, state, t, h)[0], LARGEST_ROLLOUT)
         found[f"step of {type(method).__name__}"] = step, (problem, state, t, jnp.ones((), q.dtype))
     return found

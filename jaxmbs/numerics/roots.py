@@ -49,7 +49,7 @@ def implicit_solution(f: Callable, inverse: Callable, given, factors, x: Float[A
     inverse: (factors, y) ↦ f_x⁻¹ y. Where it is not exact, refinements make up for it. Neither function closes over
     anything traced.
     """
-    return _implicit(f, inverse, refinements, given, factors, remembered(jax.lax.stop_gradient(x)))
+    return _implicit(f, inverse, refinements, given, factors, remembered(x))
 
 
 def _opened(f: Callable, x) -> tuple[Callable, list]:

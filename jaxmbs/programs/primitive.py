@@ -20,6 +20,7 @@ from jax.interpreters import batching, mlir
 
 from jaxmbs.programs import reverse, xla
 from jaxmbs.programs.program import Program
+from jaxmbs.programs.reverse import zero_tangent as zero_tangent
 from jaxmbs.programs.rules import rule
 
 run_p = core.Primitive("straight_line_program")
@@ -95,11 +96,6 @@ def _jitted(**params):
 @run_p.def_abstract_eval
 def _abstract(*args, program: Program, batch, emission):
     return [jax.core.ShapedArray((*batch, *out.shape), out.dtype) for out in program.outputs]
-
-
-def zero_tangent(x):
-    """The tangent of a value that does not depend on what is differentiated."""
-    return ad.Zero(jax.typeof(x).to_tangent_aval())
 
 
 # --- batches ----------------------------------------------------------------------------------------------------------

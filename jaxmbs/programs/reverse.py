@@ -14,8 +14,8 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.ad_checkpoint import checkpoint_name
 from jax.extend import core
+from jax.interpreters import ad, batching, mlir
 
 from jaxmbs.programs.sharing import INLINED, called
 
@@ -30,8 +30,21 @@ SHORT = 8
 # In the backward run loops of more rounds than this keep their states while the round around them is pulled back. JAX's
 # own reverse mode would keep every intermediate result.
 INSIDE = 2
-# The name of values that are remembered.
-MARK = "jaxmbs_remembered"
+
+
+def zero_tangent(x):
+    """The tangent of a value that does not depend on what is differentiated."""
+    return ad.Zero(jax.typeof(x).to_tangent_aval())
+
+
+# x ↦ x, without derivative.
+remember_p = core.Primitive("remember")
+remember_p.def_impl(lambda x: x)
+remember_p.def_abstract_eval(lambda x: x)
+mlir.register_lowering(remember_p, lambda context, x: [x])
+batching.primitive_batchers[remember_p] = lambda args, dims: (remember_p.bind(*args), dims[0])
+ad.primitive_jvps[remember_p] = lambda primals, _: (remember_p.bind(*primals), zero_tangent(*primals))
+ad.primitive_transposes[remember_p] = lambda cotangent, _: [cotangent]
 
 
 def has_loops(jaxpr, beyond: int = SHORT) -> bool:
@@ -71,11 +84,11 @@ def evaluate(closed, args, on_loop: Callable, beyond: int = SHORT, on_mark: Call
 def remembered(x):
     """x, a value without derivative that costs much: where a round of a loop is computed twice in reverse mode, the second
     time it is taken from the first."""
-    return checkpoint_name(x, MARK)
+    return remember_p.bind(jnp.asarray(x))
 
 
 def _is_mark(eqn) -> bool:
-    return eqn.primitive.name == "name" and eqn.params["name"] == MARK
+    return eqn.primitive is remember_p
 
 
 def _leads_to_loop(eqn, beyond: int) -> bool:

@@ -57,7 +57,7 @@ def rule(*names: str, movement: bool = False):
     return declare
 
 
-@rule("copy", "copy_p", "name", "optimization_barrier", "pvary", "stop_gradient", "reduce_precision", movement=True)
+@rule("copy", "copy_p", "remember", "optimization_barrier", "pvary", "stop_gradient", "reduce_precision", movement=True)
 def _same(tracer, eqn, *args):
     return list(args)
 
