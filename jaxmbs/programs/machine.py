@@ -46,15 +46,23 @@ def supported() -> bool:
     return os.name == "posix" and (arm or bool(binding.get_host_cpu_features().get("fma")))
 
 
-# Programs with a larger region than this keep one vector in flight instead of two: their values are more than the
-# registers hold anyway, and compilation takes half the time.
+# Regions up to this many scalar operations keep two vectors of each value in flight. In larger ones the values are more
+# than the registers hold anyway, and compilation takes half the time with one.
 LARGE_REGION = 1_800
+# In loops larger regions keep two as well, if what crosses from one region to another leaves room for them in a first-level
+# cache.
+LARGE_LOOP, FEW_CROSSING = 4_000, 192
 
 
 def natural_lanes(program: Program) -> int:
     """Lanes of a kernel: two vectors of the host, so that one's latency hides behind the other's, or one."""
     one = host()[2] // np.dtype(program.dtype).itemsize
-    return one if program.largest_region > LARGE_REGION else 2 * one
+    if program.largest_region <= LARGE_REGION:
+        return 2 * one
+    if len(program.live.regions) == 1 or program.largest_region > LARGE_LOOP:
+        return one
+    carried = sum(len(numbers) for numbers in program.live.carried.values())
+    return 2 * one if carried + len(Emitter(program, one).crossing) <= FEW_CROSSING else one
 
 
 def module_text(program: Program, lanes: int) -> tuple[str, set]:
