@@ -145,7 +145,9 @@ def _simulate(mech: Mechanism, times, start: Start, grid: Grid, method, formulat
     def enter(equations, mech, t, q, v):
         status = jnp.asarray(int(Status.CONVERGED), jnp.int32)
         if start.given is not None and equations.own_coordinates:
-            # Which velocities of bodies are to be kept is a question about bodies.
+            # Which velocities of bodies are to be kept is a question about bodies; joints that never open are closed first.
+            x, u = equations.from_bodies(q, v, t)
+            q = equations.to_bodies(x, u, jnp.zeros_like(u), t)[0]
             bodies = Augmented().equations(mech)
             problem = Problem.of(bodies, bodies.scales(q, t))
             (q, v, *_), status = started(problem, Start(q, v, start.given), t)
