@@ -182,10 +182,13 @@ class JointEquations(AbstractEquations):
     def from_bodies(self, q, v, t):
         # Where joints of the tree are open their own measures are no more than a start.
         theta = joint_space.measured(self.tree.at(t), q)
-        links = self._links(theta, self.still(theta), t)
-        away = self.mech.layout.difference(self._bodies(links, theta, self.still(theta))[0], q)
-        theta = self.space.retract(theta, self._nearest(theta, links, away, t))
-        return theta, self._nearest_rate(theta, v, t)
+        still = self.still(theta)
+        links = self._links(theta, still, t)
+        away = self.mech.layout.difference(self._bodies(links, theta, still)[0], q)
+        # Where the coordinates are singular no rate is the nearest, and the start is not corrected.
+        singular = self.singular(*jax.lax.stop_gradient((theta, still)), t, jnp.zeros_like(t))
+        theta = self.space.retract(theta, jnp.where(singular, still, self._nearest(theta, links, away, t)))
+        return theta, jnp.where(singular, still, self._nearest_rate(theta, v, t))
 
     def _nearest_rate(self, theta, v, t):
         """θ̇ such that bodies move as near to v as can be, in the sense of M."""

@@ -200,9 +200,12 @@ def started(problem: Problem, start: Start, t) -> tuple[Motion, Int[Array, ""]]:
     a, _, rows = equations.accelerations(closed.q, v, t)
     motion = Motion(closed.q, v, a, rows)
     status = jnp.where(jnp.isfinite(_size(motion)), int(Status.CONVERGED), int(Status.NON_FINITE))
-    singular = equations.singular(*jax.lax.stop_gradient((closed.q, v, t, jnp.zeros_like(t))))
-    status = jnp.where(singular, int(Status.SINGULAR), status)
-    status = jnp.where(problem.settled(closed) & kept, status, int(Status.NOT_ASSEMBLED)).astype(jnp.int32)
+    status = jnp.where(problem.settled(closed) & kept, status, int(Status.NOT_ASSEMBLED))
+    # Coordinates that are singular cannot be closed: those given count, too.
+    still, now = jnp.zeros_like(t), jax.lax.stop_gradient(t)
+    asked, found = (equations.singular(*jax.lax.stop_gradient((x, start.v)), now, still) for x in (q, closed.q))
+    singular = asked | found
+    status = jnp.where(singular, int(Status.SINGULAR), status).astype(jnp.int32)
     good = status == Status.CONVERGED
     return where_tree(good, motion, Motion(q, jnp.zeros_like(v), jnp.zeros_like(a), rows)), status
 

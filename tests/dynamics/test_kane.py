@@ -1007,11 +1007,17 @@ def test_angles_that_become_singular():
 
 
 def test_start_where_angles_are_singular():
-    """θ₂ = π/2 at the start: singular at once with angles, of no matter to Euler parameters."""
-    mech = alone(BALL)
-    q, v = {"a": spatial.coordinates((0, 0, 0), turned([0.3, np.pi / 2, 0.0]))}, {"a.wy": 1.0}
+    """θ₂ = ±π/2 at the start, up to rounding: singular at once with angles, no matter to Euler parameters."""
+    mech, rng = alone(BALL), np.random.default_rng(0)
+    angles = np.stack([rng.uniform(-3, 3, 64), np.repeat([1, -1], 32) * np.pi / 2, rng.uniform(-3, 3, 64)], axis=1)
+    angles[::2, 2] = 0
+    q = {"a": jnp.stack([spatial.coordinates((0, 0, 0), turned(theta)) for theta in angles])}
+    v = jnp.asarray(rng.normal(size=64))
     for formulation, status in ((mbs.Kane(angles="joint"), SINGULAR), (KANE, CONVERGED)):
-        assert np.all(mbs.simulate(mech, [0, 0.1], q, v, step=0.01, formulation=formulation).status == status)
+        start = lambda q, v, f=formulation: mbs.simulate(mech, [0, 0.1], q, {"a.wy": v}, step=0.01, formulation=f)
+        run = jax.vmap(start)(q, v)
+        assert np.all(run.status == status)
+        assert np.isfinite(run.q).all()
 
 
 # --- loops, options, other joints -----------------------------------------------------------------------------------------
