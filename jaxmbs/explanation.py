@@ -12,9 +12,9 @@ import jax.numpy as jnp
 from jaxmbs.analyses.assembly import assemble
 from jaxmbs.analyses.diagnosis import diagnose
 from jaxmbs.analyses.kinematics import motion_without_derivatives
-from jaxmbs.dynamics.explicit import RK4
-from jaxmbs.dynamics.formulations import AbstractFormulation, Augmented
-from jaxmbs.dynamics.method import LARGEST_ROLLOUT, AbstractMethod, FixedStep, Motion, Problem
+from jaxmbs.dynamics.methods.explicit import RK4
+from jaxmbs.dynamics.methods.method import LARGEST_ROLLOUT, AbstractMethod, FixedStep, Motion, Problem
+from jaxmbs.formulations.augmented import AbstractFormulation, Augmented
 from jaxmbs.numerics.arrays import instance_of
 from jaxmbs.programs import primitive
 from jaxmbs.programs.function import Straight

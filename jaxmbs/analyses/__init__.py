@@ -1,1 +1,1 @@
-"""Floor 3: what is computed from a mechanism: assembly, kinematics, diagnosis, singular configurations."""
+"""What is computed from a mechanism: assembly, kinematics, diagnosis, singular configurations, design sensitivities."""

@@ -1,1 +1,1 @@
-"""F3: motion under forces. Formulations make equations of a mechanism, integrators advance them in time."""
+"""Motion under forces: simulation, integration methods, how constraints are kept closed, reactions."""

@@ -7,7 +7,7 @@ import abc
 import equinox as eqx
 import jax.numpy as jnp
 
-from jaxmbs.dynamics.method import Motion, Problem
+from jaxmbs.dynamics.methods.method import Motion, Problem
 
 
 class AbstractClosure(eqx.Module):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jaxmbs.dynamics.method import KEPT
+from jaxmbs.dynamics.methods.method import KEPT
 from jaxmbs.numerics.scaling import Units, unit_of_length
 from jaxmbs.system.equations import constraint_jacobian, velocity_rhs
 from jaxmbs.system.mechanism import Mechanism

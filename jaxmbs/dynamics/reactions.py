@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from jaxmbs.dynamics.formulations import AbstractFormulation, Augmented
 from jaxmbs.element import GROUND, require
+from jaxmbs.formulations.augmented import AbstractFormulation, Augmented
 from jaxmbs.motion import Function
 from jaxmbs.numerics.arrays import instance_of
 from jaxmbs.programs.function import straight

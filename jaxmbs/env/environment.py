@@ -14,11 +14,11 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from jaxmbs.analyses.assembly import assemble, finite
 from jaxmbs.dynamics.closure import Projection
-from jaxmbs.dynamics.explicit import SemiImplicitEuler
-from jaxmbs.dynamics.formulations import AbstractFormulation
-from jaxmbs.dynamics.joint_coordinates import JointCoordinates
-from jaxmbs.dynamics.method import LARGEST_ROLLOUT, FixedStep, Motion, Problem, judge
-from jaxmbs.dynamics.simulation import simulate
+from jaxmbs.dynamics.methods.explicit import SemiImplicitEuler
+from jaxmbs.dynamics.methods.method import LARGEST_ROLLOUT, FixedStep, Motion, Problem, judge
+from jaxmbs.dynamics.simulate import simulate
+from jaxmbs.formulations.augmented import AbstractFormulation
+from jaxmbs.formulations.joint.equations import JointCoordinates
 from jaxmbs.numerics.arrays import default_float, where_tree
 from jaxmbs.numerics.results import Status
 from jaxmbs.programs.function import straight

@@ -16,9 +16,9 @@ from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array, Bool, Float
 
 from jaxmbs.numerics.roots import implicit_solution
-from jaxmbs.programs.elimination import Elimination, Factors, factor_symmetric
 from jaxmbs.programs.primitive import zero_tangent
-from jaxmbs.programs.trace import RULES, TAKES_MEMORY, Deferred, array
+from jaxmbs.programs.tracing.elimination import Elimination, Factors, factor_symmetric
+from jaxmbs.programs.tracing.trace import RULES, TAKES_MEMORY, Deferred, array
 
 # Symmetric matrices up to this size are eliminated row by row, larger ones by halves.
 LARGEST_BLOCK = 16

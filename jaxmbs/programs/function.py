@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend import core
 
-from jaxmbs.programs.graph import ProgramError
 from jaxmbs.programs.primitive import run
-from jaxmbs.programs.program import LARGEST_PROGRAM, Program, checked_program
+from jaxmbs.programs.tracing.graph import ProgramError
+from jaxmbs.programs.tracing.program import LARGEST_PROGRAM, Program, checked_program
 
 # Shapes for which a function keeps its programs.
 REMEMBERED = 64

@@ -18,10 +18,11 @@ from jax._src.interpreters import ad
 from jax.extend import core
 from jax.interpreters import batching, mlir
 
-from jaxmbs.programs import reverse, xla
-from jaxmbs.programs.program import Program
+from jaxmbs.programs import reverse
+from jaxmbs.programs.backends import xla
 from jaxmbs.programs.reverse import zero_tangent as zero_tangent
-from jaxmbs.programs.rules import rule
+from jaxmbs.programs.tracing.program import Program
+from jaxmbs.programs.tracing.rules import rule
 
 run_p = core.Primitive("straight_line_program")
 run_p.multiple_results = True
@@ -47,7 +48,7 @@ def emission(name: str):
 def machine_available() -> bool:
     """Whether programs can become machine code here."""
     try:
-        from jaxmbs.programs import handler, machine
+        from jaxmbs.programs.backends.llvm import handler, machine
 
         handler.api_version()
         return machine.supported()
@@ -335,7 +336,7 @@ _targets: dict[tuple[str, int, bool], object] = {}
 
 def target(program: Program, total: int) -> str:
     """The name under which XLA finds the machine code for a batch of this size; compiled when first asked for."""
-    from jaxmbs.programs import machine
+    from jaxmbs.programs.backends.llvm import machine
 
     lanes = 1 if total == 1 else machine.natural_lanes(program)
     key = (program.fingerprint, lanes, program.once)

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jax.extend import core
 from jax.interpreters import ad, batching, mlir
 
-from jaxmbs.programs.sharing import INLINED, called
+from jaxmbs.programs.tracing.sharing import INLINED, called
 
 # Bytes of states of a loop up to which all of them are kept from the forward run to the backward run. Of larger ones only
 # the first state of each segment of √n rounds is: writing all to memory and reading them again takes longer than computing

@@ -1,1 +1,1 @@
-"""Floor 2: the mechanism and what is assembled over all of its elements."""
+"""The mechanism and what is assembled over all of its elements."""

@@ -13,7 +13,7 @@ from jaxmbs.forces import AbstractForce, State
 from jaxmbs.numerics.arrays import IN_JAX, NOT_TRACEABLE
 from jaxmbs.numerics.implicit import jacobian, rate, second_rate
 from jaxmbs.programs.function import Straight
-from jaxmbs.programs.graph import ProgramError
+from jaxmbs.programs.tracing.graph import ProgramError
 from jaxmbs.system.mechanism import Mechanism, as_times
 
 

@@ -11,7 +11,7 @@ import jaxmbs as mbs
 from dynamic_problems import four_bar, four_bar_design, four_bar_start
 from jaxmbs.numerics.roots import simplified_newton
 from jaxmbs.programs.reverse import remembered
-from jaxmbs.programs.sharing import shared
+from jaxmbs.programs.tracing.sharing import shared
 
 STEPS = 1000
 ROWS = {

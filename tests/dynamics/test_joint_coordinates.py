@@ -14,7 +14,7 @@ import jaxmbs as mbs
 import random_mechanisms as mechanisms
 import spatial_problems
 from jaxmbs import planar, spatial
-from jaxmbs.system import recursion
+from jaxmbs.formulations.joint import recursion
 from jaxmbs.system.trajectory import Trajectory
 from linkages import reference
 

@@ -9,8 +9,8 @@ import dynamic_problems as problems
 import jaxmbs as mbs
 import spatial_problems
 from jaxmbs import planar, spatial
-from jaxmbs.dynamics.formulations import CartesianEquations
-from jaxmbs.dynamics.natural import NaturalEquations
+from jaxmbs.formulations.augmented import CartesianEquations
+from jaxmbs.formulations.natural.equations import NaturalEquations
 from jaxmbs.programs.function import straight
 from linkages import reference
 

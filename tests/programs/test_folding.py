@@ -7,7 +7,7 @@ import pytest
 from jax import lax
 
 import jaxmbs as mbs
-from jaxmbs.programs.program import Program
+from jaxmbs.programs.tracing.program import Program
 from linkages import four_bar, four_bar_guess
 
 

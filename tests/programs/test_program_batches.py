@@ -13,7 +13,7 @@ import pytest
 from jax import lax
 
 import jaxmbs as mbs
-from jaxmbs.programs import handler, machine
+from jaxmbs.programs.backends.llvm import handler, machine
 
 
 def function(x, matrix):
@@ -103,7 +103,7 @@ import jax, jax.numpy as jnp, numpy as np
 jax.config.update("jax_enable_x64", True)
 from jax import lax
 import jaxmbs as mbs
-from jaxmbs.programs import handler, machine
+from jaxmbs.programs.backends.llvm import handler, machine
 
 libc = ctypes.CDLL(None, use_errno=True)
 libc.mmap.restype = ctypes.c_void_p

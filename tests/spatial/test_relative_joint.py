@@ -11,10 +11,10 @@ from scipy.spatial.transform import Rotation
 import jaxmbs as mbs
 import random_mechanisms as mechanisms
 from jaxmbs import motion, spatial
+from jaxmbs.formulations.joint import space as joint_space
 from jaxmbs.mobility import Motion
 from jaxmbs.numerics import rotation
 from jaxmbs.spatial.body import Poses
-from jaxmbs.system import joint_space
 
 FREE, FIXED, DRIVEN = KINDS = "free", "fixed", "driven"
 COMBINATIONS = list(product(KINDS, repeat=3))

@@ -18,10 +18,10 @@ from jax import lax
 
 from jaxmbs.io.models.model import ModelError
 from jaxmbs.numerics.arrays import as_real, default_float
-from jaxmbs.programs.graph import INTEGER, TRUTH, Node, ProgramError
-from jaxmbs.programs.program import Program
-from jaxmbs.programs.trace import Memory
-from jaxmbs.programs.xla import OPERATIONS
+from jaxmbs.programs.backends.xla import OPERATIONS
+from jaxmbs.programs.tracing.graph import INTEGER, TRUTH, Node, ProgramError
+from jaxmbs.programs.tracing.program import Program
+from jaxmbs.programs.tracing.trace import Memory
 
 # A function of more operations is an accident: a table or a loop written out.
 LARGEST_EXPRESSION = 20_000

@@ -12,15 +12,15 @@ import numpy as np
 
 from jaxmbs import forces
 from jaxmbs.analyses.assembly import assemble
-from jaxmbs.dynamics.simulation import simulate
+from jaxmbs.dynamics.simulate import simulate
 from jaxmbs.element import GROUND
+from jaxmbs.formulations.joint.transformation import joint_space, joint_velocities
 from jaxmbs.io.models.links.tree import BALL, HINGE, SLIDE
 from jaxmbs.io.models.mjcf.outgoing import Hinged, Place, in_space, number, numbers, place_of, quaternion, steps_of
 from jaxmbs.io.models.model import Model, ModelError
 from jaxmbs.numerics.results import Status
 from jaxmbs.system.equations import constraints
 from jaxmbs.system.topology import ROOT, Tree, spanning_tree
-from jaxmbs.system.velocity_transformation import joint_space, joint_velocities
 
 # As stiff as a step of a millisecond allows; loops close to about a micrometre.
 STIFF = {"solref": "0.002 1", "solimp": "0.9999 0.9999 0.001 0.5 2"}

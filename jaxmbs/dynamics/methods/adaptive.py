@@ -1,0 +1,89 @@
+"""Steps of adaptive length, by diffrax."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxmbs.dynamics.closure import Projection
+from jaxmbs.dynamics.methods.method import AbstractMethod, Start, judge, started
+from jaxmbs.numerics.results import Status
+from jaxmbs.programs.function import straight
+
+
+class Adaptive(AbstractMethod):
+    """The explicit method of Dormand and Prince, order 5, with steps chosen for an error; the loops run in diffrax.
+
+    The equations are those of the projected state: q and v are closed before v̇ is computed, and at output. Stages so
+    never leave the constraints by more than a step's error, and closure is hard. For motions whose speed changes by orders
+    of magnitude, and as a reference; `RK4` is much faster in a batch, where all samples wait for the slowest.
+
+    Args:
+        rtol, atol: relative and absolute tolerance of a step, in coordinates and velocities alike.
+        max_steps: then the sample is NOT_CONVERGED.
+    """
+
+    rtol: float = eqx.field(static=True, default=1e-8)
+    atol: float = eqx.field(static=True, default=1e-10)
+    max_steps: int = eqx.field(static=True, default=16384)
+    order: ClassVar[int] = 5
+
+    def run(self, problem, times, grid, start):
+        import diffrax
+
+        closure = Projection()
+        given = start.given
+        first, status = straight(
+            lambda problem, q, v, t: started(problem, Start(q, v, given), t), problem, start.q, start.v, times[0]
+        )
+
+        def closed(problem, first, t, q, v):
+            return closure.close(problem, first, problem.equations.space.normalised(q), v, t, jnp.ones_like(t))
+
+        def of_state(problem, first, t, q, v):
+            motion, _ = closed(problem, first, t, q, v)
+            return problem.equations.space.rate(motion.q, motion.v), motion.a
+
+        def rates(t, y, args):
+            return straight(of_state, *args, t, *y)
+
+        longest = jnp.max(jnp.abs(jnp.diff(times))) / grid.steps if len(times) > 1 else jnp.inf
+        solution = diffrax.diffeqsolve(
+            diffrax.ODETerm(rates),
+            diffrax.Dopri5(),
+            times[0],
+            times[-1],
+            None,
+            (first.q, first.v),
+            args=(problem, first),
+            saveat=diffrax.SaveAt(ts=times),
+            stepsize_controller=diffrax.PIDController(self.rtol, self.atol, dtmax=longest),
+            max_steps=self.max_steps,
+            # Both modes of differentiation; what is usual with diffrax knows the reverse one only.
+            adjoint=diffrax.DirectAdjoint(),
+            throw=False,
+        )
+        q, v = solution.ys
+        reached = jnp.all(jnp.isfinite(q), axis=1) & jnp.all(jnp.isfinite(v), axis=1)
+
+        def output(t, q, v, reached):
+            q, v = (jnp.where(reached, x, start) for x, start in ((q, first.q), (v, first.v)))
+            motion, settled = straight(closed, problem, first, t, q, v)
+            # No length of step to judge the speed by.
+            now = judge(problem, motion, settled, t, jnp.zeros_like(t))
+            return motion.q, motion.v, jnp.where(reached, now, int(Status.NOT_CONVERGED))
+
+        q, v, now = jax.vmap(output)(times, q, v, reached | (times == times[0]))
+        status = jnp.where(status == Status.CONVERGED, now, status).astype(jnp.int32)
+        # What comes after a failure is no motion: the last good row stays.
+        row = jax.lax.cummax(jnp.where(_good_so_far(status), np.arange(len(times)), 0))
+        bad = jnp.where(_good_so_far(status), status, jnp.max(status))
+        return q[row], v[row], bad
+
+
+def _good_so_far(status):
+    return jnp.cumsum(status != Status.CONVERGED) == 0

@@ -1,0 +1,224 @@
+"""What an integration method is: a state, and a pure `step` from it to the next."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any, ClassVar, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from jaxmbs.formulations.equations import AbstractEquations, Closed, Scales
+from jaxmbs.numerics.arrays import where_tree
+from jaxmbs.numerics.linear_algebra import floors
+from jaxmbs.numerics.results import Status
+from jaxmbs.numerics.scaling import Units
+from jaxmbs.programs.function import straight
+from jaxmbs.programs.reverse import remembered
+
+# A step that turns a body by more than so many radians has blown up. Well before numbers overflow, so that the derivatives
+# of the step that is thrown away are finite.
+LARGEST_STEP = 1e3
+# Scalar operations of a simulation that is a straight-line program; beyond, dense array code, slower by far. A hundred
+# bodies stay below; they compile for minutes.
+LARGEST_ROLLOUT = 250_000
+# Newton steps at the start, where the given configuration may be off by more than a step's error.
+STARTING_ITERATIONS = 8
+# Named velocities may leave a gap in Φ_q v + Φ_t of this part of the largest: what is typed with four digits passes.
+KEPT = 1e-3
+
+
+class Motion(NamedTuple):
+    """A closed state of motion, what every method carries.
+
+    Attributes:
+        q, v, a: coordinates, velocities and accelerations.
+        kept: 1 for each row of Φ that counts, 0 for those that say what others say. Where Φ is not closed, as in the middle
+            of a step, redundant rows do not look so: which they are is decided where it is, and holds for the next step.
+    """
+
+    q: Float[Array, " n"]
+    v: Float[Array, " m"]
+    a: Float[Array, " m"]
+    kept: Float[Array, " rows"]
+
+    @property
+    def floor(self) -> Float[Array, " rows"]:
+        """For `solve_saddle_point` within the next step: rows that do not count now are left out."""
+        return floors(self.kept, revived=False)
+
+    @property
+    def revived(self) -> Float[Array, " rows"]:
+        """The same for its end: rows may count again."""
+        return floors(self.kept, revived=True)
+
+
+class Start(NamedTuple):
+    """Where a simulation starts: coordinates, velocities, and which of these are to be kept as they are, if any."""
+
+    q: Float[Array, " n"]
+    v: Float[Array, " m"]
+    given: tuple[bool, ...] | None
+
+
+class Problem(eqx.Module):
+    """Equations with the units in which their errors are judged.
+
+    Attributes:
+        length: of coordinates that are lengths.
+        rows: what a unit of the coordinate that matters most does to each row of Φ.
+    """
+
+    equations: AbstractEquations
+    length: Float[Array, ""]
+    rows: Float[Array, " rows"]
+
+    @classmethod
+    def of(cls, equations: AbstractEquations, scales: Scales) -> Problem:
+        """Equations that are judged by these scales."""
+        scales = jax.lax.stop_gradient(scales)
+        return cls(equations.judged_by(scales), scales.length, scales.rows)
+
+    @property
+    def units(self) -> Units:
+        """Units of coordinates and velocities: 1 for angles, the size of the mechanism for lengths."""
+        return Units(self.equations.angular, self.length)
+
+    def settled(self, closed: Closed) -> Bool[Array, ""]:
+        """Whether the last Newton correction, and the gap that it found, are so small that the next would be rounding.
+
+        A gap without a correction is one that the constraints contradict each other about.
+        """
+        q, _, change, gap = closed
+        extent = self.equations.space.extent(q)
+        far = jnp.max(jnp.where(self.equations.angular, 0, jnp.abs(extent)), initial=0)
+        scale = jnp.maximum(self.length, far)
+        small = jnp.finfo(q.dtype).eps ** 0.5
+        small_gap = jnp.max(jnp.abs(gap / self.rows), initial=0) <= small * scale / self.length
+        return small_gap & (Units(self.equations.angular, scale).size(change) <= small)
+
+
+class Grid(NamedTuple):
+    """Where to step and what to keep.
+
+    Attributes:
+        steps: fixed steps between two boundaries.
+        interval, part: (K,) the boundaries lie in this interval of the asked-for times, at this part of it.
+        rows: (T,) the boundaries that are asked-for times.
+    """
+
+    steps: int
+    interval: tuple[int, ...]
+    part: tuple[float, ...]
+    rows: tuple[int, ...]
+
+    def boundaries(self, times) -> Float[Array, " K"]:
+        """The times of all boundaries."""
+        k, part = np.array(self.interval), np.array(self.part)
+        following = times[np.minimum(k + 1, len(times) - 1)]
+        return times[k] + (following - times[k]) * part.astype(times.dtype)
+
+
+class AbstractMethod(eqx.Module):
+    """An integration method. `order` is that of the global error of positions and velocities."""
+
+    order: ClassVar[int]
+
+    @abc.abstractmethod
+    def run(self, problem: Problem, times, grid: Grid, start: Start) -> tuple[Array, Array, Array]:
+        """q (T, n), v (T, m) and status (T,) at all times."""
+
+
+class FixedStep(AbstractMethod):
+    """A method with steps of equal length between two outputs."""
+
+    def start(self, problem: Problem, motion: Motion, t) -> Any:
+        """The state of the method at the beginning: a `Motion`, or more."""
+        del problem, t
+        return motion
+
+    @abc.abstractmethod
+    def step(self, problem: Problem, state, t: Float[Array, ""], h: Float[Array, ""]) -> tuple[Any, Bool[Array, ""]]:
+        """The state at t + h from that at t, and whether the constraints could be closed."""
+
+    def motion(self, state) -> Motion:
+        """The motion in a state."""
+        return state
+
+    def shown(self, problem: Problem, state, t) -> tuple[Array, Array]:
+        """q and v to be shown at a time that was asked for: the velocities closed once more."""
+        motion = self.motion(state)
+        return motion.q, problem.equations.close_velocity(motion.q, motion.v, t, motion.floor)
+
+    def run(self, problem, times, grid, start):
+        rollout = lambda problem, times, q, v: self._rollout(problem, times, grid.steps, Start(q, v, start.given))
+        first, rows = straight(rollout, problem, grid.boundaries(times), start.q, start.v, limit=LARGEST_ROLLOUT)
+        together = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), first, rows)
+        return jax.tree.map(lambda x: x[np.array(grid.rows)], together)
+
+    def _rollout(self, problem: Problem, times, steps: int, start: Start):
+        """q, v and status at the first of the times, and rows of these for the others, with so many steps in between."""
+        motion, status = started(problem, start, times[0])
+        state = self.start(problem, motion, times[0])
+
+        def advance(carry, t, h):
+            state, status = carry
+            new, closed = self.step(problem, state, t, h)
+            now = remembered(judge(problem, self.motion(new), closed, t + h, h))
+            status = jnp.where(status == Status.CONVERGED, now, status)
+            return where_tree(status == Status.CONVERGED, new, state), status
+
+        def interval(carry, ends):
+            t, h = ends[0], (ends[1] - ends[0]) / steps
+            carry = jax.lax.fori_loop(0, steps, lambda k, carry: advance(carry, t + k * h, h), carry)
+            return carry, (*self.shown(problem, carry[0], ends[1]), carry[1])
+
+        first = (*self.shown(problem, state, times[0]), status)
+        return first, jax.lax.scan(interval, (state, status), (times[:-1], times[1:]))[1]
+
+
+def started(problem: Problem, start: Start, t) -> tuple[Motion, Int[Array, ""]]:
+    """The state that is nearest to a given one and satisfies the constraints, and a status.
+
+    Velocities that are to be kept are so, and the others are the smallest that fit, if any do.
+    """
+    equations, (q, v, given) = problem.equations, start
+    metric, pivots = equations.metric(q, t), equations.pivots(q, t)
+    closed = equations.close_position(q, t, metric, STARTING_ITERATIONS, pivots=pivots)
+    kept = jnp.asarray(True)
+    if given is None:
+        v = equations.close_velocity(closed.q, v, t)
+    else:
+        free = jnp.where(np.array(given), 0, problem.units.vector**2)
+        for _ in range(2):  # the second time for what rounding has left
+            v = equations.close_velocity_along(closed.q, v, t, lambda x: (free * x.T).T)
+        left = jnp.max(jnp.abs(equations.velocity_gap(closed.q, v, t) / problem.rows), initial=0)
+        kept = left <= KEPT * problem.units.size(v)
+    a, _, rows = equations.accelerations(closed.q, v, t)
+    motion = Motion(closed.q, v, a, rows)
+    status = jnp.where(jnp.isfinite(_size(motion)), int(Status.CONVERGED), int(Status.NON_FINITE))
+    status = jnp.where(problem.settled(closed) & kept, status, int(Status.NOT_ASSEMBLED))
+    # Coordinates that are singular cannot be closed: those given count, too.
+    still, now = jnp.zeros_like(t), jax.lax.stop_gradient(t)
+    asked, found = (equations.singular(*jax.lax.stop_gradient((x, start.v)), now, still) for x in (q, closed.q))
+    singular = asked | found
+    status = jnp.where(singular, int(Status.SINGULAR), status).astype(jnp.int32)
+    good = status == Status.CONVERGED
+    return where_tree(good, motion, Motion(q, jnp.zeros_like(v), jnp.zeros_like(a), rows)), status
+
+
+def judge(problem: Problem, motion: Motion, closed, t, h) -> Int[Array, ""]:
+    """The status of a step of length h that led to this motion."""
+    status = jnp.where(closed, int(Status.CONVERGED), int(Status.NOT_CONVERGED))
+    singular = problem.equations.singular(*jax.lax.stop_gradient((motion.q, motion.v, t, h)))
+    status = jnp.where(singular, int(Status.SINGULAR), status)
+    turned = jnp.max(jnp.where(problem.equations.angular, jnp.abs(h * motion.v), 0), initial=0)
+    tame = (turned <= LARGEST_STEP) & (_size(motion) <= jnp.finfo(motion.q.dtype).eps ** -2)
+    return jnp.where(tame, status, int(Status.NON_FINITE)).astype(jnp.int32)
+
+
+def _size(motion: Motion) -> Float[Array, ""]:
+    return sum((jnp.sum(jnp.abs(x)) for x in motion[:3]), jnp.zeros((), motion.q.dtype))

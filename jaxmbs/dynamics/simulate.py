@@ -1,0 +1,183 @@
+"""Simulation: motion under forces from a given state."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from jaxmbs.analyses.assembly import finite
+from jaxmbs.dynamics.methods.explicit import RK4
+from jaxmbs.dynamics.methods.method import AbstractMethod, FixedStep, Grid, Problem, Start, started
+from jaxmbs.dynamics.named_velocities import contradiction
+from jaxmbs.formulations.augmented import AbstractFormulation, Augmented
+from jaxmbs.numerics.arrays import instance_of, is_concrete
+from jaxmbs.numerics.results import Status, check_known
+from jaxmbs.programs.function import straight
+from jaxmbs.system.equations import Energy, energy
+from jaxmbs.system.mechanism import Mechanism, as_times
+from jaxmbs.system.trajectory import Trajectory
+
+# Steps of a simulation for which none is given: at least so many in all.
+DEFAULT_STEPS = 4000
+# With so many steps between outputs it is of no matter how fast these are computed.
+OFTEN = 8
+# Where asked-for times are uneven, boundaries between steps of other lengths may be so many times their number.
+MOST_BOUNDARIES = 8
+
+
+def simulate(
+    mech: Mechanism,
+    times: Float[Array, " T"],
+    q0=None,
+    v0=None,
+    *,
+    step: float | None = None,
+    method: AbstractMethod | None = None,
+    formulation: AbstractFormulation | None = None,
+    throw: bool = False,
+) -> Trajectory:
+    """Motion of a mechanism under its forces and drivers, from the state (q0, v0) at times[0].
+
+    The start is brought to the constraints first: q0 and v0 go to the nearest values that satisfy Φ = 0 and Φ_q v = ν, in
+    the sense of the mass matrix. Results are there at the asked-for times only; the steps in between are not kept.
+    Differentiable in both modes by everything: lengths, masses, stiffnesses, start, times, what forces close over. A step
+    is differentiated implicitly, not through its Newton iterations; reverse mode keeps some √n states of n steps and
+    computes the others again.
+
+    A sample that fails keeps its last good state from there on, with a status, and leaves its neighbours alone.
+
+    Args:
+        times: increasing or decreasing, not repeated; the first is the start.
+        q0: q (n,), an `Assembly`, or a mapping of names to coordinates, which should be nearly assembled.
+        v0: v (m,), conjugate to the forces; or a mapping such as {"crank.phi": 5.0}: these are kept, and the others follow
+            from the constraints, by least squares where they are free. Named velocities that the constraints do not allow
+            are an error, inside of transformations the status NOT_ASSEMBLED. None: at rest, but for what drivers move.
+        step: the largest inner step. Without it there are at least 4,000 equal ones in all, and one for each output: make
+            sure that this is fine for your mechanism by trying half of it.
+        method: `RK4()` by default; `SemiImplicitEuler()`, `GeneralizedAlpha(rho)`, `HHT(alpha)`,
+            `CoordinatePartitioning()`, `Adaptive(rtol, atol)`.
+        formulation: `Augmented()` by default.
+        throw: raise `AnalysisError` where a status is bad (outside of transformations), with what `explain_failure` says.
+
+    Raises:
+        ValueError: wrong shapes or names; named velocities that contradict the constraints; a step for times that are not
+            known yet because they are made inside of `jit`.
+    """
+    method = instance_of(AbstractMethod, "method", method, RK4())
+    formulation = instance_of(AbstractFormulation, "formulation", formulation, Augmented())
+    q = mech.coordinates(q0)
+    asked, times = times, as_times(times, q.dtype)
+    if times.ndim != 1 or times.shape[0] == 0:
+        raise ValueError(f"times must be a row of at least one time, got shape {times.shape}")
+    v, given = mech.velocities(v0), mech.named_velocities(v0)
+    dtype = jnp.result_type(q, times, v)
+    start = Start(q.astype(dtype), v.astype(dtype), given)
+    result = _simulate(mech, times.astype(dtype), start, _grid(asked, step, method), method, formulation).of(mech)
+    if given is not None and is_concrete(result.status) and result.status[0] == Status.NOT_ASSEMBLED:
+        _check_named(mech, result.t[0], start, given)
+    if throw:
+        check_known(result.status)
+        result.explain_failure().throw("simulation")
+    return result
+
+
+def _check_named(mech: Mechanism, t, start: Start, named: tuple[bool, ...]) -> None:
+    """Raise `ValueError` for named velocities that contradict the constraints, where only these keep it from starting."""
+    at_rest = start._replace(v=jnp.zeros_like(start.v), given=None)
+    run = _simulate(mech, t[None], at_rest, _grid(t[None], None, RK4()), RK4(), Augmented())
+    if run.status[0] == Status.CONVERGED:
+        reason = contradiction(mech, run.q[0], t, start.v, named)
+        if reason is not None:
+            raise ValueError(reason)
+
+
+def _grid(times, step, method) -> Grid:
+    """Boundaries and steps, such that no step is longer than `step`."""
+    known = all(map(is_concrete, jax.tree.leaves(times)))
+    count = np.shape(times)[0] if known else jnp.shape(jnp.asarray(times))[0]
+    if known and np.all(np.isfinite(times)):
+        apart = np.diff(np.asarray(times, float))
+        if not (np.all(apart > 0) or np.all(apart < 0)):
+            raise ValueError("times must increase, or decrease, without repetition")
+    outputs = Grid(1, tuple(range(count)), (0.0,) * count, tuple(range(count)))
+    if count == 1:
+        return outputs
+    if step is None:
+        even = outputs._replace(steps=max(1, -(-DEFAULT_STEPS // (count - 1))))
+        return even if isinstance(method, FixedStep) else outputs
+    if not is_concrete(step) or isinstance(step, str) or np.ndim(step) != 0 or not step > 0:
+        raise ValueError(f"step must be a positive number that is known when the simulation is built, got {step}")
+    if not known:
+        raise ValueError(
+            "with a step the times must be known when the simulation is built: make them with numpy, or outside of jit"
+        )
+    # A hair of rounding in the times must not cost a step.
+    needed = np.ceil(np.abs(np.diff(np.asarray(times, float))) / float(step) * (1 - 1e-9)).astype(int).clip(1)
+    return _divided(needed)
+
+
+def _divided(needed: np.ndarray) -> Grid:
+    """Intervals of the times cut into parts with the same number of steps each, so that few steps are wasted."""
+    best = None
+    for steps in sorted({int(-(-n // k)) for n in set(needed.tolist()) for k in range(1, MOST_BOUNDARIES + 1)}):
+        parts = -(-needed // steps)
+        cost = int(parts.sum()) * steps, int(parts.sum())
+        if parts.sum() <= MOST_BOUNDARIES * len(needed) and (best is None or cost < best[0]):
+            best = cost, steps, parts
+    assert best is not None  # the largest number of steps makes one part of each interval
+    _, steps, parts = best
+    ends = np.cumsum(parts)
+    interval = np.append(np.repeat(np.arange(len(needed)), parts), len(needed))
+    part = np.append(np.concatenate([np.arange(k) / k for k in parts]), 0.0)
+    return Grid(steps, tuple(interval.tolist()), tuple(part.tolist()), (0, *ends.tolist()))
+
+
+@eqx.filter_jit
+def _simulate(mech: Mechanism, times, start: Start, grid: Grid, method, formulation) -> Trajectory:
+    clean, usable = finite(mech)
+    for x in (times, start.q, start.v):
+        usable = usable & jnp.all(jnp.isfinite(x))
+    clean_times, q, v = (jnp.where(jnp.isfinite(x), x, 0) for x in (times, start.q, start.v))
+
+    def enter(equations, mech, t, q, v):
+        status = jnp.asarray(int(Status.CONVERGED), jnp.int32)
+        if start.given is not None and equations.own_coordinates:
+            # Which velocities of bodies are to be kept is a question about bodies; joints that never open are closed first.
+            x, u = equations.from_bodies(q, v, t)
+            q = equations.to_bodies(x, u, jnp.zeros_like(u), t)[0]
+            bodies = Augmented().equations(mech)
+            problem = Problem.of(bodies, bodies.scales(q, t))
+            (q, v, *_), status = started(problem, Start(q, v, start.given), t)
+        return *equations.from_bodies(q, v, t), status
+
+    def output(equations, mech, t, x, u):
+        rates, *_ = equations.accelerations(x, u, t)
+        q, v, a = equations.to_bodies(x, u, rates, t)
+        return q, v, a, equations.multipliers(x, u, t, rates), tuple(energy(mech, q, v))
+
+    begin = jax.lax.stop_gradient((q, v))
+    equations = formulation.equations(clean)
+    x, u, entered = straight(enter, equations, clean, clean_times[0], q, v, once=True)
+    held = jax.lax.stop_gradient((equations, clean_times[0], x))
+    given = None if equations.own_coordinates else start.given
+    problem = Problem.of(equations, straight(lambda equations, t, q: equations.scales(q, t), *held, once=True))
+    x, u, status = method.run(problem, clean_times, grid, Start(x, u, given))
+    begun = entered == Status.CONVERGED
+    status = jnp.where(begun, status, entered)
+    status = jnp.where(usable, status, int(Status.NON_FINITE)).astype(jnp.int32)
+    rarely = grid.steps >= OFTEN
+    found = jax.vmap(lambda t, x, u: straight(output, problem.equations, clean, t, x, u, once=rarely))(
+        clean_times, x, u
+    )
+    q, v, a, multipliers, energies = found
+    # What is known in time is none of the state that the method has judged.
+    there = jnp.all(jnp.isfinite(q), axis=1) & jnp.all(jnp.isfinite(v), axis=1)
+    status = jnp.where(there, status, int(Status.NON_FINITE)).astype(jnp.int32)
+    q, v = (jnp.where((usable & begun & there)[:, None], x, at) for x, at in zip((q, v), begin, strict=True))
+    good = (status == Status.CONVERGED)[:, None]
+    v, a, multipliers = (jnp.where(good | jnp.isfinite(x), x, 0) for x in (v, a, multipliers))
+    energies = [jnp.where(good[:, 0] | jnp.isfinite(x), x, 0) for x in energies]
+    return Trajectory(times, q, v, a, status, mech.layout, multipliers, Energy(*energies))

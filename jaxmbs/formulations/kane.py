@@ -1,0 +1,293 @@
+"""Kane's equations in relative coordinates; Kamman, Multibody Dynamics: Equations of Motion for Multibody Systems with
+Inter-Body Joint Constraints.
+
+Every body K moves on its lower body with six coordinates, as if no joint held it: orientation angles 1-2-3, and the
+translation of its own end of the joint from the lower body's, along the axes of the lower body, or of the joint frame there
+if the joint has one. In the plane there are three. Joints make some of them known, zero or in time. Equations of unknown
+coordinates give the motion, those of known ones then what holds or drives them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import lru_cache, partial
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from jaxmbs.formulations.augmented import AbstractFormulation, CartesianEquations
+from jaxmbs.formulations.joint import space as spaces
+from jaxmbs.formulations.joint.equations import JointEquations
+from jaxmbs.formulations.joint.forms import BY_ANGLES, FREE, FREE_BY_ANGLES, OWN, Form, guided, turning_at
+from jaxmbs.formulations.joint.space import JointSpace
+from jaxmbs.numerics import rotation
+from jaxmbs.numerics.results import Status
+from jaxmbs.programs.function import Straight
+from jaxmbs.system.layout import unknown
+from jaxmbs.system.mechanism import Mechanism
+from jaxmbs.system.topology import Tree, spanning_tree
+from jaxmbs.system.trajectory import Trajectory
+
+
+def _names(names: str | Iterable[str] | None) -> tuple[str, ...]:
+    return () if names is None else (names,) if isinstance(names, str) else tuple(names)
+
+
+class Kane(AbstractFormulation):
+    """Kane's equations for the unknown relative coordinates y: [A]{ẏ} = {f} without the rows and columns of those that
+    joints hold and drivers prescribe; Kamman (2) to (12).
+
+    Drivers that set a coordinate of a joint of the tree whatever the others are, and the motions of a `TotalJoint` or
+    `RelativeJoint`, are known coordinates: a mechanism whose joints are all driven has nothing to integrate, and its
+    driving torques are those of inverse dynamics. All other equations, of joints that close loops, of other drivers, of
+    gears and distances, are constraint rows with multipliers, (6) and (7). What holds known coordinates follows from the
+    equations of the bodies beyond, without a further system of equations.
+
+    Args:
+        base: see `topology.spanning_tree`. cut: names of joints to cut.
+        angles: names of spherical and free joints, and of bodies that no joint holds, whose rotation is to be described by
+            orientation angles 1-2-3, with their rates as speeds. Where cos θ₂ = 0 these are singular, and so is the status.
+        euler_parameters: names of joints to be described by Euler parameters, with the relative angular velocity as speeds.
+            Spherical and free ones are without being named. Others have all their six coordinates then, and their equations
+            as constraint rows.
+
+    Raises:
+        ValueError: a name that is no joint of the tree, or in both; `angles` for what has an axis, or lies in the plane.
+    """
+
+    base: str | tuple[str, ...] | None = eqx.field(static=True, default=None)
+    cut: tuple[str, ...] = eqx.field(static=True, default=(), converter=_names)
+    angles: tuple[str, ...] = eqx.field(static=True, default=(), converter=_names, kw_only=True)
+    euler_parameters: tuple[str, ...] = eqx.field(static=True, default=(), converter=_names, kw_only=True)
+
+    def equations(self, mech):
+        tree = spanning_tree(mech, base=self.base, cut=self.cut)
+        kinds = self._kinds(mech, tree)
+        space = spaces.space_of(mech, tree, any_angle=True, forms=guided(mech, tree, kinds))
+        return JointEquations(mech, spaces.joint_tree(mech, space))
+
+    def _kinds(self, mech: Mechanism, tree: Tree) -> list[str]:
+        names = [body if joint is None else joint for body, joint in zip(tree.bodies, tree.joints, strict=True)]
+        for name in (*self.angles, *self.euler_parameters):
+            if name not in names:
+                raise ValueError(f"Kane: {unknown('joint of the tree', name, names)}")
+            if name in self.angles and name in self.euler_parameters:
+                raise ValueError(f"Kane: {name!r} cannot have angles and Euler parameters at once")
+        kinds = []
+        for k, name in enumerate(names):
+            turning = turning_at(mech, tree, k)
+            if name in self.angles:
+                if turning is None or not turning.replaceable:
+                    raise ValueError(f"Kane: {name!r} has no Euler parameters for which angles could stand")
+                kinds.append(BY_ANGLES)
+            elif name in self.euler_parameters:
+                if mech.layout.bodies[0][1].dimension == 2:
+                    raise ValueError(f"Kane: {name!r} lies in the plane, which has no Euler parameters")
+                kinds.append(OWN if turning is not None and turning.replaceable else FREE)
+            else:
+                kinds.append(OWN)
+        return kinds
+
+
+# --- the unconstrained system ---------------------------------------------------------------------------------------------
+
+
+def kane_matrices(mech: Mechanism, x, y, t=0.0, *, base=None, cut=()) -> tuple[Array, Array]:
+    """[A] (6N, 6N) and {f} (6N,) of the system without its joints, [A]{ẏ} = {f}; Kamman (2) to (4).
+
+    {f} has the forces and torques of the mechanism and all that depends on velocities; no joint and no driver counts but as
+    the place where a body is measured. Program, `jit`, `vmap` and derivatives as everywhere.
+
+    Args:
+        x, y: coordinates and speeds (6N,), in the plane (3N,), ordered as in Kamman (1): all angles, three of each body in
+            the order of the mechanism, then all translations; see `kane_names`. Extra coordinates of gears and cams are
+            last.
+        t: the time, for forces that depend on it.
+        base, cut: which joints make lower bodies; see `topology.spanning_tree`.
+    """
+    space, x, y = _state(mech, x, y, base, cut)
+    return _program(_matrices, space)(mech, x, y, jnp.asarray(t, x.dtype))
+
+
+def kane_names(mech: Mechanism, *, base=None, cut=()) -> tuple[str, ...]:
+    """The names of x: "arm.theta_1", …, then "arm.x", …"""
+    space = _space(mech, base, cut)
+    joints = dict(zip(space.tree.bodies, space.joints, strict=True))
+    each = [
+        (f"{body}.{c}", a)
+        for body in mech.bodies
+        for c, a in zip(joints[body].coordinates, joints[body].angular, strict=True)
+    ]
+    return tuple(n for n, a in each if a) + tuple(n for n, a in each if not a) + space.extra
+
+
+def kane_coordinates(mech: Mechanism, q, v=None, *, base=None, cut=()) -> tuple[Array, Array]:
+    """x and y of a state of the bodies, |θ₂| ≤ π/2; y is meaningless where cos θ₂ = 0."""
+    space = _space(mech, base, cut)
+    return _program(_coordinates, space)(mech, mech.coordinates(q), mech.velocities(v))
+
+
+def kane_configuration(mech: Mechanism, x, y=None, *, base=None, cut=()) -> tuple[Array, Array]:
+    """q and v of the bodies, as in `Mechanism.coordinates` and `Mechanism.velocities`; joints need not be closed."""
+    space, x, y = _state(mech, x, y, base, cut)
+    return _program(_configuration, space)(mech, x, y)
+
+
+class PartialVelocities(NamedTuple):
+    """Matrices of a body whose columns belong to the speeds y; velocities are those in the ground frame.
+
+    Attributes:
+        velocity (3, 6N): of the mass centre, in the frame of the body; velocity_rate: its derivative by time.
+        angular_velocity (3, 6N), in the plane (1, 3N): in the frame of the body; angular_velocity_rate: its derivative.
+    """
+
+    velocity: Float[Array, "d m"]
+    velocity_rate: Float[Array, "d m"]
+    angular_velocity: Float[Array, "s m"]
+    angular_velocity_rate: Float[Array, "s m"]
+
+
+def partial_velocities(mech: Mechanism, x, y=None, *, base=None, cut=()) -> dict[str, PartialVelocities]:
+    """Partial velocities and partial angular velocities of all bodies, and their rates; arguments as in `kane_matrices`."""
+    space, x, y = _state(mech, x, y, base, cut)
+    found = _program(_partial_velocities, space)(mech, x, y)
+    return {name: found[name] for name in mech.bodies}
+
+
+def kane_multipliers(mech: Mechanism, run: Trajectory, *, base=None, cut=()) -> Float[Array, "*batch T m"]:
+    """What constraints and drivers do at each coordinate along a motion, [A]{ẏ} − {f}: the rows of (11); the multipliers
+    of the known coordinates of an open system, and zero, to rounding, at its unknown ones.
+
+    Order as in `kane_names`. `joint_moment` makes moments of those of a body.
+    """
+    space = _space(mech, base, cut)
+    function = partial(_program(_multipliers, space), mech)
+    for _ in range(jnp.ndim(run.t)):
+        function = jax.vmap(function)
+    return function(run.t, run.q, run.v, run.a)
+
+
+class JointMoment(NamedTuple):
+    """What a joint does to a body K on its lower body J.
+
+    Attributes:
+        force: on K at its end of the joint, in the frame of J.
+        moment_lower, moment: about that point, in the frame of J and in that of K.
+        status: `Status.SINGULAR` where cos θ₂ = 0 and angles do not tell the moment; it is zero then.
+    """
+
+    force: Float[Array, "3"]
+    moment_lower: Float[Array, "3"]
+    moment: Float[Array, "3"]
+    status: Int[Array, ""]
+
+
+def joint_moment(angles, multipliers) -> JointMoment:
+    """Force and moment of a joint by the multipliers of a body's coordinates; Kamman (28) to (34), solved in general.
+
+    With ω = E θ̇ in the frame of K the multipliers of the angles are λ = EᵀM, so M = E⁻ᵀλ in the frame of K, which has
+    1/cos θ₂; in that of J it is turned by A = A₁(θ₁) A₂(θ₂) A₃(θ₃). The multipliers of the translations are the force.
+
+    Args:
+        angles: θ (3,), orientation angles 1-2-3 of K on J.
+        multipliers: (6,), of the angles, then of the translations; zero for unknown coordinates.
+    """
+    angles, multipliers = jnp.asarray(angles), jnp.asarray(multipliers)
+    for name, value, size in (("angles", angles, 3), ("multipliers", multipliers, 6)):
+        if value.shape != (size,):
+            raise ValueError(f"{name} must have shape ({size},), got {value.shape}")
+    singular = jnp.abs(jnp.cos(angles[1])) < jnp.finfo(angles.dtype).eps ** 0.5
+    angles = jnp.where(singular, 0, angles)
+    moment = rotation.velocity_to_angles(angles).T @ jnp.where(singular, 0, multipliers[:3])
+    status = jnp.where(singular, int(Status.SINGULAR), int(Status.CONVERGED)).astype(jnp.int32)
+    return JointMoment(multipliers[3:], rotation.matrix(rotation.from_angles(angles)) @ moment, moment, status)
+
+
+# --- the programs ---------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=256)
+def _program(f: Callable, *static) -> Straight:
+    return Straight(partial(f, *static))
+
+
+def _space(mech: Mechanism, base, cut) -> JointSpace:
+    tree = spanning_tree(mech, base=base, cut=cut)
+    return spaces.space_of(mech, tree, any_angle=False, forms=(Form(FREE_BY_ANGLES),) * len(tree.bodies))
+
+
+def _order(mech: Mechanism, space: JointSpace) -> np.ndarray:
+    """For each entry of x its place among the coordinates of the space."""
+    slices = dict(zip(space.tree.bodies, space.slices, strict=True))
+    places = np.concatenate([np.arange(slices[body].start, slices[body].stop) for body in mech.bodies])
+    angular = space.angular[places]
+    return np.concatenate([places[angular], places[~angular], np.arange(places.size, space.n)]).astype(int)
+
+
+def _state(mech: Mechanism, x, y, base, cut) -> tuple[JointSpace, Array, Array]:
+    space = _space(mech, base, cut)
+    x = jnp.asarray(x)
+    y = jnp.zeros_like(x) if y is None else jnp.asarray(y)
+    for name, value in (("x", x), ("y", y)):
+        if value.shape != (space.n,):
+            raise ValueError(f"{name} must have shape ({space.n},), got {value.shape}; see `kane_names`")
+    dtype = jnp.result_type(mech.dtype, x, y)
+    return space, x.astype(dtype), y.astype(dtype)
+
+
+def _ordered(space: JointSpace, mech: Mechanism, *vectors):
+    """Vectors like x in the order of the space."""
+    back = np.argsort(_order(mech, space))
+    return [vector[back] for vector in vectors]
+
+
+def _matrices(space: JointSpace, mech, x, y, t):
+    order = _order(mech, space)
+    theta, rate = _ordered(space, mech, x, y)
+    equations = JointEquations(mech, spaces.joint_tree(mech, space))
+    return equations.mass(theta, t)[order][:, order], equations.force(theta, rate, t)[order]
+
+
+def _coordinates(space: JointSpace, mech, q, v):
+    order = _order(mech, space)
+    tree = spaces.joint_tree(mech, space)
+    theta = spaces.measured(tree, q)
+    return theta[order], spaces.rates_of(tree, theta, v)[order]
+
+
+def _configuration(space: JointSpace, mech, x, y):
+    theta, rate = _ordered(space, mech, x, y)
+    tree = spaces.joint_tree(mech, space)
+    still = jnp.zeros_like(rate)
+    return spaces.configuration(tree, theta), spaces.velocities(tree, spaces.links(tree, theta, still), rate)
+
+
+def _partial_velocities(space: JointSpace, mech, x, y):
+    order, tree, slices = _order(mech, space), spaces.joint_tree(mech, space), mech.layout.velocity_slices
+
+    def matrices(theta):
+        """Of each body both matrices."""
+        by_speeds, q = spaces.transformation(tree, theta)[:, order], spaces.configuration(tree, theta)
+        found = {}
+        for name, body in mech.bodies.items():
+            pose, rows = mech.layout.pose(name, q), by_speeds[slices[name]]
+            centre = lambda v, pose=pose, body=body: pose.components(pose.velocity(body.com, v))
+            found[name] = jax.vmap(centre, in_axes=1, out_axes=1)(rows), rows[pose.dimension :]
+        return found
+
+    theta, rate = _ordered(space, mech, x, y)
+    values, rates = jax.jvp(matrices, (theta,), (rate,))
+    return {
+        name: PartialVelocities(values[name][0], rates[name][0], values[name][1], rates[name][1])
+        for name in mech.bodies
+    }
+
+
+def _multipliers(space: JointSpace, mech, t, q, v, a):
+    tree = spaces.joint_tree(mech, space)
+    by_speeds = spaces.transformation(tree, spaces.measured(tree, q))[:, _order(mech, space)]
+    return by_speeds.T @ CartesianEquations(mech).imbalance(q, v, a, t)

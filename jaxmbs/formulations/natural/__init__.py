@@ -1,0 +1,1 @@
+"""Natural coordinates: basic points and unit vectors that bodies share at their joints."""

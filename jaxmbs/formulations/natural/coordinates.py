@@ -1,0 +1,546 @@
+"""Natural coordinates: basic points and unit vectors in the ground frame, shared between bodies at the joints.
+
+García de Jalón and Bayo 1994, Kinematic and Dynamic Simulation of Multibody Systems; Issa and Arczewski 1998, section 3.
+
+The frame of a body is linear in its points and vectors: with the matrix X of its basis in the ground frame and X̄ in its
+own, A = X X̄⁻¹ and r = p − A s̄ with a point p. In space the basis are three unit vectors, orthogonal to each other in the
+body: one that is shared, if there is any, and the body's own. In the plane it is one vector w and w⊥: a unit vector, or
+the difference of two points. Points and vectors on the ground are constants. So velocities of bodies are linear in ẋ, and
+the mass matrix is constant.
+
+Constraints Ψ(x, t) = 0 say in this order: unit vectors have length 1; each basis keeps its inner products; further points
+and vectors of a body stay where they are in it; and what is left of Φ: the rows of joints that do not follow from shared
+points and vectors, and all other constraints and drivers, through the poses of the bodies.
+
+Inertia about one axis only, of a `spatial.Rotor`, is that of no points of mass. Its part of M depends on x.
+
+The angles of the bodies of the plane, turns counted, and the Euler parameters of those of space, as one continuous motion,
+are carried along behind x: they are no unknowns, they follow from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cached_property, partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from jaxmbs.element import GROUND, Shared
+from jaxmbs.formulations.natural.frames import AXES, GEOMETRY, across
+from jaxmbs.numerics.implicit import jacobian
+from jaxmbs.numerics.space import Space
+from jaxmbs.programs.function import Straight
+from jaxmbs.system.equations import applied_forces, residual_of
+from jaxmbs.system.mechanism import Mechanism, as_times
+
+# --- the public functions -----------------------------------------------------------------------------------------------
+
+
+def natural_names(mech: Mechanism) -> tuple[str, ...]:
+    """Names of the natural coordinates: "A.x" of the point at joint A, "A.axis.x" of the unit vector there, "rod.origin.x"
+    and "rod.x.x", … of a body's own, then extra coordinates as in `Mechanism.coordinates`."""
+    return NaturalCoordinates(mech).names
+
+
+def natural_coordinates(mech: Mechanism, q: Float[Array, " n"]) -> Float[Array, " k"]:
+    """x: the points and unit vectors in a configuration; a shared one as it is on the first body of its joint."""
+    return PROGRAMS["coordinates"](mech, mech.coordinates(q))
+
+
+def natural_rates(mech: Mechanism, q: Float[Array, " n"], v: Float[Array, " m"]) -> Float[Array, " k"]:
+    """ẋ at the velocities v of the bodies: ṗ = ṙ + ω × d of points, u̇ = ω × u of unit vectors. Linear in v."""
+    q = mech.coordinates(q)
+    return PROGRAMS["rates"](mech, q, jnp.asarray(v, q.dtype))
+
+
+def natural_constraints(mech: Mechanism, x: Float[Array, " k"], t=0.0, *, near=None) -> Float[Array, " rows"]:
+    """Ψ(x, t); see the head of `jaxmbs.formulations.natural.coordinates` for the order of its rows.
+
+    near: a configuration q (n,) that tells how often bodies of the plane have turned, for constraints that count it.
+    """
+    return PROGRAMS["constraints"](mech, *_arguments(mech, x, t, near))
+
+
+def natural_jacobian(mech: Mechanism, x: Float[Array, " k"], t=0.0, *, near=None) -> Float[Array, "rows k"]:
+    """Ψ_x. Arguments: see `natural_constraints`."""
+    return PROGRAMS["jacobian"](mech, *_arguments(mech, x, t, near))
+
+
+def _arguments(mech, x, t, near):
+    x = jnp.asarray(x)
+    dtype = jnp.result_type(x, as_times(t, x.dtype))
+    return x.astype(dtype), jnp.asarray(t, dtype), None if near is None else mech.coordinates(near).astype(dtype)
+
+
+# --- points and vectors -------------------------------------------------------------------------------------------------
+
+
+class Basic(NamedTuple):
+    """A basic point or unit vector.
+
+    Attributes:
+        places: its coordinates in the frame of each body it belongs to; the first one, or the ground, defines it.
+        start: its first place in x; None on the ground.
+        vector: whether it is a unit vector.
+    """
+
+    name: str
+    places: dict[str, Array]
+    start: int | None
+    vector: bool
+
+    @property
+    def owner(self) -> str:
+        """The body that defines it."""
+        return GROUND if self.start is None else next(iter(self.places))
+
+
+class Frame(NamedTuple):
+    """The frame of a body from its points and vectors.
+
+    Attributes:
+        r, a: origin and matrix A in the ground frame. gram: inner products of the basis less their values in the body.
+        further: gaps p − r − A s̄ of further points.
+    """
+
+    r: Float[Array, " d"]
+    a: Float[Array, "d d"]
+    gram: list
+    further: list
+
+
+class State(NamedTuple):
+    """All points and vectors, frames and poses, and what constraints take besides: q and t."""
+
+    values: dict[str, Array]
+    frames: dict[str, Frame]
+    poses: dict[str, Any]
+    q: Float[Array, " n"]
+    t: Float[Array, ""]
+
+
+class Condition(NamedTuple):
+    """Some rows of Ψ.
+
+    Attributes:
+        supporting: whether M could leave coordinates without inertia but for these rows.
+        angular: whether they compare directions, not lengths.
+    """
+
+    name: str
+    rows: int
+    residual: Callable[[State], Array]
+    supporting: bool
+    angular: bool = False
+
+
+# Each is traced once for all the places where equations of motion need it.
+
+
+@jax.jit
+def _shared(mech: Mechanism) -> dict[str, Shared]:
+    return {name: element.shared for name, element in mech.constraints.items()}
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _once(method: str, own_vectors: tuple[str, ...], mech: Mechanism, *args):
+    return getattr(NaturalCoordinates(mech, own_vectors), method)(*args)
+
+
+# --- the coordinates of a mechanism -------------------------------------------------------------------------------------
+
+
+class _Body:
+    """Which points and vectors make the frame of a body."""
+
+    def __init__(self, natural: NaturalCoordinates, name: str, own_vector: bool):
+        self.name, self.kind, geometry = name, natural.mech.layout.body_types[name], natural.geometry
+        points, vectors = natural.of(name)
+        shared, self.by_points = len(vectors), geometry.lean and not vectors and len(points) > 1 and not own_vector
+        if not points:
+            points = [natural.add(f"{name}.origin", {name: np.zeros(self.kind.dimension)}, vector=False)]
+        if not self.by_points:
+            local = [natural.elements[v].places[name] for v in vectors]
+            for suffix, v in geometry.own_vectors(local).items():
+                vectors.append(natural.add(f"{name}.{suffix}", {name: v}, vector=True))
+        self.points = points
+        self.basis = vectors[:1] + vectors[shared:] if shared else vectors
+        self.further = vectors[1:shared]
+        # A unit vector that another body defines may be opposite to this one's.
+        self.second_hand = bool(shared) and natural.elements[vectors[0]].owner != name
+        # Those that have inertia from this body for sure.
+        self.carried = [points[0], *self.basis, *(points[1:] if self.by_points and len(points) == 2 else ())]
+
+    def frame(self, natural: NaturalCoordinates, values, attitude) -> Frame:
+        geometry, dtype = natural.geometry, values[self.points[0]].dtype
+        local = lambda name: jnp.asarray(natural.elements[name].places[self.name], dtype)
+        (p, s), *others = [(values[name], local(name)) for name in self.points]
+        if self.by_points:
+            (second, at), others = _farthest(s, others)
+            basis, bars = [second - p], [at - s]
+        else:
+            basis, bars = [values[name] for name in self.basis], [local(name) for name in self.basis]
+        a = geometry.matrix(basis, bars)
+        if self.second_hand and attitude is not None:
+            a = geometry.upright(a, attitude)
+        pairs = [(k, m) for m in range(len(basis)) for k in range(m)] + ([(0, 0)] if self.by_points else [])
+        gram = [basis[k] @ basis[m] - bars[k] @ bars[m] for k, m in pairs]
+        return Frame(p - a @ s, a, gram, [other - p - a @ (at - s) for other, at in others])
+
+
+def _farthest(s, others):
+    """Of points with their coordinates in the body the one that is farthest from s, and the others."""
+    best, rest = others[0], []
+    distance = lambda place: (place[1] - s) @ (place[1] - s)
+    for other in others[1:]:
+        better = distance(other) > distance(best)
+        swap = lambda yes, no, better=better: tuple(jnp.where(better, a, b) for a, b in zip(yes, no, strict=True))
+        best, other = swap(other, best), swap(best, other)
+        rest.append(other)
+    return best, rest
+
+
+class NaturalCoordinates(Space):
+    """The natural coordinates of a mechanism, and the space that they make; array code.
+
+    A configuration X is x (m,), the basic points, unit vectors and extra coordinates, with the attitudes of the bodies
+    behind it, n numbers in all.
+
+    Args:
+        own_vectors: names of bodies of the plane that get a unit vector of their own in place of two shared points.
+    """
+
+    def __init__(self, mech: Mechanism, own_vectors: tuple[str, ...] = ()):
+        self.mech, self.own_vectors = mech, own_vectors
+        self.geometry: Any = GEOMETRY[mech.layout.bodies[0][1].dimension]
+        self.elements: dict[str, Basic] = {}
+        self._size = 0
+        self._remaining: dict[str, tuple[int, ...]] = {}
+        by_name = _shared(mech)
+        for name, element in mech.constraints.items():
+            shared = by_name[name]
+            self._remaining[name] = shared.rows
+            for label, pairs in (("", shared.points), (".axis", shared.vectors)):
+                for k, pair in enumerate(pairs):
+                    places = dict(zip((element.i, element.j), pair, strict=True))
+                    self.add(f"{name}{label}{k + 1 if k else ''}", places, vector=bool(label))
+        self.bodies = {name: _Body(self, name, name in own_vectors) for name in mech.layout.body_types}
+        self._extra = mech.layout.n - mech.layout.body_slices[mech.layout.bodies[-1][0]].stop
+
+    def _once(self, method: str, *args):
+        return _once(method, self.own_vectors, self.mech, *args)
+
+    # --- structure ---
+
+    def add(self, name: str, places: dict, *, vector: bool) -> str:
+        """A further point or vector."""
+        start = None if GROUND in places else self._size
+        if start is not None:
+            self._size += self.mech.layout.bodies[0][1].dimension
+        self.elements[name] = Basic(name, places, start, vector)
+        return name
+
+    def of(self, body: str) -> tuple[list[str], list[str]]:
+        """Names of the points and of the unit vectors of a body."""
+        found = [e for e in self.elements.values() if body in e.places]
+        return [e.name for e in found if not e.vector], [e.name for e in found if e.vector]
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names of the components of x."""
+        kind, layout = self.mech.layout.bodies[0][1], self.mech.layout
+        placed = [e for e in self.elements.values() if e.start is not None]
+        parts = [f"{e.name}.{axis}" for e in placed for axis in AXES[: kind.dimension]]
+        return (*parts, *layout.coordinates[layout.n - self._extra :])
+
+    @cached_property
+    def m(self) -> int:
+        """Length of x."""
+        return self._size + self._extra
+
+    @cached_property
+    def angular(self) -> np.ndarray:
+        """Components of unit vectors and extra coordinates have no unit; the others are lengths."""
+        angular = np.ones(self.m, bool)
+        for e in self.elements.values():
+            if e.start is not None:
+                angular[e.start : e.start + self.mech.layout.bodies[0][1].dimension] = e.vector
+        return angular
+
+    @cached_property
+    def light(self) -> set[str]:
+        """Bodies of which some velocity has no inertia, whatever the numbers are."""
+        return {name for name, body in self.mech.bodies.items() if any(body.massless)}
+
+    @cached_property
+    def conditions(self) -> list[Condition]:
+        """The rows of Ψ in their order."""
+        light, dimension, found = self.light, self.mech.layout.bodies[0][1].dimension, []
+        heavy = [body for name, body in self.bodies.items() if not self.mech.bodies[name].massless[0]]
+        carried = {name for body in heavy for name in body.carried}
+        # In space the pseudo-inertia of plates and slender rods is singular, of others not.
+        vague = dimension == 3
+        for e in self.elements.values():
+            if e.vector and e.start is not None:
+                supporting = vague or e.name not in carried or bool(light & set(e.places))
+                unit = lambda state, e=e: (state.values[e.name] @ state.values[e.name] - 1)[None]
+                found.append(Condition(e.name, 1, unit, supporting, angular=True))
+        for name, body in self.bodies.items():
+            gram = dimension if vague else int(body.by_points)
+            if gram:
+                rows = lambda state, name=name: jnp.stack(state.frames[name].gram)
+                found.append(Condition(name, gram, rows, vague or name in light, angular=not body.by_points))
+        for name, body in self.bodies.items():
+            others = body.points[2:] if body.by_points else body.points[1:]
+            candidates = body.points[1:] if body.by_points else others
+            if others:
+                supporting = name in light or any(point not in carried for point in candidates)
+                rows = lambda state, name=name: jnp.concatenate(state.frames[name].further)
+                found.append(Condition(name, dimension * len(others), rows, supporting))
+            for vector in body.further:
+                rows = lambda state, name=name, vector=vector: self._off(state, name, vector)
+                supporting = name in light or vector not in carried
+                found.append(Condition(name, dimension - 1, rows, supporting, angular=True))
+        for name, element in {**self.mech.constraints, **self.mech.drivers}.items():
+            kept = self._remaining.get(name, tuple(range(element.rows)))
+            if kept:
+                supporting = bool(element.extra) or bool({element.i, element.j} & light)
+                rows = lambda state, name=name, element=element, kept=kept: self._rest(state, name, element, kept)
+                found.append(Condition(name, len(kept), rows, supporting))
+        return found
+
+    def _off(self, state: State, body: str, vector: str):
+        """Components of a further unit vector across its direction in the body."""
+        a, local = state.frames[body].a, jnp.asarray(self.elements[vector].places[body], state.q.dtype)
+        return jnp.stack([(a @ side) @ state.values[vector] for side in across(self.geometry, local)])
+
+    def _rest(self, state: State, name: str, element, kept):
+        """The rows of Φ that shared points and vectors do not imply."""
+        rows = residual_of(self.mech, name, element, state.q, state.t, state.poses)
+        return rows if len(kept) == element.rows else rows[np.array(kept)]
+
+    # --- configurations ---
+
+    def _split(self, big_x) -> dict[str, Array]:
+        """The attitudes of the bodies in X."""
+        found, start = {}, self.m
+        for name, body in self.bodies.items():
+            size = len(body.kind.coordinates) - body.kind.dimension
+            found[name] = big_x[start : start + size]
+            start += size
+        return found
+
+    def _values(self, x) -> dict[str, Array]:
+        dimension = self.mech.layout.bodies[0][1].dimension
+        on_ground = lambda e: jnp.asarray(e.places[GROUND]).astype(x.dtype)
+        place = lambda e: on_ground(e) if e.start is None else x[e.start : e.start + dimension]
+        return {name: place(e) for name, e in self.elements.items()}
+
+    def frames(self, x, attitudes) -> dict[str, Frame]:
+        """The frames of the bodies, linear in x."""
+        values = self._values(x)
+        return {name: body.frame(self, values, attitudes.get(name)) for name, body in self.bodies.items()}
+
+    def state(self, big_x, t) -> State:
+        """All that Ψ and forces take, in a configuration."""
+        x, attitudes = big_x[: self.m], self._split(big_x)
+        frames, layout = self.frames(x, attitudes), self.mech.layout
+        q = self._bodies(frames, attitudes, x)
+        poses = {
+            name: self.geometry.pose(body.kind, frames[name].r, frames[name].a, attitudes[name])
+            for name, body in self.bodies.items()
+        }
+        return State(self._values(x), frames, poses | {GROUND: layout.pose(GROUND, q)}, q, t)
+
+    def _bodies(self, frames, attitudes, x):
+        parts = [part for name in self.bodies for part in (frames[name].r, attitudes[name])]
+        return jnp.concatenate([*parts, x[self._size :]])
+
+    def bodies_at(self, big_x) -> Float[Array, " n"]:
+        """q as in `Mechanism.coordinates`."""
+        return self._once("_bodies_at", big_x)
+
+    def _bodies_at(self, big_x):
+        attitudes = self._split(big_x)
+        return self._bodies(self.frames(big_x[: self.m], attitudes), attitudes, big_x)[: self.mech.layout.n]
+
+    def with_attitudes(self, x, near=None) -> Array:
+        """X of x: attitudes nearest to those of a configuration q of the bodies, or else by themselves."""
+        layout = self.mech.layout
+        given = {} if near is None else {b: near[layout.body_slices[b]][-self._attitude_size(b) :] for b in self.bodies}
+        frames = self.frames(x, given)
+        turned = lambda b: (
+            self.geometry.nearest(given[b], frames[b].a) if given else self.geometry.attitude(frames[b].a)
+        )
+        return jnp.concatenate([x, *(turned(b) for b in self.bodies)])
+
+    def _attitude_size(self, body: str) -> int:
+        kind = self.bodies[body].kind
+        return len(kind.coordinates) - kind.dimension
+
+    def at(self, q) -> Float[Array, " m"]:
+        """x of a configuration of the bodies."""
+        poses = self.mech.poses(q)
+
+        def place(e: Basic):
+            body, s = e.owner, jnp.asarray(e.places[e.owner], q.dtype)
+            return poses[body].direction(s) if e.vector else poses[body].point(s)
+
+        parts = [place(e) for e in self.elements.values() if e.start is not None]
+        return jnp.concatenate([*parts, q[self.mech.layout.n - self._extra :]])
+
+    def rates(self, q, v) -> Float[Array, " m"]:
+        """ẋ of velocities of the bodies; linear in v."""
+        poses, layout = self.mech.poses(q), self.mech.layout
+
+        def rate(e: Basic):
+            body, s = e.owner, e.places[e.owner]
+            own, d = v[layout.velocity_slices[body]], layout.body_types[body].dimension
+            own = jnp.concatenate([jnp.zeros_like(own[:d]), own[d:]]) if e.vector else own
+            return poses[body].velocity(jnp.asarray(s, q.dtype), own)
+
+        parts = [rate(e) for e in self.elements.values() if e.start is not None]
+        return jnp.concatenate([*parts, v[layout.m - self._extra :]])
+
+    def velocities(self, big_x, u) -> Float[Array, " k"]:
+        """v of the bodies, conjugate to their forces, at ẋ = u; linear in u."""
+        return self._once("_velocities", big_x, u)
+
+    def _velocities(self, big_x, u):
+        return jnp.concatenate([*self._twists(self.bodies, big_x, u).values(), u[self._size :]])
+
+    def _twists(self, bodies: Iterable[str], big_x, u) -> dict[str, Array]:
+        """v of some bodies."""
+        attitudes = self._split(big_x)
+
+        def both(x):
+            frames = self.frames(x, attitudes)
+            return {name: (frames[name].r, frames[name].a) for name in bodies}
+
+        now, rate = jax.jvp(both, (big_x[: self.m],), (u,))
+        return {b: jnp.concatenate([rate[b][0], self.geometry.spin(now[b][1], rate[b][1])]) for b in bodies}
+
+    # --- the equations ---
+
+    def residual(self, big_x, t) -> Float[Array, " rows"]:
+        """Ψ."""
+        return self._once("_residual", big_x, t)
+
+    def _residual(self, big_x, t):
+        state = self.state(big_x, t)
+        rows = [condition.residual(state) for condition in self.conditions]
+        return jnp.concatenate(rows) if rows else jnp.zeros(0, big_x.dtype)
+
+    def mass(self, big_x) -> Float[Array, "m m"]:
+        """M = Σ ∫ CᵀC dm, constant: ½ ẋᵀM ẋ is the kinetic energy. The velocity C ẋ of the point s of a body is ṙ + Ȧ s.
+        Of rotors it is BᵀM B with v = B ẋ, which is not constant."""
+        return self._once("_mass", big_x)
+
+    def _mass(self, big_x):
+        attitudes = self._split(big_x)
+
+        def columns(x):
+            return {name: jnp.concatenate([f.r[:, None], f.a], axis=1) for name, f in self.frames(x, attitudes).items()}
+
+        slopes, total = jax.jacfwd(columns)(big_x[: self.m]), jnp.zeros((self.m, self.m), big_x.dtype)
+        moments = self._moments()
+        for name, c in slopes.items():
+            if name in self.rotors:
+                continue
+            moved = jnp.einsum("ab,dbn->dan", moments[name].astype(c.dtype), c)
+            total = total + jnp.einsum("dam,dan->mn", c, moved)
+        by_rates = jax.jacfwd(lambda u: self._twists(self.rotors, big_x, u))(jnp.zeros(self.m, big_x.dtype))
+        for name, b in by_rates.items():
+            total = total + b.T @ self._own_mass(name, big_x) @ b
+        return total
+
+    @cached_property
+    def rotors(self) -> tuple[str, ...]:
+        """Bodies whose inertia is not that of points of mass, so that M would have negative eigenvalues."""
+        return tuple(name for name, body in self.mech.bodies.items() if not body.of_points)
+
+    def _own_mass(self, rotor: str, big_x):
+        body, q = self.mech.bodies[rotor], self.bodies_at(big_x)
+        return body.mass_matrix(self.mech.layout.pose(rotor, q)).astype(q.dtype)
+
+    @property
+    def moments(self) -> dict[str, Float[Array, "k k"]]:
+        """[[m, m sᵀ], [m s, ∫ s sᵀ dm]] about the origin of each body."""
+        return self._once("_moments")
+
+    def _moments(self):
+        found = {}
+        for name, body in self.mech.bodies.items():
+            own = body.mass_matrix(body.pose(body.ground(jnp.asarray(body.mass).dtype)))
+            first, second = self.geometry.moments(own)
+            rows = [jnp.append(own[0, 0], first)[None], jnp.concatenate([first[:, None], second], axis=1)]
+            found[name] = jnp.concatenate(rows)
+        return found
+
+    def force(self, big_x, u, t) -> Float[Array, " m"]:
+        """BᵀQ with v = B ẋ and Q of the applied forces, conjugate to v; of rotors also what goes with Ḃ ẋ."""
+        return self._once("_force", big_x, u, t)
+
+    def _force(self, big_x, u, t):
+        v, pull = jax.vjp(lambda u: self.velocities(big_x, u), u)
+        q = self.bodies_at(big_x)
+        load, mech, slices = applied_forces(self.mech, q, v, t), self.mech, self.mech.layout.velocity_slices
+        if self.rotors:
+            twists = lambda big_x: self._twists(self.rotors, big_x, u)
+            own, drift = jax.jvp(twists, (big_x,), (self._rate(big_x, u),))
+            for name in self.rotors:
+                turning = mech.bodies[name].velocity_force(mech.layout.pose(name, q), own[name])
+                load = load.at[slices[name]].add(turning - self._own_mass(name, big_x) @ drift[name])
+        return pull(load)[0]
+
+    # --- the space ---
+
+    def rate(self, big_x, u):
+        return self._once("_rate", big_x, u)
+
+    def _rate(self, big_x, u):
+        layout, q, v = self.mech.layout, self.bodies_at(big_x), self.velocities(big_x, u)
+        parts = [u]
+        for name, body in self.bodies.items():
+            rates = body.kind.manifold.rate(q[layout.body_slices[name]], v[layout.velocity_slices[name]])
+            parts.append(rates[body.kind.dimension :])
+        return jnp.concatenate(parts)
+
+    def retract(self, big_x, d):
+        return self._once("_moved", big_x, d)
+
+    def difference(self, big_x, other):
+        return other[: self.m] - big_x[: self.m]
+
+    def extent(self, big_x):
+        return big_x[: self.m]
+
+    def normalised(self, big_x):
+        return self._once("_moved", big_x, jnp.zeros(self.m, big_x.dtype))
+
+    def _moved(self, big_x, d):
+        x, attitudes = big_x[: self.m] + d, self._split(big_x)
+        frames = self.frames(x, attitudes)
+        return jnp.concatenate([x, *(self.geometry.nearest(attitudes[b], frames[b].a) for b in self.bodies)])
+
+
+def _residual(mech, x, t, near):
+    natural = NaturalCoordinates(mech)
+    return natural.residual(natural.with_attitudes(x, near), t)
+
+
+def _jacobian(mech, x, t, near):
+    natural = NaturalCoordinates(mech)
+    return jacobian(natural.residual, natural, natural.with_attitudes(x, near), t)
+
+
+PROGRAMS: dict[str, Straight] = {
+    "coordinates": Straight(lambda mech, q: NaturalCoordinates(mech).at(q)),
+    "rates": Straight(lambda mech, q, v: NaturalCoordinates(mech).rates(q, v)),
+    "constraints": Straight(_residual),
+    "jacobian": Straight(_jacobian),
+}

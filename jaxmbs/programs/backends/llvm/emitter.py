@@ -1,0 +1,273 @@
+"""Emission for CPUs: LLVM vector code with one lane per sample of the batch.
+
+Every region of a program (the program itself, the body or condition of a loop) becomes one function, not inlined, so
+that compilation stays linear. Within it there is one SSA value per node. What crosses from one region to another lies
+in a frame of one vector per value, which stays in the first-level cache.
+"""
+
+from __future__ import annotations
+
+from jaxmbs.programs.backends.llvm.code import Code
+from jaxmbs.programs.backends.llvm.text import ALIGNMENT, Frame, Text, aligned
+from jaxmbs.programs.tracing.graph import INTEGER, TRUTH, Buffer, Loop, Node, Region
+from jaxmbs.programs.tracing.program import Program
+from jaxmbs.programs.tracing.trace import Memory
+
+
+class Emitter:
+    """Emits all functions of a program."""
+
+    def __init__(self, program: Program, lanes: int):
+        self.program, self.lanes = program, lanes
+        self.module = Text(lanes, program.dtype)
+        self.frame = Frame(lanes)
+        self.live = program.live
+        self.crossing = self._crossing()
+        self.written: dict[int, list[int]] = {}  # id(buffer) → outputs that are this buffer
+        self.inner: set[int] = set()  # id(buffer) of those that are read inside of the program
+        self.scratch: dict[int, int] = {}  # id(buffer) → offset in bytes in the scratch memory
+        self.scratch_bytes = 0
+        self.names = 0
+        self._plan_memory()
+
+    def _crossing(self) -> set[int]:
+        """Nodes that a region other than their own uses."""
+        crossing: set[int] = set()
+
+        def use(node: Node, region: Region):
+            if node.region is not region and node.op not in ("const", "param"):
+                crossing.add(node.serial)
+
+        for region in self.live.regions:
+            for node in self.live.nodes(region):
+                if node.op == "loop":
+                    loop = node.payload
+                    for k in self.live.params(loop):
+                        use(loop.results[k], loop.body)
+                        use(loop.inits[k], region)
+                    for _, row in self.live.rows(loop):
+                        for x in row:
+                            use(x, loop.body)
+                    if loop.condition is not None:
+                        use(loop.condition, loop.condition_region)
+                    continue
+                for arg in node.args:
+                    if arg.op not in ("loop", "stack"):
+                        use(arg, region)
+        return crossing
+
+    def _plan_memory(self) -> None:
+        """Outputs that are a loop's rows, and places for the rows that the program itself reads."""
+        for k, result in enumerate(self.program.results):
+            if isinstance(result, Memory):
+                self.written.setdefault(id(result.buffer), []).append(k)
+        buffers: list[Buffer] = []
+        for region in self.live.regions:
+            for node in self.live.nodes(region):
+                if node.op == "load" and node.payload[0].source is None:
+                    self.inner.add(id(node.payload[0]))
+                elif node.op == "stack":
+                    buffers.append(node.payload)
+                elif node.op == "loop":
+                    buffers += [buffer for buffer, _ in self.live.rows(node.payload)]
+        for buffer in buffers:
+            if id(buffer) in self.inner:
+                self.scratch[id(buffer)] = self.scratch_bytes
+                self.scratch_bytes += buffer.length * buffer.width * self.lanes * 8 + ALIGNMENT
+
+    def emit(self) -> str:
+        """The module: `kernel(first, last, meta, buffers)` and what it calls."""
+        self._region("root", self.live.nodes(self.program.root), self._store_results)
+        self.module.functions.append(self._kernel())
+        return self.module.text()
+
+    # --- functions ---
+
+    def _region(self, name: str, nodes: list[Node], finish, params: str = "", counter: Node | None = None) -> str:
+        code = Code(self, counter)
+        if counter is not None and counter.serial in self.crossing:
+            code.save(counter.serial, INTEGER, "%index", uniform=True)
+        code.plan_blocks(nodes)
+        for node in nodes:
+            code.node(node)
+        result = finish(code)
+        head = f"define internal fastcc {result or 'void'} @{name}(ptr noalias nocapture %frame{params}) #0 {{"
+        self.module.functions.append("\n".join([head, "entry:", *code.lines, "}"]))
+        return name
+
+    def _store_results(self, code: Code) -> None:
+        first = len(self.program.inputs)
+        for k, (result, out) in enumerate(zip(self.program.results, self.program.outputs, strict=True)):
+            if not isinstance(result, Memory):
+                for offset, node in enumerate(result.ravel()):
+                    code.store_output(first + k, out.dtype, offset, node, None)
+        code.line("ret void")
+
+    def _name(self, kind: str) -> str:
+        self.names += 1
+        return f"{kind}{self.names}"
+
+    def body(self, loop: Loop) -> str:
+        """The function of one round of a loop."""
+        name = self._name("body")
+        live = self.live
+
+        def finish(code: Code) -> None:
+            for buffer, row in live.rows(loop):
+                code.store_row(loop, buffer, row)
+            mask = code.reload(("mask", id(loop)), TRUTH) if loop.condition is not None else None
+            finals = []
+            for k in live.params(loop):
+                new = code.wide(loop.results[k])
+                if mask is not None:
+                    kind = self.module.vector(loop.params[k].kind)
+                    old = code.value(loop.params[k])
+                    new = code.let(f"select {self.module.vector(TRUTH)} {mask}, {kind} {new}, {kind} {old}")
+                finals.append((k, new))
+            for k, new in finals:
+                code.save(("carry", id(loop), k), loop.params[k].kind, new)
+            code.line("ret void")
+
+        nodes = [node for node in live.nodes(loop.body) if node.op not in ("param", "index")]
+        return self._region(name, nodes, finish, ", i64 %index", loop.index)
+
+    def condition(self, loop: Loop) -> str:
+        """The function that says whether any lane goes on, and leaves which ones do in the frame."""
+        name = self._name("condition")
+        assert loop.condition is not None
+        assert loop.condition_region is not None
+        condition = loop.condition
+
+        def finish(code: Code) -> str:
+            mask = code.wide(condition)
+            code.save(("mask", id(loop)), TRUTH, mask)
+            if self.lanes == 1:
+                code.line(f"ret i1 {mask}")
+            else:
+                kind = self.module.vector(TRUTH)
+                reduce = self.module.declare("i1", f"llvm.vector.reduce.or.{self.module.suffix('i1')}", [kind])
+                code.line(f"ret i1 {code.let(f'call i1 @{reduce}({kind} {mask})')}")
+            return "i1"
+
+        nodes = [node for node in self.live.nodes(loop.condition_region) if node.op != "param"]
+        return self._region(name, nodes, finish)
+
+    # --- the kernel ---
+
+    def _kernel(self) -> str:
+        """All lanes from `first` to `last`, a group at a time; 1 if there is no memory.
+
+        meta: number of the inner batch axis's samples, then for each buffer its strides along the outer and the inner
+        axis, in scalars. The lanes of a last group that is not full repeat its last sample.
+        """
+        module, lanes = self.module, self.lanes
+        integers = module.wide("i64")
+        shapes = [*self.program.inputs, *self.program.outputs]
+        frame_bytes = aligned(max(self.frame.bytes, 1))
+        # Addresses are placed while the regions are emitted; those that nothing uses get no slot.
+        lines = [
+            "define internal i32 @kernel(i64 %first, i64 %last, ptr %meta, ptr %buffers) #0 {",
+            "entry:",
+            f"  %frame = call ptr @aligned_alloc(i64 {ALIGNMENT}, i64 {frame_bytes + aligned(self.scratch_bytes)})",
+            "  %missing = icmp eq ptr %frame, null",
+            "  br i1 %missing, label %fail, label %start",
+            "fail:",
+            "  ret i32 1",
+            "start:",
+            f"  %scratch = getelementptr i8, ptr %frame, i64 {frame_bytes}",
+            "  %inner = load i64, ptr %meta",
+            "  %flat = icmp eq i64 %inner, 1",
+            "  %most = sub i64 %last, 1",
+        ]
+        module.declare("ptr", "aligned_alloc", ["i64", "i64"])
+        module.declare("void", "free", ["ptr"])
+        if "scratch" in self.frame.places:
+            lines += [
+                f"  %scratch.at = getelementptr i8, ptr %frame, i64 {self.frame.place('scratch')}",
+                "  store ptr %scratch, ptr %scratch.at",
+            ]
+        used = [k for k in range(len(shapes)) if ("buffer", k) in self.frame.places]
+        for k in used:
+            lines += [
+                f"  %buffer.at{k} = getelementptr ptr, ptr %buffers, i64 {k}",
+                f"  %buffer{k} = load i64, ptr %buffer.at{k}",
+                f"  %outer.at{k} = getelementptr i64, ptr %meta, i64 {1 + 2 * k}",
+                f"  %outer{k} = load i64, ptr %outer.at{k}",
+                f"  %inner.at{k} = getelementptr i64, ptr %meta, i64 {2 + 2 * k}",
+                f"  %inner{k} = load i64, ptr %inner.at{k}",
+            ]
+        lines += [
+            "  br label %group",
+            "group:",
+            "  %base = phi i64 [ %first, %start ], [ %next, %run ]",
+            "  %more = icmp slt i64 %base, %last",
+            "  br i1 %more, label %address, label %done",
+            "address:",
+        ]
+        lines += self._lane_numbers(integers)
+        for k in used:
+            size = shapes[k].dtype.itemsize
+            at = self.frame.place(("buffer", k))
+            lines += [
+                *self._splat(f"outer{k}", f"so{k}"),
+                *self._splat(f"inner{k}", f"si{k}"),
+                *self._splat(f"buffer{k}", f"sb{k}"),
+                f"  %a{k} = mul {integers} %o, %so{k}",
+                f"  %b{k} = mul {integers} %r, %si{k}",
+                f"  %c{k} = add {integers} %a{k}, %b{k}",
+                f"  %d{k} = mul {integers} %c{k}, {self._same(size)}",
+                f"  %e{k} = add {integers} %d{k}, %sb{k}",
+                f"  %slot{k} = getelementptr i8, ptr %frame, i64 {at}",
+                f"  store {integers} %e{k}, ptr %slot{k}, align {8 if lanes == 1 else ALIGNMENT}",
+            ]
+        lines += [
+            "  br label %run",
+            "run:",
+            "  call fastcc void @root(ptr %frame)",
+            f"  %next = add i64 %base, {lanes}",
+            "  br label %group",
+            "done:",
+            "  call void @free(ptr %frame)",
+            "  ret i32 0",
+            "}",
+        ]
+        return "\n".join(lines)
+
+    def _lane_numbers(self, integers: str) -> list[str]:
+        """%o and %r: the sample's place along the outer and the inner batch axis."""
+        if self.lanes == 1:
+            lines = ["  %l = add i64 %base, 0"]
+        else:
+            numbers = ", ".join(f"i64 {k}" for k in range(self.lanes))
+            minimum = self.module.declare(integers, f"llvm.smin.{self.module.suffix('i64')}", [integers] * 2)
+            lines = [
+                *self._splat("base", "bases"),
+                *self._splat("most", "mosts"),
+                f"  %l0 = add {integers} %bases, <{numbers}>",
+                f"  %l = call {integers} @{minimum}({integers} %l0, {integers} %mosts)",
+            ]
+        return [
+            *lines,
+            "  br i1 %flat, label %joined, label %divide",
+            "divide:",
+            *self._splat("inner", "inners"),
+            f"  %q = sdiv {integers} %l, %inners",
+            f"  %p = mul {integers} %q, %inners",
+            f"  %rest = sub {integers} %l, %p",
+            "  br label %joined",
+            "joined:",
+            f"  %o = phi {integers} [ %l, %address ], [ %q, %divide ]",
+            f"  %r = phi {integers} [ {self._same(0)}, %address ], [ %rest, %divide ]",
+        ]
+
+    def _same(self, value: int) -> str:
+        return str(value) if self.lanes == 1 else f"splat (i64 {value})"
+
+    def _splat(self, scalar: str, name: str) -> list[str]:
+        if self.lanes == 1:
+            return [f"  %{name} = add i64 %{scalar}, 0"]
+        kind = f"<{self.lanes} x i64>"
+        return [
+            f"  %{name}.0 = insertelement {kind} poison, i64 %{scalar}, i64 0",
+            f"  %{name} = shufflevector {kind} %{name}.0, {kind} poison, <{self.lanes} x i32> zeroinitializer",
+        ]

@@ -1,0 +1,92 @@
+"""LLVM's text: types, literals, declarations, and the frame in which values that cross regions lie."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Sequence
+
+import numpy as np
+
+from jaxmbs.programs.tracing.graph import INTEGER, REAL, TRUTH, Node
+
+ALIGNMENT = 64
+
+
+class Text:
+    """A module as text: functions, and declarations each once."""
+
+    def __init__(self, lanes: int, dtype):
+        self.lanes = lanes
+        self.single = np.dtype(dtype) == np.float32
+        self.real = "float" if self.single else "double"
+        self.size = 4 if self.single else 8
+        self.functions: list[str] = []
+        self.declarations: dict[str, str] = {}
+        self.elementary: set[tuple[str, int]] = set()
+
+    def scalar(self, kind: str) -> str:
+        return {REAL: self.real, INTEGER: "i64", TRUTH: "i1"}[kind]
+
+    def vector(self, kind: str) -> str:
+        return self.wide(self.scalar(kind))
+
+    def wide(self, scalar: str) -> str:
+        return scalar if self.lanes == 1 else f"<{self.lanes} x {scalar}>"
+
+    def suffix(self, scalar: str, uniform: bool = False) -> str:
+        """The mangled type of an intrinsic."""
+        name = {"double": "f64", "float": "f32", "ptr": "p0"}.get(scalar, scalar)
+        return name if uniform or self.lanes == 1 else f"v{self.lanes}{name}"
+
+    def declare(self, result: str, name: str, args: Sequence[str]) -> str:
+        self.declarations.setdefault(name, f"declare {result} @{name}({', '.join(args)})")
+        return name
+
+    def literal(self, node: Node) -> str:
+        if node.kind == TRUTH:
+            return "true" if node.payload else "false"
+        if node.kind == INTEGER:
+            return str(node.payload)
+        return self.number(node.payload)
+
+    def number(self, value: float) -> str:
+        with np.errstate(over="ignore"):
+            rounded = float(np.float32(value)) if self.single else float(value)
+        return f"0x{struct.unpack('>Q', struct.pack('>d', rounded))[0]:016X}"
+
+    def text(self) -> str:
+        return "\n".join([*self.declarations.values(), *self.functions])
+
+
+class Frame:
+    """Where values that cross regions lie."""
+
+    def __init__(self, lanes: int):
+        self.slot = max(ALIGNMENT, 8 * lanes) if lanes > 1 else 8
+        self.places: dict[object, int] = {}
+
+    def place(self, key: object) -> int:
+        """The offset in bytes of a value, made on first use."""
+        return self.slot * self.places.setdefault(key, len(self.places))
+
+    @property
+    def bytes(self) -> int:
+        return self.slot * len(self.places)
+
+
+def unsigned(node: Node) -> bool:
+    """Whether the sign bit of a value is never set, not even that of NaN, as far as its operation tells."""
+    return math.copysign(1.0, node.payload) > 0 if node.op == "const" else node.op == "abs"
+
+
+def aligned(size: int) -> int:
+    """A size in bytes, filled up."""
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def storage(dtype) -> str:
+    """How numbers of a dtype lie in memory."""
+    if dtype.kind == "f":
+        return "float" if dtype.itemsize == 4 else "double"
+    return "i8" if dtype.kind == "b" else f"i{8 * dtype.itemsize}"

@@ -1,0 +1,214 @@
+"""Emission for GPUs and TPUs, and where LLVM is missing: elementwise XLA operations on one array per scalar."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.experimental.xla_metadata import set_xla_metadata
+
+from jaxmbs.programs.tracing.graph import INTEGER, REAL, TRUTH, Loop, Node, Region
+from jaxmbs.programs.tracing.program import Program
+from jaxmbs.programs.tracing.trace import Memory
+
+OPERATIONS: dict[str, Callable] = {
+    "add": lax.add, "sub": lax.sub, "mul": lax.mul, "div": lax.div, "neg": lax.neg, "abs": lax.abs, "sign": lax.sign,
+    "rem": lax.rem, "irem": lax.rem, "idiv": lax.div, "floor": lax.floor, "ceil": lax.ceil, "sqrt": lax.sqrt,
+    "min": lax.min, "max": lax.max, "eq": lax.eq, "ne": lax.ne, "lt": lax.lt, "le": lax.le, "gt": lax.gt, "ge": lax.ge,
+    "and": lax.bitwise_and, "or": lax.bitwise_or, "xor": lax.bitwise_xor, "not": lax.bitwise_not,
+    "sin": lax.sin, "cos": lax.cos, "tan": lax.tan, "asin": lax.asin, "acos": lax.acos, "atan": lax.atan,
+    "atan2": lax.atan2, "sinh": lax.sinh, "cosh": lax.cosh, "tanh": lax.tanh, "asinh": lax.asinh, "acosh": lax.acosh,
+    "atanh": lax.atanh, "exp": lax.exp, "log": lax.log, "expm1": lax.expm1, "log1p": lax.log1p, "cbrt": lax.cbrt,
+    "pow": lax.pow,
+}  # fmt: skip
+
+
+def evaluate(program: Program, *args, separate: bool = False):
+    """The outputs of a program for one sample; `jax.vmap` makes every scalar an array over the batch.
+
+    separate: put every value that is used more than once into a function of its own. XLA's CPU compiler computes shared
+    values again in every fusion that needs them, unless they come from a function that it may not inline.
+    """
+    return _Evaluation(program, args, separate).outputs()
+
+
+# Nodes that need no computing: known, or put where they belong by the loop that they come from.
+GIVEN = frozenset({"const", "param", "index", "out"})
+
+
+class _Evaluation:
+    def __init__(self, program: Program, args, separate: bool):
+        self.separate = separate
+        self._shared: dict[int, set[int]] = {}
+        self.program, self.live = program, program.live
+        self.integer = np.dtype(jnp.zeros((), int).dtype)
+        self.inputs = [self._held(jnp.ravel(x)) for x in args]
+        self.memory: dict[int, jax.Array] = {}
+
+    def _held(self, x):
+        return x.astype(self.integer) if x.dtype.kind in "iu" else x
+
+    def dtype(self, kind: str):
+        return {REAL: self.program.dtype, INTEGER: self.integer, TRUTH: np.dtype(bool)}[kind]
+
+    def outputs(self) -> list:
+        values: dict[int, jax.Array] = {}
+        self.region(self.program.root, values)
+        results = []
+        for result, out in zip(self.program.results, self.program.outputs, strict=True):
+            if isinstance(result, Memory):
+                results.append(self.memory[id(result.buffer)].reshape(out.shape).astype(out.dtype))
+            else:
+                scalars = [self.value(node, values) for node in result.ravel()]
+                stacked = jnp.stack(scalars) if scalars else jnp.zeros(0, out.dtype)
+                results.append(stacked.reshape(out.shape).astype(out.dtype))
+        return results
+
+    def value(self, node: Node, values):
+        if node.op == "const":
+            return jnp.asarray(node.payload, self.dtype(node.kind))
+        return values[node.serial]
+
+    def region(self, region: Region, values) -> None:
+        nodes = self.live.nodes(region)
+        shared = self.shared(region) if self.separate else set()
+        for node in nodes:
+            if node.op == "loop":
+                self.loop(node, values)
+            elif node.op == "stack":
+                self.memory[id(node.payload)] = jnp.stack([self.value(x, values) for x in node.args])
+            elif node.op in GIVEN:
+                continue
+            elif node.op == "load" or not self.separate:
+                values[node.serial] = self.compute(node, values)
+            elif node.serial in shared:
+                values[node.serial] = self.call(node, values)
+
+    def shared(self, region: Region) -> set[int]:
+        """Nodes that more than one other uses, or something outside of the region's own expressions."""
+        if id(region) not in self._shared:
+            uses: dict[int, int] = {}
+            count = lambda node, n=1: uses.__setitem__(node.serial, uses.get(node.serial, 0) + n)
+            for other in self.live.regions:
+                for node in self.live.nodes(other):
+                    own = other is region and node.op not in ("loop", "stack", "load")
+                    for arg in node.args:
+                        count(arg, 1 if own else 2)
+                    if node.op == "loop":
+                        loop = node.payload
+                        ends = [*loop.results, *loop.inits, *(x for _, row in loop.rows for x in row)]
+                        for x in [*ends, *([loop.condition] if loop.condition else [])]:
+                            count(x, 2)
+            for result in self.program.results:
+                if not isinstance(result, Memory):
+                    for x in result.ravel():
+                        count(x, 2)
+            self._shared[id(region)] = {serial for serial, n in uses.items() if n > 1}
+        return self._shared[id(region)]
+
+    def call(self, node: Node, values):
+        """The expression that ends in a shared node, in a function that XLA does not inline."""
+        leaves: dict[int, Node] = {}
+
+        def collect(x: Node) -> None:
+            for arg in x.args:
+                if arg.op == "const":
+                    continue
+                if arg.serial in values:
+                    leaves[arg.serial] = arg
+                else:
+                    collect(arg)
+
+        collect(node)
+
+        def expression(*args):
+            inner = dict(zip(leaves, args, strict=True))
+
+            def value(x: Node):
+                if x.op != "const" and x.serial not in inner:
+                    for arg in x.args:
+                        value(arg)
+                    inner[x.serial] = self.compute(x, inner)
+
+            value(node)
+            return inner[node.serial]
+
+        with set_xla_metadata(inlineable="false"):
+            return jax.jit(expression)(*(values[serial] for serial in leaves))
+
+    def compute(self, node: Node, values):
+        if node.op == "load":
+            return self.load(node, values)
+        args = [self.value(x, values) for x in node.args]
+        if node.op == "select":
+            return lax.select(args[0], args[1], args[2])
+        if node.op == "real":
+            return args[0].astype(self.program.dtype)
+        if node.op == "integer":
+            return args[0].astype(self.integer)
+        if node.op == "round":
+            return lax.round(args[0], lax.RoundingMethod.TO_NEAREST_EVEN)
+        return OPERATIONS[node.op](*args)
+
+    def load(self, node: Node, values):
+        buffer, offset, stride = node.payload
+        array = self.inputs[buffer.source] if buffer.source is not None else self.memory[id(buffer)]
+        index = node.args[-1] if node.args and node.args[-1].op not in ("loop", "stack") else None
+        if index is None:
+            return array[offset]
+        return lax.dynamic_index_in_dim(array, offset + stride * self.value(index, values), keepdims=False)
+
+    def loop(self, node: Node, values) -> None:
+        loop: Loop = node.payload
+        carried = self.live.params(loop)
+        inits = tuple(self.value(loop.inits[k], values) for k in carried)
+        if loop.condition is not None:
+            finals = self._while(loop, carried, inits, values)
+        else:
+            finals = self._scan(loop, carried, inits, values)
+        of_number = dict(zip(carried, finals, strict=True))
+        for other in self.live.nodes(node.region):
+            if other.op == "out" and other.args[0] is node:
+                values[other.serial] = of_number[other.payload]
+
+    def _body(self, loop: Loop, carried, index, state, outer):
+        values = dict(outer)
+        for k, x in zip(carried, state, strict=True):
+            values[loop.params[k].serial] = x
+        values[loop.index.serial] = index
+        held = dict(self.memory)
+        self.region(loop.body, values)
+        rows = [[self.value(x, values) for x in row] for _, row in self.live.rows(loop)]
+        self.memory = held
+        return tuple(self.value(loop.results[k], values) for k in carried), rows
+
+    def _scan(self, loop: Loop, carried, inits, outer):
+        def step(state, index):
+            return self._body(loop, carried, index, state, outer)
+
+        finals, rows = lax.scan(step, inits, jnp.arange(loop.length, dtype=self.integer))
+        for (buffer, _), columns in zip(self.live.rows(loop), rows, strict=True):
+            table = jnp.stack(columns, axis=1)
+            self.memory[id(buffer)] = jnp.ravel(table[::-1] if loop.reverse else table)
+        return finals
+
+    def _while(self, loop: Loop, carried, inits, outer):
+        condition, region = loop.condition, loop.condition_region
+        assert condition is not None
+        assert region is not None
+
+        def goes_on(state):
+            values = dict(outer)
+            for k, x in zip(carried, state[1:], strict=True):
+                values[loop.condition_params[k].serial] = x
+            self.region(region, values)
+            return (state[0] < loop.length) & self.value(condition, values)
+
+        def step(state):
+            new, _ = self._body(loop, carried, state[0], state[1:], outer)
+            return (state[0] + 1, *new)
+
+        return lax.while_loop(goes_on, step, (jnp.zeros((), self.integer), *inits))[1:]

@@ -1,0 +1,376 @@
+"""Elimination in small matrices of nodes, ordered when the program is made: little fill, few operations.
+
+Known zeros are never touched. What has no choice, or a constant for a pivot, is eliminated first; blocks that remain
+are eliminated with partial pivoting, rows swapped by selection in every lane for itself.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from jaxmbs.programs.tracing.graph import Graph, Node
+
+# Constants within this range serve as pivots without looking at the other candidates: those of a mechanism's equations
+# are ±1 and small integers.
+PIVOT_CONSTANTS = (0.125, 8.0)
+
+
+@dataclasses.dataclass
+class Step:
+    """One pivot: swaps of rows that come before it, its place, its reciprocal, the multiples of its row that were taken
+    from others, and the rest of its row."""
+
+    row: int
+    column: int
+    pivot: Node
+    reciprocal: Node
+    swaps: list[tuple[Node, int, int]]
+    factors: dict[int, Node]
+    rest: dict[int, Node]
+
+
+class Factors:
+    """Triangular factors of a matrix, as the steps of its elimination."""
+
+    def __init__(self, graph: Graph, steps: list[Step], rows: int):
+        self.graph, self.steps, self.rows = graph, steps, rows
+
+    def solve(self, rhs: Sequence[Node]) -> list[Node]:
+        """x with A x = rhs."""
+        g, y = self.graph, list(rhs)
+        for step in self.steps:
+            self._swap(y, step.swaps)
+            for row, factor in step.factors.items():
+                y[row] = g.sub(y[row], g.mul(factor, y[step.row]))
+        x: list = [None] * len(y)
+        for step in reversed(self.steps):
+            value = y[step.row]
+            for column, entry in step.rest.items():
+                value = g.sub(value, g.mul(entry, x[column]))
+            x[step.column] = g.mul(value, step.reciprocal)
+        return x
+
+    def solve_transposed(self, rhs: Sequence[Node]) -> list[Node]:
+        """x with Aᵀ x = rhs."""
+        g, b = self.graph, list(rhs)
+        x: list = [None] * len(b)
+        for step in self.steps:
+            x[step.row] = value = g.mul(b[step.column], step.reciprocal)
+            for column, entry in step.rest.items():
+                b[column] = g.sub(b[column], g.mul(entry, value))
+        for step in reversed(self.steps):
+            for row, factor in step.factors.items():
+                x[step.row] = g.sub(x[step.row], g.mul(factor, x[row]))
+            self._swap(x, step.swaps[::-1])
+        return x
+
+    def _swap(self, values: list[Node], swaps) -> None:
+        select = self.graph.select
+        for condition, a, b in swaps:
+            values[a], values[b] = select(condition, values[b], values[a]), select(condition, values[a], values[b])
+
+
+class SymmetricFactors(Factors):
+    """L D Lᵀ of a symmetric matrix: `rest` holds Lᵀ, scaled by the pivot only when solving."""
+
+    def solve(self, rhs: Sequence[Node]) -> list[Node]:
+        g, y = self.graph, self._forward(rhs)
+        for step in reversed(self.steps):
+            value = g.mul(y[step.row], step.reciprocal)
+            for row, factor in step.factors.items():
+                value = g.sub(value, g.mul(factor, y[row]))
+            y[step.row] = value
+        return y
+
+    solve_transposed = solve
+
+    def half(self, rhs: Sequence[Node]) -> list[Node]:
+        """G b, where GᵀG is the inverse: D^(−½) L⁻¹ b."""
+        g, y = self.graph, self._forward(rhs)
+        for step in self.steps:
+            y[step.row] = g.mul(g.make("sqrt", step.reciprocal), y[step.row])
+        return y
+
+    def _forward(self, rhs: Sequence[Node]) -> list[Node]:
+        """L⁻¹ b."""
+        g, y = self.graph, list(rhs)
+        for step in self.steps:
+            for row, factor in step.factors.items():
+                y[row] = g.sub(y[row], g.mul(factor, y[step.row]))
+        return y
+
+
+def factor_symmetric(graph: Graph, matrix: np.ndarray, floor: list[Node] | None = None) -> SymmetricFactors:
+    """L D Lᵀ of a symmetric positive definite matrix, the row with the fewest neighbours first; reads one triangle.
+
+    With a `floor` for each row the matrix may be semidefinite: a row whose pivot is not above it depends on rows before it,
+    and is left out.
+    """
+    n = matrix.shape[0]
+    zero = graph.constant(0.0)
+    entries = {(i, j): matrix[i, j] for i in range(n) for j in range(i + 1) if i == j or not is_zero(matrix[i, j])}
+    neighbours = {i: {j for j in range(n) if j != i and (max(i, j), min(i, j)) in entries} for i in range(n)}
+    at = lambda i, j: (max(i, j), min(i, j))
+    steps = []
+    # How many pivots a row waits for. Of several rows with equally few neighbours the one that waits least is next:
+    # chains are eliminated from both ends, which halves the time that each operation waits for the one before.
+    waits = dict.fromkeys(neighbours, 0)
+    while neighbours:
+        k = min(neighbours, key=lambda i: (len(neighbours[i]), waits[i], i))
+        around = sorted(neighbours.pop(k))
+        pivot = entries[k, k]
+        reciprocal = _reciprocal(graph, pivot)
+        if floor is not None and not pivot.is_constant:
+            independent = graph.make("gt", pivot, floor[k])
+            reciprocal = graph.select(independent, reciprocal, zero)
+        factors = {i: graph.mul(entries[at(i, k)], reciprocal) for i in around}
+        for a, i in enumerate(around):
+            neighbours[i].discard(k)
+            waits[i] = max(waits[i], waits[k] + 1)
+            for j in around[: a + 1]:
+                taken = graph.mul(factors[i], entries[at(j, k)])
+                entries[at(i, j)] = graph.sub(entries.get(at(i, j), zero), taken)
+                if i != j:
+                    neighbours[i].add(j)
+                    neighbours[j].add(i)
+        steps.append(Step(k, k, pivot, reciprocal, [], factors, {}))
+    return SymmetricFactors(graph, steps, n)
+
+
+class Elimination:
+    """Elimination of a square matrix with the order chosen from its zeros and constants.
+
+    Where `regular` is false, or a pivot is known to be zero, the reciprocals of pivots are zero, so that solutions mean
+    nothing, but are finite.
+
+    Attributes:
+        factors: for solving.
+        sign, rcond: nodes, the sign of the determinant and smallest / largest pivot when rows, then columns, are scaled
+            to a largest entry of 1.
+    """
+
+    def __init__(self, graph: Graph, matrix: np.ndarray, regular: Node | None = None):
+        self.graph = graph
+        self.regular = graph.constant(True) if regular is None else regular
+        self.n = matrix.shape[0]
+        self.zero = graph.constant(0.0)
+        self.original = matrix
+        self.entries: list[dict[int, Node]] = [{j: x for j, x in enumerate(row) if not is_zero(x)} for row in matrix]
+        self.rows, self.columns = set(range(self.n)), set(range(self.n))
+        self.steps: list[Step] = []
+        self._easy()
+        for rows, columns in blocks({i: set(self.entries[i]) & self.columns for i in self.rows}, self.columns):
+            self._block(rows, columns)
+        self.factors = Factors(graph, self.steps, self.n)
+
+    # --- choosing ---
+
+    def _easy(self) -> None:
+        """Pivots that need no comparison: the only entry of a row or column, or a constant."""
+        while self.rows:
+            counts = dict.fromkeys(self.columns, 0)
+            for i in self.rows:
+                for j in self.entries[i]:
+                    counts[j] += 1
+            best = None
+            for i in sorted(self.rows):
+                length = len(self.entries[i])
+                for j, x in self.entries[i].items():
+                    alone = length == 1 or counts[j] == 1
+                    low, high = PIVOT_CONSTANTS
+                    if not alone and not (x.is_constant and low <= abs(x.payload) <= high):
+                        continue
+                    cost = ((length - 1) * (counts[j] - 1), not x.is_constant, i, j)
+                    if best is None or cost < best:
+                        best = cost
+            if best is None:
+                return
+            self._eliminate(best[2], best[3], self.rows - {best[2]}, [])
+
+    def _block(self, rows: list[int], columns: list[int]) -> None:
+        """Partial pivoting in a block; rows compared by their entry relative to their largest one at the start."""
+        g = self.graph
+        if len(rows) == 1:
+            return self._eliminate(rows[0], columns[0], self.rows - {rows[0]}, [])
+        weights = {i: g.make("div", g.constant(1.0), self.row_size(i)) for i in rows}
+        rows, columns = list(rows), list(columns)
+        while rows:
+            column = min(columns, key=lambda j: (sum(j in self.entries[i] for i in rows), j))
+            candidates = [i for i in rows if column in self.entries[i]] or rows
+            first = candidates[0]
+            swaps = []
+            merit = {i: g.mul(g.make("abs", self._entry(i, column)), weights[i]) for i in candidates}
+            for other in candidates[1:]:
+                swap = g.make("gt", merit[other], merit[first])
+                swaps.append((swap, first, other))
+                for values in (merit, weights):
+                    a, b = values[first], values[other]
+                    values[first], values[other] = g.select(swap, b, a), g.select(swap, a, b)
+                self._swap_rows(swap, first, other)
+            self._eliminate(first, column, self.rows - {first}, swaps)
+            rows.remove(first)
+            columns.remove(column)
+        return None
+
+    # --- doing ---
+
+    def _entry(self, i: int, j: int) -> Node:
+        return self.entries[i].get(j, self.zero)
+
+    def _swap_rows(self, swap: Node, first: int, other: int) -> None:
+        a, b, select = self.entries[first], self.entries[other], self.graph.select
+        for j in sorted(set(a) | set(b)):
+            x, y = a.get(j, self.zero), b.get(j, self.zero)
+            a[j], b[j] = select(swap, y, x), select(swap, x, y)
+
+    def _eliminate(self, i: int, j: int, others, swaps) -> None:
+        g = self.graph
+        pivot = self.entries[i].pop(j, self.zero)
+        reciprocal = _reciprocal(g, pivot)
+        if not pivot.is_constant:
+            reciprocal = g.select(self.regular, reciprocal, self.zero)
+        factors = {}
+        for k in sorted(others):
+            if j not in self.entries[k]:
+                continue
+            factor = factors[k] = g.mul(self.entries[k].pop(j), reciprocal)
+            for column, entry in self.entries[i].items():
+                value = g.sub(self._entry(k, column), g.mul(factor, entry))
+                if is_zero(value):
+                    self.entries[k].pop(column, None)
+                else:
+                    self.entries[k][column] = value
+        self.steps.append(Step(i, j, pivot, reciprocal, swaps, factors, dict(self.entries[i])))
+        self.rows.discard(i)
+        self.columns.discard(j)
+
+    # --- judging ---
+
+    def _largest(self, values: Sequence[Node]) -> Node:
+        """The largest absolute value, 1 where all are zero."""
+        g = self.graph
+        largest = self.zero
+        for x in values:
+            largest = g.make("abs", x) if largest is self.zero else g.make("max", largest, g.make("abs", x))
+        if all(x.is_constant for x in values) or any(x.is_constant and x.payload != 0 for x in values):
+            return g.constant(1.0) if largest is self.zero else largest
+        return g.select(g.make("gt", largest, self.zero), largest, g.constant(1.0))
+
+    def row_size(self, i: int) -> Node:
+        return self._largest([x for x in self.original[i] if not is_zero(x)])
+
+    @property
+    def sign(self) -> Node:
+        g = self.graph
+        order = [step.row for step in self.steps], [step.column for step in self.steps]
+        value = g.constant(float(parity(order[0]) * parity(order[1])))
+        for step in self.steps:
+            value = g.mul(value, g.make("sign", step.pivot))
+            for swap, _, _ in step.swaps:
+                value = g.select(swap, g.make("neg", value), value)
+        return value
+
+    @property
+    def rcond(self) -> Node:
+        """Rows that were swapped are measured by the size of the row that came to the pivot's place. Constant pivots are
+        of size 1 when scaled."""
+        g, one = self.graph, self.graph.constant(1.0)
+        if any(is_zero(step.pivot) for step in self.steps):
+            return self.zero
+        if all(step.pivot.is_constant for step in self.steps):
+            return one
+        weights = [g.make("div", one, self.row_size(i)) for i in range(self.n)]
+        moved = list(weights)
+        smallest, largest = one, one
+        for step in self.steps:
+            for swap, a, b in step.swaps:
+                moved[a], moved[b] = g.select(swap, moved[b], moved[a]), g.select(swap, moved[a], moved[b])
+            if step.pivot.is_constant:
+                continue
+            column = [(self.original[i, step.column], weights[i]) for i in range(self.n)]
+            scaled = [g.mul(x, w) for x, w in column if not is_zero(x)]
+            size = g.mul(step.pivot, moved[step.row])
+            size = g.make("abs", g.make("div", size, self._largest(scaled)))
+            smallest, largest = g.make("min", smallest, size), g.make("max", largest, size)
+        return g.make("div", smallest, largest)
+
+
+def _reciprocal(graph: Graph, pivot: Node) -> Node:
+    """1 / pivot; zero for one that is known to be zero: its row depends on others."""
+    return graph.constant(0.0) if is_zero(pivot) else graph.make("div", graph.constant(1.0), pivot)
+
+
+def is_zero(x: Node) -> bool:
+    """Whether a node is known to be zero, of either sign."""
+    return x.is_constant and x.payload == 0
+
+
+def parity(order: Sequence[int]) -> int:
+    """The sign of a permutation."""
+    order, sign = list(order), 1
+    for k in range(len(order)):
+        while order[k] != k:
+            other = order[k]
+            order[k], order[other] = order[other], order[k]
+            sign = -sign
+    return sign
+
+
+def blocks(pattern: dict[int, set[int]], columns: set[int]) -> list[tuple[list[int], list[int]]]:
+    """Rows and columns of the diagonal blocks of a block triangular form; one block if the pattern has no full diagonal.
+
+    A matching of rows and columns, then the strongly connected parts of the graph in which a row leads to the rows that
+    are matched to its columns.
+    """
+    matched: dict[int, int] = {}  # column → row
+
+    def augment(row: int, seen: set[int]) -> bool:
+        for column in sorted(pattern[row]):
+            if column in seen:
+                continue
+            seen.add(column)
+            if column not in matched or augment(matched[column], seen):
+                matched[column] = row
+                return True
+        return False
+
+    rows = sorted(pattern)
+    if not rows:
+        return []
+    if not all(augment(row, set()) for row in rows):
+        return [(rows, sorted(columns))]
+    column_of = {row: column for column, row in matched.items()}
+    parts = _strongly_connected({row: [matched[c] for c in sorted(pattern[row])] for row in rows})
+    # Tarjan gives the parts that others lead to first; a pivot's column is then missing in the rows still to come only
+    # if those that lead to it come earlier.
+    return [(sorted(part), sorted(column_of[row] for row in part)) for part in reversed(parts)]
+
+
+def _strongly_connected(graph: dict[int, list[int]]) -> list[list[int]]:
+    """Tarjan's algorithm."""
+    number: dict[int, int] = {}
+    low: dict[int, int] = {}
+    stack: list[int] = []
+    parts: list[list[int]] = []
+
+    def visit(v: int) -> None:
+        number[v] = low[v] = len(number)
+        stack.append(v)
+        for w in graph[v]:
+            if w not in number:
+                visit(w)
+                low[v] = min(low[v], low[w])
+            elif w in stack:
+                low[v] = min(low[v], number[w])
+        if low[v] == number[v]:
+            part = stack[stack.index(v) :]
+            del stack[stack.index(v) :]
+            parts.append(part)
+
+    for v in graph:
+        if v not in number:
+            visit(v)
+    return parts

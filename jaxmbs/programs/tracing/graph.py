@@ -1,0 +1,416 @@
+"""A graph of scalars: nodes made once, constants folded, loops as regions inside regions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from jaxmbs.programs.tracing.folding import FOLD
+
+# Kinds of scalars: a real number of the program's floating-point type, an integer, a truth value.
+REAL, INTEGER, TRUTH = "f", "i", "b"
+
+COMMUTATIVE = frozenset({"add", "mul", "min", "max", "eq", "ne", "and", "or", "xor"})
+COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
+# What comes from memory is never taken to be the same in every lane.
+IN_MEMORY = frozenset({"load", "stack", "loop", "out"})
+
+
+class ProgramError(ValueError):
+    """A function that cannot become a straight-line program, and why."""
+
+
+class ProgramTooLarge(ProgramError):
+    """A function with more scalar operations than a straight-line program should have."""
+
+
+class Region:
+    """A block of nodes that is executed together: the program itself, or the body or condition of a loop."""
+
+    __slots__ = ("depth", "nodes")
+
+    def __init__(self, depth: int):
+        self.depth = depth
+        self.nodes: list[Node] = []
+
+
+class Node:
+    """One scalar, or a loop (`op` "loop") or an array in memory (`op` "stack") that others depend on.
+
+    `payload` is what is not a node: a constant's value, a place in memory, a loop. `uniform` says that the value is
+    the same in every lane, because it comes from loop counters and constants alone.
+    """
+
+    __slots__ = ("args", "kind", "op", "payload", "region", "serial", "uniform")
+
+    op: str
+    args: tuple[Node, ...]
+    kind: str
+    payload: Any
+    region: Region
+    serial: int
+    uniform: bool
+
+    def __repr__(self):
+        return f"{self.op}#{self.serial}"
+
+    @property
+    def is_constant(self) -> bool:
+        return self.op == "const"
+
+
+class Buffer:
+    """An array in memory: an input (`source` its number), or the rows that a loop or a list of nodes leaves behind."""
+
+    __slots__ = ("kind", "length", "source", "width")
+
+    def __init__(self, source, kind: str, length: int, width: int):
+        self.source = source  # number of the input, or None
+        self.kind = kind
+        self.length = length  # rows
+        self.width = width  # scalars in a row
+
+
+class Loop:
+    """A counted loop, or one that ends earlier when its condition fails.
+
+    Attributes:
+        length: number of rounds (at most, where there is a condition).
+        index: the counter, an integer node of `body`.
+        params, inits, results: carried values: as the body sees them, at the start, after a round.
+        condition, condition_params, condition_region: of a loop with a condition, else None. A lane whose condition
+            fails keeps its carried values; the loop ends when all lanes do.
+        rows: (buffer, nodes of a row) written in every round, row number `index`, or backwards if `reverse`.
+    """
+
+    def __init__(self, length: int, body: Region, index: Node, reverse: bool = False):
+        self.length = length
+        self.body = body
+        self.index = index
+        self.reverse = reverse
+        self.params: list[Node] = []
+        self.inits: list[Node] = []
+        self.results: list[Node] = []
+        self.condition: Node | None = None
+        self.condition_params: list[Node] = []
+        self.condition_region: Region | None = None
+        self.rows: list[tuple[Buffer, list[Node]]] = []
+
+
+# Comparisons of truth values, false before true, by logic alone.
+TRUTHS: dict[str, Callable] = {
+    "lt": lambda make, a, b: make("and", make("not", a), b),
+    "gt": lambda make, a, b: make("and", a, make("not", b)),
+    "le": lambda make, a, b: make("or", make("not", a), b),
+    "ge": lambda make, a, b: make("or", a, make("not", b)),
+    "eq": lambda make, a, b: make("not", make("xor", a, b)),
+    "ne": lambda make, a, b: make("xor", a, b),
+    "min": lambda make, a, b: make("and", a, b),
+    "max": lambda make, a, b: make("or", a, b),
+    "mul": lambda make, a, b: make("and", a, b),
+    "add": lambda make, a, b: make("or", a, b),
+}
+
+
+class Graph:
+    """Makes nodes: equal ones only once, constants folded, each in the outermost region that has its arguments.
+
+    A zero that is known when the program is made stays zero whatever it is multiplied with, also by infinity.
+    """
+
+    def __init__(self, limit: int | None = None):
+        self.root = Region(0)
+        self.limit = limit
+        self._known: dict[tuple, Node] = {}
+        self._numbers: dict[type, dict] = {float: {}, int: {}, bool: {}}
+        self._serial = 0
+        # By far the most frequent operand.
+        self.zero = self._constant(0.0)
+
+    # --- nodes ---
+
+    def node(self, op: str, args: tuple[Node, ...], kind: str, payload=None, region=None, uniform=None) -> Node:
+        """A new node, in the deepest region of its arguments unless `region` says otherwise."""
+        node = Node()
+        node.op, node.args, node.kind, node.payload = op, args, kind, payload
+        if region is None:
+            region = self.root
+            for arg in args:
+                if arg.region.depth > region.depth:
+                    region = arg.region
+        node.region = region
+        if uniform is None:
+            uniform = op not in IN_MEMORY and bool(args) and all(arg.uniform for arg in args)
+        node.uniform = uniform
+        node.serial = self._serial
+        self._serial += 1
+        region.nodes.append(node)
+        if self.limit is not None and self._serial > 12 * self.limit:
+            raise ProgramTooLarge(
+                f"the function has far more than {self.limit} scalar operations; use array code (jax.jit and jax.vmap), or "
+                "loops (scan) over equal parts"
+            )
+        return node
+
+    def shared(self, op: str, args: tuple[Node, ...], kind: str, payload=None) -> Node:
+        """The node with this operation and these arguments, made if it is not there yet."""
+        key = (op, args, payload)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self.node(op, args, kind, payload)
+        return found
+
+    def constant(self, value) -> Node:
+        """A constant; its kind follows from the Python type of `value`: bool, int or float."""
+        kind = value.__class__
+        if kind is float and value == 0 and math.copysign(1, value) > 0:
+            return self.zero
+        numbers = self._numbers.get(kind)
+        if numbers is None or (kind is float and not value):
+            return self._constant(value)
+        # NaN is never found, and goes the long way every time.
+        found = numbers.get(value)
+        if found is None:
+            found = numbers[value] = self._constant(value)
+        return found
+
+    def _constant(self, value) -> Node:
+        kind = (
+            TRUTH if isinstance(value, (bool, np.bool_)) else INTEGER if isinstance(value, (int, np.integer)) else REAL
+        )
+        value = {TRUTH: bool, INTEGER: int, REAL: float}[kind](value)
+        # −0.0 equals 0.0, and NaN does not equal itself: the key is the text.
+        key = ("const", kind, repr(value))
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self.node("const", (), kind, value, self.root, uniform=True)
+        return found
+
+    def parameter(self, kind: str, region: Region, payload=None) -> Node:
+        """A value that a loop hands to its body."""
+        return self.node("param", (), kind, payload, region, uniform=False)
+
+    # --- operations ---
+
+    def make(self, op: str, *args: Node, kind: str | None = None) -> Node:
+        """The result of an operation, folded where possible."""
+        if op in ("mul", "add"):
+            a, b = args
+            if a is self.zero:
+                return a if op == "mul" else b
+            if b is self.zero:
+                return b if op == "mul" else a
+        if args[0].kind == TRUTH and op in TRUTHS:
+            return TRUTHS[op](self.make, *args)
+        if args[0].kind == INTEGER and op in ("div", "rem"):
+            op = "i" + op
+        for arg in args:
+            if arg.op != "const":
+                break
+        else:
+            return self.constant(self._fold(op, [arg.payload for arg in args], kind or args[0].kind))
+        rule = getattr(self, "_" + op, None)
+        if rule is not None:
+            return rule(*args)
+        return self.plain(op, *args, kind=kind)
+
+    def plain(self, op: str, *args: Node, kind: str | None = None) -> Node:
+        """An operation as it is; arguments of commutative ones in the order in which they were made."""
+        if op in COMMUTATIVE and args[0].serial > args[1].serial:
+            args = args[::-1]
+        if op in COMPARISONS:
+            kind = TRUTH
+        return self.shared(op, args, kind or args[0].kind)
+
+    def _fold(self, op, values, kind):
+        if op == "select":
+            return values[1] if values[0] else values[2]
+        if op == "integer":
+            largest = 2**63 - 1
+            value = values[0] if values[0] == values[0] else 0
+            return math.trunc(value) if abs(value) < largest else int(math.copysign(1, value)) * largest
+        value = FOLD[op](*values)
+        if op in COMPARISONS or kind == TRUTH:
+            return bool(value)
+        # Integers wrap at 64 bits.
+        return (int(value) + 2**63) % 2**64 - 2**63 if kind == INTEGER else float(value)
+
+    def add(self, a: Node, b: Node) -> Node:
+        return self.make("add", a, b)
+
+    def sub(self, a: Node, b: Node) -> Node:
+        return self.make("sub", a, b)
+
+    def mul(self, a: Node, b: Node) -> Node:
+        return self.make("mul", a, b)
+
+    def select(self, condition: Node, yes: Node, no: Node) -> Node:
+        return self.make("select", condition, yes, no)
+
+    def total(self, terms: Sequence[Node], kind: str = REAL) -> Node:
+        """The sum of the terms in their order."""
+        if not terms:
+            return self.constant(0 if kind == INTEGER else 0.0)
+        result = terms[0]
+        for term in terms[1:]:
+            result = self.make("add", result, term)
+        return result
+
+    def _add(self, a, b):
+        if a.op == "const" and a.payload == 0:
+            return b
+        if b.op == "const" and b.payload == 0:
+            return a
+        if b.op == "neg":
+            return self._sub(a, b.args[0])
+        if a.op == "neg":
+            return self._sub(b, a.args[0])
+        return self.plain("add", a, b)
+
+    def _sub(self, a, b):
+        if b.op == "const" and b.payload == 0:
+            return a
+        if a.op == "const" and a.payload == 0:
+            return self._neg(b)
+        if b.op == "neg":
+            return self._add(a, b.args[0])
+        if a.op == "neg":
+            return self._neg(self._add(a.args[0], b))
+        return self.plain("sub", a, b)
+
+    def _neg(self, a):
+        if a.op == "neg":
+            return a.args[0]
+        if a.op == "const":
+            return self.constant(-a.payload)
+        if a.op == "sub":
+            return self.plain("sub", a.args[1], a.args[0])
+        return self.shared("neg", (a,), a.kind)
+
+    def _mul(self, a, b):
+        if b.op == "const":
+            a, b = b, a
+        if a.op == "const":
+            value = a.payload
+            if value == 0:
+                return self.constant(0 if a.kind == INTEGER else 0.0)
+            if value == 1:
+                return b
+            if value == -1:
+                return self._neg(b)
+            if value < 0:
+                return self._neg(self._mul(self.constant(-value), b))
+        if a.op == "neg":
+            return self._mul(a.args[0], b.args[0]) if b.op == "neg" else self._neg(self._mul(a.args[0], b))
+        if b.op == "neg":
+            return self._neg(self._mul(a, b.args[0]))
+        return self.plain("mul", a, b)
+
+    def _div(self, a, b):
+        if a.op == "const" and a.payload == 0:
+            return self.constant(0.0)
+        if b.op == "const":
+            value = b.payload
+            # Only the reciprocal of a power of two is exact.
+            if value != 0 and math.isfinite(value) and math.frexp(value)[0] in (0.5, -0.5):
+                return self._mul(self.constant(1 / value), a)
+        if a.op == "neg":
+            return self._neg(self._div(a.args[0], b))
+        if b.op == "neg":
+            return self._neg(self._div(a, b.args[0]))
+        return self.plain("div", a, b)
+
+    def _abs(self, a):
+        return self._abs(a.args[0]) if a.op == "neg" else a if a.op == "abs" else self.plain("abs", a)
+
+    def _cos(self, a):
+        return self._cos(a.args[0]) if a.op == "neg" else self.plain("cos", a)
+
+    def _sin(self, a):
+        return self._neg(self._sin(a.args[0])) if a.op == "neg" else self.plain("sin", a)
+
+    def _select(self, condition, yes, no):
+        if condition.op == "const":
+            return yes if condition.payload else no
+        if yes is no:
+            return yes
+        if condition.op == "not":
+            return self._select(condition.args[0], no, yes)
+        if yes.kind == TRUTH:
+            if yes.op == "const":
+                return (
+                    self.make("or", condition, no) if yes.payload else self.make("and", self.make("not", condition), no)
+                )
+            if no.op == "const":
+                negated = self.make("not", condition)
+                return self.make("or", negated, yes) if no.payload else self.make("and", condition, yes)
+        return self.shared("select", (condition, yes, no), yes.kind)
+
+    def _not(self, a):
+        return a.args[0] if a.op == "not" else self.plain("not", a)
+
+    def _and(self, a, b):
+        for x, y in ((a, b), (b, a)):
+            if x.op == "const":
+                return y if x.payload else x
+        return a if a is b else self.plain("and", a, b)
+
+    def _or(self, a, b):
+        for x, y in ((a, b), (b, a)):
+            if x.op == "const":
+                return x if x.payload else y
+        return a if a is b else self.plain("or", a, b)
+
+    def _real(self, a):
+        return a if a.kind == REAL else self.plain("real", a, kind=REAL)
+
+    def _integer(self, a):
+        return a if a.kind == INTEGER else self.plain("integer", a, kind=INTEGER)
+
+    def truth(self, a: Node) -> Node:
+        """Whether a number is not zero."""
+        return a if a.kind == TRUTH else self.make("ne", a, self.constant(0 if a.kind == INTEGER else 0.0))
+
+    def power(self, a: Node, n: int) -> Node:
+        """aⁿ for an integer n by repeated squaring."""
+        if n < 0:
+            return self.make("div", self.constant(1.0), self.power(a, -n))
+        result, square = None, a
+        while n:
+            if n & 1:
+                result = square if result is None else self.mul(result, square)
+            n >>= 1
+            if n:
+                square = self.mul(square, square)
+        return self.constant(1.0) if result is None else result
+
+    def stack(self, values: tuple[Node, ...], length: int) -> Node:
+        """Scalars put into memory, in `length` rows; the payload is the buffer."""
+        key = ("stack", values, length)
+        found = self._known.get(key)
+        if found is None:
+            buffer = Buffer(None, values[0].kind, length, len(values) // length)
+            found = self._known[key] = self.node("stack", values, values[0].kind, buffer)
+        return found
+
+    def lookup(self, index: Node, table: Sequence[Node]) -> Node:
+        """table[index], the index held within the table."""
+        if len({id(x) for x in table}) == 1:
+            return table[0]
+        if index.is_constant:
+            return table[min(max(index.payload, 0), len(table) - 1)]
+        if len(table) > LARGEST_SELECTION:
+            rows = self.stack(tuple(table), len(table))
+            held = self.make("min", self.make("max", index, self.constant(0)), self.constant(len(table) - 1))
+            return self.shared("load", (rows, held), table[0].kind, (rows.payload, 0, 1))
+        result = table[-1]
+        for k in range(len(table) - 2, -1, -1):
+            result = self.select(self.make("le", index, self.constant(k)), table[k], result)
+        return result
+
+
+# A longer table is looked up in memory, a shorter one by comparing.
+LARGEST_SELECTION = 8

@@ -1,0 +1,104 @@
+"""Straight-line code to read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jaxmbs.programs.tracing.graph import Loop, Node, Region
+
+if TYPE_CHECKING:
+    from jaxmbs.programs.tracing.program import Program
+
+INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">",
+         "ge": ">=", "and": "&", "or": "|", "xor": "^", "idiv": "//", "irem": "%"}  # fmt: skip
+PREFIX = {"neg": "-", "not": "~"}
+
+
+def listing(program: Program) -> str:
+    """One line per operation, loops indented. Equal programs have equal listings."""
+    return _Listing(program).text()
+
+
+class _Listing:
+    def __init__(self, program: Program):
+        self.program = program
+        self.names: dict[int, str] = {}
+        self.buffers: dict[int, str] = {}
+        self.lines: list[str] = []
+
+    def text(self) -> str:
+        program = self.program
+        arguments = ", ".join(f"x{k}: {_type(x)}" for k, x in enumerate(program.inputs))
+        self.lines.append(f"{program.name}({arguments}):")
+        self.region(program.root, 1)
+        for k, (result, out) in enumerate(zip(program.results, program.outputs, strict=True)):
+            if hasattr(result, "buffer"):
+                self.line(1, f"y{k}: {_type(out)} = {self.buffer(result.buffer)}")
+            else:
+                values = ", ".join(self.name(node) for node in result.ravel())
+                self.line(1, f"y{k}: {_type(out)} = [{values}]")
+        return "\n".join(self.lines)
+
+    def line(self, depth: int, text: str) -> None:
+        self.lines.append("    " * depth + text)
+
+    def name(self, node: Node) -> str:
+        if node.op == "const":
+            return repr(node.payload)
+        if node.serial not in self.names:
+            letter = {"index": "i", "param": "p", "out": "o"}.get(node.op, "v")
+            self.names[node.serial] = f"{letter}{len(self.names)}"
+        return self.names[node.serial]
+
+    def buffer(self, buffer) -> str:
+        if buffer.source is not None:
+            return f"x{buffer.source}"
+        return self.buffers.setdefault(id(buffer), f"m{len(self.buffers)}")
+
+    def region(self, region: Region, depth: int) -> None:
+        for node in self.program.live.nodes(region):
+            if node.op == "loop":
+                self.loop(node.payload, depth)
+            elif node.op not in ("const", "param", "index"):
+                self.line(depth, f"{self.name(node)} = {self.expression(node)}")
+
+    def expression(self, node: Node) -> str:
+        names = [self.name(arg) for arg in node.args if arg.op not in ("loop", "stack")]
+        if node.op in INFIX:
+            return f"{names[0]} {INFIX[node.op]} {names[1]}"
+        if node.op in PREFIX:
+            return PREFIX[node.op] + names[0]
+        if node.op == "load":
+            buffer, offset, stride = node.payload
+            where = f"{offset} + {stride}*{names[0]}" if names else f"{offset}"
+            return f"{self.buffer(buffer)}[{where}]"
+        if node.op == "out":
+            return self.name(node.args[0].payload.params[node.payload])
+        if node.op == "stack":
+            return f"{self.buffer(node.payload)} := [{', '.join(names)}]"
+        return f"{node.op}({', '.join(names)})"
+
+    def loop(self, loop: Loop, depth: int) -> None:
+        live = self.program.live
+        carried = live.params(loop)
+        for k in carried:
+            self.line(depth, f"{self.name(loop.params[k])} = {self.name(loop.inits[k])}")
+        order = f"reversed(range({loop.length}))" if loop.reverse else f"range({loop.length})"
+        self.line(depth, f"for {self.name(loop.index)} in {order}:")
+        if loop.condition is not None and loop.condition_region is not None:
+            for k in carried:
+                self.names[loop.condition_params[k].serial] = self.name(loop.params[k])
+            self.region(loop.condition_region, depth + 1)
+            self.line(depth + 1, f"stop unless {self.name(loop.condition)}")
+        self.region(loop.body, depth + 1)
+        for buffer, row in live.rows(loop):
+            row_text = ", ".join(self.name(node) for node in row)
+            self.line(depth + 1, f"{self.buffer(buffer)}[{self.name(loop.index)}] = [{row_text}]")
+        if carried:
+            left = ", ".join(self.name(loop.params[k]) for k in carried)
+            right = ", ".join(self.name(loop.results[k]) for k in carried)
+            self.line(depth + 1, f"{left} = {right}")
+
+
+def _type(x) -> str:
+    return f"{x.dtype}[{','.join(map(str, x.shape))}]"

@@ -1,0 +1,324 @@
+"""Loops and branches in a trace: short loops unrolled, the others regions of the graph."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import jax
+import numpy as np
+from jax.extend import core
+
+from jaxmbs.programs.tracing.graph import INTEGER, REAL, TRUTH, Buffer, Loop, Node, ProgramError, Region
+from jaxmbs.programs.tracing.trace import MOVEMENTS, RULES, TAKES_MEMORY, Memory, Tracer, array, elementwise
+
+# Loops whose bodies would make no more than this many scalars in all are unrolled.
+UNROLLED = 256
+
+
+def scan(tracer: Tracer, eqn, *args):
+    """A counted loop: unrolled if it is short, else a `Loop`."""
+    p = eqn.params
+    body, length, reverse = p["jaxpr"], p["length"], p["reverse"]
+    n_consts, n_carry = p["num_consts"], p["num_carry"]
+    consts, carry, xs = args[:n_consts], list(args[n_consts : n_consts + n_carry]), args[n_consts + n_carry :]
+    body_consts = [tracer.constants(np.asarray(c)) for c in body.consts]
+    step = lambda values: tracer.run(body.jaxpr, body_consts, [*consts, *values])
+    if length <= 1 or length * work(body.jaxpr) <= UNROLLED:
+        return _unrolled(tracer, body, step, carry, xs, length, reverse)
+
+    def attempt(varying: set[int]):
+        loop = _new_loop(tracer, length, reverse)
+        bound = _bind_carry(tracer, loop, body.jaxpr, n_consts, carry, varying)
+        results = step([*(values for values, _ in bound), *(_row_of(tracer, loop, x) for x in xs)])
+        tracer.depth -= 1
+        new = [None if known is not None else r for (_, known), r in zip(bound, results, strict=False)]
+        return loop, bound, new, results[n_carry:]
+
+    loop, bound, _, ys = _settle(tracer, eqn, attempt, carry)
+    node = _close_loop(tracer, loop)
+    finals = [known if known is not None else _final(tracer, loop, node, values) for values, known in bound]
+    rows: list = []
+    for y in ys:
+        y = tracer.nodes(y)
+        if y.size == 0:
+            rows.append(array([], (length, *y.shape)))
+            continue
+        buffer = Buffer(None, y.ravel()[0].kind, length, y.size)
+        loop.rows.append((buffer, list(y.ravel())))
+        rows.append(Memory(buffer, np.arange(length * y.size).reshape(length, *y.shape), node))
+    return [*finals, *rows]
+
+
+def _settle(tracer: Tracer, eqn, attempt: Callable, carry):
+    """Trace the body of a loop with carried values that are constants at the start taken to stay so; again, with those
+    that do not, until nothing changes. So zeros stay zeros through loops.
+
+    attempt: (numbers of scalars that vary) ↦ loop, what its body saw, carried results, …
+    """
+    inits = [tracer.nodes(x).ravel() for x in carry]
+    starts = np.cumsum([0, *(len(x) for x in inits)])
+    varying = {int(start + k) for start, x in zip(starts, inits, strict=False) for k, node in enumerate(x)
+               if not node.is_constant}  # fmt: skip
+    # A loop within a loop is traced again with it; what varied before is not tried again.
+    varying |= tracer.varying.get(id(eqn), set())
+    while True:
+        outcome = attempt(varying)
+        loop, results = outcome[0], outcome[2]
+        changed = set()
+        for start, init, result in zip(starts, inits, results, strict=False):
+            if result is None:
+                continue
+            for k, (old, new) in enumerate(zip(init, tracer.nodes(result).ravel(), strict=True)):
+                if start + k in varying:
+                    loop.results.append(new)
+                elif new is not old:
+                    changed.add(int(start + k))
+        if not changed:
+            tracer.varying[id(eqn)] = varying
+            return outcome
+        varying |= changed
+
+
+def work(jaxpr) -> int:
+    """A rough count of the scalars that a jaxpr makes."""
+    total = 0
+    for eqn in jaxpr.eqns:
+        inner = [x for x in jax.tree.leaves(list(eqn.params.values()), is_leaf=_is_jaxpr) if _is_jaxpr(x)]
+        if inner:
+            rounds = eqn.params.get("length", 1)
+            total += rounds * sum(work(getattr(x, "jaxpr", x)) for x in inner)
+        elif eqn.primitive.name not in MOVEMENTS:
+            total += sum(math.prod(v.aval.shape) for v in eqn.outvars)
+    return total
+
+
+def _is_jaxpr(x) -> bool:
+    return isinstance(x, (core.ClosedJaxpr, core.Jaxpr))
+
+
+def _unrolled(tracer, body, step, carry, xs, length, reverse):
+    n_carry = len(carry)
+    collected: list[list] = []
+    for k in reversed(range(length)) if reverse else range(length):
+        rows = [x.moved(x.offsets[k]) if isinstance(x, Memory) else tracer.nodes(x)[k] for x in xs]
+        rows = [r if isinstance(r, (Memory, np.ndarray)) else array([r], ()) for r in rows]
+        results = step([*carry, *rows])
+        carry = results[:n_carry]
+        collected.append([tracer.nodes(y) for y in results[n_carry:]])
+    if reverse:
+        collected.reverse()
+    ys = []
+    for k, var in enumerate(body.jaxpr.outvars[n_carry:]):
+        shape = (length, *var.aval.shape)
+        ys.append(array([node for row in collected for node in row[k].ravel()], shape))
+    return [*carry, *ys]
+
+
+def _new_loop(tracer: Tracer, length: int, reverse: bool = False) -> Loop:
+    tracer.depth += 1
+    region = Region(tracer.depth)
+    index = tracer.graph.node("index", (), INTEGER, None, region, uniform=True)
+    return Loop(length, region, index, reverse)
+
+
+def _bind_carry(
+    tracer: Tracer, loop: Loop, jaxpr, skip: int, carry, varying: set[int]
+) -> list[tuple[np.ndarray, np.ndarray | None]]:
+    """What the body sees for the carried values, and what they are after the loop where that is known already: one that
+    never changes stays what it is, a counter follows from the index of the loop."""
+    graph = tracer.graph
+    bound: list[tuple[np.ndarray, np.ndarray | None]] = []
+    start = 0
+    for var, out, init in zip(jaxpr.invars[skip:], jaxpr.outvars, carry, strict=False):
+        init = tracer.nodes(init)
+        increment = _increment(jaxpr, var, out)
+        if out is var:
+            bound.append((init, init))
+        elif increment is not None and init.shape == ():
+            now = graph.add(init.item(), graph.make("mul", loop.index, graph.constant(increment)))
+            end = graph.add(init.item(), graph.constant(increment * loop.length))
+            bound.append((array([now], ()), array([end], ())))
+        else:
+            bound.append((_parameters(tracer, loop, init, start, varying), None))
+        start += init.size
+    return bound
+
+
+def _parameters(tracer: Tracer, loop: Loop, init: np.ndarray, start: int, varying: set[int]) -> np.ndarray:
+    """A parameter for each carried scalar that varies; the others are the constants that they are at the start."""
+    flat = []
+    for k, node in enumerate(init.ravel()):
+        if start + k in varying:
+            flat.append(tracer.graph.parameter(node.kind, loop.body, (loop, len(loop.params))))
+            loop.params.append(flat[-1])
+            loop.inits.append(node)
+        else:
+            flat.append(node)
+    return array(flat, init.shape)
+
+
+def _increment(jaxpr, var, out) -> int | None:
+    """The constant integer that a carried value grows by in every round, if it does."""
+    for eqn in jaxpr.eqns:
+        if eqn.outvars and eqn.outvars[0] is out and eqn.primitive.name == "add":
+            a, b = eqn.invars
+            if hasattr(a, "val"):
+                a, b = b, a
+            if a is var and hasattr(b, "val") and np.dtype(var.aval.dtype).kind in "iu" and np.ndim(b.val) == 0:
+                return int(b.val)
+    return None
+
+
+def _row_of(tracer: Tracer, loop: Loop, x) -> np.ndarray:
+    """The row of a scanned array that belongs to this round."""
+    count = x.shape[0]
+    index = loop.index
+    if loop.reverse:
+        index = tracer.graph.sub(tracer.graph.constant(count - 1), index)
+    if not isinstance(x, Memory):
+        x = tracer.nodes(x)
+        if x.size == 0:
+            return x[0]
+        steady = _steady_rows(tracer, x, index)
+        if steady is not None:
+            return steady
+        x = tracer.stack(x)
+    offsets = x.offsets.reshape(count, -1)
+    stride = int(offsets[1, 0] - offsets[0, 0]) if offsets.shape[1] else 0
+    if not (offsets == offsets[0] + stride * np.arange(count)[:, None]).all():
+        x = tracer.stack(tracer.nodes(x))
+        offsets = x.offsets.reshape(count, -1)
+        stride = offsets.shape[1]
+    return array([tracer.load(x, int(k), index, stride) for k in offsets[0]], x.shape[1:])
+
+
+def _steady_rows(tracer: Tracer, x: np.ndarray, index: Node) -> np.ndarray | None:
+    """Rows that are all alike, or integers that grow evenly, need no memory."""
+    rows = x.reshape(x.shape[0], -1)
+    if all(node is first for row in rows for node, first in zip(row, rows[0], strict=True)):
+        return x[0] if x.ndim > 1 else array([x[0]], ())
+    if x.ndim == 1 and x[0].kind == INTEGER and all(node.is_constant for node in x):
+        values = np.array([node.payload for node in x])
+        step = int(values[1] - values[0])
+        if (np.diff(values) == step).all():
+            graph = tracer.graph
+            value = graph.add(graph.constant(int(values[0])), graph.make("mul", graph.constant(step), index))
+            return array([value], ())
+    return None
+
+
+def _close_loop(tracer: Tracer, loop: Loop) -> Node:
+    """The loop as a node of the region around it."""
+    region = tracer.graph.root
+    outer = [*loop.inits, *_live_ins(loop)]
+    for node in outer:
+        if node.region.depth > region.depth:
+            region = node.region
+    return tracer.graph.node("loop", tuple(outer), REAL, loop, region, uniform=False)
+
+
+def _live_ins(loop: Loop) -> list[Node]:
+    """Nodes of outer regions that the loop's own nodes use."""
+    inside = {id(loop.body), id(loop.condition_region)}
+    found: dict[int, Node] = {}
+    regions = [loop.body, *([loop.condition_region] if loop.condition_region else [])]
+    for region in regions:
+        for node in region.nodes:
+            for arg in node.args:
+                if id(arg.region) not in inside and arg.op != "const":
+                    found.setdefault(arg.serial, arg)
+    ends = [*loop.results, *(node for _, row in loop.rows for node in row)]
+    if loop.condition is not None:
+        ends.append(loop.condition)
+    for node in ends:
+        if id(node.region) not in inside and node.op != "const":
+            found.setdefault(node.serial, node)
+    return list(found.values())
+
+
+def _final(tracer: Tracer, loop: Loop, node: Node, params: np.ndarray) -> np.ndarray:
+    """What carried values are after the loop."""
+    own = lambda p: p.op == "param" and p.payload[0] is loop
+    out = lambda p: tracer.graph.shared("out", (node,), p.kind, p.payload[1]) if own(p) else p
+    return array([out(p) for p in params.ravel()], params.shape)
+
+
+def while_loop(tracer: Tracer, eqn, *args):
+    """A loop that ends when its condition fails, and certainly after a constant count."""
+    p = eqn.params
+    condition, body = p["cond_jaxpr"], p["body_jaxpr"]
+    n_cond, n_body = p["cond_nconsts"], p["body_nconsts"]
+    cond_consts, body_consts, carry = args[:n_cond], args[n_cond : n_cond + n_body], args[n_cond + n_body :]
+    bound = _bound(condition.jaxpr, body.jaxpr, n_cond, n_body, carry)
+    if bound is None:
+        raise ProgramError(
+            "a loop without a constant bound: use fori_loop with constant bounds or scan, or count the rounds and make "
+            "`(count < limit) & condition` the condition"
+        )
+
+    def attempt(varying: set[int]):
+        loop = _new_loop(tracer, bound)
+        loop.condition_region = Region(tracer.depth)
+        seen, seen_by_condition, start = [], [], 0
+        for init in carry:
+            params = _parameters(tracer, loop, tracer.nodes(init), start, varying)
+            start += params.size
+            seen.append(params)
+            flat = []
+            for p in params.ravel():
+                if p.op == "param" and p.payload[0] is loop:
+                    p = tracer.graph.parameter(p.kind, loop.condition_region, p.payload)
+                    loop.condition_params.append(p)
+                flat.append(p)
+            seen_by_condition.append(array(flat, params.shape))
+        (goes_on,) = tracer.closed(condition, [*cond_consts, *seen_by_condition])
+        loop.condition = tracer.nodes(goes_on).item()
+        results = tracer.closed(body, [*body_consts, *seen])
+        tracer.depth -= 1
+        return loop, seen, results
+
+    loop, seen, _ = _settle(tracer, eqn, attempt, carry)
+    node = _close_loop(tracer, loop)
+    return [_final(tracer, loop, node, params) for params in seen]
+
+
+def _bound(condition, body, n_cond, n_body, carry) -> int | None:
+    """The constant limit of a counter that the condition of a loop compares and its body increments."""
+    carried = {var: k for k, var in enumerate(condition.invars[n_cond:])}
+    made = {eqn.outvars[0]: eqn for eqn in condition.eqns}
+    pending = [condition.outvars[0]]
+    while pending:
+        eqn = made.get(pending.pop()) if pending else None
+        if eqn is None:
+            continue
+        if eqn.primitive.name in ("and", "convert_element_type"):
+            pending += [x for x in eqn.invars if not hasattr(x, "val")]
+        if eqn.primitive.name == "lt":
+            counter, limit = eqn.invars
+            if hasattr(limit, "val") and counter in carried and np.ndim(limit.val) == 0:
+                k = carried[counter]
+                step = _increment(body, body.invars[n_body + k], body.outvars[k])
+                start = carry[k]
+                if step and step > 0 and isinstance(start, np.ndarray) and start.item().is_constant:
+                    return max(0, math.ceil((int(limit.val) - start.item().payload) / step))
+    return None
+
+
+def cond(tracer: Tracer, eqn, index, *operands):
+    """Every branch is computed, and one selected."""
+    branches = eqn.params["branches"]
+    chosen = tracer.nodes(index).item()
+    if chosen.is_constant:
+        return tracer.closed(branches[min(max(int(chosen.payload), 0), len(branches) - 1)], operands)
+    if chosen.kind == TRUTH:
+        chosen = tracer.graph.select(chosen, tracer.graph.constant(1), tracer.graph.constant(0))
+    results = [[tracer.nodes(x) for x in tracer.closed(branch, operands)] for branch in branches]
+    return [
+        elementwise(lambda *xs: tracer.graph.lookup(chosen, xs), *same) if same[0].size else same[0]
+        for same in zip(*results, strict=True)
+    ]
+
+
+RULES.update({"scan": scan, "while": while_loop, "cond": cond})
+TAKES_MEMORY.update({"scan", "while", "cond"})

@@ -1,0 +1,246 @@
+"""A straight-line program: what a trace leaves, reduced to what its outputs need."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import cached_property
+
+import numpy as np
+
+from jaxmbs.programs.tracing import dense, indexing, loops, rules
+from jaxmbs.programs.tracing.graph import Buffer, Graph, Loop, Node, ProgramError, ProgramTooLarge, Region
+from jaxmbs.programs.tracing.listing import listing
+from jaxmbs.programs.tracing.sharing import shared
+from jaxmbs.programs.tracing.trace import Memory, Tracer, place_argument
+
+# Modules that declare the rules of primitives.
+RULE_MODULES = (rules, indexing, dense, loops)
+# Above this number of scalar operations array code is the better choice: compilation takes seconds per ten thousand.
+LARGEST_PROGRAM = 40_000
+# Operations that cost nothing at run time, or are counted with what they belong to.
+FREE = frozenset({"const", "param", "index", "out", "load", "loop", "stack", "real", "integer"})
+
+
+@dataclasses.dataclass(frozen=True)
+class Shape:
+    """Shape and dtype of an input or output."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+
+class Program:
+    """A graph of scalars made from a function of arrays; hashable by identity. Both are made when first needed.
+
+    Attributes:
+        inputs, outputs: their shapes.
+        dtype: its floating-point type.
+        once: whether it will run but a few times, so that compiling it fast matters more than how fast it is.
+        derived: programs for its derivatives, by what they are.
+    """
+
+    def __init__(self, make: Callable, inputs, outputs, limit: int | None = None, name: str = "program"):
+        self._make, self.limit, self.name = make, limit, name
+        self.inputs, self.outputs = (
+            tuple(Shape(tuple(x.shape), np.dtype(x.dtype)) for x in ends) for ends in (inputs, outputs)
+        )
+        self.dtype = floating_type(self.inputs + self.outputs)
+        self.once = False
+        self.derived: dict = {}
+
+    @classmethod
+    def of(cls, source, limit: int | None = None, name: str = "program") -> Program:
+        """The program of a closed jaxpr."""
+        return cls(lambda: source, source.in_avals, source.out_avals, limit, name)
+
+    @cached_property
+    def source(self):
+        """The function of arrays that the program computes, a closed jaxpr."""
+        return self._make()
+
+    @cached_property
+    def merged(self):
+        """The same with calls opened and equal equations merged: what derivatives are made of."""
+        return shared(self.source)
+
+    @cached_property
+    def _traced(self) -> tuple[Region, list[np.ndarray | Memory]]:
+        graph = Graph(self.limit)
+        tracer = Tracer(graph, self.dtype)
+        args = [place_argument(tracer, k, x.shape, x.dtype) for k, x in enumerate(self.inputs)]
+        results = []
+        for value, out in zip(tracer.closed(self.source, args), self.outputs, strict=True):
+            results.append(value if _is_whole(value, out, graph) else tracer.nodes(value))
+        return graph.root, results
+
+    @property
+    def root(self) -> Region:
+        """The outermost region."""
+        return self._traced[0]
+
+    @property
+    def results(self) -> list[np.ndarray | Memory]:
+        """For each output its nodes, or the array in memory that it is."""
+        return self._traced[1]
+
+    @cached_property
+    def live(self) -> Liveness:
+        """What of the graph the outputs depend on."""
+        return Liveness(self)
+
+    @cached_property
+    def operations(self) -> Counter:
+        """Scalar operations by kind; the body of a loop counts once."""
+        return Counter(
+            node.op for region in self.live.regions for node in self.live.nodes(region) if node.op not in FREE
+        )
+
+    @property
+    def size(self) -> int:
+        """Number of scalar operations; the body of a loop counts once."""
+        return sum(self.operations.values())
+
+    @cached_property
+    def work(self) -> int:
+        """Number of scalar operations of one run; every round of a loop counts."""
+        return self._work(self.root)
+
+    @property
+    def largest_region(self) -> int:
+        """Scalar operations of the largest loop body, or of what is outside of loops."""
+        return max(sum(node.op not in FREE for node in self.live.nodes(region)) for region in self.live.regions)
+
+    def _work(self, region: Region) -> int:
+        total = 0
+        for node in self.live.nodes(region):
+            if node.op == "loop":
+                loop = node.payload
+                rounds = self._work(loop.body) + (self._work(loop.condition_region) if loop.condition_region else 0)
+                total += loop.length * rounds
+            else:
+                total += node.op not in FREE
+        return total
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """The same for programs that compute the same in the same way."""
+        return hashlib.sha256(str(self).encode()).hexdigest()[:32]
+
+    def __str__(self) -> str:
+        return listing(self)
+
+
+class Liveness:
+    """Which nodes, carried values and rows are needed."""
+
+    def __init__(self, program: Program):
+        self.program = program
+        self.needed: set[int] = set()
+        self.carried: dict[int, set[int]] = {}  # id(loop) → numbers of carried values
+        self.buffers: set[int] = set()  # id(buffer) of those that are read
+        self._pending: list[Node] = []
+        for result in program.results:
+            if isinstance(result, Memory):
+                self._need_memory(result.after, result.buffer)
+            else:
+                self._pending += result.ravel().tolist()
+        while self._pending:
+            self._visit(self._pending.pop())
+        self.regions = [program.root]
+        for region in self.regions:
+            for node in self.nodes(region):
+                if node.op == "loop":
+                    loop = node.payload
+                    self.regions += [loop.body, *([loop.condition_region] if loop.condition_region else [])]
+
+    def nodes(self, region: Region) -> list[Node]:
+        """The needed nodes of a region in an order in which they can be computed."""
+        return [node for node in region.nodes if node.serial in self.needed]
+
+    def params(self, loop: Loop) -> list[int]:
+        """Numbers of the carried values that are needed."""
+        return sorted(self.carried.get(id(loop), ()))
+
+    def rows(self, loop: Loop) -> list[tuple[Buffer, list[Node]]]:
+        """The rows that have to be written."""
+        return [(buffer, row) for buffer, row in loop.rows if id(buffer) in self.buffers]
+
+    def _visit(self, node: Node) -> None:
+        if node.serial in self.needed:
+            return
+        self.needed.add(node.serial)
+        if node.op == "param":
+            self._need_carried(*node.payload)
+        elif node.op == "out":
+            self._pending.append(node.args[0])
+            self._need_carried(node.args[0].payload, node.payload)
+        elif node.op == "loop":
+            if node.payload.condition is not None:
+                self._pending.append(node.payload.condition)
+        elif node.op == "load":
+            buffer = node.payload[0]
+            if node.args and node.args[0].op in ("loop", "stack"):
+                self._need_memory(node.args[0], buffer)
+                self._pending += node.args[1:]
+            else:
+                self._pending += node.args
+        else:
+            self._pending += node.args
+
+    def _need_memory(self, after: Node | None, buffer: Buffer) -> None:
+        self.buffers.add(id(buffer))
+        if after is None:
+            return
+        self._pending.append(after)
+        if after.op == "loop":
+            for own, row in after.payload.rows:
+                if own is buffer:
+                    self._pending += row
+
+    def _need_carried(self, loop: Loop, k: int) -> None:
+        carried = self.carried.setdefault(id(loop), set())
+        if k not in carried:
+            carried.add(k)
+            self._pending += [loop.inits[k], loop.results[k]]
+
+
+def _is_whole(value, out: Shape, graph: Graph) -> bool:
+    """Whether an output is just the rows that a loop leaves, so that the loop can write them there."""
+    if not isinstance(value, Memory) or value.after is None or value.after.op != "loop":
+        return False
+    if value.after.region is not graph.root or value.buffer.length * value.buffer.width != out.size:
+        return False
+    return bool((value.offsets.ravel() == np.arange(out.size)).all())
+
+
+def checked_program(source, limit: int | None, name: str) -> Program:
+    """The program of a closed jaxpr, traced at once, if it is not too large."""
+    program = Program.of(source, limit, name)
+    if limit is not None and program.size > limit:
+        raise ProgramTooLarge(
+            f"{program.size} scalar operations are more than a straight-line program should have ({limit}); "
+            "use array code (jax.jit and jax.vmap), or loops (scan) over equal parts"
+        )
+    return program
+
+
+def floating_type(shapes: Sequence[Shape]) -> np.dtype:
+    """The one floating-point type among these; float32 if there is none."""
+    found = sorted({x.dtype for x in shapes if x.dtype.kind == "f"}, key=lambda d: d.itemsize)
+    for dtype in found:
+        if dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
+            raise ProgramError(f"{dtype} is not supported: programs compute in float32 or float64")
+    for x in shapes:
+        if x.dtype.kind not in "fiub":
+            raise ProgramError(f"dtype {x.dtype}: programs take real numbers, integers and truth values")
+    if len(found) > 1:
+        raise ProgramError("float32 and float64 arguments in one program: give all of them the same type")
+    return found[0] if found else np.dtype(np.float32)

@@ -1,0 +1,247 @@
+"""From a JAX function to a graph of scalars: a jaxpr is interpreted with arrays of nodes.
+
+Arrays are NumPy arrays of nodes; moving data moves nodes and costs nothing. Arrays in memory (inputs, the rows of a
+loop) stay there, as offsets into a buffer, until their scalars are needed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax._src import source_info_util
+
+from jaxmbs.programs.tracing.graph import INTEGER, REAL, TRUTH, Buffer, Graph, Node, ProgramError
+
+# Without a condition on loops, larger arrays are not taken apart into scalars.
+LARGEST_ARRAY = 100_000
+
+
+class Memory:
+    """An array in memory: offsets into a buffer, `after` the loop or stack that fills it."""
+
+    __slots__ = ("after", "buffer", "offsets")
+
+    def __init__(self, buffer: Buffer, offsets: np.ndarray, after: Node | None = None):
+        self.buffer, self.offsets, self.after = buffer, offsets, after
+
+    @property
+    def shape(self):
+        return self.offsets.shape
+
+    def moved(self, offsets: np.ndarray) -> Memory:
+        """The same memory seen in another order."""
+        return Memory(self.buffer, offsets, self.after)
+
+
+class Deferred:
+    """An array that is only computed when something needs its entries."""
+
+    __slots__ = ("entries", "known")
+
+    def __init__(self, entries: Callable[[], np.ndarray], known: Any):
+        self.entries, self.known = entries, known
+
+
+def kind_of(dtype) -> str:
+    """The kind of scalars of a dtype."""
+    kind = np.dtype(dtype).kind
+    if kind == "f":
+        return REAL
+    if kind in "iu":
+        return INTEGER
+    if kind == "b":
+        return TRUTH
+    raise ProgramError(f"dtype {dtype} is neither a real, an integer nor a truth value")
+
+
+class Tracer:
+    """Interprets jaxprs into one graph."""
+
+    def __init__(self, graph: Graph, dtype):
+        self.graph = graph
+        self.dtype = np.dtype(dtype)
+        self.depth = 0
+        self.varying: dict[int, set[int]] = {}  # id of a loop's equation → carried scalars found to vary
+        self.rules: dict[str, Callable] = RULES
+
+    # --- arrays ---
+
+    def constants(self, values) -> np.ndarray:
+        """An array of constant nodes."""
+        values = np.asarray(values)
+        if values.dtype == jax.dtypes.float0:  # the tangent of an integer
+            values = np.zeros(values.shape, bool)
+        kind_of(values.dtype)
+        flat = [self.graph.constant(x) for x in values.ravel().tolist()]
+        return array(flat, values.shape)
+
+    def nodes(self, value) -> np.ndarray:
+        """A value as an array of nodes: what is in memory is loaded, what was put off is computed."""
+        if isinstance(value, Memory):
+            if value.offsets.size > LARGEST_ARRAY:
+                raise ProgramError(
+                    f"an array of {value.offsets.size} numbers is too large to be taken apart into scalars"
+                )
+            flat = [self.load(value, int(k)) for k in value.offsets.ravel()]
+            return array(flat, value.shape)
+        if isinstance(value, Deferred):
+            return value.entries()
+        return value
+
+    def load(self, memory: Memory, offset: int, index: Node | None = None, stride: int = 0) -> Node:
+        """The scalar at offset + stride·index of a buffer."""
+        args = tuple(x for x in (memory.after, index) if x is not None)
+        return self.graph.shared("load", args, memory.buffer.kind, (memory.buffer, offset, stride))
+
+    def stack(self, values: np.ndarray) -> Memory:
+        """Nodes put into memory, row by row."""
+        flat = values.ravel()
+        after = self.graph.stack(tuple(flat), values.shape[0])
+        return Memory(after.payload, np.arange(len(flat)).reshape(values.shape), after)
+
+    # --- interpretation ---
+
+    def run(self, jaxpr, consts: Sequence, args: Sequence) -> list:
+        """The outputs of a jaxpr for these constants and arguments."""
+        values: dict[Any, Any] = {}
+        for var, value in zip(jaxpr.constvars, consts, strict=True):
+            values[var] = value
+        for var, value in zip(jaxpr.invars, args, strict=True):
+            values[var] = value
+
+        def read(atom):
+            if hasattr(atom, "val"):
+                return self.constants(atom.val)
+            return values[atom]
+
+        for eqn in jaxpr.eqns:
+            for var, value in zip(eqn.outvars, self.apply(eqn, [read(x) for x in eqn.invars]), strict=True):
+                values[var] = value
+        return [read(x) for x in jaxpr.outvars]
+
+    def closed(self, closed_jaxpr, args: Sequence) -> list:
+        """The outputs of a closed jaxpr."""
+        return self.run(closed_jaxpr.jaxpr, [self.constants(np.asarray(c)) for c in closed_jaxpr.consts], args)
+
+    def apply(self, eqn, args: list) -> list:
+        """One equation; an error in it gets its name and its line."""
+        name = eqn.primitive.name
+        rule = self.rules.get(name)
+        try:
+            if rule is None:
+                raise ProgramError(unknown_primitive(name))
+            for var in eqn.outvars:
+                self.check_dtype(var.aval)
+            if name not in TAKES_MEMORY:
+                args = [self.nodes(x) for x in args]
+            result = rule(self, eqn, *args)
+        except ProgramError as error:
+            if getattr(error, "placed", False):
+                raise
+            # An equation within a function of JAX has no line of its own; the call of that function has.
+            frame = source_info_util.user_frame(eqn.source_info.traceback)
+            name = getattr(error, "primitive", name)
+            if frame is None:
+                error.primitive = name  # type: ignore[attr-defined]
+                raise
+            placed = type(error)(f"{error} [{name}, at {source_info_util.summarize(eqn.source_info)}]")
+            placed.placed = True  # type: ignore[attr-defined]
+            raise placed from None
+        return result if isinstance(result, list) else [result]
+
+    def check_dtype(self, aval) -> None:
+        dtype = getattr(aval, "dtype", None)
+        if dtype is None or dtype == jax.dtypes.float0:
+            return
+        kind = "?" if not isinstance(dtype, np.dtype) else dtype.kind
+        if kind not in "fiub":
+            raise ProgramError(f"dtype {dtype}: a program computes with real numbers, integers and truth values only")
+        if kind == "f" and dtype != self.dtype:
+            raise ProgramError(
+                f"{dtype} in a program of {self.dtype}: give all arguments and constants the same floating-point type"
+            )
+
+    def map(self, op: str, *args: np.ndarray, kind: str | None = None) -> np.ndarray:
+        """An operation entry by entry."""
+        make = self.graph.make
+        function = lambda *xs: make(op, *xs, kind=kind)
+        return elementwise(function, *args)
+
+
+def array(flat: Sequence, shape) -> np.ndarray:
+    """A list of nodes as an array of this shape."""
+    result = np.empty(len(flat), dtype=object)
+    result[:] = flat
+    return result.reshape(shape)
+
+
+def elementwise(function: Callable, *args: np.ndarray) -> np.ndarray:
+    """function(a, b, …) entry by entry, with broadcasting."""
+    with np.errstate(all="ignore"):
+        result = np.frompyfunc(function, len(args), 1)(*args)
+    if not isinstance(result, np.ndarray):
+        result = array([result], ())
+    return result
+
+
+def unknown_primitive(name: str) -> str:
+    advice = {
+        "while": "write it as a counted loop (fori_loop with constant bounds, scan), or stop at a constant count",
+        "eigh": "eigenvalues need iterations; compute them outside of the program",
+        "svd": "singular values need iterations; compute them outside of the program",
+        "qr": "use a Cholesky or LU factorisation, or compute it outside of the program",
+        "fft": "compute it outside of the program",
+        "sort": "compare and select instead",
+        "ffi_call": "calls to foreign code have no scalars to look into",
+        "pure_callback": "calls to Python have no scalars to look into",
+    }.get(name, "compute it outside of the program, or use array code")
+    return f"the primitive {name!r} has no straight-line form; {advice}"
+
+
+def place_argument(tracer: Tracer, number: int, shape, dtype) -> Memory:
+    """An input of the program."""
+    size = math.prod(shape)
+    length = shape[0] if shape else 1
+    buffer = Buffer(number, kind_of(dtype), length, size // max(length, 1))
+    return Memory(buffer, np.arange(size).reshape(shape))
+
+
+def call(key: str):
+    def rule(tracer: Tracer, eqn, *args):
+        inner = eqn.params[key]
+        if hasattr(inner, "consts"):
+            return tracer.closed(inner, args)
+        return tracer.run(inner, [], args)
+
+    return rule
+
+
+def custom_linear_solve(tracer: Tracer, eqn, *args):
+    p = eqn.params
+    lengths, jaxprs = p["const_lengths"], p["jaxprs"]
+    counts = [lengths.matvec, lengths.vecmat, lengths.solve, lengths.transpose_solve]
+    begin = sum(counts[:2])
+    return tracer.closed(jaxprs.solve, [*args[begin : begin + counts[2]], *args[sum(counts) :]])
+
+
+RULES: dict[str, Callable] = {
+    "jit": call("jaxpr"),
+    "pjit": call("jaxpr"),
+    "closed_call": call("call_jaxpr"),
+    "core_call": call("call_jaxpr"),
+    "custom_jvp_call": call("call_jaxpr"),
+    "custom_vjp_call": call("call_jaxpr"),
+    "custom_vjp_call_jaxpr": call("fun_jaxpr"),
+    "checkpoint": call("jaxpr"),
+    "remat2": call("jaxpr"),
+    "remat": call("jaxpr"),
+    "custom_linear_solve": custom_linear_solve,
+}
+# Rules that take arrays in memory, or deferred ones, as they are.
+TAKES_MEMORY: set[str] = set(RULES)
+# Primitives that move data only.
+MOVEMENTS: set[str] = set()
