@@ -3,7 +3,6 @@
 from jaxmbs import motion as motion
 from jaxmbs import planar as planar
 from jaxmbs import spatial as spatial
-from jaxmbs import synthesis as synthesis
 from jaxmbs.analyses.assembly import Assembly as Assembly
 from jaxmbs.analyses.assembly import assemble as assemble
 from jaxmbs.analyses.diagnosis import Diagnosis as Diagnosis
@@ -85,16 +84,21 @@ from jaxmbs.system.failure import Failures as Failures
 from jaxmbs.system.mechanism import Mechanism as Mechanism
 from jaxmbs.system.trajectory import Trajectory as Trajectory
 
-_EDGES = ("env", "io", "viz")
+# Imported when first asked for: some need matplotlib or Gymnasium, `synthesis` needs optax.
+_LATE = ("env", "io", "synthesis", "viz")
 _OF_FILES = ("Model", "ModelError", "load", "save")
 
 
 def __getattr__(name: str):
-    """The edges are imported when they are first asked for: some need matplotlib, or what files and environments need."""
+    """What an `import jaxmbs` does not need."""
     import importlib
 
-    if name in _EDGES:
+    if name in _LATE:
         return importlib.import_module(f"jaxmbs.{name}")
     if name in _OF_FILES:
         return getattr(importlib.import_module("jaxmbs.io"), name)
     raise AttributeError(f"module 'jaxmbs' has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted({*globals(), *_LATE, *_OF_FILES})

@@ -9,8 +9,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend import core
 
+from jaxmbs.programs import jax_compat
 from jaxmbs.programs.primitive import run
 from jaxmbs.programs.tracing.graph import ProgramError
 from jaxmbs.programs.tracing.program import LARGEST_PROGRAM, Program, checked_program
@@ -96,10 +96,9 @@ def _hoisted(closed):
     jaxpr = closed.jaxpr
     moved = [v for v, k in zip(jaxpr.constvars, keep, strict=True) if not k]
     stay = [v for v, k in zip(jaxpr.constvars, keep, strict=True) if k]
-    debug = jaxpr.debug_info.with_unknown_names()
-    jaxpr = jaxpr.replace(constvars=stay, invars=[*moved, *jaxpr.invars], debug_info=debug)
     constants = [c for c, k in zip(closed.consts, keep, strict=True) if not k]
-    return core.ClosedJaxpr(jaxpr, [c for c, k in zip(closed.consts, keep, strict=True) if k]), constants
+    kept = [c for c, k in zip(closed.consts, keep, strict=True) if k]
+    return jax_compat.closed_jaxpr(jaxpr, consts=kept, constvars=stay, invars=[*moved, *jaxpr.invars]), constants
 
 
 def program(f: Callable, *, limit: int | None = LARGEST_PROGRAM) -> ProgramFunction:

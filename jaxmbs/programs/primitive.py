@@ -14,11 +14,10 @@ import os
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax._src.interpreters import ad
 from jax.extend import core
-from jax.interpreters import batching, mlir
+from jax.interpreters import ad, batching, mlir
 
-from jaxmbs.programs import reverse
+from jaxmbs.programs import jax_compat, reverse
 from jaxmbs.programs.backends import xla
 from jaxmbs.programs.reverse import zero_tangent as zero_tangent
 from jaxmbs.programs.tracing.program import Program
@@ -247,10 +246,10 @@ def _linearize_any(is_vjp, nonzeros, *primals, program: Program, batch, emission
     real = any(nz and x.dtype.kind == "f" for nz, x in zip(nonzeros, program.inputs, strict=True))
     if real and reverse.has_loops(program.source.jaxpr):
         return _linearize(is_vjp, nonzeros, *primals, **params)
-    return ad.fallback_linearize_rule(run_p, is_vjp, nonzeros, *primals, **params)
+    return jax_compat.linearize_by_jvp(run_p, is_vjp, nonzeros, *primals, **params)
 
 
-ad.primitive_linearizations[run_p] = _linearize_any
+jax_compat.define_linearization(run_p, _linearize_any)
 
 
 def _transpose(cotangents, *args, program: Program, batch, emission):

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 from jax.extend import core
 from jax.interpreters import ad, batching, mlir
 
+from jaxmbs.programs import jax_compat
 from jaxmbs.programs.tracing.sharing import INLINED, called
 
 # Bytes of states of a loop up to which all of them are kept from the forward run to the backward run. Of larger ones only
@@ -71,7 +72,8 @@ def evaluate(closed, args, on_loop: Callable, beyond: int = SHORT, on_mark: Call
             elif eqn.primitive.name != "scan":
                 results = evaluate(called(eqn), operands, on_loop, beyond, on_mark)
             elif eqn.params["length"] == 1:
-                state, carried = eqn.params["num_consts"] + eqn.params["num_carry"], eqn.params["num_carry"]
+                constants, carried = jax_compat.scan_counts(eqn.params)
+                state = constants + carried
                 once = [*operands[:state], *(x[0] for x in operands[state:])]
                 results = evaluate(eqn.params["jaxpr"], once, on_loop, beyond, on_mark)
                 results = [*results[:carried], *(y[None] for y in results[carried:])]
@@ -103,9 +105,7 @@ def _evaluate_plain(jaxpr, eqns, values: dict) -> None:
     made = {var for eqn in eqns for var in eqn.outvars}
     needed = {x: None for eqn in eqns for x in eqn.invars if not hasattr(x, "val") and x not in made}
     outs = [var for var in made if type(var).__name__ != "DropVar"]
-    debug = jaxpr.debug_info.with_unknown_names()
-    part = jaxpr.replace(constvars=[], invars=list(needed), outvars=outs, eqns=eqns, debug_info=debug)
-    function = core.jaxpr_as_fun(core.ClosedJaxpr(part, []))
+    function = core.jaxpr_as_fun(jax_compat.closed_jaxpr(jaxpr, invars=list(needed), outvars=outs, eqns=eqns))
     values.update(zip(outs, function(*[values[x] for x in needed]), strict=True))
 
 
@@ -116,7 +116,7 @@ class Scan:
     def __init__(self, params, budget: float):
         self.jaxpr = params["jaxpr"]
         self.length, self.reverse = params["length"], params["reverse"]
-        self.n_consts, self.n_carry = params["num_consts"], params["num_carry"]
+        self.n_consts, self.n_carry = jax_compat.scan_counts(params)
         self.n_rows_out = len(self.jaxpr.out_avals) - self.n_carry
         state = self.jaxpr.in_avals[self.n_consts : self.n_consts + self.n_carry]
         size = sum(math.prod(x.shape) * x.dtype.itemsize for x in state)

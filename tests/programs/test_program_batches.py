@@ -233,12 +233,14 @@ def test_offsets_are_those_of_the_header(tmp_path):
     places = {f"offsetof(XLA_FFI_Api, {name})": handler.api_field(name) for name in functions}
     frame = {"extension_start": 8, "api": 16, "ctx": 24, "stage": 32, "args.args": 72, "rets.rets": 112}
     places |= {f"offsetof(XLA_FFI_CallFrame, {name})": at for name, at in frame.items()}
+    # Renamed in JAX 0.11.
+    extension = "XLA_FFI_InternalExtension" if "XLA_FFI_InternalExtension" in handler.header() else "XLA_FFI_Extension_Base"
     metadata = {"api_version.major_version": 24, "api_version.minor_version": 28, "traits": 32}
     places |= {f"offsetof(XLA_FFI_Metadata, {name})": at for name, at in metadata.items()}
     places |= {
         "offsetof(XLA_FFI_Buffer, data)": 24,
         "offsetof(XLA_FFI_Metadata_Extension, metadata)": 24,
-        "offsetof(XLA_FFI_Extension_Base, type)": 8,
+        f"offsetof({extension}, type)": 8,
         "XLA_FFI_ExecutionStage_EXECUTE": 3,
         "XLA_FFI_Extension_Metadata": 1,
         "sizeof(XLA_FFI_ThreadPool_Schedule_Args)": 40,

@@ -81,8 +81,9 @@ def elementary(v, w):
     return (
         *(f(v) for f in (jnp.sin, jnp.cos, jnp.tan, jnp.arctan, jnp.sinh, jnp.cosh, jnp.arcsinh, jnp.cbrt, jnp.expm1)),
         *(f(unit) for f in (jnp.arcsin, jnp.arccos, jnp.arctanh)),
-        *(f(positive) for f in (jnp.log, jnp.log1p, jnp.sqrt, lax.rsqrt, jnp.exp2, jax.nn.sigmoid)),
+        *(f(positive) for f in (jnp.log, jnp.log1p, jnp.log2, jnp.sqrt, lax.rsqrt, jnp.exp2, jax.nn.sigmoid)),
         jnp.arccosh(1 + positive),
+        jnp.polyval(w, v),
         *(f(3 * v) for f in (jnp.floor, jnp.ceil, jnp.round, jnp.trunc)),
     )
 

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 from jax.extend import core
 
+from jaxmbs.programs import jax_compat
 from jaxmbs.programs.tracing.graph import INTEGER, REAL, TRUTH, Buffer, Loop, Node, ProgramError, Region
 from jaxmbs.programs.tracing.trace import MOVEMENTS, RULES, TAKES_MEMORY, Memory, Tracer, array, elementwise
 
@@ -20,7 +21,7 @@ def scan(tracer: Tracer, eqn, *args):
     """A counted loop: unrolled if it is short, else a `Loop`."""
     p = eqn.params
     body, length, reverse = p["jaxpr"], p["length"], p["reverse"]
-    n_consts, n_carry = p["num_consts"], p["num_carry"]
+    n_consts, n_carry = jax_compat.scan_counts(p)
     consts, carry, xs = args[:n_consts], list(args[n_consts : n_consts + n_carry]), args[n_consts + n_carry :]
     body_consts = [tracer.constants(np.asarray(c)) for c in body.consts]
     step = lambda values: tracer.run(body.jaxpr, body_consts, [*consts, *values])

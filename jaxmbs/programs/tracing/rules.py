@@ -96,6 +96,27 @@ def _exp2(tracer, eqn, x):
     return tracer.map("exp", tracer.map("mul", tracer.constants(math.log(2.0)), x))
 
 
+@rule("log2")
+def _log2(tracer, eqn, x):
+    return tracer.map("mul", tracer.constants(1 / math.log(2.0)), tracer.map("log", x))
+
+
+@rule("one_minus_square")
+def _one_minus_square(tracer, eqn, x):
+    """(1 + x)(1 − x), which is exact where x is close to 1."""
+    one = tracer.constants(1.0)
+    return tracer.map("mul", tracer.map("add", one, x), tracer.map("sub", one, x))
+
+
+@rule("polynomial")
+def _polynomial(tracer, eqn, x, *coefficients):
+    """c₀ + c₁ x + c₂ x² + … by Horner's rule."""
+    total = coefficients[-1]
+    for coefficient in reversed(coefficients[:-1]):
+        total = tracer.map("add", tracer.map("mul", total, x), coefficient)
+    return total
+
+
 @rule("logistic")
 def _logistic(tracer, eqn, x):
     one = tracer.constants(1.0)

@@ -10,8 +10,9 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax._src import source_info_util
 from jax.extend import core
+
+from jaxmbs.programs import jax_compat
 
 # Calls that are opened: what they compute is shared with what is around them.
 INLINED = frozenset({"jit", "pjit", "closed_call", "core_call"})
@@ -58,11 +59,7 @@ class _Evaluation:
             )
             if key in self.known:
                 return self.known[key]
-        given = eqn.primitive.get_bind_params(params)
-        stack = source_info_util.current_name_stack() + eqn.source_info.name_stack
-        with source_info_util.user_context(eqn.source_info.traceback, name_stack=stack), eqn.ctx.manager:
-            results = eqn.primitive.bind(*args, **given)
-        results = list(results) if eqn.primitive.multiple_results else [results]
+        results = jax_compat.bind_again(eqn, args, params)
         if key is not None:
             self.known[key] = results
         return results

@@ -12,8 +12,8 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax._src import source_info_util
 
+from jaxmbs.programs import jax_compat
 from jaxmbs.programs.tracing.graph import INTEGER, REAL, TRUTH, Buffer, Graph, Node, ProgramError
 
 # Without a condition on loops, larger arrays are not taken apart into scalars.
@@ -143,12 +143,12 @@ class Tracer:
             if getattr(error, "placed", False):
                 raise
             # An equation within a function of JAX has no line of its own; the call of that function has.
-            frame = source_info_util.user_frame(eqn.source_info.traceback)
+            line = jax_compat.user_line(eqn)
             name = getattr(error, "primitive", name)
-            if frame is None:
+            if line is None:
                 error.primitive = name  # type: ignore[attr-defined]
                 raise
-            placed = type(error)(f"{error} [{name}, at {source_info_util.summarize(eqn.source_info)}]")
+            placed = type(error)(f"{error} [{name}, at {line}]")
             placed.placed = True  # type: ignore[attr-defined]
             raise placed from None
         return result if isinstance(result, list) else [result]

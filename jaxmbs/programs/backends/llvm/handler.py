@@ -15,7 +15,8 @@ import jax
 
 
 @functools.cache
-def _header() -> str:
+def header() -> str:
+    """XLA's C interface, as text."""
     return (Path(jax.ffi.include_dir()) / "xla" / "ffi" / "api" / "c_api.h").read_text()
 
 
@@ -23,7 +24,7 @@ def _header() -> str:
 def api_version() -> tuple[int, int]:
     """Major and minor version of XLA's interface."""
     numbers = [
-        int(x) for name in ("MAJOR", "MINOR") for x in re.findall(rf"#define XLA_FFI_API_{name} (\d+)", _header())
+        int(x) for name in ("MAJOR", "MINOR") for x in re.findall(rf"#define XLA_FFI_API_{name} (\d+)", header())
     ]
     if len(numbers) != 2:
         raise RuntimeError("XLA's interface for foreign functions has no version that is known here")
@@ -33,7 +34,7 @@ def api_version() -> tuple[int, int]:
 @functools.cache
 def api_field(name: str) -> int:
     """Offset in bytes of a function in the table `XLA_FFI_Api`; the functions follow 48 bytes of other fields."""
-    fields = re.findall(r"_XLA_FFI_API_STRUCT_FIELD\((\w+)\);", _header())
+    fields = re.findall(r"_XLA_FFI_API_STRUCT_FIELD\((\w+)\);", header())
     return 48 + 8 * fields.index(name)
 
 

@@ -1,0 +1,78 @@
+"""What the engine knows of JAX's internals, in one place. Holds for JAX 0.10, 0.11 and 0.12.
+
+Private modules of JAX are imported here only. Where versions differ, the function says how.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+
+import jax
+from jax._src import source_info_util
+from jax._src.interpreters import ad
+from jax.extend import core
+
+# Up to JAX 0.11.0 a rule that linearizes gives (results, nonzero, residuals, function), and the function takes
+# (residuals, *tangents). Later both have one more place before the last, for structured residuals: None here.
+STRUCTURED_RESIDUALS = jax.__version_info__ >= (0, 11, 1)
+
+# JAX's own rule for primitives that have none.
+linearize_by_jvp: Callable = ad.fallback_linearize_rule
+
+
+def define_linearization(primitive, rule: Callable) -> None:
+    """Linearize a primitive by rule(is_vjp, nonzeros, *primals, **params), which gives (results, nonzero, residuals,
+    function of residuals and tangents), or what `linearize_by_jvp` gives."""
+
+    def adapted(*args, **params):
+        outcome = rule(*args, **params)
+        if not STRUCTURED_RESIDUALS or len(outcome) == 5:
+            return outcome
+        results, nonzero, residuals, function = outcome
+        return results, nonzero, residuals, None, lambda residuals, _, *tangents: function(residuals, *tangents)
+
+    ad.primitive_linearizations[primitive] = adapted
+
+
+def scan_counts(params) -> tuple[int, int]:
+    """Numbers of constants and of carried values of a `scan`, from the parameters of its equation.
+
+    Up to JAX 0.10 they are `num_consts` and `num_carry`. Later `ft_in` groups the operands: constants, carry, rows.
+    """
+    if "num_carry" in params:
+        return params["num_consts"], params["num_carry"]
+    constants, carry, _ = params["ft_in"].unpack()
+    return len(constants), len(carry)
+
+
+def closed_jaxpr(like, *, consts: Sequence = (), constvars: Sequence = (), invars: Sequence, outvars=None, eqns=None):
+    """A closed jaxpr with other variables or equations than `like`, an open one.
+
+    Since JAX 0.11 open and closed jaxprs are one class, and constants left over from `like` would stay attached.
+    """
+    jaxpr = like.replace(
+        constvars=list(constvars),
+        invars=list(invars),
+        outvars=like.outvars if outvars is None else outvars,
+        eqns=like.eqns if eqns is None else eqns,
+        debug_info=like.debug_info.with_unknown_names(),
+    )
+    return core.ClosedJaxpr(jaxpr, list(consts))
+
+
+def bind_again(eqn, args, params) -> list:
+    """The results of an equation for other operands and parameters, with its place in the source and its context."""
+    stack = source_info_util.current_name_stack() + eqn.source_info.name_stack
+    with contextlib.ExitStack() as contexts:
+        contexts.enter_context(source_info_util.user_context(eqn.source_info.traceback, name_stack=stack))
+        contexts.enter_context(eqn.ctx.manager)
+        results = eqn.primitive.bind(*args, **eqn.primitive.get_bind_params(params))
+    return list(results) if eqn.primitive.multiple_results else [results]
+
+
+def user_line(eqn) -> str | None:
+    """File, line and function of the user's code that an equation comes from; None within a function of JAX."""
+    if source_info_util.user_frame(eqn.source_info.traceback) is None:
+        return None
+    return source_info_util.summarize(eqn.source_info)
