@@ -3,7 +3,11 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow bench docs wheel lint format clean
+# The newest Python that is tested; where pyenv has it but does not put it on the path, pyenv is asked.
+NEWEST_PYTHON ?= $(shell python3.13 -c "" 2>/dev/null && echo python3.13 || echo "$$(pyenv prefix 3.13)/bin/python")
+NEWEST := .venv-newest/bin
+
+.PHONY: demo test test-slow test-newest bench docs wheel lint format clean
 
 demo: .venv/installed
 	$(BIN)/python examples/01_path_synthesis.py
@@ -13,6 +17,10 @@ test: .venv/installed
 
 test-slow: .venv/installed
 	$(BIN)/pytest -n 2 -m slow
+
+# The engine, and a mechanism in every analysis, on the newest JAX and Python; `make test` has the oldest.
+test-newest: .venv-newest/installed
+	$(NEWEST)/pytest -n 2 -m "not slow" tests/programs tests/haug/test_3_6_analysis.py tests/dynamics/test_gradient_cost.py
 
 # MuJoCo, MJX, Pinocchio and pylinkage take part where they are installed: .venv/bin/pip install -e ".[bench]"
 bench: .venv/installed
@@ -41,5 +49,11 @@ format: .venv/installed
 	$(BIN)/python -m pip install --quiet --editable ".[dev]"
 	touch $@
 
+.venv-newest/installed: pyproject.toml
+	$(NEWEST_PYTHON) -m venv .venv-newest
+	$(NEWEST)/python -m pip install --quiet --upgrade pip
+	$(NEWEST)/python -m pip install --quiet --upgrade --editable . pytest pytest-xdist pytest-timeout hypothesis scipy
+	touch $@
+
 clean:
-	rm -rf .venv .cache .pytest_cache .ruff_cache examples/output build dist
+	rm -rf .venv .venv-newest .cache .pytest_cache .ruff_cache examples/output build dist

@@ -44,6 +44,7 @@ from jaxmbs.forces import TorsionSpring as TorsionSpring
 from jaxmbs.forces import UserForce as UserForce
 from jaxmbs.formulations.augmented import Augmented as Augmented
 from jaxmbs.formulations.joint.equations import JointCoordinates as JointCoordinates
+from jaxmbs.formulations.joint.transformation import JointView as JointView
 from jaxmbs.formulations.joint.transformation import configuration as configuration
 from jaxmbs.formulations.joint.transformation import joint_coordinates as joint_coordinates
 from jaxmbs.formulations.joint.transformation import joint_space as joint_space
@@ -52,6 +53,7 @@ from jaxmbs.formulations.joint.transformation import velocity_transformation as 
 from jaxmbs.formulations.joint.transformation import velocity_transformation_rate as velocity_transformation_rate
 from jaxmbs.formulations.kane import JointMoment as JointMoment
 from jaxmbs.formulations.kane import Kane as Kane
+from jaxmbs.formulations.kane import KaneView as KaneView
 from jaxmbs.formulations.kane import joint_moment as joint_moment
 from jaxmbs.formulations.kane import kane_configuration as kane_configuration
 from jaxmbs.formulations.kane import kane_coordinates as kane_coordinates
@@ -59,12 +61,13 @@ from jaxmbs.formulations.kane import kane_matrices as kane_matrices
 from jaxmbs.formulations.kane import kane_multipliers as kane_multipliers
 from jaxmbs.formulations.kane import kane_names as kane_names
 from jaxmbs.formulations.kane import partial_velocities as partial_velocities
-from jaxmbs.formulations.natural.coordinates import natural_constraints as natural_constraints
-from jaxmbs.formulations.natural.coordinates import natural_coordinates as natural_coordinates
-from jaxmbs.formulations.natural.coordinates import natural_jacobian as natural_jacobian
-from jaxmbs.formulations.natural.coordinates import natural_names as natural_names
-from jaxmbs.formulations.natural.coordinates import natural_rates as natural_rates
 from jaxmbs.formulations.natural.equations import Natural as Natural
+from jaxmbs.formulations.natural.view import NaturalView as NaturalView
+from jaxmbs.formulations.natural.view import natural_constraints as natural_constraints
+from jaxmbs.formulations.natural.view import natural_coordinates as natural_coordinates
+from jaxmbs.formulations.natural.view import natural_jacobian as natural_jacobian
+from jaxmbs.formulations.natural.view import natural_names as natural_names
+from jaxmbs.formulations.natural.view import natural_rates as natural_rates
 from jaxmbs.numerics import rotation as rotation
 from jaxmbs.numerics.results import AnalysisError as AnalysisError
 from jaxmbs.numerics.results import Status as Status

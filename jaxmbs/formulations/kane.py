@@ -70,6 +70,10 @@ class Kane(AbstractFormulation):
         space = spaces.space_of(mech, tree, any_angle=True, forms=guided(mech, tree, kinds))
         return JointEquations(mech, spaces.joint_tree(mech, space))
 
+    def of(self, mech: Mechanism) -> KaneView:
+        """A mechanism in its 6N relative coordinates: names, x(q), q(x), [A] and {f}, partial velocities, multipliers."""
+        return _view(mech, self.base, self.cut)
+
     def _kinds(self, mech: Mechanism, tree: Tree) -> list[str]:
         names = [body if joint is None else joint for body, joint in zip(tree.bodies, tree.joints, strict=True)]
         for name in (*self.angles, *self.euler_parameters):
@@ -96,47 +100,6 @@ class Kane(AbstractFormulation):
 # --- the unconstrained system ---------------------------------------------------------------------------------------------
 
 
-def kane_matrices(mech: Mechanism, x, y, t=0.0, *, base=None, cut=()) -> tuple[Array, Array]:
-    """[A] (6N, 6N) and {f} (6N,) of the system without its joints, [A]{ẏ} = {f}; Kamman (2) to (4).
-
-    {f} has the forces and torques of the mechanism and all that depends on velocities; no joint and no driver counts but as
-    the place where a body is measured. Program, `jit`, `vmap` and derivatives as everywhere.
-
-    Args:
-        x, y: coordinates and speeds (6N,), in the plane (3N,), ordered as in Kamman (1): all angles, three of each body in
-            the order of the mechanism, then all translations; see `kane_names`. Extra coordinates of gears and cams are
-            last.
-        t: the time, for forces that depend on it.
-        base, cut: which joints make lower bodies; see `topology.spanning_tree`.
-    """
-    space, x, y = _state(mech, x, y, base, cut)
-    return _program(_matrices, space)(mech, x, y, jnp.asarray(t, x.dtype))
-
-
-def kane_names(mech: Mechanism, *, base=None, cut=()) -> tuple[str, ...]:
-    """The names of x: "arm.theta_1", …, then "arm.x", …"""
-    space = _space(mech, base, cut)
-    joints = dict(zip(space.tree.bodies, space.joints, strict=True))
-    each = [
-        (f"{body}.{c}", a)
-        for body in mech.bodies
-        for c, a in zip(joints[body].coordinates, joints[body].angular, strict=True)
-    ]
-    return tuple(n for n, a in each if a) + tuple(n for n, a in each if not a) + space.extra
-
-
-def kane_coordinates(mech: Mechanism, q, v=None, *, base=None, cut=()) -> tuple[Array, Array]:
-    """x and y of a state of the bodies, |θ₂| ≤ π/2; y is meaningless where cos θ₂ = 0."""
-    space = _space(mech, base, cut)
-    return _program(_coordinates, space)(mech, mech.coordinates(q), mech.velocities(v))
-
-
-def kane_configuration(mech: Mechanism, x, y=None, *, base=None, cut=()) -> tuple[Array, Array]:
-    """q and v of the bodies, as in `Mechanism.coordinates` and `Mechanism.velocities`; joints need not be closed."""
-    space, x, y = _state(mech, x, y, base, cut)
-    return _program(_configuration, space)(mech, x, y)
-
-
 class PartialVelocities(NamedTuple):
     """Matrices of a body whose columns belong to the speeds y; velocities are those in the ground frame.
 
@@ -151,24 +114,116 @@ class PartialVelocities(NamedTuple):
     angular_velocity_rate: Float[Array, "s m"]
 
 
+class KaneView(eqx.Module):
+    """A mechanism in the 6N relative coordinates x of Kane's equations, in the plane 3N, as if no joint held it:
+    `mbs.Kane(base=…, cut=…).of(mech)`.
+
+    The order is that of Kamman (1): all angles, three of each body in the order of the mechanism, then all translations.
+    Extra coordinates of gears and cams are last. Speeds y are in the same order. Joints count only as the places where a
+    body is measured.
+
+    Attributes:
+        mech: the mechanism.
+        space: its relative coordinates, in the order of the tree `space.tree`.
+    """
+
+    mech: Mechanism
+    space: JointSpace = eqx.field(static=True)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of x: "arm.theta_1", …, then "arm.x", …"""
+        joints = dict(zip(self.space.tree.bodies, self.space.joints, strict=True))
+        each = [
+            (f"{body}.{c}", a)
+            for body in self.mech.bodies
+            for c, a in zip(joints[body].coordinates, joints[body].angular, strict=True)
+        ]
+        return tuple(n for n, a in each if a) + tuple(n for n, a in each if not a) + self.space.extra
+
+    def coordinates(self, q, v=None) -> tuple[Array, Array]:
+        """x and y of a state of the bodies, |θ₂| ≤ π/2; y is meaningless where cos θ₂ = 0."""
+        mech = self.mech
+        return _program(_coordinates, self.space)(mech, mech.coordinates(q), mech.velocities(v))
+
+    def configuration(self, x, y=None) -> tuple[Array, Array]:
+        """q and v of the bodies, as in `Mechanism.coordinates` and `Mechanism.velocities`; joints need not be closed."""
+        return _program(_configuration, self.space)(self.mech, *self._state(x, y))
+
+    def matrices(self, x, y, t=0.0) -> tuple[Array, Array]:
+        """[A] (6N, 6N) and {f} (6N,) of the system without its joints, [A]{ẏ} = {f}; Kamman (2) to (4).
+
+        {f} has the forces and torques of the mechanism and all that depends on velocities, and nothing of joints and
+        drivers.
+
+        Args:
+            x, y: coordinates and speeds (6N,), in the plane (3N,), in the order of `names`.
+            t: the time, for forces that depend on it.
+
+        Raises:
+            ValueError: x or y of a wrong shape.
+        """
+        x, y = self._state(x, y)
+        return _program(_matrices, self.space)(self.mech, x, y, jnp.asarray(t, x.dtype))
+
+    def partial_velocities(self, x, y=None) -> dict[str, PartialVelocities]:
+        """Partial velocities and partial angular velocities of all bodies, and their rates; arguments as in `matrices`."""
+        found = _program(_partial_velocities, self.space)(self.mech, *self._state(x, y))
+        return {name: found[name] for name in self.mech.bodies}
+
+    def multipliers(self, run: Trajectory) -> Float[Array, "*batch T m"]:
+        """What constraints and drivers do at each coordinate along a motion, [A]{ẏ} − {f}: the rows of (11); the
+        multipliers of the known coordinates of an open system, and zero, to rounding, at its unknown ones.
+
+        Order as in `names`. `joint_moment` makes moments of those of a body.
+        """
+        function = partial(_program(_multipliers, self.space), self.mech)
+        for _ in range(jnp.ndim(run.t)):
+            function = jax.vmap(function)
+        return function(run.t, run.q, run.v, run.a)
+
+    def _state(self, x, y) -> tuple[Array, Array]:
+        x = jnp.asarray(x)
+        y = jnp.zeros_like(x) if y is None else jnp.asarray(y)
+        n = self.space.n
+        for name, value in (("x", x), ("y", y)):
+            if value.shape != (n,):
+                raise ValueError(f"{name} must have shape ({n},), got {value.shape}; its entries are {self.names}")
+        dtype = jnp.result_type(self.mech.dtype, x, y)
+        return x.astype(dtype), y.astype(dtype)
+
+
+# --- the same as functions; for base and cut see `topology.spanning_tree` -------------------------------------------------
+
+
+def kane_matrices(mech: Mechanism, x, y, t=0.0, *, base=None, cut=()) -> tuple[Array, Array]:
+    """[A] and {f} of the system without its joints, as `KaneView.matrices`."""
+    return _view(mech, base, cut).matrices(x, y, t)
+
+
+def kane_names(mech: Mechanism, *, base=None, cut=()) -> tuple[str, ...]:
+    """The names of x, as `KaneView.names`."""
+    return _view(mech, base, cut).names
+
+
+def kane_coordinates(mech: Mechanism, q, v=None, *, base=None, cut=()) -> tuple[Array, Array]:
+    """x and y of a state of the bodies, as `KaneView.coordinates`."""
+    return _view(mech, base, cut).coordinates(q, v)
+
+
+def kane_configuration(mech: Mechanism, x, y=None, *, base=None, cut=()) -> tuple[Array, Array]:
+    """q and v of the bodies, as `KaneView.configuration`."""
+    return _view(mech, base, cut).configuration(x, y)
+
+
 def partial_velocities(mech: Mechanism, x, y=None, *, base=None, cut=()) -> dict[str, PartialVelocities]:
-    """Partial velocities and partial angular velocities of all bodies, and their rates; arguments as in `kane_matrices`."""
-    space, x, y = _state(mech, x, y, base, cut)
-    found = _program(_partial_velocities, space)(mech, x, y)
-    return {name: found[name] for name in mech.bodies}
+    """Partial velocities of all bodies and their rates, as `KaneView.partial_velocities`."""
+    return _view(mech, base, cut).partial_velocities(x, y)
 
 
 def kane_multipliers(mech: Mechanism, run: Trajectory, *, base=None, cut=()) -> Float[Array, "*batch T m"]:
-    """What constraints and drivers do at each coordinate along a motion, [A]{ẏ} − {f}: the rows of (11); the multipliers
-    of the known coordinates of an open system, and zero, to rounding, at its unknown ones.
-
-    Order as in `kane_names`. `joint_moment` makes moments of those of a body.
-    """
-    space = _space(mech, base, cut)
-    function = partial(_program(_multipliers, space), mech)
-    for _ in range(jnp.ndim(run.t)):
-        function = jax.vmap(function)
-    return function(run.t, run.q, run.v, run.a)
+    """What constraints and drivers do at each coordinate along a motion, as `KaneView.multipliers`."""
+    return _view(mech, base, cut).multipliers(run)
 
 
 class JointMoment(NamedTuple):
@@ -215,9 +270,10 @@ def _program(f: Callable, *static) -> Straight:
     return Straight(partial(f, *static))
 
 
-def _space(mech: Mechanism, base, cut) -> JointSpace:
+def _view(mech: Mechanism, base, cut) -> KaneView:
     tree = spanning_tree(mech, base=base, cut=cut)
-    return spaces.space_of(mech, tree, any_angle=False, forms=(Form(FREE_BY_ANGLES),) * len(tree.bodies))
+    forms = (Form(FREE_BY_ANGLES),) * len(tree.bodies)
+    return KaneView(mech, spaces.space_of(mech, tree, any_angle=False, forms=forms))
 
 
 def _order(mech: Mechanism, space: JointSpace) -> np.ndarray:
@@ -226,17 +282,6 @@ def _order(mech: Mechanism, space: JointSpace) -> np.ndarray:
     places = np.concatenate([np.arange(slices[body].start, slices[body].stop) for body in mech.bodies])
     angular = space.angular[places]
     return np.concatenate([places[angular], places[~angular], np.arange(places.size, space.n)]).astype(int)
-
-
-def _state(mech: Mechanism, x, y, base, cut) -> tuple[JointSpace, Array, Array]:
-    space = _space(mech, base, cut)
-    x = jnp.asarray(x)
-    y = jnp.zeros_like(x) if y is None else jnp.asarray(y)
-    for name, value in (("x", x), ("y", y)):
-        if value.shape != (space.n,):
-            raise ValueError(f"{name} must have shape ({space.n},), got {value.shape}; see `kane_names`")
-    dtype = jnp.result_type(mech.dtype, x, y)
-    return space, x.astype(dtype), y.astype(dtype)
 
 
 def _ordered(space: JointSpace, mech: Mechanism, *vectors):

@@ -234,7 +234,9 @@ def test_offsets_are_those_of_the_header(tmp_path):
     frame = {"extension_start": 8, "api": 16, "ctx": 24, "stage": 32, "args.args": 72, "rets.rets": 112}
     places |= {f"offsetof(XLA_FFI_CallFrame, {name})": at for name, at in frame.items()}
     # Renamed in JAX 0.11.
-    extension = "XLA_FFI_InternalExtension" if "XLA_FFI_InternalExtension" in handler.header() else "XLA_FFI_Extension_Base"
+    extension = (
+        "XLA_FFI_InternalExtension" if "XLA_FFI_InternalExtension" in handler.header() else "XLA_FFI_Extension_Base"
+    )
     metadata = {"api_version.major_version": 24, "api_version.minor_version": 28, "traits": 32}
     places |= {f"offsetof(XLA_FFI_Metadata, {name})": at for name, at in metadata.items()}
     places |= {

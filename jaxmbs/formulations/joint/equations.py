@@ -25,6 +25,7 @@ from jaxmbs.formulations.joint.articulated import (
 from jaxmbs.formulations.joint.forms import FREED
 from jaxmbs.formulations.joint.recursion import forward, gathered, scattered
 from jaxmbs.formulations.joint.space import JointTree, mapped
+from jaxmbs.formulations.joint.transformation import JointView
 from jaxmbs.numerics.implicit import jacobian, rate, second_rate
 from jaxmbs.numerics.linear_algebra import Factored, factor_symmetric_positive, factor_symmetric_semidefinite
 from jaxmbs.numerics.roots import implicit_solution, simplified_newton
@@ -52,6 +53,10 @@ class JointCoordinates(AbstractFormulation):
     def equations(self, mech):
         space = joint_space.joint_space(mech, base=self.base, cut=self.cut, any_angle=True)
         return JointEquations(mech, joint_space.joint_tree(mech, space))
+
+    def of(self, mech: Mechanism) -> JointView:
+        """A mechanism in these coordinates: names, θ(q), θ̇(v), q(θ), R and Ṙ."""
+        return JointView(mech, joint_space.joint_space(mech, base=self.base, cut=self.cut))
 
 
 class JointEquations(AbstractEquations):

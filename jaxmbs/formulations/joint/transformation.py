@@ -1,7 +1,8 @@
 """Joint coordinates for users: θ(q) and q(θ), the velocity transformation R with q̇ = R θ̇, and its rate.
 
-All take `base` and `cut`, which choose the spanning tree; see `topology.spanning_tree`. Everything is a straight-line
-program where it is small enough, and works under `jit`, `vmap` and derivatives.
+`JointView` has them as methods. The functions take `base` and `cut`, which choose the spanning tree; see
+`topology.spanning_tree`. Everything is a straight-line program where it is small enough, and works under `jit`, `vmap` and
+derivatives.
 
 θ does not say in which of its two senses a planar `Translational` is assembled, how often the body on it has turned, and
 which of two signs Euler parameters have. Where that matters `near`, a configuration q, tells; without it axes are parallel.
@@ -13,81 +14,141 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import lru_cache, partial
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jaxmbs.formulations.joint import space as spaces
 from jaxmbs.formulations.joint.space import JointSpace
-from jaxmbs.formulations.natural.coordinates import natural_rates
+from jaxmbs.formulations.natural.view import natural_rates
 from jaxmbs.programs.function import Straight
 from jaxmbs.system.mechanism import Mechanism
 
 COORDINATES = ("bodies", "natural")
 
 
-def joint_space(mech: Mechanism, *, base=None, cut: str | Iterable[str] = ()) -> JointSpace:
-    """The joint coordinates of a mechanism: `.coordinates` and `.velocities`, their names such as "A.phi"; `.tree`.
+class JointView(eqx.Module):
+    """A mechanism in the joint coordinates θ of a spanning tree: `mbs.JointCoordinates(base=…, cut=…).of(mech)`.
 
     θ holds, for each joint in the order of the tree, its slides (s; x, y; x, y, z) and then its angle phi, or alpha and
     beta of a universal joint, theta_x and theta_y of a homokinetic one, Euler parameters of a ball; θ̇ their rates, and for
     a ball the relative angular velocity in the frame that turns. A floating base has its own coordinates and velocities.
     Extra coordinates of gears and cams are last.
+
+    Attributes:
+        mech: the mechanism.
+        space: its joint coordinates, with the spanning tree `space.tree`.
     """
+
+    mech: Mechanism
+    space: JointSpace = eqx.field(static=True)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of θ, such as "A.phi"."""
+        return self.space.coordinates
+
+    @property
+    def velocity_names(self) -> tuple[str, ...]:
+        """The names of θ̇. Only balls and floating bases in space have other ones than θ."""
+        return self.space.velocities
+
+    def coordinates(self, q, t=0.0) -> Float[Array, " k"]:
+        """θ(q) of a configuration. Angles in (−π, π]; in the plane, where they have coordinates, with all their turns."""
+        mech = self.mech
+        return _program(_measured, self.space)(mech, mech.coordinates(q), _time(mech, t))
+
+    def velocities(self, q, v, t=0.0) -> Float[Array, " l"]:
+        """θ̇ of the velocities v of the bodies: the solution of R θ̇ = v, of least squares where v does not satisfy the
+        joints of the tree; of R θ̇ = v − ν where these prescribe a motion, with ν the velocities by it alone."""
+        mech = self.mech
+        space = spaces.space_of(mech, self.space.tree, any_angle=True)
+        return _program(_rates, space)(mech, mech.coordinates(q), mech.velocities(v), _time(mech, t))
+
+    def configuration(self, theta, t=0.0, *, near=None) -> Float[Array, " n"]:
+        """q(θ), a configuration as in `Mechanism.coordinates`. Joints that are cut need not be closed by it."""
+        mech, theta = self.mech, self._checked(theta, self.space.n)
+        return _program(_configuration, self.space)(mech, theta, _near(mech, near), _time(mech, t))
+
+    def transformation(self, theta, t=0.0, *, coordinates: str = "bodies", near=None) -> Float[Array, "m l"]:
+        """R(θ) with v = R θ̇; Issa and Arczewski (3.4).
+
+        The block R_ij of body i and joint j is that of their Table 1 where joint j is on the path from the ground to body
+        i, as the secondary path matrix π* says, and zero elsewhere: (u × d, u) for a unit vector u of a revolute joint at
+        the start of an arm d, (u, 0) for a prismatic one; composite joints have the columns of those that they are made of.
+
+        Args:
+            theta: θ, in the order of `names`.
+            t: the time, for joints that prescribe a motion.
+            coordinates: "bodies" for rows like v, (ṙ, ω) of each body in the mechanism's order with ω in its own frame, so
+                that Φ_q R = 0 for the constraints of the tree; "natural" for rows like the rates of natural coordinates,
+                basic points and unit vectors, as in the paper: Ψ_q R = 0.
+            near: a configuration q that tells senses and signs which θ does not.
+
+        Raises:
+            ValueError: θ of a wrong shape, or unknown coordinates.
+        """
+        program = _program(_transformation, self.space, _known(coordinates))
+        mech, theta = self.mech, self._checked(theta, self.space.n)
+        return program(mech, theta, _near(mech, near), _time(mech, t))
+
+    def transformation_rate(
+        self, theta, theta_dot, t=0.0, *, coordinates: str = "bodies", near=None
+    ) -> Float[Array, "m l"]:
+        """Ṙ(θ, θ̇), so that v̇ = R θ̈ + Ṙ θ̇; Issa and Arczewski (3.6). Arguments as for `transformation`."""
+        program = _program(_transformation_rate, self.space, _known(coordinates))
+        mech, theta = self.mech, self._checked(theta, self.space.n)
+        theta_dot = self._checked(theta_dot, self.space.m, "theta_dot")
+        return program(mech, theta, theta_dot, _near(mech, near), _time(mech, t))
+
+    def _checked(self, value, size: int, name: str = "theta") -> Array:
+        value = jnp.asarray(value)
+        if value.shape != (size,):
+            raise ValueError(f"{name} must have shape ({size},), got {value.shape}; its entries are {self.names}")
+        return value.astype(jnp.result_type(self.mech.dtype, value))
+
+
+# --- the same as functions ------------------------------------------------------------------------------------------------
+
+
+def _view(mech: Mechanism, base, cut) -> JointView:
+    return JointView(mech, spaces.joint_space(mech, base=base, cut=cut))
+
+
+def joint_space(mech: Mechanism, *, base=None, cut: str | Iterable[str] = ()) -> JointSpace:
+    """The joint coordinates of a mechanism: `.coordinates` and `.velocities`, their names such as "A.phi"; `.tree`. See
+    `JointView` for what they are."""
     return spaces.joint_space(mech, base=base, cut=cut)
 
 
 def joint_coordinates(mech: Mechanism, q, t=0.0, *, base=None, cut=()) -> Float[Array, " k"]:
-    """θ(q) of a configuration. Angles in (−π, π]; in the plane, where they have coordinates, with all their turns."""
-    space = joint_space(mech, base=base, cut=cut)
-    return _program(_measured, space)(mech, mech.coordinates(q), _time(mech, t))
+    """θ(q), as `JointView.coordinates`."""
+    return _view(mech, base, cut).coordinates(q, t)
 
 
 def joint_velocities(mech: Mechanism, q, v, t=0.0, *, base=None, cut=()) -> Float[Array, " l"]:
-    """θ̇ of the velocities v of the bodies: the solution of R θ̇ = v, of least squares where v does not satisfy the joints of
-    the tree; of R θ̇ = v − ν where these prescribe a motion, with ν the velocities by it alone."""
-    space = spaces.joint_space(mech, base=base, cut=cut, any_angle=True)
-    return _program(_rates, space)(mech, mech.coordinates(q), mech.velocities(v), _time(mech, t))
+    """θ̇ of the velocities v of the bodies, as `JointView.velocities`."""
+    return _view(mech, base, cut).velocities(q, v, t)
 
 
 def configuration(mech: Mechanism, theta, t=0.0, *, near=None, base=None, cut=()) -> Float[Array, " n"]:
-    """q(θ), a configuration as in `Mechanism.coordinates`. Joints that are cut need not be closed by it."""
-    space = joint_space(mech, base=base, cut=cut)
-    program = _program(_configuration, space)
-    return program(mech, _checked(mech, space.n, theta), _near(mech, near), _time(mech, t))
+    """q(θ), as `JointView.configuration`."""
+    return _view(mech, base, cut).configuration(theta, t, near=near)
 
 
 def velocity_transformation(
     mech: Mechanism, theta, t=0.0, *, coordinates: str = "bodies", near=None, base=None, cut=()
 ) -> Float[Array, "m l"]:
-    """R(θ) with v = R θ̇; Issa and Arczewski (3.4).
-
-    The block R_ij of body i and joint j is that of their Table 1 where joint j is on the path from the ground to body i, as
-    the secondary path matrix π* says, and zero elsewhere: (u × d, u) for a unit vector u of a revolute joint at the start
-    of an arm d, (u, 0) for a prismatic one; composite joints have the columns of those that they are made of.
-
-    Args:
-        theta: θ, see `joint_space`.
-        coordinates: "bodies" for rows like v, (ṙ, ω) of each body in the mechanism's order with ω in its own frame, so that
-            Φ_q R = 0 for the constraints of the tree; "natural" for rows like the rates of `natural_coordinates`, basic
-            points and unit vectors, as in the paper: Ψ_q R = 0.
-
-    Raises:
-        ValueError: θ of a wrong shape, or unknown coordinates.
-    """
-    space = joint_space(mech, base=base, cut=cut)
-    program = _program(_transformation, space, _known(coordinates))
-    return program(mech, _checked(mech, space.n, theta), _near(mech, near), _time(mech, t))
+    """R(θ) with v = R θ̇, as `JointView.transformation`."""
+    return _view(mech, base, cut).transformation(theta, t, coordinates=coordinates, near=near)
 
 
 def velocity_transformation_rate(
     mech: Mechanism, theta, theta_dot, t=0.0, *, coordinates: str = "bodies", near=None, base=None, cut=()
 ) -> Float[Array, "m l"]:
-    """Ṙ(θ, θ̇), so that v̇ = R θ̈ + Ṙ θ̇; Issa and Arczewski (3.6). Arguments as for `velocity_transformation`."""
-    space = joint_space(mech, base=base, cut=cut)
-    theta, theta_dot = _checked(mech, space.n, theta), _checked(mech, space.m, theta_dot, "theta_dot")
-    program = _program(_transformation_rate, space, _known(coordinates))
-    return program(mech, theta, theta_dot, _near(mech, near), _time(mech, t))
+    """Ṙ(θ, θ̇), as `JointView.transformation_rate`."""
+    return _view(mech, base, cut).transformation_rate(theta, theta_dot, t, coordinates=coordinates, near=near)
 
 
 # --- the programs ---------------------------------------------------------------------------------------------------------
@@ -149,10 +210,3 @@ def _known(coordinates: str) -> str:
     if coordinates not in COORDINATES:
         raise ValueError(f"coordinates must be one of {', '.join(map(repr, COORDINATES))}, got {coordinates!r}")
     return coordinates
-
-
-def _checked(mech: Mechanism, size: int, value, name: str = "theta") -> Array:
-    value = jnp.asarray(value)
-    if value.shape != (size,):
-        raise ValueError(f"{name} must have shape ({size},), got {value.shape}; see `joint_space` for the names")
-    return value.astype(jnp.result_type(mech.dtype, value))

@@ -31,50 +31,9 @@ from jaxtyping import Array, Float
 
 from jaxmbs.element import GROUND, Shared
 from jaxmbs.formulations.natural.frames import AXES, GEOMETRY, across
-from jaxmbs.numerics.implicit import jacobian
 from jaxmbs.numerics.space import Space
-from jaxmbs.programs.function import Straight
 from jaxmbs.system.equations import applied_forces, residual_of
-from jaxmbs.system.mechanism import Mechanism, as_times
-
-# --- the public functions -----------------------------------------------------------------------------------------------
-
-
-def natural_names(mech: Mechanism) -> tuple[str, ...]:
-    """Names of the natural coordinates: "A.x" of the point at joint A, "A.axis.x" of the unit vector there, "rod.origin.x"
-    and "rod.x.x", … of a body's own, then extra coordinates as in `Mechanism.coordinates`."""
-    return NaturalCoordinates(mech).names
-
-
-def natural_coordinates(mech: Mechanism, q: Float[Array, " n"]) -> Float[Array, " k"]:
-    """x: the points and unit vectors in a configuration; a shared one as it is on the first body of its joint."""
-    return PROGRAMS["coordinates"](mech, mech.coordinates(q))
-
-
-def natural_rates(mech: Mechanism, q: Float[Array, " n"], v: Float[Array, " m"]) -> Float[Array, " k"]:
-    """ẋ at the velocities v of the bodies: ṗ = ṙ + ω × d of points, u̇ = ω × u of unit vectors. Linear in v."""
-    q = mech.coordinates(q)
-    return PROGRAMS["rates"](mech, q, jnp.asarray(v, q.dtype))
-
-
-def natural_constraints(mech: Mechanism, x: Float[Array, " k"], t=0.0, *, near=None) -> Float[Array, " rows"]:
-    """Ψ(x, t); see the head of `jaxmbs.formulations.natural.coordinates` for the order of its rows.
-
-    near: a configuration q (n,) that tells how often bodies of the plane have turned, for constraints that count it.
-    """
-    return PROGRAMS["constraints"](mech, *_arguments(mech, x, t, near))
-
-
-def natural_jacobian(mech: Mechanism, x: Float[Array, " k"], t=0.0, *, near=None) -> Float[Array, "rows k"]:
-    """Ψ_x. Arguments: see `natural_constraints`."""
-    return PROGRAMS["jacobian"](mech, *_arguments(mech, x, t, near))
-
-
-def _arguments(mech, x, t, near):
-    x = jnp.asarray(x)
-    dtype = jnp.result_type(x, as_times(t, x.dtype))
-    return x.astype(dtype), jnp.asarray(t, dtype), None if near is None else mech.coordinates(near).astype(dtype)
-
+from jaxmbs.system.mechanism import Mechanism
 
 # --- points and vectors -------------------------------------------------------------------------------------------------
 
@@ -526,21 +485,3 @@ class NaturalCoordinates(Space):
         x, attitudes = big_x[: self.m] + d, self._split(big_x)
         frames = self.frames(x, attitudes)
         return jnp.concatenate([x, *(self.geometry.nearest(attitudes[b], frames[b].a) for b in self.bodies)])
-
-
-def _residual(mech, x, t, near):
-    natural = NaturalCoordinates(mech)
-    return natural.residual(natural.with_attitudes(x, near), t)
-
-
-def _jacobian(mech, x, t, near):
-    natural = NaturalCoordinates(mech)
-    return jacobian(natural.residual, natural, natural.with_attitudes(x, near), t)
-
-
-PROGRAMS: dict[str, Straight] = {
-    "coordinates": Straight(lambda mech, q: NaturalCoordinates(mech).at(q)),
-    "rates": Straight(lambda mech, q, v: NaturalCoordinates(mech).rates(q, v)),
-    "constraints": Straight(_residual),
-    "jacobian": Straight(_jacobian),
-}

@@ -10,6 +10,7 @@ import numpy as np
 from jaxmbs.formulations.augmented import AbstractFormulation, CartesianEquations
 from jaxmbs.formulations.equations import AbstractEquations
 from jaxmbs.formulations.natural.coordinates import NaturalCoordinates
+from jaxmbs.formulations.natural.view import NaturalView
 from jaxmbs.system.mechanism import Mechanism
 
 
@@ -26,6 +27,10 @@ class Natural(AbstractFormulation):
 
     def equations(self, mech):
         return NaturalEquations(mech, self.own_vectors)
+
+    def of(self, mech: Mechanism) -> NaturalView:
+        """A mechanism in these coordinates: names, x(q), ẋ(v), Ψ and Ψ_x."""
+        return NaturalView(mech, self.own_vectors)
 
 
 class NaturalEquations(AbstractEquations):

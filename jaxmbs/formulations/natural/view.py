@@ -1,0 +1,124 @@
+"""Natural coordinates for users: x(q), ẋ(v), the constraints Ψ and their Jacobian.
+
+See `jaxmbs.formulations.natural.coordinates` for what the coordinates are and for the order of the rows of Ψ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache, partial
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from jaxmbs.formulations.natural.coordinates import NaturalCoordinates
+from jaxmbs.numerics.implicit import jacobian
+from jaxmbs.programs.function import Straight
+from jaxmbs.system.mechanism import Mechanism, as_times
+
+
+class NaturalView(eqx.Module):
+    """A mechanism in natural coordinates x, basic points and unit vectors: `mbs.Natural().of(mech)`.
+
+    Attributes:
+        mech: the mechanism.
+        own_vectors: see `Natural`.
+    """
+
+    mech: Mechanism
+    own_vectors: tuple[str, ...] = eqx.field(static=True, default=())
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of x: "A.x" of the point at joint A, "A.axis.x" of the unit vector there, "rod.origin.x" and "rod.x.x", …
+        of a body's own, then extra coordinates as in `Mechanism.coordinates`."""
+        return NaturalCoordinates(self.mech, self.own_vectors).names
+
+    def coordinates(self, q: Float[Array, " n"]) -> Float[Array, " k"]:
+        """x: the points and unit vectors in a configuration; a shared one as it is on the first body of its joint."""
+        return self._program(_at)(self.mech, self.mech.coordinates(q))
+
+    def rates(self, q: Float[Array, " n"], v: Float[Array, " m"]) -> Float[Array, " k"]:
+        """ẋ at the velocities v of the bodies: ṗ = ṙ + ω × d of points, u̇ = ω × u of unit vectors. Linear in v."""
+        q = self.mech.coordinates(q)
+        return self._program(_rates)(self.mech, q, jnp.asarray(v, q.dtype))
+
+    def constraints(self, x: Float[Array, " k"], t=0.0, *, near=None) -> Float[Array, " rows"]:
+        """Ψ(x, t).
+
+        Args:
+            x: in the order of `names`.
+            t: the time, for drivers.
+            near: a configuration q (n,) that tells how often bodies of the plane have turned, for constraints that count
+                it.
+        """
+        return self._program(_residual)(self.mech, *self._arguments(x, t, near))
+
+    def jacobian(self, x: Float[Array, " k"], t=0.0, *, near=None) -> Float[Array, "rows k"]:
+        """Ψ_x. Arguments as for `constraints`."""
+        return self._program(_jacobian)(self.mech, *self._arguments(x, t, near))
+
+    def _program(self, f: Callable) -> Straight:
+        return _program(f, self.own_vectors)
+
+    def _arguments(self, x, t, near):
+        x = jnp.asarray(x)
+        dtype = jnp.result_type(x, as_times(t, x.dtype))
+        near = None if near is None else self.mech.coordinates(near).astype(dtype)
+        return x.astype(dtype), jnp.asarray(t, dtype), near
+
+
+# --- the same as functions ------------------------------------------------------------------------------------------------
+
+
+def natural_names(mech: Mechanism) -> tuple[str, ...]:
+    """Names of the natural coordinates, as `NaturalView.names`."""
+    return NaturalView(mech).names
+
+
+def natural_coordinates(mech: Mechanism, q: Float[Array, " n"]) -> Float[Array, " k"]:
+    """x(q), as `NaturalView.coordinates`."""
+    return NaturalView(mech).coordinates(q)
+
+
+def natural_rates(mech: Mechanism, q: Float[Array, " n"], v: Float[Array, " m"]) -> Float[Array, " k"]:
+    """ẋ at the velocities v of the bodies, as `NaturalView.rates`."""
+    return NaturalView(mech).rates(q, v)
+
+
+def natural_constraints(mech: Mechanism, x: Float[Array, " k"], t=0.0, *, near=None) -> Float[Array, " rows"]:
+    """Ψ(x, t), as `NaturalView.constraints`."""
+    return NaturalView(mech).constraints(x, t, near=near)
+
+
+def natural_jacobian(mech: Mechanism, x: Float[Array, " k"], t=0.0, *, near=None) -> Float[Array, "rows k"]:
+    """Ψ_x, as `NaturalView.jacobian`."""
+    return NaturalView(mech).jacobian(x, t, near=near)
+
+
+# --- the programs ---------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=256)
+def _program(f: Callable, *static) -> Straight:
+    """The program of a function for these bodies with vectors of their own; made once."""
+    return Straight(partial(f, *static))
+
+
+def _at(own_vectors, mech, q):
+    return NaturalCoordinates(mech, own_vectors).at(q)
+
+
+def _rates(own_vectors, mech, q, v):
+    return NaturalCoordinates(mech, own_vectors).rates(q, v)
+
+
+def _residual(own_vectors, mech, x, t, near):
+    natural = NaturalCoordinates(mech, own_vectors)
+    return natural.residual(natural.with_attitudes(x, near), t)
+
+
+def _jacobian(own_vectors, mech, x, t, near):
+    natural = NaturalCoordinates(mech, own_vectors)
+    return jacobian(natural.residual, natural, natural.with_attitudes(x, near), t)
