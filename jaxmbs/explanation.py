@@ -17,6 +17,7 @@ from jaxmbs.dynamics.methods.method import LARGEST_ROLLOUT, AbstractMethod, Fixe
 from jaxmbs.formulations.augmented import AbstractFormulation, Augmented
 from jaxmbs.numerics.arrays import instance_of
 from jaxmbs.programs import primitive
+from jaxmbs.programs.backends import backend_for
 from jaxmbs.programs.function import Straight
 from jaxmbs.system import equations
 from jaxmbs.system.mechanism import Mechanism, as_times
@@ -130,8 +131,4 @@ def _path(refusals: dict[str, str]) -> str:
     if refusals:
         name, reason = next(iter(refusals.items()))
         return f"array code for {', '.join(refusals)}: {reason} [{name}]"
-    if primitive.EMISSION == "array":
-        return "array code: chosen by JAXMBS_EMISSION"
-    if jax.default_backend() == "cpu" and primitive.EMISSION == "llvm" and primitive.machine_available():
-        return "straight-line, LLVM"
-    return "straight-line, XLA"
+    return backend_for(primitive.EMISSION, jax.default_backend()).explain()

@@ -58,10 +58,7 @@ def _bounded_memory():
     gc.collect()
 
 
-EMISSIONS = ("llvm", "xla", "array")
-
-
-@pytest.fixture(params=EMISSIONS)
+@pytest.fixture(params=["llvm", "xla", "array"])
 def emission(request, monkeypatch):
     """The test in every emission."""
     from jaxmbs.programs import primitive

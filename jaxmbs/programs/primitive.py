@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import math
 import os
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.extend import core
 from jax.interpreters import ad, batching, mlir
 
 from jaxmbs.programs import jax_compat, reverse
-from jaxmbs.programs.backends import xla
+from jaxmbs.programs.backends import EMISSIONS, PLATFORMS, backend_for
 from jaxmbs.programs.reverse import zero_tangent as zero_tangent
 from jaxmbs.programs.tracing.program import Program
 from jaxmbs.programs.tracing.rules import rule
@@ -26,16 +24,16 @@ from jaxmbs.programs.tracing.rules import rule
 run_p = core.Primitive("straight_line_program")
 run_p.multiple_results = True
 
-# "llvm" (machine code on CPUs, XLA elsewhere), "xla" (elementwise XLA everywhere) or "array" (the function as written).
+# Which of `EMISSIONS` new programs run by.
 EMISSION = os.environ.get("JAXMBS_EMISSION", "llvm")
 
 
 @contextlib.contextmanager
 def emission(name: str):
-    """Within this context new programs run by "llvm", "xla" or "array"."""
+    """Within this context new programs run by another one of `EMISSIONS`: "llvm", "xla" or "array"."""
     global EMISSION
-    if name not in ("llvm", "xla", "array"):
-        raise ValueError(f"emission is 'llvm', 'xla' or 'array', got {name!r}")
+    if name not in EMISSIONS:
+        raise ValueError(f"emission must be one of {', '.join(map(repr, EMISSIONS))}, got {name!r}")
     before, EMISSION = EMISSION, name
     try:
         yield
@@ -43,44 +41,9 @@ def emission(name: str):
         EMISSION = before
 
 
-@functools.cache
-def machine_available() -> bool:
-    """Whether programs can become machine code here."""
-    try:
-        from jaxmbs.programs.backends.llvm import handler, machine
-
-        handler.api_version()
-        return machine.supported()
-    except (ImportError, OSError, RuntimeError):
-        return False
-
-
 def run(program: Program, *args) -> list:
     """The outputs of a program."""
     return run_p.bind(*args, program=program, batch=(), emission=EMISSION)
-
-
-def _evaluate(*args, program: Program, batch, emission, separate=False):
-    """By XLA: nested vmaps over the batch axes, of the elementwise emission or of the function as it was written."""
-    if emission == "array":
-        function = lambda *xs: core.jaxpr_as_fun(program.source)(*xs)
-    else:
-        function = lambda *xs: xla.evaluate(program, *xs, separate=separate)
-    for axis in reversed(range(len(batch))):
-        axes = tuple(0 if x.shape[axis] == batch[axis] else None for x in args)
-        if all(a is None for a in axes):
-            axes = (0,) * len(args)
-        function = jax.vmap(function, in_axes=axes, axis_size=batch[axis])
-    return _drop_and_call(function, args, batch)
-
-
-def _drop_and_call(function, args, batch):
-    """Without the axes of size 1 that are not mapped over."""
-    held = []
-    for x in args:
-        drop = tuple(k for k, size in enumerate(batch) if x.shape[k] != size)
-        held.append(jnp.squeeze(x, drop))
-    return function(*held)
 
 
 @run_p.def_impl
@@ -277,74 +240,19 @@ ad.primitive_transposes[run_p] = _transpose
 
 # --- platforms --------------------------------------------------------------------------------------------------------
 
-mlir.register_lowering(run_p, mlir.lower_fun(_evaluate, multiple_results=True))
+
+def _on(platform: str):
+    """The rule by which XLA gets the operations of a program on a platform."""
+
+    def lower(*args, program: Program, batch, emission):
+        return backend_for(emission, platform).lower(program, batch, args, platform)
+
+    return mlir.lower_fun(lower, multiple_results=True)
 
 
-def _on_cpu(context, *args, program: Program, batch, emission):
-    by_machine = emission == "llvm" and machine_available()
-    function = _call_machine_code if by_machine else functools.partial(_evaluate, separate=True)
-    rule = mlir.lower_fun(function, multiple_results=True)
-    return rule(context, *args, program=program, batch=batch, emission=emission)
-
-
-mlir.register_lowering(run_p, _on_cpu, platform="cpu")
-
-
-def _call_machine_code(*args, program: Program, batch, emission):
-    total = math.prod(batch)
-    name = target(program, total)
-    args, inner, strides = _strides(args, batch, program)
-    meta = jnp.asarray(np.array([total, inner, *strides], dtype=np.int64).view(np.int32))
-    outputs = [jax.ShapeDtypeStruct((*batch, *out.shape), out.dtype) for out in program.outputs]
-    if total == 0 or not outputs:
-        return [jnp.zeros(out.shape, out.dtype) for out in outputs]
-    return jax.ffi.ffi_call(name, outputs)(meta, *args)
-
-
-def _strides(args, batch, program: Program):
-    """Batch axes as an outer and an inner one, and the strides of every buffer along both.
-
-    Neighbouring axes on which all operands agree become one; if more than two are left, operands are spread out.
-    """
-    depends = [tuple(x.shape[k] == size for x in args) for k, size in enumerate(batch)]
-    merged: list[tuple[int, tuple[bool, ...]]] = []
-    for size, pattern in zip(batch, depends, strict=True):
-        if size == 1:
-            continue
-        if merged and merged[-1][1] == pattern:
-            merged[-1] = (merged[-1][0] * size, pattern)
-        else:
-            merged.append((size, pattern))
-    if len(merged) > 2:
-        args = tuple(jnp.broadcast_to(x, (*batch, *x.shape[len(batch) :])) for x in args)
-        merged = [(math.prod(batch), (True,) * len(args))]
-    while len(merged) < 2:
-        merged.append((1, (False,) * len(args)))
-    (_, by_outer), (inner, by_inner) = merged
-    strides = []
-    for shape, a, b in zip(program.inputs, by_outer, by_inner, strict=True):
-        size = shape.size
-        strides += [size * (inner if b else 1) if a else 0, size if b else 0]
-    for out in program.outputs:
-        strides += [out.size * inner, out.size]
-    return args, inner, strides
-
-
-_targets: dict[tuple[str, int, bool], object] = {}
-
-
-def target(program: Program, total: int) -> str:
-    """The name under which XLA finds the machine code for a batch of this size; compiled when first asked for."""
-    from jaxmbs.programs.backends.llvm import machine
-
-    lanes = 1 if total == 1 else machine.natural_lanes(program)
-    key = (program.fingerprint, lanes, program.once)
-    name = f"jaxmbs_{program.fingerprint}_{lanes}" + "_once" * program.once
-    if key not in _targets:
-        code = machine.MachineCode(program, lanes)
-        jax.ffi.register_ffi_target(name, code.capsule(), platform="cpu")
-        _targets[key] = code
-    return name
+mlir.register_lowering(run_p, _on("other"))
+for _platform in PLATFORMS:
+    mlir.register_lowering(run_p, _on(_platform), platform=_platform)
 
 
 # --- in other programs ------------------------------------------------------------------------------------------------

@@ -4,9 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from linkages import four_bar, four_bar_guess
 
 import jaxmbs as mbs
+from linkages import four_bar, four_bar_guess
 
 B = {"crank": 1.0, "coupler": 3.0, "rocker": 2.5, "ground": 3.5}
 

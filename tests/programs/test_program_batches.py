@@ -278,9 +278,9 @@ def test_without_llvmlite():
 import sys
 sys.modules["llvmlite"] = None
 import jax, jax.numpy as jnp, jaxmbs as mbs
-from jaxmbs.programs import primitive
+from jaxmbs.programs.backends import backend_for
 jax.config.update("jax_enable_x64", True)
-assert not primitive.machine_available()
+assert backend_for("llvm", "cpu") is backend_for("llvm", "cuda")
 f = mbs.program(lambda x: jax.lax.fori_loop(0, 50, lambda k, y: jnp.cos(y) * x, x))
 print(float(jax.vmap(f)(jnp.full(3, 0.7)).sum()), float(jax.grad(f)(0.7)))
 """

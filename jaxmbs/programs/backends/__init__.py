@@ -1,1 +1,29 @@
-"""From a graph of scalars to code for a platform: `llvm` for CPUs, `xla` for all others."""
+"""From a graph of scalars to code for a platform.
+
+A backend is an `AbstractBackend`, in a module or folder of its own that knows no other backend, and a place in `EMISSIONS`.
+"""
+
+from jaxmbs.programs.backends.array import ArrayCode
+from jaxmbs.programs.backends.backend import AbstractBackend
+from jaxmbs.programs.backends.llvm.backend import MachineCodeOnCPU
+from jaxmbs.programs.backends.xla import ElementwiseXLA
+
+# Names of XLA for the platforms that a backend may want to tell apart; all others are "other".
+PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
+# What JAXMBS_EMISSION may be, and the backends of each: the first that takes a platform makes the code for it.
+EMISSIONS: dict[str, tuple[AbstractBackend, ...]] = {
+    "llvm": (MachineCodeOnCPU(), ElementwiseXLA()),
+    "xla": (ElementwiseXLA(),),
+    "array": (ArrayCode(),),
+}
+
+
+def backend_for(emission: str, platform: str) -> AbstractBackend:
+    """The backend that runs programs of an emission on a platform.
+
+    Raises:
+        ValueError: an emission that does not exist, with those that do.
+    """
+    if emission not in EMISSIONS:
+        raise ValueError(f"JAXMBS_EMISSION must be one of {', '.join(map(repr, EMISSIONS))}, got {emission!r}")
+    return next(backend for backend in EMISSIONS[emission] if backend.takes(platform))

@@ -10,6 +10,7 @@ import numpy as np
 from jax import lax
 from jax.experimental.xla_metadata import set_xla_metadata
 
+from jaxmbs.programs.backends.backend import AbstractBackend, over_batch
 from jaxmbs.programs.tracing.graph import INTEGER, REAL, TRUTH, Loop, Node, Region
 from jaxmbs.programs.tracing.program import Program
 from jaxmbs.programs.tracing.trace import Memory
@@ -24,6 +25,19 @@ OPERATIONS: dict[str, Callable] = {
     "atanh": lax.atanh, "exp": lax.exp, "log": lax.log, "expm1": lax.expm1, "log1p": lax.log1p, "cbrt": lax.cbrt,
     "pow": lax.pow,
 }  # fmt: skip
+
+
+class ElementwiseXLA(AbstractBackend):
+    """An XLA operation for each scalar operation of a program, over the whole batch. Loops are XLA's loops."""
+
+    def takes(self, platform):
+        return True
+
+    def lower(self, program, batch, args, platform):
+        return over_batch(lambda *xs: evaluate(program, *xs, separate=platform == "cpu"), batch, args)
+
+    def explain(self):
+        return "straight-line, XLA"
 
 
 def evaluate(program: Program, *args, separate: bool = False):

@@ -1,0 +1,50 @@
+"""What turns programs into code of a platform, and how a function of one sample becomes one of a batch."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+
+from jaxmbs.programs.tracing.program import Program
+
+
+class AbstractBackend(abc.ABC):
+    """Runs programs on some platforms.
+
+    The operands of a program have the batch axes in front, as many for all of them; an operand that does not depend on an
+    axis has size 1 there.
+    """
+
+    @abc.abstractmethod
+    def takes(self, platform: str) -> bool:
+        """Whether this backend makes code for a platform of XLA, "cpu" or "cuda", on this machine."""
+
+    @abc.abstractmethod
+    def lower(self, program: Program, batch: tuple[int, ...], args, platform: str) -> list:
+        """The outputs for a batch, in JAX operations that XLA has: called while a platform's code is made.
+
+        Args:
+            program: what to compute.
+            batch: sizes of the batch axes.
+            args: operands.
+            platform: one that this backend takes.
+        """
+
+    @abc.abstractmethod
+    def explain(self) -> str:
+        """What programs run as, for `mbs.explain`."""
+
+
+def over_batch(function: Callable, batch: tuple[int, ...], args) -> list:
+    """function(*args) of one sample for a batch: nested vmaps over its axes."""
+    for axis in reversed(range(len(batch))):
+        axes = tuple(0 if x.shape[axis] == batch[axis] else None for x in args)
+        if all(a is None for a in axes):
+            axes = (0,) * len(args)
+        function = jax.vmap(function, in_axes=axes, axis_size=batch[axis])
+    # Axes of size 1 that are not mapped over are not there for the vmaps.
+    unused = lambda x: tuple(k for k, size in enumerate(batch) if x.shape[k] != size)
+    return function(*(jnp.squeeze(x, unused(x)) for x in args))

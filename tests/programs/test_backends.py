@@ -1,0 +1,66 @@
+"""Backends: which one runs a program, and that a new one needs no more than its class and its name."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxmbs as mbs
+from jaxmbs.programs import backends, primitive
+from jaxmbs.programs.backends.array import ArrayCode
+from jaxmbs.programs.backends.backend import AbstractBackend
+
+
+class Counting(AbstractBackend):
+    """Array code that remembers for which programs, batches and platforms it was asked."""
+
+    def __init__(self):
+        self.asked = []
+
+    def takes(self, platform):
+        return platform == "cpu"
+
+    def lower(self, program, batch, args, platform):
+        self.asked.append((program.name, batch, platform))
+        return ArrayCode().lower(program, batch, args, platform)
+
+    def explain(self):
+        return "counted"
+
+
+def test_a_new_backend_runs_programs_and_their_derivatives(monkeypatch):
+    counting = Counting()
+    monkeypatch.setitem(backends.EMISSIONS, "counting", (counting, *backends.EMISSIONS["xla"]))
+    f = lambda x: jnp.sin(x[0]) * x
+    program = mbs.program(f)
+    x = jnp.array([[0.3, 1.0], [0.5, -2.0], [0.7, 0.1]])
+    with primitive.emission("counting"):
+        values = jax.jit(jax.vmap(program))(x)
+        jacobians = jax.jit(jax.vmap(jax.jacrev(program)))(x)
+    np.testing.assert_allclose(values, jax.vmap(f)(x), rtol=1e-14)
+    np.testing.assert_allclose(jacobians, jax.vmap(jax.jacrev(f))(x), rtol=1e-14)
+    assert len(counting.asked) >= 2
+    assert all(batch[0] == 3 and platform == "cpu" for _, batch, platform in counting.asked)
+
+
+@pytest.mark.parametrize("platform", ["cuda", "tpu", "other"])
+def test_what_no_backend_of_its_own_takes_runs_by_xla(platform):
+    assert backends.backend_for("llvm", platform).explain() == "straight-line, XLA"
+
+
+def test_an_emission_that_does_not_exist_is_named():
+    with pytest.raises(ValueError, match="must be one of 'llvm', 'xla', 'array', got 'cuda'"):
+        backends.backend_for("cuda", "cpu")
+    with (
+        pytest.raises(ValueError, match="must be one of 'llvm', 'xla', 'array', got 'cuda'"),
+        primitive.emission("cuda"),
+    ):
+        pass
+
+
+def test_lowering_for_cuda_has_no_machine_code_of_the_host():
+    """On a machine without a GPU, too: the text for CUDA has XLA's operations only, that for CPUs one foreign call."""
+    f = jax.jit(jax.vmap(mbs.program(lambda x: jnp.sin(x) @ x)))
+    lowered = lambda platform: f.trace(jnp.ones((4, 3))).lower(lowering_platforms=(platform,)).as_text()
+    assert "custom_call @jaxmbs" not in lowered("cuda")
+    assert lowered("cpu").count("custom_call @jaxmbs") == 1
