@@ -1,4 +1,4 @@
-"""The rollout of a large batch on so many cores: `python benchmarks/cores.py 2` prints ns per system and step."""
+"""The rollout of a large batch on a number of cores: `python benchmarks/cores.py 2` prints ns per system and step."""
 
 import os
 import sys

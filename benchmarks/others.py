@@ -178,7 +178,7 @@ def pinocchio_row(name, problem):
 
 
 def _rk4(acceleration, q, h, steps):
-    """q after so many steps from rest."""
+    """q after a number of steps from rest."""
     v = np.zeros_like(q)
     for _ in range(steps):
         a_1 = acceleration(q, v)

@@ -30,7 +30,7 @@ class Problem(NamedTuple):
         return float(jnp.max(jnp.abs(jax.jit(jax.vmap(residual))(self.designs, jnp.asarray(q)))))
 
     def first(self, size):
-        """The same with every so many systems of the batch, `size` in all."""
+        """The same with `size` systems, evenly picked from the batch."""
         pick = lambda array: array[:: self.q.shape[0] // size][:size]
         return Problem({k: pick(x) for k, x in self.designs.items()}, pick(self.q), pick(self.v), self.h, self.steps)
 

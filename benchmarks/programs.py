@@ -18,7 +18,7 @@ def acceleration(mech, q, v, t=0.0):
 
 
 def rollout(build, steps, h):
-    """(design, q, v) ↦ (q, v) after so many steps of the classical Runge–Kutta method, as one program."""
+    """(design, q, v) ↦ (q, v) after `steps` steps of the classical Runge–Kutta method, as one program."""
 
     @jax.jit
     def rates(b, q, v):

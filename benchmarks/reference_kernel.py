@@ -55,7 +55,7 @@ class Kernel:
     """The compiled kernel.
 
     Attributes:
-        rollout: q and v (batch, 9) after so many steps; see `rollout_of`.
+        rollout: q and v (batch, 9) after `steps` steps; see `rollout_of`.
         per_evaluation, per_step: its scalar operations, counted by running it on numbers that count.
     """
 

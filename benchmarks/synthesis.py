@@ -37,7 +37,7 @@ LARGEST = {"published bounds": 50.0, "narrow bounds": 2.0}
 # Of particles and iterations; runs of each, of which the medians of error and time count.
 BUDGETS = ((100, 200), (200, 500), (400, 1000))
 RUNS = 3
-# Of `synthesis.path` the worst of so many seeds counts.
+# Number of seeds; of `synthesis.path` the worst one counts.
 SEEDS = 10
 WAYS = ("batched", "documented")
 STARTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)

@@ -54,7 +54,7 @@ def rk4_step(rates, q, v, h):
 
 
 def rollout(mech, q, v, h, steps):
-    """The state after so many steps."""
+    """The state after a number of steps."""
     rates = lambda q, v: acceleration(mech, q, v)
     step = lambda state, _: (rk4_step(rates, *state, h), None)
     return jax.lax.scan(step, (q, v), length=steps)[0]

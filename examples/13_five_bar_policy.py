@@ -58,7 +58,7 @@ def mean_return(env, layers, keys):
 
 
 def train(env, updates, key):
-    """Weights after so many updates, and the mean return before each."""
+    """Weights after all updates, and the mean return before each."""
     start, key = jax.random.split(key)
     layers = network(start)
     optimizer = optax.chain(optax.clip_by_global_norm(1.0), optax.adam(optax.cosine_decay_schedule(5e-3, updates)))

@@ -79,7 +79,7 @@ def trainer(updates):
 
 
 def train(updates, key, optimizer, update, shaping):
-    """What is learned after so many updates, and the mean returns on the way."""
+    """What is learned after all updates, and the mean returns on the way."""
     scales = {name: jnp.zeros(()) for name in ENV.design}
     learned, returns = {"layers": network(key), "scales": scales}, []
     state = optimizer.init(learned)

@@ -15,8 +15,8 @@ from jaxmbs.numerics.scaling import Units, unit_of_length
 from jaxmbs.system.equations import constraint_jacobian, constraints
 from jaxmbs.system.mechanism import Mechanism, as_times
 
-# A configuration that may be singular by itself is left in so many directions, by so much of a radian or of the size of the
-# mechanism, and closed again in so many Newton steps.
+# Whether only this configuration is singular is seen beside it: in some directions, at a distance in radians or in parts
+# of the mechanism's size, closed again by Newton steps.
 ASIDE, ASIDE_STEP, CLOSING_STEPS = 3, 0.3, 12
 
 

@@ -17,8 +17,8 @@ OK, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 # What takes longer, in seconds, shows that it is at work.
 PATIENCE = 1.0
 DIGITS = 6
-# Numbers below so many roundings of what they are computed from are shown as zero.
-ROUNDINGS = 100
+# A number that is smaller than this many rounding errors of what it was computed from is shown as zero.
+MAX_ROUNDING_ERRORS = 100
 
 
 @dataclasses.dataclass
@@ -52,7 +52,7 @@ def plain(value):
 def without_noise(values, scale: float):
     """An array with 0 in place of what is rounding of numbers of the size of `scale`."""
     values = np.asarray(values)
-    return np.where(np.abs(values) <= ROUNDINGS * np.finfo(values.dtype).eps * scale, 0, values)
+    return np.where(np.abs(values) <= MAX_ROUNDING_ERRORS * np.finfo(values.dtype).eps * scale, 0, values)
 
 
 def show(report: Report, as_json: bool) -> None:

@@ -20,12 +20,12 @@ from jaxmbs.system.equations import Energy, energy
 from jaxmbs.system.mechanism import Mechanism, as_times
 from jaxmbs.system.trajectory import Trajectory
 
-# Steps of a simulation for which none is given: at least so many in all.
-DEFAULT_STEPS = 4000
-# With so many steps between outputs it is of no matter how fast these are computed.
-OFTEN = 8
-# Where asked-for times are uneven, boundaries between steps of other lengths may be so many times their number.
-MOST_BOUNDARIES = 8
+# A simulation without a given step takes at least this many steps in all.
+MIN_DEFAULT_STEPS = 4000
+# From this many steps per output on, the cost of the output no longer matters.
+MIN_STEPS_PER_RARE_OUTPUT = 8
+# Where output times are uneven, the grid of steps has at most this many boundaries per output time.
+MAX_BOUNDARIES_PER_OUTPUT = 8
 
 
 def simulate(
@@ -106,7 +106,7 @@ def _grid(times, step, method) -> Grid:
     if count == 1:
         return outputs
     if step is None:
-        even = outputs._replace(steps=max(1, -(-DEFAULT_STEPS // (count - 1))))
+        even = outputs._replace(steps=max(1, -(-MIN_DEFAULT_STEPS // (count - 1))))
         return even if isinstance(method, FixedStep) else outputs
     if not is_concrete(step) or isinstance(step, str) or np.ndim(step) != 0 or not step > 0:
         raise ValueError(f"step must be a positive number that is known when the simulation is built, got {step}")
@@ -122,10 +122,12 @@ def _grid(times, step, method) -> Grid:
 def _divided(needed: np.ndarray) -> Grid:
     """Intervals of the times cut into parts with the same number of steps each, so that few steps are wasted."""
     best = None
-    for steps in sorted({int(-(-n // k)) for n in set(needed.tolist()) for k in range(1, MOST_BOUNDARIES + 1)}):
+    for steps in sorted(
+        {int(-(-n // k)) for n in set(needed.tolist()) for k in range(1, MAX_BOUNDARIES_PER_OUTPUT + 1)}
+    ):
         parts = -(-needed // steps)
         cost = int(parts.sum()) * steps, int(parts.sum())
-        if parts.sum() <= MOST_BOUNDARIES * len(needed) and (best is None or cost < best[0]):
+        if parts.sum() <= MAX_BOUNDARIES_PER_OUTPUT * len(needed) and (best is None or cost < best[0]):
             best = cost, steps, parts
     assert best is not None  # the largest number of steps makes one part of each interval
     _, steps, parts = best
@@ -168,7 +170,7 @@ def _simulate(mech: Mechanism, times, start: Start, grid: Grid, method, formulat
     begun = entered == Status.CONVERGED
     status = jnp.where(begun, status, entered)
     status = jnp.where(usable, status, int(Status.NON_FINITE)).astype(jnp.int32)
-    rarely = grid.steps >= OFTEN
+    rarely = grid.steps >= MIN_STEPS_PER_RARE_OUTPUT
     found = jax.vmap(lambda t, x, u: straight(output, problem.equations, clean, t, x, u, once=rarely))(
         clean_times, x, u
     )

@@ -101,7 +101,7 @@ class Environment(eqx.Module):
     formulation: AbstractFormulation = JointCoordinates()
 
     action_size: ClassVar[int]
-    """Actions are vectors of so many numbers between −1 and 1."""
+    """Number of entries of an action, each between −1 and 1."""
     observation_bounds: ClassVar[tuple[float, ...]]
     """Largest sizes of the observations. Adapters cut off what is beyond; here nothing is."""
 

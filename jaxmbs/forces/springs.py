@@ -214,7 +214,7 @@ class AxialSpring(AbstractForce):
         known = (self.stiffness, self.damping, self.force)
         require(any(x is not None for x in known), "stiffness, damping or force is missing")
         super().check(dimension)
-        require(dimension == 3, "it is of space only")
+        require(dimension == 3, "it exists in space only")
         require(self.axis_i is not None, "axis_i is missing")
         axis = np.asarray(self.axis_i) if is_concrete(self.axis_i) else None
         require(axis is None or np.any(axis != 0), "axis_i has no length")

@@ -104,7 +104,7 @@ def laws_of(kind: Any) -> dict[str, tuple[str, ...]]:
 
 
 def check_law(law: Callable, takes: tuple[str, ...], name: str) -> None:
-    """Raise `ValueError` unless it is a function of so many numbers, written in jax.numpy, that gives a number."""
+    """Raise `ValueError` unless `law` is a function of these numbers, written in jax.numpy, that gives a number."""
     what = f"{name} must be a function of ({', '.join(takes)}), written in jax.numpy, that gives a number"
     require(callable(law) and not isinstance(law, AbstractMotion), f"{what}; got {law!r}")
     number = jax.ShapeDtypeStruct((), default_float())

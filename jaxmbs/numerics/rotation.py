@@ -17,8 +17,8 @@ Parameters = Float[Array, "4"]
 Vector = Float[Array, "3"]
 Matrix = Float[Array, "3 3"]
 
-# Below this the series of `_even` are exact to rounding with so many terms, above it the closed forms lose less than two
-# digits.
+# Below the limit the series of `_even` are exact to rounding with this number of terms. Above it the closed forms lose
+# less than two digits.
 SERIES_LIMIT, SERIES_TERMS = 0.25, 9
 # Directions count as opposite where they differ from it by less than this angle.
 OPPOSITE = 1e-6

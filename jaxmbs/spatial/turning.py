@@ -14,9 +14,10 @@ from jaxmbs.numerics import rotation
 from jaxmbs.numerics.rotation import cross
 from jaxmbs.numerics.space import Constants, Manifold
 
-# Orientation angles count as singular where they would be in so many steps straight ahead; and, for bodies that pass by,
-# where the third axis is no further than so many steps from the first. What passes further away the steps resolve.
-AHEAD, BESIDE = 8, 2
+# Orientation angles count as singular where they would become so within the first number of steps, straight ahead; and, for
+# bodies that pass by, where the third axis is within the second number of steps of the first. A body that passes farther
+# away is resolved by its steps.
+MAX_STEPS_AHEAD, MAX_STEPS_BESIDE = 8, 2
 
 
 class Rotations(Manifold):
@@ -243,7 +244,7 @@ class Angles(SpatialTurning):
             return None
         cosine = jnp.cos(rho[1])
         towards, beside = h * w[1], h * w[0] * cosine
-        step = (AHEAD * towards) ** 2 + (BESIDE * beside) ** 2
+        step = (MAX_STEPS_AHEAD * towards) ** 2 + (MAX_STEPS_BESIDE * beside) ** 2
         return cosine**2 <= step + jnp.finfo(rho.dtype).eps
 
 

@@ -18,13 +18,13 @@ from jaxmbs.synthesis.closing import closed
 from jaxmbs.synthesis.common import finite, near_zero
 from jaxmbs.synthesis.stages import Part, in_stages
 
-# Steps for all starts, and further ones for the best of them; so many between two reports.
+# Steps for all starts, then further ones for the best of them; AT_ONCE steps lie between two reports.
 FIRST, FURTHER, BEST = 100, (300, 100, 100), 128
 AT_ONCE = 25
 # No free number, and no part of a cycle, changes by more in a step.
 LONGEST = 0.3
-# So many times three steps bring the guess to a configuration that is closed, if there is one.
-SETTLES = 10
+# Attempts, of three steps each, to bring the guess to a closed configuration.
+MAX_SETTLING_ATTEMPTS = 10
 # Times of the cycle at which starts are known, and at which a mechanism has to assemble while it changes.
 GRID, GUARDS = 48, 16
 # How hard a loop pulls that does not close, and bounds of times, in units of the targets.
@@ -99,7 +99,7 @@ def _motions(question: Question, guess, times) -> Callable:
             q = closed(mech, q, t, question.length, question.least_singular_value)[0]
             return q, q
 
-        start, _ = jax.lax.scan(step, start, jnp.full(SETTLES, times[0]))
+        start, _ = jax.lax.scan(step, start, jnp.full(MAX_SETTLING_ATTEMPTS, times[0]))
         _, q = jax.lax.scan(step, start, times)
         return q, jax.lax.map(lambda q: question.measure(design, mech, q), q)
 

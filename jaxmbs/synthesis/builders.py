@@ -28,8 +28,8 @@ from jaxmbs.system.mechanism import Mechanism
 SAME = 1e-3
 # A point of the mechanism at a time is where the search had it, within this part of the targets' spread.
 AGREES = 1e-6
-# Candidates are followed through their cycle, so many for each that is shown.
-LOOKED_AT = 3
+# Candidates are followed through their cycle, until this many per result have been tried.
+MAX_CANDIDATES_PER_RESULT = 3
 
 
 class Fitted(NamedTuple):
@@ -96,7 +96,7 @@ def fit(
         lower, upper: bounds, trees like `design`; None where there is none.
         require: a function of the design, written in jax.numpy, of which no value may be negative.
         least_singular_value: below this one of Φ_q, in units of the mechanism, designs are pushed away.
-        starts: their number. seed: of the random numbers. keep: so many of the best are shown.
+        starts: their number. seed: of the random numbers. keep: how many of the best to return.
         progress, resume: as of `path`.
 
     Where all designs are equal to the measure, such as at any scale if it is an angle, keep an entry by equal bounds.
@@ -170,7 +170,7 @@ def _ranked(question: Question, state: State, targets, keep: int) -> Ranked[Fitt
     others: list[Fitted] = []
     known: list[np.ndarray] = []
     for k in np.argsort(finite(state.cost), kind="stable"):
-        if not np.isfinite(state.cost[k]) or len(good) == keep or len(known) == LOOKED_AT * keep:
+        if not np.isfinite(state.cost[k]) or len(good) == keep or len(known) == MAX_CANDIDATES_PER_RESULT * keep:
             break
         mark = question.variables.mark(state.shared[k, : question.numbers])
         if any(np.abs(mark - other).max() < SAME for other in known):

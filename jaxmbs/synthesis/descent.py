@@ -85,9 +85,9 @@ def minimise(
         design: any tree of real numbers and arrays: the first start.
         lower, upper: bounds; one number for all entries, or a tree like the design with a number, an array or None at
             each place; what a mapping leaves out is not bounded. Equal bounds keep an entry as it is.
-        starts: their number. seed: of the random numbers. keep: so many of the best are shown.
+        starts: their number. seed: of the random numbers. keep: how many of the best to return.
         steps: of Adam, and of BFGS.
-        progress: called after every stage with (steps done, of so many, least value).
+        progress: called after every stage with (steps done, steps in all, least value).
         resume: a file that keeps the search after every stage, and from which it goes on after a break.
 
     Raises:
@@ -179,7 +179,7 @@ def _moved_to(state: State, point: Point, memory) -> State:
 
 
 def _repeated(step: Callable[[State], State]) -> Callable[[State, int], State]:
-    """(state, count) ↦ the state after so many steps."""
+    """(state, count) ↦ the state `count` steps later."""
 
     def advance(state, count):
         for _ in range(count):

@@ -32,12 +32,14 @@ PUSH, INSIDE = 10.0, 1e-3
 FACTOR = 20.0
 # Beyond these, in the same units, no bound can be.
 LEAST_LENGTH, MOST_LENGTH = 1e-3, 1e3
-# Transmission angles that are always kept, in degrees: nearer to zero the links hardly reach.
-LEAST_ANGLE = 1.0
+# Smallest transmission angle, in degrees. Below it the links hardly reach each other.
+MIN_TRANSMISSION_ANGLE_DEG = 1.0
 # Numbers that differ by no more are the same solution.
 SAME = 1e-3
-# Where the errors are looked at; a candidate that fails is replaced at most so many times for each that is shown.
-FINE, LOOKED_AT = 361, 4
+# Points of the range at which the error of a result is measured.
+FINE = 361
+# Candidates that fail a check are replaced, until this many per result have been tried.
+MAX_CANDIDATES_PER_RESULT = 4
 
 
 class FunctionSolution(NamedTuple):
@@ -137,7 +139,7 @@ def function(
         samples: of the range, for least squares.
         lower, upper: bounds of "crank", "coupler", "rocker" relative to the ground, or of "crank", "coupler", "offset",
             by name or one for all; 1/20 and 20 of the ground, or of the way of the slide, by default.
-        starts: their number. seed: of the random numbers. keep: so many of the best are shown.
+        starts: their number. seed: of the random numbers. keep: how many of the best to return.
         progress, resume: as of `path`, for a mechanism of one's own.
         design, output, guess: for a mechanism of one's own. The design to begin with; the output, a coordinate by name such
             as "rocker.phi" or a function of (design, mechanism, q); the configuration at time 0, or a function of the
@@ -183,7 +185,7 @@ def function(
             (points, points) if points else (at(np.linspace(ends[0], ends[1], COARSE)), at(_many(samples, ends)))
         )
         bounds = _bounds(kind, lower, upper, spans.unit)
-        limit = np.cos(np.deg2rad(max(transmission_angle, LEAST_ANGLE)))
+        limit = np.cos(np.deg2rad(max(transmission_angle, MIN_TRANSMISSION_ANGLE_DEG)))
         found = _search(
             kind, coarse, middle, spans, bounds, limit, count_of("starts", starts), seed, exact=points is not None
         )
@@ -404,7 +406,7 @@ def _ranked(kind, found: Found, fine: Task, points: Task | None, spans: Spans, t
     others: list[FunctionSolution] = []
     known: list[np.ndarray] = []
     for k in np.argsort(cost, kind="stable"):
-        if len(good) == keep or len(known) == LOOKED_AT * keep:
+        if len(good) == keep or len(known) == MAX_CANDIDATES_PER_RESULT * keep:
             break
         x, branch = found.numbers[k], found.branches[k]
         alike = np.append(x[:3], [np.cos(x[3]), np.sin(x[3])])

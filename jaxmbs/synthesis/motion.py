@@ -21,7 +21,8 @@ from jaxmbs.synthesis.own import check_own, motion_of, refuse_foreign
 from jaxmbs.synthesis.stages import Report
 from jaxmbs.system.mechanism import Mechanism
 
-# Steps for single links, and for linkages, of which so many are tried; of so few of the best links all pairs.
+# Steps of the search for single links, then for linkages. At most PAIRS pairs of links become linkages, among them every
+# pair of the FEW best links.
 SINGLE, STEPS, PAIRS, FEW = 60, 200, 512, 24
 # No angle, and no length in units of the poses' spread, changes by more in a step.
 LONGEST = 0.5
@@ -31,8 +32,8 @@ PUSH, INSIDE = 10.0, 1e-3
 FACTOR, SHORTEST = 10.0, 0.05
 # Numbers that differ by no more are the same.
 SAME = 1e-3
-# A candidate that fails is replaced at most so many times for each that is shown.
-LOOKED_AT = 4
+# Candidates that fail a check are replaced, until this many per result have been tried.
+MAX_CANDIDATES_PER_RESULT = 4
 
 
 class MotionSolution(NamedTuple):
@@ -140,7 +141,7 @@ def motion(
         ordered: whether the poses must be passed in their order, as the crank goes one way by less than a turn.
         transmission_angle: linkages that keep at least this one, in degrees, come before others.
         lower, upper: bounds of entries of the design by name; a number bounds all but the angle.
-        starts: number of single links. seed: of the random numbers. keep: so many of the best are shown.
+        starts: number of single links. seed: of the random numbers. keep: how many of the best to return.
         progress, resume: as of `path`, for a mechanism of one's own.
         design, body, guess, times, cyclic: for a mechanism of one's own. The design to begin with; the body that is
             guided; the configuration at time 0, or a function of the design; the times of the poses, if these are not
@@ -358,7 +359,7 @@ def _ranked(found, poses, bounds, unit, angle_length, ordered, transmission, kee
     known: list[np.ndarray] = []
     # Of exact solutions those with good transmission angles are looked at first.
     for k in np.lexsort((_flatness(*found[:2]), np.maximum(found[3], near_zero() ** 2))):
-        if not np.isfinite(found[3][k]) or len(known) == LOOKED_AT * keep:
+        if not np.isfinite(found[3][k]) or len(known) == MAX_CANDIDATES_PER_RESULT * keep:
             break
         u, angles, branch = found[0][k], found[1][k], found[2][k]
         design = {name: np.asarray(x) for name, x in _design(u).items()}

@@ -20,17 +20,16 @@ from jaxmbs.system.mechanism import Mechanism
 
 # Designs whose entries differ by no more than this part of the targets' spread are the same.
 SAME = 1e-3
-# A candidate that does not pass the checks is replaced, as long as no more are looked at than so many times those that are
-# to be shown.
-LOOKED_AT = 4
+# Candidates that fail a check are replaced, until this many per result have been tried.
+MAX_CANDIDATES_PER_RESULT = 4
 # Distances that are no more than this part of the spread are none: among such solutions the one with the best transmission
 # angle is the first.
 EXACT = 1e-9
 # Targets out of order are passed at once if their crank angles are no further apart than this.
 AT_ONCE = 0.1
-# Links keep this angle in degrees in any case; without a closed form for a turn more, so that they do not open between two
-# crank angles that are looked at.
-NEARLY_OPEN, OPEN_BETWEEN = 0.5, 2.0
+# Smallest transmission angle, in degrees. Linkages without a closed-form check get a wider margin, because they are only
+# sampled.
+MIN_TRANSMISSION_ANGLE_DEG, MIN_SAMPLED_ANGLE_DEG = 0.5, 2.0
 # Crank angles of a turn at which a transmission angle without closed form is looked at.
 FINE = 361
 
@@ -99,13 +98,13 @@ def path(
         closed: whether the targets go all round a closed curve.
         ordered: whether targets without crank angles must be passed in their order within one turn; two that are nearly in
             the same place may be passed at once.
-        lower, upper: bounds of entries of the design by name; a number bounds all but angles. Lengths are positive in
-            any case. Angles come back between −π and π.
+        lower, upper: bounds of entries of the design by name; a number bounds all but angles. Lengths are always
+            positive. Angles come back between −π and π.
         pivots: ((x, y), (x, y)), two corners of a box in which all pivots on the ground must be.
         require: a function of the design, written in jax.numpy, of which no value may be negative.
         transmission_angle: the least that is allowed, in degrees.
-        starts: their number. seed: of the random numbers. keep: so many of the best are shown.
-        progress: is called with the steps done, of how many, and the least error until now; `viz.progress_bar("path")`.
+        starts: their number. seed: of the random numbers. keep: how many of the best to return.
+        progress: is called with the steps done, the steps in all, and the least error so far; `viz.progress_bar("path")`.
         resume: a file in which the search is kept; if it is there, the search goes on from it.
         design, point, guess: for a mechanism of one's own. The design to begin with, a tree like that of the bounds; the
             point, (body, coordinates), which may be an entry of the design by name or a function of it; the configuration
@@ -136,7 +135,7 @@ def path(
     spread = float(np.sqrt(((targets - centre) ** 2).sum(axis=1).mean())) or 1.0
     timing = None if crank_angles is None else _timing(crank_angles, len(targets))
     lowest, highest = _bounds(linkage, lower, upper, centre, spread)
-    least = max(transmission_angle, NEARLY_OPEN if _has_closed_form(linkage) else OPEN_BETWEEN)
+    least = max(transmission_angle, MIN_TRANSMISSION_ANGLE_DEG if _has_closed_form(linkage) else MIN_SAMPLED_ANGLE_DEG)
     question = Question(
         *((targets - centre) / spread, timing, closed, lowest, highest, _region(pivots, centre, spread)),
         *(float(np.cos(np.deg2rad(least))), require, (centre, spread)),
@@ -230,7 +229,7 @@ def _ranked(linkage, question: Question, found: Found, targets, in_order: bool, 
     known: list[np.ndarray] = []
     angular, spread = linkage.of_kind("angle"), question.unit[1]
     for k in np.argsort(found.cost, kind="stable"):
-        if not np.isfinite(found.cost[k]) or len(good) == keep or len(known) == LOOKED_AT * keep:
+        if not np.isfinite(found.cost[k]) or len(good) == keep or len(known) == MAX_CANDIDATES_PER_RESULT * keep:
             break
         angles, branch = found.angles[k], found.signs[k]
         angles = angles - 2 * np.pi * np.round(angles[0] / (2 * np.pi))

@@ -16,7 +16,7 @@ from jaxmbs.synthesis.common import finite
 from jaxmbs.synthesis.linkages import Linkage
 from jaxmbs.synthesis.stages import Part, in_stages
 
-# Steps for all starts, and further ones for the best of them; so many between two reports.
+# Steps for all starts, then further ones for the best of them; AT_ONCE steps lie between two reports.
 FIRST, FURTHER, BEST = 100, (300, 100, 100), 256
 AT_ONCE = 25
 # No angle, and no logarithm of a length, changes by more in a step.
@@ -24,10 +24,10 @@ LONGEST = 0.5
 # How hard bounds push, in units of the targets' spread, at first and then more and more: where they cost much error they
 # would not be kept otherwise. How far inside they do, as a part of the width.
 PUSH, HARDER, INSIDE = 10.0, 10.0, 1e-3
-# Linkages of which the turn has no closed form are looked at for so many crank angles of it.
+# Crank angles at which a linkage is checked that has no closed form for a whole turn.
 GUARDS = 24
-# So many times as many random linkages of those are made as are wanted; the ones that assemble come first.
-OFFERED = 4
+# Random linkages made for each start of such a linkage; those that assemble are taken first.
+RANDOM_LINKAGES_PER_START = 4
 
 
 class Question(NamedTuple):
@@ -123,7 +123,7 @@ def _guards(linkage: Linkage) -> np.ndarray:
 def _offered(linkage: Linkage, starts: int, rng) -> tuple[np.ndarray, np.ndarray]:
     """Free numbers and branches of random linkages, those that assemble at every angle first."""
     guards = _guards(linkage)
-    offered = starts * (OFFERED if len(guards) else 1)
+    offered = starts * (RANDOM_LINKAGES_PER_START if len(guards) else 1)
     u = linkage.sample(rng, offered)
     signs = rng.choice([-1.0, 1.0], (offered, linkage.signs))
     if not len(guards):
@@ -192,7 +192,7 @@ def _required(linkage, require, unit):
 
 @lru_cache(maxsize=64)
 def _solver(linkage: Linkage, free: bool, iterations: int, require: Callable | None, in_region: bool):
-    """The search of all starts at once, in so many steps."""
+    """The search of all starts at once, in `iterations` steps."""
     guards = len(_guards(linkage))
 
     def of_one(shared, own, damping, signs, since, wanted):

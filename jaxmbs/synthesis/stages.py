@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-# report(steps done, of so many, the least error until now); a bar on the screen is `jaxmbs.viz.progress_bar`.
+# report(steps done, steps in all, least error so far). `jaxmbs.viz.progress_bar` draws one on the screen.
 Report = Callable[[int, int, float], None]
 
 
@@ -21,7 +21,7 @@ class Part(NamedTuple):
     """One part of a search.
 
     Attributes:
-        steps: so many. at_once: those of one call. advance: (state, count) ↦ the state after so many steps.
+        steps: their number. at_once: steps of one call. advance: (state, count) ↦ the state `count` steps later.
         select: the state of the part before ↦ the state with which this one begins.
     """
 

@@ -15,8 +15,8 @@ from jaxmbs.system.equations import constraint_jacobian, constraints
 from jaxmbs.system.kept import Kept
 from jaxmbs.system.mechanism import Mechanism
 
-# So many failed samples of a batch are looked at, and so many constraints and singular values are written down.
-SAMPLES, SHOWN = 3, 3
+# Failed samples of a batch that are described, and constraints and singular values named for each.
+MAX_SAMPLES, MAX_NAMED = 3, 3
 # A gap that is this small beside the largest one is not worth a word.
 ROUNDING = 1e-6
 
@@ -56,9 +56,9 @@ class Failure:
         if self.gaps:
             largest = max(self.gaps.values())
             worst = [f"{name!r} {gap:.3g}" for name, gap in self.gaps.items() if gap > ROUNDING * largest]
-            parts.append(f"largest gaps: {', '.join(worst[:SHOWN]) or 'none'}")
+            parts.append(f"largest gaps: {', '.join(worst[:MAX_NAMED]) or 'none'}")
         if self.singular_values.size:
-            smallest = [f"{x:.3g}" for x in self.singular_values[-SHOWN:]]
+            smallest = [f"{x:.3g}" for x in self.singular_values[-MAX_NAMED:]]
             parts.append(
                 f"smallest singular values of Φ_q: {', '.join(smallest)}; largest: {self.singular_values[0]:.3g}"
             )
@@ -113,7 +113,7 @@ def failures(t, q, v, a, status, kept: Kept | None) -> Failures:
         row = int(np.argmax(bad[sample]))
         code = Status(int(status[(*sample, row)]))
         counts[code] = counts.get(code, 0) + 1
-        if len(first) < SAMPLES:
+        if len(first) < MAX_SAMPLES:
             reached = None if row == 0 else float(t[(*sample, row - 1)])
             failure = Failure(sample, code, float(t[(*sample, row)]), reached)
             at = lambda x, k, sample=sample: x[(*sample, k)]

@@ -10,7 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 
 class ProgressBar:
-    """Called with the steps done, of so many, and the least error until now; `close` ends it.
+    """Called with the steps done, the steps in all, and the least error so far; `close` ends it.
 
     It writes to the standard error. Where that is no terminal there is one line at the end instead.
     """

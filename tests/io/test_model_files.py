@@ -375,7 +375,7 @@ BAD = {
     "no bodies": (changed(bodies={}, forces={}), "at least one body"),
     "NaN": (BY_HAND.replace('"mass": 1,', '"mass": NaN,'), "NaN"),
     "infinite": (BY_HAND.replace('"mass": 1,', '"mass": 1e999,'), "1e999"),
-    "twice": (BY_HAND.replace('"rod": {"mass"', '"crank": {"mass": 1}, "rod": {"mass"'), "'crank' is there twice"),
+    "twice": (BY_HAND.replace('"rod": {"mass"', '"crank": {"mass": 1}, "rod": {"mass"'), "'crank' appears twice"),
     "negative mass": (BY_HAND.replace('"mass": 1,', '"mass": -1,'), "crank.*mass"),
     "mass as a text": (BY_HAND.replace('"mass": 1,', '"mass": "1",'), "crank.*mass"),
     "unknown element": (with_joint(type="Weld"), "constraint 'O'.*Weld"),

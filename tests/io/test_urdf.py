@@ -128,7 +128,7 @@ BAD = {
         ),
         "link 'right' has no mass, moves and carries nothing",
     ),
-    "two inertias": (TWO_BARS.replace("</inertial>", "</inertial><inertial/>", 1), "inertial is there twice"),
+    "two inertias": (TWO_BARS.replace("</inertial>", "</inertial><inertial/>", 1), "inertial appears twice"),
     "no inertia": (TWO_BARS.replace("<inertia ", "<origin ", 1), "is missing"),
     "tag in the inertia": (TWO_BARS.replace("</inertial>", "<foo/></inertial>", 1), "foo of inertial"),
     "limits": (

@@ -19,9 +19,9 @@ from jaxmbs.numerics.scaling import Units
 from jaxmbs.programs.function import straight
 from jaxmbs.programs.reverse import remembered
 
-# A step that turns a body by more than so many radians has blown up. Well before numbers overflow, so that the derivatives
-# of the step that is thrown away are finite.
-LARGEST_STEP = 1e3
+# A step that turns a body by more than this, in radians, has diverged. The limit is far below overflow, so that the
+# derivatives of the rejected step stay finite.
+MAX_TURN_IN_STEP = 1e3
 # Scalar operations of a simulation that is a straight-line program; beyond, dense array code, slower by far. A hundred
 # bodies stay below; they compile for minutes.
 LARGEST_ROLLOUT = 250_000
@@ -160,7 +160,7 @@ class FixedStep(AbstractMethod):
         return jax.tree.map(lambda x: x[np.array(grid.rows)], together)
 
     def _rollout(self, problem: Problem, times, steps: int, start: Start):
-        """q, v and status at the first of the times, and rows of these for the others, with so many steps in between."""
+        """q, v and status at the first of the times, and rows of these for the others, with `steps` steps in between."""
         motion, status = started(problem, start, times[0])
         state = self.start(problem, motion, times[0])
 
@@ -216,7 +216,7 @@ def judge(problem: Problem, motion: Motion, closed, t, h) -> Int[Array, ""]:
     singular = problem.equations.singular(*jax.lax.stop_gradient((motion.q, motion.v, t, h)))
     status = jnp.where(singular, int(Status.SINGULAR), status)
     turned = jnp.max(jnp.where(problem.equations.angular, jnp.abs(h * motion.v), 0), initial=0)
-    tame = (turned <= LARGEST_STEP) & (_size(motion) <= jnp.finfo(motion.q.dtype).eps ** -2)
+    tame = (turned <= MAX_TURN_IN_STEP) & (_size(motion) <= jnp.finfo(motion.q.dtype).eps ** -2)
     return jnp.where(tame, status, int(Status.NON_FINITE)).astype(jnp.int32)
 
 

@@ -14,8 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-# Runs of at least so many bodies are loops.
-LONG = 17
+# From this number of bodies on, a run is a loop.
+MIN_BODIES_IN_LOOP = 17
 
 
 class Run(NamedTuple):
@@ -45,7 +45,7 @@ def runs_of(parents: Sequence[int], alike: Sequence[Any], long: int | None = Non
 
     alike: for each body a key; only bodies with the same one are in the same run.
     """
-    long = LONG if long is None else long
+    long = MIN_BODIES_IN_LOOP if long is None else long
     cuts, start = [0], 0
     for k in range(1, len(parents) + 1):
         if k == len(parents) or parents[k] != k - 1 or alike[k] != alike[k - 1]:

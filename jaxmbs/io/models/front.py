@@ -38,7 +38,7 @@ def load(path, *, ignore: Sequence[str] = (), loops: Sequence = ()) -> Model:
     except (OSError, ValueError) as error:
         raise ModelError(f"{path.name}: {getattr(error, 'strerror', None) or error}") from None
     if not path.is_file():
-        raise ModelError(f"{path.name}: is no file")
+        raise ModelError(f"{path.name}: not a file")
     if size > LARGEST_FILE:
         raise ModelError(f"{path.name}: has {size} bytes; a model has at most {LARGEST_FILE}")
     try:

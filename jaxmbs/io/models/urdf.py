@@ -204,7 +204,7 @@ def _inertial(name: str, link: Element) -> tuple[float, np.ndarray, np.ndarray]:
     for parent, tag, many in ((link, "inertial", 1), (found, "mass", 1), (found, "inertia", 1), (found, "origin", 0)):
         count = len(parent.findall(tag))
         if count > 1 or count < many:
-            raise ModelError(f"{where}: {tag} is {'there twice' if count > 1 else 'missing'}")
+            raise ModelError(f"{where}: {tag} {'appears twice' if count > 1 else 'is missing'}")
     r, a = _origin(found, where)
     mass = _number(found.find("mass"), "value", "", where)
     entries = [_number(found.find("inertia"), key, "0", where) for key in ("ixx", "iyy", "izz", "ixy", "ixz", "iyz")]

@@ -29,7 +29,7 @@ class Linkage(abc.ABC):
     Attributes:
         name: as `path` takes it. entries: of a design. angles: those of them that are angles.
         numbers: what each free number is: "log" of a length, "length", "angle", "pivot" (two of them), or a "pure" number.
-        signs: so many signs, one for each pair of circles that intersect, say which branch it is.
+        signs: number of signs that say which branch it is, one for each pair of circles that intersect.
         output: the body with the point.
     """
 

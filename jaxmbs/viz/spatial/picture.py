@@ -23,7 +23,7 @@ from jaxmbs.viz.style import DOTS_PER_INCH, GRID, GROUND_COLOUR, PAPER
 COLOURS, APART = 200, 9.0
 # How bright a face in the shade is, and one that looks into the light.
 SHADE, LIGHT = 0.58, 1.12
-# The box is no thinner than this part of its longest side, and has a margin of so many units of the symbols.
+# The box is no thinner than this part of its longest side. Its margin is in units of the symbols.
 THINNEST, MARGIN = 0.25, 2.0
 # The part of a picture that it fills, of one's own and of axes that are given: the rest is for the numbers at the right and
 # below.

@@ -127,7 +127,7 @@ def _unique(pairs):
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            raise ModelError(f"{key!r} is there twice")
+            raise ModelError(f"{key!r} appears twice")
         found[key] = value
     return found
 

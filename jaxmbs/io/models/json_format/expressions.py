@@ -25,8 +25,8 @@ from jaxmbs.programs.tracing.trace import Memory
 
 # A function of more operations is an accident: a table or a loop written out.
 LARGEST_EXPRESSION = 20_000
-# At so many places an expression is compared with the function, to within single precision.
-PLACES, SAME = 3, 1e-4
+# Number of points at which an expression is compared with the function, and the relative tolerance.
+COMPARED_POINTS, TOLERANCE = 3, 1e-4
 # Operations of an expression, and how many values they take. Truth values come from comparisons.
 BINARY = (
     "add", "sub", "mul", "div", "rem", "min", "max", "pow", "atan2",
@@ -127,10 +127,10 @@ def expression_of(f: Callable, shapes: Sequence[tuple[int, ...]]) -> Expression:
 def _check_values(f: Callable, found: Expression, shapes) -> None:
     """Raise `ModelError` unless an expression gives what the function gives, at some places."""
     rng = np.random.default_rng(0)
-    for _ in range(PLACES):
+    for _ in range(COMPARED_POINTS):
         args = [jnp.asarray(rng.normal(size=shape), default_float()) for shape in shapes]
         ours, theirs = np.asarray(f(*args), float), np.asarray(found(*args), float)
-        if not np.allclose(ours, theirs, rtol=SAME, atol=SAME * np.abs(ours).max(initial=1), equal_nan=True):
+        if not np.allclose(ours, theirs, rtol=TOLERANCE, atol=TOLERANCE * np.abs(ours).max(initial=1), equal_nan=True):
             raise ModelError("a function that does not give the same as its scalar operations")
 
 
