@@ -432,7 +432,7 @@ def test_what_is_no_file_is_refused(tmp_path, monkeypatch):
         with pytest.raises(mbs.ModelError, match=words):
             mbs.load(tmp_path / name)
     (tmp_path / "folder.json").mkdir()
-    with pytest.raises(mbs.ModelError, match="no file"):
+    with pytest.raises(mbs.ModelError, match="not a file"):
         mbs.load(tmp_path / "folder.json")
     (tmp_path / "binary.json").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(mbs.ModelError, match="UTF-8"):
