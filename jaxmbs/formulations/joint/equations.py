@@ -22,12 +22,13 @@ from jaxmbs.formulations.joint.articulated import (
     symmetric,
     wrench_of,
 )
+from jaxmbs.formulations.joint.balance import Loop, momentum, tree_gap
 from jaxmbs.formulations.joint.forms import FREED
 from jaxmbs.formulations.joint.recursion import forward, gathered, scattered
 from jaxmbs.formulations.joint.space import JointTree, mapped
 from jaxmbs.formulations.joint.transformation import JointView
 from jaxmbs.numerics.implicit import jacobian, rate, second_rate
-from jaxmbs.numerics.linear_algebra import Factored, factor_symmetric_positive, factor_symmetric_semidefinite
+from jaxmbs.numerics.linear_algebra import factor_symmetric_positive, factor_symmetric_semidefinite
 from jaxmbs.numerics.roots import implicit_solution, simplified_newton
 from jaxmbs.numerics.scaling import Units, unit_of_length
 from jaxmbs.system.equations import applied_forces, masses, residual_of, uniform_acceleration
@@ -204,7 +205,7 @@ class JointEquations(AbstractEquations):
         """θ̇ with R θ̇ nearest to v in the sense of M: RᵀMR θ̇ = RᵀM v."""
         space = self.space
         if not (self._light or space.extra):
-            momenta = mapped(space.runs, _momentum, self.tree.edges, links, self._of_runs(v))
+            momenta = mapped(space.runs, momentum, self.tree.edges, links, self._of_runs(v))
             return articulated_and_solved(self.tree, links, momenta)[1]
         # What has no inertia is given some: its velocities count as well.
         bodies = [massless for body in self.mech.bodies.values() for massless in body.massless]
@@ -322,7 +323,7 @@ class JointEquations(AbstractEquations):
         links, loads, _ = self._loaded(q, v, t)
         inertia, free = articulated_and_solved(self.tree, links, loads, definite=self.definite)
         if not self._count:
-            a = implicit_solution(_tree_gap, Articulated.solve, (self, links, loads, 0 * free), inertia, free)
+            a = implicit_solution(tree_gap, Articulated.solve, (self, links, loads, 0 * free), inertia, free)
             return a, jnp.zeros(0, q.dtype), jnp.ones(0, q.dtype)
         at, speeds = self._bodies(links, q, v)
         # γ with v̇ = R θ̈ + Ṙ θ̇.
@@ -348,7 +349,7 @@ class JointEquations(AbstractEquations):
         def solve(x):
             if x.ndim > 1:
                 return inertia.solve(x)
-            return implicit_solution(_tree_gap, Articulated.solve, (self, links, None, x), inertia, inertia.solve(x))
+            return implicit_solution(tree_gap, Articulated.solve, (self, links, None, x), inertia, inertia.solve(x))
 
         return solve
 
@@ -383,7 +384,7 @@ class JointEquations(AbstractEquations):
             d, multipliers = unknown[:n], unknown[n:]
             q = self.space.retract(motion.q, d)
             away = layout.difference(at, self._configuration(q, t + h)) - wanted
-            momenta = mapped(self.space.runs, _momentum, self.tree.edges, links, self._of_runs(away))
+            momenta = mapped(self.space.runs, momentum, self.tree.edges, links, self._of_runs(away))
             balance = efforts(self.space, links, momenta, away[:0]) - loop.phi_q.T @ multipliers
             return jnp.concatenate([balance, self.residual(q, t + h)])
 
@@ -393,65 +394,6 @@ class JointEquations(AbstractEquations):
         moved = layout.difference(at, self._configuration(q, t + h)) / h
         v = self._nearest_rate(q, moved, t + h)
         return Closed(q, unknown[:n], change[:n], gap[n:]), self.close_velocity(q, v, t + h, motion.revived)
-
-
-class Loop(eqx.Module):
-    """What solves H θ̈ − (Φ_q R)ᵀλ = τ and Φ_q R θ̈ = γ: H = RᵀMR and Φ_q R H⁻¹ (Φ_q R)ᵀ factored."""
-
-    equations: JointEquations
-    links: list
-    by_bodies: Float[Array, "rows k"]
-    inertia: Articulated
-    phi_q: Float[Array, "rows m"]
-    by_multipliers: Float[Array, "m rows"]
-    schur: Factored
-
-    def solved(self, loads, free, right):
-        """θ̈ and λ, for τ = Rᵀ loads, if there are any, and `free` = H⁻¹ τ."""
-        multipliers = self.schur.solve(right - self.phi_q @ free)
-        x = jnp.concatenate([free + self.by_multipliers @ multipliers, multipliers])
-        given = self.equations, self.links, self.by_bodies, loads, right
-        x = implicit_solution(_loop_gap, Loop.solve, given, self, x)
-        return x[: free.size], x[free.size :]
-
-    def solve(self, right):
-        """(θ̈, λ) for right sides (τ, γ)."""
-        free = self.inertia.solve(right[: self.phi_q.shape[1]])
-        multipliers = self.schur.solve(right[self.phi_q.shape[1] :] - self.phi_q @ free)
-        return jnp.concatenate([free + self.by_multipliers @ multipliers, multipliers])
-
-
-def _tree_gap(given, rates):
-    """H θ̈ − Rᵀ loads − τ."""
-    equations, links, loads, force = given
-    return _balance(equations, links, _rates(equations, links, rates), loads) - force
-
-
-def _loop_gap(given, x):
-    """H θ̈ − Rᵀ loads − (Φ_q R)ᵀλ and Φ_q R θ̈ − γ."""
-    equations, links, by_bodies, loads, right = given
-    theta_rates, multipliers = jnp.split(x, [equations.space.m])
-    rates = _rates(equations, links, theta_rates)
-    pull = mapped(equations.space.runs, wrench_of, links, equations._of_runs(by_bodies.T @ multipliers))
-    loads = pull if loads is None else [load + more for load, more in zip(loads, pull, strict=True)]
-    of_bodies = joint_space.of_bodies(equations.tree, rates, theta_rates)
-    return jnp.concatenate([_balance(equations, links, rates, loads), by_bodies @ of_bodies - right])
-
-
-def _rates(equations, links, rates) -> list:
-    """R θ̇, as things of the runs."""
-    twists = joint_space.spread(equations.tree, links, rates)
-    return mapped(
-        equations.space.runs, lambda link, twist: joint_space.body_velocity(link.motion, twist), links, twists
-    )
-
-
-def _balance(equations, links, rates, loads):
-    """Rᵀ(M v̇ − loads)."""
-    wrenches = mapped(equations.space.runs, _momentum, equations.tree.edges, links, rates)
-    if loads is not None:
-        wrenches = [x - load for x, load in zip(wrenches, loads, strict=True)]
-    return efforts(equations.space, links, wrenches, jnp.zeros(0, links[0].axes.dtype))
 
 
 def _speed(link):
@@ -467,14 +409,8 @@ def _load(edge, link):
 
 
 @jax.jit
-def _momentum(edge, link, velocity):
-    """M v of a body as a wrench."""
-    return wrench_of(link, edge.body.mass_matrix(link.motion.pose) @ velocity)
-
-
-@jax.jit
 def _inertial(edge, link, twist):
-    return _momentum(edge, link, joint_space.body_velocity(link.motion, twist))
+    return momentum(edge, link, joint_space.body_velocity(link.motion, twist))
 
 
 @jax.jit

@@ -1,0 +1,131 @@
+"""Factors of small dense matrices as array code, which is vector code in a batch on every platform."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+# Symmetric matrices up to this size are eliminated row by row, larger ones by halves.
+LARGEST_BLOCK = 16
+
+
+def factor_array(matrix, limit, *, kind: str):
+    """Factors, sign, rcond and kept, for any leading batch axes."""
+    one = {"general": _invert, "symmetric": _positive, "semidefinite": _semidefinite}[kind]
+    for _ in range(matrix.ndim - 2):
+        one = jax.vmap(one)
+    return one(matrix, limit)
+
+
+def solve_array(matrix, factors, limit, rhs, *, kind: str, transposed: bool):
+    turned = jnp.swapaxes(factors, -1, -2)
+    if kind == "general":
+        return jnp.matmul(turned if transposed else factors, rhs)
+    return jnp.matmul(turned, jnp.matmul(factors, rhs))
+
+
+def _positive(matrix, _):
+    """G with GᵀG = A⁻¹; 1; the smallest pivot / diagonal entry; ones.
+
+    Not LAPACK's Cholesky factors: now and then XLA's threads wait for each other for ever in a program that calls LAPACK
+    several times.
+    """
+    return _symmetric_root(matrix, jnp.zeros(matrix.shape[0], matrix.dtype))
+
+
+def _semidefinite(matrix, floor):
+    """G with GᵀG an inverse of the rows that do not depend on others, zero in the rest; 1; the smallest pivot / diagonal
+    entry; which rows these are."""
+    return _symmetric_root(matrix, floor)
+
+
+def _symmetric_root(matrix, floor):
+    # Not the inverse itself: a pivot of rounding that is taken for a true one makes it so large that the rounding of its
+    # entries spoils solutions. In G it is one row, and what it adds to solutions lies in the null space.
+    root, pivots = _root_by_blocks(matrix, floor)
+    diagonal = jnp.diagonal(matrix)
+    rcond = jnp.min(pivots / jnp.where(diagonal > 0, diagonal, 1), initial=1)
+    return root, jnp.ones((), matrix.dtype), rcond, (pivots > floor).astype(matrix.dtype)
+
+
+def _root_by_blocks(matrix, floor):
+    """D^(−½) L⁻¹ and pivots of L D Lᵀ, pivots below `floor` left out: halves, and the Schur complement of one."""
+    n = matrix.shape[0]
+    if n == 0:
+        return matrix, jnp.diagonal(matrix)
+    if n <= LARGEST_BLOCK:
+        return _root_by_rows(matrix, floor)
+    k = n // 2
+    coupling = matrix[:k, k:]
+    first, first_pivots = _root_by_blocks(matrix[:k, :k], floor[:k])
+    turned = first @ coupling
+    second, second_pivots = _root_by_blocks(matrix[k:, k:] - turned.T @ turned, floor[k:])
+    rows = [
+        jnp.concatenate([first, jnp.zeros_like(coupling)], axis=1),
+        jnp.concatenate([-second @ turned.T @ first, second], axis=1),
+    ]
+    return jnp.concatenate(rows), jnp.concatenate([first_pivots, second_pivots])
+
+
+def _root_by_rows(matrix, floor):
+    index = jnp.arange(matrix.shape[0])
+
+    def eliminate(k, carry):
+        rest, lower, reciprocals = carry
+        pivot = rest[k, k]
+        reciprocal = jnp.where(pivot > floor[k], 1 / pivot, 0)
+        factors = jnp.where(index > k, rest[:, k] * reciprocal, 0)
+        rest = rest - factors[:, None] * rest[k]
+        lower = lower - factors[:, None] * lower[k]
+        return rest, lower, reciprocals.at[k].set(reciprocal)
+
+    start = matrix, jnp.eye(index.size, dtype=matrix.dtype), jnp.zeros(index.size, matrix.dtype)
+    rest, lower, reciprocals = jax.lax.fori_loop(0, index.size, eliminate, start)
+    return jnp.sqrt(reciprocals)[:, None] * lower, jnp.diagonal(rest)
+
+
+def _invert(matrix, regular):
+    rows = _largest(matrix, 1)
+    scaled = matrix / rows[:, None]
+    columns = _largest(scaled, 0)
+    inverse, sign, rcond = _gauss_jordan(scaled / columns)
+    inverse = jnp.where(regular, inverse / columns[:, None] / rows, 0)
+    return inverse, sign, rcond, jnp.ones(matrix.shape[0], matrix.dtype)
+
+
+def _largest(values, axis):
+    """Largest absolute values along an axis, 1 where they are all zero."""
+    largest = jnp.max(jnp.abs(values), axis=axis)
+    return jnp.where(largest > 0, largest, 1)
+
+
+def _gauss_jordan(matrix: Float[Array, "n n"]):
+    """(inverse, sign of the determinant, smallest pivot / largest pivot) by elimination with partial pivoting.
+
+    A counted loop of elementwise operations: with a batch axis it is vector code on every platform, and beats the
+    libraries' batched LU up to a dozen rows or so.
+    """
+    n = matrix.shape[0]
+    index = jnp.arange(n)
+
+    def eliminate(k, carry):
+        rest, order, sign, smallest, largest = carry
+        pivot_row = jnp.argmax(jnp.where(index >= k, jnp.abs(rest[:, k]), -1))
+        swapped = jnp.where(index == k, pivot_row, jnp.where(index == pivot_row, k, index))
+        rest, order = rest[swapped], order[swapped]
+        pivot = rest[k, k]
+        here = index == k
+        row = jnp.where(here, 1, rest[k]) / pivot
+        factors = jnp.where(here, 0, rest[:, k])
+        rest = jnp.where(here[None, :], 0, rest) - factors[:, None] * row[None, :]
+        rest = jnp.where(here[:, None], row, rest)
+        sign = sign * jnp.sign(pivot) * jnp.where(pivot_row == k, 1, -1)
+        size = jnp.abs(pivot)
+        return rest, order, sign, jnp.minimum(smallest, size), jnp.maximum(largest, size)
+
+    one = jnp.ones((), matrix.dtype)
+    start = (matrix, index, one, jnp.inf * one, 0 * one)
+    rest, order, sign, smallest, largest = jax.lax.fori_loop(0, n, eliminate, start)
+    # The columns belong to the rows in the order in which they became pivots.
+    return rest @ (order[:, None] == index).astype(matrix.dtype), sign, smallest / largest
