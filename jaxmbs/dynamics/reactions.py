@@ -127,7 +127,7 @@ class Reaction(AbstractWrench):
     components: Float[Array, "*batch T k"]
     body_force: Float[Array, "*batch T d"]
     body_torque: Float[Array, "*batch T ..."]
-    multipliers: Float[Array, "*batch T m"]
+    multipliers: Float[Array, "*batch T rows"]
     unique: Bool[Array, "*batch T"]
     effort: Float[Array, "*batch T ..."] | None
     place: Float[Array, "*batch T d"]

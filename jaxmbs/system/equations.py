@@ -17,28 +17,28 @@ from jaxmbs.programs.tracing.graph import ProgramError
 from jaxmbs.system.mechanism import Mechanism, as_times
 
 
-def constraints(mech: Mechanism, q: Float[Array, " n"], t=0.0) -> Float[Array, " m"]:
+def constraints(mech: Mechanism, q: Float[Array, " n"], t=0.0) -> Float[Array, " rows"]:
     """Φ(q, t): the residuals of all constraints in their order, then those of the drivers; Haug (3.1.4)."""
     return PROGRAMS["constraints"](mech, *_state(mech, q, t))
 
 
-def constraint_jacobian(mech: Mechanism, q: Float[Array, " n"], t=0.0) -> Float[Array, "m k"]:
+def constraint_jacobian(mech: Mechanism, q: Float[Array, " n"], t=0.0) -> Float[Array, "rows m"]:
     """Φ_q, one column for each velocity: Φ_q v = ν; Haug (3.6.4)."""
     return PROGRAMS["constraint_jacobian"](mech, *_state(mech, q, t))
 
 
-def velocity_rhs(mech: Mechanism, q: Float[Array, " n"], t=0.0) -> Float[Array, " m"]:
+def velocity_rhs(mech: Mechanism, q: Float[Array, " n"], t=0.0) -> Float[Array, " rows"]:
     """ν = −Φ_t, the right side of Φ_q q̇ = ν; Haug (3.1.9)."""
     return PROGRAMS["velocity_rhs"](mech, *_state(mech, q, t))
 
 
-def acceleration_rhs(mech: Mechanism, q: Float[Array, " n"], v: Float[Array, " k"], t=0.0) -> Float[Array, " m"]:
+def acceleration_rhs(mech: Mechanism, q: Float[Array, " n"], v: Float[Array, " m"], t=0.0) -> Float[Array, " rows"]:
     """γ = −(Φ_q q̇)_q q̇ − 2 Φ_qt q̇ − Φ_tt, the right side of Φ_q q̈ = γ; Haug (3.1.10)."""
     q, t = _state(mech, q, t)
     return PROGRAMS["acceleration_rhs"](mech, q, jnp.asarray(v, q.dtype), t)
 
 
-def residuals(mech: Mechanism, q, t) -> Float[Array, " m"]:
+def residuals(mech: Mechanism, q, t) -> Float[Array, " rows"]:
     """Φ as array code, for functions that become programs themselves."""
     poses = mech.poses(q)
     elements = {**mech.constraints, **mech.drivers}

@@ -29,7 +29,7 @@ class Trajectory(eqx.Module):
 
     Attributes:
         t (T,), q (T, n), v, a (T, m), status (T,): see `Status`; where it is not 0, q, v and a are the last good ones.
-        multipliers (T, m): λ with M v̇ = Q + Φ_qᵀλ, rows as in Φ; those of drivers are the driving forces and torques.
+        multipliers (T, rows): λ with M v̇ = Q + Φ_qᵀλ, rows as in Φ; those of drivers are the driving forces and torques.
             None in a motion that was not computed from forces.
         energy: kinetic and potential, each (T,); None like the multipliers.
         mechanism: its constraints and drivers, for `joint`.
@@ -37,11 +37,11 @@ class Trajectory(eqx.Module):
 
     t: Float[Array, "*batch T"]
     q: Float[Array, "*batch T n"]
-    v: Float[Array, "*batch T k"]
-    a: Float[Array, "*batch T k"]
+    v: Float[Array, "*batch T m"]
+    a: Float[Array, "*batch T m"]
     status: Int[Array, "*batch T"]
     layout: Layout = eqx.field(static=True)
-    multipliers: Float[Array, "*batch T m"] | None = None
+    multipliers: Float[Array, "*batch T rows"] | None = None
     energy: Energy | None = None
     mechanism: Kept | None = None
 
