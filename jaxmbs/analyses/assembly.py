@@ -54,10 +54,11 @@ def assemble(mech: Mechanism, guess=None, t=0.0, *, hold: Sequence[str] = (), th
     Drivers count as constraints. Coordinates that the constraints leave free stay close to the guess; those in `hold` stay
     what they are in the guess. `q` is a differentiable function of the mechanism and of t, dq = −Φ_q⁻¹ (Φ_b db + Φ_t dt).
     Where coordinates are free and not held, this is the change of smallest norm, and the guess moves q along the free
-    ones: the derivative for a guess that is assembled for every b. From a rough guess the search may take the free ones
-    elsewhere when b changes, which no derivative knows: hold as many as there are degrees of freedom.
+    ones. It is exact if the guess is assembled for every b. From a rough guess the search may take the free coordinates
+    elsewhere when b changes, which the derivative does not show: hold as many as there are degrees of freedom.
 
     Args:
+        mech: the mechanism.
         guess: a mapping of names to coordinates, or q (n,); see `Mechanism.coordinates`.
         t: time.
         hold: names of coordinates, "crank.phi", …, that keep the values of the guess.

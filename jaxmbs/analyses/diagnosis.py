@@ -45,6 +45,11 @@ def diagnose(mech: Mechanism, q, t=0.0) -> Diagnosis:
 
     Rows of Φ_q are taken in order, constraints before drivers, so of several that depend on each other the last is named.
     For concrete mechanisms; not to be used inside jit or vmap.
+
+    Args:
+        mech: the mechanism.
+        q: configuration (n,), or a mapping of names to coordinates; see `Mechanism.coordinates`.
+        t: time.
     """
     q = mech.coordinates(q)
     matrix, value = (np.asarray(x, float) for x in _evaluate(mech, q, as_times(t, q.dtype)))

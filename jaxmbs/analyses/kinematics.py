@@ -42,8 +42,10 @@ def kinematics(
     gradient.
 
     Args:
+        mech: the mechanism.
         times: at which the motion is wanted, in any order; the motion runs through them as they stand.
         guess: a mapping of names to coordinates, or q (n,); see `Mechanism.coordinates`.
+        corrections: largest number of Newton steps that correct a prediction, before the last one.
         max_steps: largest number of trial steps, 200 + 8 T by default.
         throw: raise `AnalysisError` where a status is bad (outside of transformations), with what `explain_failure` says.
 

@@ -21,9 +21,10 @@ def design_jacobian(build: Callable[[Any], Mechanism], b, q, t=0.0):
         build: design parameters → mechanism.
         b: the parameters, any pytree of real numbers.
         q: configuration, as for `Mechanism.coordinates`.
+        t: time.
 
     Returns:
-        A pytree like b; a leaf of shape (…) becomes one of shape (m, …).
+        A pytree like b; a leaf of shape (…) becomes one of shape (rows, …).
     """
     b = jax.tree.map(as_real, b)
     return jax.jacfwd(lambda b: constraints(build(b), q, t))(b)
@@ -32,8 +33,16 @@ def design_jacobian(build: Callable[[Any], Mechanism], b, q, t=0.0):
 def design_sensitivity(build: Callable[[Any], Mechanism], b, q, t=0.0):
     """dq/db = −Φ_q⁻¹ Φ_b, the change of an assembled configuration q with the design; Haug (3.7.12).
 
-    Where Φ_q is not square or has redundant rows, Φ_q⁻¹ is the pseudo-inverse: the change of smallest norm. Arguments and
-    result as for `design_jacobian`, a leaf of shape (…) becoming one of shape (n, …).
+    Where Φ_q is not square or has redundant rows, Φ_q⁻¹ is the pseudo-inverse: the change of smallest norm.
+
+    Args:
+        build: design parameters → mechanism.
+        b: the parameters, any pytree of real numbers.
+        q: an assembled configuration, as for `Mechanism.coordinates`.
+        t: time.
+
+    Returns:
+        A pytree like b; a leaf of shape (…) becomes one of shape (n, …).
     """
     by_design = design_jacobian(build, b, q, t)
     mech = build(b)

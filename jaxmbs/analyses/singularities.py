@@ -57,7 +57,13 @@ def find_singularities(mech: Mechanism, times, guess=None) -> Singularities:
     end of a motion that cannot be continued. Each is located between the times of the grid, then told apart by βᵀΦ_t. A
     motion goes straight on through a bifurcation, and ends at a lock-up.
 
-    Args: as for `kinematics`. For concrete mechanisms; not to be used inside jit or vmap.
+    For concrete mechanisms; not to be used inside jit or vmap.
+
+    Args:
+        mech: the mechanism; its drivers determine the motion.
+        times: grid (T,) along which the motion is followed. Singular positions that lie much closer together than its times
+            may be missed.
+        guess: near which it is assembled at times[0]; see `Mechanism.coordinates`.
 
     Raises:
         ValueError: drivers are missing or redundant, or the mechanism cannot be assembled at times[0].

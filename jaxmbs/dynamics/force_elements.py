@@ -28,8 +28,11 @@ class ForceElements(Named):
 def force_elements(mech: Mechanism, run: Trajectory) -> ForceElements:
     """Force, length, rate, power, … of every spring, damper, torque and other force along a motion, by name.
 
-    `force_elements(mech, run)["spring"].force` is (T,), positive where it pulls; see `ForceElement`. Of a motion by
-    `simulate` or `kinematics`. Differentiable. A batch goes through `jax.vmap`, or comes as leading axes.
+    `force_elements(mech, run)["spring"].force` is (T,), positive where it pulls; see `ForceElement`. Differentiable.
+
+    Args:
+        mech: the mechanism.
+        run: a motion by `simulate` or `kinematics`; a batch of them under `jax.vmap`, or along leading axes.
     """
     found = _force_elements(mech, run.t, run.q, run.v)
     return ForceElements({name: found[name] for name in mech.forces})

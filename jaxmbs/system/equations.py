@@ -18,22 +18,38 @@ from jaxmbs.system.mechanism import Mechanism, as_times
 
 
 def constraints(mech: Mechanism, q: Float[Array, " n"], t=0.0) -> Float[Array, " rows"]:
-    """Φ(q, t): the residuals of all constraints in their order, then those of the drivers; Haug (3.1.4)."""
+    """Φ(q, t): the residuals of all constraints in their order, then those of the drivers; Haug (3.1.4).
+
+    Args:
+        mech: the mechanism.
+        q: configuration (n,), or a mapping of names to coordinates; see `Mechanism.coordinates`.
+        t: time.
+
+    Returns:
+        One number for each equation: a length, the square of one, or an angle, as the element's page says.
+    """
     return PROGRAMS["constraints"](mech, *_state(mech, q, t))
 
 
 def constraint_jacobian(mech: Mechanism, q: Float[Array, " n"], t=0.0) -> Float[Array, "rows m"]:
-    """Φ_q, one column for each velocity: Φ_q v = ν; Haug (3.6.4)."""
+    """Φ_q, one column for each velocity: Φ_q v = ν; Haug (3.6.4). Arguments as for `constraints`."""
     return PROGRAMS["constraint_jacobian"](mech, *_state(mech, q, t))
 
 
 def velocity_rhs(mech: Mechanism, q: Float[Array, " n"], t=0.0) -> Float[Array, " rows"]:
-    """ν = −Φ_t, the right side of Φ_q q̇ = ν; Haug (3.1.9)."""
+    """ν = −Φ_t, the right side of Φ_q q̇ = ν; Haug (3.1.9). Arguments as for `constraints`."""
     return PROGRAMS["velocity_rhs"](mech, *_state(mech, q, t))
 
 
 def acceleration_rhs(mech: Mechanism, q: Float[Array, " n"], v: Float[Array, " m"], t=0.0) -> Float[Array, " rows"]:
-    """γ = −(Φ_q q̇)_q q̇ − 2 Φ_qt q̇ − Φ_tt, the right side of Φ_q q̈ = γ; Haug (3.1.10)."""
+    """γ = −(Φ_q q̇)_q q̇ − 2 Φ_qt q̇ − Φ_tt, the right side of Φ_q q̈ = γ; Haug (3.1.10).
+
+    Args:
+        mech: the mechanism.
+        q: configuration, as for `constraints`.
+        v: velocities (m,), conjugate to the forces: (ẋ, ẏ, φ̇) of each body in the plane, (ṙ, ω) in space.
+        t: time.
+    """
     q, t = _state(mech, q, t)
     return PROGRAMS["acceleration_rhs"](mech, q, jnp.asarray(v, q.dtype), t)
 
@@ -90,7 +106,10 @@ class Energy(NamedTuple):
 def energy(mech: Mechanism, q: Float[Array, "*batch n"], v: Float[Array, "*batch m"]) -> Energy:
     """Kinetic energy of all bodies at the velocities v, and potential energy of all forces that have one.
 
-    q and v are one state, or states along leading axes, such as a trajectory's.
+    Args:
+        mech: the mechanism.
+        q: configuration (n,), as for `constraints`, or configurations along leading axes, such as a trajectory's.
+        v: velocities (m,), with the same leading axes.
     """
     if jnp.ndim(getattr(q, "q", q) if not isinstance(q, Mapping) else ()) > 1:
         kinetic, potential = jnp.vectorize(lambda q, v: tuple(energy(mech, q, v)), signature="(n),(m)->(),()")(q, v)
@@ -106,12 +125,17 @@ def energy(mech: Mechanism, q: Float[Array, "*batch n"], v: Float[Array, "*batch
 
 
 def mass_matrix(mech: Mechanism, q: Float[Array, " n"]) -> Float[Array, "m m"]:
-    """M(q), block diagonal, with ½ vᵀM v the kinetic energy; extra coordinates have no mass."""
+    """M(q), block diagonal, with ½ vᵀM v the kinetic energy; extra coordinates have no mass.
+
+    Args:
+        mech: the mechanism.
+        q: configuration, as for `constraints`.
+    """
     return PROGRAMS["mass_matrix"](mech, *_state(mech, q, 0.0))
 
 
 def generalized_force(mech: Mechanism, q: Float[Array, " n"], v: Float[Array, " m"], t=0.0) -> Float[Array, " m"]:
-    """Q(q, v, t) of all forces, conjugate to v."""
+    """Q(q, v, t) of all forces, conjugate to v. Arguments as for `acceleration_rhs`."""
     q, t = _state(mech, q, t)
     return PROGRAMS["generalized_force"](mech, q, jnp.asarray(v, q.dtype), t)
 
