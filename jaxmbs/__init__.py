@@ -1,8 +1,6 @@
 """jaxmbs: a differentiable multibody simulator for mechanisms in JAX."""
 
 from jaxmbs import motion as motion
-from jaxmbs import planar as planar
-from jaxmbs import spatial as spatial
 from jaxmbs.analyses.assembly import Assembly as Assembly
 from jaxmbs.analyses.assembly import assemble as assemble
 from jaxmbs.analyses.diagnosis import Diagnosis as Diagnosis
@@ -87,8 +85,8 @@ from jaxmbs.system.failure import Failures as Failures
 from jaxmbs.system.mechanism import Mechanism as Mechanism
 from jaxmbs.system.trajectory import Trajectory as Trajectory
 
-# Imported when first asked for: some need matplotlib or Gymnasium, `synthesis` needs optax.
-_LATE = ("env", "io", "synthesis", "viz")
+# Imported when first asked for: a script uses plane or space, `synthesis` needs optax, some need matplotlib or Gymnasium.
+_LATE = ("env", "io", "planar", "spatial", "synthesis", "viz")
 _OF_FILES = ("Model", "ModelError", "load", "save")
 
 
