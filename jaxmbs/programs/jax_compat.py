@@ -5,7 +5,6 @@ Private modules of JAX are imported here only. Where versions differ, the functi
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Sequence
 
 import jax
@@ -64,9 +63,7 @@ def closed_jaxpr(like, *, consts: Sequence = (), constvars: Sequence = (), invar
 def bind_again(eqn, args, params) -> list:
     """The results of an equation for other operands and parameters, with its place in the source and its context."""
     stack = source_info_util.current_name_stack() + eqn.source_info.name_stack
-    with contextlib.ExitStack() as contexts:
-        contexts.enter_context(source_info_util.user_context(eqn.source_info.traceback, name_stack=stack))
-        contexts.enter_context(eqn.ctx.manager)
+    with source_info_util.user_context(eqn.source_info.traceback, name_stack=stack), eqn.ctx.manager:
         results = eqn.primitive.bind(*args, **eqn.primitive.get_bind_params(params))
     return list(results) if eqn.primitive.multiple_results else [results]
 
