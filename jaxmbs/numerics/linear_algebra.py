@@ -131,7 +131,7 @@ def solve_saddle_point(mass, jacobian, force, right, floor=None, sizes=None, *, 
     floor = jnp.full(right.shape, pivot_floor(right.dtype), right.dtype) if floor is None else floor
     inverse_mass = factor_symmetric_positive(mass) if definite else factor_symmetric_semidefinite(mass)
     schur = factor_symmetric_semidefinite(jacobian @ inverse_mass.solve(jacobian.T), floor, sizes)
-    factors = inverse_mass, jacobian, schur
+    factors = mass, jacobian, inverse_mass, schur
     x = _solve_saddle_point(factors, jnp.concatenate([force, right]))
     x = implicit_solution(_saddle_point_gap, _solve_saddle_point, (mass, jacobian, force, right), factors, x)
     n = force.shape[0]
@@ -139,7 +139,18 @@ def solve_saddle_point(mass, jacobian, force, right, floor=None, sizes=None, *, 
 
 
 def _solve_saddle_point(factors, right):
-    inverse_mass, jacobian, schur = factors
+    mass, jacobian = factors[:2]
+    x = _eliminate_saddle_point(factors, right)
+    if jacobian.shape[0] <= jacobian.shape[1]:
+        return x
+    # More rows than columns: some depend on others for certain, and pivots of rounding that are taken for true ones cost
+    # digits, which one refinement gives back.
+    gap = _saddle_point_gap((mass, jacobian, *jnp.split(right, [jacobian.shape[1]])), x)
+    return x - _eliminate_saddle_point(factors, gap)
+
+
+def _eliminate_saddle_point(factors, right):
+    _, jacobian, inverse_mass, schur = factors
     n = jacobian.shape[1]
     free = inverse_mass.solve(right[:n])
     multipliers = schur.solve(right[n:] - jacobian @ free)
