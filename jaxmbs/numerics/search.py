@@ -67,70 +67,96 @@ def find_root(f: Callable, space: Space, guess: Float[Array, " n"], *, iteration
     are saddle points (all bodies in one line, say). What comes back is the best point seen; `found` says whether it is
     a root.
     """
-    dtype, n, angular = guess.dtype, space.m, space.angular
-    origin, still = space.extent(guess), jnp.zeros(space.m, guess.dtype)
-    of_displacement = lambda x: f(space.retract(guess, x))
-    limit, tiny, eps = tolerance(dtype), jnp.finfo(dtype).tiny, jnp.finfo(dtype).eps
-    index = jnp.arange(n)
+    finder = _Finder(f, space, guess, iterations, attempts)
+    search = jax.lax.while_loop(finder.unfinished, finder.step, finder.start())
+    found = search.best_gap <= finder.limit
+    return Root(space.retract(guess, search.best), found, Units(space.angular, search.length))
 
-    def merit(x, value, metric, weight):
-        return value @ value + metric @ x**2 / weight
 
-    most = iterations * attempts + POLISHING_STEPS
+class _Finder:
+    """Steps of the search. The unknowns are displacements from the guess."""
 
-    def unfinished(search: _Search):
-        searching, polishing = search.attempt < attempts, search.polished < POLISHING_STEPS
-        return (search.rounds < most) & jnp.where(search.best_gap > limit, searching, polishing)
+    def __init__(self, f: Callable, space: Space, guess: Float[Array, " n"], iterations: int, attempts: int):
+        self.iterations, self.attempts, self.dtype = iterations, attempts, guess.dtype
+        self.n, self.angular, self.origin = space.m, space.angular, space.extent(guess)
+        self.f = lambda x: f(space.retract(guess, x))
+        self.limit = tolerance(self.dtype)
+        self.most = iterations * attempts + POLISHING_STEPS
 
-    def step(search: _Search) -> _Search:
-        trial = search.trial
-        value, matrix = of_displacement(trial), jax.jacfwd(of_displacement)(trial)
-        length = jnp.where(search.fresh, unit_of_length(matrix, origin + trial, angular), search.length)
-        units = Units(angular, length)
-        unit = units.vector
-        gap = units.residual(matrix, value, origin + trial)
-        rows = jnp.where(search.fresh, units.rows(matrix), search.rows)
+    def start(self) -> _Search:
+        dtype, n, still = self.dtype, self.n, jnp.zeros(self.n, self.dtype)
+        rows = jax.eval_shape(self.f, still).shape[0]
+        infinite, zero = jnp.asarray(jnp.inf, dtype), jnp.zeros((), int)
+        return _Search(
+            trial=still,
+            fresh=jnp.asarray(True),
+            x=still,
+            value=jnp.zeros(rows, dtype),
+            matrix=jnp.zeros((rows, n), dtype),
+            gap=infinite,
+            length=jnp.ones((), dtype),
+            rows=jnp.ones(rows, dtype),
+            metric=jnp.ones(n, dtype),
+            weight=jnp.ones((), dtype),
+            damping=jnp.zeros((), dtype),
+            iteration=zero,
+            attempt=zero,
+            best=still,
+            best_gap=infinite,
+            polished=zero,
+            rounds=zero,
+        )
+
+    def unfinished(self, search: _Search) -> Bool[Array, ""]:
+        searching, polishing = search.attempt < self.attempts, search.polished < POLISHING_STEPS
+        return (search.rounds < self.most) & jnp.where(search.best_gap > self.limit, searching, polishing)
+
+    def step(self, search: _Search) -> _Search:
+        judged = self._judged(search)
+        closer = judged.gap < search.best_gap
+        stalled = search.iteration + 1 >= self.iterations
+        attempt = search.attempt + stalled
+        # Sines of multiples of the golden angle: displacements without symmetry, the same in every run.
+        spread = jnp.sin(2.399963 * (jnp.arange(self.n) + 1) * (attempt + 1)).astype(self.dtype)
+        displaced = DISPLACEMENT * attempt * Units(self.angular, judged.length).vector * spread
+        return judged._replace(
+            trial=jnp.where(stalled, displaced, self._next_trial(judged)),
+            fresh=stalled,
+            iteration=jnp.where(stalled, 0, search.iteration + 1),
+            attempt=attempt,
+            best=jnp.where(closer, judged.x, search.best),
+            best_gap=jnp.where(closer, judged.gap, search.best_gap),
+            polished=search.polished + (search.best_gap <= self.limit),
+            rounds=search.rounds + 1,
+        )
+
+    def _judged(self, search: _Search) -> _Search:
+        """The better of the trial and the point before it, with weight and damping for the next trial."""
+        trial, fresh, at = search.trial, search.fresh, self.origin + search.trial
+        value, matrix = self.f(trial), jax.jacfwd(self.f)(trial)
+        length = jnp.where(fresh, unit_of_length(matrix, at, self.angular), search.length)
+        units = Units(self.angular, length)
+        gap = units.residual(matrix, value, at)
+        rows = jnp.where(fresh, units.rows(matrix), search.rows)
         value, matrix = value / rows, matrix / rows[:, None]
 
         # What a unit of each coordinate does to f: it makes lengths and angles comparable, in any system of units.
-        size = jnp.sum(matrix**2, axis=0)
-        size = jnp.maximum(size, (1e-6 * jnp.max(size * unit**2) + tiny) / unit**2)
-        metric = jnp.where(search.fresh & jnp.all(jnp.isfinite(size)), size, search.metric)
+        size, unit = jnp.sum(matrix**2, axis=0), units.vector
+        size = jnp.maximum(size, (1e-6 * jnp.max(size * unit**2) + jnp.finfo(self.dtype).tiny) / unit**2)
+        metric = jnp.where(fresh & jnp.all(jnp.isfinite(size)), size, search.metric)
 
-        # Judge the trial. Near the root a decrease of the merit is lost in rounding, and a smaller gap is as good.
-        before = merit(search.x, search.value, metric, search.weight)
-        better = merit(trial, value, metric, search.weight) <= before
+        # Near the root a decrease of the merit is lost in rounding, and a smaller gap is as good.
+        merit = lambda x, value: value @ value + metric @ x**2 / search.weight
+        better = merit(trial, value) <= merit(search.x, search.value)
         better = (better | (gap < jnp.minimum(search.gap, 1e-6))) & jnp.all(jnp.isfinite(matrix)) & jnp.isfinite(gap)
-        better = better | search.fresh
+        better = better | fresh
         growth = jnp.where(gap < 1e-3, 1e4, 10)
         weight = jnp.where(better, jnp.minimum(growth * search.weight, 1e30), search.weight)
-        weight = jnp.where(search.fresh, FIRST_WEIGHT, weight)
         damping = jnp.where(better, search.damping / 10, jnp.maximum(10 * search.damping, 1e-3))
-        damping = jnp.where(search.fresh | (damping < 1e-6), 0, damping)
         x, value, matrix, gap = where_tree(
             better, (trial, value, matrix, gap), (search.x, search.value, search.matrix, search.gap)
         )
-        closer = gap < search.best_gap
-
-        # The next trial; the shift covers the rounding of the normal matrix, or a rank-deficient one has no factor.
-        shift = (1 / weight + damping + 8 * n * eps) * metric
-        gradient = matrix.T @ value + metric * x / weight
-        solve = symmetric_solver(matrix.T @ matrix + jnp.diag(shift))
-        change = -solve(gradient)
-        # Geodesic acceleration (Transtrum & Sethna 2012): the valleys of linkages are curved, because bodies turn.
-        bend = jax.jvp(lambda x: jax.jvp(of_displacement, (x,), (change,))[1], (x,), (change,))[1]
-        curve = -solve(matrix.T @ bend) / 2
-        curve = jnp.where(norm(curve) <= MOST_BEND * norm(change), curve, 0)
-        trial = x + change + curve
-
-        stalled = search.iteration + 1 >= iterations
-        attempt = search.attempt + stalled
-        # Sines of multiples of the golden angle: displacements without symmetry, the same in every run.
-        spread = jnp.sin(2.399963 * (index + 1) * (attempt + 1)).astype(dtype)
-        displaced = DISPLACEMENT * attempt * unit * spread
-        return _Search(
-            trial=jnp.where(stalled, displaced, trial),
-            fresh=stalled,
+        return search._replace(
             x=x,
             value=value,
             matrix=matrix,
@@ -138,36 +164,18 @@ def find_root(f: Callable, space: Space, guess: Float[Array, " n"], *, iteration
             length=length,
             rows=rows,
             metric=metric,
-            weight=weight,
-            damping=damping,
-            iteration=jnp.where(stalled, 0, search.iteration + 1),
-            attempt=attempt,
-            best=jnp.where(closer, x, search.best),
-            best_gap=jnp.where(closer, gap, search.best_gap),
-            polished=search.polished + (search.best_gap <= limit),
-            rounds=search.rounds + 1,
+            weight=jnp.where(fresh, FIRST_WEIGHT, weight),
+            damping=jnp.where(fresh | (damping < 1e-6), 0, damping),
         )
 
-    rows = jax.eval_shape(f, guess).shape[0]
-    infinite, zero = jnp.asarray(jnp.inf, dtype), jnp.zeros((), int)
-    search = _Search(
-        trial=still,
-        fresh=jnp.asarray(True),
-        x=still,
-        value=jnp.zeros(rows, dtype),
-        matrix=jnp.zeros((rows, n), dtype),
-        gap=infinite,
-        length=jnp.ones((), dtype),
-        rows=jnp.ones(rows, dtype),
-        metric=jnp.ones(n, dtype),
-        weight=jnp.ones((), dtype),
-        damping=jnp.zeros((), dtype),
-        iteration=zero,
-        attempt=zero,
-        best=still,
-        best_gap=infinite,
-        polished=zero,
-        rounds=zero,
-    )
-    search = jax.lax.while_loop(unfinished, step, search)
-    return Root(space.retract(guess, search.best), search.best_gap <= limit, Units(angular, search.length))
+    def _next_trial(self, search: _Search) -> Float[Array, " m"]:
+        matrix, metric, weight = search.matrix, search.metric, search.weight
+        # The shift covers the rounding of the normal matrix, or a rank-deficient one has no factor.
+        shift = (1 / weight + search.damping + 8 * self.n * jnp.finfo(self.dtype).eps) * metric
+        gradient = matrix.T @ search.value + metric * search.x / weight
+        solve = symmetric_solver(matrix.T @ matrix + jnp.diag(shift))
+        change = -solve(gradient)
+        # Geodesic acceleration (Transtrum & Sethna 2012): the valleys of linkages are curved, because bodies turn.
+        bend = jax.jvp(lambda x: jax.jvp(self.f, (x,), (change,))[1], (search.x,), (change,))[1]
+        curve = -solve(matrix.T @ bend) / 2
+        return search.x + change + jnp.where(norm(curve) <= MOST_BEND * norm(change), curve, 0)

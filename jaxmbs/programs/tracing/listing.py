@@ -2,42 +2,40 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+
+import numpy as np
 
 from jaxmbs.programs.tracing.graph import Loop, Node, Region
-
-if TYPE_CHECKING:
-    from jaxmbs.programs.tracing.program import Program
+from jaxmbs.programs.tracing.liveness import Liveness
+from jaxmbs.programs.tracing.trace import Memory
 
 INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">",
          "ge": ">=", "and": "&", "or": "|", "xor": "^", "idiv": "//", "irem": "%"}  # fmt: skip
 PREFIX = {"neg": "-", "not": "~"}
 
 
-def listing(program: Program) -> str:
-    """One line per operation, loops indented. Equal programs have equal listings."""
-    return _Listing(program).text()
+def listing(name: str, inputs, outputs, root: Region, results: Sequence[np.ndarray | Memory], live: Liveness) -> str:
+    """A program as text: one line per operation, loops indented. Equal programs have equal listings."""
+    lines = _Listing(live)
+    arguments = ", ".join(f"x{k}: {_type(x)}" for k, x in enumerate(inputs))
+    lines.line(0, f"{name}({arguments}):")
+    lines.region(root, 1)
+    for k, (result, out) in enumerate(zip(results, outputs, strict=True)):
+        if isinstance(result, Memory):
+            lines.line(1, f"y{k}: {_type(out)} = {lines.buffer(result.buffer)}")
+        else:
+            values = ", ".join(lines.name(node) for node in result.ravel())
+            lines.line(1, f"y{k}: {_type(out)} = [{values}]")
+    return "\n".join(lines.lines)
 
 
 class _Listing:
-    def __init__(self, program: Program):
-        self.program = program
+    def __init__(self, live: Liveness):
+        self.live = live
         self.names: dict[int, str] = {}
         self.buffers: dict[int, str] = {}
         self.lines: list[str] = []
-
-    def text(self) -> str:
-        program = self.program
-        arguments = ", ".join(f"x{k}: {_type(x)}" for k, x in enumerate(program.inputs))
-        self.lines.append(f"{program.name}({arguments}):")
-        self.region(program.root, 1)
-        for k, (result, out) in enumerate(zip(program.results, program.outputs, strict=True)):
-            if hasattr(result, "buffer"):
-                self.line(1, f"y{k}: {_type(out)} = {self.buffer(result.buffer)}")
-            else:
-                values = ", ".join(self.name(node) for node in result.ravel())
-                self.line(1, f"y{k}: {_type(out)} = [{values}]")
-        return "\n".join(self.lines)
 
     def line(self, depth: int, text: str) -> None:
         self.lines.append("    " * depth + text)
@@ -56,7 +54,7 @@ class _Listing:
         return self.buffers.setdefault(id(buffer), f"m{len(self.buffers)}")
 
     def region(self, region: Region, depth: int) -> None:
-        for node in self.program.live.nodes(region):
+        for node in self.live.nodes(region):
             if node.op == "loop":
                 self.loop(node.payload, depth)
             elif node.op not in ("const", "param", "index"):
@@ -79,7 +77,7 @@ class _Listing:
         return f"{node.op}({', '.join(names)})"
 
     def loop(self, loop: Loop, depth: int) -> None:
-        live = self.program.live
+        live = self.live
         carried = live.params(loop)
         for k in carried:
             self.line(depth, f"{self.name(loop.params[k])} = {self.name(loop.inits[k])}")

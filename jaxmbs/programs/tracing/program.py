@@ -12,8 +12,9 @@ from functools import cached_property
 import numpy as np
 
 from jaxmbs.programs.tracing import dense, indexing, loops, rules
-from jaxmbs.programs.tracing.graph import Buffer, Graph, Loop, Node, ProgramError, ProgramTooLarge, Region
+from jaxmbs.programs.tracing.graph import Graph, ProgramError, ProgramTooLarge, Region
 from jaxmbs.programs.tracing.listing import listing
+from jaxmbs.programs.tracing.liveness import Liveness
 from jaxmbs.programs.tracing.sharing import shared
 from jaxmbs.programs.tracing.trace import Memory, Tracer, place_argument
 
@@ -94,7 +95,7 @@ class Program:
     @cached_property
     def live(self) -> Liveness:
         """What of the graph the outputs depend on."""
-        return Liveness(self)
+        return Liveness(self.root, self.results)
 
     @cached_property
     def operations(self) -> Counter:
@@ -135,81 +136,7 @@ class Program:
         return hashlib.sha256(str(self).encode()).hexdigest()[:32]
 
     def __str__(self) -> str:
-        return listing(self)
-
-
-class Liveness:
-    """Which nodes, carried values and rows are needed."""
-
-    def __init__(self, program: Program):
-        self.program = program
-        self.needed: set[int] = set()
-        self.carried: dict[int, set[int]] = {}  # id(loop) → numbers of carried values
-        self.buffers: set[int] = set()  # id(buffer) of those that are read
-        self._pending: list[Node] = []
-        for result in program.results:
-            if isinstance(result, Memory):
-                self._need_memory(result.after, result.buffer)
-            else:
-                self._pending += result.ravel().tolist()
-        while self._pending:
-            self._visit(self._pending.pop())
-        self.regions = [program.root]
-        for region in self.regions:
-            for node in self.nodes(region):
-                if node.op == "loop":
-                    loop = node.payload
-                    self.regions += [loop.body, *([loop.condition_region] if loop.condition_region else [])]
-
-    def nodes(self, region: Region) -> list[Node]:
-        """The needed nodes of a region in an order in which they can be computed."""
-        return [node for node in region.nodes if node.serial in self.needed]
-
-    def params(self, loop: Loop) -> list[int]:
-        """Numbers of the carried values that are needed."""
-        return sorted(self.carried.get(id(loop), ()))
-
-    def rows(self, loop: Loop) -> list[tuple[Buffer, list[Node]]]:
-        """The rows that have to be written."""
-        return [(buffer, row) for buffer, row in loop.rows if id(buffer) in self.buffers]
-
-    def _visit(self, node: Node) -> None:
-        if node.serial in self.needed:
-            return
-        self.needed.add(node.serial)
-        if node.op == "param":
-            self._need_carried(*node.payload)
-        elif node.op == "out":
-            self._pending.append(node.args[0])
-            self._need_carried(node.args[0].payload, node.payload)
-        elif node.op == "loop":
-            if node.payload.condition is not None:
-                self._pending.append(node.payload.condition)
-        elif node.op == "load":
-            buffer = node.payload[0]
-            if node.args and node.args[0].op in ("loop", "stack"):
-                self._need_memory(node.args[0], buffer)
-                self._pending += node.args[1:]
-            else:
-                self._pending += node.args
-        else:
-            self._pending += node.args
-
-    def _need_memory(self, after: Node | None, buffer: Buffer) -> None:
-        self.buffers.add(id(buffer))
-        if after is None:
-            return
-        self._pending.append(after)
-        if after.op == "loop":
-            for own, row in after.payload.rows:
-                if own is buffer:
-                    self._pending += row
-
-    def _need_carried(self, loop: Loop, k: int) -> None:
-        carried = self.carried.setdefault(id(loop), set())
-        if k not in carried:
-            carried.add(k)
-            self._pending += [loop.inits[k], loop.results[k]]
+        return listing(self.name, self.inputs, self.outputs, self.root, self.results, self.live)
 
 
 def _is_whole(value, out: Shape, graph: Graph) -> bool:

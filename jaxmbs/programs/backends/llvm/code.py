@@ -21,15 +21,13 @@ class Code(Instructions):
         """Compute a node."""
         if node.op == "const":
             return
-        if node.op == "loop":
-            return self._loop(node.payload)
         if node.op == "stack":
             return self._stack(node)
         if node.serial in self.blocks:
             self._load_block(self.blocks[node.serial])
         if node.serial not in self.values:
             self.values[node.serial] = self._compute(node)
-        if node.serial in self.emitter.crossing:
+        if node.serial in self.plan.crossing:
             self.save(node.serial, node.kind, self.values[node.serial], node.uniform)
         return None
 
@@ -83,7 +81,7 @@ class Code(Instructions):
         )
 
     def _load_input(self, number: int, offset: int, stride: int, index: Node | None) -> str:
-        dtype = self.emitter.program.inputs[number].dtype
+        dtype = self.plan.program.inputs[number].dtype
         stored, module = storage(dtype), self.module
         pointers = self._pointers(("buffer", number), self._distance(offset, stride, index, dtype.itemsize))
         value = self._gather(pointers, stored)
@@ -105,7 +103,7 @@ class Code(Instructions):
 
     def _scratch_pointer(self, buffer: Buffer, offset: int, stride: int, index: Node | None) -> str:
         """Where the vector of a scalar of a buffer begins; the index, if any, is the same in all lanes."""
-        base, start = self._scratch_base(), self.emitter.scratch[id(buffer)]
+        base, start = self._scratch_base(), self.plan.scratch[id(buffer)]
         wide = 8 * self.module.lanes
         here = self.let(f"getelementptr i8, ptr {base}, i64 {start + offset * wide}")
         if index is None:
@@ -144,22 +142,22 @@ class Code(Instructions):
 
     def store_row(self, loop: Loop, buffer: Buffer, row: list[Node]) -> None:
         """A round's row of a buffer: into the scratch memory if the program reads it, and to the outputs that it is."""
-        emitter = self.emitter
+        plan = self.plan
         index = loop.index
         number = "%index"
         if loop.reverse:
             number = self.let(f"sub i64 {loop.length - 1}, {self.values[index.serial]}")
         for k, node in enumerate(row):
-            if id(buffer) in emitter.inner:
+            if id(buffer) in plan.inner:
                 start = self._scratch_pointer(buffer, k, 0, None)
                 moved = self.let(f"mul i64 {number}, {buffer.width * 8 * self.module.lanes}")
                 self._store_scratch(self.let(f"getelementptr i8, ptr {start}, i64 {moved}"), buffer.kind, node)
-        for output in emitter.written.get(id(buffer), ()):
+        for output in plan.written.get(id(buffer), ()):
             self._store_row_out(output, row, number)
 
     def _store_row_out(self, output: int, row: list[Node], number: str) -> None:
         """A row of an output: eight numbers of a lane at once where possible, the others one by one."""
-        program = self.emitter.program
+        program = self.plan.program
         dtype, place = program.outputs[output].dtype, len(program.inputs) + output
         whole = len(row) // BLOCK * BLOCK if self.has_blocks(dtype) else 0
         for first in range(0, whole, BLOCK):
@@ -184,9 +182,7 @@ class Code(Instructions):
         for node in nodes:
             if node.op == "load" and node.payload[0].source is not None:
                 buffer, offset, stride = node.payload
-                if self.has_blocks(self.emitter.program.inputs[buffer.source].dtype) and all(
-                    x.uniform for x in node.args
-                ):
+                if self.has_blocks(self.plan.program.inputs[buffer.source].dtype) and all(x.uniform for x in node.args):
                     groups.setdefault((buffer.source, stride, node.args), {})[offset] = node
         for found in groups.values():
             offsets = sorted(found)
@@ -207,7 +203,7 @@ class Code(Instructions):
         for node, value in zip(block, self._turned(vectors), strict=True):
             self.values[node.serial] = value
             del self.blocks[node.serial]
-            if node.serial in self.emitter.crossing:
+            if node.serial in self.plan.crossing:
                 self.save(node.serial, node.kind, value)
 
     def _lane_addresses(self, key: object, distance: str) -> list[str]:
@@ -271,31 +267,3 @@ class Code(Instructions):
             f"call void @{name}({kind} {value}, {module.wide('ptr')} {pointers}, i32 {dtype.itemsize}, "
             f"{bits} splat (i1 true))"
         )
-
-    # --- loops ---
-
-    def _loop(self, loop: Loop) -> None:
-        live = self.emitter.live
-        label = self.emitter._name("loop")
-        body = self.emitter.body(loop)
-        for k in live.params(loop):
-            self.save(("carry", id(loop), k), loop.params[k].kind, self.wide(loop.inits[k]))
-        before = self.let("add i64 0, 0")
-        self.line(f"br label %{label}.before")
-        self.lines.append(f"{label}.before:")
-        self.line(f"br label %{label}")
-        self.lines.append(f"{label}:")
-        now, following = f"%{label}.index", f"%{label}.next"
-        self.line(f"{now} = phi i64 [ {before}, %{label}.before ], [ {following}, %{label}.body ]")
-        goes_on = self.let(f"icmp slt i64 {now}, {loop.length}")
-        if loop.condition is not None:
-            condition = self.emitter.condition(loop)
-            self.line(f"br i1 {goes_on}, label %{label}.condition, label %{label}.end")
-            self.lines.append(f"{label}.condition:")
-            goes_on = self.let(f"call fastcc i1 @{condition}(ptr %frame)")
-        self.line(f"br i1 {goes_on}, label %{label}.body, label %{label}.end")
-        self.lines.append(f"{label}.body:")
-        self.line(f"call fastcc void @{body}(ptr %frame, i64 {now})")
-        self.line(f"{following} = add i64 {now}, 1")
-        self.line(f"br label %{label}")
-        self.lines.append(f"{label}.end:")

@@ -8,8 +8,9 @@ in a frame of one vector per value, which stays in the first-level cache.
 from __future__ import annotations
 
 from jaxmbs.programs.backends.llvm.code import Code
-from jaxmbs.programs.backends.llvm.text import ALIGNMENT, Frame, Text, aligned
-from jaxmbs.programs.tracing.graph import INTEGER, TRUTH, Buffer, Loop, Node, Region
+from jaxmbs.programs.backends.llvm.plan import Plan
+from jaxmbs.programs.backends.llvm.text import ALIGNMENT, aligned
+from jaxmbs.programs.tracing.graph import INTEGER, TRUTH, Loop, Node
 from jaxmbs.programs.tracing.program import Program
 from jaxmbs.programs.tracing.trace import Memory
 
@@ -19,61 +20,8 @@ class Emitter:
 
     def __init__(self, program: Program, lanes: int):
         self.program, self.lanes = program, lanes
-        self.module = Text(lanes, program.dtype)
-        self.frame = Frame(lanes)
-        self.live = program.live
-        self.crossing = self._crossing()
-        self.written: dict[int, list[int]] = {}  # id(buffer) → outputs that are this buffer
-        self.inner: set[int] = set()  # id(buffer) of those that are read inside of the program
-        self.scratch: dict[int, int] = {}  # id(buffer) → offset in bytes in the scratch memory
-        self.scratch_bytes = 0
-        self.names = 0
-        self._plan_memory()
-
-    def _crossing(self) -> set[int]:
-        """Nodes that a region other than their own uses."""
-        crossing: set[int] = set()
-
-        def use(node: Node, region: Region):
-            if node.region is not region and node.op not in ("const", "param"):
-                crossing.add(node.serial)
-
-        for region in self.live.regions:
-            for node in self.live.nodes(region):
-                if node.op == "loop":
-                    loop = node.payload
-                    for k in self.live.params(loop):
-                        use(loop.results[k], loop.body)
-                        use(loop.inits[k], region)
-                    for _, row in self.live.rows(loop):
-                        for x in row:
-                            use(x, loop.body)
-                    if loop.condition is not None:
-                        use(loop.condition, loop.condition_region)
-                    continue
-                for arg in node.args:
-                    if arg.op not in ("loop", "stack"):
-                        use(arg, region)
-        return crossing
-
-    def _plan_memory(self) -> None:
-        """Outputs that are a loop's rows, and places for the rows that the program itself reads."""
-        for k, result in enumerate(self.program.results):
-            if isinstance(result, Memory):
-                self.written.setdefault(id(result.buffer), []).append(k)
-        buffers: list[Buffer] = []
-        for region in self.live.regions:
-            for node in self.live.nodes(region):
-                if node.op == "load" and node.payload[0].source is None:
-                    self.inner.add(id(node.payload[0]))
-                elif node.op == "stack":
-                    buffers.append(node.payload)
-                elif node.op == "loop":
-                    buffers += [buffer for buffer, _ in self.live.rows(node.payload)]
-        for buffer in buffers:
-            if id(buffer) in self.inner:
-                self.scratch[id(buffer)] = self.scratch_bytes
-                self.scratch_bytes += buffer.length * buffer.width * self.lanes * 8 + ALIGNMENT
+        self.plan = Plan(program, lanes)
+        self.module, self.frame, self.live = self.plan.module, self.plan.frame, self.plan.live
 
     def emit(self) -> str:
         """The module: `kernel(first, last, meta, buffers)` and what it calls."""
@@ -84,12 +32,15 @@ class Emitter:
     # --- functions ---
 
     def _region(self, name: str, nodes: list[Node], finish, params: str = "", counter: Node | None = None) -> str:
-        code = Code(self, counter)
-        if counter is not None and counter.serial in self.crossing:
+        code = Code(self.plan, counter)
+        if counter is not None and counter.serial in self.plan.crossing:
             code.save(counter.serial, INTEGER, "%index", uniform=True)
         code.plan_blocks(nodes)
         for node in nodes:
-            code.node(node)
+            if node.op == "loop":
+                self._loop(code, node.payload)
+            else:
+                code.node(node)
         result = finish(code)
         head = f"define internal fastcc {result or 'void'} @{name}(ptr noalias nocapture %frame{params}) #0 {{"
         self.module.functions.append("\n".join([head, "entry:", *code.lines, "}"]))
@@ -103,13 +54,35 @@ class Emitter:
                     code.store_output(first + k, out.dtype, offset, node, None)
         code.line("ret void")
 
-    def _name(self, kind: str) -> str:
-        self.names += 1
-        return f"{kind}{self.names}"
+    def _loop(self, code: Code, loop: Loop) -> None:
+        live = self.live
+        label = self.plan.name("loop")
+        body = self._body(loop)
+        for k in live.params(loop):
+            code.save(("carry", id(loop), k), loop.params[k].kind, code.wide(loop.inits[k]))
+        before = code.let("add i64 0, 0")
+        code.line(f"br label %{label}.before")
+        code.lines.append(f"{label}.before:")
+        code.line(f"br label %{label}")
+        code.lines.append(f"{label}:")
+        now, following = f"%{label}.index", f"%{label}.next"
+        code.line(f"{now} = phi i64 [ {before}, %{label}.before ], [ {following}, %{label}.body ]")
+        goes_on = code.let(f"icmp slt i64 {now}, {loop.length}")
+        if loop.condition is not None:
+            condition = self._condition(loop)
+            code.line(f"br i1 {goes_on}, label %{label}.condition, label %{label}.end")
+            code.lines.append(f"{label}.condition:")
+            goes_on = code.let(f"call fastcc i1 @{condition}(ptr %frame)")
+        code.line(f"br i1 {goes_on}, label %{label}.body, label %{label}.end")
+        code.lines.append(f"{label}.body:")
+        code.line(f"call fastcc void @{body}(ptr %frame, i64 {now})")
+        code.line(f"{following} = add i64 {now}, 1")
+        code.line(f"br label %{label}")
+        code.lines.append(f"{label}.end:")
 
-    def body(self, loop: Loop) -> str:
+    def _body(self, loop: Loop) -> str:
         """The function of one round of a loop."""
-        name = self._name("body")
+        name = self.plan.name("body")
         live = self.live
 
         def finish(code: Code) -> None:
@@ -131,9 +104,9 @@ class Emitter:
         nodes = [node for node in live.nodes(loop.body) if node.op not in ("param", "index")]
         return self._region(name, nodes, finish, ", i64 %index", loop.index)
 
-    def condition(self, loop: Loop) -> str:
+    def _condition(self, loop: Loop) -> str:
         """The function that says whether any lane goes on, and leaves which ones do in the frame."""
-        name = self._name("condition")
+        name = self.plan.name("condition")
         assert loop.condition is not None
         assert loop.condition_region is not None
         condition = loop.condition
@@ -160,15 +133,43 @@ class Emitter:
         meta: number of the inner batch axis's samples, then for each buffer its strides along the outer and the inner
         axis, in scalars. The lanes of a last group that is not full repeat its last sample.
         """
-        module, lanes = self.module, self.lanes
-        integers = module.wide("i64")
-        shapes = [*self.program.inputs, *self.program.outputs]
-        frame_bytes = aligned(max(self.frame.bytes, 1))
-        # Addresses are placed while the regions are emitted; those that nothing uses get no slot.
+        used = [k for k in range(len(self._shapes)) if ("buffer", k) in self.frame.places]
         lines = [
             "define internal i32 @kernel(i64 %first, i64 %last, ptr %meta, ptr %buffers) #0 {",
             "entry:",
-            f"  %frame = call ptr @aligned_alloc(i64 {ALIGNMENT}, i64 {frame_bytes + aligned(self.scratch_bytes)})",
+            *self._memory(),
+            *(line for k in used for line in self._buffer(k)),
+            "  br label %group",
+            "group:",
+            "  %base = phi i64 [ %first, %start ], [ %next, %run ]",
+            "  %more = icmp slt i64 %base, %last",
+            "  br i1 %more, label %address, label %done",
+            "address:",
+            *self._lane_numbers(),
+            *(line for k in used for line in self._addresses(k)),
+            "  br label %run",
+            "run:",
+            "  call fastcc void @root(ptr %frame)",
+            f"  %next = add i64 %base, {self.lanes}",
+            "  br label %group",
+            "done:",
+            "  call void @free(ptr %frame)",
+            "  ret i32 0",
+            "}",
+        ]
+        return "\n".join(lines)
+
+    @property
+    def _shapes(self):
+        return [*self.program.inputs, *self.program.outputs]
+
+    def _memory(self) -> list[str]:
+        """The frame, and behind it the scratch memory; what all groups of lanes share."""
+        frame_bytes = aligned(max(self.frame.bytes, 1))
+        self.module.declare("ptr", "aligned_alloc", ["i64", "i64"])
+        self.module.declare("void", "free", ["ptr"])
+        lines = [
+            f"  %frame = call ptr @aligned_alloc(i64 {ALIGNMENT}, i64 {frame_bytes + aligned(self.plan.scratch_bytes)})",
             "  %missing = icmp eq ptr %frame, null",
             "  br i1 %missing, label %fail, label %start",
             "fail:",
@@ -179,62 +180,43 @@ class Emitter:
             "  %flat = icmp eq i64 %inner, 1",
             "  %most = sub i64 %last, 1",
         ]
-        module.declare("ptr", "aligned_alloc", ["i64", "i64"])
-        module.declare("void", "free", ["ptr"])
         if "scratch" in self.frame.places:
             lines += [
                 f"  %scratch.at = getelementptr i8, ptr %frame, i64 {self.frame.place('scratch')}",
                 "  store ptr %scratch, ptr %scratch.at",
             ]
-        used = [k for k in range(len(shapes)) if ("buffer", k) in self.frame.places]
-        for k in used:
-            lines += [
-                f"  %buffer.at{k} = getelementptr ptr, ptr %buffers, i64 {k}",
-                f"  %buffer{k} = load i64, ptr %buffer.at{k}",
-                f"  %outer.at{k} = getelementptr i64, ptr %meta, i64 {1 + 2 * k}",
-                f"  %outer{k} = load i64, ptr %outer.at{k}",
-                f"  %inner.at{k} = getelementptr i64, ptr %meta, i64 {2 + 2 * k}",
-                f"  %inner{k} = load i64, ptr %inner.at{k}",
-            ]
-        lines += [
-            "  br label %group",
-            "group:",
-            "  %base = phi i64 [ %first, %start ], [ %next, %run ]",
-            "  %more = icmp slt i64 %base, %last",
-            "  br i1 %more, label %address, label %done",
-            "address:",
-        ]
-        lines += self._lane_numbers(integers)
-        for k in used:
-            size = shapes[k].dtype.itemsize
-            at = self.frame.place(("buffer", k))
-            lines += [
-                *self._splat(f"outer{k}", f"so{k}"),
-                *self._splat(f"inner{k}", f"si{k}"),
-                *self._splat(f"buffer{k}", f"sb{k}"),
-                f"  %a{k} = mul {integers} %o, %so{k}",
-                f"  %b{k} = mul {integers} %r, %si{k}",
-                f"  %c{k} = add {integers} %a{k}, %b{k}",
-                f"  %d{k} = mul {integers} %c{k}, {self._same(size)}",
-                f"  %e{k} = add {integers} %d{k}, %sb{k}",
-                f"  %slot{k} = getelementptr i8, ptr %frame, i64 {at}",
-                f"  store {integers} %e{k}, ptr %slot{k}, align {8 if lanes == 1 else ALIGNMENT}",
-            ]
-        lines += [
-            "  br label %run",
-            "run:",
-            "  call fastcc void @root(ptr %frame)",
-            f"  %next = add i64 %base, {lanes}",
-            "  br label %group",
-            "done:",
-            "  call void @free(ptr %frame)",
-            "  ret i32 0",
-            "}",
-        ]
-        return "\n".join(lines)
+        return lines
 
-    def _lane_numbers(self, integers: str) -> list[str]:
+    def _buffer(self, k: int) -> list[str]:
+        """Where a buffer begins, and its strides along both batch axes."""
+        return [
+            f"  %buffer.at{k} = getelementptr ptr, ptr %buffers, i64 {k}",
+            f"  %buffer{k} = load i64, ptr %buffer.at{k}",
+            f"  %outer.at{k} = getelementptr i64, ptr %meta, i64 {1 + 2 * k}",
+            f"  %outer{k} = load i64, ptr %outer.at{k}",
+            f"  %inner.at{k} = getelementptr i64, ptr %meta, i64 {2 + 2 * k}",
+            f"  %inner{k} = load i64, ptr %inner.at{k}",
+        ]
+
+    def _addresses(self, k: int) -> list[str]:
+        """Where the samples of a group of lanes lie in a buffer, put into the frame."""
+        integers = self.module.wide("i64")
+        return [
+            *self._splat(f"outer{k}", f"so{k}"),
+            *self._splat(f"inner{k}", f"si{k}"),
+            *self._splat(f"buffer{k}", f"sb{k}"),
+            f"  %a{k} = mul {integers} %o, %so{k}",
+            f"  %b{k} = mul {integers} %r, %si{k}",
+            f"  %c{k} = add {integers} %a{k}, %b{k}",
+            f"  %d{k} = mul {integers} %c{k}, {self._same(self._shapes[k].dtype.itemsize)}",
+            f"  %e{k} = add {integers} %d{k}, %sb{k}",
+            f"  %slot{k} = getelementptr i8, ptr %frame, i64 {self.frame.place(('buffer', k))}",
+            f"  store {integers} %e{k}, ptr %slot{k}, align {8 if self.lanes == 1 else ALIGNMENT}",
+        ]
+
+    def _lane_numbers(self) -> list[str]:
         """%o and %r: the sample's place along the outer and the inner batch axis."""
+        integers = self.module.wide("i64")
         if self.lanes == 1:
             lines = ["  %l = add i64 %base, 0"]
         else:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from jaxmbs.programs.backends.llvm.plan import Plan
 from jaxmbs.programs.backends.llvm.text import ALIGNMENT, unsigned
 from jaxmbs.programs.tracing.graph import INTEGER, REAL, TRUTH, Node
-
-if TYPE_CHECKING:
-    from jaxmbs.programs.backends.llvm.emitter import Emitter
 
 INTRINSICS = {"abs": "fabs", "sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "round": "rint", "trunc": "trunc"}
 FLOAT_COMPARISONS = {"eq": "oeq", "ne": "une", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge"}
@@ -23,8 +20,8 @@ LIBRARY = frozenset(["sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "expm1",
 class Instructions:
     """The lines of one function, written one instruction at a time."""
 
-    def __init__(self, emitter: Emitter, counter: Node | None = None):
-        self.emitter, self.module, self.frame = emitter, emitter.module, emitter.frame
+    def __init__(self, plan: Plan, counter: Node | None = None):
+        self.plan, self.module, self.frame = plan, plan.module, plan.frame
         self.lines: list[str] = []
         self.count = 0
         self.values: dict[int, str] = {}

@@ -14,6 +14,7 @@ from llvmlite import ir as llvm_ir
 from jaxmbs.programs.backends.llvm import vector_math
 from jaxmbs.programs.backends.llvm.emitter import Emitter
 from jaxmbs.programs.backends.llvm.handler import HANDLER, api_field, api_version, pointers
+from jaxmbs.programs.backends.llvm.plan import Plan
 from jaxmbs.programs.tracing.program import Program
 
 # Programs whose whole batch takes fewer scalar operations than this are run by the calling thread alone: waking another
@@ -62,7 +63,7 @@ def natural_lanes(program: Program) -> int:
     if len(program.live.regions) == 1 or program.largest_region > LARGE_LOOP:
         return one
     carried = sum(len(numbers) for numbers in program.live.carried.values())
-    return 2 * one if carried + len(Emitter(program, one).crossing) <= FEW_CROSSING else one
+    return 2 * one if carried + len(Plan(program, one).crossing) <= FEW_CROSSING else one
 
 
 def module_text(program: Program, lanes: int) -> tuple[str, set]:
