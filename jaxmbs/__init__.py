@@ -70,6 +70,8 @@ from jaxmbs.numerics import rotation as rotation
 from jaxmbs.numerics.results import AnalysisError as AnalysisError
 from jaxmbs.numerics.results import Status as Status
 from jaxmbs.programs.function import program as program
+from jaxmbs.programs.store import disable_cache as disable_cache
+from jaxmbs.programs.store import enable_cache as enable_cache
 from jaxmbs.programs.tracing.graph import ProgramError as ProgramError
 from jaxmbs.relative_motion import JointMotion as JointMotion
 from jaxmbs.system import topology as topology

@@ -17,12 +17,17 @@ import jax
 import numpy as np
 import pytest
 
-CACHE = Path(os.environ.get("JAXMBS_TEST_CACHE", Path(__file__).parent.parent / ".cache" / "xla"))
+import jaxmbs as mbs
+
+CACHE = Path(os.environ.get("JAXMBS_TEST_CACHE", Path(__file__).parent.parent / ".cache"))
+# Commands keep their programs in the same place as the tests.
+os.environ["JAXMBS_CACHE"] = str(CACHE / "programs")
 
 jax.config.update("jax_enable_x64", True)
-jax.config.update("jax_compilation_cache_dir", str(CACHE))
+jax.config.update("jax_compilation_cache_dir", str(CACHE / "xla"))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
 jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
+mbs.enable_cache()
 
 
 # Seconds after which no further test is begun; without it all of them run. CI has an end, whatever its machine is.

@@ -1,4 +1,5 @@
-"""The command line: `jaxmbs check`, `simulate`, `kinematics`, `animate`, `synthesize`, `testspeed`, `convert`, `schema`.
+"""The command line: `jaxmbs check`, `simulate`, `kinematics`, `animate`, `synthesize`, `testspeed`, `convert`, `schema`,
+`cache`.
 
 A command is a module with `arguments(parser)`, which declares what it takes, and `run(args)`, which returns a `Report`.
 """

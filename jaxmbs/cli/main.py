@@ -24,6 +24,7 @@ COMMANDS = {
     "testspeed": "steps per second against batch size, seconds of compilation, device",
     "convert": "read a model in one format and write it in another",
     "schema": "the JSON Schema of model files",
+    "cache": "what is kept on disk of compiled programs",
 }
 EPILOG = """exit codes: 0 all is well; 1 the mechanism cannot do what was asked (it does not assemble, it locks up, …);
 2 bad input, nothing was written; 130 interrupted"""
@@ -99,9 +100,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(args) -> int:
     import jax
 
+    from jaxmbs.programs.store import enable_cache
+
     jax.config.update("jax_enable_x64", not args.float32)
     with warnings.catch_warnings():
         warnings.showwarning = _on_one_line
+        enable_cache()
         report = importlib.import_module(f"jaxmbs.cli.{args.command}").run(args)
     show(report, args.json)
     sys.stdout.flush()

@@ -55,7 +55,8 @@ def implicit_solution(f: Callable, inverse: Callable, given, factors, x: Float[A
 def _opened(f: Callable, x) -> tuple[Callable, list]:
     """(g, given) with f(x) = g(given, x): all that `f` closes over."""
     closed = jax.make_jaxpr(f)(x)
-    return lambda given, x: jax.core.eval_jaxpr(closed.jaxpr, given, x)[0], list(closed.consts)
+    jaxpr = closed.jaxpr
+    return lambda given, x: jax.core.eval_jaxpr(jaxpr, given, x)[0], list(closed.consts)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2))

@@ -8,13 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import jax
-from jax._src import source_info_util
-from jax._src.interpreters import ad
+from jax._src import linear_util, source_info_util, util
+from jax._src.interpreters import ad, partial_eval
 from jax.extend import core
 
 # Up to JAX 0.11.0 a rule that linearizes gives (results, nonzero, residuals, function), and the function takes
 # (residuals, *tangents). Later both have one more place before the last, for structured residuals: None here.
 STRUCTURED_RESIDUALS = jax.__version_info__ >= (0, 11, 1)
+
+# What wrapped functions leave behind when they are called; says nothing of what they do.
+MEMORIES = (linear_util.Store, linear_util.EqualStore)
+
+# What static arguments are put into; the value is `val`.
+STATIC_ARGUMENTS = (util.Hashable, util.Unhashable)
 
 # JAX's own rule for primitives that have none.
 linearize_by_jvp: Callable = ad.fallback_linearize_rule
@@ -73,3 +79,18 @@ def user_line(eqn) -> str | None:
     if source_info_util.user_frame(eqn.source_info.traceback) is None:
         return None
     return source_info_util.summarize(eqn.source_info)
+
+
+def rule_within(f) -> list | None:
+    """What the derivative rule of a custom function consists of, if `f` is what an equation holds of one: the function, its
+    wrappers and their static arguments. None if it is another function.
+
+    An equation holds a wrapped function, or one that makes a jaxpr of it when it is asked to, with a memory of those made.
+    """
+    if isinstance(f, linear_util.WrappedFun):
+        return [f.f, [(wrapper.__qualname__, args) for wrapper, args in f.transforms], f.params]
+    if getattr(f, "__module__", None) != partial_eval.__name__:
+        return None
+    cells = [cell.cell_contents for cell in getattr(f, "__closure__", None) or ()]
+    found = [x for x in cells if isinstance(x, linear_util.WrappedFun) or callable(x)]
+    return found or None

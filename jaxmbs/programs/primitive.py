@@ -9,6 +9,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +20,7 @@ from jax.interpreters import ad, batching, mlir
 from jaxmbs.programs import jax_compat, reverse
 from jaxmbs.programs.backends import EMISSIONS, PLATFORMS, backend_for
 from jaxmbs.programs.reverse import zero_tangent as zero_tangent
+from jaxmbs.programs.store import remembered
 from jaxmbs.programs.tracing.program import Program
 from jaxmbs.programs.tracing.rules import rule
 
@@ -81,10 +84,10 @@ def tangent_program(program: Program, active: tuple[bool, ...]) -> Program:
     """(args, tangents of the active ones) ↦ tangents of the real outputs."""
     key = ("tangent", active)
     if key not in program.derived:
-        function = core.jaxpr_as_fun(program.merged)
         real = [k for k, out in enumerate(program.outputs) if out.dtype.kind == "f"]
 
         def tangent(*args):
+            function = core.jaxpr_as_fun(program.merged)
             args, given = args[: len(active)], list(args[len(active) :])
 
             def of_active(*some):
@@ -98,7 +101,8 @@ def tangent_program(program: Program, active: tuple[bool, ...]) -> Program:
 
         shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in program.inputs]
         shapes += [s for a, s in zip(active, shapes, strict=True) if a]
-        program.derived[key] = _derive(tangent, shapes, program, "tangent")
+        outs = [program.outputs[k] for k in real]
+        program.derived[key] = _derive(tangent, shapes, outs, program, key)
     return program.derived[key]
 
 
@@ -106,13 +110,13 @@ def cotangent_program(program: Program, linear: tuple[bool, ...]) -> Program:
     """(the other args, cotangents of the outputs) ↦ cotangents of the args in which the program is linear."""
     key = ("cotangent", linear)
     if key not in program.derived:
-        function = core.jaxpr_as_fun(program.merged)
         shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in program.inputs]
         outs = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in program.outputs]
         wanted = [s for lin, s in zip(linear, shapes, strict=True) if lin]
         others = [s for lin, s in zip(linear, shapes, strict=True) if not lin]
 
         def cotangent(*args):
+            function = core.jaxpr_as_fun(program.merged)
             given, cotangents = list(args[: len(others)]), args[len(others) :]
 
             def of_linear(*some):
@@ -121,12 +125,15 @@ def cotangent_program(program: Program, linear: tuple[bool, ...]) -> Program:
 
             return jax.linear_transpose(of_linear, *wanted)(list(cotangents))
 
-        program.derived[key] = _derive(cotangent, [*others, *outs], program, "cotangent")
+        program.derived[key] = _derive(cotangent, [*others, *outs], wanted, program, key)
     return program.derived[key]
 
 
-def _derive(function, shapes, program: Program, name: str) -> Program:
-    return Program.of(jax.make_jaxpr(function)(*shapes), name=f"{name}_of_{program.name}")
+def _derive(function, inputs, outputs, program: Program, key: tuple) -> Program:
+    """A program of a derivative: known by its shapes, and made only if it is not in the store."""
+    what, *which = key
+    make = lambda: jax.make_jaxpr(function)(*inputs)
+    return Program(make, inputs, outputs, name=f"{what}_of_{program.name}", key=program.key_of(what, which))
 
 
 def _jvp(primals, tangents, *, program: Program, batch, emission):
@@ -179,12 +186,20 @@ def linearized_programs(program: Program, active: tuple[bool, ...]) -> tuple[Pro
     they are. The cotangent program of the latter runs back through them."""
     key = ("linearized", active)
     if key not in program.derived:
-        keep, pull_back = reverse.saving(program.merged)
         shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in program.inputs]
-        keeping = _derive(keep, shapes, program, "keeping")
-        states = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in keeping.outputs[len(program.outputs) :]]
+        saving = functools.cache(lambda: _saving(program, shapes))
+        found = remembered("states", program.key_of("states"), lambda: saving().states)
+        states = [jax.ShapeDtypeStruct(tuple(shape), dtype) for shape, dtype in found]
         rates = [s for s, on in zip(shapes, active, strict=True) if on]
-        outs = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in program.outputs if x.dtype.kind == "f"]
+        outs = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in program.outputs]
+        real = [x for x in outs if x.dtype.kind == "f"]
+        keeping = Program(
+            lambda: saving().keep,
+            shapes,
+            [*outs, *states],
+            name=f"keeping_of_{program.name}",
+            key=program.key_of("keeping"),
+        )
 
         def tangent(*args):
             plain = core.jaxpr_as_fun(tangent_program(program, active).source)
@@ -192,16 +207,30 @@ def linearized_programs(program: Program, active: tuple[bool, ...]) -> tuple[Pro
 
         def cotangent(*args):
             primals, kept = args[: len(shapes)], args[len(shapes) : len(shapes) + len(states)]
-            return pull_back(primals, kept, args[len(shapes) + len(states) :], active)
+            return saving().pull_back(primals, kept, args[len(shapes) + len(states) :], active)
 
         # Only its shapes are needed, unless somebody wants the tangents themselves.
-        given = [*shapes, *states, *rates]
-        linear = Program(lambda: jax.make_jaxpr(tangent)(*given), given, outs, name=f"tangent_of_{program.name}")
+        linear = _derive(tangent, [*shapes, *states, *rates], real, program, ("tangent", "states", active))
         mask = (False,) * (len(shapes) + len(states)) + (True,) * len(rates)
-        backward = _derive(cotangent, [*shapes, *states, *outs], program, "cotangent")
+        backward = _derive(cotangent, [*shapes, *states, *real], rates, program, ("cotangent", "states", active))
         linear.derived["cotangent", mask] = backward
         program.derived[key] = keeping, linear, len(states)
     return program.derived[key]
+
+
+class _Saving(NamedTuple):
+    """The run of a program that keeps states, as a closed jaxpr; their shapes; and what goes back through them."""
+
+    keep: core.ClosedJaxpr
+    states: list[tuple[tuple[int, ...], str]]
+    pull_back: Callable
+
+
+def _saving(program: Program, shapes) -> _Saving:
+    keep, pull_back = reverse.saving(program.merged)
+    closed = jax.make_jaxpr(keep)(*shapes)
+    states = [(x.shape, x.dtype.name) for x in closed.out_avals[len(program.outputs) :]]
+    return _Saving(closed, states, pull_back)
 
 
 def _linearize_any(is_vjp, nonzeros, *primals, program: Program, batch, emission):

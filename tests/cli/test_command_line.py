@@ -16,6 +16,7 @@ import jaxmbs as mbs
 from jaxmbs import planar
 from jaxmbs.cli import main
 from jaxmbs.cli.main import COMMANDS, parser
+from jaxmbs.programs import store
 
 MODELS = Path(__file__).parent.parent.parent / "examples" / "models"
 SLIDER, PENDULUM = str(MODELS / "slider_crank.json"), str(MODELS / "double_pendulum.json")
@@ -263,3 +264,19 @@ def test_every_command_has_help_and_starts_without_jax():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
     text = parser().format_help()
     assert all(name in text for name in COMMANDS)
+
+
+def test_cache_is_shown_and_emptied(run, tmp_path, monkeypatch):
+    folder = tmp_path / "kept"
+    monkeypatch.setattr(store, "_store", None)
+    monkeypatch.setenv("JAXMBS_CACHE", str(folder))
+    assert run("cache")[1] == {"folder": str(folder), "files": 0, "megabytes": 0, "of which": {}}
+    for kind in ("facts", "object"):
+        store.store().put(kind, b"key", bytes(2**20))
+    code, found, _ = run("cache")
+    assert (code, found["files"], set(found["of which"])) == (0, 2, {"facts", "object"})
+    assert found["megabytes"] == pytest.approx(2, rel=1e-3)
+    assert run("cache", "--clear")[1]["removed"] == 2
+    assert run("cache")[1]["files"] == 0
+    monkeypatch.setenv("JAXMBS_CACHE", "off")
+    assert run("cache")[1] == {"folder": None}

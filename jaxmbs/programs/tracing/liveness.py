@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -43,6 +44,33 @@ class Liveness:
     def rows(self, loop: Loop) -> list[tuple[Buffer, list[Node]]]:
         """The rows that have to be written."""
         return [(buffer, row) for buffer, row in loop.rows if id(buffer) in self.buffers]
+
+    @cached_property
+    def crossing(self) -> set[int]:
+        """Serial numbers of nodes that a region other than their own uses."""
+        crossing: set[int] = set()
+
+        def use(node: Node, region: Region):
+            if node.region is not region and node.op not in ("const", "param"):
+                crossing.add(node.serial)
+
+        for region in self.regions:
+            for node in self.nodes(region):
+                if node.op == "loop":
+                    loop = node.payload
+                    for k in self.params(loop):
+                        use(loop.results[k], loop.body)
+                        use(loop.inits[k], region)
+                    for _, row in self.rows(loop):
+                        for x in row:
+                            use(x, loop.body)
+                    if loop.condition is not None:
+                        use(loop.condition, loop.condition_region)
+                    continue
+                for arg in node.args:
+                    if arg.op not in ("loop", "stack"):
+                        use(arg, region)
+        return crossing
 
     def _visit(self, node: Node) -> None:
         if node.serial in self.needed:

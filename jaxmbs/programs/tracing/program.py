@@ -8,9 +8,12 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
+from jaxmbs.programs.content import digest, joined
+from jaxmbs.programs.store import remembered, store
 from jaxmbs.programs.tracing import dense, indexing, loops, rules
 from jaxmbs.programs.tracing.graph import Graph, ProgramError, ProgramTooLarge, Region
 from jaxmbs.programs.tracing.listing import listing
@@ -38,6 +41,24 @@ class Shape:
         return math.prod(self.shape)
 
 
+class Facts(NamedTuple):
+    """What has to be known of a program to run its machine code.
+
+    Attributes:
+        fingerprint: the same for programs that compute the same in the same way.
+        size, work: scalar operations, the body of a loop counted once, or every round of it.
+        regions, largest_region: how many loop bodies and other regions there are, and the operations of the largest.
+        crossing: values that go from one region to another.
+    """
+
+    fingerprint: str
+    size: int
+    work: int
+    regions: int
+    largest_region: int
+    crossing: int
+
+
 class Program:
     """A graph of scalars made from a function of arrays; hashable by identity. Both are made when first needed.
 
@@ -48,8 +69,8 @@ class Program:
         derived: programs for its derivatives, by what they are.
     """
 
-    def __init__(self, make: Callable, inputs, outputs, limit: int | None = None, name: str = "program"):
-        self._make, self.limit, self.name = make, limit, name
+    def __init__(self, make: Callable, inputs, outputs, limit: int | None = None, name: str = "program", key=None):
+        self._make, self.limit, self.name, self._key = make, limit, name, key
         self.inputs, self.outputs = (
             tuple(Shape(tuple(x.shape), np.dtype(x.dtype)) for x in ends) for ends in (inputs, outputs)
         )
@@ -66,6 +87,15 @@ class Program:
     def source(self):
         """The function of arrays that the program computes, a closed jaxpr."""
         return self._make()
+
+    @cached_property
+    def key(self) -> bytes | None:
+        """By what the program is found in the store, before its graph is made; None where nothing is kept."""
+        return self._key if self._key is not None or store() is None else digest(self.source)
+
+    def key_of(self, *what) -> bytes | None:
+        """The key of something derived from the program."""
+        return None if self.key is None else joined(self.key, *what)
 
     @cached_property
     def merged(self):
@@ -104,20 +134,36 @@ class Program:
             node.op for region in self.live.regions for node in self.live.nodes(region) if node.op not in FREE
         )
 
+    @cached_property
+    def facts(self) -> Facts:
+        """What is kept of the program from one process to the next."""
+        return Facts(*remembered("facts", self.key, self._facts))
+
+    def _facts(self) -> Facts:
+        own = [sum(node.op not in FREE for node in self.live.nodes(region)) for region in self.live.regions]
+        fingerprint = hashlib.sha256(str(self).encode()).hexdigest()[:32]
+        crossing = len(self.live.crossing) + sum(len(numbers) for numbers in self.live.carried.values())
+        return Facts(fingerprint, sum(own), self._work(self.root), len(own), max(own), crossing)
+
     @property
     def size(self) -> int:
         """Number of scalar operations; the body of a loop counts once."""
-        return sum(self.operations.values())
+        return self.facts.size
 
-    @cached_property
+    @property
     def work(self) -> int:
         """Number of scalar operations of one run; every round of a loop counts."""
-        return self._work(self.root)
+        return self.facts.work
 
     @property
     def largest_region(self) -> int:
         """Scalar operations of the largest loop body, or of what is outside of loops."""
-        return max(sum(node.op not in FREE for node in self.live.nodes(region)) for region in self.live.regions)
+        return self.facts.largest_region
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for programs that compute the same in the same way."""
+        return self.facts.fingerprint
 
     def _work(self, region: Region) -> int:
         total = 0
@@ -129,11 +175,6 @@ class Program:
             else:
                 total += node.op not in FREE
         return total
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """The same for programs that compute the same in the same way."""
-        return hashlib.sha256(str(self).encode()).hexdigest()[:32]
 
     def __str__(self) -> str:
         return listing(self.name, self.inputs, self.outputs, self.root, self.results, self.live)

@@ -14,7 +14,8 @@ from llvmlite import ir as llvm_ir
 from jaxmbs.programs.backends.llvm import vector_math
 from jaxmbs.programs.backends.llvm.emitter import Emitter
 from jaxmbs.programs.backends.llvm.handler import HANDLER, api_field, api_version, pointers
-from jaxmbs.programs.backends.llvm.plan import Plan
+from jaxmbs.programs.content import joined
+from jaxmbs.programs.store import store
 from jaxmbs.programs.tracing.program import Program
 
 # Programs whose whole batch takes fewer scalar operations than this are run by the calling thread alone: waking another
@@ -58,12 +59,12 @@ LARGE_LOOP, FEW_CROSSING = 4_000, 192
 def natural_lanes(program: Program) -> int:
     """Lanes of a kernel: two vectors of the host, so that one's latency hides behind the other's, or one."""
     one = host()[2] // np.dtype(program.dtype).itemsize
-    if program.largest_region <= LARGE_REGION:
+    facts = program.facts
+    if facts.largest_region <= LARGE_REGION:
         return 2 * one
-    if len(program.live.regions) == 1 or program.largest_region > LARGE_LOOP:
+    if facts.regions == 1 or facts.largest_region > LARGE_LOOP:
         return one
-    carried = sum(len(numbers) for numbers in program.live.carried.values())
-    return 2 * one if carried + len(Plan(program, one).crossing) <= FEW_CROSSING else one
+    return 2 * one if facts.crossing <= FEW_CROSSING else one
 
 
 def module_text(program: Program, lanes: int) -> tuple[str, set]:
@@ -132,25 +133,40 @@ def elementary_text(functions, dtype) -> str:
     return text.replace("alwaysinline", f"alwaysinline {attributes}")
 
 
+def object_code(program: Program, lanes: int) -> bytes:
+    """A program compiled for this processor, as an object file."""
+    text, elementary = module_text(program, lanes)
+    module = binding.parse_assembly(text)
+    if elementary:
+        module.link_in(binding.parse_assembly(elementary_text(elementary, program.dtype)))
+    machine = _machine(2 if program.largest_region <= LARGEST_OPTIMISED and not program.once else 0)
+    module.triple = machine.triple
+    module.data_layout = str(machine.target_data)
+    # Inlining only: a trace leaves nothing for the other passes, which would take a third of the time of all this.
+    passes = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=0))
+    passes.getModulePassManager().run(module, passes)
+    return machine.emit_object(module)
+
+
+def _machine(effort: int):
+    cpu, features, _ = host()
+    return binding.Target.from_default_triple().create_target_machine(cpu=cpu, features=features, opt=effort, jit=True)
+
+
 class MachineCode:
-    """A compiled program: the engine that owns it, and its handler for XLA."""
+    """A compiled program, made or found in the store: the engine that owns it, and its handler for XLA."""
 
     def __init__(self, program: Program, lanes: int):
-        text, elementary = module_text(program, lanes)
-        self.text = text
         cpu, features, _ = host()
-        module = binding.parse_assembly(text)
-        if elementary:
-            module.link_in(binding.parse_assembly(elementary_text(elementary, program.dtype)))
-        target = binding.Target.from_default_triple()
-        effort = 2 if program.largest_region <= LARGEST_OPTIMISED and not program.once else 0
-        machine = target.create_target_machine(cpu=cpu, features=features, opt=effort)
-        module.triple = machine.triple
-        module.data_layout = str(machine.target_data)
-        # Inlining only: a trace leaves nothing for the other passes, which would take a third of the time of all this.
-        passes = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=0))
-        passes.getModulePassManager().run(module, passes)
-        self.engine = binding.create_mcjit_compiler(module, machine)
+        key = joined(program.fingerprint, lanes, program.once, cpu, features)
+        place = store()
+        code = None if place is None else place.get("object", key)
+        if code is None:
+            code = object_code(program, lanes)
+            if place is not None:
+                place.put("object", key, code)
+        self.engine = binding.create_mcjit_compiler(binding.parse_assembly(""), _machine(0))
+        self.engine.add_object_file(binding.ObjectFileRef.from_data(code))
         self.engine.finalize_object()
         self.address = self.engine.get_function_address("handler")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jaxmbs.programs.backends.llvm.text import ALIGNMENT, Frame, Text
-from jaxmbs.programs.tracing.graph import Buffer, Node, Region
+from jaxmbs.programs.tracing.graph import Buffer
 from jaxmbs.programs.tracing.program import Program
 from jaxmbs.programs.tracing.trace import Memory
 
@@ -12,7 +12,6 @@ class Plan:
     """What all functions of a program share.
 
     Attributes:
-        crossing: serial numbers of nodes that a region other than their own uses.
         written: id(buffer) → outputs that are this buffer.
         inner: id(buffer) of those that are read inside of the program.
         scratch: id(buffer) → offset in bytes in the scratch memory, of `scratch_bytes`.
@@ -23,7 +22,7 @@ class Plan:
         self.module = Text(lanes, program.dtype)
         self.frame = Frame(lanes)
         self.live = program.live
-        self.crossing = self._crossing()
+        self.crossing = self.live.crossing
         self.written: dict[int, list[int]] = {}
         self.inner: set[int] = set()
         self.scratch: dict[int, int] = {}
@@ -35,32 +34,6 @@ class Plan:
         """A new name for a function or a label."""
         self._names += 1
         return f"{kind}{self._names}"
-
-    def _crossing(self) -> set[int]:
-        """Nodes that a region other than their own uses."""
-        crossing: set[int] = set()
-
-        def use(node: Node, region: Region):
-            if node.region is not region and node.op not in ("const", "param"):
-                crossing.add(node.serial)
-
-        for region in self.live.regions:
-            for node in self.live.nodes(region):
-                if node.op == "loop":
-                    loop = node.payload
-                    for k in self.live.params(loop):
-                        use(loop.results[k], loop.body)
-                        use(loop.inits[k], region)
-                    for _, row in self.live.rows(loop):
-                        for x in row:
-                            use(x, loop.body)
-                    if loop.condition is not None:
-                        use(loop.condition, loop.condition_region)
-                    continue
-                for arg in node.args:
-                    if arg.op not in ("loop", "stack"):
-                        use(arg, region)
-        return crossing
 
     def _plan_memory(self) -> None:
         """Outputs that are a loop's rows, and places for the rows that the program itself reads."""

@@ -1,0 +1,25 @@
+"""`jaxmbs cache`: what is kept on disk of compiled programs."""
+
+from __future__ import annotations
+
+from jaxmbs.cli.report import Report
+
+
+def arguments(parser) -> None:
+    parser.add_argument("--clear", action="store_true", help="remove all of it")
+
+
+def run(args) -> Report:
+    from jaxmbs.programs.store import store
+
+    place = store()
+    if place is None:
+        return Report({"folder": None})
+    removed = {"removed": place.clear()} if args.clear else {}
+    files = place.files()
+    sizes: dict[str, float] = {}
+    for path, status in files:
+        kind = "XLA" if path.parent != place.folder else path.suffix.removeprefix(".")
+        sizes[kind] = sizes.get(kind, 0) + status.st_size / 2**20
+    total = sum(sizes.values())
+    return Report({"folder": place.folder, **removed, "files": len(files), "megabytes": total, "of which": sizes})

@@ -1,0 +1,191 @@
+"""What a function of arrays is made of, as a digest: equal for jaxprs that compute the same in the same way.
+
+Derivative rules count as well. They are Python functions; of those in packages whose versions are part of every key, the
+name and what they close over tell them apart, of others the code.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import functools
+import hashlib
+import types
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend import core
+
+from jaxmbs.programs import jax_compat
+
+# Their code is known by version.
+KNOWN_PACKAGES = frozenset({"jax", "jaxlib", "jaxmbs", "equinox", "numpy", "builtins", "functools", "operator", "math"})
+# Classes of JAX whose `repr` tells all.
+SHOWN_IN_FULL = frozenset(
+    {"PyTreeDef", "Mesh", "AbstractMesh", "NamedSharding", "SingleDeviceSharding", "UnspecifiedValue", "PartitionSpec"}
+)
+# What a derivative rule closes over may be nested this deep.
+DEEPEST = 40
+
+
+class Unknown(ValueError):
+    """Something that has no digest."""
+
+
+def digest(closed: core.ClosedJaxpr) -> bytes | None:
+    """The digest of a closed jaxpr, its derivative rules included; None if something in it cannot be told apart."""
+    try:
+        return _Content().of(closed)
+    except Unknown:
+        return None
+
+
+def joined(*parts) -> bytes:
+    """The digest of several digests, numbers and names."""
+    return hashlib.sha256(repr(parts).encode()).digest()
+
+
+class _Content:
+    """Digests of values; those of jaxprs and functions are kept, as they occur in many places."""
+
+    def __init__(self):
+        self.known: dict[int, bytes] = {}
+        self.alive: list = []  # what is named by its id must not be collected
+        self.types: dict[Any, str] = {}
+        self.depth = 0
+
+    def of(self, x) -> bytes:
+        return hashlib.sha256(repr(self.text(x)).encode()).digest()
+
+    def text(self, x):
+        """Something with a `repr` that tells values apart."""
+        if x is None or isinstance(x, (bool, int, float, str, bytes, complex)):
+            return (type(x).__name__, x) if type(x).__module__ == "builtins" else (type(x).__qualname__, repr(x))
+        if isinstance(x, np.dtype):
+            return "dtype", x.name
+        if isinstance(x, (np.ndarray, np.generic)) or (isinstance(x, jax.Array) and not isinstance(x, jax.core.Tracer)):
+            value = np.asarray(x)
+            if value.dtype.hasobject:
+                raise Unknown("an array of objects")
+            return "array", value.shape, value.dtype.name, hashlib.sha256(value.tobytes()).digest()
+        if isinstance(x, jax_compat.MEMORIES):
+            return "memory"
+        if type(x).__qualname__ in SHOWN_IN_FULL:
+            return self.shown(x)
+        if isinstance(x, jax_compat.STATIC_ARGUMENTS):
+            return "static", self.text(x.val)
+        if isinstance(x, (tuple, list)):
+            return type(x).__qualname__, [self.text(y) for y in x]
+        if isinstance(x, dict):
+            return "dict", [(self.text(k), self.text(v)) for k, v in x.items()]
+        if isinstance(x, (set, frozenset)):
+            return "set", sorted(repr(self.text(y)) for y in x)
+        if isinstance(x, enum.Enum):
+            return type(x).__qualname__, x.name
+        if isinstance(x, (core.ClosedJaxpr, core.Jaxpr)) or callable(x) or jax_compat.rule_within(x) is not None:
+            return self.once(x)
+        if isinstance(x, types.ModuleType) and x.__name__.split(".")[0] in KNOWN_PACKAGES:
+            return "module", x.__name__
+        if dataclasses.is_dataclass(x):
+            return self.name(type(x)), [(f.name, self.text(getattr(x, f.name, None))) for f in dataclasses.fields(x)]
+        if hasattr(x, "key") and hasattr(x, "derived"):  # a program within a program
+            if x.key is None:
+                raise Unknown("a program without a key")
+            return "program", x.key
+        return self.shown(x)
+
+    @staticmethod
+    def shown(x):
+        text = repr(x)
+        if type(x).__qualname__ not in SHOWN_IN_FULL or " at 0x" in text:
+            raise Unknown(text)
+        return type(x).__qualname__, text
+
+    def once(self, x) -> bytes:
+        found = self.known.get(id(x))
+        if found is None:
+            self.alive.append(x)
+            # What leads back to itself is known by its name there.
+            self.known[id(x)] = b"itself"
+            self.depth += 1
+            if self.depth > DEEPEST:
+                raise Unknown("nested too deep")
+            if isinstance(x, core.ClosedJaxpr):
+                parts: Any = [self.text(c) for c in x.consts], self.once(x.jaxpr) if x.jaxpr is not x else self.jaxpr(x)
+            elif isinstance(x, core.Jaxpr):
+                parts = self.jaxpr(x)
+            else:
+                parts = self.function(x)
+            self.depth -= 1
+            found = self.known[id(x)] = hashlib.sha256(repr(parts).encode()).digest()
+        return found
+
+    def jaxpr(self, jaxpr):
+        numbers: dict[Any, int] = {}
+
+        def named(var):
+            if hasattr(var, "val"):
+                return self.type(var.aval), self.text(var.val)
+            return numbers.setdefault(var, len(numbers))
+
+        ends = lambda some: [(named(v), self.type(v.aval)) for v in some]
+        lines: list = [ends(jaxpr.constvars), ends(jaxpr.invars)]
+        for eqn in jaxpr.eqns:
+            params = [(k, self.text(v)) for k, v in sorted(eqn.params.items())]
+            lines.append((eqn.primitive.name, params, [named(x) for x in eqn.invars], ends(eqn.outvars)))
+        return [*lines, [named(x) for x in jaxpr.outvars]]
+
+    def type(self, aval) -> str:
+        found = self.types.get(aval)
+        if found is None:
+            found = self.types[aval] = repr((type(aval).__name__, str(aval), getattr(aval, "weak_type", None)))
+        return found
+
+    def function(self, f):
+        rule = jax_compat.rule_within(f)
+        if rule is not None:
+            return "rule", [self.text(part) for part in rule]
+        if isinstance(f, functools.partial):
+            return "partial", self.text(f.func), self.text(f.args), self.text(f.keywords)
+        if isinstance(f, types.MethodType):
+            return "method", self.text(f.__func__), self.text(f.__self__)
+        if isinstance(f, (type, types.BuiltinFunctionType)):
+            return self.name(f)
+        if not isinstance(f, types.FunctionType):
+            inner = getattr(f, "__wrapped__", None)
+            if inner is not None and self.package(f) in KNOWN_PACKAGES:
+                return "wrapped", self.name(type(f)), self.text(inner)
+            if dataclasses.is_dataclass(f):
+                fields = [(x.name, self.text(getattr(f, x.name, None))) for x in dataclasses.fields(f)]
+                return self.name(type(f)), fields
+            if hasattr(f, "__dict__") and self.package(type(f)) in KNOWN_PACKAGES:
+                return self.name(type(f)), self.text(vars(f))
+            return self.shown(f)
+        cells = [self.text(_content(cell)) for cell in f.__closure__ or ()]
+        bound = self.text(f.__defaults__), self.text(f.__kwdefaults__), cells
+        where = f.__code__.co_firstlineno
+        if self.package(f) in KNOWN_PACKAGES:
+            return self.name(f), where, bound
+        used = [(name, self.text(f.__globals__[name])) for name in f.__code__.co_names if name in f.__globals__]
+        return self.name(f), self.code(f.__code__), bound, used
+
+    def code(self, code: types.CodeType):
+        constants = [self.code(c) if isinstance(c, types.CodeType) else self.text(c) for c in code.co_consts]
+        return code.co_code, code.co_names, code.co_varnames, constants
+
+    def name(self, x) -> str:
+        if self.package(x) not in KNOWN_PACKAGES and isinstance(x, type):
+            raise Unknown(f"the class {x.__qualname__}, whose code is not known by version")
+        return f"{x.__module__}.{x.__qualname__}"
+
+    @staticmethod
+    def package(x) -> str:
+        return str(getattr(x, "__module__", None)).split(".")[0]
+
+
+def _content(cell):
+    try:
+        return cell.cell_contents
+    except ValueError:  # not filled yet
+        return None

@@ -1,0 +1,272 @@
+"""What is kept on disk from one process to the next: facts about programs and their machine code.
+
+A file is named by the content that it was made from, and begins with a digest of what it holds, so that one that is
+damaged or half written counts as missing. Files are numbers, text as JSON, and machine code; nothing in them is run by
+Python. They are read only from a folder that nobody else may write to.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import json
+import os
+import platform
+import stat
+import tempfile
+import warnings
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import jax
+from jax.experimental.compilation_cache import compilation_cache
+
+# The environment variable, and what it says where nothing is to be kept.
+VARIABLE, OFF = "JAXMBS_CACHE", ("off", "0", "false", "no")
+# Megabytes that a folder may hold; the files that were used longest ago go first, down to this part of it.
+LARGEST_MB, KEPT_PART = 1024, 0.75
+# A process looks at the size of the folder when it first writes, and again after this many files.
+LOOKS_EVERY = 64
+MAGIC = b"jaxmbs 1"
+DIGEST_BYTES = hashlib.sha256().digest_size
+# Packages on which programs or their machine code depend.
+PACKAGES = ("jax", "jaxlib", "numpy", "equinox", "llvmlite")
+
+
+class Store:
+    """A folder of files by key. Whatever goes wrong with it, a value is found missing and computed again; once, a warning
+    says why.
+
+    Args:
+        folder: made if it is not there, for this user only.
+        limit: bytes that the files may take.
+    """
+
+    def __init__(self, folder: Path, limit: int = LARGEST_MB * 2**20):
+        self.folder, self.limit = folder, limit
+        self._written, self._silent = 0, False
+        self.usable = self._prepared()
+
+    def get(self, kind: str, key: bytes) -> bytes | None:
+        """What was kept under a key, None if nothing was, or if it is damaged or not to be trusted."""
+        if not self.usable:
+            return None
+        path = self._path(kind, key)
+        try:
+            with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
+                if not _only_ours(os.fstat(file.fileno())):
+                    return None
+                data = file.read()
+        except OSError:
+            return None
+        start = len(MAGIC) + DIGEST_BYTES
+        content = data[start:]
+        if data[:start] != MAGIC + hashlib.sha256(content).digest():
+            self._forget(path)
+            return None
+        with contextlib.suppress(OSError):
+            os.utime(path)
+        return content
+
+    def put(self, kind: str, key: bytes, content: bytes) -> None:
+        """Keep a value: written beside its place and moved there, so that no process sees a part of it."""
+        if not self.usable:
+            return
+        if self._written % LOOKS_EVERY == 0:
+            self.trim()
+        self._written += 1
+        temporary = None
+        try:
+            with tempfile.NamedTemporaryFile(dir=self.folder, prefix="new-", delete=False) as file:
+                temporary = Path(file.name)
+                file.write(MAGIC + hashlib.sha256(content).digest() + content)
+            os.replace(temporary, self._path(kind, key))
+        except OSError as error:
+            self._refuse(f"it cannot be written: {error.strerror or error}")
+            if temporary is not None:
+                self._forget(temporary)
+
+    def files(self) -> list[tuple[Path, os.stat_result]]:
+        """All files, those that were used longest ago first."""
+        found = []
+        for path in self.folder.rglob("*"):
+            try:
+                status = path.lstat()
+            except OSError:
+                continue
+            if stat.S_ISREG(status.st_mode):
+                found.append((path, status))
+        return sorted(found, key=lambda file: max(file[1].st_mtime, file[1].st_atime))
+
+    def trim(self) -> None:
+        """Remove what was used longest ago if there is more than the limit allows."""
+        files = self.files()
+        size = sum(status.st_size for _, status in files)
+        if size <= self.limit:
+            return
+        for path, status in files:
+            if size <= KEPT_PART * self.limit:
+                return
+            self._forget(path)
+            size -= status.st_size
+
+    def clear(self) -> int:
+        """Remove all files; returns how many there were."""
+        files = self.files()
+        for path, _ in files:
+            self._forget(path)
+        return len(files)
+
+    def _path(self, kind: str, key: bytes) -> Path:
+        return self.folder / f"{hashlib.sha256(environment() + key).hexdigest()[:40]}.{kind}"
+
+    def _prepared(self) -> bool:
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            trouble = _distrust(self.folder.resolve())
+        except OSError as error:
+            trouble = f"it cannot be made: {error.strerror or error}"
+        if trouble is not None:
+            self._refuse(trouble)
+        return trouble is None
+
+    def _refuse(self, why: str) -> None:
+        self.usable = False
+        if not self._silent:
+            self._silent = True
+            warnings.warn(f"the cache folder {self.folder} is not used: {why}", stacklevel=2)
+
+    @staticmethod
+    def _forget(path: Path) -> None:
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+
+def _only_ours(status: os.stat_result) -> bool:
+    """Whether this user owns it, and nobody else may write to it."""
+    return status.st_uid == os.geteuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def _distrust(folder: Path) -> str | None:
+    """Why machine code is not loaded from a folder, None if it may be."""
+    if not hasattr(os, "geteuid"):
+        return "this system does not tell who may write to it"
+    if not _only_ours(folder.stat()):
+        return "another user owns it or may write to it; its mode should be 700"
+    for parent in folder.parents:
+        status = parent.stat()
+        shared = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not status.st_mode & stat.S_ISVTX
+        if shared or status.st_uid not in (0, os.geteuid()):
+            return f"another user may replace {parent}, in which it lies"
+    return None
+
+
+_store: Store | None = None
+
+
+def store() -> Store | None:
+    """The store of this process, if there is one."""
+    return _store if _store is not None and _store.usable else None
+
+
+def enable_cache(folder: str | os.PathLike | None = None, *, megabytes: float = LARGEST_MB) -> Path | None:
+    """Keep compiled programs on disk, so that the next process need not make them again.
+
+    Kept are what tracing found out about a program, its machine code, and what XLA compiles (JAX's own compilation cache,
+    where that is not set up otherwise). A program is found by its content: the function of arrays, the versions of the
+    packages, the processor. Damaged files count as missing; several processes may use one folder.
+
+    Args:
+        folder: where; without it $JAXMBS_CACHE or, where that is not set, `jaxmbs` in the user's cache folder
+            ($XDG_CACHE_HOME or ~/.cache). It is made if it is not there. JAXMBS_CACHE=off turns the cache off
+            altogether, whatever `folder` is.
+        megabytes: what the folder may hold; the files that were used longest ago go first.
+
+    Returns:
+        The folder; None if the cache is off, or if the folder cannot be used: a warning says why. Then everything works as
+        without a cache.
+
+    Raises:
+        ValueError: a size that is not positive.
+
+    Example:
+        >>> import jaxmbs as mbs
+        >>> mbs.enable_cache()  # doctest: +SKIP
+        PosixPath('/home/me/.cache/jaxmbs')
+    """
+    global _store
+    if not megabytes > 0:
+        raise ValueError(f"megabytes must be positive, got {megabytes!r}")
+    place = default_folder()
+    if place is not None and folder is not None:
+        place = Path(folder).expanduser().absolute()
+    _store = None if place is None else Store(place, int(megabytes * 2**20))
+    if place is None or store() is None:
+        return None
+    if not jax.config.values.get("jax_compilation_cache_dir"):
+        # What XLA compiles is for this processor.
+        own = hashlib.sha256(environment() + processor().encode()).hexdigest()[:12]
+        jax.config.update("jax_compilation_cache_dir", str(place / f"xla-{own}"))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+        jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
+        # A process that has compiled something already would not look at the folder.
+        compilation_cache.reset_cache()
+    return place
+
+
+def disable_cache() -> None:
+    """Keep nothing from now on. What JAX's own compilation cache does is left as it is."""
+    global _store
+    _store = None
+
+
+def default_folder() -> Path | None:
+    """Where the environment wants things kept: $JAXMBS_CACHE, else the user's cache folder; None if it is off."""
+    said = os.environ.get(VARIABLE, "")
+    if said.lower() in OFF:
+        return None
+    if said:
+        return Path(said).expanduser().absolute()
+    home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(home).expanduser().absolute() / "jaxmbs"
+
+
+def remembered(kind: str, key: bytes | None, compute: Callable):
+    """The JSON value kept under a key, computed and kept if it is not there; without a key computed."""
+    place = store()
+    if place is None or key is None:
+        return compute()
+    found = place.get(kind, key)
+    if found is not None:
+        return json.loads(found)
+    value = compute()
+    place.put(kind, key, json.dumps(value).encode())
+    return value
+
+
+def processor() -> str:
+    """The processor, as far as machine code depends on it."""
+    try:
+        from llvmlite import binding
+
+        return binding.get_host_cpu_name() + binding.get_host_cpu_features().flatten()
+    except (ImportError, RuntimeError):
+        return platform.processor()
+
+
+@functools.cache
+def environment() -> bytes:
+    """A digest of the code that makes programs: this package, the packages that it stands on, Python and the system."""
+    package = Path(__file__).parent.parent
+    parts = [platform.python_version(), platform.platform(), platform.machine()]
+    for name in PACKAGES:
+        try:
+            parts.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            parts.append(f"{name} missing")
+    for path in sorted(package.rglob("*.py")):
+        status = path.stat()
+        parts.append(f"{path.relative_to(package)} {status.st_size} {status.st_mtime_ns}")
+    return hashlib.sha256("\n".join(parts).encode()).digest()
