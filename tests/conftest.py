@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import jaxmbs as mbs
+from jaxmbs.programs import store
 
 CACHE = Path(os.environ.get("JAXMBS_TEST_CACHE", Path(__file__).parent.parent / ".cache"))
 # Commands keep their programs in the same place as the tests.
@@ -53,6 +54,12 @@ def pytest_runtest_setup(item):
 def _same_precision_after_each_test():
     yield
     jax.config.update("jax_enable_x64", True)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_kept_where_the_engine_is_the_subject(request, monkeypatch):
+    if "programs" in request.path.parts:
+        monkeypatch.setattr(store, "_store", None)
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -133,7 +133,9 @@ def _derive(function, inputs, outputs, program: Program, key: tuple) -> Program:
     """A program of a derivative: known by its shapes, and made only if it is not in the store."""
     what, *which = key
     make = lambda: jax.make_jaxpr(function)(*inputs)
-    return Program(make, inputs, outputs, name=f"{what}_of_{program.name}", key=program.key_of(what, which))
+    return Program(
+        make, inputs, outputs, name=f"{what}_of_{program.name}", key=program.key_of(what, which, *reverse.settings())
+    )
 
 
 def _jvp(primals, tangents, *, program: Program, batch, emission):
@@ -188,7 +190,7 @@ def linearized_programs(program: Program, active: tuple[bool, ...]) -> tuple[Pro
     if key not in program.derived:
         shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in program.inputs]
         saving = functools.cache(lambda: _saving(program, shapes))
-        found = remembered("states", program.key_of("states"), lambda: saving().states)
+        found = remembered("states", program.key_of("states", *reverse.settings()), lambda: saving().states)
         states = [jax.ShapeDtypeStruct(tuple(shape), dtype) for shape, dtype in found]
         rates = [s for s, on in zip(shapes, active, strict=True) if on]
         outs = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in program.outputs]
@@ -198,7 +200,7 @@ def linearized_programs(program: Program, active: tuple[bool, ...]) -> tuple[Pro
             shapes,
             [*outs, *states],
             name=f"keeping_of_{program.name}",
-            key=program.key_of("keeping"),
+            key=program.key_of("keeping", *reverse.settings()),
         )
 
         def tangent(*args):

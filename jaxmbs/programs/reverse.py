@@ -33,6 +33,11 @@ SHORT = 8
 INSIDE = 2
 
 
+def settings() -> tuple:
+    """What decides how a program is gone back through, beside the program."""
+    return KEPT_BYTES, REMEMBERED_BYTES, SHORT, INSIDE
+
+
 def zero_tangent(x):
     """The tangent of a value that does not depend on what is differentiated."""
     return ad.Zero(jax.typeof(x).to_tangent_aval())
