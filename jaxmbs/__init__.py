@@ -1,7 +1,8 @@
 """jaxmbs: a differentiable multibody simulator for mechanisms in JAX.
 
 Units are any consistent set, such as m, kg, s, N; angles are in radians. The examples in docstrings start from these
-lines: a driven slider-crank, crank 1 and rod 2, and a pendulum, a point mass of 2 at the distance 1 below its pin.
+lines: a slider-crank with crank 1 and rod 2 that is driven from its outer dead centre, and a pendulum, a point mass of
+2 at the distance 1 below its pin.
 
     >>> import jax, jax.numpy as jnp, jaxmbs as mbs
     >>> from jaxmbs import planar, spatial
@@ -15,10 +16,10 @@ lines: a driven slider-crank, crank 1 and rod 2, and a pendulum, a point mass of
     ...             "B": planar.Revolute("rod", "slider", (rod, 0), (0, 0)),
     ...             "guide": planar.Translational("ground", "slider", (0, 0), (0, 0)),
     ...         },
-    ...         drivers={"motor": planar.RevoluteDriver("ground", "crank", mbs.motion.Ramp(1.0, start=jnp.pi / 2))},
+    ...         drivers={"motor": planar.RevoluteDriver("ground", "crank", mbs.motion.Ramp(rate=1.0))},
     ...     )
     >>> mech = slider_crank()
-    >>> guess = {"crank": (0, 0, 1.5), "rod": (0, 1, -0.5), "slider": (1.7, 0, 0)}
+    >>> guess = {"crank": (0, 0, 0), "rod": (1, 0, 0), "slider": (3, 0, 0)}
     >>> pendulum = mbs.Mechanism(
     ...     bodies={"bob": planar.Body(mass=2.0, inertia=0)},
     ...     constraints={"pin": planar.Revolute("ground", "bob", (0, 0), (0, 1))},

@@ -8,7 +8,13 @@ import jax
 
 
 class Status(IntEnum):
-    """How a sample ended. Arrays of results hold these as integers, one per sample (and per time)."""
+    """How a sample ended. Arrays of results hold these as integers, one per sample (and per time).
+
+    Examples:
+        >>> motion = mbs.kinematics(mech, jnp.array([0.0, 1.0]), guess)
+        >>> print(motion.status == mbs.Status.CONVERGED)
+        [ True  True]
+    """
 
     CONVERGED = 0
     """The constraints are satisfied, and position, velocity and acceleration are those of the mechanism."""
@@ -27,7 +33,14 @@ class Status(IntEnum):
 
 
 class AnalysisError(ValueError):
-    """A bad status turned into an error, because the caller asked for it with `throw=True`."""
+    """A bad status turned into an error, because the caller asked for it with `throw=True`.
+
+    Examples:
+        >>> far = {"crank": (0, 0, 1.5), "slider": (0.5, 0, 0)}  # a rod of 0.5 does not reach the guide
+        >>> mbs.assemble(slider_crank(rod=0.5), far, t=jnp.pi / 2, throw=True)
+        Traceback (most recent call last):
+        jaxmbs.numerics.results.AnalysisError: ...NOT_ASSEMBLED...
+    """
 
 
 def check_known(status) -> None:

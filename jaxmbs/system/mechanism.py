@@ -21,18 +21,28 @@ Named = Mapping[str, Any] | Iterable[tuple[str, Any]]
 
 
 class Mechanism(eqx.Module):
-    """Bodies joined by constraints, moved by drivers and forces.
+    """Bodies joined by constraints, moved by drivers and forces: Φ(q, t) = 0, M v̇ = Q + Φ_qᵀλ.
 
-    A pytree: every number in it (lengths, masses, axes, knots, …) is a leaf that can be traced, batched and
-    differentiated; names, types and connectivity are static. It holds no state: configurations are vectors q (n,) that
-    stack the bodies' coordinates in their order, then extra coordinates of constraints (contact angles of cams);
-    velocities v (m,) likewise.
+    A pytree. Every number in it (lengths, masses, axes, knots, …) is a leaf that can be traced, batched and
+    differentiated; names, types and connectivity are static. It holds no state. A configuration is a vector q (n,): the
+    coordinates of the bodies in their order, then extra coordinates of constraints, such as contact angles of cams.
+    Velocities v (m,) likewise.
 
     Args:
         bodies, constraints, drivers, forces: name → element, as a mapping or as pairs. "ground" is the fixed frame.
 
     Raises:
         ValueError: an element that cannot be used, with its name and the reason.
+
+    Examples:
+        >>> pendulum = mbs.Mechanism(
+        ...     bodies={"bob": planar.Body(mass=2.0)},
+        ...     constraints={"pin": planar.Revolute("ground", "bob", (0, 0), (0, 1))},
+        ...     forces={"gravity": mbs.Gravity((0, -9.81))},
+        ... )
+        >>> q = pendulum.coordinates({"bob": (3, -1, 0)})
+        >>> print(pendulum.point(q, "bob", (0, 1)))
+        [3. 0.]
     """
 
     _bodies: tuple

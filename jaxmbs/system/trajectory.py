@@ -23,16 +23,28 @@ from jaxmbs.system.mechanism import Mechanism
 
 
 class Trajectory(eqx.Module):
-    """Configurations, velocities and accelerations in time, with named access.
+    """Configurations, velocities and accelerations in time, with access by name.
 
-    Leading axes are free: a batch made by `vmap` has one axis more everywhere.
+    Leading axes are free: a batch made by `vmap` has one more axis in every array.
 
     Attributes:
-        t (T,), q (T, n), v, a (T, m), status (T,): see `Status`; where it is not 0, q, v and a are the last good ones.
-        multipliers (T, rows): λ with M v̇ = Q + Φ_qᵀλ, rows as in Φ; those of drivers are the driving forces and torques.
-            None in a motion that was not computed from forces.
+        t: (T,), times.
+        q: (T, n), configurations. Where the status is not 0, q, v and a are the last good ones.
+        v, a: (T, m), velocities and accelerations.
+        status: (T,); see `Status`.
+        layout: names and places of the coordinates.
+        multipliers: (T, rows), λ with M v̇ = Q + Φ_qᵀλ, rows as in Φ. Those of drivers are the driving forces and
+            torques. None in a motion that was not computed from forces.
         energy: kinetic and potential, each (T,); None like the multipliers.
         mechanism: its constraints and drivers, for `joint`.
+
+    Examples:
+        >>> motion = mbs.kinematics(mech, jnp.array([0.0, jnp.pi / 2]), guess)
+        >>> print(motion.position("slider.x").round(6), motion.velocity("slider.x").round(6))
+        [3.       1.732051] [ 0. -1.]
+        >>> print(motion.point("crank", (1.0, 0.0)).round(6))  # the pin A
+        [[1. 0.]
+         [0. 1.]]
     """
 
     t: Float[Array, "*batch T"]

@@ -46,14 +46,10 @@ def undocumented(value) -> set[str]:
     """Arguments without an entry, and "Raises" where a function raises and does not say so."""
     kinds = inspect.Parameter
     doc = inspect.cleandoc((vars(value).get("__doc__") if isinstance(value, type) else value.__doc__) or "")
-    named = {
-        name
-        for name, parameter in inspect.signature(value).parameters.items()
-        if parameter.kind not in (kinds.VAR_POSITIONAL, kinds.VAR_KEYWORD)
-    }
-    if isinstance(value, type) and issubclass(value, Exception | jaxmbs.Status):
-        named = set()
-    missing = named - documented(doc)
+    plain = isinstance(value, type) and issubclass(value, Exception | jaxmbs.Status)
+    parameters = {} if plain else inspect.signature(value).parameters
+    several = (kinds.VAR_POSITIONAL, kinds.VAR_KEYWORD)
+    missing = {name for name, own in parameters.items() if own.kind not in several} - documented(doc)
     if inspect.isfunction(inspect.unwrap(value)) and "Raises:" not in doc:
         tree = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(value))))
         missing |= {"Raises" for node in ast.walk(tree) if isinstance(node, ast.Raise)}
