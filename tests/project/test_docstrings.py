@@ -22,7 +22,7 @@ def public() -> dict[str, object]:
     """Classes and functions of these modules, each under its first name."""
     found: dict[str, object] = {}
     for module in map(importlib.import_module, MODULES):
-        for name in dir(module):
+        for name in [*dir(module), *getattr(module, "_RESULTS", ())]:
             value = getattr(module, name)
             own = getattr(value, "__module__", None) or ""
             # A module that is no package has names that it imports.
@@ -101,7 +101,8 @@ def test_arguments(name):
 
 
 @pytest.mark.parametrize("name", PUBLIC)
-def test_example(name, names):
+def test_example(name, names, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # some write files
     value = PUBLIC[name]
     assert examples(name, value), f"{name} has no example"
     assert failures(name, value, copy.copy(names)) == ""
