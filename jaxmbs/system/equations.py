@@ -157,7 +157,7 @@ def energy(mech: Mechanism, q: Float[Array, "*batch n"], v: Float[Array, "*batch
         >>> print(energy.kinetic, energy.potential)
         9.0 -19.62
     """
-    if jnp.ndim(getattr(q, "q", q) if not isinstance(q, Mapping) else ()) > 1:
+    if not isinstance(q, Mapping) and jnp.ndim(getattr(q, "q", q)) > 1:
         kinetic, potential = jnp.vectorize(lambda q, v: tuple(energy(mech, q, v)), signature="(n),(m)->(),()")(q, v)
         return Energy(kinetic, potential)
     q, _ = _state(mech, q, 0.0)
