@@ -56,7 +56,8 @@ def on_files(files, config):
     add("images/results.png", abs_src_path=str(ROOT / "benchmarks" / "results.png"))
     modules = listed(f"[{title}]({name}.md): `{name}`" for name, title in MODULES.items())
     presumed = (inspect.getdoc(mbs) or "").partition("\n\n")[2]
-    add("reference/index.md", content=f"# Reference\n\nFrom the docstrings.\n\n{modules}\n\n## Examples\n\n{presumed}\n")
+    listing = f"# Reference\n\nFrom the docstrings.\n\n{modules}\n\n## Examples\n\n{presumed}\n"
+    add("reference/index.md", content=listing)
     return files
 
 

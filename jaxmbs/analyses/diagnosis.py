@@ -27,7 +27,7 @@ class Diagnosis(NamedTuple):
         dof: degrees of freedom of the mechanism, m − rank of the kinematic constraints, drivers left aside.
         rank: rank of the whole Φ_q, drivers included.
         free: degrees of freedom that no driver determines, m − rank.
-        singular_values: of Φ_q with its rows scaled to unit length, falling.
+        singular_values: of Φ_q with its rows scaled to unit length, in descending order.
         redundant: names of constraints and drivers with a row that depends on rows before it, in order.
         consistent: whether those rows agree with the others, i.e. whether Φ = 0 can be satisfied close by.
 

@@ -43,7 +43,7 @@ def kinematics(
 
     Args:
         mech: the mechanism.
-        times: (T,), in any order; the motion runs through them as they stand.
+        times: (T,), in any order; the motion runs through them in the given order.
         guess: a mapping of names to coordinates, or q (n,); see `Mechanism.coordinates`.
         corrections: largest number of Newton steps that correct a prediction, before the last one.
         max_steps: largest number of trial steps, 200 + 8 T by default.

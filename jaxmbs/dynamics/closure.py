@@ -31,7 +31,7 @@ class Projection(AbstractClosure):
     """Positions, then velocities, go to the nearest ones that satisfy the constraints, in the metric of the mass
     matrix.
 
-    Gaps end at rounding level whatever the step; the order of the method stays.
+    Gaps are at rounding level for any step length, and the method keeps its order.
 
     Args:
         iterations: Newton steps for the positions, with one matrix. Each takes a gap δ to about δ² or less.

@@ -137,8 +137,9 @@ class Reaction(AbstractWrench):
         body_force, body_torque: force and torque in the frame of body j.
         multipliers: (T, rows), λ of the element's equations.
         unique: (T,), False where constraints are redundant and this reaction is one of many that are possible.
-        effort: the driving force or torque of what prescribes a motion C(t), on which it does the work effort · dC; one
-            for each motion of a `TotalJoint`; None otherwise. It is the multiplier where Φ is a length or angle.
+        effort: the driving force or torque of an element that prescribes a motion C(t); its work is effort · dC. One
+            for each motion of a `TotalJoint`; None for other elements. It is the multiplier where Φ is a length or
+            angle.
         place: (T, d), where point_j is, in the ground frame.
         counter_torque: on body i, about `place` too: −torque, but for `RelativeX` and its like.
         q: (T, n), the configurations of the mechanism.
@@ -196,10 +197,10 @@ class Reactions(Named):
         return _sum(list(parts.values()), first.j, first.place)
 
     def on(self, body: str, *names: str) -> Wrench:
-        """The sum of all reactions on a body, or of those with these names, about the origin of the body.
+        """The sum of all reactions on a `body`, or of those with these `names`, about the origin of the body.
 
         Raises:
-            ValueError: what is named does not act on the body, or nothing does.
+            ValueError: an element that is named does not act on the body, or none does.
             KeyError: an unknown name.
         """
         chosen = {name: self[name] for name in names} or dict(self)
@@ -234,8 +235,8 @@ def reactions(mech: Mechanism, run: Trajectory, *, formulation: AbstractFormulat
     """Force and torque of every joint and driver along a motion. The constraint force on body j is Φ_qjᵀλ.
 
     For a motion by `kinematics` this is inverse dynamics: the multipliers are found first, the forces and driving
-    torques that the motion needs. Where constraints are redundant λ has the smallest norm, and `unique` tells which
-    values mean nothing by themselves. Differentiable. Where a status is bad the values belong to the state that is
+    torques that the motion needs. Where constraints are redundant λ has the smallest norm, and `unique` is False for
+    the reactions that are not determined. Differentiable. Where a status is bad the values belong to the state that is
     shown. A batch goes through `jax.vmap`, or has leading axes.
 
     Args:

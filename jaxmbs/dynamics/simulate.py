@@ -43,9 +43,9 @@ def simulate(
 
     The start is brought to the constraints first: q0 and v0 go to the nearest values that satisfy Φ = 0 and Φ_q v = ν,
     in the metric of the mass matrix. Results are given at `times` only; the steps in between are not kept. They are
-    differentiable in both modes by everything: lengths, masses, stiffnesses, start, times, what forces close over. A
-    step is differentiated implicitly, not through its Newton iterations. Reverse mode keeps about √n states of n steps
-    and computes the others again.
+    differentiable in both modes with respect to everything: lengths, masses, stiffnesses, start, times, and what forces
+    close over. A step is differentiated implicitly, not through its Newton iterations. Reverse mode keeps about √n
+    states of n steps and computes the others again.
 
     A sample that fails keeps its last good state from there on, with a status, and does not affect its neighbours.
 

@@ -24,10 +24,10 @@ class ForceElement(eqx.Module):
     Attributes:
         power: Q·v, what it brings into the mechanism; negative for a spring that is being stretched.
         potential: its potential energy; zero for a force that has none.
-        force: of what acts between two points a number, positive where it pulls them together; of an `AxialSpring`
-            along the axis, on body j; of a `PointForce` the vector in the ground frame.
-        torque: of what acts about the axis between two bodies a number, on body j; of a `Torque` that on its body, in
-            space the vector in the ground frame.
+        force: between two points a number, positive where it pulls them together; for an `AxialSpring` the force along
+            the axis, on body j; for a `PointForce` the vector in the ground frame.
+        torque: about the axis between two bodies a number, on body j; for a `Torque` that on its body, in space a
+            vector in the ground frame.
         length: distance of the two points, or the slide along the axis.
         angle: of body j relative to body i, in radians.
         rate: of the length or angle.
@@ -67,14 +67,14 @@ class AbstractForce(Structured):
 
     @abc.abstractmethod
     def generalized(self, state: State) -> Float[Array, " n"]:
-        """Its part of the generalized force Q, conjugate to v."""
+        """Its part of the generalized force Q (m,), conjugate to v, in a `state`."""
 
     def potential(self, state: State) -> Float[Array, ""]:
-        """Potential energy; zero for a force that has none."""
+        """Potential energy in a `state`; zero for a force that has none."""
         return jnp.zeros((), state.q.dtype)
 
     def measures(self, state: State) -> dict[str, Array]:
-        """Force, torque, length, angle and rate, as far as it has them; see `ForceElement`."""
+        """Force, torque, length, angle and rate in a `state`, as far as it has them; see `ForceElement`."""
         del state
         return {}
 

@@ -14,7 +14,7 @@ from jaxmbs.relative_motion import BodyMotion, JointMotion, coordinates_of, meas
 
 
 class State(eqx.Module):
-    """A mechanism in motion, as forces see it, with access by name for functions of users.
+    """A mechanism in motion, as forces see it, with access by name for users' functions.
 
     `state["rod"].point((0.1, 0))`, `.velocity((0.1, 0))`, `.angle` in the plane, `.rotation`, `.angular_velocity`: see
     `BodyMotion`. `state.joint("pin").angle`, `.rate`, `.slide`, `.slide_rate`: see `JointMotion`.
@@ -57,7 +57,11 @@ class State(eqx.Module):
         return BodyMotion(self.poses[body], self.velocities[body])
 
     def joint(self, name: str, coordinate: str | None = None) -> JointMotion:
-        """Angle and slide of a joint, with their rates; arguments as in `Trajectory.joint`.
+        """Angle and slide of a joint, with their rates.
+
+        Args:
+            name: of the joint.
+            coordinate: which of several angles or slides, as in `Trajectory.joint`.
 
         Raises:
             ValueError: an unknown name; or, when it is asked for, an angle or a slide that the joint does not have.
@@ -69,7 +73,9 @@ class State(eqx.Module):
         return JointMotion(of, values, rates)
 
     def generalized(self, loads: Mapping[str, Array]) -> Float[Array, " n"]:
-        """Generalized forces of single bodies, by name, as one of the mechanism; what acts on the ground is left out."""
+        """The generalized force (m,) of the mechanism from those of single bodies, `loads` by name. Those on the ground
+        are left out.
+        """
         total = jnp.zeros_like(self.v)
         for body, load in loads.items():
             if body != GROUND:

@@ -19,7 +19,7 @@ from jaxmbs.numerics.arrays import as_pytree, default_float, is_concrete, with_k
 
 
 class OfState(eqx.Module):
-    """A function of the user that takes the whole `State`.
+    """A user's function of the whole `State`.
 
     Args:
         f: the function.
@@ -36,7 +36,7 @@ class OfState(eqx.Module):
 
 
 def as_function(f):
-    """A function of the user as a pytree: f(state), an `OfState`, if it takes one argument; of several ones otherwise.
+    """A user's function as a pytree: an `OfState` if it takes one argument, the `State`; as it is if it takes several.
 
     Args:
         f: the function. What is not callable stays as it is.

@@ -80,7 +80,7 @@ class Kane(AbstractFormulation):
         return JointEquations(mech, spaces.joint_tree(mech, space))
 
     def of(self, mech: Mechanism) -> KaneView:
-        """A mechanism in its 6N relative coordinates: names, x(q), q(x), [A] and {f}, partial velocities, multipliers."""
+        """`mech` in its 6N relative coordinates: names, x(q), q(x), [A] and {f}, partial velocities, multipliers."""
         return _view(mech, self.base, self.cut)
 
     def _kinds(self, mech: Mechanism, tree: Tree) -> list[str]:
@@ -158,12 +158,16 @@ class KaneView(eqx.Module):
         return tuple(n for n, a in each if a) + tuple(n for n, a in each if not a) + self.space.extra
 
     def coordinates(self, q, v=None) -> tuple[Array, Array]:
-        """x and y of a state of the bodies, |θ₂| ≤ π/2; y is meaningless where cos θ₂ = 0."""
+        """x and y of a configuration `q` with velocities `v`, at rest unless given; |θ₂| ≤ π/2. y is meaningless where
+        cos θ₂ = 0.
+        """
         mech = self.mech
         return _program(_coordinates, self.space)(mech, mech.coordinates(q), mech.velocities(v))
 
     def configuration(self, x, y=None) -> tuple[Array, Array]:
-        """q and v of the bodies, as in `Mechanism.coordinates` and `Mechanism.velocities`; joints need not be closed."""
+        """q and v of coordinates `x` and speeds `y`, zero unless given, as in `Mechanism.coordinates` and
+        `Mechanism.velocities`. Joints need not be closed.
+        """
         return _program(_configuration, self.space)(self.mech, *self._state(x, y))
 
     def matrices(self, x, y, t=0.0) -> tuple[Array, Array]:
@@ -183,15 +187,17 @@ class KaneView(eqx.Module):
         return _program(_matrices, self.space)(self.mech, x, y, jnp.asarray(t, x.dtype))
 
     def partial_velocities(self, x, y=None) -> dict[str, PartialVelocities]:
-        """Partial velocities and partial angular velocities of all bodies, and their rates; arguments as in `matrices`."""
+        """Partial velocities and partial angular velocities of all bodies, and their rates; `x` and `y` as in
+        `matrices`.
+        """
         found = _program(_partial_velocities, self.space)(self.mech, *self._state(x, y))
         return {name: found[name] for name in self.mech.bodies}
 
     def multipliers(self, run: Trajectory) -> Float[Array, "*batch T m"]:
-        """What constraints and drivers do at each coordinate along a motion, [A]{ẏ} − {f}: the rows of (11); the
-        multipliers of the known coordinates of an open system, and zero, to rounding, at its unknown ones.
+        """What constraints and drivers do at each coordinate along a motion `run`: [A]{ẏ} − {f}, the rows of (11).
 
-        Order as in `names`. `joint_moment` makes moments of those of a body.
+        These are the multipliers of the known coordinates of an open system; at its unknown ones they are zero to
+        rounding. The order is that of `names`. `joint_moment` makes moments of those of a body.
         """
         function = partial(_program(_multipliers, self.space), self.mech)
         for _ in range(jnp.ndim(run.t)):

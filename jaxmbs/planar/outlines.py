@@ -79,8 +79,8 @@ class FunctionOutline(AbstractOutline):
     """An outline given by a function: ρ(α), α the angle from the body's x axis about the outline's centre.
 
     Args:
-        rho: a function of α on [0, 2π), written in jax.numpy, to whose range other angles are brought; or a number, the
-            radius of a circle.
+        rho: a function of α, written in jax.numpy and called with angles in [0, 2π); or a number, the radius of a
+            circle.
 
     Examples:
         >>> egg = planar.FunctionOutline(lambda alpha: 1 + 0.25 * jnp.cos(alpha))

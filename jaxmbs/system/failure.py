@@ -32,7 +32,7 @@ class Failure:
         reached: the last one at which all was well, None if there is none.
         gaps: the largest |Φ| of each constraint and driver at `time`, in the configuration that is shown there; the
             worst first, in units of the mechanism.
-        singular_values: of Φ_q there with its rows scaled to unit length, falling, as `diagnose` has them.
+        singular_values: of Φ_q there with its rows scaled to unit length, in descending order, as in `diagnose`.
         lock_up: time of the nearest lock-up by the fold estimate t + |v| / (2 |a|) from the last good state; None if it
             is not on the way to `time`.
         not_finite: names of constraints and drivers with numbers that are not finite.

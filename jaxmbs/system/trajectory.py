@@ -61,7 +61,7 @@ class Trajectory(eqx.Module):
     __getattribute__ = object.__getattribute__
 
     def of(self, mech: Mechanism) -> Trajectory:
-        """The same motion, with the mechanism that it is of."""
+        """The same motion with its mechanism `mech`, for `joint` and `explain_failure`."""
         same = copy.copy(self)
         object.__setattr__(same, "mechanism", Kept(mech.geometry, jnp.shape(self.t)))
         return same
@@ -69,8 +69,8 @@ class Trajectory(eqx.Module):
     def explain_failure(self) -> Failures:
         """What failed, as text: `print(run.explain_failure())`, "nothing failed" where all is well; see `Failures`.
 
-        Samples and times with their status, the largest gaps by name, singular values of Φ_q, and the nearest lock-up. The
-        same stands in the error of `throw=True`.
+        It has samples and times with their status, the largest gaps by name, singular values of Φ_q, and the nearest
+        lock-up. The error of `throw=True` says the same.
 
         Raises:
             ValueError: inside of a transformation, where nothing is known yet.
@@ -78,13 +78,14 @@ class Trajectory(eqx.Module):
         return failures(self.t, self.q, self.v, self.a, self.status, self.mechanism)
 
     def joint(self, name: str, coordinate: str | None = None) -> JointMotion:
-        """Angle and slide of a joint over time, continuous: `run.joint("pin").angle`, `.rate`, `.acceleration`, `.slide`,
-        `.slide_rate`, `.slide_acceleration`, each (*batch, T).
+        """Angle and slide of a joint over time, continuous: `run.joint("pin").angle`, `.rate`, `.acceleration`,
+        `.slide`, `.slide_rate`, `.slide_acceleration`, each (*batch, T).
 
-        The sign is that of the joint's axis, body j against body i; zeros are those of `joint_coordinates`, see
-        `JointMotion`. In space the angle is in (−π, π] at the first time, and from one time to the next it takes the turn
-        that is nearest to what its rates predict by the trapezoidal rule: times may be so far apart that this is right to
-        half a turn. In the plane the coordinates themselves count turns.
+        They are those of body j relative to body i, positive along the joint's axis; zeros are those of
+        `joint_coordinates`, see `JointMotion`. In the plane the coordinates themselves count turns. In space the angle
+        is in (−π, π] at the first time. From one time to the next it takes the turn that is nearest to what its rates
+        predict by the trapezoidal rule, so the times must be close enough for this prediction to be right to half a
+        turn.
 
         Args:
             name: of the joint.
@@ -123,20 +124,20 @@ class Trajectory(eqx.Module):
         return self.q[..., at], self.v[..., moving], self.a[..., moving]
 
     def point(self, body: str, s=None) -> Float[Array, "*batch T d"]:
-        """Positions of the point `s` of a body (its origin if not given), in the ground frame."""
+        """Positions (T, d) of the point `s` of a `body`, its origin unless given, in the ground frame."""
         return self._along(lambda q, v, a: self._position(body, s, q))
 
     def point_velocity(self, body: str, s=None) -> Float[Array, "*batch T d"]:
-        """Velocities of the point `s` of a body."""
+        """Velocities (T, d) of the point `s` of a `body`, its origin unless given, in the ground frame."""
         return self._along(lambda q, v, a: self._velocity(body, s, q, v))
 
     def point_acceleration(self, body: str, s=None) -> Float[Array, "*batch T d"]:
-        """Accelerations of the point `s` of a body."""
+        """Accelerations (T, d) of the point `s` of a `body`, its origin unless given, in the ground frame."""
         velocity = partial(self._velocity, body, s)
         return self._along(lambda q, v, a: jax.jvp(velocity, (q, v), (self.layout.rate(q, v), a))[1])
 
     def rotation(self, body: str) -> Float[Array, "*batch T d d"]:
-        """Rotation matrices of a body, whose columns are its axes in the ground frame."""
+        """Rotation matrices (T, d, d) of a `body`, whose columns are its axes in the ground frame."""
         axes = np.eye(self.layout.dimension)
         turned = lambda q: jnp.stack(
             [self.layout.pose(body, q).direction(jnp.asarray(e, q.dtype)) for e in axes], axis=1
@@ -144,15 +145,15 @@ class Trajectory(eqx.Module):
         return jnp.vectorize(turned, signature="(n)->(d,d)")(self.q)
 
     def position(self, coordinate: str) -> Float[Array, "*batch T"]:
-        """A coordinate by name, such as "crank.phi"."""
+        """A `coordinate` by name, such as "crank.phi", (T,)."""
         return self.q[..., self.layout.index(coordinate)]
 
     def velocity(self, coordinate: str) -> Float[Array, "*batch T"]:
-        """The rate of a coordinate, or another velocity by name, such as "rod.wx"."""
+        """The rate of a `coordinate`, or another velocity by name, such as "rod.wx", (T,)."""
         return self.v[..., self.layout.velocity_index(coordinate)]
 
     def acceleration(self, coordinate: str) -> Float[Array, "*batch T"]:
-        """The second derivative of a coordinate, or the rate of another velocity."""
+        """The second derivative of a `coordinate`, or the rate of another velocity, (T,)."""
         return self.a[..., self.layout.velocity_index(coordinate)]
 
     def _position(self, body, s, q):

@@ -33,6 +33,11 @@ def public() -> dict[str, object]:
 
 
 PUBLIC = public()
+# Classes whose methods users call, rather than the package.
+HANDLED = [
+    "Mechanism", "Trajectory", "Assembly", "Reaction", "Reactions", "State", "JointView", "KaneView", "NaturalView",
+    "JointCoordinates", "Kane", "Natural",
+]  # fmt: skip
 
 
 def documented(doc: str) -> set[str]:
@@ -98,6 +103,16 @@ def test_all_are_found():
 @pytest.mark.parametrize("name", PUBLIC)
 def test_arguments(name):
     assert undocumented(PUBLIC[name]) == set()
+
+
+@pytest.mark.parametrize("name", HANDLED)
+def test_methods(name):
+    """Each has a docstring that mentions all of its arguments."""
+    own = getattr(jaxmbs, name)
+    for method, function in inspect.getmembers(own, inspect.isfunction):
+        if not method.startswith("_") and function.__module__.startswith("jaxmbs") and method != "equations":
+            words = set(re.findall(r"\w+", function.__doc__ or ""))
+            assert {*inspect.signature(function).parameters} - {"self"} <= words, method
 
 
 @pytest.mark.parametrize("name", PUBLIC)

@@ -78,10 +78,10 @@ class RK4(FixedStep):
 class SemiImplicitEuler(FixedStep):
     """v ← v + h v̇, then q ← q ⊕ h v: order 1, one evaluation; with projection as in SHAKE and RATTLE.
 
-    It is symplectic: the energy swings by the order of h but does not drift, whatever the time, at steps with ωh < 2.
-    This does not hold for bodies that spin freely in space, whose gyroscopic forces are taken at the beginning of a
-    step. It is for learning and for long looks at conservative systems, where many rough steps are worth more than few
-    good ones.
+    It is symplectic: the energy oscillates by an amount of order h but does not drift, however long the run, at steps
+    with ωh < 2. This does not hold for bodies that spin freely in space, whose gyroscopic forces are taken at the
+    beginning of a step. It is for learning, and for long runs of conservative systems, where many rough steps are worth
+    more than few accurate ones.
 
     Args:
         closure: `Projection()` or `Baumgarte()`.

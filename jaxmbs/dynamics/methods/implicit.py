@@ -107,7 +107,7 @@ class GeneralizedAlpha(AbstractAlpha):
     """The generalized-α method for constrained systems; Chung and Hulbert 1993, Arnold and Brüls 2007. Order 2.
 
     It is for stiff springs and dampers, and for steps longer than the fastest oscillation: stable for linear systems at
-    every step. Low frequencies are hardly damped; of the highest ones the part ρ∞ is left after a step.
+    every step. Low frequencies are hardly damped; the highest are reduced to the fraction ρ∞ in each step.
 
     Args:
         rho: ρ∞ in [0, 1]. 1 damps nothing, 0 removes the highest frequencies in one step.

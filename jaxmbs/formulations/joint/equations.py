@@ -66,7 +66,7 @@ class JointCoordinates(AbstractFormulation):
         return JointEquations(mech, joint_space.joint_tree(mech, space))
 
     def of(self, mech: Mechanism) -> JointView:
-        """A mechanism in these coordinates: names, θ(q), θ̇(v), q(θ), R and Ṙ."""
+        """`mech` in these coordinates: names, θ(q), θ̇(v), q(θ), R and Ṙ."""
         return JointView(mech, joint_space.joint_space(mech, base=self.base, cut=self.cut))
 
 

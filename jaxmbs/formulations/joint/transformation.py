@@ -62,19 +62,26 @@ class JointView(eqx.Module):
         return self.space.velocities
 
     def coordinates(self, q, t=0.0) -> Float[Array, " k"]:
-        """θ(q) of a configuration. Angles in (−π, π]; in the plane, where they have coordinates, with all their turns."""
+        """θ of a configuration `q` at the time `t`. Angles are in (−π, π]; where they are coordinates in the plane, all
+        turns count.
+        """
         mech = self.mech
         return _program(_measured, self.space)(mech, mech.coordinates(q), _time(mech, t))
 
     def velocities(self, q, v, t=0.0) -> Float[Array, " l"]:
-        """θ̇ of the velocities v of the bodies: the solution of R θ̇ = v, of least squares where v does not satisfy the
-        joints of the tree; of R θ̇ = v − ν where these prescribe a motion, with ν the velocities by it alone."""
+        """θ̇ of the velocities `v` of the bodies in a configuration `q` at the time `t`: the solution of R θ̇ = v.
+
+        It is of least squares where v does not satisfy the joints of the tree. Where these prescribe a motion it solves
+        R θ̇ = v − ν, with ν the velocities by that motion alone.
+        """
         mech = self.mech
         space = spaces.space_of(mech, self.space.tree, any_angle=True)
         return _program(_rates, space)(mech, mech.coordinates(q), mech.velocities(v), _time(mech, t))
 
     def configuration(self, theta, t=0.0, *, near=None) -> Float[Array, " n"]:
-        """q(θ), a configuration as in `Mechanism.coordinates`. Joints that are cut need not be closed by it."""
+        """q of `theta` at the time `t`, as in `Mechanism.coordinates`. It need not close the joints that are cut.
+        `near` is a configuration that tells senses and signs which θ does not.
+        """
         mech, theta = self.mech, self._checked(theta, self.space.n)
         return _program(_configuration, self.space)(mech, theta, _near(mech, near), _time(mech, t))
 
@@ -103,7 +110,12 @@ class JointView(eqx.Module):
     def transformation_rate(
         self, theta, theta_dot, t=0.0, *, coordinates: str = "bodies", near=None
     ) -> Float[Array, "m l"]:
-        """Ṙ(θ, θ̇), so that v̇ = R θ̈ + Ṙ θ̇; Issa and Arczewski (3.6). Arguments as for `transformation`."""
+        """Ṙ(θ, θ̇), so that v̇ = R θ̈ + Ṙ θ̇; Issa and Arczewski (3.6).
+
+        Args:
+            theta, theta_dot: θ and θ̇, in the order of `names` and `velocity_names`.
+            t, coordinates, near: as for `transformation`.
+        """
         program = _program(_transformation_rate, self.space, _known(coordinates))
         mech, theta = self.mech, self._checked(theta, self.space.n)
         theta_dot = self._checked(theta_dot, self.space.m, "theta_dot")

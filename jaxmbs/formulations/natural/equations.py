@@ -36,7 +36,7 @@ class Natural(AbstractFormulation):
         return NaturalEquations(mech, self.own_vectors)
 
     def of(self, mech: Mechanism) -> NaturalView:
-        """A mechanism in these coordinates: names, x(q), ẋ(v), Ψ and Ψ_x."""
+        """`mech` in these coordinates: names, x(q), ẋ(v), Ψ and Ψ_x."""
         return NaturalView(mech, self.own_vectors)
 
 

@@ -41,11 +41,13 @@ class NaturalView(eqx.Module):
         return NaturalCoordinates(self.mech, self.own_vectors).names
 
     def coordinates(self, q: Float[Array, " n"]) -> Float[Array, " k"]:
-        """x: the points and unit vectors in a configuration; a shared one as it is on the first body of its joint."""
+        """x: points and unit vectors in a configuration `q`; a shared one as it is on the first body of its joint."""
         return self._program(_at)(self.mech, self.mech.coordinates(q))
 
     def rates(self, q: Float[Array, " n"], v: Float[Array, " m"]) -> Float[Array, " k"]:
-        """ẋ at the velocities v of the bodies: ṗ = ṙ + ω × d of points, u̇ = ω × u of unit vectors. Linear in v."""
+        """ẋ in a configuration `q` at the velocities `v` of the bodies: ṗ = ṙ + ω × d of points, u̇ = ω × u of unit
+        vectors. Linear in v.
+        """
         q = self.mech.coordinates(q)
         return self._program(_rates)(self.mech, q, jnp.asarray(v, q.dtype))
 
@@ -61,7 +63,7 @@ class NaturalView(eqx.Module):
         return self._program(_residual)(self.mech, *self._arguments(x, t, near))
 
     def jacobian(self, x: Float[Array, " k"], t=0.0, *, near=None) -> Float[Array, "rows k"]:
-        """Ψ_x. Arguments as for `constraints`."""
+        """Ψ_x; `x`, `t` and `near` as for `constraints`."""
         return self._program(_jacobian)(self.mech, *self._arguments(x, t, near))
 
     def _program(self, f: Callable) -> Straight:

@@ -32,10 +32,10 @@ class ModelError(ValueError):
 
 
 class Model(Mechanism):
-    """A mechanism together with what its file says beside it.
+    """A mechanism together with the other data of its file.
 
-    It is used like every other mechanism, and has the same leaves: what is beside them is structure. Where a function
-    takes a guess and none is given, it starts from `guess`.
+    It is used like any other mechanism and has the same leaves; the other data are static. Where a function takes a
+    guess and none is given, it starts from `guess`.
 
     Args:
         bodies, constraints, drivers, forces: as of `Mechanism`.
