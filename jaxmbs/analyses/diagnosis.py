@@ -47,7 +47,7 @@ class Diagnosis(NamedTuple):
 
 
 def diagnose(mech: Mechanism, q, t=0.0) -> Diagnosis:
-    """Rank, degrees of freedom and redundant constraints of a mechanism in a configuration, best an assembled one.
+    """Rank, degrees of freedom and redundant constraints of a mechanism in a configuration, which should be assembled.
 
     Rows of Φ_q are taken in order, constraints before drivers, so of several that depend on each other the last is
     named. For concrete mechanisms; not to be used inside jit or vmap.

@@ -124,7 +124,7 @@ class Reaction(AbstractWrench):
     """What a joint or driver does to body j; the opposite force, at the same place, acts on body i. T rows in every
     array.
 
-    `RelativeX`, `RelativeY` and their drivers are not joints of hardware: they push along axes of the ground at point_i
+    `RelativeX`, `RelativeY` and their drivers are not physical joints: they push along axes of the ground at point_i
     and at point_j, and the opposite force acts on body i at point_i.
 
     Attributes:

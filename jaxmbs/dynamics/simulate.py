@@ -54,9 +54,9 @@ def simulate(
         times: (T,), increasing or decreasing, not repeated; the first is the start.
         q0: q (n,), an `Assembly`, or a mapping of names to coordinates, which should be nearly assembled.
         v0: v (m,), conjugate to the forces; or a mapping such as {"crank.phi": 5.0}. Named velocities are kept, and the
-            others follow from the constraints, by least squares where they are free. Named velocities that the
-            constraints do not allow are an error, inside of transformations the status NOT_ASSEMBLED. None: at rest,
-            but for what drivers move.
+            others follow from the constraints; where these leave them free, they are the smallest that fit. Named
+            velocities that the constraints do not allow raise an error; inside of transformations they give the status
+            NOT_ASSEMBLED. None: at rest, except for what drivers move.
         step: the largest inner step. Without it there are at least 4,000 equal ones in all, and at least one for each
             output. Compare with half the step to make sure that this is small enough.
         method: `RK4()` by default; `SemiImplicitEuler()`, `GeneralizedAlpha(rho)`, `HHT(alpha)`,

@@ -20,13 +20,13 @@ class Status(IntEnum):
     """The constraints are satisfied, and position, velocity and acceleration are those of the mechanism."""
     NOT_ASSEMBLED = 1
     """No configuration near the guess satisfies the constraints; or, in a simulation, no motion has the velocities that
-    were named."""
+    were given by name."""
     NOT_CONVERGED = 2
     """The motion was lost for another reason than a lock-up, or a step budget ran out."""
     LOCKED_UP = 3
     """The motion ends: past this time no configuration exists, and velocities grow without bound before it."""
     SINGULAR = 4
-    """The position is right, but Φ_q is singular there (a bifurcation): the velocity shown is the one carried in."""
+    """The position is right, but Φ_q is singular there (a bifurcation): the velocity is the one with which the motion arrives."""
     NON_FINITE = 5
     """A NaN or an infinity in the parameters, the times or the guess; or a simulated motion that grew without bound, as
     from steps that are too long for stiff forces."""

@@ -64,7 +64,7 @@ class AbsoluteAngle(AbsoluteConstraint):
     Args:
         body: name of the body.
         value: C₃ in radians.
-        point: accepted for symmetry, before the value too; it has no effect.
+        point: has no effect; it is accepted, also before the value, as in `AbsoluteX`.
 
     Examples:
         >>> mech = mbs.Mechanism({"a": planar.Body()}, {"level": planar.AbsoluteAngle("a", 0.25)})

@@ -78,7 +78,7 @@ class AbsoluteAngleDriver(AbsoluteConstraint):
     Args:
         body: name of the body.
         motion: C(t) in radians: a motion, a number or a function of time.
-        point: accepted for symmetry, before the motion too; it has no effect.
+        point: has no effect; it is accepted, also before the motion, as in `AbsoluteXDriver`.
 
     Examples:
         >>> turn = planar.AbsoluteAngleDriver("a", mbs.motion.Ramp(rate=2.0))

@@ -103,8 +103,8 @@ def fit(
         targets: (T, d), what `measure(design, mechanism, q)` should be.
         measure: a function of (design, mechanism, q) that gives (d,).
         times: (T,), of the targets. None: each has a time of its own.
-        floating: with times, whether a common time is added to all of these, or their sense is turned, as that is best.
-        offset: whether a constant is added to the measure, as that is best.
+        floating: with times, whether a common time is added to all of them, and their sense reversed, as fits best.
+        offset: whether a constant is added to the measure, as fits best.
         period: of the motion that is looked at.
         cyclic: whether the motion goes round.
         guess: of the configuration at time 0, or a function of the design that gives one.
