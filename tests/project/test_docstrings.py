@@ -8,13 +8,14 @@ import inspect
 import re
 import textwrap
 
+import matplotlib.pyplot as plt
 import pytest
 
 import jaxmbs
 
 MODULES = [
     "jaxmbs", "jaxmbs.planar", "jaxmbs.spatial", "jaxmbs.motion", "jaxmbs.numerics.rotation", "jaxmbs.forces",
-    "jaxmbs.synthesis", "jaxmbs.system.topology", "jaxmbs.io",
+    "jaxmbs.synthesis", "jaxmbs.system.topology", "jaxmbs.io", "jaxmbs.env", "jaxmbs.viz",
 ]  # fmt: skip
 
 
@@ -22,10 +23,10 @@ def public() -> dict[str, object]:
     """Classes and functions of these modules, each under its first name."""
     found: dict[str, object] = {}
     for module in map(importlib.import_module, MODULES):
-        for name in [*dir(module), *getattr(module, "_RESULTS", ())]:
+        for name in [*dir(module), *getattr(module, "_RESULTS", ())]:  # jaxmbs.io imports some when they are asked for
             value = getattr(module, name)
             own = getattr(value, "__module__", None) or ""
-            # A module that is no package has names that it imports.
+            # A module of its own imports names that are not its own; a package exports them.
             ours = own == module.__name__ or (own.startswith("jaxmbs") and hasattr(module, "__path__"))
             if callable(value) and ours and not name.startswith("_") and not any(value is x for x in found.values()):
                 found[f"{module.__name__}.{name}"] = value
@@ -93,7 +94,9 @@ def failures(name: str, value, names: dict[str, object]) -> str:
 
 @pytest.fixture(scope="module")
 def names():
-    return presumed()
+    plt.switch_backend("Agg")
+    yield presumed()
+    plt.close("all")
 
 
 def test_all_are_found():
