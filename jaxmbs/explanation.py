@@ -33,7 +33,8 @@ class Explanation(NamedTuple):
         operations: scalar operations of one evaluation by function, for those that are straight-line programs; loop
             bodies count once. First Φ, Φ_q, …; then what `simulate` runs, "acceleration" and "step of RK4" or of
             another method, its start and end closed; and "kinematics" where the drivers determine the motion.
-        coordinates, constraints: numbers of coordinates, and of equations with those of the drivers.
+        coordinates: number of coordinates.
+        constraints: number of equations, with those of the drivers.
         rank: of Φ_q in the assembled configuration.
         dof: degrees of freedom without the drivers.
 

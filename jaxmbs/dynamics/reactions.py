@@ -134,7 +134,8 @@ class Reaction(AbstractWrench):
             plane, (T, 3) in space.
         components: force and torque in the joint's frame on body i, or in the frame of body i where the joint has none:
             (f_x, f_y, torque) in the plane, (f, torque) with six numbers in space.
-        body_force, body_torque: force and torque in the frame of body j.
+        body_force: the force in the frame of body j.
+        body_torque: the torque in the frame of body j.
         multipliers: (T, rows), λ of the element's equations.
         unique: (T,), False where constraints are redundant and this reaction is one of many that are possible.
         effort: the driving force or torque of an element that prescribes a motion C(t); its work is effort · dC. One
@@ -144,7 +145,8 @@ class Reaction(AbstractWrench):
         counter_torque: on body i, about `place` too: −torque, but for `RelativeX` and its like.
         q: (T, n), the configurations of the mechanism.
         layout: names and places of the coordinates.
-        i, j: names of the bodies.
+        i: name of body i.
+        j: name of body j.
 
     Examples:
         >>> run = mbs.simulate(pendulum, jnp.array([0.0, 0.1]), below, step=0.02)

@@ -40,8 +40,10 @@ class State(NamedTuple):
     """An environment at the end of a control step, a pytree. `vmap` gives all of it a leading axis.
 
     Attributes:
-        q, v: coordinates and velocities of the mechanism, as in `mbs.simulate`.
-        x, u: coordinates and velocities of the formulation.
+        q: coordinates of the mechanism, as in `mbs.simulate`.
+        v: its velocities.
+        x: coordinates of the formulation.
+        u: its velocities.
         steps: control steps since the start of the episode.
         observation: of this step. Where an episode has begun by auto-reset, it is the first one of that.
         reward: of this step.

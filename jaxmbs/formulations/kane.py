@@ -326,7 +326,8 @@ class JointMoment(NamedTuple):
 
     Attributes:
         force: (3,), on K at its end of the joint, in the frame of J.
-        moment_lower, moment: (3,), about that point, in the frame of J and in that of K.
+        moment_lower: (3,), about that point, in the frame of J.
+        moment: (3,), the same in the frame of K.
         status: `Status.SINGULAR` where cos θ₂ = 0 and angles do not tell the moment; it is zero then.
 
     Examples:

@@ -41,7 +41,8 @@ class Fitted(NamedTuple):
         mechanism: built from the design.
         guess: the poses of its bodies at time 0, assembled.
         times: (T,), of the targets.
-        values, targets: (T, d), what the measure is at these times, and what it should be.
+        values: (T, d), the measure at these times.
+        targets: (T, d), what it should be.
         offset: the constant that was free; it is part of the values.
         checks: "assembled": the motion was followed through all times and has these values; "closed": it ends where it
             began; "least_singular_value" of Φ_q on the way, in units of the mechanism.

@@ -56,7 +56,8 @@ class FunctionSolution(NamedTuple):
             the slide is ahead of the pin or behind.
         x: (N,), over the range of the function.
         crank_angles: (N,), of the link.
-        output, wanted: (N,), what the output is, and what it should be, without the dial's offsets.
+        output: (N,), the output, without the dial's offset.
+        wanted: (N,), what it should be.
         checks: "assembled": the mechanism was followed through the range, on one branch; "largest_error", in the units
             of `error`; "transmission_angle": its least in degrees; "precision_error": the largest at the precision
             points.

@@ -30,7 +30,8 @@ class Trajectory(eqx.Module):
     Attributes:
         t: (T,), times.
         q: (T, n), configurations. Where the status is not 0, q, v and a are the last good ones.
-        v, a: (T, m), velocities and accelerations.
+        v: (T, m), velocities.
+        a: (T, m), their rates.
         status: (T,); see `Status`.
         layout: names and places of the coordinates.
         multipliers: (T, rows), λ with M v̇ = Q + Φ_qᵀλ, rows as in Φ. Those of drivers are the driving forces and

@@ -42,10 +42,13 @@ HANDLED = [
 
 
 def documented(doc: str) -> set[str]:
-    """Names with an entry of their own under Args or Attributes: `name: text`, or `one, two: text`."""
-    sections = re.findall(r"^(?:Args|Attributes):\n((?: .*\n|\n)+)", doc + "\n", re.MULTILINE)
-    entries = re.findall(r"^    (\w[\w, ]*):", "".join(sections), re.MULTILINE)
-    return {name.strip() for entry in entries for name in entry.split(",")}
+    """Names with an entry of their own: `name: text` under Attributes, under Args also `one, two: text`."""
+    names: set[str] = set()
+    for title, entry in (("Args", r"\w[\w, ]*"), ("Attributes", r"\w+")):
+        sections = re.findall(rf"^{title}:\n((?: .*\n|\n)+)", doc + "\n", re.MULTILINE)
+        found = re.findall(rf"^    ({entry}):", "".join(sections), re.MULTILINE)
+        names |= {name.strip() for names_of_one in found for name in names_of_one.split(",")}
+    return names
 
 
 def undocumented(value) -> set[str]:
