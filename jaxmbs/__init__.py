@@ -1,4 +1,32 @@
-"""jaxmbs: a differentiable multibody simulator for mechanisms in JAX."""
+"""jaxmbs: a differentiable multibody simulator for mechanisms in JAX.
+
+Units are any consistent set, such as m, kg, s, N; angles are in radians. The examples in docstrings start from these
+lines: a slider-crank with crank 1 and rod 2 that is driven from its outer dead centre, and a pendulum, a point mass of
+2 at the distance 1 below its pin.
+
+    >>> import jax, jax.numpy as jnp, jaxmbs as mbs
+    >>> from jaxmbs import planar, spatial
+    >>> jax.config.update("jax_enable_x64", True)
+    >>> def slider_crank(rod=2.0):
+    ...     return mbs.Mechanism(
+    ...         bodies={"crank": planar.Body(), "rod": planar.Body(), "slider": planar.Body()},
+    ...         constraints={
+    ...             "O": planar.Revolute("ground", "crank", (0, 0), (0, 0)),
+    ...             "A": planar.Revolute("crank", "rod", (1, 0), (0, 0)),
+    ...             "B": planar.Revolute("rod", "slider", (rod, 0), (0, 0)),
+    ...             "guide": planar.Translational("ground", "slider", (0, 0), (0, 0)),
+    ...         },
+    ...         drivers={"motor": planar.RevoluteDriver("ground", "crank", mbs.motion.Ramp(rate=1.0))},
+    ...     )
+    >>> mech = slider_crank()
+    >>> guess = {"crank": (0, 0, 0), "rod": (1, 0, 0), "slider": (3, 0, 0)}
+    >>> pendulum = mbs.Mechanism(
+    ...     bodies={"bob": planar.Body(mass=2.0, inertia=0)},
+    ...     constraints={"pin": planar.Revolute("ground", "bob", (0, 0), (0, 1))},
+    ...     forces={"gravity": mbs.Gravity((0, -9.81))},
+    ... )
+    >>> below = {"bob": (0, -1, 0)}
+"""
 
 from jaxmbs import motion as motion
 from jaxmbs.analyses.assembly import Assembly as Assembly

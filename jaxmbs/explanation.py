@@ -31,11 +31,16 @@ class Explanation(NamedTuple):
     Attributes:
         path: the code that runs: "straight-line, LLVM", "straight-line, XLA", or "array code: …" with the reason.
         operations: scalar operations of one evaluation by function, for those that are straight-line programs; loop
-            bodies count once. First Φ, Φ_q, …; then what `simulate` runs: "acceleration", and "step of RK4" or of
+            bodies count once. First Φ, Φ_q, …; then what `simulate` runs, "acceleration" and "step of RK4" or of
             another method, its start and end closed; and "kinematics" where the drivers determine the motion.
-        coordinates, constraints: numbers of coordinates, and of equations with those of the drivers.
+        coordinates: number of coordinates.
+        constraints: number of equations, with those of the drivers.
         rank: of Φ_q in the assembled configuration.
         dof: degrees of freedom without the drivers.
+
+    Examples:
+        >>> list(mbs.explain(mech, guess).operations)[:3]
+        ['constraints', 'constraint_jacobian', 'velocity_rhs']
     """
 
     path: str
@@ -65,12 +70,21 @@ def explain(
     method: AbstractMethod | None = None,
     formulation: AbstractFormulation | None = None,
 ) -> Explanation:
-    """How the equations of a mechanism are computed, how large they are, and its degrees of freedom.
+    """How the equations of a mechanism are computed, how large they are, and its degrees of freedom. Print the result.
 
     Args:
+        mech: the mechanism.
         guess: near which it is assembled; rank and degrees of freedom are those of that configuration.
         t: time.
         method, formulation: as of `simulate`.
+
+    Returns:
+        An `Explanation`.
+
+    Examples:
+        >>> explanation = mbs.explain(mech, guess)
+        >>> explanation.coordinates, explanation.constraints, explanation.rank, explanation.dof
+        (9, 9, 9, 1)
     """
     method = instance_of(AbstractMethod, "method", method, RK4())
     formulation = instance_of(AbstractFormulation, "formulation", formulation, Augmented())

@@ -18,7 +18,15 @@ from jaxmbs.numerics.curves import cubic_spline
 
 
 class AbstractMotion(eqx.Module):
-    """A function C(t) with parameters."""
+    """A function of time C(t) with parameters. A subclass gives the value, twice continuously differentiable.
+
+    Examples:
+        >>> class Square(mbs.motion.AbstractMotion):
+        ...     def __call__(self, t):
+        ...         return t**2
+        >>> print(Square()(3.0))
+        9.0
+    """
 
     def __call__(self, t: Float[Array, ""]) -> Float[Array, ""]:
         raise NotImplementedError
@@ -29,7 +37,15 @@ class AbstractMotion(eqx.Module):
 
 
 class Constant(AbstractMotion):
-    """C(t) = value."""
+    """C(t) = value.
+
+    Args:
+        value: a number; an angle in radians.
+
+    Examples:
+        >>> print(mbs.motion.Constant(0.3)(5.0))
+        0.3
+    """
 
     value: Array = real()
 
@@ -38,7 +54,16 @@ class Constant(AbstractMotion):
 
 
 class Ramp(AbstractMotion):
-    """C(t) = start + rate·t."""
+    """C(t) = start + rate·t.
+
+    Args:
+        rate: Ċ, per unit of time.
+        start: C(0).
+
+    Examples:
+        >>> print(mbs.motion.Ramp(rate=2.0, start=1.0)(0.5))
+        2.0
+    """
 
     rate: Array = real()
     start: Array = real(default=0.0)
@@ -48,7 +73,17 @@ class Ramp(AbstractMotion):
 
 
 class Shifted(AbstractMotion):
-    """C(t) = scale·motion(t) + offset, for another motion."""
+    """C(t) = scale·motion(t) + offset.
+
+    Args:
+        motion: another motion.
+        scale: its factor.
+        offset: what is added.
+
+    Examples:
+        >>> print(mbs.motion.Shifted(mbs.motion.Ramp(1.0), scale=-2.0, offset=1.0)(3.0))
+        -5.0
+    """
 
     motion: AbstractMotion
     scale: Array = real(default=1.0)
@@ -59,7 +94,15 @@ class Shifted(AbstractMotion):
 
 
 class Polynomial(AbstractMotion):
-    """C(t) = c₀ + c₁ t + c₂ t² + …, `coefficients` in rising order."""
+    """C(t) = c₀ + c₁ t + c₂ t² + …
+
+    Args:
+        coefficients: (n,), in rising order.
+
+    Examples:
+        >>> print(mbs.motion.Polynomial((1.0, 0.0, 3.0))(2.0))
+        13.0
+    """
 
     coefficients: Array = row()
 
@@ -71,7 +114,18 @@ class Polynomial(AbstractMotion):
 
 
 class Harmonic(AbstractMotion):
-    """C(t) = offset + amplitude·sin(frequency·t + phase); `frequency` in radians per unit of time, `phase` in radians."""
+    """C(t) = offset + amplitude·sin(frequency·t + phase).
+
+    Args:
+        amplitude: largest distance from the offset.
+        frequency: radians per unit of time.
+        phase: radians.
+        offset: mean value.
+
+    Examples:
+        >>> print(mbs.motion.Harmonic(amplitude=2.0, frequency=jnp.pi, offset=1.0)(0.5))
+        3.0
+    """
 
     amplitude: Array = real()
     frequency: Array = real()
@@ -83,7 +137,17 @@ class Harmonic(AbstractMotion):
 
 
 class Spline(AbstractMotion):
-    """C(t) through `values` at increasing `times`: a C² cubic spline with not-a-knot ends."""
+    """C(t) through given values: a C² cubic spline with not-a-knot ends.
+
+    Args:
+        times: (n,), increasing, at least two.
+        values: (n,), C at these times.
+
+    Examples:
+        >>> rise = mbs.motion.Spline(times=(0.0, 1.0, 2.0, 3.0), values=(0.0, 1.0, 8.0, 27.0))
+        >>> print(rise(1.5).round(6))
+        3.375
+    """
 
     times: Array = row()
     values: Array = row()
@@ -103,8 +167,15 @@ class Spline(AbstractMotion):
 
 
 class Function(AbstractMotion):
-    """C(t) = f(t) for any function written in jax.numpy. Numbers and arrays of JAX that `f` closes over are differentiated
-    too, arrays of NumPy are constants."""
+    """C(t) = f(t). Numbers and JAX arrays that `f` closes over are differentiated too; NumPy arrays are constants.
+
+    Args:
+        f: a function of time, written in jax.numpy.
+
+    Examples:
+        >>> print(mbs.motion.Function(lambda t: jnp.exp(-t))(0.0))
+        1.0
+    """
 
     f: Callable = eqx.field(converter=as_pytree)
 
@@ -118,12 +189,28 @@ class Function(AbstractMotion):
 
 
 def as_motion(x) -> AbstractMotion | None:
-    """A motion as it is, a number as `Constant`, a function of time as `Function`; None stays, for a check to name it."""
+    """The motion that an argument stands for. None stays None, for a check to name it.
+
+    Args:
+        x: a motion, taken as it is; a number, which becomes a `Constant`; or a function of time, which becomes a
+            `Function`.
+
+    Examples:
+        >>> print(mbs.motion.as_motion(2.0)(10.0))
+        2.0
+    """
     if x is None or isinstance(x, AbstractMotion):
         return x
     return Function(x) if callable(x) else Constant(x)
 
 
 def motion_field(**kwargs):
-    """A field of an element that holds a motion; numbers and functions of time become one."""
+    """A dataclass field of an element that holds a motion. Numbers and functions of time become one.
+
+    Examples:
+        >>> class Stop(planar.AbsoluteX):
+        ...     motion: mbs.motion.AbstractMotion = mbs.motion.motion_field(default=0.0)
+        >>> type(Stop("a", (0, 0)).motion).__name__
+        'Constant'
+    """
     return eqx.field(converter=as_motion, **kwargs)

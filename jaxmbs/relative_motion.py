@@ -98,16 +98,30 @@ class Coordinates(NamedTuple):
 
 
 class JointMotion(eqx.Module):
-    """Angle and slide of a joint with their derivatives in time, (*batch, T) in a trajectory, numbers as a force sees them.
+    """Angle and slide of a joint with their derivatives in time: (*batch, T) in a trajectory, numbers as a force sees
+    them.
 
-    `angle`, `rate`, `acceleration`: of the angle of body j against body i about the joint's axis. `slide`, `slide_rate`,
-    `slide_acceleration`: of point_j from point_i along the axis. Zeros are those of `joint_coordinates`: in the plane the
-    angle of a pin is φ_j − φ_i, in space it is zero where axis_j comes from axis_i by the shortest rotation. A joint with
-    several angles or slides has to be told which one: `run.joint("cross", "alpha")`. Of the three angles of a
-    `RelativeJoint` the second one is in [−π/2, π/2].
+    `angle`, `rate`, `acceleration` are those of the angle of body j against body i about the joint's axis; `slide`,
+    `slide_rate`, `slide_acceleration` those of point_j from point_i along the axis. Zeros are those of
+    `joint_coordinates`. In the plane the angle of a pin is φ_j − φ_i; in space it is zero where axis_j comes from
+    axis_i by the shortest rotation. For a joint with several angles or slides say which one: `run.joint("cross",
+    "alpha")`. Of the three angles of a `RelativeJoint` the second one is in [−π/2, π/2].
+
+    Attributes:
+        of: names of the joint's slides and angles.
+        values: (*batch, k), slides, then angles.
+        rates: (*batch, k), their rates.
+        accelerations: (*batch, k), their second rates; None as a force sees them.
 
     Raises:
         ValueError: the joint has no angle, or no slide, or several of which none was named.
+
+    Examples:
+        >>> motion = mbs.kinematics(mech, jnp.array([0.0, jnp.pi / 2]), guess)
+        >>> print(motion.joint("A").angle.round(6))  # of the rod against the crank: −30° − 90°
+        [ 0.       -2.094395]
+        >>> print(motion.joint("guide").slide.round(6))
+        [3.       1.732051]
     """
 
     of: Coordinates = eqx.field(static=True)

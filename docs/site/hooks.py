@@ -55,7 +55,9 @@ def on_files(files, config):
         add(f"reference/{name}.md", content=reference(name, title))
     add("images/results.png", abs_src_path=str(ROOT / "benchmarks" / "results.png"))
     modules = listed(f"[{title}]({name}.md): `{name}`" for name, title in MODULES.items())
-    add("reference/index.md", content=f"# Reference\n\nFrom the docstrings.\n\n{modules}\n")
+    presumed = (inspect.getdoc(mbs) or "").partition("\n\n")[2]
+    listing = f"# Reference\n\nFrom the docstrings.\n\n{modules}\n\n## Examples\n\n{presumed}\n"
+    add("reference/index.md", content=listing)
     return files
 
 
@@ -99,8 +101,9 @@ def picture(space: str, entry) -> str:
 
 
 def element_page(space: str, name: str, own: type, entry) -> str:
-    """The page of an element: what it is, how it is made, its equations, its reaction, its arguments."""
-    about = (inspect.getdoc(own) or "").partition("Args:")[0]
+    """The page of an element: what it is, how it is made, its equations, its reaction, its arguments, an example."""
+    doc = inspect.getdoc(own) or ""
+    about, example = doc.partition("Args:")[0], inspect.cleandoc("\n" + doc.partition("Examples:\n")[2])
     mech, _ = mechanism(space, entry)
     element = next(x for x in (*mech.drivers.values(), *mech.constraints.values()) if type(x) is own)
     extra = len(element.extra)
@@ -118,7 +121,8 @@ def element_page(space: str, name: str, own: type, entry) -> str:
         "Rows of Φ_q and right sides follow from the residual by differentiation; a reaction is Φ_qᵀλ, on body b from "
         "body a. `mbs.reactions(mech, run)[name]` has `.force`, `.torque`, `.components`. See [dynamics](../dynamics.md).",
     ]
-    return "\n\n".join([*parts, "## Arguments", listed(arguments_of(own))])
+    parts += ["## Arguments", listed(arguments_of(own)), "## Example", f"```pycon\n{example}\n```"]
+    return "\n\n".join(parts)
 
 
 def arguments_of(own: type) -> list[str]:

@@ -26,10 +26,16 @@ class Assembly(eqx.Module):
     """An assembled configuration.
 
     Attributes:
-        q: the configuration; where it could not be assembled, the one that comes closest.
+        q: (n,), the configuration; where it could not be assembled, the one that comes closest.
         status: CONVERGED, NOT_ASSEMBLED or NON_FINITE.
         residual: max |Φ_k| at q.
-        t: time. mechanism: its constraints and drivers, for `explain_failure`.
+        t: time.
+        mechanism: its constraints and drivers, for `explain_failure`.
+
+    Examples:
+        >>> assembly = mbs.assemble(pendulum, {"bob": (0.6, -0.7, 0.6)}, hold=("bob.x",))
+        >>> print(assembly.q.round(6), assembly.status)
+        [ 0.6     -0.8      0.643501] 0
     """
 
     q: Float[Array, " n"]
@@ -49,23 +55,34 @@ class Assembly(eqx.Module):
 
 
 def assemble(mech: Mechanism, guess=None, t=0.0, *, hold: Sequence[str] = (), throw: bool = False) -> Assembly:
-    """Find q with Φ(q, t) = 0 close to `guess`: minimise ‖q − guess‖² + r ΦᵀΦ for growing r, (3.6.9), then Newton.
+    """Find q with Φ(q, t) = 0 close to a guess: minimise ‖q − guess‖² + r ΦᵀΦ for growing r, (3.6.9), then Newton.
 
-    Drivers count as constraints. Coordinates that the constraints leave free stay close to the guess; those in `hold` stay
-    what they are in the guess. `q` is a differentiable function of the mechanism and of t, dq = −Φ_q⁻¹ (Φ_b db + Φ_t dt).
-    Where coordinates are free and not held, this is the change of smallest norm, and the guess moves q along the free
-    ones. It is exact if the guess is assembled for every b. From a rough guess the search may take the free coordinates
-    elsewhere when b changes, which the derivative does not show: hold as many as there are degrees of freedom.
+    Drivers count as constraints. Coordinates that the constraints leave free stay close to the guess; those in `hold`
+    stay at their values in the guess. `q` is a differentiable function of the mechanism and of t, dq = −Φ_q⁻¹ (Φ_b db +
+    Φ_t dt). Where coordinates are free and not held, this is the change of smallest norm, and a change of the guess
+    moves q along the free ones. It is exact if the guess is assembled for every b. From a rough guess the search may
+    take the free coordinates elsewhere when b changes, which the derivative does not show: hold as many as there are
+    degrees of freedom.
 
     Args:
         mech: the mechanism.
         guess: a mapping of names to coordinates, or q (n,); see `Mechanism.coordinates`.
         t: time.
         hold: names of coordinates, "crank.phi", …, that keep the values of the guess.
-        throw: raise `AnalysisError` where assembly fails (outside of transformations), with what `explain_failure` says.
+        throw: raise `AnalysisError` where assembly fails (outside of transformations), with what `explain_failure`
+            says.
+
+    Returns:
+        `.q`, `.status` and `.residual`; see `Assembly`.
 
     Raises:
         ValueError: an unknown name in `hold`.
+
+    Examples:
+        >>> rough = {"crank": (0, 0, 1.5), "rod": (0, 1, -0.5), "slider": (1.7, 0, 0)}
+        >>> assembly = mbs.assemble(mech, rough, t=jnp.pi / 2)
+        >>> print(assembly.status, assembly.q[6].round(6))  # x of the slider: √3
+        0 1.732051
     """
     guess, t = _common(mech, guess, t)
     found = _assemble(mech, guess, t, tuple(mech.layout.index(name) for name in hold))

@@ -27,9 +27,15 @@ class Diagnosis(NamedTuple):
         dof: degrees of freedom of the mechanism, m − rank of the kinematic constraints, drivers left aside.
         rank: rank of the whole Φ_q, drivers included.
         free: degrees of freedom that no driver determines, m − rank.
-        singular_values: of Φ_q with its rows scaled to unit length, falling.
+        singular_values: of Φ_q with its rows scaled to unit length, in descending order.
         redundant: names of constraints and drivers with a row that depends on rows before it, in order.
         consistent: whether those rows agree with the others, i.e. whether Φ = 0 can be satisfied close by.
+
+    Examples:
+        >>> walls = {"wall": planar.AbsoluteX("a", (0, 0), 1.0), "other": planar.AbsoluteX("a", (0, 0), 2.0)}
+        >>> diagnosis = mbs.diagnose(mbs.Mechanism({"a": planar.Body()}, walls), {"a": (1, 0, 0)})
+        >>> diagnosis.redundant, diagnosis.consistent
+        (('other',), False)
     """
 
     dof: int
@@ -41,15 +47,23 @@ class Diagnosis(NamedTuple):
 
 
 def diagnose(mech: Mechanism, q, t=0.0) -> Diagnosis:
-    """Rank, degrees of freedom and redundant constraints of a mechanism in the configuration q, best an assembled one.
+    """Rank, degrees of freedom and redundant constraints of a mechanism in a configuration, which should be assembled.
 
-    Rows of Φ_q are taken in order, constraints before drivers, so of several that depend on each other the last is named.
-    For concrete mechanisms; not to be used inside jit or vmap.
+    Rows of Φ_q are taken in order, constraints before drivers, so of several that depend on each other the last is
+    named. For concrete mechanisms; not to be used inside jit or vmap.
 
     Args:
         mech: the mechanism.
         q: configuration (n,), or a mapping of names to coordinates; see `Mechanism.coordinates`.
         t: time.
+
+    Returns:
+        A `Diagnosis`.
+
+    Examples:
+        >>> diagnosis = mbs.diagnose(mech, guess)
+        >>> diagnosis.dof, diagnosis.rank, diagnosis.free, diagnosis.redundant
+        (1, 9, 0, ())
     """
     q = mech.coordinates(q)
     matrix, value = (np.asarray(x, float) for x in _evaluate(mech, q, as_times(t, q.dtype)))

@@ -28,8 +28,12 @@ class Singularities(NamedTuple):
         times: (k,) when Φ_q is singular.
         kinds: "lock-up", where the motion ends and q̇ grows without bound, or "bifurcation", where it may branch.
         q: (k, n) the configurations.
-        rates: (k,) |βᵀΦ_t| with Φ_qᵀβ = 0, ‖β‖ = 1, rows of Φ_q scaled to unit length, relative to ‖Φ_t‖: it vanishes at
-            a bifurcation and does not at lock-up, Haug (3.7.7).
+        rates: (k,) |βᵀΦ_t| with Φ_qᵀβ = 0, ‖β‖ = 1, rows of Φ_q scaled to unit length, relative to ‖Φ_t‖. It vanishes
+            at a bifurcation and does not at lock-up; Haug (3.7.7).
+
+    Examples:
+        >>> mbs.find_singularities(mech, jnp.linspace(0, 6, 25), guess).kinds  # the crank turns without any
+        ()
     """
 
     times: np.ndarray
@@ -51,22 +55,31 @@ TOUCHING = 1e-6
 
 
 def find_singularities(mech: Mechanism, times, guess=None) -> Singularities:
-    """Follow the motion through `times` and find where Φ_q is singular, and of which kind it is there.
+    """Follow a motion and find where Φ_q is singular, and whether that is a lock-up or a bifurcation.
 
-    Candidates are sign changes of det Φ_q and zeros of its smallest singular value that do not change the sign; and the
-    end of a motion that cannot be continued. Each is located between the times of the grid, then told apart by βᵀΦ_t. A
+    Candidates are sign changes of det Φ_q, zeros of its smallest singular value without a change of sign, and the end
+    of a motion that cannot be continued. Each is located between the times of the grid, then told apart by βᵀΦ_t. A
     motion goes straight on through a bifurcation, and ends at a lock-up.
 
     For concrete mechanisms; not to be used inside jit or vmap.
 
     Args:
         mech: the mechanism; its drivers determine the motion.
-        times: grid (T,) along which the motion is followed. Singular positions that lie much closer together than its times
-            may be missed.
+        times: (T,), the grid along which the motion is followed. Singular positions that lie much closer together than
+            its times may be missed.
         guess: near which it is assembled at times[0]; see `Mechanism.coordinates`.
+
+    Returns:
+        `Singularities`.
 
     Raises:
         ValueError: drivers are missing or redundant, or the mechanism cannot be assembled at times[0].
+
+    Examples:
+        >>> short = {"rod": (1, 0, 0), "slider": (1.5, 0, 0)}
+        >>> found = mbs.find_singularities(slider_crank(rod=0.5), jnp.linspace(0, 1, 11), short)
+        >>> print(found.kinds, found.times.round(4))  # where sin φ = 0.5: at π/6
+        ('lock-up',) [0.5236]
     """
     times = np.asarray(as_times(times, mech.dtype))
     grid = np.interp(np.arange((len(times) - 1) * REFINEMENT + 1) / REFINEMENT, np.arange(len(times)), times)

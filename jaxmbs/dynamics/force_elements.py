@@ -17,7 +17,16 @@ from jaxmbs.system.trajectory import Trajectory
 
 
 class ForceElements(Named):
-    """What forces do, by their names."""
+    """What forces do, by their names: a mapping of names to `ForceElement`.
+
+    Args:
+        by_name: name → `ForceElement`.
+
+    Examples:
+        >>> run = mbs.simulate(pendulum, jnp.array([0.0, 0.1]), {"bob": (1, 0, jnp.pi / 2)}, step=0.02)
+        >>> list(mbs.force_elements(pendulum, run))
+        ['gravity']
+    """
 
     kind = "force"
 
@@ -27,12 +36,19 @@ class ForceElements(Named):
 
 def force_elements(mech: Mechanism, run: Trajectory) -> ForceElements:
     """Force, length, rate, power, … of every spring, damper, torque and other force along a motion, by name.
-
-    `force_elements(mech, run)["spring"].force` is (T,), positive where it pulls; see `ForceElement`. Differentiable.
+    Differentiable.
 
     Args:
         mech: the mechanism.
         run: a motion by `simulate` or `kinematics`; a batch of them under `jax.vmap`, or along leading axes.
+
+    Returns:
+        A mapping: `force_elements(mech, run)["spring"].force` is (T,), positive where it pulls; see `ForceElement`.
+
+    Examples:
+        >>> run = mbs.simulate(pendulum, jnp.array([0.0, 0.1]), {"bob": (1, 0, jnp.pi / 2)}, step=0.02)
+        >>> print(mbs.force_elements(pendulum, run)["gravity"].power.round(3))
+        [ 0.    19.219]
     """
     found = _force_elements(mech, run.t, run.q, run.v)
     return ForceElements({name: found[name] for name in mech.forces})

@@ -27,7 +27,18 @@ INDETERMINATE = 1e-4
 
 
 class Load(NamedTuple):
-    """A force, and its torque about some point, in some frame: see `Reaction.about`."""
+    """A force, and its torque about some point, in some frame; see `Reaction.about`.
+
+    Attributes:
+        force: (T, d).
+        torque: (T,) in the plane, (T, 3) in space.
+
+    Examples:
+        >>> run = mbs.simulate(pendulum, jnp.array([0.0, 0.1]), below, step=0.02)
+        >>> load = mbs.reactions(pendulum, run)["pin"].about("ground", (1.0, 0.0))
+        >>> print(load.torque.round(6))  # of 19.62 upwards, 1 to the left
+        [-19.62 -19.62]
+    """
 
     force: Float[Array, "*batch T d"]
     torque: Float[Array, "*batch T ..."]
@@ -86,11 +97,20 @@ def _over(function: Callable, axes: int) -> Callable:
 
 
 class Wrench(AbstractWrench):
-    """What several joints and drivers do to a body together; attributes and `about` as of a `Reaction`.
+    """What several joints and drivers do to a body together; `about` as of a `Reaction`.
 
     Attributes:
-        force: in the ground frame.
-        torque: about `place`, in the ground frame; a number in the plane, a vector in space.
+        force: (T, d), in the ground frame.
+        torque: about `place`, in the ground frame: (T,) in the plane, (T, 3) in space.
+        place: (T, d), a point in the ground frame.
+        q: (T, n), the configurations of the mechanism.
+        layout: names and places of the coordinates.
+
+    Examples:
+        >>> motion = mbs.kinematics(mech, jnp.array([0.0, jnp.pi / 2]), guess)
+        >>> print(mbs.reactions(mech, motion).on("slider").force.round(6))  # m a: all that acts on the slider
+        [[-1.5      0.     ]
+         [ 0.57735  0.     ]]
     """
 
     force: Float[Array, "*batch T d"]
@@ -101,25 +121,38 @@ class Wrench(AbstractWrench):
 
 
 class Reaction(AbstractWrench):
-    """What a joint or driver does to body j; the opposite force, at the same place, acts on body i. T rows in every array.
+    """What a joint or driver does to body j; the opposite force, at the same place, acts on body i. T rows in every
+    array.
 
-    `RelativeX`, `RelativeY` and their drivers are no joints of hardware: they push along axes of the ground at point_i and
-    at point_j, and the opposite force acts on body i at point_i.
+    `RelativeX`, `RelativeY` and their drivers are not physical joints: they push along axes of the ground at point_i
+    and at point_j, and the opposite force acts on body i at point_i.
 
     Attributes:
-        force: on body j from body i, in the ground frame. `about` shows it in other frames, and torques about other points.
-        torque: on body j about point_j (its origin, if the element has no points), in the ground frame; a number in the
-            plane, a vector in space.
-        components: force and torque in the joint's frame on body i, or in the frame of body i, the lower body, where the
-            joint has none: (f_x, f_y, torque) in the plane, (f, torque) with six numbers in space.
-        body_force, body_torque: force and torque in the frame of body j.
-        multipliers (T, rows): λ of the element's equations.
-        effort: the driving force or torque of what prescribes a motion C(t), on which it does the work effort · dC; one for
-            each motion of a `TotalJoint`; None otherwise. It is the multiplier where Φ is a length or angle.
-        unique (T,): False where constraints are redundant and this reaction is one of many that are possible.
-        place: where point_j is, in the ground frame.
-        counter_torque: on body i, about that place too: −torque, but for `RelativeX` and its like.
-        i, j: names of the bodies.
+        force: (T, d), on body j from body i, in the ground frame. `about` gives it in other frames, with torques about
+            other points.
+        torque: on body j about point_j (its origin, if the element has no points), in the ground frame: (T,) in the
+            plane, (T, 3) in space.
+        components: force and torque in the joint's frame on body i, or in the frame of body i where the joint has none:
+            (f_x, f_y, torque) in the plane, (f, torque) with six numbers in space.
+        body_force: the force in the frame of body j.
+        body_torque: the torque in the frame of body j.
+        multipliers: (T, rows), λ of the element's equations.
+        unique: (T,), False where constraints are redundant and this reaction is one of many that are possible.
+        effort: the driving force or torque of an element that prescribes a motion C(t); its work is effort · dC. One
+            for each motion of a `TotalJoint`; None for other elements. It is the multiplier where Φ is a length or
+            angle.
+        place: (T, d), where point_j is, in the ground frame.
+        counter_torque: on body i, about `place` too: −torque, but for `RelativeX` and its like.
+        q: (T, n), the configurations of the mechanism.
+        layout: names and places of the coordinates.
+        i: name of body i.
+        j: name of body j.
+
+    Examples:
+        >>> run = mbs.simulate(pendulum, jnp.array([0.0, 0.1]), below, step=0.02)
+        >>> print(mbs.reactions(pendulum, run)["pin"].force.round(6))  # at rest the pin carries the weight
+        [[ 0.   19.62]
+         [ 0.   19.62]]
     """
 
     force: Float[Array, "*batch T d"]
@@ -141,8 +174,16 @@ class Reaction(AbstractWrench):
 class Reactions(Named):
     """Reactions by the names of constraints and drivers.
 
-    `reactions["A", "motor"]` is the sum over a joint that consists of several elements: what they do to body j of the first
-    one, about its point_j. `reactions.on("rod")` is the sum of all that acts on a body. Both are a `Wrench`.
+    `reactions["A", "motor"]` is the sum over a joint that consists of several elements: what they do to body j of the
+    first one, about its point_j. `reactions.on("rod")` is the sum of all that acts on a body. Both are a `Wrench`.
+
+    Args:
+        by_name: name → `Reaction`.
+
+    Examples:
+        >>> motion = mbs.kinematics(mech, jnp.array([0.0, jnp.pi / 2]), guess)
+        >>> list(mbs.reactions(mech, motion))
+        ['O', 'A', 'B', 'guide', 'motor']
     """
 
     kind = "constraint or driver"
@@ -158,10 +199,10 @@ class Reactions(Named):
         return _sum(list(parts.values()), first.j, first.place)
 
     def on(self, body: str, *names: str) -> Wrench:
-        """The sum of all reactions on a body, or of those with these names, about the origin of the body.
+        """The sum of all reactions on a `body`, or of those with these `names`, about the origin of the body.
 
         Raises:
-            ValueError: what is named does not act on the body, or nothing does.
+            ValueError: an element that is named does not act on the body, or none does.
             KeyError: an unknown name.
         """
         chosen = {name: self[name] for name in names} or dict(self)
@@ -193,16 +234,25 @@ def _together(kind, place, loads):
 
 
 def reactions(mech: Mechanism, run: Trajectory, *, formulation: AbstractFormulation | None = None) -> Reactions:
-    """Force and torque of every joint and driver along a motion: `reactions(mech, run)["A"].force`.
+    """Force and torque of every joint and driver along a motion. The constraint force on body j is Φ_qjᵀλ.
 
-    The constraint force on body j is Φ_qjᵀλ. Of a motion by `kinematics` the multipliers are found first: those forces
-    and driving torques that the motion needs, inverse dynamics. Where constraints are redundant λ has the smallest norm,
-    and `unique` tells whose values mean nothing by themselves. Differentiable; where a status is bad values belong to the
-    state that is shown. A batch goes through `jax.vmap`, or comes as leading axes.
+    For a motion by `kinematics` this is inverse dynamics: the multipliers are found first, the forces and driving
+    torques that the motion needs. Where constraints are redundant λ has the smallest norm, and `unique` is False for
+    the reactions that are not determined. Differentiable. Where a status is bad the values belong to the state that is
+    shown. A batch goes through `jax.vmap`, or has leading axes.
 
     Args:
-        run: a `Trajectory`.
+        mech: the mechanism.
+        run: a `Trajectory` by `kinematics` or `simulate`.
         formulation: `Augmented()` by default.
+
+    Returns:
+        A mapping of names to `Reaction`: `reactions(mech, run)["A"].force`.
+
+    Examples:
+        >>> motion = mbs.kinematics(mech, jnp.array([0.0, jnp.pi / 2]), guess)
+        >>> print(mbs.reactions(mech, motion)["motor"].effort.round(6))  # the torque that the motor needs
+        [ 0.       -0.57735]
     """
     formulation = instance_of(AbstractFormulation, "formulation", formulation, Augmented())
     found = _reactions(mech, run.t, run.q, run.v, formulation)

@@ -41,30 +41,43 @@ def simulate(
 ) -> Trajectory:
     """Motion of a mechanism under its forces and drivers, from the state (q0, v0) at times[0].
 
-    The start is brought to the constraints first: q0 and v0 go to the nearest values that satisfy Φ = 0 and Φ_q v = ν, in
-    the sense of the mass matrix. Results are there at the asked-for times only; the steps in between are not kept.
-    Differentiable in both modes by everything: lengths, masses, stiffnesses, start, times, what forces close over. A step
-    is differentiated implicitly, not through its Newton iterations; reverse mode keeps some √n states of n steps and
-    computes the others again.
+    The start is brought to the constraints first: q0 and v0 go to the nearest values that satisfy Φ = 0 and Φ_q v = ν,
+    in the metric of the mass matrix. Results are given at `times` only; the steps in between are not kept. They are
+    differentiable in both modes with respect to everything: lengths, masses, stiffnesses, start, times, and what forces
+    close over. A step is differentiated implicitly, not through its Newton iterations. Reverse mode keeps about √n
+    states of n steps and computes the others again.
 
-    A sample that fails keeps its last good state from there on, with a status, and leaves its neighbours alone.
+    A sample that fails keeps its last good state from there on, with a status, and does not affect its neighbours.
 
     Args:
-        times: increasing or decreasing, not repeated; the first is the start.
+        mech: the mechanism.
+        times: (T,), increasing or decreasing, not repeated; the first is the start.
         q0: q (n,), an `Assembly`, or a mapping of names to coordinates, which should be nearly assembled.
-        v0: v (m,), conjugate to the forces; or a mapping such as {"crank.phi": 5.0}: these are kept, and the others follow
-            from the constraints, by least squares where they are free. Named velocities that the constraints do not allow
-            are an error, inside of transformations the status NOT_ASSEMBLED. None: at rest, but for what drivers move.
-        step: the largest inner step. Without it there are at least 4,000 equal ones in all, and one for each output: make
-            sure that this is fine for your mechanism by trying half of it.
+        v0: v (m,), conjugate to the forces; or a mapping such as {"crank.phi": 5.0}. Named velocities are kept, and the
+            others follow from the constraints; where these leave them free, they are the smallest that fit. Named
+            velocities that the constraints do not allow raise an error; inside of transformations they give the status
+            NOT_ASSEMBLED. None: at rest, except for what drivers move.
+        step: the largest inner step. Without it there are at least 4,000 equal ones in all, and at least one for each
+            output. Compare with half the step to make sure that this is small enough.
         method: `RK4()` by default; `SemiImplicitEuler()`, `GeneralizedAlpha(rho)`, `HHT(alpha)`,
             `CoordinatePartitioning()`, `Adaptive(rtol, atol)`.
-        formulation: `Augmented()` by default.
-        throw: raise `AnalysisError` where a status is bad (outside of transformations), with what `explain_failure` says.
+        formulation: `Augmented()` by default; `Natural()`, `JointCoordinates()`, `Kane()`.
+        throw: raise `AnalysisError` where a status is bad (outside of transformations), with what `explain_failure`
+            says.
+
+    Returns:
+        A `Trajectory`, with multipliers and energy.
 
     Raises:
-        ValueError: wrong shapes or names; named velocities that contradict the constraints; a step for times that are not
-            known yet because they are made inside of `jit`.
+        ValueError: wrong shapes or names; named velocities that contradict the constraints; a step for times that are
+            not known yet because they are made inside of `jit`.
+
+    Examples:
+        >>> run = mbs.simulate(pendulum, jnp.linspace(0, 1, 3), {"bob": (1, 0, jnp.pi / 2)}, step=0.01)
+        >>> print(run.position("bob.phi").round(3))  # let go from the horizontal
+        [ 1.571  0.402 -1.405]
+        >>> print(jnp.abs(run.energy.total).max() < 1e-6)
+        True
     """
     method = instance_of(AbstractMethod, "method", method, RK4())
     formulation = instance_of(AbstractFormulation, "formulation", formulation, Augmented())

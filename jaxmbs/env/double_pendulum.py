@@ -20,17 +20,24 @@ MASS_OF_BARS = 0.5  # kg/m
 class CartDoublePendulum(Environment):
     """A cart on a rail with a double pendulum on it, held upright by a force on the cart.
 
-    Design: `lower`, `upper`, lengths of the uniform bars (m). Action: force on the cart over `force`.
-    Angles are measured from the upright position. Reward, with the height y of the tip:
-    y / (lower + upper) − 0.1 x² − 0.01 ẋ² − effort · action². The episode ends when the cart leaves the rail, |x| > `rail`,
-    or, without `swing_up`, when the tip is lower than 70 % of its largest height.
+    Design: `lower`, `upper`, lengths of the uniform bars (m). Action: force on the cart over `force`. Angles are
+    measured from the upright position. Reward, with the height y of the tip: y / (lower + upper) − 0.1 x² − 0.01 ẋ² −
+    effort · action². The episode ends when the cart leaves the rail, |x| > `rail`, or, without `swing_up`, when the tip
+    is lower than 70 % of its largest height.
 
     Observations (8): x, ẋ, and of each bar sin φ, cos φ and φ̇ over 10 rad/s. Metric: `height` of the tip (m).
 
     Args:
-        force: the largest (N). effort: the price of it. rail: half its length (m).
+        control_step, substeps, horizon, failure, method, formulation: see `Environment`.
+        force: the largest (N).
+        effort: the price of an action.
+        rail: half its length (m).
         swing_up: start hanging down instead of upright.
         scatter: how far the angles may be off at the start (rad).
+
+    Examples:
+        >>> mbs.env.CartDoublePendulum(swing_up=True).design
+        {'lower': 0.5, 'upper': 0.5}
     """
 
     horizon: int = 250

@@ -40,16 +40,27 @@ class State(NamedTuple):
     """An environment at the end of a control step, a pytree. `vmap` gives all of it a leading axis.
 
     Attributes:
-        q, v: coordinates and velocities of the mechanism, as in `mbs.simulate`. x, u: those of the formulation.
+        q: coordinates of the mechanism, as in `mbs.simulate`.
+        v: its velocities.
+        x: coordinates of the formulation.
+        u: its velocities.
         steps: control steps since the start of the episode.
-        observation, reward: of this step. Where an episode has begun by auto-reset, the observation is its first one.
+        observation: of this step. Where an episode has begun by auto-reset, it is the first one of that.
+        reward: of this step.
         terminated: whether the episode ended with this step by failure or by the rules of the task.
         truncated: whether it ended because its time was over.
         status: how the simulation of this step ended, see `mbs.Status`; not 0 ends the episode.
         final_observation: that of the step's end, before any auto-reset.
         metrics: other figures of this step by name, see `Environment.metrics`.
-        params: the design. task: what is drawn for each episode.
-        key: of the tasks to come. first: what auto-reset goes back to.
+        params: the design.
+        task: what is drawn for each episode.
+        key: of the tasks to come.
+        first: what auto-reset goes back to.
+
+    Examples:
+        >>> state = mbs.env.make("slider-crank").reset(jax.random.key(0))
+        >>> int(state.status), int(state.steps), bool(state.done)
+        (0, 0, False)
     """
 
     q: Float[Array, " n"]
@@ -78,19 +89,26 @@ class State(NamedTuple):
 class Environment(eqx.Module):
     """A mechanism to be controlled: `reset(key, params) → State`, `step(state, action) → State`, both pure.
 
-    They work under `jit`, `vmap`, `grad` and `jacfwd`; gradients flow from rewards to actions and, through the assembly at
-    the start and every step, to the design `params`: any pytree of numbers. One environment is one sample; batches are
-    made by `vmap`, with a design of its own for each sample where wanted.
+    They work under `jit`, `vmap`, `grad` and `jacfwd`. Gradients flow from rewards to actions and, through the assembly
+    at the start and every step, to the design `params`: any pytree of numbers. One environment is one sample; batches
+    are made by `vmap`, with a design of its own for each sample where wanted.
 
-    An environment of one's own says what is below, about thirty lines, see docs/learning.md. A step is
+    An environment of one's own defines the methods below in about thirty lines, see docs/learning.md. A step is
     compiled into a straight-line program as a whole, so all of it is written in jax.numpy, for one sample.
 
     Args:
         control_step: seconds for which an action is held.
         substeps: equal steps of the integration in that time.
         horizon: control steps after which an episode is truncated.
-        failure: reward of a step that could not be simulated, as after a lock-up or with a design that cannot be assembled.
+        failure: reward of a step that could not be simulated, as after a lock-up or with a design that cannot be
+            assembled.
         method, formulation: as in `mbs.simulate`; a method with fixed steps.
+
+    Examples:
+        >>> environment = mbs.env.make("slider-crank")
+        >>> state = environment.reset(jax.random.key(0))
+        >>> state.observation.shape, environment.action_size
+        ((6,), 1)
     """
 
     control_step: float = 0.02

@@ -19,23 +19,31 @@ SPEED = 20.0  # rad/s, unit of the observed rates
 
 
 class FiveBar(Environment):
-    """A five-bar parallel robot: two motors at the frame, one closed loop; its tip is to follow a point on a closed curve.
+    """A five-bar parallel robot: two motors at the frame, one closed loop; its tip is to follow a point on a closed
+    curve.
 
-    The curve is p(s) = centre + (width cos s, height sin(2s) / 2), an eight, or for `path="ellipse"`
-    centre + (width cos s, height sin s); its point moves at constant ṡ = 2π / period from a phase that is drawn for each
-    episode. The arm lies in a horizontal plane. The tip starts near the middle of the curve, at rest.
+    The curve is p(s) = centre + (width cos s, height sin(2s) / 2), an eight, or for `path="ellipse"` centre + (width
+    cos s, height sin s). Its point moves at constant ṡ = 2π / period from a phase that is drawn for each episode. The
+    arm lies in a horizontal plane. The tip starts near the middle of the curve, at rest.
 
-    Design: `base`, distance of the motors; `proximal` and `distal`, lengths of the bars at the motors and at the tip (m).
-    Actions: torques of the motors over `torque`. Reward: 2 − √(1 + (d / 2 cm)²) − effort · |action|² with the distance d
-    of the tip from its target. Metric: `distance` d (m).
+    Design: `base`, distance of the motors; `proximal` and `distal`, lengths of the bars at the motors and at the tip
+    (m). Actions: torques of the motors over `torque`. Reward: 2 − √(1 + (d / 2 cm)²) − effort · |action|² with the
+    distance d of the tip from its target. Metric: `distance` d (m).
 
     Observations (14): tip − centre, target − centre, target − tip, target after 3 and after 6 control steps − tip, each
     over 0.1 m; velocity of the tip over 1 m/s; rates of the motors over 20 rad/s.
 
     Args:
-        torque: the largest (N m). effort: the price of it.
-        centre, width, height, period: of the path (m, s). path: "eight" or "ellipse".
+        control_step, substeps, horizon, failure, method, formulation: see `Environment`.
+        torque: the largest (N m).
+        effort: the price of an action.
+        centre, width, height, period: of the path (m, s).
+        path: "eight" or "ellipse".
         scatter: how far the tip may start from the centre (m) in x and y.
+
+    Examples:
+        >>> mbs.env.FiveBar(path="ellipse").design
+        {'base': 0.16, 'proximal': 0.2, 'distal': 0.28}
     """
 
     horizon: int = 150

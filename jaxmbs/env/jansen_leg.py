@@ -32,19 +32,27 @@ TURN = np.array([
 class JansenLeg(Environment):
     """A leg of Theo Jansen's walking animals: the crank is to turn at constant speed, whatever its foot bears.
 
-    Once in a turn the foot is on the ground, at heights y below −0.9 m: with w(y) = 1 / (1 + exp((y + 0.9 m) / 5 mm)) it
-    bears the weight `load` · w upwards and the drag −`drag` · w · ẋ along the ground.
+    Once in a turn the foot is on the ground, at heights y below −0.9 m: with w(y) = 1 / (1 + exp((y + 0.9 m) / 5 mm))
+    it bears the weight `load` · w upwards and the drag −`drag` · w · ẋ along the ground.
 
-    Design: the thirteen lengths `a` to `m` (m) by Jansen's names; `m` is the crank, b-d-e and g-h-i are triangles, rods
-    with two pins have no mass. Action: torque of the crank over `torque`. The crank starts anywhere, at the asked-for
-    speed ω.
-    Reward: 1 − 10 (φ̇ / ω − 1)² − effort · action². Metric: `speed` φ̇ / ω.
-    The episode ends where φ̇ is more than 2 ω from ω.
+    Design: the thirteen lengths `a` to `m` (m) by Jansen's names. `m` is the crank, b-d-e and g-h-i are triangles, and
+    rods with two pins have no mass. Action: torque of the crank over `torque`. The crank starts at any angle, at the
+    desired speed ω. Reward: 1 − 10 (φ̇ / ω − 1)² − effort · action². Metric: `speed` φ̇ / ω. The episode ends where φ̇
+    differs from ω by more than 2 ω.
 
     Observations (6): cos, sin of the crank's angle, φ̇ / ω − 1, the foot's place over 1 m, w of the foot.
 
     Args:
-        torque: the largest (N m). effort: the price of it. speed: ω (rad/s). load: in N. drag: in N s/m.
+        control_step, substeps, horizon, failure, method, formulation: see `Environment`.
+        torque: the largest (N m).
+        effort: the price of an action.
+        speed: ω (rad/s).
+        load: in N.
+        drag: in N s/m.
+
+    Examples:
+        >>> len(mbs.env.JansenLeg(load=60.0).design)
+        13
     """
 
     torque: float = 5.0

@@ -17,10 +17,19 @@ ENVIRONMENTS: dict[str, type[Environment]] = {
 
 
 def make(name: str, **settings) -> Environment:
-    """An environment by its name in `ENVIRONMENTS`; settings are those of its class.
+    """An environment by its name.
+
+    Args:
+        name: "five-bar", "jansen-leg", "slider-crank", …; all are in `ENVIRONMENTS`.
+        settings: those of its class.
 
     Raises:
         ValueError: no environment has this name.
+
+    Examples:
+        >>> environment = mbs.env.make("five-bar", horizon=100)
+        >>> type(environment).__name__, environment.action_size, environment.horizon
+        ('FiveBar', 2, 100)
     """
     if name not in ENVIRONMENTS:
         raise ValueError(f"no environment is called {name!r}; there are {', '.join(ENVIRONMENTS)}")

@@ -22,16 +22,23 @@ SPEED = 20.0  # rad/s, unit of the observed rate
 class SliderCrank(Environment):
     """A slider-crank with a motor at the crank: the slider is to go to a place, past dead centres if need be, and stay.
 
-    The crank turns about the origin; the slider runs along y = 0 between rod − crank and rod + crank. The target is drawn
-    for each episode from the middle 80 % of that way, the crank's first angle from the whole turn.
+    The crank turns about the origin; the slider runs along y = 0 between rod − crank and rod + crank. For each episode
+    the target is drawn from the middle 80 % of that way, and the crank's first angle from the whole turn.
 
     Design: `crank`, `rod` (m), rod > crank. Action: torque of the motor over `torque`.
     Reward: 1 − ((x − target) / crank)² − effort · action². Metric: `distance` |x − target| (m).
 
-    Observations (6): cos, sin of the crank's angle, its rate over 20 rad/s; x − rod, target − rod, x − target over 0.1 m.
+    Observations (6): cos, sin of the crank's angle, its rate over 20 rad/s; x − rod, target − rod, x − target over 0.1
+    m.
 
     Args:
-        torque: the largest (N m). effort: the price of it.
+        control_step, substeps, horizon, failure, method, formulation: see `Environment`.
+        torque: the largest (N m).
+        effort: the price of an action.
+
+    Examples:
+        >>> mbs.env.SliderCrank().design
+        {'crank': 0.1, 'rod': 0.25}
     """
 
     torque: float = 0.5

@@ -21,6 +21,11 @@ class Gravity(AbstractForce):
 
     Args:
         acceleration: g in the ground frame, (2,) in the plane or (3,) in space.
+
+    Examples:
+        >>> mech = mbs.Mechanism({"a": planar.Body(mass=2.0)}, forces={"gravity": mbs.Gravity((0, -9.81))})
+        >>> print(mbs.generalized_force(mech, {"a": (0, 0, 0)}, jnp.zeros(3)))
+        [  0.   -19.62   0.  ]
     """
 
     acceleration: Array = real((None,))
@@ -44,13 +49,18 @@ class Gravity(AbstractForce):
 
 
 class Torque(AbstractForce):
-    """A torque on a body.
+    """A torque on a body; the opposite one acts on the body that bears it.
 
     Args:
-        body: its name.
+        body: name of the body.
         value: a number in the plane, in space a vector in the ground frame; or a motion, or f(state).
         reaction: name of the body that bears the opposite torque; the ground unless given.
         follower: whether the vector turns with the body; in the ground frame otherwise.
+
+    Examples:
+        >>> mech = mbs.Mechanism({"a": planar.Body()}, forces={"motor": mbs.Torque("a", 3.0)})
+        >>> print(mbs.generalized_force(mech, {"a": (0, 0, 0)}, jnp.zeros(3)))
+        [0. 0. 3.]
     """
 
     body: str = eqx.field(static=True)
@@ -82,13 +92,18 @@ class Torque(AbstractForce):
 
 
 class PointForce(AbstractForce):
-    """A force at a point of a body.
+    """A force F at a point s of a body: Q = (F, s × F).
 
     Args:
-        body: its name.
-        point: in the body frame.
-        value: a vector, constant or f(state), or components that are numbers, motions or such functions.
+        body: name of the body.
+        point: s in the body frame, (2,) in the plane or (3,) in space.
+        value: F, a vector, constant or f(state), or components that are numbers, motions or such functions.
         follower: whether the vector turns with the body; in the ground frame otherwise.
+
+    Examples:
+        >>> mech = mbs.Mechanism({"a": planar.Body()}, forces={"push": mbs.PointForce("a", (1, 0), (0.0, 5.0))})
+        >>> print(mbs.generalized_force(mech, {"a": (0, 0, jnp.pi)}, jnp.zeros(3)).round(6))
+        [ 0.  5. -5.]
     """
 
     body: str = eqx.field(static=True)
@@ -112,12 +127,19 @@ class PointForce(AbstractForce):
 
 
 class UserForce(AbstractForce):
-    """Any generalized force: `f(state)` gives Q (m,), conjugate to the velocities v. Numbers and arrays of JAX
-    that `f` closes over may be traced, and are differentiated; arrays of NumPy are constants.
+    """Any generalized force: Q = f(state), conjugate to the velocities v.
+
+    Numbers and JAX arrays that `f` closes over may be traced, and are differentiated; NumPy arrays are constants.
 
     Args:
-        f: the function, of the `State` or of (q, v, t).
-        potential_energy: V(q), if the force has a potential; it counts in the energy only.
+        f: a function of the `State`, or of (q, v, t), that gives Q (m,).
+        potential_energy: V(q), if the force has a potential; it only counts in the energy.
+
+    Examples:
+        >>> drag = mbs.UserForce(lambda state: -0.5 * state.v)
+        >>> mech = mbs.Mechanism({"a": planar.Body()}, forces={"drag": drag})
+        >>> print(mbs.generalized_force(mech, {"a": (0, 0, 0)}, jnp.array([2.0, 0, 4])))
+        [-1.  0. -2.]
     """
 
     f: Callable = eqx.field(converter=as_function)

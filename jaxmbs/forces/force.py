@@ -16,20 +16,31 @@ from jaxmbs.numerics.arrays import Structured, check_fields
 
 
 class ForceElement(eqx.Module):
-    """What a force does in a state, or along a motion: then every number has an axis of time, and those of a batch.
+    """What a force does in a state, or along a motion. Along a motion every number has an axis of time, and those of a
+    batch.
 
     What has no meaning for the force is None.
 
     Attributes:
-        power: Q·v, what it brings into the mechanism; negative for what it takes, a spring that is being stretched.
+        power: Q·v, what it brings into the mechanism; negative for a spring that is being stretched.
         potential: its potential energy; zero for a force that has none.
-        force: of what acts between two points a number, positive where it pulls them together; of an `AxialSpring` along
-            the axis, on body j; of a `PointForce` the vector in the ground frame.
-        torque: about the axis between two bodies a number, on body j; of a `Torque` on its body, in space the vector in
-            the ground frame.
+        force: between two points a number, positive where it pulls them together; for an `AxialSpring` the force along
+            the axis, on body j; for a `PointForce` the vector in the ground frame.
+        torque: about the axis between two bodies a number, on body j; for a `Torque` that on its body, in space a
+            vector in the ground frame.
         length: distance of the two points, or the slide along the axis.
-        angle: of body j relative to i, in radians.
+        angle: of body j relative to body i, in radians.
         rate: of the length or angle.
+
+    Examples:
+        >>> spring = mbs.Spring("ground", "a", (0, 0), (0, 0), stiffness=10.0, free_length=1.0)
+        >>> push = planar.AbsoluteXDriver("a", (0, 0), mbs.motion.Ramp(rate=0.5, start=3.0))
+        >>> rest = {"y": planar.AbsoluteY("a", (0, 0)), "phi": planar.AbsoluteAngle("a", 0.0)}
+        >>> mech = mbs.Mechanism({"a": planar.Body()}, rest, {"push": push}, {"spring": spring})
+        >>> motion = mbs.kinematics(mech, jnp.array([0.0, 1.0]), {"a": (3, 0, 0)})
+        >>> element = mbs.force_elements(mech, motion)["spring"]
+        >>> print(element.force.round(6), element.power.round(6))
+        [20. 25.] [-10.  -12.5]
     """
 
     power: Float[Array, "*batch"]
@@ -42,18 +53,28 @@ class ForceElement(eqx.Module):
 
 
 class AbstractForce(Structured):
-    """A force on some of the bodies."""
+    """A force on some of the bodies. A subclass gives its part of Q, its potential energy if it has one, and what it
+    measures.
+
+    Examples:
+        >>> class Lift(mbs.forces.AbstractForce):
+        ...     def generalized(self, state):
+        ...         return state.generalized({"a": state["a"].pose.force_at(jnp.zeros(2), jnp.array([0.0, 4.0]))})
+        >>> mech = mbs.Mechanism({"a": planar.Body()}, forces={"lift": Lift()})
+        >>> print(mbs.generalized_force(mech, {"a": (0, 0, 0)}, jnp.zeros(3)))
+        [0. 4. 0.]
+    """
 
     @abc.abstractmethod
     def generalized(self, state: State) -> Float[Array, " n"]:
-        """Its part of the generalized force Q, conjugate to v."""
+        """Its part of the generalized force Q (m,), conjugate to v, in a `state`."""
 
     def potential(self, state: State) -> Float[Array, ""]:
-        """Potential energy; zero for a force that has none."""
+        """Potential energy in a `state`; zero for a force that has none."""
         return jnp.zeros((), state.q.dtype)
 
     def measures(self, state: State) -> dict[str, Array]:
-        """Force, torque, length, angle and rate, as far as it has them; see `ForceElement`."""
+        """Force, torque, length, angle and rate in a `state`, as far as it has them; see `ForceElement`."""
         del state
         return {}
 

@@ -20,6 +20,16 @@ def line_of_action(i, j, point_i, point_j) -> tuple[Float[Array, ""], Float[Arra
     """The distance of two points, and the unit vector from the first to the second.
 
     Where the points coincide the direction is zero, and so are all derivatives.
+
+    Args:
+        i, j: poses of two bodies.
+        point_i, point_j: the points in their body frames.
+
+    Examples:
+        >>> i, j = (planar.Body.pose(jnp.array([x, 0.0, 0.0])) for x in (0.0, 3.0))
+        >>> length, direction = mbs.forces.line_of_action(i, j, jnp.zeros(2), jnp.array([0.0, 4.0]))
+        >>> print(length, direction)
+        5.0 [0.6 0.8]
     """
     d = j.point(point_j) - i.point(point_i)
     square = d @ d
@@ -43,9 +53,17 @@ class SpringDamper(AbstractForce):
     Args:
         i, j: names of the bodies.
         point_i, point_j: its ends in the body frames; the origins unless given.
-        stiffness: k. damping: c. free_length: ℓ₀.
+        stiffness: k.
+        damping: c.
+        free_length: ℓ₀.
         actuator: f_a, a number, a motion or f(state); positive pulls.
         force: f_n, any function of the length ℓ and the rate ℓ̇, such as `lambda length, rate: k * (length - l0) ** 3`.
+
+    Examples:
+        >>> strut = mbs.SpringDamper("ground", "a", stiffness=10.0, damping=2.0, free_length=1.0, actuator=4.0)
+        >>> mech = mbs.Mechanism({"a": planar.Body()}, forces={"strut": strut})
+        >>> print(mbs.generalized_force(mech, {"a": (3, 0, 0)}, jnp.array([0.5, 0, 0])))  # −(20 + 1 + 4)
+        [-25.   0.   0.]
     """
 
     i: str = eqx.field(static=True)
@@ -106,16 +124,23 @@ class SpringDamper(AbstractForce):
 
 
 class Spring(SpringDamper):
-    """A spring between two points: f = k (ℓ − ℓ₀) pulls them together; V = ½ k (ℓ − ℓ₀)². Or any other law f(ℓ, ℓ̇), whose
-    potential energy is not known and does not count.
+    """A spring between two points: f = k (ℓ − ℓ₀) pulls them together, V = ½ k (ℓ − ℓ₀)².
 
-    `Spring("ground", "mass", (0, 0), (0, 0), force=lambda length, rate: 50 * jnp.expm1(length) + 0.3 * rate)`
+    It may also have any other law f(ℓ, ℓ̇), whose potential energy is not known and does not count.
 
     Args:
         i, j: names of the bodies.
-        point_i, point_j: its ends in the body frames.
-        stiffness: k. free_length: ℓ₀.
+        point_i, point_j: its ends in the body frames; the origins unless given.
+        stiffness: k.
+        free_length: ℓ₀.
         force: f(ℓ, ℓ̇), in place of the stiffness or beside it; positive pulls.
+
+    Examples:
+        >>> spring = mbs.Spring("ground", "a", (0, 0), (0, 0), stiffness=10.0, free_length=1.0)
+        >>> mech = mbs.Mechanism({"a": planar.Body()}, forces={"spring": spring})
+        >>> print(mbs.generalized_force(mech, {"a": (3, 0, 0)}, jnp.zeros(3)))
+        [-20.   0.   0.]
+        >>> stiffening = mbs.Spring("ground", "a", force=lambda length, rate: 50 * jnp.expm1(length) + 0.3 * rate)
     """
 
     def __init__(self, i, j, point_i=None, point_j=None, stiffness=None, free_length=0.0, *, force=None):
@@ -131,9 +156,14 @@ class Damper(SpringDamper):
 
     Args:
         i, j: names of the bodies.
-        point_i, point_j: its ends in the body frames.
+        point_i, point_j: its ends in the body frames; the origins unless given.
         damping: c.
         force: f(ℓ, ℓ̇), in place of the damping or beside it; positive pulls.
+
+    Examples:
+        >>> mech = mbs.Mechanism({"a": planar.Body()}, forces={"damper": mbs.Damper("ground", "a", damping=2.0)})
+        >>> print(mbs.generalized_force(mech, {"a": (3, 0, 0)}, jnp.array([0.5, 0, 0])))
+        [-1.  0.  0.]
     """
 
     def __init__(self, i, j, point_i=None, point_j=None, damping=None, *, force=None):
@@ -148,15 +178,23 @@ class AxialSpring(AbstractForce):
     """A spring and a damper along an axis of body i: F = −k (s − s₀) − c ṡ + F_n(s, ṡ) on body j, along the axis, at
     point_j.
 
-    s = u_iᵀ A_iᵀ (r_j^P − r_i^P) with the unit vector u_i: the slide of a joint along the axis. V = ½ k (s − s₀)². The
-    opposite force acts on body i where point_j is. F_n has no potential energy.
+    s = u_iᵀ A_iᵀ (r_j^P − r_i^P), with the unit vector u_i, is the slide of a joint along the axis. V = ½ k (s − s₀)².
+    The opposite force acts on body i where point_j is. F_n has no potential energy. In space only.
 
     Args:
         i, j: names of the bodies.
         point_i, point_j: in the body frames; the origins unless given.
-        axis_i: the axis in the frame of body i.
-        stiffness: k. free_length: s₀, of either sign. damping: c.
+        axis_i: the axis in the frame of body i, of any length.
+        stiffness: k.
+        free_length: s₀, of either sign.
+        damping: c.
         force: F_n, any function of the slide s and its rate; positive pushes body j along the axis.
+
+    Examples:
+        >>> spring = mbs.AxialSpring("ground", "a", axis_i=(0, 0, 1), stiffness=10.0, free_length=1.0)
+        >>> mech = mbs.Mechanism({"a": spatial.Body()}, forces={"spring": spring})
+        >>> print(mbs.generalized_force(mech, {"a": spatial.coordinates((0, 0, 3))}, jnp.zeros(6)))
+        [  0.   0. -20.   0.   0.   0.]
     """
 
     i: str = eqx.field(static=True)

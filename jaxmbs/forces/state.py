@@ -14,16 +14,27 @@ from jaxmbs.relative_motion import BodyMotion, JointMotion, coordinates_of, meas
 
 
 class State(eqx.Module):
-    """A mechanism in motion, as forces see it, with access by name for the functions of users.
+    """A mechanism in motion, as forces see it, with access by name for users' functions.
 
     `state["rod"].point((0.1, 0))`, `.velocity((0.1, 0))`, `.angle` in the plane, `.rotation`, `.angular_velocity`: see
     `BodyMotion`. `state.joint("pin").angle`, `.rate`, `.slide`, `.slide_rate`: see `JointMotion`.
 
     Attributes:
-        bodies, poses, velocities: by name; the poses and velocities with those of "ground".
+        bodies: the bodies by name.
+        poses: their poses by name, with that of "ground".
+        velocities: their velocities by name, with those of "ground".
         slices: entries of v for each body.
-        t, q, v: time, coordinates and velocities of the whole mechanism.
+        t: time.
+        q: coordinates of the whole mechanism, (n,).
+        v: velocities of the whole mechanism, (m,).
         elements: its constraints and drivers by name.
+
+    Examples:
+        >>> def thrust(state):  # 4 along the x axis of the body, only below y = 0
+        ...     return jnp.where(state["a"].point()[1] > 0, 0, 4) * state["a"].direction((1.0, 0.0))
+        >>> mech = mbs.Mechanism({"a": planar.Body()}, forces={"thrust": mbs.PointForce("a", (0, 0), thrust)})
+        >>> print(mbs.generalized_force(mech, {"a": (0, -1, jnp.pi / 2)}, jnp.zeros(3)).round(6))
+        [0. 4. 0.]
     """
 
     bodies: Mapping[str, Any]
@@ -46,7 +57,11 @@ class State(eqx.Module):
         return BodyMotion(self.poses[body], self.velocities[body])
 
     def joint(self, name: str, coordinate: str | None = None) -> JointMotion:
-        """Angle and slide of a joint, with their rates; arguments as in `Trajectory.joint`.
+        """Angle and slide of a joint, with their rates.
+
+        Args:
+            name: of the joint.
+            coordinate: which of several angles or slides, as in `Trajectory.joint`.
 
         Raises:
             ValueError: an unknown name; or, when it is asked for, an angle or a slide that the joint does not have.
@@ -58,7 +73,9 @@ class State(eqx.Module):
         return JointMotion(of, values, rates)
 
     def generalized(self, loads: Mapping[str, Array]) -> Float[Array, " n"]:
-        """Generalized forces of single bodies, by name, as one of the mechanism; what acts on the ground is left out."""
+        """The generalized force (m,) of the mechanism from those of single bodies, `loads` by name. Those on the ground
+        are left out.
+        """
         total = jnp.zeros_like(self.v)
         for body, load in loads.items():
             if body != GROUND:
@@ -67,5 +84,19 @@ class State(eqx.Module):
 
 
 def opposite(state: State, i: str, on_i, j: str, on_j) -> Float[Array, " n"]:
-    """The generalized force of loads on two bodies."""
+    """The generalized force (m,) of loads on two bodies.
+
+    Args:
+        state: the mechanism in motion.
+        i, j: names of the bodies. What acts on the ground is left out.
+        on_i, on_j: the generalized forces on them, conjugate to their velocities.
+
+    Examples:
+        >>> pull = lambda state: mbs.forces.opposite(
+        ...     state, "ground", jnp.zeros(3), "a", state["a"].pose.force_at(jnp.zeros(2), jnp.array([2.0, 0.0]))
+        ... )
+        >>> mech = mbs.Mechanism({"a": planar.Body()}, forces={"pull": mbs.UserForce(pull)})
+        >>> print(mbs.generalized_force(mech, {"a": (0, 0, 0)}, jnp.zeros(3)))
+        [2. 0. 0.]
+    """
     return state.generalized({i: on_i}) + state.generalized({j: on_j})

@@ -17,20 +17,28 @@ from jaxmbs.numerics.arrays import is_concrete, is_scalar, real
 
 
 class TorsionSpring(AbstractForce):
-    """A spring, a damper and an actuator about the axis between two bodies: T = −k (θ − θ₀) − c θ̇ + T_n(θ, θ̇) + T_a on
-    body j.
+    """A spring, a damper and an actuator about the axis between two bodies: T = −k (θ − θ₀) − c θ̇ + T_n(θ, θ̇) + T_a
+    on body j.
 
-    θ is the angle of j relative to i: in the plane with full turns counted, in space about the axis that both bodies turn
-    about, in (−π, π], zero where axis_j comes from axis_i by the shortest rotation. V = ½ k (θ − θ₀)², without a part of
-    T_n. With `middle` m the angle is in (m − π, m + π].
+    θ is the angle of j relative to i, with full turns counted in the plane. In space it is the angle about the axis
+    that both bodies turn about, in (−π, π], zero where axis_j comes from axis_i by the shortest rotation; with `middle`
+    m it is in (m − π, m + π]. V = ½ k (θ − θ₀)², without a part of T_n.
 
     Args:
-        i, j: names of the bodies.
-        stiffness: k. free_angle: θ₀ in radians. damping: c. Points before them are accepted; they have no effect.
-        actuator: T_a, a number, a motion or f(state); positive turns j forward.
+        i, j: names of the bodies. The numbers k, θ₀, c may follow in this order. Points before them have no effect.
+        stiffness: k.
+        free_angle: θ₀ in radians.
+        damping: c.
+        actuator: T_a, a number, a motion or f(state); positive turns j in the positive sense.
         torque: T_n, any function of the angle θ and the rate θ̇, such as `lambda angle, rate: -k * angle**3`.
         axis_i, axis_j: in space, the axis in the body frames; z unless given, `axis_j` as `axis_i` unless given.
         middle: m, in space, of the turn in which θ is counted; zero unless given.
+
+    Examples:
+        >>> spring = mbs.TorsionSpring("ground", "a", stiffness=10.0, free_angle=0.5)
+        >>> mech = mbs.Mechanism({"a": planar.Body()}, forces={"spring": spring})
+        >>> print(mbs.generalized_force(mech, {"a": (0, 0, 2.0)}, jnp.zeros(3)))
+        [  0.   0. -15.]
     """
 
     i: str = eqx.field(static=True)
@@ -123,7 +131,12 @@ class TorsionDamper(TorsionSpring):
     Args:
         i, j: names of the bodies.
         damping: c.
-        axis_i, axis_j: see `TorsionSpring`.
+        axis_i, axis_j: in space, the axis in the body frames; z unless given, `axis_j` as `axis_i` unless given.
+
+    Examples:
+        >>> mech = mbs.Mechanism({"a": planar.Body()}, forces={"damper": mbs.TorsionDamper("ground", "a", 2.0)})
+        >>> print(mbs.generalized_force(mech, {"a": (0, 0, 0)}, jnp.array([0.0, 0, 3])))
+        [ 0.  0. -6.]
     """
 
     def __init__(self, i, j, damping=None, *, axis_i=None, axis_j=None):

@@ -19,7 +19,15 @@ from jaxmbs.numerics.arrays import as_pytree, default_float, is_concrete, with_k
 
 
 class OfState(eqx.Module):
-    """A function of the user that takes the whole `State`."""
+    """A user's function of the whole `State`.
+
+    Args:
+        f: the function.
+
+    Examples:
+        >>> mbs.forces.OfState(lambda state: 2 * state)(3)
+        6
+    """
 
     f: Callable
 
@@ -28,7 +36,15 @@ class OfState(eqx.Module):
 
 
 def as_function(f):
-    """A function of the user: f(state) if it takes one argument, of several ones otherwise."""
+    """A user's function as a pytree: an `OfState` if it takes one argument, the `State`; as it is if it takes several.
+
+    Args:
+        f: the function. What is not callable stays as it is.
+
+    Examples:
+        >>> type(mbs.forces.as_function(lambda state: state.t)).__name__
+        'OfState'
+    """
     if not callable(f) or isinstance(f, OfState):
         return f
     try:
@@ -41,7 +57,15 @@ def as_function(f):
 
 
 def as_value(x):
-    """A number or vector, a motion, a function f(state) or f(t, q, v), or components of these."""
+    """What an argument of a force stands for, ready for `evaluate`. None stays None.
+
+    Args:
+        x: a number or vector, a motion, a function f(state) or f(t, q, v), or a tuple of components of these.
+
+    Examples:
+        >>> print(mbs.forces.as_value((1.0, 2.0)))
+        [1. 2.]
+    """
     if x is None or isinstance(x, AbstractMotion):
         return x
     if callable(x):
@@ -52,15 +76,37 @@ def as_value(x):
 
 
 def value_field(**kwargs):
-    """A field for what `as_value` takes."""
+    """A dataclass field of a force for what `as_value` takes.
+
+    Examples:
+        >>> class Push(mbs.forces.AbstractForce):
+        ...     size: object = mbs.forces.value_field(default=0.0)
+        ...     def generalized(self, state):
+        ...         return mbs.forces.evaluate(self.size, state, (), "size") * jnp.ones_like(state.v)
+        >>> mech = mbs.Mechanism({"a": planar.Body()}, forces={"push": Push(lambda state: 2 * state.t)})
+        >>> print(mbs.generalized_force(mech, {"a": (0, 0, 0)}, jnp.zeros(3), t=3.0))
+        [6. 6. 6.]
+    """
     return eqx.field(converter=as_value, **kwargs)
 
 
 def evaluate(value, state: State, shape: tuple[int, ...], name: str) -> Array:
-    """The value of a field made by `value_field` in a state.
+    """The value in a state of a field made by `value_field`.
+
+    Args:
+        value: the field.
+        state: the mechanism in motion.
+        shape: what the value must have.
+        name: of the field, for messages.
 
     Raises:
-        ValueError: it has not the shape that it should have.
+        ValueError: the value has another shape.
+
+    Examples:
+        >>> moving = mbs.UserForce(lambda state: mbs.forces.evaluate(mbs.motion.Ramp(2.0), state, (), "size") * state.v)
+        >>> mech = mbs.Mechanism({"a": planar.Body()}, forces={"moving": moving})
+        >>> print(mbs.generalized_force(mech, {"a": (0, 0, 0)}, jnp.ones(3), t=3.0))
+        [6. 6. 6.]
     """
     if isinstance(value, tuple):
         return jnp.stack([evaluate(part, state, (), name) for part in value])
@@ -76,7 +122,18 @@ def evaluate(value, state: State, shape: tuple[int, ...], name: str) -> Array:
 
 
 def check_value(value, shape: tuple[int, ...], name: str) -> None:
-    """Raise `ValueError` for a value that cannot be used, as far as it is known."""
+    """Raise `ValueError` for a value that cannot be used, as far as it is known.
+
+    Args:
+        value: what `as_value` made.
+        shape: what the value must have.
+        name: of the argument, for messages.
+
+    Examples:
+        >>> mbs.forces.check_value(mbs.forces.as_value((1.0, 2.0, 3.0)), (2,), "value")
+        Traceback (most recent call last):
+        ValueError: value must have shape (2,), got (3,)
+    """
     require(value is not None, f"{name} is missing")
     if isinstance(value, tuple):
         require(len(value) == sum(shape), f"{name} must have {sum(shape)} components, got {len(value)}")
@@ -93,18 +150,52 @@ def check_value(value, shape: tuple[int, ...], name: str) -> None:
 
 
 def law_field(*takes: str, **kwargs):
-    """A field for a function of numbers, such as "length" and "rate", that gives one. What it closes over are leaves."""
+    """A dataclass field of a force for a function of numbers, such as "length" and "rate", that gives one.
+
+    What the function closes over are leaves of the force.
+
+    Examples:
+        >>> class Bumper(mbs.forces.AbstractForce):
+        ...     law: object = mbs.forces.law_field("gap")
+        ...     def generalized(self, state):
+        ...         return state.v.at[0].set(self.law(state.q[0]))
+        >>> mech = mbs.Mechanism({"a": planar.Body()}, forces={"bumper": Bumper(law=lambda gap: -3 * gap)})
+        >>> print(mbs.generalized_force(mech, {"a": (2, 0, 0)}, jnp.zeros(3)))
+        [-6.  0.  0.]
+    """
     convert = lambda f: as_pytree(f) if callable(f) and not isinstance(f, AbstractMotion) else f
     return eqx.field(converter=convert, metadata={"takes": takes}, default=None, kw_only=True, **kwargs)
 
 
 def laws_of(kind: Any) -> dict[str, tuple[str, ...]]:
-    """The fields of a class that are made by `law_field`, and what their functions take."""
+    """The fields of a class that are made by `law_field`, and what their functions take.
+
+    Args:
+        kind: a class of forces.
+
+    Examples:
+        >>> mbs.forces.laws_of(mbs.Spring)
+        {'force': ('length', 'rate')}
+    """
     return {name: f.metadata["takes"] for name, f in kind.__dataclass_fields__.items() if "takes" in f.metadata}
 
 
 def check_law(law: Callable, takes: tuple[str, ...], name: str) -> None:
-    """Raise `ValueError` unless `law` is a function of these numbers, written in jax.numpy, that gives a number."""
+    """Raise `ValueError` unless a law is a function of these numbers, written in jax.numpy, that gives a number.
+
+    Args:
+        law: the function.
+        takes: names of its arguments.
+        name: of the law, for messages.
+
+    Raises:
+        ValueError: it is not.
+
+    Examples:
+        >>> mbs.forces.check_law(lambda length: length * jnp.ones(2), ("length",), "force")
+        Traceback (most recent call last):
+        ValueError: force must be a function of (length), written in jax.numpy, that gives a number; it gives shape (2,)
+    """
     what = f"{name} must be a function of ({', '.join(takes)}), written in jax.numpy, that gives a number"
     require(callable(law) and not isinstance(law, AbstractMotion), f"{what}; got {law!r}")
     number = jax.ShapeDtypeStruct((), default_float())

@@ -30,6 +30,12 @@ class Augmented(AbstractFormulation):
     """Cartesian coordinates of all bodies and a multiplier for each constraint: M v̇ = Q + Φ_qᵀλ, Φ_q v̇ = γ; Haug.
 
     Drivers are constraints that depend on time; their multipliers are the driving forces and torques.
+
+    Examples:
+        >>> start = {"bob": (1, 0, jnp.pi / 2)}
+        >>> run = mbs.simulate(pendulum, jnp.array([0.0, 0.5]), start, step=0.01, formulation=mbs.Augmented())
+        >>> print(run.position("bob.phi").round(3), run.multipliers.shape)
+        [1.571 0.402] (2, 2)
     """
 
     def equations(self, mech):

@@ -41,22 +41,31 @@ class Kane(AbstractFormulation):
     """Kane's equations for the unknown relative coordinates y: [A]{ẏ} = {f} without the rows and columns of those that
     joints hold and drivers prescribe; Kamman (2) to (12).
 
-    Drivers that set a coordinate of a joint of the tree whatever the others are, and the motions of a `TotalJoint` or
-    `RelativeJoint`, are known coordinates: a mechanism whose joints are all driven has nothing to integrate, and its
-    driving torques are those of inverse dynamics. All other equations, of joints that close loops, of other drivers, of
-    gears and distances, are constraint rows with multipliers, (6) and (7). What holds known coordinates follows from the
+    Known coordinates are the motions of a `TotalJoint` or `RelativeJoint`, and those that a driver sets for a joint of
+    the tree whatever the others are. A mechanism whose joints are all driven has nothing to integrate, and its driving
+    torques are those of inverse dynamics. All other equations, of joints that close loops, of other drivers, of gears
+    and distances, are constraint rows with multipliers, (6) and (7). What holds known coordinates follows from the
     equations of the bodies beyond, without a further system of equations.
 
     Args:
-        base: see `topology.spanning_tree`. cut: names of joints to cut.
-        angles: names of spherical and free joints, and of bodies that no joint holds, whose rotation is to be described by
-            orientation angles 1-2-3, with their rates as speeds. Where cos θ₂ = 0 these are singular, and so is the status.
-        euler_parameters: names of joints to be described by Euler parameters, with the relative angular velocity as speeds.
-            Spherical and free ones are without being named. Others have all their six coordinates then, and their equations
-            as constraint rows.
+        base: see `topology.spanning_tree`.
+        cut: names of joints to cut.
+        angles: names of spherical and free joints, and of bodies that no joint holds, whose rotation is to be described
+            by orientation angles 1-2-3, with their rates as speeds. They are singular where cos θ₂ = 0, and the status
+            says so.
+        euler_parameters: names of joints to be described by Euler parameters, with the relative angular velocity as
+            speeds. Spherical and free ones are without being named. Others then have all their six coordinates, and
+            their equations as constraint rows.
 
     Raises:
-        ValueError: a name that is no joint of the tree, or in both; `angles` for what has an axis, or lies in the plane.
+        ValueError: a name that is not a joint of the tree, or in both; `angles` for what has an axis, or lies in the
+            plane.
+
+    Examples:
+        >>> start = {"bob": (1, 0, jnp.pi / 2)}
+        >>> run = mbs.simulate(pendulum, jnp.array([0.0, 0.5]), start, step=0.01, formulation=mbs.Kane())
+        >>> print(run.position("bob.phi").round(3))
+        [1.571 0.402]
     """
 
     base: str | tuple[str, ...] | None = eqx.field(static=True, default=None)
@@ -71,7 +80,7 @@ class Kane(AbstractFormulation):
         return JointEquations(mech, spaces.joint_tree(mech, space))
 
     def of(self, mech: Mechanism) -> KaneView:
-        """A mechanism in its 6N relative coordinates: names, x(q), q(x), [A] and {f}, partial velocities, multipliers."""
+        """`mech` in its 6N relative coordinates: names, x(q), q(x), [A] and {f}, partial velocities, multipliers."""
         return _view(mech, self.base, self.cut)
 
     def _kinds(self, mech: Mechanism, tree: Tree) -> list[str]:
@@ -118,13 +127,20 @@ class KaneView(eqx.Module):
     """A mechanism in the 6N relative coordinates x of Kane's equations, in the plane 3N, as if no joint held it:
     `mbs.Kane(base=…, cut=…).of(mech)`.
 
-    The order is that of Kamman (1): all angles, three of each body in the order of the mechanism, then all translations.
-    Extra coordinates of gears and cams are last. Speeds y are in the same order. Joints count only as the places where a
-    body is measured.
+    The order is that of Kamman (1): all angles, three of each body in the order of the mechanism, then all
+    translations. Extra coordinates of gears and cams are last. Speeds y are in the same order. Joints count only as the
+    places where a body is measured.
 
     Attributes:
         mech: the mechanism.
         space: its relative coordinates, in the order of the tree `space.tree`.
+
+    Examples:
+        >>> view = mbs.Kane().of(pendulum)
+        >>> x, y = view.coordinates(pendulum.coordinates(below))
+        >>> a, f = view.matrices(x, y)
+        >>> print(view.names, f.round(6))
+        ('bob.phi', 'bob.x', 'bob.y') [  0.     0.   -19.62]
     """
 
     mech: Mechanism
@@ -142,12 +158,16 @@ class KaneView(eqx.Module):
         return tuple(n for n, a in each if a) + tuple(n for n, a in each if not a) + self.space.extra
 
     def coordinates(self, q, v=None) -> tuple[Array, Array]:
-        """x and y of a state of the bodies, |θ₂| ≤ π/2; y is meaningless where cos θ₂ = 0."""
+        """x and y of a configuration `q` with velocities `v`, at rest unless given; |θ₂| ≤ π/2. y is meaningless where
+        cos θ₂ = 0.
+        """
         mech = self.mech
         return _program(_coordinates, self.space)(mech, mech.coordinates(q), mech.velocities(v))
 
     def configuration(self, x, y=None) -> tuple[Array, Array]:
-        """q and v of the bodies, as in `Mechanism.coordinates` and `Mechanism.velocities`; joints need not be closed."""
+        """q and v of coordinates `x` and speeds `y`, zero unless given, as in `Mechanism.coordinates` and
+        `Mechanism.velocities`. Joints need not be closed.
+        """
         return _program(_configuration, self.space)(self.mech, *self._state(x, y))
 
     def matrices(self, x, y, t=0.0) -> tuple[Array, Array]:
@@ -167,15 +187,17 @@ class KaneView(eqx.Module):
         return _program(_matrices, self.space)(self.mech, x, y, jnp.asarray(t, x.dtype))
 
     def partial_velocities(self, x, y=None) -> dict[str, PartialVelocities]:
-        """Partial velocities and partial angular velocities of all bodies, and their rates; arguments as in `matrices`."""
+        """Partial velocities and partial angular velocities of all bodies, and their rates; `x` and `y` as in
+        `matrices`.
+        """
         found = _program(_partial_velocities, self.space)(self.mech, *self._state(x, y))
         return {name: found[name] for name in self.mech.bodies}
 
     def multipliers(self, run: Trajectory) -> Float[Array, "*batch T m"]:
-        """What constraints and drivers do at each coordinate along a motion, [A]{ẏ} − {f}: the rows of (11); the
-        multipliers of the known coordinates of an open system, and zero, to rounding, at its unknown ones.
+        """What constraints and drivers do at each coordinate along a motion `run`: [A]{ẏ} − {f}, the rows of (11).
 
-        Order as in `names`. `joint_moment` makes moments of those of a body.
+        These are the multipliers of the known coordinates of an open system; at its unknown ones they are zero to
+        rounding. The order is that of `names`. `joint_moment` makes moments of those of a body.
         """
         function = partial(_program(_multipliers, self.space), self.mech)
         for _ in range(jnp.ndim(run.t)):
@@ -197,32 +219,105 @@ class KaneView(eqx.Module):
 
 
 def kane_matrices(mech: Mechanism, x, y, t=0.0, *, base=None, cut=()) -> tuple[Array, Array]:
-    """[A] and {f} of the system without its joints, as `KaneView.matrices`."""
+    """[A] and {f} of the system without its joints, as `KaneView.matrices`.
+
+    Args:
+        mech: the mechanism.
+        x, y: coordinates and speeds (6N,), in the plane (3N,), in the order of `kane_names`.
+        t: time.
+        base: see `topology.spanning_tree`.
+        cut: names of joints to cut.
+
+    Examples:
+        >>> a, f = mbs.kane_matrices(pendulum, jnp.array([jnp.pi / 2, 0, 0]), jnp.zeros(3))
+        >>> print(f.round(6))  # the moment of the weight about the pin, then the weight
+        [-19.62   0.   -19.62]
+    """
     return _view(mech, base, cut).matrices(x, y, t)
 
 
 def kane_names(mech: Mechanism, *, base=None, cut=()) -> tuple[str, ...]:
-    """The names of x, as `KaneView.names`."""
+    """The names of x, as `KaneView.names`.
+
+    Args:
+        mech: the mechanism.
+        base: see `topology.spanning_tree`.
+        cut: names of joints to cut.
+
+    Examples:
+        >>> mbs.kane_names(pendulum)
+        ('bob.phi', 'bob.x', 'bob.y')
+    """
     return _view(mech, base, cut).names
 
 
 def kane_coordinates(mech: Mechanism, q, v=None, *, base=None, cut=()) -> tuple[Array, Array]:
-    """x and y of a state of the bodies, as `KaneView.coordinates`."""
+    """x and y of a state of the bodies, as `KaneView.coordinates`.
+
+    Args:
+        mech: the mechanism.
+        q: configuration, as for `constraints`.
+        v: (m,), velocities; at rest unless given.
+        base: see `topology.spanning_tree`.
+        cut: names of joints to cut.
+
+    Examples:
+        >>> x, y = mbs.kane_coordinates(pendulum, pendulum.coordinates({"bob": (1, 0, jnp.pi / 2)}))
+        >>> print(x.round(6))
+        [1.570796 0.       0.      ]
+    """
     return _view(mech, base, cut).coordinates(q, v)
 
 
 def kane_configuration(mech: Mechanism, x, y=None, *, base=None, cut=()) -> tuple[Array, Array]:
-    """q and v of the bodies, as `KaneView.configuration`."""
+    """q and v of the bodies, as `KaneView.configuration`.
+
+    Args:
+        mech: the mechanism.
+        x, y: coordinates and speeds (6N,), in the plane (3N,), in the order of `kane_names`; at rest unless y is given.
+        base: see `topology.spanning_tree`.
+        cut: names of joints to cut.
+
+    Examples:
+        >>> q, v = mbs.kane_configuration(pendulum, jnp.array([jnp.pi / 2, 0, 0]), jnp.array([2.0, 0, 0]))
+        >>> print(q.round(6), v.round(6))
+        [1.       0.       1.570796] [0. 2. 2.]
+    """
     return _view(mech, base, cut).configuration(x, y)
 
 
 def partial_velocities(mech: Mechanism, x, y=None, *, base=None, cut=()) -> dict[str, PartialVelocities]:
-    """Partial velocities of all bodies and their rates, as `KaneView.partial_velocities`."""
+    """Partial velocities of all bodies and their rates, as `KaneView.partial_velocities`.
+
+    Args:
+        mech: the mechanism.
+        x, y: coordinates and speeds (6N,), in the plane (3N,), in the order of `kane_names`; at rest unless y is given.
+        base: see `topology.spanning_tree`.
+        cut: names of joints to cut.
+
+    Examples:
+        >>> of_bob = mbs.partial_velocities(pendulum, jnp.zeros(3))["bob"]
+        >>> print(of_bob.velocity)  # columns: φ, x, y
+        [[1. 1. 0.]
+         [0. 0. 1.]]
+    """
     return _view(mech, base, cut).partial_velocities(x, y)
 
 
 def kane_multipliers(mech: Mechanism, run: Trajectory, *, base=None, cut=()) -> Float[Array, "*batch T m"]:
-    """What constraints and drivers do at each coordinate along a motion, as `KaneView.multipliers`."""
+    """What constraints and drivers do at each coordinate along a motion, as `KaneView.multipliers`.
+
+    Args:
+        mech: the mechanism.
+        run: a `Trajectory`.
+        base: see `topology.spanning_tree`.
+        cut: names of joints to cut.
+
+    Examples:
+        >>> run = mbs.simulate(pendulum, jnp.array([0.0, 0.1]), below, step=0.02)
+        >>> print(mbs.kane_multipliers(pendulum, run)[0].round(6))  # no moment at the pin, but the weight
+        [ 0.    0.   19.62]
+    """
     return _view(mech, base, cut).multipliers(run)
 
 
@@ -230,9 +325,14 @@ class JointMoment(NamedTuple):
     """What a joint does to a body K on its lower body J.
 
     Attributes:
-        force: on K at its end of the joint, in the frame of J.
-        moment_lower, moment: about that point, in the frame of J and in that of K.
+        force: (3,), on K at its end of the joint, in the frame of J.
+        moment_lower: (3,), about that point, in the frame of J.
+        moment: (3,), the same in the frame of K.
         status: `Status.SINGULAR` where cos θ₂ = 0 and angles do not tell the moment; it is zero then.
+
+    Examples:
+        >>> mbs.joint_moment(jnp.zeros(3), jnp.array([1.0, 2, 3, 4, 5, 6])).moment.tolist()
+        [1.0, 2.0, 3.0]
     """
 
     force: Float[Array, "3"]
@@ -244,12 +344,23 @@ class JointMoment(NamedTuple):
 def joint_moment(angles, multipliers) -> JointMoment:
     """Force and moment of a joint by the multipliers of a body's coordinates; Kamman (28) to (34), solved in general.
 
-    With ω = E θ̇ in the frame of K the multipliers of the angles are λ = EᵀM, so M = E⁻ᵀλ in the frame of K, which has
+    With ω = E θ̇ in the frame of K the multipliers of the angles are λ = EᵀM. So M = E⁻ᵀλ in the frame of K, which has
     1/cos θ₂; in that of J it is turned by A = A₁(θ₁) A₂(θ₂) A₃(θ₃). The multipliers of the translations are the force.
 
     Args:
         angles: θ (3,), orientation angles 1-2-3 of K on J.
         multipliers: (6,), of the angles, then of the translations; zero for unknown coordinates.
+
+    Returns:
+        A `JointMoment`.
+
+    Raises:
+        ValueError: angles or multipliers of a wrong shape.
+
+    Examples:
+        >>> joint = mbs.joint_moment(jnp.array([0.0, jnp.pi / 3, 0]), jnp.array([1.0, 0, 0, 0, 0, 6]))
+        >>> print(joint.moment.round(6), joint.force)  # 1 / cos θ₂ about x
+        [2. 0. 0.] [0. 0. 6.]
     """
     angles, multipliers = jnp.asarray(angles), jnp.asarray(multipliers)
     for name, value, size in (("angles", angles, 3), ("multipliers", multipliers, 6)):

@@ -8,26 +8,40 @@ import jax
 
 
 class Status(IntEnum):
-    """How a sample ended. Arrays of results hold these as integers, one per sample (and per time)."""
+    """How a sample ended. Arrays of results hold these as integers, one per sample (and per time).
+
+    Examples:
+        >>> motion = mbs.kinematics(mech, jnp.array([0.0, 1.0]), guess)
+        >>> print(motion.status == mbs.Status.CONVERGED)
+        [ True  True]
+    """
 
     CONVERGED = 0
     """The constraints are satisfied, and position, velocity and acceleration are those of the mechanism."""
     NOT_ASSEMBLED = 1
     """No configuration near the guess satisfies the constraints; or, in a simulation, no motion has the velocities that
-    were named."""
+    were given by name."""
     NOT_CONVERGED = 2
     """The motion was lost for another reason than a lock-up, or a step budget ran out."""
     LOCKED_UP = 3
     """The motion ends: past this time no configuration exists, and velocities grow without bound before it."""
     SINGULAR = 4
-    """The position is right, but Φ_q is singular there (a bifurcation): the velocity shown is the one carried in."""
+    """The position is right, but Φ_q is singular there (a bifurcation): the velocity is that with which the motion
+    arrives."""
     NON_FINITE = 5
     """A NaN or an infinity in the parameters, the times or the guess; or a simulated motion that grew without bound, as
     from steps that are too long for stiff forces."""
 
 
 class AnalysisError(ValueError):
-    """A bad status turned into an error, because the caller asked for it with `throw=True`."""
+    """A bad status turned into an error, because the caller asked for it with `throw=True`.
+
+    Examples:
+        >>> far = {"crank": (0, 0, 1.5), "slider": (0.5, 0, 0)}  # a rod of 0.5 does not reach the guide
+        >>> mbs.assemble(slider_crank(rod=0.5), far, t=jnp.pi / 2, throw=True)
+        Traceback (most recent call last):
+        jaxmbs.numerics.results.AnalysisError: ...NOT_ASSEMBLED...
+    """
 
 
 def check_known(status) -> None:

@@ -91,12 +91,30 @@ def _cotangent_excess(s):
 
 
 def cross(a: Vector, b: Vector) -> Vector:
-    """a × b."""
+    """a × b.
+
+    Args:
+        a, b: (3,).
+
+    Examples:
+        >>> print(mbs.rotation.cross(jnp.array([1.0, 0, 0]), jnp.array([0.0, 2, 0])))
+        [0. 0. 2.]
+    """
     return jnp.stack([a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]])
 
 
 def skew(a: Vector) -> Matrix:
-    """ã with ã b = a × b."""
+    """ã with ã b = a × b.
+
+    Args:
+        a: (3,).
+
+    Examples:
+        >>> print(mbs.rotation.skew(jnp.array([1.0, 2, 3])))
+        [[ 0. -3.  2.]
+         [ 3.  0. -1.]
+         [-2.  1.  0.]]
+    """
     zero = jnp.zeros_like(a[0])
     rows = (zero, -a[2], a[1]), (a[2], zero, -a[0]), (-a[1], a[0], zero)
     return jnp.stack([jnp.stack(row) for row in rows])
@@ -106,31 +124,74 @@ def skew(a: Vector) -> Matrix:
 
 
 def identity(dtype=None) -> Parameters:
-    """The rotation that changes nothing."""
+    """The rotation that changes nothing, p = (1, 0, 0, 0).
+
+    Args:
+        dtype: floating-point type; that of JAX unless given.
+
+    Examples:
+        >>> print(mbs.rotation.identity())
+        [1. 0. 0. 0.]
+    """
     return jnp.array([1.0, 0, 0, 0], dtype)
 
 
 def product(p: Parameters, q: Parameters) -> Parameters:
-    """p ∘ q: first q, then p; A(p ∘ q) = A(p) A(q)."""
+    """p ∘ q, first q, then p: A(p ∘ q) = A(p) A(q).
+
+    Args:
+        p, q: (4,), Euler parameters.
+
+    Examples:
+        >>> quarter = mbs.rotation.about(2, jnp.pi / 2)
+        >>> print(mbs.rotation.product(quarter, quarter).round(6))  # a half turn about z
+        [0. 0. 0. 1.]
+    """
     scalar = p[0] * q[0] - p[1] * q[1] - p[2] * q[2] - p[3] * q[3]
     vector = p[0] * q[1:] + q[0] * p[1:] + cross(p[1:], q[1:])
     return jnp.append(scalar, vector)
 
 
 def inverse(p: Parameters) -> Parameters:
-    """The rotation back."""
+    """The rotation back, A(p)ᵀ.
+
+    Args:
+        p: (4,), Euler parameters.
+
+    Examples:
+        >>> print(mbs.rotation.inverse(mbs.rotation.about(2, jnp.pi)).round(6))
+        [ 0.  0.  0. -1.]
+    """
     return jnp.append(p[0], -p[1:])
 
 
 def normalised(p: Parameters) -> Parameters:
-    """p / ‖p‖; the identity for p = 0."""
+    """p / ‖p‖; the identity for p = 0.
+
+    Args:
+        p: (4,).
+
+    Examples:
+        >>> print(mbs.rotation.normalised(jnp.array([3.0, 0, 0, 4.0])))
+        [0.6 0.  0.  0.8]
+    """
     square = p @ p
     known = square > 0
     return jnp.where(known, p / jnp.sqrt(jnp.where(known, square, 1)), identity(p.dtype))
 
 
 def matrix(p: Parameters) -> Matrix:
-    """A(p) = (2 e₀² − 1) I + 2 (e eᵀ + e₀ ẽ), from the body to the frame in which it is seen."""
+    """A(p) = (2 e₀² − 1) I + 2 (e eᵀ + e₀ ẽ), from the body to the frame in which it is seen.
+
+    Args:
+        p: (4,), Euler parameters.
+
+    Examples:
+        >>> print(mbs.rotation.matrix(mbs.rotation.about(2, jnp.pi / 2)).round(6))
+        [[ 0. -1.  0.]
+         [ 1.  0.  0.]
+         [ 0.  0.  1.]]
+    """
     w, x, y, z = p
     return jnp.stack([
         jnp.stack([1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)]),
@@ -140,7 +201,15 @@ def matrix(p: Parameters) -> Matrix:
 
 
 def from_matrix(a: Matrix) -> Parameters:
-    """p with A(p) = a, from the largest of the four: no loss of digits for any rotation."""
+    """p with A(p) = a, computed from the largest of the four, so that no rotation loses digits.
+
+    Args:
+        a: (3, 3), a rotation matrix.
+
+    Examples:
+        >>> print(mbs.rotation.from_matrix(jnp.array([[0.0, -1, 0], [1, 0, 0], [0, 0, 1]])).round(6))
+        [0.707107 0.       0.       0.707107]
+    """
     a = jnp.asarray(a)
     d = jnp.diagonal(a)
     trace = d[0] + d[1] + d[2]
@@ -162,13 +231,31 @@ def from_matrix(a: Matrix) -> Parameters:
 
 
 def rate(p: Parameters, omega: Vector) -> Parameters:
-    """ṗ = ½ p ∘ (0, ω)."""
+    """ṗ = ½ p ∘ (0, ω).
+
+    Args:
+        p: (4,), Euler parameters.
+        omega: (3,), angular velocity in the frame of the body.
+
+    Examples:
+        >>> print(mbs.rotation.rate(mbs.rotation.identity(), jnp.array([0.0, 0, 3])))
+        [-0.   0.   0.   1.5]
+    """
     e0, e = p[0], p[1:]
     return jnp.append(-(e @ omega), e0 * omega + cross(e, omega)) / 2
 
 
 def angular_velocity(p: Parameters, p_dot: Parameters) -> Vector:
-    """ω with ṗ = ½ p ∘ (0, ω), in the frame of the body."""
+    """ω with ṗ = ½ p ∘ (0, ω), in the frame of the body.
+
+    Args:
+        p: (4,), Euler parameters.
+        p_dot: (4,), their rates.
+
+    Examples:
+        >>> print(mbs.rotation.angular_velocity(mbs.rotation.identity(), jnp.array([0.0, 0, 0, 1.5])))
+        [0. 0. 3.]
+    """
     return 2 * (p[0] * p_dot[1:] - p_dot[0] * p[1:] - cross(p[1:], p_dot[1:]))
 
 
@@ -176,13 +263,29 @@ def angular_velocity(p: Parameters, p_dot: Parameters) -> Vector:
 
 
 def exp(theta: Vector) -> Parameters:
-    """Euler parameters (cos φ/2, sin φ/2 u) of the Euler vector θ = φ u."""
+    """Euler parameters (cos φ/2, sin φ/2 u) of the Euler vector θ = φ u.
+
+    Args:
+        theta: (3,), θ in radians.
+
+    Examples:
+        >>> print(mbs.rotation.exp(jnp.array([0.0, 0, jnp.pi / 3])).round(6))
+        [0.866025 0.       0.       0.5     ]
+    """
     quarter = theta @ theta / 4
     return jnp.append(_cos(quarter), _sinc(quarter) * theta / 2)
 
 
 def log(p: Parameters) -> Vector:
-    """The Euler vector of a rotation, 0 ≤ φ ≤ π. At φ = π it is one of the two possible ones, ±π u."""
+    """The Euler vector of a rotation, 0 ≤ φ ≤ π. At φ = π it is one of the two possible ones, ±π u.
+
+    Args:
+        p: (4,), Euler parameters.
+
+    Examples:
+        >>> print(mbs.rotation.log(mbs.rotation.about(2, 0.5)).round(6))
+        [0.  0.  0.5]
+    """
     p = jnp.where(p[0] < 0, -p, p)
     square = p[1:] @ p[1:]
     # 2 atan2(‖e‖, e₀) / ‖e‖ as a function of t = ‖e‖² / e₀², with 2 / e₀ before it.
@@ -195,25 +298,63 @@ def log(p: Parameters) -> Vector:
 
 
 def exp_matrix(theta: Vector) -> Matrix:
-    """R = I + sin φ/φ θ̃ + (1 − cos φ)/φ² θ̃θ̃, Rodrigues' formula."""
+    """R = I + sin φ/φ θ̃ + (1 − cos φ)/φ² θ̃θ̃, Rodrigues' formula.
+
+    Args:
+        theta: (3,), the Euler vector θ = φ u in radians.
+
+    Examples:
+        >>> print(mbs.rotation.exp_matrix(jnp.array([0.0, 0, jnp.pi / 2])).round(6))
+        [[ 0. -1.  0.]
+         [ 1.  0.  0.]
+         [ 0.  0.  1.]]
+    """
     s, tilde = theta @ theta, skew(theta)
     return jnp.eye(3, dtype=theta.dtype) + _sinc(s) * tilde + _versine(s) * tilde @ tilde
 
 
 def log_matrix(a: Matrix) -> Vector:
-    """The Euler vector of a rotation matrix, 0 ≤ φ ≤ π."""
+    """The Euler vector of a rotation matrix, 0 ≤ φ ≤ π.
+
+    Args:
+        a: (3, 3), a rotation matrix.
+
+    Examples:
+        >>> print(mbs.rotation.log_matrix(jnp.array([[0.0, -1, 0], [1, 0, 0], [0, 0, 1]])).round(6))
+        [0.       0.       1.570796]
+    """
     return log(from_matrix(a))
 
 
 def gamma(theta: Vector) -> Matrix:
-    """Γ(θ) = I + (1 − cos φ)/φ² θ̃ + (φ − sin φ)/φ³ θ̃θ̃: Γ θ̇ is the angular velocity in the frame in which the body is
-    seen, Γᵀ θ̇ that in the body's own."""
+    """Γ(θ) = I + (1 − cos φ)/φ² θ̃ + (φ − sin φ)/φ³ θ̃θ̃: Γ θ̇ is the angular velocity in the frame in which the body
+    is seen, Γᵀ θ̇ that in the body's own.
+
+    Args:
+        theta: (3,), the Euler vector θ = φ u in radians.
+
+    Examples:
+        >>> print(mbs.rotation.gamma(jnp.array([0.0, 0, jnp.pi])).round(6))
+        [[ 0.      -0.63662  0.     ]
+         [ 0.63662  0.       0.     ]
+         [ 0.       0.       1.     ]]
+    """
     s, tilde = theta @ theta, skew(theta)
     return jnp.eye(3, dtype=theta.dtype) + _versine(s) * tilde + _excess(s) * tilde @ tilde
 
 
 def gamma_inverse(theta: Vector) -> Matrix:
-    """Γ⁻¹(θ) = I − ½ θ̃ + (1 − φ/2 cot φ/2)/φ² θ̃θ̃; singular at φ = 2π."""
+    """Γ⁻¹(θ) = I − ½ θ̃ + (1 − φ/2 cot φ/2)/φ² θ̃θ̃; singular at φ = 2π.
+
+    Args:
+        theta: (3,), the Euler vector θ = φ u in radians.
+
+    Examples:
+        >>> print(mbs.rotation.gamma_inverse(jnp.array([0.0, 0, 1])).round(6))
+        [[ 0.915244  0.5       0.      ]
+         [-0.5       0.915244  0.      ]
+         [ 0.        0.        1.      ]]
+    """
     s, tilde = theta @ theta, skew(theta)
     return jnp.eye(3, dtype=theta.dtype) - tilde / 2 + _cotangent_excess(s) * tilde @ tilde
 
@@ -222,14 +363,32 @@ def gamma_inverse(theta: Vector) -> Matrix:
 
 
 def turned(p: Parameters, theta: Vector) -> Parameters:
-    """p ∘ exp(θ): turned by an Euler vector in the frame of the body. What rounding takes from ‖p‖ = 1 is given back."""
+    """p ∘ exp(θ): turned by an Euler vector in the frame of the body, with ‖p‖ = 1 restored after rounding.
+
+    Args:
+        p: (4,), Euler parameters.
+        theta: (3,), the Euler vector θ in radians.
+
+    Examples:
+        >>> print(mbs.rotation.turned(mbs.rotation.identity(), jnp.array([0.0, 0, jnp.pi / 3])).round(6))
+        [0.866025 0.       0.       0.5     ]
+    """
     p = product(p, exp(theta))
     # The first step of Newton's method for 1/‖p‖ does: rounding is small.
     return p * ((3 - p @ p) / 2)
 
 
 def chart_rate(theta: Vector, omega: Vector) -> Vector:
-    """θ̇ = Γ⁻ᵀ(θ) ω where p ∘ exp(θ) moves with ω, to the fourth order: ω + ½ θ×ω + ¹/₁₂ θ×(θ×ω)."""
+    """θ̇ = Γ⁻ᵀ(θ) ω where p ∘ exp(θ) moves with ω, to the fourth order: ω + ½ θ×ω + ¹/₁₂ θ×(θ×ω).
+
+    Args:
+        theta: (3,), the Euler vector θ in radians.
+        omega: (3,), ω in the frame of the body.
+
+    Examples:
+        >>> print(mbs.rotation.chart_rate(jnp.array([0.0, 0, 0.6]), jnp.array([1.0, 0, 2])))
+        [0.97 0.3  2.  ]
+    """
     first = cross(theta, omega)
     return omega + first / 2 + cross(theta, first) / 12
 
@@ -238,20 +397,46 @@ def chart_rate(theta: Vector, omega: Vector) -> Vector:
 
 
 def about(axis: int, angle: Float[Array, ""]) -> Parameters:
-    """A rotation about the axis number 0, 1 or 2."""
+    """A rotation about a coordinate axis, as Euler parameters.
+
+    Args:
+        axis: 0, 1 or 2.
+        angle: in radians.
+
+    Examples:
+        >>> print(mbs.rotation.about(0, jnp.pi / 3).round(6))
+        [0.866025 0.5      0.       0.      ]
+    """
     angle = jnp.asarray(angle)
     c, s = jnp.cos(angle / 2), jnp.sin(angle / 2)
     return jnp.stack([c, *(s if k == axis else jnp.zeros_like(s) for k in range(3))])
 
 
 def from_angles(angles: Vector) -> Parameters:
-    """Body-fixed angles 1-2-3: first about x, then about the new y, then about the new z; A = A₁(θ₁) A₂(θ₂) A₃(θ₃)."""
+    """Euler parameters of body-fixed angles 1-2-3: A = A₁(θ₁) A₂(θ₂) A₃(θ₃), first about x, then about the new y, then
+    about the new z.
+
+    Args:
+        angles: (3,), θ in radians.
+
+    Examples:
+        >>> print(mbs.rotation.from_angles(jnp.array([0.0, jnp.pi / 3, 0])).round(6))
+        [0.866025 0.       0.5      0.      ]
+    """
     first, second, third = (about(k, angles[k]) for k in range(3))
     return product(product(first, second), third)
 
 
 def to_angles(p: Parameters) -> Vector:
-    """Body-fixed angles 1-2-3 with |θ₂| ≤ π/2; where cos θ₂ = 0 they are not unique."""
+    """Body-fixed angles 1-2-3 with |θ₂| ≤ π/2. Where cos θ₂ = 0 they are not unique.
+
+    Args:
+        p: (4,), Euler parameters.
+
+    Examples:
+        >>> print(mbs.rotation.to_angles(mbs.rotation.from_angles(jnp.array([0.1, 0.2, 0.3]))).round(6))
+        [0.1 0.2 0.3]
+    """
     a = matrix(p)
     return jnp.stack([
         jnp.arctan2(-a[1, 2], a[2, 2]),
@@ -261,7 +446,17 @@ def to_angles(p: Parameters) -> Vector:
 
 
 def angles_to_velocity(angles: Vector) -> Matrix:
-    """E(θ) with ω = E θ̇, in the frame of the body, for body-fixed angles 1-2-3; det E = cos θ₂."""
+    """E(θ) with ω = E θ̇, in the frame of the body, for body-fixed angles 1-2-3; det E = cos θ₂.
+
+    Args:
+        angles: (3,), θ in radians.
+
+    Examples:
+        >>> print(mbs.rotation.angles_to_velocity(jnp.array([0.0, jnp.pi / 6, 0])).round(6))
+        [[0.866025 0.       0.      ]
+         [0.       1.       0.      ]
+         [0.5      0.       1.      ]]
+    """
     _, (c2, c3), (s2, s3) = angles, jnp.cos(angles[1:]), jnp.sin(angles[1:])
     zero, one = jnp.zeros_like(c2), jnp.ones_like(c2)
     rows = (c2 * c3, s3, zero), (-c2 * s3, c3, zero), (s2, zero, one)
@@ -269,7 +464,17 @@ def angles_to_velocity(angles: Vector) -> Matrix:
 
 
 def velocity_to_angles(angles: Vector) -> Matrix:
-    """E⁻¹(θ) with θ̇ = E⁻¹ ω; infinite where cos θ₂ = 0."""
+    """E⁻¹(θ) with θ̇ = E⁻¹ ω, for body-fixed angles 1-2-3; infinite where cos θ₂ = 0.
+
+    Args:
+        angles: (3,), θ in radians.
+
+    Examples:
+        >>> print(mbs.rotation.velocity_to_angles(jnp.array([0.0, jnp.pi / 3, 0])).round(6))
+        [[ 2.       0.       0.      ]
+         [ 0.       1.       0.      ]
+         [-1.732051  0.       1.      ]]
+    """
     _, (c2, c3), (s2, s3) = angles, jnp.cos(angles[1:]), jnp.sin(angles[1:])
     zero, one = jnp.zeros_like(c2), jnp.ones_like(c2)
     rows = (c3 / c2, -s3 / c2, zero), (s3, c3, zero), (-s2 * c3 / c2, s2 * s3 / c2, one)
@@ -280,7 +485,15 @@ def velocity_to_angles(angles: Vector) -> Matrix:
 
 
 def between(u: Vector, w: Vector) -> Parameters:
-    """The shortest rotation that takes the direction u to the direction w; of opposite ones, one of the shortest."""
+    """The shortest rotation that takes one direction to another; of opposite ones, one of the shortest.
+
+    Args:
+        u, w: (3,), the directions, of any length.
+
+    Examples:
+        >>> print(mbs.rotation.between(jnp.array([1.0, 0, 0]), jnp.array([0.0, 2, 0])).round(6))
+        [0.707107 0.       0.       0.707107]
+    """
     u, w = u / jnp.sqrt(u @ u), w / jnp.sqrt(w @ w)
     middle = u + w
     opposite = middle @ middle < OPPOSITE**2
@@ -296,6 +509,14 @@ def between(u: Vector, w: Vector) -> Parameters:
 
 
 def along(axis: Vector) -> Parameters:
-    """A frame with its z axis in a direction."""
+    """A frame with its z axis in a direction: the shortest rotation that takes z there.
+
+    Args:
+        axis: (3,), the direction, of any length.
+
+    Examples:
+        >>> print(mbs.rotation.along(jnp.array([3.0, 0, 0])).round(6))
+        [0.707107 0.       0.707107 0.      ]
+    """
     axis = jnp.asarray(axis)
     return between(jnp.array([0.0, 0, 1], axis.dtype), axis)

@@ -19,6 +19,11 @@ class AbsoluteX(AbsoluteConstraint):
         body: name of the body.
         point: P in the body frame.
         value: C₁ in the ground frame.
+
+    Examples:
+        >>> mech = mbs.Mechanism({"a": planar.Body()}, {"wall": planar.AbsoluteX("a", (1, 0), 0.5)})
+        >>> print(mbs.constraints(mech, {"a": (2, 0, 0)}))
+        [2.5]
     """
 
     body: str = eqx.field(static=True)
@@ -31,7 +36,18 @@ class AbsoluteX(AbsoluteConstraint):
 
 
 class AbsoluteY(AbsoluteConstraint):
-    """A point of a body keeps its y coordinate: Φ = y^P − C₂; Haug (3.2.4). Arguments as `AbsoluteX`."""
+    """A point of a body keeps its y coordinate: Φ = y^P − C₂; Haug (3.2.4).
+
+    Args:
+        body: name of the body.
+        point: P in the body frame.
+        value: C₂ in the ground frame.
+
+    Examples:
+        >>> mech = mbs.Mechanism({"a": planar.Body()}, {"floor": planar.AbsoluteY("a", (1, 0), 0.5)})
+        >>> print(mbs.constraints(mech, {"a": (0, 2, jnp.pi / 2)}))
+        [2.5]
+    """
 
     body: str = eqx.field(static=True)
     point: Array = real((2,))
@@ -47,7 +63,13 @@ class AbsoluteAngle(AbsoluteConstraint):
 
     Args:
         body: name of the body.
-        value: C₃ in radians. `AbsoluteAngle(body, point, value)` is accepted too; the point has no effect.
+        value: C₃ in radians.
+        point: has no effect; it is accepted, also before the value, as in `AbsoluteX`.
+
+    Examples:
+        >>> mech = mbs.Mechanism({"a": planar.Body()}, {"level": planar.AbsoluteAngle("a", 0.25)})
+        >>> print(mbs.constraints(mech, {"a": (0, 0, 1)}))
+        [0.75]
     """
 
     body: str = eqx.field(static=True)
@@ -69,11 +91,15 @@ class AbsoluteDistance(AbsoluteConstraint):
     Args:
         body: name of the body.
         point: P in the body frame.
-        center: C in the ground frame.
-        distance: C₃, positive: at zero Φ would stand for two constraints, and its Jacobian would vanish.
+        center: C in the ground frame. If `distance` is missing: C₃, for a circle about the origin, or (C₁, C₂, C₃).
+        distance: C₃, positive. At zero Φ would stand for two constraints, and its Jacobian would vanish.
+        value: another name for `center`.
 
-    `AbsoluteDistance(body, point, (C₁, C₂, C₃))` and `AbsoluteDistance(body, point, C₃)`, a circle about the origin, are
-    accepted too.
+    Examples:
+        >>> rope = planar.AbsoluteDistance("a", (0, 0), (0, 3), 4.0)
+        >>> mech = mbs.Mechanism({"a": planar.Body()}, {"rope": rope})
+        >>> print(mbs.constraints(mech, {"a": (4, 0, 0)}))  # 5² − 4²
+        [9.]
     """
 
     body: str = eqx.field(static=True)

@@ -16,10 +16,19 @@ from jaxmbs.planar.turning import Turn
 
 
 class Pose(NamedTuple):
-    """Where a body is: the position `r` of its origin in the ground frame, and its angle `phi` (rad); `turn` may hold the
-    rotation matrix A(φ) where it is known.
+    """Where a body is in the plane. A point s of the body is at r + A(φ) s in the ground frame.
 
     Its velocities are v = (ẋ, ẏ, φ̇), its generalized forces (F_x, F_y, torque about the origin).
+
+    Attributes:
+        r: (2,), position of its origin in the ground frame.
+        phi: its angle in radians.
+        turn: (2, 2), the rotation matrix A(φ) where it is known.
+
+    Examples:
+        >>> pose = planar.Pose(jnp.array([1.0, 2.0]), jnp.array(jnp.pi / 2))
+        >>> print(pose.point((0.5, 0.25)).round(6))
+        [0.75 2.5 ]
     """
 
     r: Float[Array, "2"]
@@ -146,13 +155,20 @@ def _pose(r, phi) -> Pose:
 
 
 class Body(AbstractBody):
-    """A rigid body with coordinates (x, y, φ) of its body-fixed frame.
+    """A rigid body with coordinates (x, y, φ) of its frame: T = ½ m ṙ_cᵀṙ_c + ½ J φ̇².
 
     Args:
-        mass: positive.
-        inertia: moment of inertia about the centre of mass, not negative. A plain 0 makes a point mass, which is then
-            part of the structure, not a number that can be changed or differentiated.
-        com: centre of mass in the body frame; the origin unless given.
+        mass: m, positive.
+        inertia: J, about the centre of mass, not negative. A plain 0 makes a point mass. It is then part of the
+            structure, not a number that can be changed or differentiated.
+        com: (2,), centre of mass in the body frame; the origin unless given.
+
+    Examples:
+        >>> mech = mbs.Mechanism({"a": planar.Body(mass=2.0, inertia=0.5, com=(0.1, 0))})
+        >>> print(mbs.mass_matrix(mech, {"a": (0, 0, 0)}).round(6))
+        [[2.   0.   0.  ]
+         [0.   2.   0.2 ]
+         [0.   0.2  0.52]]
     """
 
     mass: Array = real()
@@ -243,14 +259,19 @@ class Body(AbstractBody):
 
 
 class Rotor(Body):
-    """A moment of inertia without mass, of a motor, a flywheel or a gear, pinned to a carrier or the ground.
+    """A moment of inertia without mass: T = ½ J φ̇² with the angle φ of the rotor in the ground frame.
 
-    Its mass belongs to the carrier. T = ½ J φ̇² with the angle φ of the rotor in the ground frame.
-
-    `Rotor(0.02)` with `Revolute("arm", "rotor", (0.3, 0), (0, 0))`.
+    It stands for a motor, a flywheel or a gear that is pinned to a carrier or the ground. Its mass belongs to the
+    carrier.
 
     Args:
         inertia: J, positive.
+
+    Examples:
+        >>> pin = planar.Revolute("ground", "rotor", (0, 0), (0, 0))
+        >>> mech = mbs.Mechanism({"rotor": planar.Rotor(0.02)}, {"pin": pin})
+        >>> print(mbs.energy(mech, {"rotor": (0, 0, 0)}, mech.velocities({"rotor.phi": 10.0})).kinetic)
+        1.0
     """
 
     def __init__(self, inertia=1.0):

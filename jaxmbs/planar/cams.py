@@ -30,14 +30,23 @@ def check_outline(name: str, outline) -> None:
 class CamFollower(PlanarConstraint):
     """Two outlines touch: Φ = (r_i + A_i (s_i + ρ_i u_i) − A_j (s_j + ρ_j u_j) − r_j, g_i⊥ᵀ g_j); Haug (3.4.20).
 
-    Extra coordinates: alpha_i, alpha_j, the polar angles of the contact in the two body frames. Since the tangency does
-    not tell the outside from the inside, a guess has to be on the right side.
+    Extra coordinates: alpha_i, alpha_j, the polar angles of the contact in the two body frames. The tangency does not
+    tell outside from inside, so a guess must be on the right side.
 
     Args:
         i, j: names of the bodies.
         point_i, point_j: centres of the outlines in the body frames.
         outline_i, outline_j: ρ(α). A hollow of one must be wider than the other is curved, so that they touch at one
             point only.
+
+    Examples:
+        >>> wheel, roller = planar.FunctionOutline(1.0), planar.FunctionOutline(0.5)
+        >>> touch = planar.CamFollower("cam", "roller", (0, 0), (0, 0), wheel, roller)
+        >>> mech = mbs.Mechanism({"cam": planar.Body(), "roller": planar.Body()}, {"touch": touch})
+        >>> guess = {"cam": (0, 0, 0), "roller": (1.4, 0, 0), "touch": (0, jnp.pi)}
+        >>> q = mbs.assemble(mech, guess, hold=("cam.x", "cam.y", "cam.phi", "roller.y", "roller.phi")).q
+        >>> print(q[3].round(6))  # x of the roller
+        1.5
     """
 
     i: str = eqx.field(static=True)
@@ -73,11 +82,17 @@ class CamFlatFollower(PlanarConstraint):
     Extra coordinate: alpha_i, the polar angle of the contact in the frame of i.
 
     Args:
-        i, j: names of the bodies; the cam is i.
+        i, j: names of the bodies. The cam is i.
         point_i: centre of the outline in the frame of i.
         point_j: Q, a point of the face in the frame of j.
         outline_i: ρ(α), convex.
-        axis_j: direction of the face in the frame of j.
+        axis_j: direction of the face in the frame of j; x unless given.
+
+    Examples:
+        >>> touch = planar.CamFlatFollower("cam", "ground", (0.5, 0), (0, 0), planar.FunctionOutline(1.0))
+        >>> mech = mbs.Mechanism({"cam": planar.Body()}, {"touch": touch})
+        >>> print(mbs.constraints(mech, {"cam": (0, 1.25, 0), "touch": -jnp.pi / 2})[0].round(6))  # the gap
+        0.25
     """
 
     i: str = eqx.field(static=True)
@@ -111,10 +126,16 @@ class PointFollower(PlanarConstraint):
     Extra coordinate: alpha_j, the polar angle of the pin in the frame of j about the slot's centre.
 
     Args:
-        i, j: names of the bodies; the slot is on j.
+        i, j: names of the bodies. The slot is on j.
         point_i: the pin in the frame of i.
-        point_j: centre of the slot's polar form in the frame of j.
+        point_j: centre of the slot's polar form in the frame of j; the origin unless given.
         outline_j: ρ(α).
+
+    Examples:
+        >>> slot = planar.PointFollower("a", "ground", (0, 0), (0, 0), planar.FunctionOutline(lambda alpha: 2 + alpha))
+        >>> mech = mbs.Mechanism({"a": planar.Body()}, {"slot": slot})
+        >>> print(mbs.constraints(mech, {"a": (2.5, 0.25, 0), "slot": 0.0}).round(6))
+        [0.5  0.25]
     """
 
     i: str = eqx.field(static=True)

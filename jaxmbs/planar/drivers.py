@@ -25,7 +25,19 @@ from jaxmbs.planar.element import (
 
 
 class AbsoluteXDriver(AbsoluteConstraint):
-    """Φ = x^P − C(t); Haug (3.5.1). `point` in the body frame, `motion` C in the ground frame."""
+    """Drives the x coordinate of a point: Φ = x^P − C(t); Haug (3.5.1).
+
+    Args:
+        body: name of the body.
+        point: P in the body frame.
+        motion: C(t) in the ground frame: a motion, a number or a function of time.
+
+    Examples:
+        >>> pull = planar.AbsoluteXDriver("a", (0, 0), mbs.motion.Ramp(rate=0.5))
+        >>> mech = mbs.Mechanism({"a": planar.Body()}, drivers={"pull": pull})
+        >>> print(mbs.constraints(mech, {"a": (2, 0, 0)}, t=3.0))
+        [0.5]
+    """
 
     body: str = eqx.field(static=True)
     point: Array = real((2,))
@@ -37,7 +49,19 @@ class AbsoluteXDriver(AbsoluteConstraint):
 
 
 class AbsoluteYDriver(AbsoluteConstraint):
-    """Φ = y^P − C(t); Haug (3.5.2). `point` in the body frame, `motion` C in the ground frame."""
+    """Drives the y coordinate of a point: Φ = y^P − C(t); Haug (3.5.2).
+
+    Args:
+        body: name of the body.
+        point: P in the body frame.
+        motion: C(t) in the ground frame: a motion, a number or a function of time.
+
+    Examples:
+        >>> lift = planar.AbsoluteYDriver("a", (0, 0), mbs.motion.Ramp(rate=0.5))
+        >>> mech = mbs.Mechanism({"a": planar.Body()}, drivers={"lift": lift})
+        >>> print(mbs.constraints(mech, {"a": (0, 2, 0)}, t=3.0))
+        [0.5]
+    """
 
     body: str = eqx.field(static=True)
     point: Array = real((2,))
@@ -49,7 +73,19 @@ class AbsoluteYDriver(AbsoluteConstraint):
 
 
 class AbsoluteAngleDriver(AbsoluteConstraint):
-    """Φ = φ − C(t); Haug (3.5.3). `AbsoluteAngleDriver(body, point, motion)` is accepted; the point has no effect."""
+    """Drives the angle of a body: Φ = φ − C(t); Haug (3.5.3).
+
+    Args:
+        body: name of the body.
+        motion: C(t) in radians: a motion, a number or a function of time.
+        point: has no effect; it is accepted, also before the motion, as in `AbsoluteXDriver`.
+
+    Examples:
+        >>> turn = planar.AbsoluteAngleDriver("a", mbs.motion.Ramp(rate=2.0))
+        >>> mech = mbs.Mechanism({"a": planar.Body()}, drivers={"turn": turn})
+        >>> print(mbs.velocity_rhs(mech, {"a": (0, 0, 0)}))  # ν, here φ̇
+        [2.]
+    """
 
     body: str = eqx.field(static=True)
     motion: AbstractMotion = motion_field()
@@ -67,7 +103,19 @@ class AbsoluteAngleDriver(AbsoluteConstraint):
 
 
 class RelativeXDriver(PlanarConstraint):
-    """Φ = x_j^P − x_i^P − C(t); Haug (3.5.5). Points in the body frames, C in the ground frame."""
+    """Drives the difference in x of two points: Φ = x_j^P − x_i^P − C(t); Haug (3.5.5).
+
+    Args:
+        i, j: names of the bodies.
+        point_i, point_j: the points in their body frames.
+        motion: C(t) in the ground frame: a motion, a number or a function of time.
+
+    Examples:
+        >>> drive = planar.RelativeXDriver("a", "b", (0, 0), (0, 0), mbs.motion.Ramp(rate=0.5))
+        >>> mech = mbs.Mechanism({"a": planar.Body(), "b": planar.Body()}, drivers={"drive": drive})
+        >>> print(mbs.constraints(mech, {"a": (1, 0, 0), "b": (3, 0, 0)}, t=3.0))
+        [0.5]
+    """
 
     i: str = eqx.field(static=True)
     j: str = eqx.field(static=True)
@@ -81,7 +129,19 @@ class RelativeXDriver(PlanarConstraint):
 
 
 class RelativeYDriver(PlanarConstraint):
-    """Φ = y_j^P − y_i^P − C(t); Haug (3.5.6). Points in the body frames, C in the ground frame."""
+    """Drives the difference in y of two points: Φ = y_j^P − y_i^P − C(t); Haug (3.5.6).
+
+    Args:
+        i, j: names of the bodies.
+        point_i, point_j: the points in their body frames.
+        motion: C(t) in the ground frame: a motion, a number or a function of time.
+
+    Examples:
+        >>> drive = planar.RelativeYDriver("a", "b", (0, 0), (0, 0), mbs.motion.Ramp(rate=0.5))
+        >>> mech = mbs.Mechanism({"a": planar.Body(), "b": planar.Body()}, drivers={"drive": drive})
+        >>> print(mbs.constraints(mech, {"a": (0, 1, 0), "b": (0, 3, 0)}, t=3.0))
+        [0.5]
+    """
 
     i: str = eqx.field(static=True)
     j: str = eqx.field(static=True)
@@ -95,7 +155,18 @@ class RelativeYDriver(PlanarConstraint):
 
 
 class RelativeAngleDriver(PlanarConstraint):
-    """Φ = φ_j − φ_i − C(t); Haug (3.5.7). Points before the motion are accepted; they have no effect."""
+    """Drives the angle of one body relative to another: Φ = φ_j − φ_i − C(t); Haug (3.5.7).
+
+    Args:
+        i, j: names of the bodies. Points may follow; they have no effect.
+        motion: C(t) in radians: a motion, a number or a function of time.
+
+    Examples:
+        >>> drive = planar.RelativeAngleDriver("a", "b", mbs.motion.Ramp(rate=0.5))
+        >>> mech = mbs.Mechanism({"a": planar.Body(), "b": planar.Body()}, drivers={"drive": drive})
+        >>> print(mbs.constraints(mech, {"a": (0, 0, 1), "b": (0, 0, 3)}, t=3.0))
+        [0.5]
+    """
 
     i: str = eqx.field(static=True)
     j: str = eqx.field(static=True)
@@ -114,7 +185,19 @@ class RelativeAngleDriver(PlanarConstraint):
 
 
 class DistanceDriver(PlanarConstraint):
-    """An actuator sets the distance of two points: Φ = d_ijᵀ d_ij − C(t)²; Haug (3.5.8). C(t) must stay positive."""
+    """An actuator sets the distance of two points: Φ = d_ijᵀ d_ij − C(t)²; Haug (3.5.8).
+
+    Args:
+        i, j: names of the bodies.
+        point_i, point_j: the points in their body frames.
+        motion: C(t), which must stay positive: a motion, a number or a function of time.
+
+    Examples:
+        >>> cylinder = planar.DistanceDriver("ground", "a", (0, 0), (0, 0), mbs.motion.Ramp(rate=1.0, start=3.0))
+        >>> mech = mbs.Mechanism({"a": planar.Body()}, drivers={"cylinder": cylinder})
+        >>> print(mbs.constraints(mech, {"a": (3, 4, 0)}, t=1.0))  # 5² − 4²
+        [9.]
+    """
 
     i: str = eqx.field(static=True)
     j: str = eqx.field(static=True)
@@ -131,11 +214,16 @@ class RevoluteDriver(PlanarConstraint):
     """An actuator at a revolute joint: Φ = (φ_j + θ_j) − (φ_i + θ_i) − C(t); Haug (3.5.11).
 
     Args:
-        i, j: names of the bodies.
-        motion: C(t) in radians, the angle of the actuator's x″ axis on j from that on i.
-        angle_i, angle_j: θ, directions of those axes in the body frames.
+        i, j: names of the bodies. Points may follow; they have no effect.
+        motion: C(t) in radians, the angle from the actuator's x″ axis on i to that on j: a motion, a number or a
+            function of time.
+        angle_i, angle_j: θ in radians, directions of those axes in the body frames; zero unless given.
 
-    Points before the motion are accepted; they have no effect.
+    Examples:
+        >>> motor = planar.RevoluteDriver("ground", "crank", mbs.motion.Ramp(rate=2.0))
+        >>> crank = mbs.Mechanism({"crank": planar.Body()}, drivers={"motor": motor})
+        >>> print(mbs.constraints(crank, {"crank": (0, 0, 2.5)}, t=1.0))
+        [0.5]
     """
 
     i: str = eqx.field(static=True)
@@ -166,8 +254,14 @@ class TranslationalDriver(PlanarConstraint):
     Args:
         i, j: names of the bodies.
         point_i, point_j: the points whose directed distance along v_i is driven, in the body frames.
-        axis_i: v_i in the frame of i.
-        motion: C(t). It may stand before the axis or after it.
+        axis_i: v_i in the frame of i; x unless given.
+        motion: C(t): a motion, a number or a function of time. It may stand before the axis or after it.
+
+    Examples:
+        >>> ram = planar.TranslationalDriver("ground", "a", (0, 0), (0, 0), (0, 1), mbs.motion.Ramp(rate=0.5))
+        >>> mech = mbs.Mechanism({"a": planar.Body()}, drivers={"ram": ram})
+        >>> print(mbs.constraints(mech, {"a": (0, 2, 0)}, t=3.0))
+        [0.5]
     """
 
     i: str = eqx.field(static=True)

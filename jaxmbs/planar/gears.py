@@ -18,15 +18,22 @@ class Gear(PlanarConstraint):
     """Pitch circles of two bodies roll on each other: Φ = (x_j^P − x_i^P) sin θ − (y_j^P − y_i^P) cos θ with
     θ = (R_i (φ_i + θ_i) + R_j (φ_j + θ_j) − R_j π) / (R_i + R_j); Haug (3.4.2), (3.4.3).
 
-    θ is the direction from P_i to P_j. Other constraints must hold the centres at the distance R_i + R_j. Φ vanishes for
-    the opposite direction too, so a guess should have the marks roughly in place.
+    θ is the direction from P_i to P_j. Other constraints must hold the centres at the distance R_i + R_j. Φ vanishes
+    for the opposite direction too, so a guess should have the marks roughly in place.
 
     Args:
         i, j: names of the bodies.
         point_i, point_j: centres of the gears in the body frames.
-        radius_i, radius_j: pitch radii. An internal gear has a negative radius, and then the angle of the other one is
-            taken less π, Haug (3.4.7).
-        angle_i, angle_j: directions θ, in the body frames, of the marks that touch at assembly.
+        radius_i, radius_j: pitch radii. An internal gear has a negative radius, and the angle of the other one is then
+            taken less π; Haug (3.4.7).
+        angle_i, angle_j: directions θ in radians, in the body frames, of the marks that touch at assembly.
+
+    Examples:
+        >>> mesh = planar.Gear("a", "b", (0, 0), (0, 0), radius_i=1.0, radius_j=2.0)
+        >>> mech = mbs.Mechanism({"a": planar.Body(), "b": planar.Body()}, {"mesh": mesh})
+        >>> ratio = mbs.constraint_jacobian(mech, {"a": (0, 0, 0), "b": (3, 0, jnp.pi)})[0, [2, 5]]
+        >>> print(ratio.round(6))  # R_i φ̇_i + R_j φ̇_j = 0 while the centres rest
+        [1. 2.]
     """
 
     i: str = eqx.field(static=True)
@@ -60,13 +67,19 @@ class RackPinion(PlanarConstraint):
     Φ = ((r_j^P − r_i^Q)ᵀ v_i − v_i R_j α_j, (r_j^P − r_i^P)ᵀ v_i⊥ − v_i R_j), α_j = φ_i + θ_i − φ_j − θ_j + 3π/2.
 
     Args:
-        i, j: names of the bodies; the rack is on i.
+        i, j: names of the bodies. The rack is on i.
         point_i: P_i, a point of the rack's pitch line in the frame of i.
         point_j: centre of the pinion in the frame of j.
-        axis_i: v_i, from P_i to the point Q_i from which the advance of the pinion is measured; its direction counts for
-            the side, its length for the place of Q_i.
+        axis_i: v_i, from P_i to the point Q_i from which the advance of the pinion is measured, in the frame of i.
         radius_j: R_j, positive if the pinion is on the left of the rack seen along v_i, else negative.
-        angle_i, angle_j: θ_i and θ_j, which set the advance at assembly.
+        angle_i, angle_j: θ_i and θ_j in radians, which set the advance at assembly.
+
+    Examples:
+        >>> rolling = planar.RackPinion("ground", "pinion", (0, 0), (0, 0), (1, 0), radius_j=0.5, angle_i=jnp.pi / 2)
+        >>> mech = mbs.Mechanism({"pinion": planar.Body()}, {"rolling": rolling})
+        >>> print(mbs.constraint_jacobian(mech, {"pinion": (1, 0.5, 0)}).round(6))  # ẋ + R_j φ̇ = 0, ẏ = 0
+        [[1.  0.  0.5]
+         [0.  1.  0. ]]
     """
 
     i: str = eqx.field(static=True)

@@ -17,11 +17,17 @@ from jaxmbs.planar.turning import HalfTurns, Turn
 
 
 class Revolute(PlanarConstraint):
-    """Two points coincide: Φ = r_i + A_i s_i − r_j − A_j s_j; Haug (3.3.10).
+    """Pin joint, two points coincide: Φ = r_i + A_i s_i − r_j − A_j s_j; Haug (3.3.10).
 
     Args:
         i, j: names of the bodies.
         point_i, point_j: the pin in the two body frames.
+
+    Examples:
+        >>> pin = planar.Revolute("ground", "rod", (0, 0), (-1, 0))
+        >>> mech = mbs.Mechanism({"rod": planar.Body()}, {"pin": pin})
+        >>> print(mbs.constraints(mech, {"rod": (1.5, 0.25, 0)}))
+        [-0.5  -0.25]
     """
 
     i: str = eqx.field(static=True)
@@ -52,8 +58,14 @@ class Translational(PlanarConstraint):
     Args:
         i, j: names of the bodies.
         point_i, point_j: a point of the line in each body frame.
-        axis_i, axis_j: direction v of the line in each body frame, `axis_j` as `axis_i` unless given. Their lengths scale
-            Φ and do not change what it says.
+        axis_i, axis_j: direction v of the line in each body frame; `axis_j` as `axis_i` unless given. Their lengths
+            scale Φ and do not change the joint.
+
+    Examples:
+        >>> guide = planar.Translational("ground", "slider", (0, 0), (0, 0), axis_i=(1, 0))
+        >>> mech = mbs.Mechanism({"slider": planar.Body()}, {"guide": guide})
+        >>> print(mbs.constraints(mech, {"slider": (3, 0.25, jnp.pi / 6)}))
+        [0.25 0.5 ]
     """
 
     i: str = eqx.field(static=True)
@@ -101,11 +113,17 @@ class RevoluteTranslational(PlanarConstraint):
     """A pin of body j keeps its distance from a line of body i: Φ = v_i⊥ᵀ d_ij / ‖v_i‖ − C; Haug (3.3.17).
 
     Args:
-        i, j: names of the bodies; the line is on i, the pin on j.
+        i, j: names of the bodies. The line is on i, the pin on j.
         point_i, axis_i: a point and the direction v_i of the line in the frame of i.
         point_j: the pin in the frame of j.
-        offset: C, the directed distance, positive to the left of the line seen along v_i. `distance` is another name
-            for it.
+        offset: C, the directed distance, positive to the left of the line seen along v_i.
+        distance: another name for `offset`.
+
+    Examples:
+        >>> slot = planar.RevoluteTranslational("ground", "a", (0, 0), (0, 0), axis_i=(1, 0), offset=0.5)
+        >>> mech = mbs.Mechanism({"a": planar.Body()}, {"slot": slot})
+        >>> print(mbs.constraints(mech, {"a": (3, 2, 0)}))
+        [1.5]
     """
 
     i: str = eqx.field(static=True)

@@ -76,9 +76,16 @@ def _smallest_known(outline: AbstractOutline):
 
 
 class FunctionOutline(AbstractOutline):
-    """ρ(α) given by a function on [0, 2π), written in jax.numpy; other angles are brought into that range.
+    """An outline given by a function: ρ(α), α the angle from the body's x axis about the outline's centre.
 
-    A number stands for a circle.
+    Args:
+        rho: a function of α, written in jax.numpy and called with angles in [0, 2π); or a number, the radius of a
+            circle.
+
+    Examples:
+        >>> egg = planar.FunctionOutline(lambda alpha: 1 + 0.25 * jnp.cos(alpha))
+        >>> print(egg.radius(jnp.pi).round(6))
+        0.75
     """
 
     rho: Callable | Array
@@ -98,7 +105,16 @@ class FunctionOutline(AbstractOutline):
 
 
 class SplineOutline(AbstractOutline):
-    """ρ(α) through `radii` at equally spaced angles 0, 2π/n, …: a periodic cubic spline with continuous ρ″."""
+    """An outline through given radii: a periodic cubic spline ρ(α) with continuous ρ″.
+
+    Args:
+        radii: (n,), ρ at the angles 0, 2π/n, …; at least three.
+
+    Examples:
+        >>> outline = planar.SplineOutline((1.25, 1.0, 0.75, 1.0))
+        >>> print(outline.radius(jnp.pi).round(6))
+        0.75
+    """
 
     radii: Array = row()
 

@@ -12,12 +12,18 @@ from jaxmbs.planar.element import ORIGIN, PlanarConstraint, check_positive, give
 
 
 class RelativeX(PlanarConstraint):
-    """Φ = x_j^P − x_i^P − C₁; Haug (3.3.1).
+    """Two points keep their difference in x: Φ = x_j^P − x_i^P − C₁; Haug (3.3.1).
 
     Args:
         i, j: names of the bodies.
-        point_i, point_j: the points in their body frames.
+        point_i, point_j: the points in their body frames; the origins unless given.
         offset: C₁, in the ground frame.
+
+    Examples:
+        >>> bodies = {"a": planar.Body(), "b": planar.Body()}
+        >>> mech = mbs.Mechanism(bodies, {"gap": planar.RelativeX("a", "b", (1, 0), (0, 0), offset=0.5)})
+        >>> print(mbs.constraints(mech, {"a": (0, 0, 0), "b": (3, 1, 0)}))
+        [1.5]
     """
 
     i: str = eqx.field(static=True)
@@ -32,7 +38,19 @@ class RelativeX(PlanarConstraint):
 
 
 class RelativeY(PlanarConstraint):
-    """Φ = y_j^P − y_i^P − C₂; Haug (3.3.3). Arguments as `RelativeX`."""
+    """Two points keep their difference in y: Φ = y_j^P − y_i^P − C₂; Haug (3.3.3).
+
+    Args:
+        i, j: names of the bodies.
+        point_i, point_j: the points in their body frames; the origins unless given.
+        offset: C₂, in the ground frame.
+
+    Examples:
+        >>> bodies = {"a": planar.Body(), "b": planar.Body()}
+        >>> mech = mbs.Mechanism(bodies, {"gap": planar.RelativeY("a", "b", (1, 0), (0, 0), offset=0.5)})
+        >>> print(mbs.constraints(mech, {"a": (0, 0, 0), "b": (3, 1, 0)}))
+        [0.5]
+    """
 
     i: str = eqx.field(static=True)
     j: str = eqx.field(static=True)
@@ -46,11 +64,17 @@ class RelativeY(PlanarConstraint):
 
 
 class RelativeAngle(PlanarConstraint):
-    """Φ = φ_j − φ_i − C₃; Haug (3.3.5).
+    """Two bodies keep their relative angle: Φ = φ_j − φ_i − C₃; Haug (3.3.5).
 
     Args:
-        i, j: names of the bodies.
-        offset: C₃ in radians. Points before it are accepted; they have no effect.
+        i, j: names of the bodies. Points may follow; they have no effect.
+        offset: C₃ in radians.
+
+    Examples:
+        >>> bodies = {"a": planar.Body(), "b": planar.Body()}
+        >>> mech = mbs.Mechanism(bodies, {"weld": planar.RelativeAngle("a", "b", 0.25)})
+        >>> print(mbs.constraints(mech, {"a": (0, 0, 0.5), "b": (0, 0, 1)}))
+        [0.25]
     """
 
     i: str = eqx.field(static=True)
@@ -73,7 +97,13 @@ class Distance(PlanarConstraint):
     Args:
         i, j: names of the bodies.
         point_i, point_j: the points in their body frames.
-        distance: C, positive: points that coincide are a `Revolute`.
+        distance: C, positive. For points that coincide use a `Revolute`.
+
+    Examples:
+        >>> rod = planar.Distance("ground", "a", (0, 0), (0, 0), distance=4.0)
+        >>> mech = mbs.Mechanism({"a": planar.Body()}, {"rod": rod})
+        >>> print(mbs.constraints(mech, {"a": (3, 4, 0)}))  # 5² − 4²
+        [9.]
     """
 
     i: str = eqx.field(static=True)

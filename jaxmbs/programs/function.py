@@ -104,18 +104,25 @@ def _hoisted(closed):
 def program(f: Callable, *, limit: int | None = LARGEST_PROGRAM) -> ProgramFunction:
     """Compile a function of small arrays into straight-line code, one lane per sample of a batch.
 
-    On CPUs vector machine code, on other platforms elementwise XLA. The result is called like `f` and works under every
-    JAX transformation; its derivatives are straight-line programs too. Use it for the inner functions of a simulation:
-    a vector field, a whole rollout with its time loop (`scan`, `fori_loop`), anything made of small arrays.
+    The code is vector machine code on CPUs and elementwise XLA on other platforms. The result is called like `f` and
+    works under every JAX transformation; its derivatives are straight-line programs too. Use it for the inner functions
+    of a simulation: a vector field, a whole rollout with its time loop (`scan`, `fori_loop`), anything made of small
+    arrays.
 
     Args:
         f: a function of pytrees of arrays, in jax.numpy. Loops need constant bounds; linear systems, norms, `where`,
-            indexing, and derivatives by JAX are fine. What it closes over may be traced; values of NumPy arrays that
-            it closes over become part of the program.
+            indexing, and derivatives by JAX are fine. What it closes over may be traced; values of NumPy arrays that it
+            closes over become part of the program.
         limit: largest number of scalar operations.
 
     Raises:
-        ProgramError (a ValueError): when called, if something in `f` has no straight-line form, by name and line.
+        ProgramError: a ValueError, when the result is called: something in `f` has no straight-line form, by name and
+            line.
+
+    Examples:
+        >>> half_square = mbs.program(lambda x: x @ x / 2)
+        >>> print(half_square(jnp.array([3.0, 4.0])))
+        12.5
     """
     return ProgramFunction(f, limit)
 

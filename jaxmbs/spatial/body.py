@@ -25,11 +25,20 @@ THIN = 1e-6
 
 
 class Pose(NamedTuple):
-    """Where a body is: the position `r` of its origin in the ground frame, its Euler parameters `p`, and the rotation
-    matrix `a` = A(p), whose columns are the body's axes in the ground frame.
+    """Where a body is in space. A point s of the body is at r + A(p) s in the ground frame.
 
-    Its velocities are v = (ṙ, ω) with ω in the frame of the body; its generalized forces (F, torque about the origin in
+    Its velocities are v = (ṙ, ω) with ω in the frame of the body, its generalized forces (F, torque about the origin in
     the frame of the body).
+
+    Attributes:
+        r: (3,), position of its origin in the ground frame.
+        p: (4,), its Euler parameters.
+        a: (3, 3), the rotation matrix A(p), whose columns are the body's axes in the ground frame.
+
+    Examples:
+        >>> pose = spatial.Body.pose(spatial.coordinates((1, 2, 3), rotated=(0, 0, jnp.pi / 2)))
+        >>> print(pose.point((0.5, 0, 0)).round(6))
+        [1.  2.5 3. ]
     """
 
     r: Float[Array, "3"]
@@ -187,11 +196,17 @@ class Poses(Manifold):
 
 
 class Frame(Structured):
-    """A frame fixed in a body, to place joints with: `Revolute("base", "arm", base.frames["pin"], arm.frames["pin"])`.
+    """A frame fixed in a body, to place joints with.
 
     Args:
-        origin: in the body frame.
-        axes: 3×3, its columns are the axes of the frame in the body; those of the body unless given.
+        origin: (3,), in the body frame.
+        axes: 3×3, columns are the axes of the frame in the body frame; those of the body unless given.
+
+    Examples:
+        >>> arm = spatial.Body(frames={"tip": spatial.Frame((0.5, 0, 0))})
+        >>> ball = spatial.Spherical("ground", "arm", (0, 0, 0), arm.frames["tip"])
+        >>> print(ball.point_j)
+        [0.5 0.  0. ]
     """
 
     origin: Array = real((3,), default=(0.0, 0.0, 0.0))
@@ -225,16 +240,21 @@ def check_frames(frames: Mapping[str, Frame]) -> None:
 
 class Body(AbstractBody):
     """A rigid body with coordinates (x, y, z, e0, e1, e2, e3), the position and the Euler parameters of its frame, and
-    velocities (ẋ, ẏ, ż, ω) with ω in the body frame.
+    velocities (ẋ, ẏ, ż, ω) with ω in the body frame: T = ½ m ṙ_cᵀṙ_c + ½ ωᵀJ ω.
 
     Args:
-        mass: positive.
-        inertia: about the centre of mass: three principal moments, the 3×3 matrix, or one number where all are equal. A
-            plain 0 makes a point mass, which is then part of the structure. So is the lack of a moment that is zero where
-            the numbers are known: a spin that nothing resists has no acceleration.
-        com: centre of mass in the body frame; the origin unless given.
+        mass: m, positive.
+        inertia: J about the centre of mass: three principal moments, the 3×3 matrix, or one number where all are equal.
+            A plain 0 makes a point mass. It is then part of the structure. So is a principal moment that is known to be
+            zero: a spin that nothing resists has no acceleration.
+        com: (3,), centre of mass in the body frame; the origin unless given.
         inertia_frame: 3×3, columns are the axes to which `inertia` refers, in the body frame; the body's unless given.
         frames: further frames by name, for joints; see `Frame`.
+
+    Examples:
+        >>> mech = mbs.Mechanism({"a": spatial.Body(mass=2.0, inertia=(1.0, 2.0, 2.5))})
+        >>> print(jnp.diag(mbs.mass_matrix(mech, {"a": spatial.coordinates()})))
+        [2.  2.  2.  1.  2.  2.5]
     """
 
     mass: Array = real()
@@ -384,11 +404,19 @@ def check_inertia(inertia) -> None:
 
 
 def coordinates(r=(0.0, 0.0, 0.0), rotated=None) -> Float[Array, "7"]:
-    """The coordinates (r, p) of a body.
+    """The coordinates (r, p) of a body in space.
 
     Args:
-        r: position of its origin.
-        rotated: Euler parameters (4,), a rotation matrix (3, 3) whose columns are the body's axes, or an Euler vector (3,).
+        r: (3,), position of its origin in the ground frame.
+        rotated: Euler parameters (4,), a rotation matrix (3, 3) whose columns are the body's axes, or an Euler vector
+            (3,); not rotated unless given.
+
+    Raises:
+        ValueError: `rotated` has another shape.
+
+    Examples:
+        >>> print(spatial.coordinates((1, 2, 3), rotated=(0, 0, jnp.pi / 3)).round(6))
+        [1.       2.       3.       0.866025 0.       0.       0.5     ]
     """
     r = jnp.asarray(as_real(r))
     if rotated is None:

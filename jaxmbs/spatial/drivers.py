@@ -48,11 +48,20 @@ class _FrameDriver(Frames):
 
 
 class RevoluteDriver(_FrameDriver):
-    """An actuator at a hinge: Φ = 2 sin((φ − C(t)) / 2) with φ the joint's angle; any number of turns. 1 equation.
+    """An actuator at a hinge: Φ = 2 sin((φ − C(t)) / 2) with φ the joint's angle, for any number of turns. 1 equation.
 
     Args:
-        i, j, axis_i, axis_j, frame_i, frame_j: as those of the joint; see `Frames`. Points have no effect.
-        motion: C(t) in radians.
+        i, j: names of the bodies. Points may follow; they have no effect.
+        motion: C(t) in radians: a motion, a number or a function of time.
+        axis_i, axis_j: as those of the joint.
+        frame_i, frame_j: as those of the joint.
+
+    Examples:
+        >>> motor = spatial.RevoluteDriver("ground", "arm", mbs.motion.Ramp(rate=2.0), axis_i=(0, 0, 1))
+        >>> mech = mbs.Mechanism({"arm": spatial.Body()}, drivers={"motor": motor})
+        >>> arm = spatial.coordinates(rotated=(0, 0, 2 + jnp.pi / 3))
+        >>> print(mbs.constraints(mech, {"arm": arm}, t=1.0).round(6))  # 2 sin 30°
+        [1.]
     """
 
     def residual(self, i, j, t):
@@ -98,11 +107,21 @@ class HingeAngle(AbstractMotion):
 
 
 class TranslationalDriver(_FrameDriver):
-    """An actuator along an axis: Φ = s − C(t) with s the advance of point_j from point_i along the axis of i. 1 equation.
+    """An actuator along an axis: Φ = s − C(t) with s the advance of point_j from point_i along the axis of i. 1
+    equation.
 
     Args:
-        i, j, point_i, point_j, axis_i, axis_j, frame_i, frame_j: as those of the joint; see `Frames`.
-        motion: C(t).
+        i, j: names of the bodies.
+        point_i, point_j: as those of the joint, in the body frames; they may stand before the motion or after it.
+        motion: C(t): a motion, a number or a function of time.
+        axis_i, axis_j: as those of the joint.
+        frame_i, frame_j: as those of the joint.
+
+    Examples:
+        >>> ram = spatial.TranslationalDriver("ground", "a", mbs.motion.Ramp(rate=0.5), axis_i=(0, 0, 1))
+        >>> mech = mbs.Mechanism({"a": spatial.Body()}, drivers={"ram": ram})
+        >>> print(mbs.constraints(mech, {"a": spatial.coordinates((0, 0, 2))}, t=3.0))
+        [0.5]
     """
 
     def residual(self, i, j, t):
@@ -127,12 +146,18 @@ class TranslationalDriver(_FrameDriver):
 
 
 class DistanceDriver(Points):
-    """An actuator sets the distance of two points: Φ = d_ijᵀ d_ij − C(t)². C(t) must stay positive. 1 equation.
+    """An actuator sets the distance of two points: Φ = d_ijᵀ d_ij − C(t)². 1 equation.
 
     Args:
         i, j: names of the bodies.
         point_i, point_j: the points in their body frames.
-        motion: C(t).
+        motion: C(t), which must stay positive: a motion, a number or a function of time.
+
+    Examples:
+        >>> cylinder = spatial.DistanceDriver("ground", "a", motion=mbs.motion.Ramp(rate=1.0, start=3.0))
+        >>> mech = mbs.Mechanism({"a": spatial.Body()}, drivers={"cylinder": cylinder})
+        >>> print(mbs.constraints(mech, {"a": spatial.coordinates((3, 4, 0))}, t=1.0))  # 5² − 4²
+        [9.]
     """
 
     motion: AbstractMotion = motion_field(default=None)

@@ -22,13 +22,21 @@ PARALLEL = 1e-3
 
 
 class Universal(Points):
-    """Hooke's or Cardan joint: point_i and point_j coincide, and an axis of each body, the arms of its cross, stay
-    perpendicular: Φ = (d_ij, a_iᵀ a_j). 4 equations. It does not transmit angular velocity evenly; see `ConstantVelocity`.
+    """Hooke's or Cardan joint: Φ = (d_ij, a_iᵀ a_j). 4 equations.
+
+    The centres coincide, and the arms of the cross, one on each body, stay perpendicular. The joint does not transmit
+    angular velocity evenly; see `ConstantVelocity`.
 
     Args:
         i, j: names of the bodies.
         point_i, point_j: centre of the cross in the body frames.
         axis_i, axis_j: the arm of the cross in each body frame; x and y unless given.
+
+    Examples:
+        >>> mech = mbs.Mechanism({"shaft": spatial.Body()}, {"cross": spatial.Universal("ground", "shaft")})
+        >>> shaft = spatial.coordinates((0.5, 0, 0), rotated=(0, 0, jnp.pi / 6))
+        >>> print(mbs.constraints(mech, {"shaft": shaft}).round(6))
+        [ 0.5  0.   0.  -0.5]
     """
 
     axis_i: Array = real((3,), default=X)
@@ -69,7 +77,13 @@ class Distance(Points):
     Args:
         i, j: names of the bodies.
         point_i, point_j: the points in their body frames.
-        distance: C, positive: points that coincide are a `Spherical`.
+        distance: C, positive. For points that coincide use a `Spherical`.
+
+    Examples:
+        >>> rod = spatial.Distance("ground", "a", (0, 0, 0), (0, 0, 0), distance=4.0)
+        >>> mech = mbs.Mechanism({"a": spatial.Body()}, {"rod": rod})
+        >>> print(mbs.constraints(mech, {"a": spatial.coordinates((3, 4, 0))}))  # 5² − 4²
+        [9.]
     """
 
     distance: Array = real(default=np.nan)
@@ -87,14 +101,27 @@ class Distance(Points):
 
 
 class Screw(Frames):
-    """The bodies turn about the axis, and advance along it in proportion: 5 equations, those of `Cylindrical` and
-    2 sin((φ − 2π s / pitch) / 2) = 0 with φ the joint's angle and s the advance of point_j from point_i along the axis.
+    """The bodies turn about the axis, and advance along it in proportion: Φ is that of `Cylindrical` and
+    2 sin((φ − 2π s / pitch) / 2), with φ the joint's angle and s the advance of point_j from point_i along the axis.
+    5 equations.
 
     Any number of turns: the residual does not change when φ turns by 2π and s by the pitch.
 
     Args:
-        i, j, point_i, point_j, axis_i, axis_j, frame_i, frame_j: see `Frames`.
+        i, j: names of the bodies.
+        point_i, point_j: a point of the axis in the body frames; or `Frame`s of the bodies, origin and axes.
+        axis_i, axis_j: the axis in the body frames, z unless given; `axis_j` as `axis_i` unless given. φ = 0 where
+            axis_j comes from axis_i by the shortest rotation.
         pitch: advance in a turn, positive for a right-handed screw.
+        frame_i, frame_j: in place of the axes: 3×3, columns are the axes of the joint frames in the body frames, the
+            axis third; `frame_j` as `frame_i` unless given.
+
+    Examples:
+        >>> nut = spatial.Screw("ground", "nut", axis_i=(0, 0, 1), pitch=0.006)
+        >>> mech = mbs.Mechanism({"nut": spatial.Body()}, {"thread": nut})
+        >>> half_a_turn = spatial.coordinates((0, 0, 0.003), rotated=(0, 0, jnp.pi))
+        >>> print(mbs.constraints(mech, {"nut": half_a_turn}).round(6))
+        [0. 0. 0. 0. 0.]
     """
 
     pitch: Array = real()
@@ -140,17 +167,29 @@ def angle_row(p, angle):
 class Gear(Frames):
     """Pitch cylinders or cones of two bodies roll on each other: R_i (α_i − θ_i) + R_j (α_j − θ_j) = 0. 3 equations.
 
-    α_i is the angle about the axis of i, from the x axis of its joint frame, of the direction from point_i to point_j; α_j
-    that from point_j to point_i about the axis of j. Both are coordinates of their own, so that any number of turns
-    counts: their two equations say that tan α is right. Whatever carries the gears may move; other constraints must hold
-    them. Axes that are not parallel make bevel or skew gears, with point_i and point_j apart, off the other's axis.
+    α_i is the angle about the axis of i, from the x axis of its joint frame, of the direction from point_i to point_j;
+    α_j that from point_j to point_i about the axis of j. Both are extra coordinates alpha_i and alpha_j, so that any
+    number of turns counts. Their two equations say that tan α is right. Whatever carries the gears may move; other
+    constraints must hold them. Axes that are not parallel make bevel or skew gears. Each point must then be off the
+    axis of the other gear.
 
     Args:
-        i, j, point_i, point_j, axis_i, axis_j, frame_i, frame_j: see `Frames`; points are the centres of the gears.
-            External gears with parallel axes have axes in the same sense, those of bevel gears both point away from the
+        i, j: names of the bodies.
+        point_i, point_j: centres of the gears in the body frames; or `Frame`s of the bodies, origin and axes.
+        axis_i, axis_j: axes of the gears in the body frames, z unless given; `axis_j` as `axis_i` unless given.
+            External gears with parallel axes have them in the same sense. Those of bevel gears both point away from the
             apex, or both towards it.
         radius_i, radius_j: pitch radii, or numbers of teeth. An internal gear has a negative radius.
-        angle_i, angle_j: θ, of the marks that touch at assembly, from the x axes of the joint frames.
+        angle_i, angle_j: θ in radians, of the marks that touch at assembly, from the x axes of the joint frames.
+        frame_i, frame_j: in place of the axes: 3×3, columns are the axes of the joint frames in the body frames, the
+            axis third; `frame_j` as `frame_i` unless given.
+
+    Examples:
+        >>> mesh = spatial.Gear("a", "b", axis_i=(0, 0, 1), radius_i=1.0, radius_j=2.0)
+        >>> mech = mbs.Mechanism({"a": spatial.Body(), "b": spatial.Body()}, {"mesh": mesh})
+        >>> q = {"a": spatial.coordinates(), "b": spatial.coordinates((3, 0, 0)), "mesh": (0.5, jnp.pi)}
+        >>> print(mbs.constraints(mech, q)[2].round(6))  # R_i α_i + R_j α_j
+        6.783185
     """
 
     radius_i: Array = real()

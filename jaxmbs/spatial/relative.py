@@ -26,31 +26,41 @@ class Zero(AbstractMotion):
 
 class RelativeJoint(SixComponents):
     """Each of the six relative coordinates of body j on body i, translations and orientation angles, is free, fixed, or
-    prescribed as a function of time; Kamman, Equations of Motion for Multibody Systems with Inter-Body Joint Constraints.
+    prescribed as a function of time; Kamman, Equations of Motion for Multibody Systems with Inter-Body Joint
+    Constraints.
 
-    So a hinge about any axis of the frame, a universal joint of any two of its three angles with the third at any angle,
-    sliding, cylindrical, spherical, rigid and free joints. The angles turn the joint frame on j as seen from that on i:
-    R = R₁(θ₁) R₂(θ₂) R₃(θ₃), first about x, then about the new y, then about the new z.
+    This covers hinges about any axis of the frame, universal joints with any two of the three angles and the third at
+    any angle, and sliding, cylindrical, spherical, rigid and free joints. The angles turn the joint frame on j as seen
+    from that on i: R = R₁(θ₁) R₂(θ₂) R₃(θ₃), first about x, then about the new y, then about the new z.
 
     Φ = (F_iᵀA_iᵀ(r_j^P − r_i^P) − x₀(t) for the held translations, then for the held angles with values c(t))
+
     - all held: twice the vector part of the Euler parameters of R (R₁R₂R₃)ᵀ at c;
-    - all but θ_k: of those of P₋ᵀ R P₊ᵀ, a turn about axis k, the two other components: P are the products of the known
-      rotations before and after it;
+    - all but θ_k: the two components across axis k of the same for P₋ᵀ R P₊ᵀ, which is a turn about axis k. P₋ and P₊
+      are the products of the known rotations before and after it;
     - one held, with R₂(c₂) in its place: sin(θ₁ − c₁) cos θ₂, or sin θ₂ − sin c₂, or cos θ₂ sin(θ₃ − c₃).
 
     The free angles may turn as far as they like. Only a joint whose one held angle is θ₂ is singular, where cos c₂ = 0:
-    axes one and three are parallel there. The multipliers of translations are the components of the force on body j in the
-    joint frame on i, and those of three held angles likewise of the torque about point_j. That of one held angle is its
-    generalized torque, the torque about its axis, divided by cos θ₂. For a prescribed component `Reaction.effort` is the
-    generalized force or torque itself.
+    axes one and three are parallel there. The multipliers of translations are the components of the force on body j in
+    the joint frame on i. Those of three held angles are the components of the torque about point_j. That of one held
+    angle is its generalized torque, the torque about its axis, divided by cos θ₂. For a prescribed component
+    `Reaction.effort` is the generalized force or torque itself.
 
     Args:
         i, j: names of the bodies.
-        point_i, point_j: origins of the joint frames in the body frames; or `Frame`s.
-        translations: for each component "free", "fixed" (at zero) or a motion of it: position of point_j in the joint frame
+        point_i, point_j: origins of the joint frames in the body frames; or `Frame`s of the bodies, origin and axes.
+        translations: for each component "free", "fixed" (at zero) or a motion: position of point_j in the joint frame
             on i, from point_i.
-        angles: likewise for θ₁, θ₂, θ₃.
-        axis_i, axis_j, frame_i, frame_j: see `Frames`.
+        angles: likewise for θ₁, θ₂, θ₃, in radians.
+        axis_i, axis_j: only the z axes of the joint frames, in place of the frames; see `Revolute`.
+        frame_i, frame_j: 3×3, columns are the axes of the joint frames in the body frames; `frame_j` as `frame_i`
+            unless given.
+
+    Examples:
+        >>> lift = spatial.RelativeJoint("ground", "a", translations=("fixed", "free", mbs.motion.Ramp(2.0)))
+        >>> mech = mbs.Mechanism({"a": spatial.Body()}, drivers={"lift": lift})
+        >>> print(mbs.constraints(mech, {"a": spatial.coordinates((0.5, 7, 3))}, t=1.0))
+        [0.5 1. ]
     """
 
     translations: tuple[AbstractMotion | None, ...]

@@ -18,17 +18,20 @@ class Rotor(Body):
     """Inertia about one axis of the body: J n nᵀ, of a motor, a flywheel or a gear, hinged on a carrier or the ground.
 
     With the angular velocity ω of its carrier and its own angle φ it has the moment of momentum h = J (φ̇ + nᵀω) n, and
-    dh/dt, with the gyroscopic part ω × h, is what the hinge bears. The rest of the real rotor, its mass and its inertia
-    across the axis, belongs to the body that carries it. Hinge it with a `Revolute`: what the rotor does not resist has to
-    be held.
-
-    `Rotor(0.02)` with `Revolute("arm", "rotor", (0, 0, 0.3), (0, 0, 0), (0, 0, 1))`.
+    the hinge bears dh/dt with its gyroscopic part ω × h. The rest of the real rotor, its mass and its inertia across
+    the axis, belongs to the carrier. Hinge it with a `Revolute`, which holds what the rotor does not resist.
 
     Args:
         inertia: J, positive.
         axis: n, of any length, in the body frame; z unless given.
         mass: at the origin, which lies on the axis. A plain 0, as it is unless given, is part of the structure.
         frames: further frames by name, for joints; see `Frame`.
+
+    Examples:
+        >>> hinge = spatial.Revolute("ground", "rotor", (0, 0, 0.3), (0, 0, 0), axis_i=(0, 0, 1))
+        >>> mech = mbs.Mechanism({"rotor": spatial.Rotor(0.02)}, {"hinge": hinge})
+        >>> print(mbs.mass_matrix(mech, {"rotor": spatial.coordinates((0, 0, 0.3))})[5, 5])
+        0.02
     """
 
     axis: Array = real((3,))

@@ -87,54 +87,161 @@ class LowerPair(Frames):
 
 
 class Revolute(LowerPair):
-    """Hinge: point_i and point_j coincide, the bodies turn about the axis. 5 equations. Arguments: see `Frames`."""
+    """Hinge: Φ = (d_ij, 2 e_x, 2 e_y) with the Euler parameters e of frame j as seen from frame i. 5 equations.
+
+    Args:
+        i, j: names of the bodies.
+        point_i, point_j: a point of the axis in the body frames; or `Frame`s of the bodies, origin and axes.
+        axis_i, axis_j: the axis in the body frames, z unless given; `axis_j` as `axis_i` unless given. The angle of the
+            joint is zero where axis_j comes from axis_i by the shortest rotation.
+        frame_i, frame_j: in place of the axes: 3×3, columns are the axes of the joint frames in the body frames, the
+            axis third; `frame_j` as `frame_i` unless given.
+
+    Examples:
+        >>> hinge = spatial.Revolute("ground", "door", (0, 0, 0), (0, 0, 0), axis_i=(0, 0, 1))
+        >>> mech = mbs.Mechanism({"door": spatial.Body()}, {"hinge": hinge})
+        >>> door = spatial.coordinates((0.1, 0.2, 0.3), rotated=(jnp.pi / 3, 0, 0))
+        >>> print(mbs.constraints(mech, {"door": door}).round(6))  # lifted by 0.3, and turned about x: 2 sin 30°
+        [0.1 0.2 0.3 1.  0. ]
+    """
 
     position: ClassVar[tuple[int, ...]] = ALL
     orientation: ClassVar[tuple[int, ...]] = (0, 1)
 
 
 class Prismatic(LowerPair):
-    """The bodies slide along the axis without turning. 5 equations. Arguments: see `Frames`."""
+    """The bodies slide along the axis without turning: Φ = (d_x, d_y, 2 e) in the joint frame on i. 5 equations.
+
+    Args:
+        i, j: names of the bodies.
+        point_i, point_j: a point of the axis in the body frames; or `Frame`s of the bodies, origin and axes.
+        axis_i, axis_j: the axis in the body frames, z unless given; `axis_j` as `axis_i` unless given. axis_j comes
+            from axis_i by the shortest rotation.
+        frame_i, frame_j: in place of the axes: 3×3, columns are the axes of the joint frames in the body frames, the
+            axis third; `frame_j` as `frame_i` unless given.
+
+    Examples:
+        >>> guide = spatial.Prismatic("ground", "slider", axis_i=(0, 0, 1))
+        >>> mech = mbs.Mechanism({"slider": spatial.Body()}, {"guide": guide})
+        >>> print(mbs.constraints(mech, {"slider": spatial.coordinates((0.1, 0.2, 5))}).round(6))
+        [0.1 0.2 0.  0.  0. ]
+    """
 
     position: ClassVar[tuple[int, ...]] = (0, 1)
     orientation: ClassVar[tuple[int, ...]] = ALL
 
 
 class Cylindrical(LowerPair):
-    """The bodies slide along the axis and turn about it. 4 equations. Arguments: see `Frames`."""
+    """The bodies slide along the axis and turn about it: Φ = (d_x, d_y, 2 e_x, 2 e_y) in the joint frame on i. 4
+    equations.
+
+    Args:
+        i, j: names of the bodies.
+        point_i, point_j: a point of the axis in the body frames; or `Frame`s of the bodies, origin and axes.
+        axis_i, axis_j: the axis in the body frames, z unless given; `axis_j` as `axis_i` unless given. The angle of the
+            joint is zero where axis_j comes from axis_i by the shortest rotation.
+        frame_i, frame_j: in place of the axes: 3×3, columns are the axes of the joint frames in the body frames, the
+            axis third; `frame_j` as `frame_i` unless given.
+
+    Examples:
+        >>> guide = spatial.Cylindrical("ground", "rod", axis_i=(0, 0, 1))
+        >>> mech = mbs.Mechanism({"rod": spatial.Body()}, {"guide": guide})
+        >>> rod = spatial.coordinates((0.1, 0.2, 5), rotated=(0, 0, 1))
+        >>> print(mbs.constraints(mech, {"rod": rod}).round(6))
+        [0.1 0.2 0.  0. ]
+    """
 
     position: ClassVar[tuple[int, ...]] = (0, 1)
     orientation: ClassVar[tuple[int, ...]] = (0, 1)
 
 
 class Spherical(LowerPair):
-    """Ball and socket: point_i and point_j coincide. 3 equations. Arguments: see `Frames`; axes and frames change only
-    the directions of `Reaction.components` and where the joint coordinates are those of no rotation."""
+    """Ball and socket, two points coincide: Φ = d_ij. 3 equations.
+
+    Axes and frames only change the directions of `Reaction.components`, and where the joint coordinates show no
+    rotation.
+
+    Args:
+        i, j: names of the bodies.
+        point_i, point_j: centre of the ball in the body frames; or `Frame`s of the bodies, origin and axes.
+        axis_i, axis_j: z axes of the joint frames in the body frames, z unless given; `axis_j` as `axis_i` unless
+            given.
+        frame_i, frame_j: in place of the axes: 3×3, columns are the axes of the joint frames in the body frames;
+            `frame_j` as `frame_i` unless given.
+
+    Examples:
+        >>> ball = spatial.Spherical("ground", "arm", (0, 0, 0), (-1, 0, 0))
+        >>> mech = mbs.Mechanism({"arm": spatial.Body()}, {"ball": ball})
+        >>> print(mbs.constraints(mech, {"arm": spatial.coordinates((1.5, 0.25, 0))}))
+        [0.5  0.25 0.  ]
+    """
 
     position: ClassVar[tuple[int, ...]] = ALL
     orientation: ClassVar[tuple[int, ...]] = ()
 
 
 class Planar(LowerPair):
-    """point_j stays in the plane through point_i across the axis, and the bodies turn about the axis only. 3 equations.
-    Arguments: see `Frames`."""
+    """point_j stays in the plane through point_i across the axis, and the bodies turn about the axis only:
+    Φ = (d_z, 2 e_x, 2 e_y) in the joint frame on i. 3 equations.
+
+    Args:
+        i, j: names of the bodies.
+        point_i, point_j: a point of the plane in each body frame; or `Frame`s of the bodies, origin and axes.
+        axis_i, axis_j: normal of the plane in the body frames, z unless given; `axis_j` as `axis_i` unless given. The
+            angle of the joint is zero where axis_j comes from axis_i by the shortest rotation.
+        frame_i, frame_j: in place of the axes: 3×3, columns are the axes of the joint frames in the body frames, the
+            normal third; `frame_j` as `frame_i` unless given.
+
+    Examples:
+        >>> mech = mbs.Mechanism({"puck": spatial.Body()}, {"table": spatial.Planar("ground", "puck")})
+        >>> puck = spatial.coordinates((3, 4, 0.25), rotated=(0, 0, 1))
+        >>> print(mbs.constraints(mech, {"puck": puck}).round(6))
+        [0.25 0.   0.  ]
+    """
 
     position: ClassVar[tuple[int, ...]] = (2,)
     orientation: ClassVar[tuple[int, ...]] = (0, 1)
 
 
 class Rigid(LowerPair):
-    """The joint frames on both bodies coincide. 6 equations. Arguments: see `Frames`."""
+    """The joint frames on both bodies coincide: Φ = (d_ij, 2 e). 6 equations.
+
+    Args:
+        i, j: names of the bodies.
+        point_i, point_j: origins of the joint frames in the body frames; or `Frame`s of the bodies, origin and axes.
+        axis_i, axis_j: z axes of the joint frames in the body frames, z unless given; `axis_j` as `axis_i` unless
+            given. axis_j comes from axis_i by the shortest rotation.
+        frame_i, frame_j: in place of the axes: 3×3, columns are the axes of the joint frames in the body frames;
+            `frame_j` as `frame_i` unless given.
+
+    Examples:
+        >>> mech = mbs.Mechanism({"base": spatial.Body()}, {"weld": spatial.Rigid("ground", "base", (1, 0, 0))})
+        >>> print(mbs.constraints(mech, {"base": spatial.coordinates((1.5, 0, 0))}).round(6))
+        [0.5 0.  0.  0.  0.  0. ]
+    """
 
     position: ClassVar[tuple[int, ...]] = ALL
     orientation: ClassVar[tuple[int, ...]] = ALL
 
 
 class Free(LowerPair):
-    """No constraint: it names the two bodies for formulations in relative coordinates. Arguments: see `Frames`; no axes.
+    """No constraint: it names two bodies for formulations in relative coordinates. Φ is empty.
 
-    Its joint coordinates x, y, z are those of point_j from point_i along the axes of body i, or along those of `frame_i` if
-    it is given. There is no axis to turn about or to slide along, so that one is refused.
+    Its joint coordinates x, y, z are those of point_j from point_i along the axes of body i, or along those of
+    `frame_i`. There is no axis to turn about or to slide along, so an axis is refused.
+
+    Args:
+        i, j: names of the bodies.
+        point_i, point_j: origins of the joint frames in the body frames; or `Frame`s of the bodies, origin and axes.
+        axis_i, axis_j: not allowed.
+        frame_i, frame_j: 3×3, columns are the axes of the joint frames in the body frames; those of the bodies unless
+            given.
+
+    Examples:
+        >>> mech = mbs.Mechanism({"ship": spatial.Body()}, {"sea": spatial.Free("ground", "ship", (1, 0, 0))})
+        >>> theta = mbs.joint_coordinates(mech, mech.coordinates({"ship": spatial.coordinates((3, 0, 0))}))
+        >>> print(theta)  # x, y, z, then Euler parameters
+        [2. 0. 0. 1. 0. 0. 0.]
     """
 
     position: ClassVar[tuple[int, ...]] = ()
@@ -151,9 +258,25 @@ class Free(LowerPair):
 
 
 class ConstantVelocity(LowerPair):
-    """Homokinetic joint of two shafts along the axes: point_i and point_j coincide, and the Euler vector of the relative
-    rotation has no component along the axis: both shafts turn with the same speed at every bend below π; Masarati and
-    Morandini 2008. 4 equations. Arguments: see `Frames`."""
+    """Homokinetic joint of two shafts: Φ = (d_ij, 2 e_z); Masarati and Morandini 2008. 4 equations.
+
+    The Euler vector of the relative rotation has no component along the axis, so both shafts turn with the same speed
+    at every bend below π.
+
+    Args:
+        i, j: names of the bodies.
+        point_i, point_j: centre of the joint in the body frames; or `Frame`s of the bodies, origin and axes.
+        axis_i, axis_j: the shafts in the body frames, z unless given; `axis_j` as `axis_i` unless given.
+        frame_i, frame_j: in place of the axes: 3×3, columns are the axes of the joint frames in the body frames, the
+            shaft third; `frame_j` as `frame_i` unless given.
+
+    Examples:
+        >>> joint = spatial.ConstantVelocity("ground", "shaft")
+        >>> mech = mbs.Mechanism({"shaft": spatial.Body()}, {"joint": joint})
+        >>> bent, turned = (spatial.coordinates(rotated=vector) for vector in ((1, 0, 0), (0, 0, jnp.pi / 3)))
+        >>> print(mbs.constraints(mech, {"shaft": bent}).round(6), mbs.constraints(mech, {"shaft": turned}).round(6))
+        [0. 0. 0. 0.] [0. 0. 0. 1.]
+    """
 
     position: ClassVar[tuple[int, ...]] = ALL
     orientation: ClassVar[tuple[int, ...]] = (2,)
@@ -259,23 +382,30 @@ class SixComponents(Frames):
 
 
 class TotalJoint(SixComponents):
-    """Each of the three components of the relative position and of the three of the relative orientation is free, fixed,
-    or prescribed as a function of time; Masarati 2013. For angles in place of the Euler vector see `RelativeJoint`.
+    """Each of the six components of relative position and relative orientation is free, fixed, or prescribed as a
+    function of time; Masarati 2013. For angles in place of the Euler vector see `RelativeJoint`.
 
-    Φ = (the held components of F_iᵀA_iᵀ(r_j^P − r_i^P) − x₀(t), those of ε): ε is the Euler vector of R R₀ᵀ with R the
-    rotation of the frame on j as seen from the frame on i and R₀ = exp θ₀(t); as it stands in Φ, see the head of this
-    module. The multipliers are the components of the force on body j, and if all three orientations are held of the
-    torque on it about point_j, in the joint frame on i.
+    Φ = (the held components of F_iᵀA_iᵀ(r_j^P − r_i^P) − x₀(t), those of 2 sin(‖ε‖/2) ε/‖ε‖). ε is the Euler vector of
+    R R₀ᵀ, with R the rotation of the frame on j as seen from the frame on i and R₀ = exp θ₀(t). The multipliers are the
+    components of the force on body j in the joint frame on i, and, if all three orientations are held, of the torque on
+    it about point_j.
 
     Args:
         i, j: names of the bodies.
-        point_i, point_j: origins of the joint frames in the body frames; or `Frame`s.
-        position: for each component "free", "fixed" (at zero) or a motion of it: position of point_j in the joint frame on
-            i, from point_i.
-        orientation: likewise for the Euler vector θ₀ of the frame on j as seen from the frame on i. A free component counts
-            as zero in θ₀.
-        frame_i, frame_j: 3×3, columns are the axes of the joint frames in the body frames; `frame_j` as `frame_i` unless
-            given. axis_i, axis_j: only their z axes, in place of these; see `Frames`.
+        point_i, point_j: origins of the joint frames in the body frames; or `Frame`s of the bodies, origin and axes.
+        position: for each component "free", "fixed" (at zero) or a motion: position of point_j in the joint frame on i,
+            from point_i.
+        orientation: likewise for the Euler vector θ₀ of the frame on j as seen from the frame on i. A free component
+            counts as zero in θ₀.
+        axis_i, axis_j: only the z axes of the joint frames, in place of the frames; see `Revolute`.
+        frame_i, frame_j: 3×3, columns are the axes of the joint frames in the body frames; `frame_j` as `frame_i`
+            unless given.
+
+    Examples:
+        >>> lift = spatial.TotalJoint("ground", "a", position=("fixed", "free", mbs.motion.Ramp(2.0)))
+        >>> mech = mbs.Mechanism({"a": spatial.Body()}, drivers={"lift": lift})
+        >>> print(mbs.constraints(mech, {"a": spatial.coordinates((0.5, 7, 3))}, t=1.0))
+        [0.5 1. ]
     """
 
     position: tuple[AbstractMotion | None, ...]
@@ -349,5 +479,15 @@ def guided(mobility: Mobility, motions: Sequence[AbstractMotion | None]) -> Mobi
 
 
 def euler_vector(joint: Frames, i, j) -> Float[Array, "3"]:
-    """The Euler vector of the joint frame on j as seen from that on i, 0 ≤ φ ≤ π."""
+    """The Euler vector of the joint frame on j as seen from that on i, with 0 ≤ φ ≤ π.
+
+    Args:
+        joint: a joint with frames, such as a `TotalJoint`.
+        i, j: poses of the two bodies.
+
+    Examples:
+        >>> i, j = (spatial.Body.pose(spatial.coordinates(rotated=vector)) for vector in ((0, 0, 0), (0, 0.5, 0)))
+        >>> print(spatial.euler_vector(spatial.TotalJoint("a", "b"), i, j).round(6))
+        [0.  0.5 0. ]
+    """
     return rotation.log(joint.turn(i, j))

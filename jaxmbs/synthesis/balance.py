@@ -59,35 +59,48 @@ def balance(
 ) -> Ranked[Design]:
     """Designs whose mechanisms run with small forces over a cycle: torque ripple, shaking force and moment, reactions.
 
-    Minimises Σ w (m / m₀)² over the quantities m that are named, m₀ being that of the given design: squares, since what can
-    be brought to nothing, such as a shaking force, has a kink there. Gradients go through inverse dynamics and through the
-    closing of loops, so lengths may change with the masses. The search is that of `minimise`.
+    Minimises Σ w (m / m₀)² over the quantities m that are named, m₀ being that of the given design. They are squared,
+    since what can be brought to nothing, such as a shaking force, has a kink there. Gradients go through inverse
+    dynamics and through the closing of loops, so lengths may change with the masses. The search is that of `minimise`.
 
     A design costs Σ max(0, c σ₀ / σ − 1)² more where it is nearer to a singular position than c times the given one, σ
-    being the `regularity` of a position and σ₀ the least one of the given design; and far more, without a slope, where it
-    cannot be assembled or locks.
+    being the `regularity` of a position and σ₀ the least one of the given design. It costs far more, without a slope,
+    where it cannot be assembled or locks.
 
     Args:
-        build: design ↦ mechanism, in JAX. design: any tree of real numbers and arrays; the first start.
-        minimise: weights w by name. "torque_ripple", "torque_rms", "torque_peak": of the effort of drivers, be it a torque
-            or a force; "reactions": the `peak` of joint forces; each a number for all, or a mapping by name.
+        build: design ↦ mechanism, in JAX.
+        design: any tree of real numbers and arrays; the first start.
+        minimise: weights w by name. "torque_ripple", "torque_rms", "torque_peak": of the effort of drivers, be it a
+            torque or a force; "reactions": the `peak` of joint forces; each a number for all, or a mapping by name.
             "shaking_force", "shaking_moment": root mean square.
         guess: of the given design, as for `kinematics`; or a function of a design.
-        times: of the cycle, at equal steps; (samples + 1) from 0 to `period` unless given. closed: whether the last one is
-            the first of the next cycle.
-        run: mechanism ↦ motion, such as a `simulate`, in place of the kinematics of its drivers; c has then no effect.
+        times: of the cycle, at equal steps; (samples + 1) from 0 to `period` unless given.
+        period: of the cycle.
+        samples: number of steps of the cycle.
+        closed: whether the last time is the first of the next cycle.
+        run: mechanism ↦ motion, such as a `simulate`, in place of the kinematics of its drivers; c then has no effect.
         also: (design, motion, loads) ↦ what is added: say, by how much the stroke differs from what it should be.
-        about: the point to which the shaking moment belongs. sharpness: of the peaks. clearance: c.
+        about: the point to which the shaking moment belongs.
+        clearance: c.
+        sharpness: of the peaks.
         lower, upper, starts, seed, keep, steps, progress, resume: as in `minimise`.
 
     Returns:
-        Designs by their `.value`, 1 for each weight of 1 being the given one. `.checks` has all the quantities that can be
-        minimised, in their own units, those of the given design as "before", "assembled" (at all times), and "clearance",
-        the least σ / σ₀.
+        Designs by their `.value`, 1 for each weight of 1 being the given one. `.checks` has all the quantities that can
+        be minimised, in their own units, those of the given design as "before", "assembled" (at all times), and
+        "clearance", the least σ / σ₀.
 
     Raises:
         ValueError: names or weights of no use; a quantity that vanishes at the given design; a given design that is not
             driven in all its degrees of freedom, cannot be assembled or locks; and those of `minimise`.
+
+    Examples:
+        >>> settings = dict(guess=guess, period=2 * jnp.pi, samples=12, starts=2, steps=(5, 3))
+        >>> found = mbs.synthesis.balance(
+        ...     slider_crank, 2.0, minimise={"torque_rms": 1.0}, lower=1.5, upper=3.0, **settings
+        ... )
+        >>> bool(found.best.value < 0.9)
+        True
     """
     samples = count_of("samples", samples)
     if not 0 <= clearance < 1:

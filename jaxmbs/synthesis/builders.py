@@ -36,12 +36,25 @@ class Fitted(NamedTuple):
     """A mechanism of one's own with the design that has been found.
 
     Attributes:
-        design: a tree like the given one. error: the sum of squares of what the values miss of the targets.
-        mechanism: built from it. guess: the poses of its bodies at time 0, assembled.
-        times (T,): of the targets. values, targets (T, d): what the measure is then, and should be; `offset`, which was
-            free, is part of the values.
+        design: a tree like the given one.
+        error: the sum of squares of what the values miss of the targets.
+        mechanism: built from the design.
+        guess: the poses of its bodies at time 0, assembled.
+        times: (T,), of the targets.
+        values: (T, d), the measure at these times.
+        targets: (T, d), what it should be.
+        offset: the constant that was free; it is part of the values.
         checks: "assembled": the motion was followed through all times and has these values; "closed": it ends where it
             began; "least_singular_value" of Φ_q on the way, in units of the mechanism.
+
+    Examples:
+        >>> times, targets = jnp.array([0.0, jnp.pi / 2]), jnp.array([[3.5], [jnp.sqrt(2.5**2 - 1)]])
+        >>> best = mbs.synthesis.fit(
+        ...     slider_crank, 2.0, targets, lambda rod, mech, q: q[6:7],
+        ...     times=times, period=2 * jnp.pi, guess=guess, lower=1.5, upper=4.0, starts=4,
+        ... ).best
+        >>> print(best.values.round(4).ravel(), best.checks["assembled"])
+        [3.5    2.2913] True
     """
 
     design: Any
@@ -79,30 +92,45 @@ def fit(
 ) -> Ranked[Fitted]:
     """Least Σ ‖measure(b, mech, q(t_k)) − target_k‖² over designs b of a driven mechanism, planar or spatial.
 
-    Random designs within the bounds descend by the method of Levenberg and Marquardt, all in one program. The configuration
-    at each target is carried from step to step and closed again by Newton's method; where a loop cannot close, what is left
-    open counts as an error, so that the design is pulled towards those that assemble, and so does a least singular value of
-    Φ_q below the given one. The results are followed through the whole motion by `kinematics`.
+    Random designs within the bounds descend by the method of Levenberg and Marquardt, all in one program. The
+    configuration at each target is carried from step to step and closed again by Newton's method. Where a loop cannot
+    close, the gap counts as an error, so that the design is pulled towards those that assemble. So does a least
+    singular value of Φ_q below the given one. The results are followed through the whole motion by `kinematics`. Where
+    all designs give the same measure, such as at any scale if it is an angle, keep an entry by equal bounds.
 
     Args:
-        build: a design ↦ a mechanism of which drivers determine the motion in time.
+        build: a design ↦ a mechanism whose drivers determine the motion in time.
         design: a tree of numbers, where to begin; other starts are random ones within the bounds.
-        targets: what `measure(design, mechanism, q)` should be.
-        times: of the targets. None: each has a time of its own.
-        floating: with times, whether a common time is added to all of these, or their sense is turned, as that is best.
-        offset: whether a constant is added to the measure, as that is best.
-        period: of the motion that is looked at. cyclic: whether it goes round.
+        targets: (T, d), what `measure(design, mechanism, q)` should be.
+        measure: a function of (design, mechanism, q) that gives (d,).
+        times: (T,), of the targets. None: each has a time of its own.
+        floating: with times, whether a common time is added to all of them, and their sense reversed, as fits best.
+        offset: whether a constant is added to the measure, as fits best.
+        period: of the motion that is looked at.
+        cyclic: whether the motion goes round.
         guess: of the configuration at time 0, or a function of the design that gives one.
         lower, upper: bounds, trees like `design`; None where there is none.
         require: a function of the design, written in jax.numpy, of which no value may be negative.
-        least_singular_value: below this one of Φ_q, in units of the mechanism, designs are pushed away.
-        starts: their number. seed: of the random numbers. keep: how many of the best to return.
+        least_singular_value: designs are pushed away from smaller ones of Φ_q, in units of the mechanism.
+        starts: number of starts.
+        seed: of the random numbers.
+        keep: how many of the best to return.
         progress, resume: as of `path`.
 
-    Where all designs are equal to the measure, such as at any scale if it is an angle, keep an entry by equal bounds.
+    Returns:
+        `Ranked` `Fitted` mechanisms.
 
     Raises:
         ValueError: an argument that is unusable, by name.
+
+    Examples:
+        >>> times, targets = jnp.array([0.0, jnp.pi / 2]), jnp.array([[3.5], [jnp.sqrt(2.5**2 - 1)]])
+        >>> found = mbs.synthesis.fit(
+        ...     slider_crank, 2.0, targets, lambda rod, mech, q: q[6:7],
+        ...     times=times, period=2 * jnp.pi, guess=guess, lower=1.5, upper=4.0, starts=4,
+        ... )
+        >>> round(float(found.best.design), 6)  # the rod
+        2.5
     """
     targets = np.asarray(targets, float)
     targets = targets[:, None] if targets.ndim == 1 else targets

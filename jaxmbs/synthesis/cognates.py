@@ -27,6 +27,11 @@ class Cognate(NamedTuple):
         follower: its link, "crank" or "coupler", that turns with the crank of the other four-bar: the angle of this
             link from the line of its own linkage's pivots is the other's crank angle at all times.
         of: the design of the other four-bar.
+
+    Examples:
+        >>> design = dict(ground=2.0, crank=1.0, coupler=2.5, rocker=2.2, point=(1.0, 0.5), angle=0.0, pivot=(0.0, 0.0))
+        >>> [cognate.follower for cognate in mbs.synthesis.cognates(design)]
+        ['coupler', 'crank']
     """
 
     design: dict[str, Any]
@@ -65,7 +70,7 @@ class Cognate(NamedTuple):
 
 
 def cognates(design: dict[str, Any]) -> tuple[Cognate, Cognate]:
-    """The two other four-bars of which the coupler point traces the same curve.
+    """The two other four-bars whose coupler point traces the same curve.
 
     With pins A, B, pivots O, C and the point P = A + λ (B − A) all as complex numbers, the third pivot is D = O + λ (C
     − O):
@@ -73,17 +78,21 @@ def cognates(design: dict[str, Any]) -> tuple[Cognate, Cognate]:
         first:  O, A₁ = O + (P − A), E = A₁ + λ (A − O), D;  ground, crank, coupler, rocker = |λ| (d, b, a, c);
         second: D, F = D + (1 − λ)(A − O), B₂ = C + (P − B), C;                              |1 − λ| (d, a, c, b).
 
-    Where the crank of the given four-bar turns all round so does the crank of the second one, which may replace it,
-    while in the first one it is the coupler that does.
+    Where the crank of the given four-bar turns all round so does the crank of the second one, which may replace it; of
+    the first one it is the coupler that does. Roberts, Proc. London Math. Soc. 7 (1875); Hartenberg and Denavit,
+    Kinematic Synthesis of Linkages (1964), chapter 6.
 
     Args:
-        design: "ground crank coupler rocker point angle pivot", see the four-bar. Traced values make traced designs.
+        design: "ground crank coupler rocker point angle pivot", see `FourBar`. Traced values make traced designs.
 
     Raises:
         ValueError: an entry is missing; the point is at a pin, where it traces a circle.
 
-    Source: Roberts, Proc. London Math. Soc. 7 (1875); Hartenberg and Denavit, Kinematic Synthesis of Linkages (1964),
-    chapter 6.
+    Examples:
+        >>> design = dict(ground=2.0, crank=1.0, coupler=2.5, rocker=2.2, point=(1.0, 0.5), angle=0.0, pivot=(0.0, 0.0))
+        >>> _, second = mbs.synthesis.cognates(design)
+        >>> print(round(float(second.design["crank"]), 6))  # |1 − λ| a
+        0.632456
     """
     for name in ENTRIES:
         if name not in design:

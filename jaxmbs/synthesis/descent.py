@@ -34,9 +34,14 @@ class Design(NamedTuple):
     Attributes:
         design: a tree like the one that was given; single numbers as such, others as arrays.
         value: that of the objective.
-        checks: what the objective gives beside its value, as numbers and arrays; and "slope", the largest derivative of the
-            objective by a free number, 1 being the way from the middle between two bounds to one of them or, without
-            bounds, the size of the entry: how far from a minimum the search ended.
+        checks: what the objective gives beside its value, as numbers and arrays; and "slope", which tells how far from
+            a minimum the search ended: the largest derivative of the objective by a free number, where 1 is the way
+            from the middle between two bounds to one of them or, without bounds, the size of the entry.
+
+    Examples:
+        >>> best = mbs.synthesis.minimise(lambda b: (b - 3) ** 2, 0.0, starts=4, steps=(50, 20)).best
+        >>> round(best.design, 6), round(best.value, 6)
+        (3.0, 0.0)
     """
 
     design: Any
@@ -73,29 +78,40 @@ def minimise(
 ) -> Ranked[Design]:
     """The least values of objective(design), from many starts at once.
 
-    All starts descend together, in one program under `jax.vmap`: by Adam's method, its steps falling to nothing along a
-    cosine, then from the best place of each by BFGS, which ends at a minimum. Bounds are kept exactly, by a change of
-    variables with a sine, and can be reached. The first start is the given design, the others are random: between the
-    bounds, evenly, or in the logarithm where the lower one is positive; without them up to half of the size of an entry
-    away from it. A start at which value or slopes are not finite takes no part; a step that leads to such numbers is not
-    taken. The same seed gives the same answer.
+    All starts descend together, in one program under `jax.vmap`: first by Adam's method, with steps that fall to
+    nothing along a cosine, then from the best place of each by BFGS, which ends at a minimum. Bounds are kept exactly,
+    by a change of variables with a sine, and can be reached. The first start is the given design. The others are
+    random: between the bounds, evenly, or in the logarithm where the lower one is positive; without bounds up to half
+    of the size of an entry away from it. A start at which value or slopes are not finite takes no part; a step that
+    leads to such numbers is not taken. The same seed gives the same answer. D. P. Kingma & J. Ba, Adam, 2015; J.
+    Nocedal & S. Wright, Numerical Optimization, 2006, section 6.1; the change of variables is that of F. James & M.
+    Roos, Minuit, 1975.
 
     Args:
-        objective: a differentiable function of a design; gives a number, or (number, dict of what is to be kept with it).
+        objective: a differentiable function of a design; gives a number, or (number, dict of what is to be kept with
+            it).
         design: any tree of real numbers and arrays: the first start.
         lower, upper: bounds; one number for all entries, or a tree like the design with a number, an array or None at
-            each place; what a mapping leaves out is not bounded. Equal bounds keep an entry as it is.
-        starts: their number. seed: of the random numbers. keep: how many of the best to return.
+            each place. What a mapping leaves out is not bounded. Equal bounds keep an entry as it is.
+        starts: number of starts.
+        seed: of the random numbers.
+        keep: how many of the best to return.
         steps: of Adam, and of BFGS.
         progress: called after every stage with (steps done, steps in all, least value).
         resume: a file that keeps the search after every stage, and from which it goes on after a break.
+
+    Returns:
+        `Ranked` `Design`s.
 
     Raises:
         ValueError: entries that are not real numbers or not finite; bounds that do not fit the design, or that it
             breaks; an objective that gives no number, or is finite nowhere among the starts; a file of another search.
 
-    Sources: D. P. Kingma & J. Ba, Adam, 2015; J. Nocedal & S. Wright, Numerical Optimization, 2006, section 6.1; the change
-    of variables is that of F. James & M. Roos, Minuit, 1975.
+    Examples:
+        >>> reach = lambda rod: mbs.assemble(slider_crank(rod), guess).q[6]
+        >>> found = mbs.synthesis.minimise(lambda rod: (reach(rod) - 3.5) ** 2, 2.0, starts=4, steps=(50, 20))
+        >>> round(found.best.design, 4)
+        2.5
     """
     variables = Variables.of(design, lower, upper)
     starts, keep, steps = count_of("starts", starts), count_of("keep", keep), _two("steps", steps)

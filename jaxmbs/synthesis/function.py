@@ -54,10 +54,19 @@ class FunctionSolution(NamedTuple):
         guess: the assembled poses of its bodies at time 0.
         branch: +1 or −1: the coupler lies to the left or right of the line from the crank's pin to the rocker's pivot;
             the slide is ahead of the pin or behind.
-        x, crank_angles, output, wanted (N,): over the range: of the function; the angle of the link; what the output
-            is, and what it should be, without the dial's offsets.
-        checks: "assembled": the mechanism was followed through the range, on one branch; "largest_error", in the units of
-            `error`; "transmission_angle": its least in degrees; "precision_error": the largest at the precision points.
+        x: (N,), over the range of the function.
+        crank_angles: (N,), of the link.
+        output: (N,), the output, without the dial's offset.
+        wanted: (N,), what it should be.
+        checks: "assembled": the mechanism was followed through the range, on one branch; "largest_error", in the units
+            of `error`; "transmission_angle": its least in degrees; "precision_error": the largest at the precision
+            points.
+
+    Examples:
+        >>> spans = dict(input_span=(-1.0, 0.0), output_span=(-1.5, -0.5))
+        >>> best = mbs.synthesis.function(jnp.log10, (1, 2), precision_points=3, **spans).best
+        >>> best.checks["assembled"], best.checks["precision_error"] < 1e-12
+        (True, True)
     """
 
     design: dict[str, Any]
@@ -111,22 +120,24 @@ def function(
     output: str | Callable | None = None,
     guess: Any = None,
 ) -> Ranked:
-    """Dimensions of a linkage of which the output follows y = f(x) as the crank follows x.
+    """Dimensions of a linkage whose output follows y = f(x) as the crank follows x.
 
-    The angle φ of the crank is linear in x, and that of the rocker ψ, or the way of the slide, is linear in y; angles
+    The angle φ of the crank is linear in x, and that of the rocker ψ, or the way of the slide, is linear in y. Angles
     count from the line of the pivots, or of the slide. Both are bound by Freudenstein's equation
 
         K₁ cos ψ − K₂ cos φ + K₃ = cos(φ − ψ),  K₁ = d/a,  K₂ = d/c,  K₃ = (a² − b² + c² + d²)/(2ac),
 
-    for crank a, coupler b, rocker c and ground d = 1, and for crank a, coupler b and offset e of a slider-crank by
-    s² = 2a s cos φ + 2ae sin φ + b² − a² − e². Three precision points with given spans are its solution, a linear one.
-    Otherwise the least squares of the error are sought from many random starts and from least squares of that equation.
+    for crank a, coupler b, rocker c and ground d = 1, and for crank a, coupler b and offset e of a slider-crank by s² =
+    2a s cos φ + 2ae sin φ + b² − a² − e². With three precision points and given spans it is linear, and solved
+    directly. Otherwise the least squares of the error are sought from many random starts and from least squares of that
+    equation. Freudenstein, Approximate synthesis of four-bar linkages, Trans. ASME 77 (1955); Hartenberg and Denavit,
+    Kinematic Synthesis of Linkages (1964), chapter 10.
 
     Args:
         f: a function of a number.
-        x_range: where it is wanted.
-        mechanism: "four-bar" or "slider-crank". Or a function that builds any mechanism from a design, planar or spatial;
-            its drivers take the input through its span, and the results are those of `fit`.
+        x_range: (beginning, end), where it is wanted.
+        mechanism: "four-bar" or "slider-crank". Or a function that builds any mechanism from a design, planar or
+            spatial; its drivers take the input through its span, and the results are those of `fit`.
         input_span: of the crank in radians: (beginning, end), or its width alone, the beginning being free. A negative
             width turns backwards. For a mechanism of one's own the times of both ends, 0 and 1 by default.
         output_span: of the rocker in radians or of the slide in any unit of length; likewise.
@@ -134,22 +145,31 @@ def function(
             or falls all the way, else its least and its largest value.
         precision_points: where the error is to vanish: three to five x, or their number for Chebyshev's spacing. More
             than three need a free beginning each. None: least squares over the range.
-        transmission_angle: the least that is allowed, in degrees. (The one linkage for three points and given spans has
-            the one it has.)
+        transmission_angle: the least that is allowed, in degrees. It has no effect on the one linkage for three points
+            and given spans.
         samples: of the range, for least squares.
         lower, upper: bounds of "crank", "coupler", "rocker" relative to the ground, or of "crank", "coupler", "offset",
             by name or one for all; 1/20 and 20 of the ground, or of the way of the slide, by default.
-        starts: their number. seed: of the random numbers. keep: how many of the best to return.
+        starts: number of starts.
+        seed: of the random numbers.
+        keep: how many of the best to return.
         progress, resume: as of `path`, for a mechanism of one's own.
-        design, output, guess: for a mechanism of one's own. The design to begin with; the output, a coordinate by name such
-            as "rocker.phi" or a function of (design, mechanism, q); the configuration at time 0, or a function of the
-            design.
+        design: for a mechanism of one's own, the design to begin with.
+        output: for a mechanism of one's own, a coordinate by name such as "rocker.phi", or a function of (design,
+            mechanism, q).
+        guess: for a mechanism of one's own, the configuration at time 0, or a function of the design.
+
+    Returns:
+        `Ranked` `FunctionSolution`s.
 
     Raises:
         ValueError: an argument that is unusable, by name; nothing found.
 
-    Source: Freudenstein, Approximate synthesis of four-bar linkages, Trans. ASME 77 (1955); Hartenberg and Denavit,
-    Kinematic Synthesis of Linkages (1964), chapter 10.
+    Examples:
+        >>> spans = dict(input_span=(-1.0, 0.0), output_span=(-1.5, -0.5))
+        >>> best = mbs.synthesis.function(jnp.log10, (1, 2), precision_points=3, **spans).best
+        >>> round(float(best.design["coupler"]), 4), round(float(best.error), 4)
+        (1.6936, 0.0064)
     """
     if callable(mechanism):
         check_own("function", mechanism, {"design": design, "output": output}, {})

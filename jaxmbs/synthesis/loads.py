@@ -27,10 +27,18 @@ class CycleLoads(NamedTuple):
     """What a motion takes, and what it does to the frame. T rows in every array, leading axes as in the motion.
 
     Attributes:
-        driving: the effort of every driver by name, a force or torque (T,); of several motions of one element (T, motions).
-        shaking_force (T, d): the sum of all forces on the ground. shaking_moment (T,) in the plane, (T, 3) in space: their
-            moment about a point of the ground, with all torques on it.
-        reactions: of every joint and driver, see `Reaction`.
+        driving: the effort of every driver by name, a force or torque (T,); of several motions of one element (T,
+            motions).
+        shaking_force: (T, d), the sum of all forces on the ground.
+        shaking_moment: their moment about a point of the ground, with all torques on it: (T,) in the plane, (T, 3) in
+            space.
+        reactions: of every joint and driver; see `Reaction`.
+
+    Examples:
+        >>> motion = mbs.kinematics(mech, jnp.array([0.0, jnp.pi / 2]), guess)
+        >>> loads = mbs.synthesis.cycle_loads(mech, motion)
+        >>> print(loads.driving["motor"].round(6), loads.shaking_moment.round(6))
+        [ 0.      -0.57735] [ 0.      -0.57735]
     """
 
     driving: dict[str, Float[Array, "*batch T ..."]]
@@ -43,20 +51,29 @@ def cycle_loads(mech: Mechanism, motion: Trajectory, *, about=None) -> CycleLoad
     """Driving efforts, joint reactions, shaking force and moment along a motion: inverse dynamics.
 
     F = −Σ f over joints and drivers between the ground and a body, f on the body, and over springs, dampers and torques
-    between them; M = −Σ (r − r₀) × f + τ. By Newton's and Euler's laws F = −d/dt Σ m ṙ_c + Σ F_e and M = −dL/dt + Σ M_e,
-    with the momentum of all bodies, L about r₀, and the weights and the forces without a body that bears their opposite:
-    `PointForce`, `UserForce`. For pressure between a piston and its cylinder take an actuator, whose opposite does act on
-    the ground. The opposite of a force on a body is taken to act at the same place.
+    between them; M = −Σ (r − r₀) × f + τ. By Newton's and Euler's laws F = −d/dt Σ m ṙ_c + Σ F_e and M = −dL/dt + Σ
+    M_e. Here L is the moment of momentum of all bodies about r₀, and F_e, M_e are weights and forces without a body
+    that bears their opposite, `PointForce` and `UserForce`. For pressure between a piston and its cylinder take an
+    actuator, whose opposite does act on the ground. The opposite of a force on a body is taken to act at the same
+    place. R. S. Berkof & G. G. Lowen, A new method for completely force balancing simple linkages, Journal of
+    Engineering for Industry 91, 1969.
 
     Args:
+        mech: the mechanism.
         motion: of the same mechanism, by `kinematics` or `simulate`.
         about: r₀ (d,), a point of the ground; its origin unless given.
+
+    Returns:
+        `CycleLoads`.
 
     Raises:
         ValueError: `about` has a wrong shape.
 
-    Source: R. S. Berkof & G. G. Lowen, A new method for completely force balancing simple linkages, Journal of Engineering
-    for Industry 91, 1969.
+    Examples:
+        >>> motion = mbs.kinematics(mech, jnp.array([0.0, jnp.pi / 2]), guess)
+        >>> print(mbs.synthesis.cycle_loads(mech, motion).shaking_force.round(6))
+        [[ 2.5      0.     ]
+         [-0.57735  1.     ]]
     """
     dimension = mech.layout.bodies[0][1].dimension
     origin = jnp.zeros(dimension, motion.q.dtype)
@@ -109,16 +126,30 @@ def _cross(arm, force):
 
 
 def rms(values: Float[Array, "T *components"], *, closed: bool = True) -> Float[Array, ""]:
-    """The root mean square over a cycle, √(mean ‖f‖²), of numbers (T,) or vectors (T, d) at equal steps of time.
+    """The root mean square over a cycle, √(mean ‖f‖²), at equal steps of time. Its slope is zero where all values are.
 
-    closed: whether the last time is the first one of the next cycle, and so does not count.
-    The slope is zero where all values are.
+    Args:
+        values: numbers (T,) or vectors (T, d).
+        closed: whether the last time is the first one of the next cycle, and so does not count.
+
+    Examples:
+        >>> print(mbs.synthesis.rms(jnp.array([3.0, -3.0, 3.0])))
+        3.0
     """
     return _root(jnp.mean(_squares(values, closed)))
 
 
 def ripple(effort: Float[Array, " T"], *, closed: bool = True) -> Float[Array, ""]:
-    """The root mean square about the mean, √(mean (τ − τ̄)²); see `rms`. Its square is what a flywheel has to even out."""
+    """The root mean square about the mean, √(mean (τ − τ̄)²). Its square is what a flywheel has to even out.
+
+    Args:
+        effort: (T,), at equal steps of time.
+        closed: whether the last time is the first one of the next cycle, and so does not count.
+
+    Examples:
+        >>> print(mbs.synthesis.ripple(jnp.array([5.0, 1.0, 5.0])))
+        2.0
+    """
     values = _cycle(effort, closed)
     return rms(values - jnp.mean(values, axis=0), closed=False)
 
@@ -128,11 +159,19 @@ def peak(
 ) -> Float[Array, ""]:
     """A smooth largest size over a cycle, (Σ ‖f‖ᵖ)^(1/p): between max ‖f‖ and T^(1/p) max ‖f‖, in any units.
 
-    sharpness: p, at least 2; the larger, the nearer to the maximum and the less smooth. closed: see `rms`.
     For the largest deviation take it of the values less their mean.
+
+    Args:
+        values: numbers (T,) or vectors (T, d), at equal steps of time.
+        sharpness: p, at least 2; the larger, the nearer to the maximum and the less smooth.
+        closed: whether the last time is the first one of the next cycle, and so does not count.
 
     Raises:
         ValueError: a sharpness below 2.
+
+    Examples:
+        >>> print(mbs.synthesis.peak(jnp.array([1.0, -3.0, 2.0, 1.0]), sharpness=20).round(3))
+        3.0
     """
     if not sharpness >= 2:
         raise ValueError(f"sharpness must be at least 2, got {sharpness!r}")
@@ -175,10 +214,22 @@ def _root(square):
 
 
 def regularity(mech: Mechanism, motion: Trajectory) -> Float[Array, "*batch T"]:
-    """How far positions are from singular ones: (Σ 1/σ²)^(−½) of the singular values σ of Φ_q, its columns in units of the
-    mechanism and its rows by what moves them most.
+    """How far positions are from singular ones: (Σ 1/σ²)^(−½) of the singular values σ of Φ_q, its columns in units of
+    the mechanism and its rows by what moves them most.
 
     Between σ_min / √m and σ_min, and smooth where singular values cross. Redundant constraints do no harm.
+
+    Args:
+        mech: the mechanism.
+        motion: of the same mechanism, by `kinematics` or `simulate`.
+
+    Returns:
+        (T,).
+
+    Examples:
+        >>> motion = mbs.kinematics(mech, jnp.array([0.0, jnp.pi / 2]), guess)
+        >>> print(mbs.synthesis.regularity(mech, motion).round(4))
+        [0.2164 0.2357]
     """
     function = partial(straight, _regularity, mech)
     for _ in range(motion.t.ndim):

@@ -40,10 +40,18 @@ class MotionSolution(NamedTuple):
         mechanism: with a motor that takes the crank from the first pose to the last in a unit of time; if they are out
             of order from the lowest of the crank angles to the highest.
         guess: the assembled poses of its bodies at time 0.
-        crank_angles (K,): at the poses. branch: see the linkage. poses (K, 3): of the body then.
-        checks: "assembled": the mechanism was followed and passes these poses; "ordered": in their order, within a turn;
-            "grashof"; "transmission_angle": its least on the way in degrees; "position_error", "angle_error": the
+        crank_angles: (K,), at the poses.
+        branch: see the linkage.
+        poses: (K, 3), of the body at these angles.
+        checks: "assembled": the mechanism was followed and passes these poses; "ordered": in their order, within a
+            turn; "grashof"; "transmission_angle": its least on the way in degrees; "position_error", "angle_error": the
             largest.
+
+    Examples:
+        >>> poses = jnp.array([[0.0, 0, 0], [1, 0, 0.3], [1.5, 0.5, 0.6]])
+        >>> best = mbs.synthesis.motion(poses, starts=64).best
+        >>> best.poses.shape, bool(best.checks["position_error"] < 1e-6)
+        ((3, 3), True)
     """
 
     design: dict[str, Any]
@@ -120,31 +128,42 @@ def motion(
     """Dimensions of a linkage that carries a body through given poses: least Σ ‖r_k − r*_k‖² + L² (φ_k − φ*_k)².
 
     Thousands of single links are fitted first: a point P of the body is to stay on a circle about O, |r_k + A(φ_k) P −
-        O| = a.
-    For up to five poses this has exact solutions (Burmester). Pairs of such links are four-bars, and go on to the least
-    squares of the poses with free crank angles, by the method of Levenberg and Marquardt. Exact ones are ranked by
-    transmission angle.
+    O| = a. For up to five poses this has exact solutions (Burmester). Pairs of such links are four-bars, which go on to
+    the least squares of the poses with free crank angles, by the method of Levenberg and Marquardt. Exact ones are
+    ranked by transmission angle. Burmester, Lehrbuch der Kinematik (1888); McCarthy and Soh, Geometric Design of
+    Linkages (2011), chapter 5.
 
     Args:
-        poses: x, y of the body's origin and its angle in radians, in the order in which they are to be passed.
-        mechanism: "four-bar". Or a function that builds any mechanism from a design; its drivers make one cycle in a unit
-            of time. In space poses are the place of the origin and Euler parameters, (K, 7). The results are those of
-            `fit`, of which the values are x, y, L cos φ, L sin φ, in space x, y, z and the three axes times L/√2.
-        angle_length: L, the length that an angle is multiplied with; by default the positions' root mean square
-            distance from their centre.
+        poses: (K, 3), x, y of the body's origin and its angle in radians, in the order in which they are to be passed.
+        mechanism: "four-bar". Or a function that builds any mechanism from a design; its drivers make one cycle in a
+            unit of time. In space poses are the place of the origin and Euler parameters, (K, 7). The results are those
+            of `fit`, whose values are x, y, L cos φ, L sin φ, in space x, y, z and the three axes times L/√2.
+        angle_length: L, by which an angle is multiplied; by default the positions' root mean square distance from their
+            centre.
         ordered: whether the poses must be passed in their order, as the crank goes one way by less than a turn.
         transmission_angle: linkages that keep at least this one, in degrees, come before others.
         lower, upper: bounds of entries of the design by name; a number bounds all but the angle.
-        starts: number of single links. seed: of the random numbers. keep: how many of the best to return.
+        starts: number of single links.
+        seed: of the random numbers.
+        keep: how many of the best to return.
         progress, resume: as of `path`, for a mechanism of one's own.
-        design, body, guess, times, cyclic: for a mechanism of one's own. The design to begin with; the body that is
-            guided; the configuration at time 0, or a function of the design; the times of the poses, if these are not
-            free; whether the motion goes round.
+        design: for a mechanism of one's own, the design to begin with.
+        body: for a mechanism of one's own, the body that is guided.
+        guess: for a mechanism of one's own, the configuration at time 0, or a function of the design.
+        times: for a mechanism of one's own, the times of the poses; free unless given.
+        cyclic: for a mechanism of one's own, whether the motion goes round.
+
+    Returns:
+        `Ranked` `MotionSolution`s.
 
     Raises:
         ValueError: an argument that is unusable, by name; nothing found.
 
-    Source: Burmester, Lehrbuch der Kinematik (1888); McCarthy and Soh, Geometric Design of Linkages (2011), chapter 5.
+    Examples:
+        >>> poses = jnp.array([[0.0, 0, 0], [1, 0, 0.3], [1.5, 0.5, 0.6]])
+        >>> found = mbs.synthesis.motion(poses, starts=64)
+        >>> found.best.error < 1e-12  # three poses are met exactly
+        True
     """
     poses = _poses(poses)
     if callable(mechanism):

@@ -38,16 +38,24 @@ class Solution(NamedTuple):
     """A linkage that has been found.
 
     Attributes:
-        design: its dimensions by name. error: the sum of squared distances of the points from the targets.
-        mechanism: with a motor that turns the crank once in a unit of time, from the first target on. (One's own is as it
-            is built, and its crank angles are 2π times the time; it has no branch.)
+        design: its dimensions by name.
+        error: the sum of squared distances of the points from the targets.
+        mechanism: with a motor that turns the crank once in a unit of time, from the first target on. A mechanism of
+            one's own is as it is built, its crank angles are 2π times the time, and it has no branch.
         guess: the assembled poses of its bodies at time 0.
-        crank_angles (T,): at the targets. branch: see the linkage; a number, or one for each pair of links that meet.
-        points (T, 2): where the point is then. targets (T, 2): as they were given.
+        crank_angles: (T,), at the targets.
+        branch: see the linkage; a number, or one for each pair of links that meet.
+        points: (T, 2), where the point is then.
+        targets: (T, 2), as they were given.
         point: the body and the coordinates on it of the point.
         checks: "assembled": all poses of a full turn were found; "closed": they end where they began; "ordered": the
             targets are passed in their order, within a turn; "transmission_angle": its least in degrees; "grashof", of
             linkages with a four-bar.
+
+    Examples:
+        >>> best = mbs.synthesis.path(jnp.array([[0.0, 0], [1, 0], [1, 1], [0, 1]]), starts=64).best
+        >>> best.checks["assembled"], best.points.round(3).tolist()[2]
+        (True, [1.0, 1.0])
     """
 
     design: Any
@@ -85,34 +93,47 @@ def path(
 ) -> Ranked[Solution]:
     """Dimensions of a linkage with a point that passes given places: least Σ‖P_k − target_k‖².
 
-    Thousands of random linkages, each fitted to the targets by size, place and direction first, descend by the method of
-    Levenberg and Marquardt, all in one program. The same seed gives the same answer.
+    Thousands of random linkages, each fitted to the targets by size, place and direction first, descend by the method
+    of Levenberg and Marquardt, all in one program. The same seed gives the same answer.
 
     Args:
-        targets: places, in the order in which they are to be passed.
+        targets: (T, 2), places in the order in which they are to be passed.
         mechanism: "four-bar", "slider-crank", "Watt I", "Watt II", "Stephenson I", "Stephenson III", "geared five-bar"
             or `GearedFiveBar(ratio=2)`. Or a function that builds any mechanism from a design, planar or spatial; its
             drivers make one cycle in a unit of time, which is the crank angle divided by 2π. See `fit`.
-        crank_angles: by how much the crank has turned at each target, in radians from any zero; where it starts, and in
-            which sense it turns, is free. None: every target has a crank angle of its own.
+        crank_angles: (T,), by how much the crank has turned at each target, in radians from any zero. Where it starts,
+            and in which sense it turns, is free. None: every target has a crank angle of its own.
         closed: whether the targets go all round a closed curve.
-        ordered: whether targets without crank angles must be passed in their order within one turn; two that are nearly in
-            the same place may be passed at once.
+        ordered: whether targets without crank angles must be passed in their order within one turn. Two that are nearly
+            in the same place may be passed at once.
         lower, upper: bounds of entries of the design by name; a number bounds all but angles. Lengths are always
             positive. Angles come back between −π and π.
         pivots: ((x, y), (x, y)), two corners of a box in which all pivots on the ground must be.
         require: a function of the design, written in jax.numpy, of which no value may be negative.
         transmission_angle: the least that is allowed, in degrees.
-        starts: their number. seed: of the random numbers. keep: how many of the best to return.
-        progress: is called with the steps done, the steps in all, and the least error so far; `viz.progress_bar("path")`.
+        starts: number of starts.
+        seed: of the random numbers.
+        keep: how many of the best to return.
+        progress: is called with the steps done, the steps in all, and the least error so far;
+            `viz.progress_bar("path")`.
         resume: a file in which the search is kept; if it is there, the search goes on from it.
-        design, point, guess: for a mechanism of one's own. The design to begin with, a tree like that of the bounds; the
-            point, (body, coordinates), which may be an entry of the design by name or a function of it; the configuration
-            at time 0, or a function of the design.
+        design: for a mechanism of one's own, the design to begin with, a tree like that of the bounds.
+        point: for a mechanism of one's own, (body, coordinates); these may be an entry of the design by name or a
+            function of it.
+        guess: for a mechanism of one's own, the configuration at time 0, or a function of the design.
+
+    Returns:
+        `Ranked` `Solution`s.
 
     Raises:
-        ValueError: targets or crank angles of a wrong shape, or not finite; an unknown mechanism or entry of the design;
-            nothing found within the bounds; a file of another search.
+        ValueError: targets or crank angles of a wrong shape, or not finite; an unknown mechanism or entry of the
+            design; nothing found within the bounds; a file of another search.
+
+    Examples:
+        >>> corners = jnp.array([[0.0, 0], [1, 0], [1, 1], [0, 1]])
+        >>> found = mbs.synthesis.path(corners, starts=64)
+        >>> found.best.error < 1e-12  # four points are passed exactly
+        True
     """
     targets = _targets(targets)
     if callable(mechanism) and not isinstance(mechanism, Linkage):

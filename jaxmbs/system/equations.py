@@ -27,28 +27,66 @@ def constraints(mech: Mechanism, q: Float[Array, " n"], t=0.0) -> Float[Array, "
 
     Returns:
         One number for each equation: a length, the square of one, or an angle, as the element's page says.
+
+    Examples:
+        >>> print(mbs.constraints(mech, {"crank": (0, 0, 0), "rod": (1, 0.5, 0), "slider": (3, 0, 0)}))
+        [ 0.   0.   0.  -0.5  0.   0.5  0.   0.   0. ]
     """
     return PROGRAMS["constraints"](mech, *_state(mech, q, t))
 
 
 def constraint_jacobian(mech: Mechanism, q: Float[Array, " n"], t=0.0) -> Float[Array, "rows m"]:
-    """Φ_q, one column for each velocity: Φ_q v = ν; Haug (3.6.4). Arguments as for `constraints`."""
-    return PROGRAMS["constraint_jacobian"](mech, *_state(mech, q, t))
-
-
-def velocity_rhs(mech: Mechanism, q: Float[Array, " n"], t=0.0) -> Float[Array, " rows"]:
-    """ν = −Φ_t, the right side of Φ_q q̇ = ν; Haug (3.1.9). Arguments as for `constraints`."""
-    return PROGRAMS["velocity_rhs"](mech, *_state(mech, q, t))
-
-
-def acceleration_rhs(mech: Mechanism, q: Float[Array, " n"], v: Float[Array, " m"], t=0.0) -> Float[Array, " rows"]:
-    """γ = −(Φ_q q̇)_q q̇ − 2 Φ_qt q̇ − Φ_tt, the right side of Φ_q q̈ = γ; Haug (3.1.10).
+    """Φ_q, with one column for each velocity: Φ_q v = ν; Haug (3.6.4).
 
     Args:
         mech: the mechanism.
         q: configuration, as for `constraints`.
-        v: velocities (m,), conjugate to the forces: (ẋ, ẏ, φ̇) of each body in the plane, (ṙ, ω) in space.
         t: time.
+
+    Returns:
+        (rows, m), rows as in Φ.
+
+    Examples:
+        >>> print(mbs.constraint_jacobian(pendulum, below))
+        [[-1.  0.  1.]
+         [ 0. -1.  0.]]
+    """
+    return PROGRAMS["constraint_jacobian"](mech, *_state(mech, q, t))
+
+
+def velocity_rhs(mech: Mechanism, q: Float[Array, " n"], t=0.0) -> Float[Array, " rows"]:
+    """ν = −Φ_t, the right side of Φ_q v = ν; Haug (3.1.9).
+
+    Args:
+        mech: the mechanism.
+        q: configuration, as for `constraints`.
+        t: time.
+
+    Returns:
+        (rows,), zero but for drivers.
+
+    Examples:
+        >>> print(mbs.velocity_rhs(mech, guess))  # the motor turns with 1 rad per unit of time
+        [0. 0. 0. 0. 0. 0. 0. 0. 1.]
+    """
+    return PROGRAMS["velocity_rhs"](mech, *_state(mech, q, t))
+
+
+def acceleration_rhs(mech: Mechanism, q: Float[Array, " n"], v: Float[Array, " m"], t=0.0) -> Float[Array, " rows"]:
+    """γ = −(Φ_q q̇)_q q̇ − 2 Φ_qt q̇ − Φ_tt, the right side of Φ_q v̇ = γ; Haug (3.1.10).
+
+    Args:
+        mech: the mechanism.
+        q: configuration, as for `constraints`.
+        v: velocities (m,): (ẋ, ẏ, φ̇) of each body in the plane, (ṙ, ω) in space.
+        t: time.
+
+    Returns:
+        (rows,), rows as in Φ.
+
+    Examples:
+        >>> print(mbs.acceleration_rhs(pendulum, below, jnp.array([3.0, 0, 3])))  # a swing with φ̇ = 3
+        [ 0. -9.]
     """
     q, t = _state(mech, q, t)
     return PROGRAMS["acceleration_rhs"](mech, q, jnp.asarray(v, q.dtype), t)
@@ -104,14 +142,22 @@ class Energy(NamedTuple):
 
 
 def energy(mech: Mechanism, q: Float[Array, "*batch n"], v: Float[Array, "*batch m"]) -> Energy:
-    """Kinetic energy of all bodies at the velocities v, and potential energy of all forces that have one.
+    """Kinetic energy T = ½ vᵀM v of all bodies, and potential energy of all forces that have one.
 
     Args:
         mech: the mechanism.
         q: configuration (n,), as for `constraints`, or configurations along leading axes, such as a trajectory's.
         v: velocities (m,), with the same leading axes.
+
+    Returns:
+        `.kinetic`, `.potential` and `.total`.
+
+    Examples:
+        >>> energy = mbs.energy(pendulum, below, jnp.array([3.0, 0, 3]))
+        >>> print(energy.kinetic, energy.potential)
+        9.0 -19.62
     """
-    if jnp.ndim(getattr(q, "q", q) if not isinstance(q, Mapping) else ()) > 1:
+    if not isinstance(q, Mapping) and jnp.ndim(getattr(q, "q", q)) > 1:
         kinetic, potential = jnp.vectorize(lambda q, v: tuple(energy(mech, q, v)), signature="(n),(m)->(),()")(q, v)
         return Energy(kinetic, potential)
     q, _ = _state(mech, q, 0.0)
@@ -125,17 +171,40 @@ def energy(mech: Mechanism, q: Float[Array, "*batch n"], v: Float[Array, "*batch
 
 
 def mass_matrix(mech: Mechanism, q: Float[Array, " n"]) -> Float[Array, "m m"]:
-    """M(q), block diagonal, with ½ vᵀM v the kinetic energy; extra coordinates have no mass.
+    """M(q), block diagonal, with ½ vᵀM v the kinetic energy. Extra coordinates have no mass.
 
     Args:
         mech: the mechanism.
         q: configuration, as for `constraints`.
+
+    Returns:
+        (m, m).
+
+    Examples:
+        >>> print(mbs.mass_matrix(pendulum, below))  # a point mass has no moment of inertia
+        [[2. 0. 0.]
+         [0. 2. 0.]
+         [0. 0. 0.]]
     """
     return PROGRAMS["mass_matrix"](mech, *_state(mech, q, 0.0))
 
 
 def generalized_force(mech: Mechanism, q: Float[Array, " n"], v: Float[Array, " m"], t=0.0) -> Float[Array, " m"]:
-    """Q(q, v, t) of all forces, conjugate to v. Arguments as for `acceleration_rhs`."""
+    """Q(q, v, t) of all forces, conjugate to v.
+
+    Args:
+        mech: the mechanism.
+        q: configuration, as for `constraints`.
+        v: velocities (m,).
+        t: time.
+
+    Returns:
+        (m,).
+
+    Examples:
+        >>> print(mbs.generalized_force(pendulum, below, jnp.zeros(3)))
+        [  0.   -19.62   0.  ]
+    """
     q, t = _state(mech, q, t)
     return PROGRAMS["generalized_force"](mech, q, jnp.asarray(v, q.dtype), t)
 

@@ -26,14 +26,23 @@ class Failure:
     """A sample that failed.
 
     Attributes:
-        sample: its place in the batch, () of a single one. status: see `Status`.
-        time: the first one at which it failed. reached: the last one at which all was well, None if there is none.
-        gaps: the largest |Φ| of each constraint and driver at `time`, in the configuration that is shown there; the worst
-            first, in units of the mechanism.
-        singular_values: of Φ_q there with its rows scaled to unit length, falling, as `diagnose` has them.
+        sample: its place in the batch, () of a single one.
+        status: see `Status`.
+        time: the first one at which it failed.
+        reached: the last one at which all was well, None if there is none.
+        gaps: the largest |Φ| of each constraint and driver at `time`, in the configuration that is shown there; the
+            worst first, in units of the mechanism.
+        singular_values: of Φ_q there with its rows scaled to unit length, in descending order, as in `diagnose`.
         lock_up: time of the nearest lock-up by the fold estimate t + |v| / (2 |a|) from the last good state; None if it
             is not on the way to `time`.
         not_finite: names of constraints and drivers with numbers that are not finite.
+
+    Examples:
+        >>> short = {"rod": (1, 0, 0), "slider": (1.5, 0, 0)}
+        >>> motion = mbs.kinematics(slider_crank(rod=0.5), jnp.linspace(0, 1, 11), short)
+        >>> failure = motion.explain_failure().first[0]
+        >>> print(failure.status.name, failure.reached, round(failure.time, 3))  # sin φ > 0.5
+        LOCKED_UP 0.5 0.6
     """
 
     sample: tuple[int, ...]
@@ -72,8 +81,14 @@ class Failures:
     """What failed; print it. It counts as false where nothing did.
 
     Attributes:
-        samples: how many there are. counts: how many of them failed, by their first bad status.
+        samples: how many there are.
+        counts: how many of them failed, by their first bad status.
         first: the first of those that failed, three at most.
+
+    Examples:
+        >>> motion = mbs.kinematics(mech, jnp.array([0.0, 1.0]), guess)
+        >>> print(motion.explain_failure())
+        nothing failed
     """
 
     samples: int

@@ -21,18 +21,28 @@ Named = Mapping[str, Any] | Iterable[tuple[str, Any]]
 
 
 class Mechanism(eqx.Module):
-    """Bodies joined by constraints, moved by drivers and forces.
+    """Bodies joined by constraints, moved by drivers and forces: Φ(q, t) = 0, M v̇ = Q + Φ_qᵀλ.
 
-    A pytree: every number in it (lengths, masses, axes, knots, …) is a leaf that can be traced, batched and
-    differentiated; names, types and connectivity are static. It holds no state: configurations are vectors q (n,) that
-    stack the bodies' coordinates in their order, then extra coordinates of constraints (contact angles of cams);
-    velocities v (m,) likewise.
+    A pytree. Every number in it (lengths, masses, axes, knots, …) is a leaf that can be traced, batched and
+    differentiated; names, types and connectivity are static. It holds no state. A configuration is a vector q (n,): the
+    coordinates of the bodies in their order, then extra coordinates of constraints, such as contact angles of cams.
+    Velocities v (m,) likewise.
 
     Args:
         bodies, constraints, drivers, forces: name → element, as a mapping or as pairs. "ground" is the fixed frame.
 
     Raises:
         ValueError: an element that cannot be used, with its name and the reason.
+
+    Examples:
+        >>> pendulum = mbs.Mechanism(
+        ...     bodies={"bob": planar.Body(mass=2.0)},
+        ...     constraints={"pin": planar.Revolute("ground", "bob", (0, 0), (0, 1))},
+        ...     forces={"gravity": mbs.Gravity((0, -9.81))},
+        ... )
+        >>> q = pendulum.coordinates({"bob": (3, -1, 0)})
+        >>> print(pendulum.point(q, "bob", (0, 1)))
+        [3. 0.]
     """
 
     _bodies: tuple
@@ -85,7 +95,7 @@ class Mechanism(eqx.Module):
 
     @property
     def geometry(self) -> Mechanism:
-        """The same without what its bodies and forces are: all that Φ depends on."""
+        """The same mechanism without the data of its bodies and forces: all that Φ depends on."""
         same = object.__new__(Mechanism)
         parts = {"_bodies": (), "_forces": (), "_force_names": ()}
         for field in dataclasses.fields(Mechanism):
@@ -99,16 +109,16 @@ class Mechanism(eqx.Module):
         return jnp.result_type(*leaves) if leaves else default_float()
 
     def astype(self, dtype) -> Mechanism:
-        """The same mechanism with all of its numbers in another floating-point type."""
+        """The same mechanism with all of its numbers in another floating-point type, `dtype`."""
         convert = lambda x: jnp.asarray(x, dtype) if eqx.is_inexact_array(x) else x
         return jax.tree.map(convert, self)
 
     def poses(self, q: Float[Array, " n"]) -> dict[str, Any]:
-        """The poses of all bodies and of "ground" in a configuration."""
+        """The poses of all bodies and of "ground" in a configuration `q`, by name."""
         return {name: self.layout.pose(name, q) for name in (GROUND, *self.layout.body_types)}
 
     def point(self, q: Float[Array, " n"], body: str, s) -> Float[Array, " d"]:
-        """The point with coordinates `s` in the frame of `body`, in the ground frame."""
+        """The point with coordinates `s` in the frame of `body`, in the ground frame, in a configuration `q`."""
         return self.layout.point(body, s, q)
 
     def coordinates(self, guess=None) -> Float[Array, " n"]:
@@ -130,7 +140,14 @@ class Mechanism(eqx.Module):
         return self.layout.normalised(q)
 
     def velocities(self, guess=None) -> Float[Array, " m"]:
-        """A vector of velocities from itself, or from a mapping of names to numbers, as in `coordinates`."""
+        """A vector of velocities from a guess: v itself, or a mapping of names to numbers, as in `coordinates`.
+
+        Args:
+            guess: (m,), or a mapping such as `{"crank.phi": 5.0}`; what is missing is zero.
+
+        Raises:
+            ValueError: an unknown name, or a wrong number of values.
+        """
         if isinstance(guess, Mapping) or guess is None:
             return self._from_names(guess or {}, np.zeros(self.layout.m), velocities=True)
         v = jnp.asarray(getattr(guess, "v", guess))
@@ -139,7 +156,7 @@ class Mechanism(eqx.Module):
         return v.astype(jnp.result_type(self.dtype, v) if jnp.issubdtype(v.dtype, jnp.floating) else self.dtype)
 
     def named_velocities(self, guess=None) -> tuple[bool, ...] | None:
-        """For each velocity whether a mapping names it; None for a vector of velocities, or none at all."""
+        """For each velocity whether the mapping `guess` names it; None for a vector of velocities, or none at all."""
         if not isinstance(guess, Mapping):
             return None
         named = np.zeros(self.layout.m, bool)

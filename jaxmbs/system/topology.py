@@ -28,10 +28,17 @@ class Tree:
 
     Attributes:
         bodies: names, depth first: a parent stands before its children, and a body's descendants follow it at once.
-        joints: for each body the name of the joint that leads to it; None for the edge from the ground to a floating base.
+        joints: for each body the name of the joint that leads to it; None for the edge from the ground to a floating
+            base.
         parents: for each body the index of its parent in `bodies`, −1 for the ground.
         reversed: for each body whether it is body i of its joint, so that the path runs from the joint's j to its i.
-        cut: names of all other constraints, in the mechanism's order: joints that are cut, and elements that are no joints.
+        cut: names of all other constraints, in the mechanism's order: joints that are cut, and elements that are not
+            joints.
+
+    Examples:
+        >>> tree = mbs.topology.spanning_tree(mech)
+        >>> tree.bodies, tree.path("rod"), tree.leaves
+        (('crank', 'rod', 'slider'), (0, 1), ('rod', 'slider'))
     """
 
     bodies: tuple[str, ...]
@@ -110,18 +117,24 @@ def spanning_tree(mech: Any, *, base: Names | None = None, cut: Names = ()) -> T
     """The spanning tree with the shortest paths from the ground to all bodies.
 
     Among the joints that could lead to a body at its depth the tree takes the one whose path has the fewest relative
-    velocities, then the one declared first. Drivers, and constraints that are no joints, are never in it. Bodies are
+    velocities, then the one declared first. Drivers, and constraints that are not joints, are never in it. Bodies are
     numbered depth first, children of a body in the order of their declaration.
 
     Args:
-        mech: a mechanism; of it only `bodies`, `constraints` and `drivers` are used, and of a constraint its bodies `i` and
-            `j` and its `freedom`: the number of relative velocities of a joint, None for what is no joint.
+        mech: a mechanism. Only its `bodies`, `constraints` and `drivers` are used, and of a constraint its bodies `i`
+            and `j` and its `freedom`: the number of relative velocities of a joint, None for what is not a joint.
         base: the floating base, or one for each of several parts; the body declared first in its part unless given.
         cut: names of joints that are not to be in the tree.
 
     Raises:
-        ValueError: `cut` names what does not exist or is no joint; `base` names no body, one whose part is joined to the
-            ground, or two bodies of the same part.
+        ValueError: `cut` names what does not exist or is not a joint; `base` names no body, one whose part is joined to
+            the ground, or two bodies of the same part.
+
+    Examples:
+        >>> mbs.topology.spanning_tree(mech).joints, mbs.topology.spanning_tree(mech).cut
+        (('O', 'A', 'guide'), ('B',))
+        >>> mbs.topology.spanning_tree(mech, cut="guide").joints
+        ('O', 'A', 'B')
     """
     bodies, cut, bases = tuple(mech.bodies), set(_names(cut)), tuple(dict.fromkeys(_names(base)))
     _check_cut(mech, cut)
@@ -219,11 +232,24 @@ def _numbered(mech, entering: dict[str, _Edge]) -> Tree:
 
 
 def path_matrix(mech: Any, *, base: Names | None = None, cut: Names = ()) -> Int[np.ndarray, "n n"]:
-    """The preliminary path matrix π: π_ij = 1 if edge j is directed away from body i, −1 if towards it, else 0; Issa and
-    Arczewski, section 2.
+    """The preliminary path matrix π: π_ij = 1 if edge j is directed away from body i, −1 if towards it, else 0; Issa
+    and Arczewski, section 2.
 
-    Rows are bodies and columns edges, both in the order of the spanning tree. Arguments and errors: see `spanning_tree`; a
-    `Tree` may stand for the mechanism.
+    Rows are bodies and columns edges, both in the order of the spanning tree.
+
+    Args:
+        mech: a mechanism, or its `Tree`.
+        base: see `spanning_tree`.
+        cut: names of joints that are not to be in the tree.
+
+    Raises:
+        ValueError: as of `spanning_tree`; a base or joints to cut beside a `Tree`.
+
+    Examples:
+        >>> print(mbs.topology.path_matrix(mech, cut="guide"))  # crank, rod and slider as a chain
+        [[-1  1  0]
+         [ 0 -1  1]
+         [ 0  0 -1]]
     """
     tree = _tree(mech, base, cut)
     paths = -np.eye(len(tree.bodies), dtype=int)
@@ -234,10 +260,24 @@ def path_matrix(mech: Any, *, base: Names | None = None, cut: Names = ()) -> Int
 
 
 def secondary_path_matrix(mech: Any, *, base: Names | None = None, cut: Names = ()) -> Int[np.ndarray, "n n"]:
-    """The secondary path matrix π*: −π*_ij is the number of edges from edge j to body i, both included, where edge j is on
-    the path from the ground to body i; zero elsewhere. π* = −(π⁻²)ᵀ.
+    """The secondary path matrix π* = −(π⁻²)ᵀ: −π*_ij is the number of edges from edge j to body i, both included, where
+    edge j is on the path from the ground to body i; zero elsewhere.
 
-    Rows, columns, arguments and errors: see `path_matrix`.
+    Rows are bodies and columns edges, both in the order of the spanning tree.
+
+    Args:
+        mech: a mechanism, or its `Tree`.
+        base: see `spanning_tree`.
+        cut: names of joints that are not to be in the tree.
+
+    Raises:
+        ValueError: as of `spanning_tree`; a base or joints to cut beside a `Tree`.
+
+    Examples:
+        >>> print(mbs.topology.secondary_path_matrix(mech, cut="guide"))
+        [[-1  0  0]
+         [-2 -1  0]
+         [-3 -2 -1]]
     """
     tree = _tree(mech, base, cut)
     count = np.zeros((len(tree.bodies),) * 2, dtype=int)

@@ -23,16 +23,29 @@ from jaxmbs.system.mechanism import Mechanism
 
 
 class Trajectory(eqx.Module):
-    """Configurations, velocities and accelerations in time, with named access.
+    """Configurations, velocities and accelerations in time, with access by name.
 
-    Leading axes are free: a batch made by `vmap` has one axis more everywhere.
+    Leading axes are free: a batch made by `vmap` has one more axis in every array.
 
     Attributes:
-        t (T,), q (T, n), v, a (T, m), status (T,): see `Status`; where it is not 0, q, v and a are the last good ones.
-        multipliers (T, rows): λ with M v̇ = Q + Φ_qᵀλ, rows as in Φ; those of drivers are the driving forces and torques.
-            None in a motion that was not computed from forces.
+        t: (T,), times.
+        q: (T, n), configurations. Where the status is not 0, q, v and a are the last good ones.
+        v: (T, m), velocities.
+        a: (T, m), their rates.
+        status: (T,); see `Status`.
+        layout: names and places of the coordinates.
+        multipliers: (T, rows), λ with M v̇ = Q + Φ_qᵀλ, rows as in Φ. Those of drivers are the driving forces and
+            torques. None in a motion that was not computed from forces.
         energy: kinetic and potential, each (T,); None like the multipliers.
         mechanism: its constraints and drivers, for `joint`.
+
+    Examples:
+        >>> motion = mbs.kinematics(mech, jnp.array([0.0, jnp.pi / 2]), guess)
+        >>> print(motion.position("slider.x").round(6), motion.velocity("slider.x").round(6))
+        [3.       1.732051] [ 0. -1.]
+        >>> print(motion.point("crank", (1.0, 0.0)).round(6))  # the pin A
+        [[1. 0.]
+         [0. 1.]]
     """
 
     t: Float[Array, "*batch T"]
@@ -49,7 +62,7 @@ class Trajectory(eqx.Module):
     __getattribute__ = object.__getattribute__
 
     def of(self, mech: Mechanism) -> Trajectory:
-        """The same motion, with the mechanism that it is of."""
+        """The same motion with its mechanism `mech`, for `joint` and `explain_failure`."""
         same = copy.copy(self)
         object.__setattr__(same, "mechanism", Kept(mech.geometry, jnp.shape(self.t)))
         return same
@@ -57,8 +70,8 @@ class Trajectory(eqx.Module):
     def explain_failure(self) -> Failures:
         """What failed, as text: `print(run.explain_failure())`, "nothing failed" where all is well; see `Failures`.
 
-        Samples and times with their status, the largest gaps by name, singular values of Φ_q, and the nearest lock-up. The
-        same stands in the error of `throw=True`.
+        It has samples and times with their status, the largest gaps by name, singular values of Φ_q, and the nearest
+        lock-up. The error of `throw=True` says the same.
 
         Raises:
             ValueError: inside of a transformation, where nothing is known yet.
@@ -66,13 +79,14 @@ class Trajectory(eqx.Module):
         return failures(self.t, self.q, self.v, self.a, self.status, self.mechanism)
 
     def joint(self, name: str, coordinate: str | None = None) -> JointMotion:
-        """Angle and slide of a joint over time, continuous: `run.joint("pin").angle`, `.rate`, `.acceleration`, `.slide`,
-        `.slide_rate`, `.slide_acceleration`, each (*batch, T).
+        """Angle and slide of a joint over time, continuous: `run.joint("pin").angle`, `.rate`, `.acceleration`,
+        `.slide`, `.slide_rate`, `.slide_acceleration`, each (*batch, T).
 
-        The sign is that of the joint's axis, body j against body i; zeros are those of `joint_coordinates`, see
-        `JointMotion`. In space the angle is in (−π, π] at the first time, and from one time to the next it takes the turn
-        that is nearest to what its rates predict by the trapezoidal rule: times may be so far apart that this is right to
-        half a turn. In the plane the coordinates themselves count turns.
+        They are those of body j relative to body i, positive along the joint's axis; zeros are those of
+        `joint_coordinates`, see `JointMotion`. In the plane the coordinates themselves count turns. In space the angle
+        is in (−π, π] at the first time. From one time to the next it takes the turn that is nearest to what its rates
+        predict by the trapezoidal rule, so the times must be close enough for this prediction to be right to half a
+        turn.
 
         Args:
             name: of the joint.
@@ -111,20 +125,20 @@ class Trajectory(eqx.Module):
         return self.q[..., at], self.v[..., moving], self.a[..., moving]
 
     def point(self, body: str, s=None) -> Float[Array, "*batch T d"]:
-        """Positions of the point `s` of a body (its origin if not given), in the ground frame."""
+        """Positions (T, d) of the point `s` of a `body`, its origin unless given, in the ground frame."""
         return self._along(lambda q, v, a: self._position(body, s, q))
 
     def point_velocity(self, body: str, s=None) -> Float[Array, "*batch T d"]:
-        """Velocities of the point `s` of a body."""
+        """Velocities (T, d) of the point `s` of a `body`, its origin unless given, in the ground frame."""
         return self._along(lambda q, v, a: self._velocity(body, s, q, v))
 
     def point_acceleration(self, body: str, s=None) -> Float[Array, "*batch T d"]:
-        """Accelerations of the point `s` of a body."""
+        """Accelerations (T, d) of the point `s` of a `body`, its origin unless given, in the ground frame."""
         velocity = partial(self._velocity, body, s)
         return self._along(lambda q, v, a: jax.jvp(velocity, (q, v), (self.layout.rate(q, v), a))[1])
 
     def rotation(self, body: str) -> Float[Array, "*batch T d d"]:
-        """Rotation matrices of a body, whose columns are its axes in the ground frame."""
+        """Rotation matrices (T, d, d) of a `body`, whose columns are its axes in the ground frame."""
         axes = np.eye(self.layout.dimension)
         turned = lambda q: jnp.stack(
             [self.layout.pose(body, q).direction(jnp.asarray(e, q.dtype)) for e in axes], axis=1
@@ -132,15 +146,15 @@ class Trajectory(eqx.Module):
         return jnp.vectorize(turned, signature="(n)->(d,d)")(self.q)
 
     def position(self, coordinate: str) -> Float[Array, "*batch T"]:
-        """A coordinate by name, such as "crank.phi"."""
+        """A `coordinate` by name, such as "crank.phi", (T,)."""
         return self.q[..., self.layout.index(coordinate)]
 
     def velocity(self, coordinate: str) -> Float[Array, "*batch T"]:
-        """The rate of a coordinate, or another velocity by name, such as "rod.wx"."""
+        """The rate of a `coordinate`, or another velocity by name, such as "rod.wx", (T,)."""
         return self.v[..., self.layout.velocity_index(coordinate)]
 
     def acceleration(self, coordinate: str) -> Float[Array, "*batch T"]:
-        """The second derivative of a coordinate, or the rate of another velocity."""
+        """The second derivative of a `coordinate`, or the rate of another velocity, (T,)."""
         return self.a[..., self.layout.velocity_index(coordinate)]
 
     def _position(self, body, s, q):

@@ -35,13 +35,24 @@ def animate(
     play button that needs nothing but a browser. Without a path it returns the page as an object that notebooks show.
 
     Args:
+        mech: the mechanism.
         trajectory: one motion; times at which it failed are left out.
+        path: the file.
         traces: ("coupler", (x, y)), …, in space (x, y, z): points whose curves are drawn.
         fps: frames per second.
         width: of the picture in inches, at 80 dots per inch.
         size: of the symbols, 1 by default.
         title: a heading.
         view: of a spatial mechanism, elevation and azimuth of the camera in degrees; see `draw`.
+
+    Raises:
+        ValueError: a batch of motions, a motion that failed at all times, or an unknown suffix.
+        RuntimeError: `.mp4` without ffmpeg.
+
+    Examples:
+        >>> motion = mbs.kinematics(mech, jnp.linspace(0, 2 * jnp.pi, 9), guess)
+        >>> mbs.viz.animate(mech, motion, "slider_crank.html").name
+        'slider_crank.html'
     """
     if np.ndim(trajectory.t) != 1:
         raise ValueError("animate shows one motion; pick one of the batch: jax.tree.map(lambda x: x[k], trajectory)")

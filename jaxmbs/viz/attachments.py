@@ -13,10 +13,18 @@ Marked = Sequence[tuple[str, Sequence[float]]]
 
 @singledispatch
 def attachments(element, dimension: int = 2) -> list[tuple[str, np.ndarray]]:
-    """(body, point) for the points (dimension,) at which an element holds its bodies, that on body i first.
+    """(body, point) for the points at which an element holds its bodies, that on body i first.
 
     A point that is not given is the origin of its body. An element that keeps its points under other names than
     `point_i`, `point_j` and `point` registers a function of its own.
+
+    Args:
+        element: a constraint, driver or force.
+        dimension: 2 or 3, of the points.
+
+    Examples:
+        >>> [(body, point.tolist()) for body, point in mbs.viz.attachments(mech.constraints["A"])]
+        [('crank', [1.0, 0.0]), ('rod', [0.0, 0.0])]
     """
     owners = {"point_i": "i", "point_j": "j", "point": "body"}
     return [

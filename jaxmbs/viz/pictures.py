@@ -28,17 +28,22 @@ def draw(
     size: float = 1.0,
     view: tuple[float, float] | None = None,
 ):
-    """Draw a mechanism in the configuration `q`, and return the axes.
+    """Draw a mechanism in a configuration, and return the axes.
 
     Args:
+        mech: the mechanism.
         q: a configuration (n,), or names and coordinates; see `Mechanism.coordinates`.
         t: the time, which sets the direction of the drivers' arrows.
         ax: axes to draw in, of `projection="3d"` for a spatial mechanism; new ones by default.
         points: ("coupler", (x, y)), …, in space (x, y, z): points of bodies to be marked; the bodies reach out to them.
         labels: write the names of the bodies.
         size: of the symbols, 1 by default.
-        view: of a spatial mechanism, elevation and azimuth of the camera in degrees, about the axis that is up: opposite
-            to gravity, z without any. By default from where the mechanism shows most.
+        view: of a spatial mechanism, elevation and azimuth of the camera in degrees, about the axis that is up:
+            opposite to gravity, z without any. By default the view that shows most of the mechanism.
+
+    Examples:
+        >>> ax = mbs.viz.draw(mech, guess, labels=True)
+        >>> ax.figure.savefig("slider_crank.png")
     """
     scene = scene_of(mech, np.asarray(mech.coordinates(q))[None], t, marked=points, size=size, view=view)
     return kit(mech.layout).still(scene, ax, labels=labels)
@@ -55,11 +60,21 @@ def curve(trajectory: Trajectory, body: str, point) -> np.ndarray:
 
 
 def trace(trajectory: Trajectory, body: str, point: Sequence[float] | None = None, *, ax=None, **line):
-    """Draw the curve that a point of a body runs through, and return the axes; a batch of motions gives a sheaf.
+    """Draw the curve that a point of a body runs through, and return the axes; a batch of motions gives a sheaf of
+    curves.
 
     Args:
+        trajectory: the motion, or a batch of motions.
+        body: name of the body.
         point: in the body frame, its origin by default.
+        ax: axes to draw in; new ones by default.
         line: passed on to matplotlib, such as `color`, `linewidth`, `label`.
+
+    Examples:
+        >>> motion = mbs.kinematics(mech, jnp.linspace(0, 2 * jnp.pi, 9), guess)
+        >>> ax = mbs.viz.trace(motion, "rod", (1.0, 0.0))
+        >>> ax.lines[0].get_xydata().shape
+        (9, 2)
     """
     ax = kit(trajectory.layout).axes(ax)
     bodies = [name for name, _ in trajectory.layout.bodies]
@@ -82,10 +97,19 @@ def plot(trajectory: Trajectory, coordinates: Sequence[str] | None = None, *, ax
     """Draw coordinates, velocities and accelerations over time, and return the three axes.
 
     Args:
-        coordinates: names such as "crank.phi", in space also of velocities such as "rod.wx"; all by default. Each is shown
-            where there is something of this name: Euler parameters have no velocities, and angular velocities no
+        trajectory: the motion.
+        coordinates: names such as "crank.phi", in space also of velocities such as "rod.wx"; all by default. Each is
+            shown where there is something of this name: Euler parameters have no velocities, and angular velocities no
             positions.
         axes: three axes to draw in; new ones by default.
+
+    Raises:
+        ValueError: a batch of motions, or an unknown name.
+
+    Examples:
+        >>> motion = mbs.kinematics(mech, jnp.linspace(0, 2 * jnp.pi, 9), guess)
+        >>> len(mbs.viz.plot(motion, ["slider.x"]))
+        3
     """
     if np.ndim(trajectory.t) != 1:
         raise ValueError("plot shows one motion; pick one of the batch: jax.tree.map(lambda x: x[k], trajectory)")

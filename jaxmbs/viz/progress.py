@@ -59,8 +59,15 @@ class ProgressBar:
 
 
 def progress_bar(label: str) -> ProgressBar:
-    """A bar with this label for `synthesis.path(…, progress=mbs.viz.progress_bar("path"))` and the like.
+    """A bar for `synthesis.path(…, progress=mbs.viz.progress_bar("path"))` and the like.
 
     It shows the steps, the time that has passed and is left, and the least error until now.
+
+    Args:
+        label: what stands before the bar.
+
+    Examples:
+        >>> bar = mbs.viz.progress_bar("path")
+        >>> found = mbs.synthesis.minimise(lambda b: (b - 3) ** 2, 0.0, starts=4, steps=(50, 20), progress=bar)
     """
     return ProgressBar(label)

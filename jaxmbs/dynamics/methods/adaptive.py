@@ -18,13 +18,19 @@ from jaxmbs.programs.function import straight
 class Adaptive(AbstractMethod):
     """The explicit method of Dormand and Prince, order 5, with steps chosen for an error; the loops run in diffrax.
 
-    The equations are those of the projected state: q and v are closed before v̇ is computed, and at output. Stages so
-    never leave the constraints by more than a step's error, and closure is hard. For motions whose speed changes by orders
-    of magnitude, and as a reference; `RK4` is much faster in a batch, where all samples wait for the slowest.
+    The equations are those of the projected state: q and v are closed before v̇ is computed, and at output. So stages
+    never leave the constraints by more than a step's error, and closure is hard. It is for motions whose speed changes
+    by orders of magnitude, and as a reference. `RK4` is much faster in a batch, where all samples wait for the slowest.
 
     Args:
         rtol, atol: relative and absolute tolerance of a step, in coordinates and velocities alike.
-        max_steps: then the sample is NOT_CONVERGED.
+        max_steps: a sample that needs more is NOT_CONVERGED.
+
+    Examples:
+        >>> method = mbs.Adaptive(rtol=1e-6, atol=1e-8)
+        >>> run = mbs.simulate(pendulum, jnp.array([0.0, 0.5]), {"bob": (1, 0, jnp.pi / 2)}, method=method)
+        >>> print(run.position("bob.phi").round(3))
+        [1.571 0.402]
     """
 
     rtol: float = eqx.field(static=True, default=1e-8)

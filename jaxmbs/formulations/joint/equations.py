@@ -39,11 +39,21 @@ class JointCoordinates(AbstractFormulation):
     """Joint coordinates θ of a spanning tree, with a multiplier for each equation of the joints that are cut and of the
     drivers: RᵀMR θ̈ = Rᵀ(Q − MṘθ̇) + (Φ_q R)ᵀλ, Φ(q(θ), t) = 0; Issa and Arczewski (3.7).
 
-    An open chain has no Φ: an ordinary differential equation, without gaps. Joints of the tree never open. Accelerations
-    come by elimination of body after body, so the cost grows with the number of bodies, not with its cube.
+    An open chain has no Φ: it is an ordinary differential equation, without gaps. Joints of the tree never open.
+    Accelerations come by elimination of body after body, so the cost grows with the number of bodies, not with its
+    cube.
 
     Args:
-        base: see `topology.spanning_tree`. cut: names of joints to cut; by default those that leave the shortest paths.
+        base: see `topology.spanning_tree`.
+        cut: names of joints to cut; by default those that leave the shortest paths.
+
+    Examples:
+        >>> start = {"bob": (1, 0, jnp.pi / 2)}
+        >>> run = mbs.simulate(pendulum, jnp.array([0.0, 0.5]), start, step=0.01, formulation=mbs.JointCoordinates())
+        >>> print(run.position("bob.phi").round(3))
+        [1.571 0.402]
+        >>> mbs.JointCoordinates(cut="guide").of(mech).names
+        ('O.phi', 'A.phi', 'B.phi')
     """
 
     base: str | tuple[str, ...] | None = eqx.field(static=True, default=None)
@@ -56,7 +66,7 @@ class JointCoordinates(AbstractFormulation):
         return JointEquations(mech, joint_space.joint_tree(mech, space))
 
     def of(self, mech: Mechanism) -> JointView:
-        """A mechanism in these coordinates: names, θ(q), θ̇(v), q(θ), R and Ṙ."""
+        """`mech` in these coordinates: names, θ(q), θ̇(v), q(θ), R and Ṙ."""
         return JointView(mech, joint_space.joint_space(mech, base=self.base, cut=self.cut))
 
 

@@ -31,14 +31,21 @@ COORDINATES = ("bodies", "natural")
 class JointView(eqx.Module):
     """A mechanism in the joint coordinates θ of a spanning tree: `mbs.JointCoordinates(base=…, cut=…).of(mech)`.
 
-    θ holds, for each joint in the order of the tree, its slides (s; x, y; x, y, z) and then its angle phi, or alpha and
-    beta of a universal joint, theta_x and theta_y of a homokinetic one, Euler parameters of a ball; θ̇ their rates, and for
-    a ball the relative angular velocity in the frame that turns. A floating base has its own coordinates and velocities.
-    Extra coordinates of gears and cams are last.
+    θ holds, for each joint in the order of the tree, its slides (s; x, y; x, y, z) and then its rotation: the angle
+    phi, alpha and beta of a universal joint, theta_x and theta_y of a homokinetic one, Euler parameters of a ball. θ̇
+    are their rates, and for a ball the relative angular velocity in the frame that turns. A floating base has its own
+    coordinates and velocities. Extra coordinates of gears and cams are last.
 
     Attributes:
         mech: the mechanism.
         space: its joint coordinates, with the spanning tree `space.tree`.
+
+    Examples:
+        >>> view = mbs.JointCoordinates().of(mech)
+        >>> view.names, view.coordinates(mech.coordinates(guess)).tolist()
+        (('O.phi', 'A.phi', 'guide.s'), [0.0, 0.0, 3.0])
+        >>> print(view.transformation(jnp.array([0.0, 0.0, 3.0]))[4])  # ẏ of the rod at pin A
+        [1. 0. 0.]
     """
 
     mech: Mechanism
@@ -55,19 +62,26 @@ class JointView(eqx.Module):
         return self.space.velocities
 
     def coordinates(self, q, t=0.0) -> Float[Array, " k"]:
-        """θ(q) of a configuration. Angles in (−π, π]; in the plane, where they have coordinates, with all their turns."""
+        """θ of a configuration `q` at the time `t`. Angles are in (−π, π]; where they are coordinates in the plane, all
+        turns count.
+        """
         mech = self.mech
         return _program(_measured, self.space)(mech, mech.coordinates(q), _time(mech, t))
 
     def velocities(self, q, v, t=0.0) -> Float[Array, " l"]:
-        """θ̇ of the velocities v of the bodies: the solution of R θ̇ = v, of least squares where v does not satisfy the
-        joints of the tree; of R θ̇ = v − ν where these prescribe a motion, with ν the velocities by it alone."""
+        """θ̇ of the velocities `v` of the bodies in a configuration `q` at the time `t`: the solution of R θ̇ = v.
+
+        It is of least squares where v does not satisfy the joints of the tree. Where these prescribe a motion it solves
+        R θ̇ = v − ν, with ν the velocities by that motion alone.
+        """
         mech = self.mech
         space = spaces.space_of(mech, self.space.tree, any_angle=True)
         return _program(_rates, space)(mech, mech.coordinates(q), mech.velocities(v), _time(mech, t))
 
     def configuration(self, theta, t=0.0, *, near=None) -> Float[Array, " n"]:
-        """q(θ), a configuration as in `Mechanism.coordinates`. Joints that are cut need not be closed by it."""
+        """q of `theta` at the time `t`, as in `Mechanism.coordinates`. It need not close the joints that are cut.
+        `near` is a configuration that tells senses and signs which θ does not.
+        """
         mech, theta = self.mech, self._checked(theta, self.space.n)
         return _program(_configuration, self.space)(mech, theta, _near(mech, near), _time(mech, t))
 
@@ -96,7 +110,12 @@ class JointView(eqx.Module):
     def transformation_rate(
         self, theta, theta_dot, t=0.0, *, coordinates: str = "bodies", near=None
     ) -> Float[Array, "m l"]:
-        """Ṙ(θ, θ̇), so that v̇ = R θ̈ + Ṙ θ̇; Issa and Arczewski (3.6). Arguments as for `transformation`."""
+        """Ṙ(θ, θ̇), so that v̇ = R θ̈ + Ṙ θ̇; Issa and Arczewski (3.6).
+
+        Args:
+            theta, theta_dot: θ and θ̇, in the order of `names` and `velocity_names`.
+            t, coordinates, near: as for `transformation`.
+        """
         program = _program(_transformation_rate, self.space, _known(coordinates))
         mech, theta = self.mech, self._checked(theta, self.space.n)
         theta_dot = self._checked(theta_dot, self.space.m, "theta_dot")
@@ -117,37 +136,118 @@ def _view(mech: Mechanism, base, cut) -> JointView:
 
 
 def joint_space(mech: Mechanism, *, base=None, cut: str | Iterable[str] = ()) -> JointSpace:
-    """The joint coordinates of a mechanism: `.coordinates` and `.velocities`, their names such as "A.phi"; `.tree`. See
-    `JointView` for what they are."""
+    """The joint coordinates of a mechanism: their names `.coordinates` and `.velocities`, such as "A.phi", and the
+    `.tree`. See `JointView` for what they are.
+
+    Args:
+        mech: the mechanism.
+        base: see `topology.spanning_tree`.
+        cut: names of joints to cut.
+
+    Examples:
+        >>> mbs.joint_space(mech, cut="guide").coordinates
+        ('O.phi', 'A.phi', 'B.phi')
+    """
     return spaces.joint_space(mech, base=base, cut=cut)
 
 
 def joint_coordinates(mech: Mechanism, q, t=0.0, *, base=None, cut=()) -> Float[Array, " k"]:
-    """θ(q), as `JointView.coordinates`."""
+    """θ(q), as `JointView.coordinates`.
+
+    Args:
+        mech: the mechanism.
+        q: configuration, as for `constraints`.
+        t: time, for joints that prescribe a motion.
+        base: see `topology.spanning_tree`.
+        cut: names of joints to cut.
+
+    Examples:
+        >>> print(mbs.joint_coordinates(mech, guess))  # O.phi, A.phi, guide.s
+        [0. 0. 3.]
+    """
     return _view(mech, base, cut).coordinates(q, t)
 
 
 def joint_velocities(mech: Mechanism, q, v, t=0.0, *, base=None, cut=()) -> Float[Array, " l"]:
-    """θ̇ of the velocities v of the bodies, as `JointView.velocities`."""
+    """θ̇ of the velocities v of the bodies, as `JointView.velocities`.
+
+    Args:
+        mech: the mechanism.
+        q: configuration, as for `constraints`.
+        v: (m,), velocities.
+        t: time, for joints that prescribe a motion.
+        base: see `topology.spanning_tree`.
+        cut: names of joints to cut.
+
+    Examples:
+        >>> print(mbs.joint_velocities(pendulum, below, jnp.array([3.0, 0, 3])).round(6))
+        [3.]
+    """
     return _view(mech, base, cut).velocities(q, v, t)
 
 
 def configuration(mech: Mechanism, theta, t=0.0, *, near=None, base=None, cut=()) -> Float[Array, " n"]:
-    """q(θ), as `JointView.configuration`."""
+    """q(θ), as `JointView.configuration`.
+
+    Args:
+        mech: the mechanism.
+        theta: θ, in the order of the names of `joint_space`.
+        t: time, for joints that prescribe a motion.
+        near: a configuration that tells senses and signs which θ does not.
+        base: see `topology.spanning_tree`.
+        cut: names of joints to cut.
+
+    Examples:
+        >>> print(mbs.configuration(pendulum, jnp.array([jnp.pi / 2])).round(6))
+        [1.       0.       1.570796]
+    """
     return _view(mech, base, cut).configuration(theta, t, near=near)
 
 
 def velocity_transformation(
     mech: Mechanism, theta, t=0.0, *, coordinates: str = "bodies", near=None, base=None, cut=()
 ) -> Float[Array, "m l"]:
-    """R(θ) with v = R θ̇, as `JointView.transformation`."""
+    """R(θ) with v = R θ̇, as `JointView.transformation`.
+
+    Args:
+        mech: the mechanism.
+        theta: θ, in the order of the names of `joint_space`.
+        t: time, for joints that prescribe a motion.
+        coordinates: "bodies" for rows like v, "natural" for rows like the rates of natural coordinates.
+        near: a configuration that tells senses and signs which θ does not.
+        base: see `topology.spanning_tree`.
+        cut: names of joints to cut.
+
+    Examples:
+        >>> print(mbs.velocity_transformation(pendulum, jnp.array([0.0])))  # ẋ, ẏ, φ̇
+        [[1.]
+         [0.]
+         [1.]]
+    """
     return _view(mech, base, cut).transformation(theta, t, coordinates=coordinates, near=near)
 
 
 def velocity_transformation_rate(
     mech: Mechanism, theta, theta_dot, t=0.0, *, coordinates: str = "bodies", near=None, base=None, cut=()
 ) -> Float[Array, "m l"]:
-    """Ṙ(θ, θ̇), as `JointView.transformation_rate`."""
+    """Ṙ(θ, θ̇), as `JointView.transformation_rate`.
+
+    Args:
+        mech: the mechanism.
+        theta: θ, in the order of the names of `joint_space`.
+        theta_dot: θ̇.
+        t: time, for joints that prescribe a motion.
+        coordinates: "bodies" or "natural", as for `velocity_transformation`.
+        near: a configuration that tells senses and signs which θ does not.
+        base: see `topology.spanning_tree`.
+        cut: names of joints to cut.
+
+    Examples:
+        >>> print(mbs.velocity_transformation_rate(pendulum, jnp.array([0.0]), jnp.array([3.0])))
+        [[0.]
+         [3.]
+         [0.]]
+    """
     return _view(mech, base, cut).transformation_rate(theta, theta_dot, t, coordinates=coordinates, near=near)
 
 

@@ -19,8 +19,15 @@ class Natural(AbstractFormulation):
     M ẍ = Q + Ψ_xᵀλ with Ψ(x, t) = 0 and a constant M; see `jaxmbs.formulations.natural.coordinates`.
 
     Args:
-        own_vectors: names of bodies of the plane that get a unit vector of their own. A body of the plane with two or more
-            pins takes its direction from two of them; one whose pins all coincide needs this.
+        own_vectors: names of bodies of the plane that get a unit vector of their own. A body of the plane with two or
+            more pins takes its direction from two of them; one whose pins all coincide needs this.
+
+    Examples:
+        >>> start = {"bob": (1, 0, jnp.pi / 2)}
+        >>> formulation = mbs.Natural(own_vectors=("bob",))
+        >>> run = mbs.simulate(pendulum, jnp.array([0.0, 0.5]), start, step=0.01, formulation=formulation)
+        >>> print(run.position("bob.phi").round(3))
+        [1.571 0.402]
     """
 
     own_vectors: tuple[str, ...] = eqx.field(static=True, default=(), converter=tuple)
@@ -29,7 +36,7 @@ class Natural(AbstractFormulation):
         return NaturalEquations(mech, self.own_vectors)
 
     def of(self, mech: Mechanism) -> NaturalView:
-        """A mechanism in these coordinates: names, x(q), ẋ(v), Ψ and Ψ_x."""
+        """`mech` in these coordinates: names, x(q), ẋ(v), Ψ and Ψ_x."""
         return NaturalView(mech, self.own_vectors)
 
 

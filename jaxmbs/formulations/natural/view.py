@@ -24,6 +24,11 @@ class NaturalView(eqx.Module):
     Attributes:
         mech: the mechanism.
         own_vectors: see `Natural`.
+
+    Examples:
+        >>> view = mbs.Natural().of(mech)
+        >>> view.names  # points at the pins A and B; O is at rest
+        ('A.x', 'A.y', 'B.x', 'B.y')
     """
 
     mech: Mechanism
@@ -36,11 +41,13 @@ class NaturalView(eqx.Module):
         return NaturalCoordinates(self.mech, self.own_vectors).names
 
     def coordinates(self, q: Float[Array, " n"]) -> Float[Array, " k"]:
-        """x: the points and unit vectors in a configuration; a shared one as it is on the first body of its joint."""
+        """x: points and unit vectors in a configuration `q`; a shared one as it is on the first body of its joint."""
         return self._program(_at)(self.mech, self.mech.coordinates(q))
 
     def rates(self, q: Float[Array, " n"], v: Float[Array, " m"]) -> Float[Array, " k"]:
-        """ẋ at the velocities v of the bodies: ṗ = ṙ + ω × d of points, u̇ = ω × u of unit vectors. Linear in v."""
+        """ẋ in a configuration `q` at the velocities `v` of the bodies: ṗ = ṙ + ω × d of points, u̇ = ω × u of unit
+        vectors. Linear in v.
+        """
         q = self.mech.coordinates(q)
         return self._program(_rates)(self.mech, q, jnp.asarray(v, q.dtype))
 
@@ -56,7 +63,7 @@ class NaturalView(eqx.Module):
         return self._program(_residual)(self.mech, *self._arguments(x, t, near))
 
     def jacobian(self, x: Float[Array, " k"], t=0.0, *, near=None) -> Float[Array, "rows k"]:
-        """Ψ_x. Arguments as for `constraints`."""
+        """Ψ_x; `x`, `t` and `near` as for `constraints`."""
         return self._program(_jacobian)(self.mech, *self._arguments(x, t, near))
 
     def _program(self, f: Callable) -> Straight:
@@ -73,27 +80,80 @@ class NaturalView(eqx.Module):
 
 
 def natural_names(mech: Mechanism) -> tuple[str, ...]:
-    """Names of the natural coordinates, as `NaturalView.names`."""
+    """Names of the natural coordinates, as `NaturalView.names`.
+
+    Args:
+        mech: the mechanism.
+
+    Examples:
+        >>> mbs.natural_names(mech)
+        ('A.x', 'A.y', 'B.x', 'B.y')
+    """
     return NaturalView(mech).names
 
 
 def natural_coordinates(mech: Mechanism, q: Float[Array, " n"]) -> Float[Array, " k"]:
-    """x(q), as `NaturalView.coordinates`."""
+    """x(q), as `NaturalView.coordinates`.
+
+    Args:
+        mech: the mechanism.
+        q: configuration, as for `constraints`.
+
+    Examples:
+        >>> print(mbs.natural_coordinates(mech, mech.coordinates(guess)))
+        [1. 0. 3. 0.]
+    """
     return NaturalView(mech).coordinates(q)
 
 
 def natural_rates(mech: Mechanism, q: Float[Array, " n"], v: Float[Array, " m"]) -> Float[Array, " k"]:
-    """ẋ at the velocities v of the bodies, as `NaturalView.rates`."""
+    """ẋ at the velocities v of the bodies, as `NaturalView.rates`.
+
+    Args:
+        mech: the mechanism.
+        q: configuration, as for `constraints`.
+        v: (m,), velocities.
+
+    Examples:
+        >>> v = mech.velocities({"crank.phi": 2.0, "rod.y": 2.0, "rod.phi": -1.0})
+        >>> print(mbs.natural_rates(mech, mech.coordinates(guess), v))
+        [0. 2. 0. 0.]
+    """
     return NaturalView(mech).rates(q, v)
 
 
 def natural_constraints(mech: Mechanism, x: Float[Array, " k"], t=0.0, *, near=None) -> Float[Array, " rows"]:
-    """Ψ(x, t), as `NaturalView.constraints`."""
+    """Ψ(x, t), as `NaturalView.constraints`.
+
+    Args:
+        mech: the mechanism.
+        x: natural coordinates, in the order of `natural_names`.
+        t: time, for drivers.
+        near: a configuration q (n,) that tells how often bodies of the plane have turned, for constraints that count
+            it.
+
+    Examples:
+        >>> x = mbs.natural_coordinates(mech, mech.coordinates(guess))
+        >>> print(jnp.abs(mbs.natural_constraints(mech, x)).max() < 1e-12)
+        True
+    """
     return NaturalView(mech).constraints(x, t, near=near)
 
 
 def natural_jacobian(mech: Mechanism, x: Float[Array, " k"], t=0.0, *, near=None) -> Float[Array, "rows k"]:
-    """Ψ_x, as `NaturalView.jacobian`."""
+    """Ψ_x, as `NaturalView.jacobian`.
+
+    Args:
+        mech: the mechanism.
+        x: natural coordinates, in the order of `natural_names`.
+        t: time, for drivers.
+        near: a configuration, as for `natural_constraints`.
+
+    Examples:
+        >>> x = mbs.natural_coordinates(mech, mech.coordinates(guess))
+        >>> mbs.natural_jacobian(mech, x).shape
+        (4, 4)
+    """
     return NaturalView(mech).jacobian(x, t, near=near)
 
 

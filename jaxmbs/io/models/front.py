@@ -20,9 +20,10 @@ def load(path, *, ignore: Sequence[str] = (), loops: Sequence = ()) -> Model:
 
     Args:
         path: the file.
-        ignore: of MJCF and URDF, what may be left out although it cannot be represented, by tag: "contact",
-            "actuator", … Everything else that cannot be represented is an error.
-        loops: of URDF, which knows trees only: the joints that close loops, as constraints by name (a mapping or pairs).
+        ignore: of MJCF and URDF, what may be left out although it cannot be represented, by tag: "contact", "actuator",
+            … Everything else that cannot be represented is an error.
+        loops: of URDF, which knows trees only: the joints that close loops, as constraints by name (a mapping or
+            pairs).
 
     Returns:
         a `Model`: a `Mechanism` with `.guess`, `.velocity`, `.name` and `.limits`.
@@ -30,6 +31,11 @@ def load(path, *, ignore: Sequence[str] = (), loops: Sequence = ()) -> Model:
     Raises:
         ModelError: no such file, not a known format, too large, malformed, or something that cannot be represented.
         ImportError: MJCF needs the package `mujoco`.
+
+    Examples:
+        >>> path = mbs.save(mech, "slider_crank.json", guess=guess)
+        >>> list(mbs.load(path).constraints)
+        ['O', 'A', 'B', 'guide']
     """
     path, ignore = Path(path), (ignore,) if isinstance(ignore, str) else tuple(ignore)
     reader = _format(path)[0]
@@ -55,10 +61,11 @@ def save(mech: Mechanism, path, *, guess=None, velocities=None, name: str | None
     """Write a mechanism to a file: `.json`, `.xml` or `.mjcf`.
 
     JSON keeps everything: `load` gives the same mechanism, number for number. Functions of the user are kept as the
-    scalar operations that they consist of. Nothing is written if anything cannot be.
+    scalar operations that they consist of. If anything cannot be written, nothing is.
 
     Args:
         mech: the mechanism, with concrete numbers.
+        path: the file; its suffix names the format.
         guess, velocities: a configuration, and velocities there, to start from; those of a `Model` unless given.
         name: of the model.
 
@@ -67,6 +74,10 @@ def save(mech: Mechanism, path, *, guess=None, velocities=None, name: str | None
 
     Raises:
         ModelError: an unknown suffix, or an element that the format cannot represent, with its name.
+
+    Examples:
+        >>> mbs.save(pendulum, "pendulum.json", guess=below).name
+        'pendulum.json'
     """
     path = Path(path)
     writer = _format(path)[1]

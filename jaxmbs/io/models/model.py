@@ -22,28 +22,38 @@ ROUNDING = 8
 
 
 class ModelError(ValueError):
-    """A file that cannot be read or written as a model, in one line that names what is wrong with it."""
+    """A file that cannot be read or written as a model, in one line that names what is wrong with it.
+
+    Examples:
+        >>> mbs.load("arm.step")
+        Traceback (most recent call last):
+        jaxmbs.io.models.model.ModelError: arm.step: a model ends in .json, .xml, .mjcf or .urdf
+    """
 
 
 class Model(Mechanism):
-    """A mechanism together with what its file says beside it.
+    """A mechanism together with the other data of its file.
 
-    It is used like every other mechanism, and has the same leaves: what is beside them is structure. Where a function
-    takes a guess and none is given, it starts from `guess`.
+    It is used like any other mechanism and has the same leaves; the other data are static. Where a function takes a
+    guess and none is given, it starts from `guess`.
 
     Args:
         bodies, constraints, drivers, forces: as of `Mechanism`.
         guess: a configuration (n,), or a mapping of names to coordinates; see `Mechanism.coordinates`.
-        velocities: velocities (m,) at that configuration, or a mapping. They are kept as those that are named in
-            `simulate`.
+        velocities: velocities (m,) at that configuration, or a mapping. `simulate` keeps them, as it keeps named ones.
         name: of the model.
         limits: ranges of joints by name: (lower, upper) in radians or in units of length. They are kept and written
             again; no analysis enforces them.
-        unit: of length, one of `LENGTHS`; numbers are never converted.
+        unit: of length, one of "m", "mm", "cm", "in", "ft". Numbers are never converted.
 
     Raises:
-        ValueError: an element that cannot be used; a limit of what is no constraint; a guess of the wrong size, or one that
-            is traced.
+        ValueError: an element that cannot be used; a limit of what is not a constraint; a guess of the wrong size, or
+            one that is traced.
+
+    Examples:
+        >>> model = mbs.Model(mech.bodies, mech.constraints, mech.drivers, guess=guess, name="engine", unit="mm")
+        >>> print(mbs.assemble(model).q[6].round(6))  # from the guess of the model
+        3.0
     """
 
     _guess: tuple[float, ...] = eqx.field(static=True)

@@ -33,6 +33,7 @@ def export(solution, path, *, title: str | None = None, times=None, unit: str = 
     Args:
         solution: anything with a `mechanism` and a `guess`, its poses at time 0, in the plane or in space; drawings are
             of the plane. The traced point is `solution.point`, (body, coordinates), else that of a four-bar's coupler.
+        path: the file.
         title: a heading of drawings and films.
         times: by default from 0 to 1, in which the motor goes through its cycle once.
         unit: of length, of drawings: mm, cm, m, in or ft.
@@ -40,6 +41,13 @@ def export(solution, path, *, title: str | None = None, times=None, unit: str = 
     Raises:
         ValueError: an unknown suffix or unit; a drawing of a mechanism in space; a motion that fails at all times.
         ImportError: ezdxf is asked for and not installed.
+
+    Examples:
+        >>> from types import SimpleNamespace
+        >>> found = SimpleNamespace(mechanism=mech, guess=guess, point=("rod", (1.0, 0.0)))
+        >>> path = mbs.io.export(found, "slider_crank.csv", times=jnp.array([0.0, 0.5]))
+        >>> print(path.read_text().splitlines()[0])
+        time,crank_angle_deg,x,y,status
     """
     path = Path(path)
     suffix = path.suffix.lower()

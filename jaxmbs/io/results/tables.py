@@ -28,8 +28,17 @@ def write_json(case: Case, path: Path) -> None:
 def read_solution(path) -> dict[str, Any]:
     """The fields of a solution that `export` wrote as JSON, by name; lists of numbers come back as arrays.
 
+    Args:
+        path: the file.
+
     Raises:
-        ValueError: the file is no such one, or of a later version.
+        ValueError: the file does not hold such a solution, or one of a later version.
+
+    Examples:
+        >>> from types import SimpleNamespace
+        >>> path = mbs.io.export(SimpleNamespace(mechanism=mech, guess=guess, error=0.25), "found.json")
+        >>> mbs.io.read_solution(path)["error"]
+        0.25
     """
     try:
         held = json.loads(Path(path).read_text("utf-8"))

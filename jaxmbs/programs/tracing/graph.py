@@ -20,7 +20,13 @@ IN_MEMORY = frozenset({"load", "stack", "loop", "out"})
 
 
 class ProgramError(ValueError):
-    """A function that cannot become a straight-line program, and why."""
+    """A function that cannot become a straight-line program, and why.
+
+    Examples:
+        >>> mbs.program(jnp.linalg.eigvalsh)(jnp.eye(2))
+        Traceback (most recent call last):
+        jaxmbs.programs.tracing.graph.ProgramError: ...eigh...
+    """
 
 
 class ProgramTooLarge(ProgramError):

@@ -20,13 +20,22 @@ from jaxmbs.system.mechanism import Mechanism
 class FourBar(Linkage):
     """Ground, crank, coupler and rocker with a point of the coupler, anywhere in the plane.
 
-    Whatever the nine free numbers are the crank is the shortest link and turns all round, Grashof's condition: with the
-    slack m > 0 coupler + rocker = ground + crank + m, and |coupler − rocker| < ground − crank.
+    Whatever the nine free numbers are, the crank is the shortest link and turns all round, Grashof's condition: with
+    the slack m > 0, coupler + rocker = ground + crank + m, and |coupler − rocker| < ground − crank.
 
-    A design has `ground`, `crank`, `coupler`, `rocker`, the lengths; `point`, of the coupler, from the crank's pin in axes
-    of which x points to the rocker's pin; `angle` of the line from the crank's pivot to the rocker's; `pivot`, the crank's.
-    Crank angles count from that line. The branch is +1 where the coupler lies to the left of the line from the crank's pin
-    to the rocker's pivot, −1 to the right.
+    A design has the lengths `ground`, `crank`, `coupler`, `rocker`; `point`, of the coupler, from the crank's pin in
+    axes of which x points to the rocker's pin; `angle` of the line from the crank's pivot to the rocker's; and `pivot`,
+    the crank's. Crank angles count from that line. The branch is +1 where the coupler lies to the left of the line from
+    the crank's pin to the rocker's pivot, −1 to the right.
+
+    Examples:
+        >>> b = dict(ground=4.0, crank=1.0, coupler=3.0, rocker=3.0)
+        >>> b |= dict(point=jnp.array([1.5, 1.0]), angle=0.0, pivot=jnp.zeros(2))
+        >>> linkage = mbs.synthesis.FourBar()
+        >>> motion = mbs.kinematics(linkage.mechanism(b), jnp.array([0.0, 0.25]), linkage.guess(b, 0.0, 1))
+        >>> print(motion.point("coupler", b["point"]).round(3))  # at 0° and 90° of the crank
+        [[0.884 1.799]
+         [0.726 2.65 ]]
     """
 
     name: ClassVar[str] = "four-bar"

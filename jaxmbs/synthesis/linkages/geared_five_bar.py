@@ -21,14 +21,25 @@ from jaxmbs.system.mechanism import Mechanism
 class GearedFiveBar(Linkage):
     """Two cranks that are geared to each other, and two links between them; the point is on the first one's.
 
-    The second crank is at ratio · φ + phase where the first one is at φ, both from the line of the pivots. −1 is a pair of
-    like gears, a positive ratio an internal gear, 1 a toothed belt. For the curve to close in one turn the ratio must be
-    whole.
+    The second crank is at ratio · φ + phase where the first one is at φ, both from the line of the pivots. −1 is a pair
+    of like gears, a positive ratio an internal gear, 1 a toothed belt. For the curve to close in one turn the ratio
+    must be whole.
 
-    A design has `ground`, `crank`, `coupler`, `link`, `arm`, the lengths around the loop from the first pivot, `arm` being
-    the second crank; `phase`; `point` of the coupler, from the first crank's pin in axes of which x points to the common
-    pin; `angle` of the line from the first to the second pivot; `pivot`, the first. The branch is +1 where the common pin
-    is to the left of the line from the first crank's pin to the second one's.
+    A design has `ground`, `crank`, `coupler`, `link`, `arm`, the lengths around the loop from the first pivot, `arm`
+    being the second crank; `phase`; `point` of the coupler, from the first crank's pin in axes of which x points to the
+    common pin; `angle` of the line from the first to the second pivot; and `pivot`, the first. The branch is +1 where
+    the common pin is to the left of the line from the first crank's pin to the second one's.
+
+    Args:
+        ratio: angle of the second crank for that of the first.
+
+    Examples:
+        >>> b = dict(ground=4.0, crank=1.0, coupler=3.0, link=3.0, arm=1.0, phase=jnp.pi, point=jnp.zeros(2))
+        >>> b |= dict(angle=0.0, pivot=jnp.zeros(2))
+        >>> linkage = mbs.synthesis.GearedFiveBar(ratio=-1)
+        >>> motion = mbs.kinematics(linkage.mechanism(b), jnp.array([0.0, 0.25]), linkage.guess(b, 0.0, 1))
+        >>> print(motion.position("arm.phi").round(4))  # π − 2π t
+        [3.1416 1.5708]
     """
 
     ratio: float = -1.0

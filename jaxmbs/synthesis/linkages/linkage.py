@@ -20,17 +20,25 @@ TINY = 1e-24
 
 
 class Linkage(abc.ABC):
-    """A planar linkage with one crank and a point of which the place has a closed form.
+    """A planar linkage with one crank and a point whose place has a closed form.
 
-    A design has lengths and coordinates, and `angles`; an `angle` turns the whole linkage, a `pivot` is the place of the
-    crank's. Crank angles count from the direction of `angle`. A design is a function of free numbers that can have any
-    value.
+    A design has lengths and coordinates, and `angles`; an `angle` turns the whole linkage, a `pivot` is the place of
+    the crank's. Crank angles count from the direction of `angle`. A design is a function of free numbers that can have
+    any value.
 
     Attributes:
-        name: as `path` takes it. entries: of a design. angles: those of them that are angles.
-        numbers: what each free number is: "log" of a length, "length", "angle", "pivot" (two of them), or a "pure" number.
+        name: as `path` takes it.
+        entries: of a design.
+        angles: those of them that are angles.
+        numbers: what each free number is: "log" of a length, "length", "angle", "pivot" (two of them), or a "pure"
+            number.
         signs: number of signs that say which branch it is, one for each pair of circles that intersect.
         output: the body with the point.
+
+    Examples:
+        >>> linkage = mbs.synthesis.SliderCrank()
+        >>> linkage.name, linkage.entries, linkage.output
+        ('slider-crank', ('crank', 'coupler', 'offset', 'point', 'angle', 'pivot'), 'coupler')
     """
 
     name: ClassVar[str]

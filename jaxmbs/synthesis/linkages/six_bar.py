@@ -28,8 +28,8 @@ KINDS = {
 
 @dataclass(frozen=True)
 class SixBar(Linkage):
-    """A four-bar with a crank that turns all round, and two links `link` and `arm` with a common pin, the one from a pin on
-    one of the links of the four-bar, the other from a pin on another; the point is on `link`.
+    """A four-bar with a crank that turns all round, and two links `link` and `arm` with a common pin. Each of them
+    begins at a pin on another link of the four-bar; the point is on `link`.
 
     | kind | link from | arm from |
     |---|---|---|
@@ -38,11 +38,20 @@ class SixBar(Linkage):
     | "Stephenson I" | crank | rocker |
     | "Stephenson III" | coupler | ground |
 
-    A design has those entries of the four-bar; `first`, where `link` begins, and `second`, where `arm` does, in the frames
-    of those links: from the pin that is nearer to the crank's pivot (for the rocker, from its pivot) in axes of which x
-    points along the link, for the ground along the line of the pivots; `link` and `arm`, the lengths; `point` of `link`,
-    from its beginning in axes of which x points to the common pin. The branch is that of the four-bar and that of the two
-    links: +1 where the common pin is to the left of the line from `first` to `second`.
+    A design has the entries of the four-bar except its `point`, and five more. `first` and `second` are the places
+    where `link` and `arm` begin, in the frames of those links: from the pin that is nearer to the crank's pivot (for
+    the rocker, from its pivot) in axes of which x points along the link, for the ground along the line of the pivots.
+    `link` and `arm` are the lengths. `point` is that of `link`, from its beginning in axes of which x points to the
+    common pin. The branch is that of the four-bar and that of the two links: +1 where the common pin is to the left of
+    the line from `first` to `second`.
+
+    Args:
+        kind: one of the four.
+
+    Examples:
+        >>> linkage = mbs.synthesis.SixBar("Watt I")
+        >>> linkage.name, linkage.output, linkage.size
+        ('Watt I', 'link', 15)
     """
 
     kind: str = "Stephenson III"

@@ -18,12 +18,19 @@ from jaxmbs.system.mechanism import Mechanism
 class SliderCrank(Linkage):
     """Crank, coupler, and a slide on a line, with a point of the coupler, anywhere in the plane.
 
-    Whatever the free numbers are the crank turns all round: coupler = crank + |offset| + m with the slack m > 0.
+    Whatever the free numbers are, the crank turns all round: coupler = crank + |offset| + m with the slack m > 0.
 
-    A design has `crank`, `coupler`, the lengths; `offset` of the slide's line from the crank's pivot, to the left of its
+    A design has the lengths `crank`, `coupler`; `offset` of the slide's line from the crank's pivot, to the left of its
     direction; `point`, of the coupler, from the crank's pin in axes of which x points to the slide's pin; `angle`, the
-    direction of the slide's line; `pivot`, the crank's. Crank angles count from that direction. The branch is +1 where the
-    slide is ahead of the crank's pin.
+    direction of the slide's line; and `pivot`, the crank's. Crank angles count from that direction. The branch is +1
+    where the slide is ahead of the crank's pin.
+
+    Examples:
+        >>> b = dict(crank=1.0, coupler=2.0, offset=0.0, point=jnp.zeros(2), angle=0.0, pivot=jnp.zeros(2))
+        >>> linkage = mbs.synthesis.SliderCrank()
+        >>> motion = mbs.kinematics(linkage.mechanism(b), jnp.array([0.0, 0.25]), linkage.guess(b, 0.0, 1))
+        >>> print(motion.position("slider.x").round(4))
+        [3.     1.7321]
     """
 
     name: ClassVar[str] = "slider-crank"

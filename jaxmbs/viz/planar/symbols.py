@@ -184,7 +184,16 @@ def _profile(outline, count: int = 120) -> np.ndarray:
 
 @singledispatch
 def symbol(element, scene) -> list[Shape | Span]:
-    """The shapes that stand for an element; for one without a symbol of its own its points."""
+    """The shapes that stand for an element; for one without a symbol of its own its points.
+
+    Args:
+        element: a constraint, driver or force of the plane. A class registers its symbol by `symbol.register`.
+        scene: the mechanism in a configuration, with the size of the symbols.
+
+    Examples:
+        >>> planar.Revolute in mbs.viz.symbol.registry
+        True
+    """
     return points_of(element, scene)
 
 

@@ -22,6 +22,10 @@ def schema() -> dict:
     """The JSON Schema (draft 2020-12) of version 1 of the format, as a dict.
 
     Every element of `jaxmbs.planar`, `jaxmbs.spatial`, the forces and the motions is in it, with its arguments.
+
+    Examples:
+        >>> "planar Revolute" in mbs.io.schema()["$defs"]
+        True
     """
     spaces = [_document(space) for space in SPACES]
     definitions: dict[str, Any] = {"expression": _expression()}
