@@ -197,6 +197,26 @@ class AbstractConstraint(Structured):
                         raise ValueError(f"{name}: {error}") from None
 
 
+class MeasuredConstraint(AbstractConstraint):
+    """One quantity measured between two poses has a given value: Φ = measure − prescribed value.
+
+    A joint with the value held and the driver of the same quantity share its `measure`.
+    """
+
+    rows: ClassVar[int] = 1
+
+    @abc.abstractmethod
+    def measure(self, i, j) -> Float[Array, ""]:
+        """The quantity for the poses of the two bodies."""
+
+    @abc.abstractmethod
+    def prescribed(self, t: Float[Array, ""]) -> Float[Array, ""]:
+        """Its value at a time."""
+
+    def residual(self, i, j, t):
+        return (self.measure(i, j) - self.prescribed(t))[None]
+
+
 def _is_motion(x) -> bool:
     return isinstance(x, AbstractMotion)
 

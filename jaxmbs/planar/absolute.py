@@ -2,17 +2,45 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import equinox as eqx
 import numpy as np
 from jaxtyping import Array
 
+from jaxmbs.element import MeasuredConstraint
 from jaxmbs.numerics.arrays import as_real, real
 from jaxmbs.planar.element import ORIGIN, AbsoluteConstraint, check_positive, given, squared, without_points
 
 
-class AbsoluteX(AbsoluteConstraint):
+class PointX(MeasuredConstraint, AbsoluteConstraint):
+    """x^P of a point of a body, in the ground frame."""
+
+    body: str = eqx.field(static=True)
+    point: Array = real((2,))
+
+    def measure(self, i, j):
+        return j.point(self.point)[0]
+
+
+class PointY(MeasuredConstraint, AbsoluteConstraint):
+    """y^P of a point of a body, in the ground frame."""
+
+    body: str = eqx.field(static=True)
+    point: Array = real((2,))
+
+    def measure(self, i, j):
+        return j.point(self.point)[1]
+
+
+class Angle(MeasuredConstraint, AbsoluteConstraint):
+    """φ of a body."""
+
+    body: str = eqx.field(static=True)
+
+    def measure(self, i, j):
+        return j.phi
+
+
+class AbsoluteX(PointX):
     """A point of a body keeps its x coordinate: Φ = x^P − C₁; Haug (3.2.3).
 
     Args:
@@ -21,28 +49,22 @@ class AbsoluteX(AbsoluteConstraint):
         value: C₁ in the ground frame.
     """
 
-    body: str = eqx.field(static=True)
-    point: Array = real((2,))
     value: Array = real(default=0.0)
-    rows: ClassVar[int] = 1
 
-    def residual(self, i, j, t):
-        return (j.point(self.point)[0] - self.value)[None]
+    def prescribed(self, t):
+        return self.value
 
 
-class AbsoluteY(AbsoluteConstraint):
+class AbsoluteY(PointY):
     """A point of a body keeps its y coordinate: Φ = y^P − C₂; Haug (3.2.4). Arguments as `AbsoluteX`."""
 
-    body: str = eqx.field(static=True)
-    point: Array = real((2,))
     value: Array = real(default=0.0)
-    rows: ClassVar[int] = 1
 
-    def residual(self, i, j, t):
-        return (j.point(self.point)[1] - self.value)[None]
+    def prescribed(self, t):
+        return self.value
 
 
-class AbsoluteAngle(AbsoluteConstraint):
+class AbsoluteAngle(Angle):
     """A body keeps its angle: Φ = φ − C₃; Haug (3.2.6).
 
     Args:
@@ -50,20 +72,18 @@ class AbsoluteAngle(AbsoluteConstraint):
         value: C₃ in radians. `AbsoluteAngle(body, point, value)` is accepted too; the point has no effect.
     """
 
-    body: str = eqx.field(static=True)
     value: Array = real()
-    rows: ClassVar[int] = 1
 
     def __init__(self, body, *point_and_value, point=ORIGIN, value=None):
         self.body = body
         # A point alone is kept in place of the value, for the check to refuse it.
         (self.value,) = without_points((*point_and_value, point, *given(value))) or point_and_value[-1:] or (0.0,)
 
-    def residual(self, i, j, t):
-        return (j.phi - self.value)[None]
+    def prescribed(self, t):
+        return self.value
 
 
-class AbsoluteDistance(AbsoluteConstraint):
+class AbsoluteDistance(MeasuredConstraint, AbsoluteConstraint):
     """A point of a body stays on a circle: Φ = ‖r^P − C‖² − C₃²; Haug (3.2.1).
 
     Args:
@@ -80,7 +100,6 @@ class AbsoluteDistance(AbsoluteConstraint):
     point: Array = real((2,))
     center: Array = real((2,))
     distance: Array = real()
-    rows: ClassVar[int] = 1
 
     def __init__(self, body, point, center=(0.0, 0.0), distance=None, *, value=None):
         value = center if value is None else value
@@ -89,8 +108,11 @@ class AbsoluteDistance(AbsoluteConstraint):
             center, distance = (value[:2], value[2]) if np.shape(value) == (3,) else ((0.0, 0.0), value)
         self.body, self.point, self.center, self.distance = body, point, center, distance
 
-    def residual(self, i, j, t):
-        return (squared(j.point(self.point) - self.center) - self.distance**2)[None]
+    def measure(self, i, j):
+        return squared(j.point(self.point) - self.center)
+
+    def prescribed(self, t):
+        return self.distance**2
 
     def check(self):
         super().check()

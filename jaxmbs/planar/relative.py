@@ -2,16 +2,60 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import equinox as eqx
 from jaxtyping import Array
 
+from jaxmbs.element import MeasuredConstraint
 from jaxmbs.numerics.arrays import real
 from jaxmbs.planar.element import ORIGIN, PlanarConstraint, check_positive, given, separation, squared, without_points
 
 
-class RelativeX(PlanarConstraint):
+class TwoPoints(MeasuredConstraint, PlanarConstraint):
+    """A quantity of two points, one on each body.
+
+    Args:
+        i, j: names of the bodies.
+        point_i, point_j: the points in their body frames.
+    """
+
+    i: str = eqx.field(static=True)
+    j: str = eqx.field(static=True)
+    point_i: Array = real((2,))
+    point_j: Array = real((2,))
+
+
+class SeparationX(TwoPoints):
+    """x_j^P − x_i^P, in the ground frame."""
+
+    def measure(self, i, j):
+        return separation(i, j, self.point_i, self.point_j)[0]
+
+
+class SeparationY(TwoPoints):
+    """y_j^P − y_i^P, in the ground frame."""
+
+    def measure(self, i, j):
+        return separation(i, j, self.point_i, self.point_j)[1]
+
+
+class SquaredDistance(TwoPoints):
+    """d_ijᵀ d_ij."""
+
+    def measure(self, i, j):
+        return squared(separation(i, j, self.point_i, self.point_j))
+
+
+class AngleBetween(MeasuredConstraint, PlanarConstraint):
+    """φ_j − φ_i."""
+
+    i: str = eqx.field(static=True)
+    j: str = eqx.field(static=True)
+
+    def measure(self, i, j):
+        return j.phi - i.phi
+
+
+class RelativeX(SeparationX):
     """Φ = x_j^P − x_i^P − C₁; Haug (3.3.1).
 
     Args:
@@ -20,32 +64,26 @@ class RelativeX(PlanarConstraint):
         offset: C₁, in the ground frame.
     """
 
-    i: str = eqx.field(static=True)
-    j: str = eqx.field(static=True)
     point_i: Array = real((2,), default=ORIGIN)
     point_j: Array = real((2,), default=ORIGIN)
     offset: Array = real(default=0.0)
-    rows: ClassVar[int] = 1
 
-    def residual(self, i, j, t):
-        return (separation(i, j, self.point_i, self.point_j)[0] - self.offset)[None]
+    def prescribed(self, t):
+        return self.offset
 
 
-class RelativeY(PlanarConstraint):
+class RelativeY(SeparationY):
     """Φ = y_j^P − y_i^P − C₂; Haug (3.3.3). Arguments as `RelativeX`."""
 
-    i: str = eqx.field(static=True)
-    j: str = eqx.field(static=True)
     point_i: Array = real((2,), default=ORIGIN)
     point_j: Array = real((2,), default=ORIGIN)
     offset: Array = real(default=0.0)
-    rows: ClassVar[int] = 1
 
-    def residual(self, i, j, t):
-        return (separation(i, j, self.point_i, self.point_j)[1] - self.offset)[None]
+    def prescribed(self, t):
+        return self.offset
 
 
-class RelativeAngle(PlanarConstraint):
+class RelativeAngle(AngleBetween):
     """Φ = φ_j − φ_i − C₃; Haug (3.3.5).
 
     Args:
@@ -53,21 +91,18 @@ class RelativeAngle(PlanarConstraint):
         offset: C₃ in radians. Points before it are accepted; they have no effect.
     """
 
-    i: str = eqx.field(static=True)
-    j: str = eqx.field(static=True)
     offset: Array = real()
-    rows: ClassVar[int] = 1
 
     def __init__(self, i, j, *points_and_offset, offset=None):
         self.i, self.j = i, j
         # Points alone are kept in place of the offset, for the check to refuse them.
         (self.offset,) = without_points((*points_and_offset, *given(offset))) or points_and_offset[-1:] or (0.0,)
 
-    def residual(self, i, j, t):
-        return (j.phi - i.phi - self.offset)[None]
+    def prescribed(self, t):
+        return self.offset
 
 
-class Distance(PlanarConstraint):
+class Distance(SquaredDistance):
     """Two points keep their distance: Φ = d_ijᵀ d_ij − C²; Haug (3.3.7), also the revolute–revolute coupler (3.3.15).
 
     Args:
@@ -76,15 +111,10 @@ class Distance(PlanarConstraint):
         distance: C, positive: points that coincide are a `Revolute`.
     """
 
-    i: str = eqx.field(static=True)
-    j: str = eqx.field(static=True)
-    point_i: Array = real((2,))
-    point_j: Array = real((2,))
     distance: Array = real()
-    rows: ClassVar[int] = 1
 
-    def residual(self, i, j, t):
-        return (squared(separation(i, j, self.point_i, self.point_j)) - self.distance**2)[None]
+    def prescribed(self, t):
+        return self.distance**2
 
     def check(self):
         super().check()
