@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import difflib
+import warnings
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -225,6 +226,11 @@ def require(condition, reason: str) -> None:
     """Raise `ValueError(reason)` unless `condition` holds."""
     if not condition:
         raise ValueError(reason)
+
+
+def renamed(old: str, new: str, *, stacklevel: int) -> None:
+    """Warn that an argument or attribute is used under its old name."""
+    warnings.warn(f"{old} is deprecated: write {new}", DeprecationWarning, stacklevel=stacklevel)
 
 
 def unknown(kind: str, name: str, names: Iterable[str]) -> str:

@@ -48,7 +48,8 @@ class Torque(AbstractForce):
 
     Args:
         body: its name.
-        value: a number in the plane, in space a vector in the ground frame; or a motion, or f(state).
+        value: a number in the plane, in space a vector in the ground frame; or a motion, or a function: f(state) of a
+            `State` is preferred, f(t, q, v) works too.
         reaction: name of the body that bears the opposite torque; the ground unless given.
         follower: whether the vector turns with the body; in the ground frame otherwise.
     """
@@ -87,7 +88,8 @@ class PointForce(AbstractForce):
     Args:
         body: its name.
         point: in the body frame.
-        value: a vector, constant or f(state), or components that are numbers, motions or such functions.
+        value: a vector, constant or a function, or components that are numbers, motions or functions: f(state) of a
+            `State` is preferred, f(t, q, v) works too.
         follower: whether the vector turns with the body; in the ground frame otherwise.
     """
 
@@ -116,7 +118,7 @@ class UserForce(AbstractForce):
     that `f` closes over may be traced, and are differentiated; arrays of NumPy are constants.
 
     Args:
-        f: the function, of the `State` or of (q, v, t).
+        f: the function: f(state) of a `State` is preferred, f(q, v, t) works too.
         potential_energy: V(q), if the force has a potential; it counts in the energy only.
     """
 

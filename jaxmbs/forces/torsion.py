@@ -27,7 +27,8 @@ class TorsionSpring(AbstractForce):
     Args:
         i, j: names of the bodies.
         stiffness: k. free_angle: θ₀ in radians. damping: c. Points before them are accepted; they have no effect.
-        actuator: T_a, a number, a motion or f(state); positive turns j forward.
+        actuator: T_a, a number, a motion or a function: f(state) of a `State` is preferred, f(t, q, v) works too; positive
+            turns j forward.
         torque: T_n, any function of the angle θ and the rate θ̇, such as `lambda angle, rate: -k * angle**3`.
         axis_i, axis_j: in space, the axis in the body frames; z unless given, `axis_j` as `axis_i` unless given.
         middle: m, in space, of the turn in which θ is counted; zero unless given.

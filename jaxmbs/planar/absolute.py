@@ -6,7 +6,7 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Array
 
-from jaxmbs.element import MeasuredConstraint
+from jaxmbs.element import MeasuredConstraint, renamed
 from jaxmbs.numerics.arrays import as_real, real
 from jaxmbs.planar.element import ORIGIN, AbsoluteConstraint, check_positive, given, squared, without_points
 
@@ -89,27 +89,36 @@ class AbsoluteDistance(MeasuredConstraint, AbsoluteConstraint):
     Args:
         body: name of the body.
         point: P in the body frame.
-        center: C in the ground frame.
+        centre: C in the ground frame.
         distance: C₃, positive: at zero Φ would stand for two constraints, and its Jacobian would vanish.
 
     `AbsoluteDistance(body, point, (C₁, C₂, C₃))` and `AbsoluteDistance(body, point, C₃)`, a circle about the origin, are
-    accepted too.
+    accepted too. `center`, the old name of `centre`, is deprecated.
     """
 
     body: str = eqx.field(static=True)
     point: Array = real((2,))
-    center: Array = real((2,))
+    centre: Array = real((2,))
     distance: Array = real()
 
-    def __init__(self, body, point, center=(0.0, 0.0), distance=None, *, value=None):
-        value = center if value is None else value
+    def __init__(self, body, point, centre=(0.0, 0.0), distance=None, *, value=None, center=None):
+        if center is not None:
+            renamed("center", "centre", stacklevel=5)
+            centre = center
+        value = centre if value is None else value
         if distance is None:
             value = as_real(value)
-            center, distance = (value[:2], value[2]) if np.shape(value) == (3,) else ((0.0, 0.0), value)
-        self.body, self.point, self.center, self.distance = body, point, center, distance
+            centre, distance = (value[:2], value[2]) if np.shape(value) == (3,) else ((0.0, 0.0), value)
+        self.body, self.point, self.centre, self.distance = body, point, centre, distance
+
+    @property
+    def center(self) -> Array:
+        """Deprecated: `centre`."""
+        renamed("center", "centre", stacklevel=4)
+        return self.centre
 
     def measure(self, i, j):
-        return squared(j.point(self.point) - self.center)
+        return squared(j.point(self.point) - self.centre)
 
     def prescribed(self, t):
         return self.distance**2

@@ -37,7 +37,7 @@ TOOTH_PLACES, TOOTH_HEIGHTS = np.array([-0.32, -0.16, 0.16, 0.32]), np.array([-1
 
 @attachments.register
 def _(element: planar.AbsoluteDistance, dimension=2):
-    return [(GROUND, np.asarray(element.center, float)), (element.body, np.asarray(element.point, float))]
+    return [(GROUND, np.asarray(element.centre, float)), (element.body, np.asarray(element.point, float))]
 
 
 # --- pieces that symbols share ------------------------------------------------------------------------------------
