@@ -228,9 +228,10 @@ def require(condition, reason: str) -> None:
         raise ValueError(reason)
 
 
-def renamed(old: str, new: str, *, stacklevel: int) -> None:
-    """Warn that an argument or attribute is used under its old name."""
-    warnings.warn(f"{old} is deprecated: write {new}", DeprecationWarning, stacklevel=stacklevel)
+def renamed(old: str, new: str) -> None:
+    """Warn that an argument of `__init__`, or an attribute that is a property, is used under its old name."""
+    # Between this function and the user's line are the method and two frames of Equinox and `Structured`.
+    warnings.warn(f"{old} is deprecated: write {new}", DeprecationWarning, stacklevel=5)
 
 
 def unknown(kind: str, name: str, names: Iterable[str]) -> str:

@@ -6,6 +6,7 @@ should be twice continuously differentiable.
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable
 
 import equinox as eqx
@@ -20,8 +21,9 @@ from jaxmbs.numerics.curves import cubic_spline
 class AbstractMotion(eqx.Module):
     """A function C(t) with parameters."""
 
+    @abc.abstractmethod
     def __call__(self, t: Float[Array, ""]) -> Float[Array, ""]:
-        raise NotImplementedError
+        """C at a time."""
 
     def check(self) -> None:
         """Raise `ValueError` if the parameters are unusable."""

@@ -103,7 +103,7 @@ class AbsoluteDistance(MeasuredConstraint, AbsoluteConstraint):
 
     def __init__(self, body, point, centre=(0.0, 0.0), distance=None, *, value=None, center=None):
         if center is not None:
-            renamed("center", "centre", stacklevel=5)
+            renamed("center", "centre")
             centre = center
         value = centre if value is None else value
         if distance is None:
@@ -114,7 +114,7 @@ class AbsoluteDistance(MeasuredConstraint, AbsoluteConstraint):
     @property
     def center(self) -> Array:
         """Deprecated: `centre`."""
-        renamed("center", "centre", stacklevel=4)
+        renamed("center", "centre")
         return self.centre
 
     def measure(self, i, j):

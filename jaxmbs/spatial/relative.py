@@ -70,10 +70,10 @@ class RelativeJoint(SixComponents):
         angles=None,
     ):
         if translations is not None:
-            renamed("translations", "position", stacklevel=5)
+            renamed("translations", "position")
             position = translations
         if angles is not None:
-            renamed("angles", "orientation", stacklevel=5)
+            renamed("angles", "orientation")
             orientation = angles
         frames = {"axis_i": axis_i, "axis_j": axis_j, "frame_i": frame_i, "frame_j": frame_j}
         super().__init__(i, j, point_i, point_j, position, orientation, **frames)
@@ -81,13 +81,13 @@ class RelativeJoint(SixComponents):
     @property
     def translations(self) -> tuple[AbstractMotion | None, ...]:
         """Deprecated: `position`."""
-        renamed("translations", "position", stacklevel=4)
+        renamed("translations", "position")
         return self.position
 
     @property
     def angles(self) -> tuple[AbstractMotion | None, ...]:
         """Deprecated: `orientation`."""
-        renamed("angles", "orientation", stacklevel=4)
+        renamed("angles", "orientation")
         return self.orientation
 
     def turn_rows(self, p, t):

@@ -46,7 +46,7 @@ def types_of(kind: str, space: str) -> dict[str, type]:
 
 def is_public(found: type) -> bool:
     """Whether a type is for users."""
-    return not found.__name__.startswith(("Abstract", "_")) and found is not AbstractMotion
+    return not found.__name__.startswith(("Abstract", "_"))
 
 
 @cache
