@@ -283,7 +283,7 @@ def _(element: SixComponents, scene):
     shapes: Shapes = [Solid(j, ball(0.9 * u).at(point), STEEL)]
     # A component that is free is thin, one that is prescribed has the drivers' colour.
     for k, colour in enumerate(AXIS_COLOURS):
-        driven = element.linear[k] is not None or element.angular[k] is not None
+        driven = element.position[k] is not None or element.orientation[k] is not None
         held = element.held[k] or element.held[3 + k]
         path = origin + np.outer([0, 2.2, 4.4], u * axes[:, k])
         shapes += arrow(i, path, scene, ACCENT if driven else colour, 0.3 if held else 0.14)
