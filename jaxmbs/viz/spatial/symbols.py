@@ -13,9 +13,9 @@ import numpy as np
 from jaxmbs import forces, spatial
 from jaxmbs.element import GROUND
 from jaxmbs.spatial.total import SixComponents
-from jaxmbs.viz.attachments import attachments
-from jaxmbs.viz.planar.shapes import unit
-from jaxmbs.viz.spatial.gears import teeth, wheel_mesh, wheels
+from jaxmbs.viz.attachments import attachments, sense
+from jaxmbs.viz.planar.shapes import teeth, unit
+from jaxmbs.viz.spatial.gears import wheel_mesh, wheels
 from jaxmbs.viz.spatial.meshes import (
     Mesh,
     ball,
@@ -157,12 +157,6 @@ def arrow(body: str, path: np.ndarray, scene, colour: str = ACCENT, thick: float
     e = unit(path[-1] - path[-2])
     head = cone(3 * thick * u, 5.5 * thick * u, count=12).at(tip, frame(e))
     return [Solid(body, tube(path, thick * u), colour), Solid(body, head, colour)]
-
-
-def sense(element, scene) -> int:
-    """+1 if the driver's motion rises at the time of the picture, else −1."""
-    t, h = np.asarray(scene.t), 1e-3
-    return 1 if float(element.motion(t + h)) >= float(element.motion(t)) else -1
 
 
 def hub(element, scene) -> tuple[str, np.ndarray]:
@@ -333,7 +327,7 @@ def _(element: spatial.RevoluteDriver, dimension=3):
 def _(element: spatial.RevoluteDriver, scene):
     u, axes = scene.unit, np.asarray(element.axes_i, float)
     body, centre = hub(element, scene)
-    start, stop = np.deg2rad([-40, 210]) if sense(element, scene) > 0 else np.deg2rad([220, -30])
+    start, stop = np.deg2rad([-40, 210]) if sense(element, scene.t) > 0 else np.deg2rad([220, -30])
     angles = np.linspace(start, stop, 22)
     circle = u * np.column_stack([3 * np.cos(angles), 3 * np.sin(angles), np.full(len(angles), 2.2)])
     return arrow(body, centre + circle @ axes.T, scene)
@@ -343,7 +337,7 @@ def _(element: spatial.RevoluteDriver, scene):
 def _(element: spatial.TranslationalDriver, scene):
     u, ((i, _, axes), (j, point, _)) = scene.unit, joint_frames(element)
     middle = scene.local(i, scene.world(j, point))[0] + 3 * u * axes[:, 0]
-    reach = sense(element, scene) * 2.5 * u * axes[:, 2]
+    reach = sense(element, scene.t) * 2.5 * u * axes[:, 2]
     return arrow(i, middle + np.outer([-1, 0, 1], reach), scene)
 
 
