@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import abc
+import contextlib
 import dataclasses
 import difflib
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
@@ -189,13 +190,7 @@ class AbstractConstraint(Structured):
         """Raise `ValueError` with the reason if the element cannot be used: wrong shapes, numbers not finite, …"""
         check_fields(self)
         require(getattr(self, "motion", ()) is not None, "motion is missing")
-        for name, value in vars(self).items():
-            for part in value if isinstance(value, tuple) else (value,):
-                if isinstance(part, AbstractMotion):
-                    try:
-                        part.check()
-                    except ValueError as error:
-                        raise ValueError(f"{name}: {error}") from None
+        check_motions(self)
 
 
 class MeasuredConstraint(AbstractConstraint):
@@ -226,6 +221,24 @@ def require(condition, reason: str) -> None:
     """Raise `ValueError(reason)` unless `condition` holds."""
     if not condition:
         raise ValueError(reason)
+
+
+@contextlib.contextmanager
+def errors_of(what: str, kind: type[ValueError] = ValueError) -> Iterator[None]:
+    """What raises `ValueError` inside says what it is of, as an error of some kind."""
+    try:
+        yield
+    except ValueError as error:
+        raise kind(f"{what}: {error}") from None
+
+
+def check_motions(element) -> None:
+    """Raise `ValueError` for a motion in a field of an element that cannot be used."""
+    for name, value in vars(element).items():
+        for part in value if isinstance(value, tuple) else (value,):
+            if isinstance(part, AbstractMotion):
+                with errors_of(name):
+                    part.check()
 
 
 def renamed(old: str, new: str) -> None:

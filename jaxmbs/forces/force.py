@@ -8,10 +8,9 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jaxmbs.element import require
+from jaxmbs.element import check_motions, require
 from jaxmbs.forces.state import State
 from jaxmbs.forces.values import check_law, laws_of
-from jaxmbs.motion import AbstractMotion
 from jaxmbs.numerics.arrays import Structured, check_fields
 
 
@@ -84,8 +83,4 @@ class AbstractForce(Structured):
             value = getattr(self, name)
             if name.startswith("point") and value is not None:
                 require(jnp.shape(value) == (dimension,), f"{name} must have shape ({dimension},)")
-            if isinstance(value, AbstractMotion):
-                try:
-                    value.check()
-                except ValueError as error:
-                    raise ValueError(f"{name}: {error}") from None
+        check_motions(self)
