@@ -261,8 +261,8 @@ def base_of(centre: np.ndarray, radius: float) -> np.ndarray:
     return np.array([centre, centre + np.array([radius + 2, 0.0])])
 
 
-def width_of(text: str, size: float = SIZE) -> float:
-    return WIDE * size * len(text)
+def width_of(text: str) -> float:
+    return WIDE * SIZE * len(text)
 
 
 def reach(text: str, direction: np.ndarray) -> float:

@@ -50,11 +50,11 @@ def pin(body: str, point, scene) -> Shape:
     return Shape(body, arc(point, 0.7 * scene.unit), style)
 
 
-def hatched_line(start, end, scene, *, side=-1) -> list[Shape]:
-    """A line of the ground, hatched on its right (`side` −1) or on its left (+1)."""
+def hatched_line(start, end, scene) -> list[Shape]:
+    """A line of the ground, hatched on its right."""
     start, end = np.asarray(start, float), np.asarray(end, float)
     e = unit(end - start)
-    down = side * turned(e)
+    down = -turned(e)
     style = Style(closed=False, edge=GROUND_COLOUR, width=1.3, layer=GROUND_LAYER)
     length, step = np.linalg.norm(end - start), 0.9 * scene.unit
     count = max(int(length / step), 1)
@@ -161,9 +161,9 @@ def outlined(body: str, centre, outline, scene) -> Shape:
     return Shape(body, np.asarray(centre, float) + _profile(outline), style)
 
 
-def _profile(outline, count: int = 120) -> np.ndarray:
+def _profile(outline) -> np.ndarray:
     """Points of an outline, from its centre."""
-    angles = np.linspace(0, 2 * np.pi, count, endpoint=False)
+    angles = np.linspace(0, 2 * np.pi, 120, endpoint=False)
     radii = np.array([float(outline.radius(np.asarray(angle))) for angle in angles])
     return radii[:, None] * np.stack([np.cos(angles), np.sin(angles)], axis=-1)
 

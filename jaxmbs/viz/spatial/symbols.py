@@ -91,9 +91,9 @@ def line(places, scene) -> Span:
     return Span((start, end), stretched(0.22 * scene.unit), INK)
 
 
-def stretched(radius: float, start: float = 0.0, stop: float = 1.0, *, count: int = 10) -> Mesh:
+def stretched(radius: float, start: float = 0.0, stop: float = 1.0) -> Mesh:
     """A bar from one part of a span to another."""
-    return extruded(radius * ring(count), np.linspace(start, stop, 7))
+    return extruded(radius * ring(10), np.linspace(start, stop, 7))
 
 
 def gap(element, scene) -> Shapes:
