@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from jaxmbs.element import errors_of
-from jaxmbs.io.models.json_format.elements import SPACES, Scope, decode, encode
+from jaxmbs.io.models.json_format.elements import SPACES, Scope, decode, encode, types_of
 from jaxmbs.io.models.model import LENGTHS, Model, ModelError
 from jaxmbs.system.equations import state_of
 from jaxmbs.system.layout import unknown
@@ -191,8 +191,6 @@ def _read_group(kind: str, elements: dict, scope: Scope, word: str = "body") -> 
 
 def _sizes(bodies: dict, document: dict) -> tuple[int, int]:
     """Numbers of coordinates and velocities, the extra ones of constraints with them."""
-    from jaxmbs.io.models.json_format.elements import types_of
-
     known = types_of("constraint", document["space"])
     extra = 0
     for key in ("constraints", "drivers"):

@@ -40,13 +40,8 @@ def types_of(kind: str, space: str) -> dict[str, type]:
         name: found
         for module in modules
         for name, found in sorted(vars(module).items())
-        if isinstance(found, type) and issubclass(found, wanted) and not inspect.isabstract(found) and is_public(found)
+        if isinstance(found, type) and issubclass(found, wanted) and not inspect.isabstract(found)
     }
-
-
-def is_public(found: type) -> bool:
-    """Whether a type is for users."""
-    return not found.__name__.startswith(("Abstract", "_"))
 
 
 @cache
