@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import equinox as eqx
 import numpy as np
 from jaxtyping import Array
 
@@ -14,7 +13,6 @@ from jaxmbs.planar.element import ORIGIN, AbsoluteConstraint, check_positive, gi
 class PointX(MeasuredConstraint, AbsoluteConstraint):
     """x^P of a point of a body, in the ground frame."""
 
-    body: str = eqx.field(static=True)
     point: Array = real((2,))
 
     def measure(self, i, j):
@@ -24,7 +22,6 @@ class PointX(MeasuredConstraint, AbsoluteConstraint):
 class PointY(MeasuredConstraint, AbsoluteConstraint):
     """y^P of a point of a body, in the ground frame."""
 
-    body: str = eqx.field(static=True)
     point: Array = real((2,))
 
     def measure(self, i, j):
@@ -33,8 +30,6 @@ class PointY(MeasuredConstraint, AbsoluteConstraint):
 
 class Angle(MeasuredConstraint, AbsoluteConstraint):
     """φ of a body."""
-
-    body: str = eqx.field(static=True)
 
     def measure(self, i, j):
         return j.phi
@@ -96,7 +91,6 @@ class AbsoluteDistance(MeasuredConstraint, AbsoluteConstraint):
     accepted too. `center`, the old name of `centre`, is deprecated.
     """
 
-    body: str = eqx.field(static=True)
     point: Array = real((2,))
     centre: Array = real((2,))
     distance: Array = real()

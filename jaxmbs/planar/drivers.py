@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import equinox as eqx
 from jaxtyping import Array
 
 from jaxmbs.element import MeasuredConstraint
@@ -11,7 +10,7 @@ from jaxmbs.numerics.arrays import real
 from jaxmbs.planar.absolute import Angle, PointX, PointY
 from jaxmbs.planar.element import (
     ORIGIN,
-    PlanarConstraint,
+    RelativeConstraint,
     angle_guide,
     check_axis,
     given,
@@ -79,7 +78,7 @@ class DistanceDriver(SquaredDistance):
         return self.motion(t) ** 2
 
 
-class RevoluteDriver(Driver, PlanarConstraint):
+class RevoluteDriver(Driver, RelativeConstraint):
     """An actuator at a revolute joint: Φ = (φ_j + θ_j) − (φ_i + θ_i) − C(t); Haug (3.5.11).
 
     Args:
@@ -90,8 +89,6 @@ class RevoluteDriver(Driver, PlanarConstraint):
     Points before the motion are accepted; they have no effect.
     """
 
-    i: str = eqx.field(static=True)
-    j: str = eqx.field(static=True)
     angle_i: Array = real()
     angle_j: Array = real()
 

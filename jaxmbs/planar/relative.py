@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import equinox as eqx
 from jaxtyping import Array
 
-from jaxmbs.element import MeasuredConstraint
 from jaxmbs.numerics.arrays import real
-from jaxmbs.planar.element import ORIGIN, PlanarConstraint, check_positive, given, separation, squared, without_points
+from jaxmbs.planar.element import ORIGIN, RelativeConstraint, check_positive, given, separation, squared, without_points
 
 
-class TwoPoints(MeasuredConstraint, PlanarConstraint):
+class TwoPoints(RelativeConstraint):
     """A quantity of two points, one on each body.
 
     Args:
@@ -18,8 +16,6 @@ class TwoPoints(MeasuredConstraint, PlanarConstraint):
         point_i, point_j: the points in their body frames.
     """
 
-    i: str = eqx.field(static=True)
-    j: str = eqx.field(static=True)
     point_i: Array = real((2,))
     point_j: Array = real((2,))
 
@@ -45,11 +41,8 @@ class SquaredDistance(TwoPoints):
         return squared(separation(i, j, self.point_i, self.point_j))
 
 
-class AngleBetween(MeasuredConstraint, PlanarConstraint):
+class AngleBetween(RelativeConstraint):
     """φ_j − φ_i."""
-
-    i: str = eqx.field(static=True)
-    j: str = eqx.field(static=True)
 
     def measure(self, i, j):
         return j.phi - i.phi

@@ -367,7 +367,7 @@ def test_bad_input(message):
 
 def test_the_old_names_of_position_and_orientation_are_deprecated():
     kinds = components((FREE, FIXED, DRIVEN)), (FREE, FREE, FIXED)
-    with pytest.warns(DeprecationWarning, match="write position") as given:
+    with pytest.warns(DeprecationWarning, match="deprecated: write") as given:
         old = spatial.RelativeJoint("a", "b", translations=kinds[0], angles=kinds[1])
     assert [warning.filename for warning in given] == [__file__] * 2
     assert eqx.tree_equal(old, spatial.RelativeJoint("a", "b", position=kinds[0], orientation=kinds[1]))
