@@ -155,13 +155,13 @@ class AbstractConstraint(Structured):
         """The relative coordinates of a joint."""
         raise TypeError(f"{type(self).__name__} is no joint")
 
+    @abc.abstractmethod
     def relative(self, *, angles: bool, swapped: bool = False) -> Mobility:
         """The coordinates of body j relative to body i at the places of a joint, as if it held nothing: translations of
         point_j from point_i along the axes of the joint frame on i, or of body i, then the rotation.
 
         angles: by orientation angles, or else Euler parameters, where there are such. swapped: of body i relative to j.
         """
-        raise TypeError(f"{type(self).__name__} is no joint")
 
     def guide(self, mobility: Mobility, swapped: bool) -> tuple[int, AbstractMotion] | None:
         """Which of the coordinates of a joint between the same bodies follows from the motion of a driver, whatever the

@@ -72,10 +72,6 @@ class Torque(AbstractForce):
     def measures(self, state):
         return {"torque": self._torque(state)}
 
-    @property
-    def acts_on(self):
-        return (self.body, self.reaction)
-
     def check(self, dimension):
         require(self.body != GROUND, "a torque on the ground moves nothing")
         super().check(dimension)

@@ -69,7 +69,7 @@ class AbstractForce(Structured):
     @property
     def acts_on(self) -> tuple[str, ...]:
         """Names of the bodies that it refers to."""
-        return tuple(getattr(self, name) for name in ("i", "j", "body") if hasattr(self, name))
+        return tuple(getattr(self, name) for name in ("i", "j", "body", "reaction") if hasattr(self, name))
 
     def check(self, dimension: int) -> None:
         """Raise `ValueError` if the force cannot act in a space of `dimension`."""
