@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import abc
+import contextlib
 import dataclasses
 import difflib
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
@@ -153,13 +155,13 @@ class AbstractConstraint(Structured):
         """The relative coordinates of a joint."""
         raise TypeError(f"{type(self).__name__} is no joint")
 
+    @abc.abstractmethod
     def relative(self, *, angles: bool, swapped: bool = False) -> Mobility:
         """The coordinates of body j relative to body i at the places of a joint, as if it held nothing: translations of
         point_j from point_i along the axes of the joint frame on i, or of body i, then the rotation.
 
         angles: by orientation angles, or else Euler parameters, where there are such. swapped: of body i relative to j.
         """
-        raise TypeError(f"{type(self).__name__} is no joint")
 
     def guide(self, mobility: Mobility, swapped: bool) -> tuple[int, AbstractMotion] | None:
         """Which of the coordinates of a joint between the same bodies follows from the motion of a driver, whatever the
@@ -188,13 +190,27 @@ class AbstractConstraint(Structured):
         """Raise `ValueError` with the reason if the element cannot be used: wrong shapes, numbers not finite, …"""
         check_fields(self)
         require(getattr(self, "motion", ()) is not None, "motion is missing")
-        for name, value in vars(self).items():
-            for part in value if isinstance(value, tuple) else (value,):
-                if isinstance(part, AbstractMotion):
-                    try:
-                        part.check()
-                    except ValueError as error:
-                        raise ValueError(f"{name}: {error}") from None
+        check_motions(self)
+
+
+class MeasuredConstraint(AbstractConstraint):
+    """One quantity measured between two poses has a given value: Φ = measure − prescribed value.
+
+    A joint with the value held and the driver of the same quantity share its `measure`.
+    """
+
+    rows: ClassVar[int] = 1
+
+    @abc.abstractmethod
+    def measure(self, i, j) -> Float[Array, ""]:
+        """The quantity for the poses of the two bodies."""
+
+    @abc.abstractmethod
+    def prescribed(self, t: Float[Array, ""]) -> Float[Array, ""]:
+        """Its value at a time."""
+
+    def residual(self, i, j, t):
+        return (self.measure(i, j) - self.prescribed(t))[None]
 
 
 def _is_motion(x) -> bool:
@@ -205,6 +221,30 @@ def require(condition, reason: str) -> None:
     """Raise `ValueError(reason)` unless `condition` holds."""
     if not condition:
         raise ValueError(reason)
+
+
+@contextlib.contextmanager
+def errors_of(what: str, kind: type[ValueError] = ValueError) -> Iterator[None]:
+    """What raises `ValueError` inside says what it is of, as an error of some kind."""
+    try:
+        yield
+    except ValueError as error:
+        raise kind(f"{what}: {error}") from None
+
+
+def check_motions(element) -> None:
+    """Raise `ValueError` for a motion in a field of an element that cannot be used."""
+    for name, value in vars(element).items():
+        for part in value if isinstance(value, tuple) else (value,):
+            if isinstance(part, AbstractMotion):
+                with errors_of(name):
+                    part.check()
+
+
+def renamed(old: str, new: str) -> None:
+    """Warn that an argument of `__init__`, or an attribute that is a property, is used under its old name."""
+    # Between this function and the user's line are the method and two frames of Equinox and `Structured`.
+    warnings.warn(f"{old} is deprecated: write {new}", DeprecationWarning, stacklevel=5)
 
 
 def unknown(kind: str, name: str, names: Iterable[str]) -> str:

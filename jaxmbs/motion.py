@@ -6,6 +6,7 @@ should be twice continuously differentiable.
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable
 
 import equinox as eqx
@@ -28,8 +29,9 @@ class AbstractMotion(eqx.Module):
         9.0
     """
 
+    @abc.abstractmethod
     def __call__(self, t: Float[Array, ""]) -> Float[Array, ""]:
-        raise NotImplementedError
+        """C at a time."""
 
     def check(self) -> None:
         """Raise `ValueError` if the parameters are unusable."""

@@ -251,7 +251,7 @@ SPATIAL = {
             APART, "One force or torque for each component that is not free; `effort` of those that move in time.", PAIR,
         ),
         "RelativeJoint": Entry(
-            f'spatial.RelativeJoint("a", "b", {ENDS},\n    translations=("fixed",) * 3, angles=("free", "free", "fixed"))',
+            f'spatial.RelativeJoint("a", "b", {ENDS},\n    position=("fixed",) * 3, orientation=("free", "free", "fixed"))',
             {"a": APART["a"], "b": (0.9, 0.2, 0.3, 0.95, 0.2, 0.2, 0)},
             "One force or torque for each coordinate that is not free; generalized torques about the axes of the angles.", PAIR,
         ),

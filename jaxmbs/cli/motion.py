@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 
 from jaxmbs.cli.options import status_names
-from jaxmbs.cli.report import FAILED, OK, Report, plain, without_noise
+from jaxmbs.cli.report import FAILED, OK, Report, without_noise
 
 SUFFIXES = (".csv", ".json")
 
@@ -56,6 +56,8 @@ def _table(model, motion, suffix: str) -> str:
     rows = np.concatenate([np.asarray(part) for part in parts], axis=1).tolist()
     status = np.asarray(motion.status).tolist()
     if suffix == ".json":
+        from jaxmbs.io.files import plain
+
         columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
         return json.dumps(plain(columns | {"status": status}), allow_nan=False) + "\n"
     file = io.StringIO()

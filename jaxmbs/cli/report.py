@@ -8,7 +8,6 @@ import json
 import sys
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,21 +33,6 @@ class Report:
     code: int = OK
 
 
-def plain(value):
-    """A value as JSON knows it; what is not finite becomes null."""
-    if isinstance(value, dict):
-        return {str(key): plain(x) for key, x in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(x) for x in value]
-    if isinstance(value, Path):
-        return str(value)
-    if value is None or isinstance(value, (str, bool)):
-        return value
-    if hasattr(value, "tolist"):
-        return plain(np.asarray(value).tolist())
-    return value if np.isfinite(value) else None
-
-
 def without_noise(values, scale: float):
     """An array with 0 in place of what is rounding of numbers of the size of `scale`."""
     values = np.asarray(values)
@@ -57,6 +41,8 @@ def without_noise(values, scale: float):
 
 def show(report: Report, as_json: bool) -> None:
     """Print a report to the standard output."""
+    from jaxmbs.io.files import plain
+
     values = plain(report.values)
     if as_json:
         print(json.dumps(values, allow_nan=False))

@@ -239,24 +239,12 @@ class Environment(eqx.Module):
         begin = (state.steps * self.control_step).astype(state.q.dtype)
         given = (state.params, state.task, state.x, state.u, state.first.status, begin, action)
         found = straight(self._advance, *given, limit=LARGEST_ROLLOUT)
-        q, v, x, u, status, observation, reward, ends, metrics = found
-        failed, steps = status != Status.CONVERGED, state.steps + 1
-        terminated = failed | ends
-        reward = jnp.where(failed, self.failure, reward)
-        truncated = (steps >= self.horizon) & ~terminated
+        failed, steps = found["status"] != Status.CONVERGED, state.steps + 1
+        terminated = failed | found["terminated"]
+        reward = jnp.where(failed, self.failure, found["reward"])
+        ends = {"terminated": terminated, "truncated": (steps >= self.horizon) & ~terminated}
         new = state._replace(
-            q=q,
-            v=v,
-            x=x,
-            u=u,
-            steps=steps,
-            observation=observation,
-            reward=reward,
-            terminated=terminated,
-            truncated=truncated,
-            status=status,
-            final_observation=observation,
-            metrics=metrics,
+            **found | ends | {"steps": steps, "reward": reward, "final_observation": found["observation"]}
         )
         if not auto_reset:
             hopeless = state.first.status != Status.CONVERGED
@@ -319,8 +307,8 @@ class Environment(eqx.Module):
         now = Trajectory(jnp.zeros((), q.dtype), q, v, jnp.zeros_like(v), jnp.zeros((), int), mech.layout).of(mech)
         return self.observe(params, task, now), self.metrics(params, task, now)
 
-    def _advance(self, params, task, x, u, status, begin, action):
-        """What a control step leads to, from time `begin` on."""
+    def _advance(self, params, task, x, u, status, begin, action) -> dict[str, Any]:
+        """What a control step from time `begin` on leads to: fields of the `State`."""
         action, acts = where_finite(action)
         mech, usable = finite(self.build(params, action))
         equations, h = self.formulation.equations(mech), self.control_step / self.substeps
@@ -346,7 +334,8 @@ class Environment(eqx.Module):
         now = Trajectory(end, q, v, a, status, mech.layout).of(mech)
         seen, reward = self.observe(params, task, now), self.reward(params, task, now, action)
         seen, metrics = jax.tree.map(finite_or_zero, (seen, self.metrics(params, task, now)))
-        return q, v, x, u, status, seen, reward, self.ends(params, task, now), metrics
+        found = {"q": q, "v": v, "x": x, "u": u, "status": status, "terminated": self.ends(params, task, now)}
+        return found | {"observation": seen, "reward": reward, "metrics": metrics}
 
 
 def where_finite(x):

@@ -73,11 +73,10 @@ class JansenLeg(Environment):
         pivot, pin, knee = (-p["a"], -p["l"]), (p["m"], 0), (0, 0)
         foot = self.foot(p)
 
-        def bearing(t, q, v):
-            # The body "lower" is the last of the three: x, y, φ.
-            pose, rates = planar.Pose(q[6:8], q[8]), v[6:9]
-            contact = _contact(pose.point(foot)[1])
-            return contact * jnp.stack([-self.drag * pose.velocity(foot, rates)[0], self.load + 0 * contact])
+        def bearing(state):
+            lower = state["lower"]
+            contact = _contact(lower.point(foot)[1])
+            return contact * jnp.stack([-self.drag * lower.velocity(foot)[0], self.load + 0 * contact])
 
         return Mechanism(
             bodies={

@@ -53,7 +53,8 @@ class Torque(AbstractForce):
 
     Args:
         body: name of the body.
-        value: a number in the plane, in space a vector in the ground frame; or a motion, or f(state).
+        value: a number in the plane, in space a vector in the ground frame; or a motion, or a function: f(state) of
+            a `State` is preferred, f(t, q, v) works too.
         reaction: name of the body that bears the opposite torque; the ground unless given.
         follower: whether the vector turns with the body; in the ground frame otherwise.
 
@@ -81,10 +82,6 @@ class Torque(AbstractForce):
     def measures(self, state):
         return {"torque": self._torque(state)}
 
-    @property
-    def acts_on(self):
-        return (self.body, self.reaction)
-
     def check(self, dimension):
         require(self.body != GROUND, "a torque on the ground moves nothing")
         super().check(dimension)
@@ -97,7 +94,8 @@ class PointForce(AbstractForce):
     Args:
         body: name of the body.
         point: s in the body frame, (2,) in the plane or (3,) in space.
-        value: F, a vector, constant or f(state), or components that are numbers, motions or such functions.
+        value: F, a vector, constant or a function, or components that are numbers, motions or functions: f(state) of a
+            `State` is preferred, f(t, q, v) works too.
         follower: whether the vector turns with the body; in the ground frame otherwise.
 
     Examples:
@@ -132,7 +130,7 @@ class UserForce(AbstractForce):
     Numbers and JAX arrays that `f` closes over may be traced, and are differentiated; NumPy arrays are constants.
 
     Args:
-        f: a function of the `State`, or of (q, v, t), that gives Q (m,).
+        f: a function that gives Q (m,): f(state) of a `State` is preferred, f(q, v, t) works too.
         potential_energy: V(q), if the force has a potential; it only counts in the energy.
 
     Examples:

@@ -8,10 +8,9 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jaxmbs.element import require
+from jaxmbs.element import check_motions, require
 from jaxmbs.forces.state import State
 from jaxmbs.forces.values import check_law, laws_of
-from jaxmbs.motion import AbstractMotion
 from jaxmbs.numerics.arrays import Structured, check_fields
 
 
@@ -91,7 +90,7 @@ class AbstractForce(Structured):
     @property
     def acts_on(self) -> tuple[str, ...]:
         """Names of the bodies that it refers to."""
-        return tuple(getattr(self, name) for name in ("i", "j", "body") if hasattr(self, name))
+        return tuple(getattr(self, name) for name in ("i", "j", "body", "reaction") if hasattr(self, name))
 
     def check(self, dimension: int) -> None:
         """Raise `ValueError` if the force cannot act in a space of `dimension`."""
@@ -105,8 +104,4 @@ class AbstractForce(Structured):
             value = getattr(self, name)
             if name.startswith("point") and value is not None:
                 require(jnp.shape(value) == (dimension,), f"{name} must have shape ({dimension},)")
-            if isinstance(value, AbstractMotion):
-                try:
-                    value.check()
-                except ValueError as error:
-                    raise ValueError(f"{name}: {error}") from None
+        check_motions(self)

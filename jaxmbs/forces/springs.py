@@ -56,7 +56,8 @@ class SpringDamper(AbstractForce):
         stiffness: k.
         damping: c.
         free_length: ℓ₀.
-        actuator: f_a, a number, a motion or f(state); positive pulls.
+        actuator: f_a, a number, a motion or a function: f(state) of a `State` is preferred, f(t, q, v) works too;
+            positive pulls.
         force: f_n, any function of the length ℓ and the rate ℓ̇, such as `lambda length, rate: k * (length - l0) ** 3`.
 
     Examples:

@@ -29,7 +29,8 @@ class TorsionSpring(AbstractForce):
         stiffness: k.
         free_angle: θ₀ in radians.
         damping: c.
-        actuator: T_a, a number, a motion or f(state); positive turns j in the positive sense.
+        actuator: T_a, a number, a motion or a function: f(state) of a `State` is preferred, f(t, q, v) works too;
+            positive turns j in the positive sense.
         torque: T_n, any function of the angle θ and the rate θ̇, such as `lambda angle, rate: -k * angle**3`.
         axis_i, axis_j: in space, the axis in the body frames; z unless given, `axis_j` as `axis_i` unless given.
         middle: m, in space, of the turn in which θ is counted; zero unless given.

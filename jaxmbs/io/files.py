@@ -1,9 +1,14 @@
-"""Files as a whole or not at all."""
+"""What all files share: they are written as a whole or not at all, and JSON knows only numbers, texts and lists."""
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import os
+from collections.abc import Mapping
 from pathlib import Path
+
+import numpy as np
 
 
 def write_text(path: Path, content: str) -> Path:
@@ -19,3 +24,29 @@ def write_text(path: Path, content: str) -> Path:
     finally:
         part.unlink(missing_ok=True)
     return path
+
+
+def plain(value, name: str = ""):
+    """A tree of arrays and numbers as JSON knows it: objects, lists, numbers. Numbers that are not finite become null.
+
+    Raises:
+        ValueError: something in it has no form in JSON; `name` says where.
+    """
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Path):
+        return str(value)
+    if hasattr(value, "_asdict"):
+        value = value._asdict()
+    elif dataclasses.is_dataclass(value):
+        value = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): plain(part, f"{name}.{key}") for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(part, f"{name}[{k}]") for k, part in enumerate(value)]
+    array = np.asarray(value)
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"{name} is a {type(value).__name__}, which JSON has no form for")
+    return plain(array.tolist(), name)

@@ -2,17 +2,40 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-import equinox as eqx
 import numpy as np
 from jaxtyping import Array
 
+from jaxmbs.element import MeasuredConstraint, renamed
 from jaxmbs.numerics.arrays import as_real, real
 from jaxmbs.planar.element import ORIGIN, AbsoluteConstraint, check_positive, given, squared, without_points
 
 
-class AbsoluteX(AbsoluteConstraint):
+class PointX(MeasuredConstraint, AbsoluteConstraint):
+    """x^P of a point of a body, in the ground frame."""
+
+    point: Array = real((2,))
+
+    def measure(self, i, j):
+        return j.point(self.point)[0]
+
+
+class PointY(MeasuredConstraint, AbsoluteConstraint):
+    """y^P of a point of a body, in the ground frame."""
+
+    point: Array = real((2,))
+
+    def measure(self, i, j):
+        return j.point(self.point)[1]
+
+
+class Angle(MeasuredConstraint, AbsoluteConstraint):
+    """φ of a body."""
+
+    def measure(self, i, j):
+        return j.phi
+
+
+class AbsoluteX(PointX):
     """A point of a body keeps its x coordinate: Φ = x^P − C₁; Haug (3.2.3).
 
     Args:
@@ -26,16 +49,13 @@ class AbsoluteX(AbsoluteConstraint):
         [2.5]
     """
 
-    body: str = eqx.field(static=True)
-    point: Array = real((2,))
     value: Array = real(default=0.0)
-    rows: ClassVar[int] = 1
 
-    def residual(self, i, j, t):
-        return (j.point(self.point)[0] - self.value)[None]
+    def prescribed(self, t):
+        return self.value
 
 
-class AbsoluteY(AbsoluteConstraint):
+class AbsoluteY(PointY):
     """A point of a body keeps its y coordinate: Φ = y^P − C₂; Haug (3.2.4).
 
     Args:
@@ -49,16 +69,13 @@ class AbsoluteY(AbsoluteConstraint):
         [2.5]
     """
 
-    body: str = eqx.field(static=True)
-    point: Array = real((2,))
     value: Array = real(default=0.0)
-    rows: ClassVar[int] = 1
 
-    def residual(self, i, j, t):
-        return (j.point(self.point)[1] - self.value)[None]
+    def prescribed(self, t):
+        return self.value
 
 
-class AbsoluteAngle(AbsoluteConstraint):
+class AbsoluteAngle(Angle):
     """A body keeps its angle: Φ = φ − C₃; Haug (3.2.6).
 
     Args:
@@ -72,28 +89,26 @@ class AbsoluteAngle(AbsoluteConstraint):
         [0.75]
     """
 
-    body: str = eqx.field(static=True)
     value: Array = real()
-    rows: ClassVar[int] = 1
 
     def __init__(self, body, *point_and_value, point=ORIGIN, value=None):
         self.body = body
         # A point alone is kept in place of the value, for the check to refuse it.
         (self.value,) = without_points((*point_and_value, point, *given(value))) or point_and_value[-1:] or (0.0,)
 
-    def residual(self, i, j, t):
-        return (j.phi - self.value)[None]
+    def prescribed(self, t):
+        return self.value
 
 
-class AbsoluteDistance(AbsoluteConstraint):
+class AbsoluteDistance(MeasuredConstraint, AbsoluteConstraint):
     """A point of a body stays on a circle: Φ = ‖r^P − C‖² − C₃²; Haug (3.2.1).
 
     Args:
         body: name of the body.
         point: P in the body frame.
-        center: C in the ground frame. If `distance` is missing: C₃, for a circle about the origin, or (C₁, C₂, C₃).
+        centre: C in the ground frame. If `distance` is missing: C₃, for a circle about the origin, or (C₁, C₂, C₃).
         distance: C₃, positive. At zero Φ would stand for two constraints, and its Jacobian would vanish.
-        value: another name for `center`.
+        value: another name for `centre`. `center` is the old one, which is deprecated.
 
     Examples:
         >>> rope = planar.AbsoluteDistance("a", (0, 0), (0, 3), 4.0)
@@ -102,21 +117,31 @@ class AbsoluteDistance(AbsoluteConstraint):
         [9.]
     """
 
-    body: str = eqx.field(static=True)
     point: Array = real((2,))
-    center: Array = real((2,))
+    centre: Array = real((2,))
     distance: Array = real()
-    rows: ClassVar[int] = 1
 
-    def __init__(self, body, point, center=(0.0, 0.0), distance=None, *, value=None):
-        value = center if value is None else value
+    def __init__(self, body, point, centre=(0.0, 0.0), distance=None, *, value=None, center=None):
+        if center is not None:
+            renamed("center", "centre")
+            centre = center
+        value = centre if value is None else value
         if distance is None:
             value = as_real(value)
-            center, distance = (value[:2], value[2]) if np.shape(value) == (3,) else ((0.0, 0.0), value)
-        self.body, self.point, self.center, self.distance = body, point, center, distance
+            centre, distance = (value[:2], value[2]) if np.shape(value) == (3,) else ((0.0, 0.0), value)
+        self.body, self.point, self.centre, self.distance = body, point, centre, distance
 
-    def residual(self, i, j, t):
-        return (squared(j.point(self.point) - self.center) - self.distance**2)[None]
+    @property
+    def center(self) -> Array:
+        """Deprecated: `centre`."""
+        renamed("center", "centre")
+        return self.centre
+
+    def measure(self, i, j):
+        return squared(j.point(self.point) - self.centre)
+
+    def prescribed(self, t):
+        return self.distance**2
 
     def check(self):
         super().check()

@@ -8,7 +8,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from jaxmbs.element import require
+from jaxmbs.element import errors_of, require
 from jaxmbs.numerics.arrays import real
 from jaxmbs.numerics.plane import perpendicular
 from jaxmbs.planar.element import ORIGIN, PlanarConstraint, check_axis, length, separation
@@ -21,10 +21,8 @@ CURVATURE_ROUNDING = 1e-6
 def check_outline(name: str, outline) -> None:
     """Raise `ValueError` for what is no outline, or one that cannot be used."""
     require(isinstance(outline, AbstractOutline), f"{name} must be an outline, got {outline!r}")
-    try:
+    with errors_of(name):
         outline.check()
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from None
 
 
 class CamFollower(PlanarConstraint):

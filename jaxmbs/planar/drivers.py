@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-import equinox as eqx
 from jaxtyping import Array
 
+from jaxmbs.element import MeasuredConstraint
 from jaxmbs.motion import AbstractMotion, motion_field
 from jaxmbs.numerics.arrays import real
+from jaxmbs.planar.absolute import Angle, PointX, PointY
 from jaxmbs.planar.element import (
     ORIGIN,
-    AbsoluteConstraint,
-    PlanarConstraint,
+    RelativeConstraint,
     angle_guide,
     check_axis,
     given,
     is_vector,
     length,
     separation,
-    squared,
     without_points,
 )
+from jaxmbs.planar.relative import AngleBetween, SeparationX, SeparationY, SquaredDistance, TwoPoints
 
 
-class AbsoluteXDriver(AbsoluteConstraint):
+class Driver(MeasuredConstraint):
+    """A measured quantity follows a motion C(t)."""
+
+    motion: AbstractMotion = motion_field()
+
+    def prescribed(self, t):
+        return self.motion(t)
+
+
+class AbsoluteXDriver(Driver, PointX):
     """Drives the x coordinate of a point: Φ = x^P − C(t); Haug (3.5.1).
 
     Args:
@@ -39,16 +46,8 @@ class AbsoluteXDriver(AbsoluteConstraint):
         [0.5]
     """
 
-    body: str = eqx.field(static=True)
-    point: Array = real((2,))
-    motion: AbstractMotion = motion_field()
-    rows: ClassVar[int] = 1
 
-    def residual(self, i, j, t):
-        return (j.point(self.point)[0] - self.motion(t))[None]
-
-
-class AbsoluteYDriver(AbsoluteConstraint):
+class AbsoluteYDriver(Driver, PointY):
     """Drives the y coordinate of a point: Φ = y^P − C(t); Haug (3.5.2).
 
     Args:
@@ -63,16 +62,8 @@ class AbsoluteYDriver(AbsoluteConstraint):
         [0.5]
     """
 
-    body: str = eqx.field(static=True)
-    point: Array = real((2,))
-    motion: AbstractMotion = motion_field()
-    rows: ClassVar[int] = 1
 
-    def residual(self, i, j, t):
-        return (j.point(self.point)[1] - self.motion(t))[None]
-
-
-class AbsoluteAngleDriver(AbsoluteConstraint):
+class AbsoluteAngleDriver(Driver, Angle):
     """Drives the angle of a body: Φ = φ − C(t); Haug (3.5.3).
 
     Args:
@@ -87,22 +78,15 @@ class AbsoluteAngleDriver(AbsoluteConstraint):
         [2.]
     """
 
-    body: str = eqx.field(static=True)
-    motion: AbstractMotion = motion_field()
-    rows: ClassVar[int] = 1
-
     def __init__(self, body, *point_and_motion, point=ORIGIN, motion=None):
         self.body = body
         (self.motion,) = without_points((*point_and_motion, point, *given(motion))) or (None,)
-
-    def residual(self, i, j, t):
-        return (j.phi - self.motion(t))[None]
 
     def guide(self, mobility, swapped):
         return angle_guide(mobility, swapped, self.motion)
 
 
-class RelativeXDriver(PlanarConstraint):
+class RelativeXDriver(Driver, SeparationX):
     """Drives the difference in x of two points: Φ = x_j^P − x_i^P − C(t); Haug (3.5.5).
 
     Args:
@@ -117,18 +101,8 @@ class RelativeXDriver(PlanarConstraint):
         [0.5]
     """
 
-    i: str = eqx.field(static=True)
-    j: str = eqx.field(static=True)
-    point_i: Array = real((2,))
-    point_j: Array = real((2,))
-    motion: AbstractMotion = motion_field()
-    rows: ClassVar[int] = 1
 
-    def residual(self, i, j, t):
-        return (separation(i, j, self.point_i, self.point_j)[0] - self.motion(t))[None]
-
-
-class RelativeYDriver(PlanarConstraint):
+class RelativeYDriver(Driver, SeparationY):
     """Drives the difference in y of two points: Φ = y_j^P − y_i^P − C(t); Haug (3.5.6).
 
     Args:
@@ -143,18 +117,8 @@ class RelativeYDriver(PlanarConstraint):
         [0.5]
     """
 
-    i: str = eqx.field(static=True)
-    j: str = eqx.field(static=True)
-    point_i: Array = real((2,))
-    point_j: Array = real((2,))
-    motion: AbstractMotion = motion_field()
-    rows: ClassVar[int] = 1
 
-    def residual(self, i, j, t):
-        return (separation(i, j, self.point_i, self.point_j)[1] - self.motion(t))[None]
-
-
-class RelativeAngleDriver(PlanarConstraint):
+class RelativeAngleDriver(Driver, AngleBetween):
     """Drives the angle of one body relative to another: Φ = φ_j − φ_i − C(t); Haug (3.5.7).
 
     Args:
@@ -168,23 +132,15 @@ class RelativeAngleDriver(PlanarConstraint):
         [0.5]
     """
 
-    i: str = eqx.field(static=True)
-    j: str = eqx.field(static=True)
-    motion: AbstractMotion = motion_field()
-    rows: ClassVar[int] = 1
-
     def __init__(self, i, j, *points_and_motion, motion=None):
         self.i, self.j = i, j
         (self.motion,) = without_points((*points_and_motion, *given(motion))) or (None,)
-
-    def residual(self, i, j, t):
-        return (j.phi - i.phi - self.motion(t))[None]
 
     def guide(self, mobility, swapped):
         return angle_guide(mobility, swapped, self.motion)
 
 
-class DistanceDriver(PlanarConstraint):
+class DistanceDriver(SquaredDistance):
     """An actuator sets the distance of two points: Φ = d_ijᵀ d_ij − C(t)²; Haug (3.5.8).
 
     Args:
@@ -199,18 +155,13 @@ class DistanceDriver(PlanarConstraint):
         [9.]
     """
 
-    i: str = eqx.field(static=True)
-    j: str = eqx.field(static=True)
-    point_i: Array = real((2,))
-    point_j: Array = real((2,))
     motion: AbstractMotion = motion_field()
-    rows: ClassVar[int] = 1
 
-    def residual(self, i, j, t):
-        return (squared(separation(i, j, self.point_i, self.point_j)) - self.motion(t) ** 2)[None]
+    def prescribed(self, t):
+        return self.motion(t) ** 2
 
 
-class RevoluteDriver(PlanarConstraint):
+class RevoluteDriver(Driver, RelativeConstraint):
     """An actuator at a revolute joint: Φ = (φ_j + θ_j) − (φ_i + θ_i) − C(t); Haug (3.5.11).
 
     Args:
@@ -226,12 +177,8 @@ class RevoluteDriver(PlanarConstraint):
         [0.5]
     """
 
-    i: str = eqx.field(static=True)
-    j: str = eqx.field(static=True)
-    motion: AbstractMotion = motion_field()
     angle_i: Array = real()
     angle_j: Array = real()
-    rows: ClassVar[int] = 1
 
     def __init__(self, i, j, *points_motion_angles, motion=None, angle_i=None, angle_j=None):
         self.i, self.j = i, j
@@ -241,14 +188,14 @@ class RevoluteDriver(PlanarConstraint):
         self.angle_i = angles[0]
         self.angle_j = angles[1] if angle_j is None else angle_j
 
-    def residual(self, i, j, t):
-        return (j.phi + self.angle_j - i.phi - self.angle_i - self.motion(t))[None]
+    def measure(self, i, j):
+        return j.phi + self.angle_j - i.phi - self.angle_i
 
     def guide(self, mobility, swapped):
         return angle_guide(mobility, swapped, self.motion, self.angle_i - self.angle_j)
 
 
-class TranslationalDriver(PlanarConstraint):
+class TranslationalDriver(TwoPoints):
     """An actuator along a translational joint: Φ = v_iᵀ d_ij − ‖v_i‖ C(t); Haug (3.5.12).
 
     Args:
@@ -264,13 +211,8 @@ class TranslationalDriver(PlanarConstraint):
         [0.5]
     """
 
-    i: str = eqx.field(static=True)
-    j: str = eqx.field(static=True)
-    point_i: Array = real((2,))
-    point_j: Array = real((2,))
     axis_i: Array = real((2,))
     motion: AbstractMotion = motion_field()
-    rows: ClassVar[int] = 1
 
     def __init__(self, i, j, point_i, point_j, *axis_and_motion, axis_i=(1.0, 0.0), motion=None):
         self.i, self.j, self.point_i, self.point_j = i, j, point_i, point_j
@@ -281,9 +223,11 @@ class TranslationalDriver(PlanarConstraint):
                 motion = value
         self.axis_i, self.motion = axis_i, motion
 
-    def residual(self, i, j, t):
-        d = separation(i, j, self.point_i, self.point_j)
-        return (i.direction(self.axis_i) @ d - length(self.axis_i) * self.motion(t))[None]
+    def measure(self, i, j):
+        return i.direction(self.axis_i) @ separation(i, j, self.point_i, self.point_j)
+
+    def prescribed(self, t):
+        return length(self.axis_i) * self.motion(t)
 
     def check(self):
         super().check()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jaxmbs.element import GROUND, AbstractConstraint, require
+from jaxmbs.element import GROUND, AbstractConstraint, MeasuredConstraint, require
 from jaxmbs.mobility import Mobility
 from jaxmbs.motion import AbstractMotion, Shifted
 from jaxmbs.numerics.arrays import is_concrete
@@ -41,13 +42,9 @@ def angle_guide(mobility: Mobility, swapped: bool, motion: AbstractMotion, offse
 
 
 class AbsoluteConstraint(PlanarConstraint):
-    """A constraint between the ground and one body; the ground takes the place of body i.
+    """A constraint between the ground and one body; the ground takes the place of body i."""
 
-    A subclass declares `body`, its name.
-    """
-
-    if TYPE_CHECKING:
-        body: str
+    body: str = eqx.field(static=True)
 
     @property
     def i(self) -> str:
@@ -56,6 +53,13 @@ class AbsoluteConstraint(PlanarConstraint):
     @property
     def j(self) -> str:
         return self.body
+
+
+class RelativeConstraint(MeasuredConstraint, PlanarConstraint):
+    """A measure between two bodies."""
+
+    i: str = eqx.field(static=True)
+    j: str = eqx.field(static=True)
 
 
 def separation(i: Pose, j: Pose, point_i, point_j) -> Float[Array, "2"]:

@@ -2,16 +2,53 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-import equinox as eqx
 from jaxtyping import Array
 
 from jaxmbs.numerics.arrays import real
-from jaxmbs.planar.element import ORIGIN, PlanarConstraint, check_positive, given, separation, squared, without_points
+from jaxmbs.planar.element import ORIGIN, RelativeConstraint, check_positive, given, separation, squared, without_points
 
 
-class RelativeX(PlanarConstraint):
+class TwoPoints(RelativeConstraint):
+    """A quantity of two points, one on each body.
+
+    Args:
+        i, j: names of the bodies.
+        point_i, point_j: the points in their body frames.
+    """
+
+    point_i: Array = real((2,))
+    point_j: Array = real((2,))
+
+
+class SeparationX(TwoPoints):
+    """x_j^P − x_i^P, in the ground frame."""
+
+    def measure(self, i, j):
+        return separation(i, j, self.point_i, self.point_j)[0]
+
+
+class SeparationY(TwoPoints):
+    """y_j^P − y_i^P, in the ground frame."""
+
+    def measure(self, i, j):
+        return separation(i, j, self.point_i, self.point_j)[1]
+
+
+class SquaredDistance(TwoPoints):
+    """d_ijᵀ d_ij."""
+
+    def measure(self, i, j):
+        return squared(separation(i, j, self.point_i, self.point_j))
+
+
+class AngleBetween(RelativeConstraint):
+    """φ_j − φ_i."""
+
+    def measure(self, i, j):
+        return j.phi - i.phi
+
+
+class RelativeX(SeparationX):
     """Two points keep their difference in x: Φ = x_j^P − x_i^P − C₁; Haug (3.3.1).
 
     Args:
@@ -26,18 +63,15 @@ class RelativeX(PlanarConstraint):
         [1.5]
     """
 
-    i: str = eqx.field(static=True)
-    j: str = eqx.field(static=True)
     point_i: Array = real((2,), default=ORIGIN)
     point_j: Array = real((2,), default=ORIGIN)
     offset: Array = real(default=0.0)
-    rows: ClassVar[int] = 1
 
-    def residual(self, i, j, t):
-        return (separation(i, j, self.point_i, self.point_j)[0] - self.offset)[None]
+    def prescribed(self, t):
+        return self.offset
 
 
-class RelativeY(PlanarConstraint):
+class RelativeY(SeparationY):
     """Two points keep their difference in y: Φ = y_j^P − y_i^P − C₂; Haug (3.3.3).
 
     Args:
@@ -52,18 +86,15 @@ class RelativeY(PlanarConstraint):
         [0.5]
     """
 
-    i: str = eqx.field(static=True)
-    j: str = eqx.field(static=True)
     point_i: Array = real((2,), default=ORIGIN)
     point_j: Array = real((2,), default=ORIGIN)
     offset: Array = real(default=0.0)
-    rows: ClassVar[int] = 1
 
-    def residual(self, i, j, t):
-        return (separation(i, j, self.point_i, self.point_j)[1] - self.offset)[None]
+    def prescribed(self, t):
+        return self.offset
 
 
-class RelativeAngle(PlanarConstraint):
+class RelativeAngle(AngleBetween):
     """Two bodies keep their relative angle: Φ = φ_j − φ_i − C₃; Haug (3.3.5).
 
     Args:
@@ -77,21 +108,18 @@ class RelativeAngle(PlanarConstraint):
         [0.25]
     """
 
-    i: str = eqx.field(static=True)
-    j: str = eqx.field(static=True)
     offset: Array = real()
-    rows: ClassVar[int] = 1
 
     def __init__(self, i, j, *points_and_offset, offset=None):
         self.i, self.j = i, j
         # Points alone are kept in place of the offset, for the check to refuse them.
         (self.offset,) = without_points((*points_and_offset, *given(offset))) or points_and_offset[-1:] or (0.0,)
 
-    def residual(self, i, j, t):
-        return (j.phi - i.phi - self.offset)[None]
+    def prescribed(self, t):
+        return self.offset
 
 
-class Distance(PlanarConstraint):
+class Distance(SquaredDistance):
     """Two points keep their distance: Φ = d_ijᵀ d_ij − C²; Haug (3.3.7), also the revolute–revolute coupler (3.3.15).
 
     Args:
@@ -106,15 +134,10 @@ class Distance(PlanarConstraint):
         [9.]
     """
 
-    i: str = eqx.field(static=True)
-    j: str = eqx.field(static=True)
-    point_i: Array = real((2,))
-    point_j: Array = real((2,))
     distance: Array = real()
-    rows: ClassVar[int] = 1
 
-    def residual(self, i, j, t):
-        return (squared(separation(i, j, self.point_i, self.point_j)) - self.distance**2)[None]
+    def prescribed(self, t):
+        return self.distance**2
 
     def check(self):
         super().check()

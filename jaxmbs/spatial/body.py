@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jaxmbs.element import AbstractBody, require
+from jaxmbs.element import AbstractBody, errors_of, require
 from jaxmbs.mobility import Mobility
 from jaxmbs.numerics import rotation
 from jaxmbs.numerics.arrays import Structured, as_real, check_fields, is_concrete, real, with_known_zeros
@@ -232,10 +232,8 @@ def check_frames(frames: Mapping[str, Frame]) -> None:
     """Raise `ValueError` with its name for what is no frame, or a bad one."""
     for name, frame in frames.items():
         require(isinstance(frame, Frame), f"frame {name!r} must be a Frame, got {frame!r}")
-        try:
+        with errors_of(f"frame {name!r}"):
             frame.check()
-        except ValueError as error:
-            raise ValueError(f"frame {name!r}: {error}") from None
 
 
 class Body(AbstractBody):

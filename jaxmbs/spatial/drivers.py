@@ -13,8 +13,8 @@ from jaxmbs.motion import AbstractMotion, Shifted, motion_field
 from jaxmbs.numerics import rotation
 from jaxmbs.numerics.arrays import is_scalar
 from jaxmbs.spatial.body import Body, Frame
-from jaxmbs.spatial.element import ORIGIN, Frames, Points
-from jaxmbs.spatial.joints import angle_row
+from jaxmbs.spatial.element import ORIGIN, Frames
+from jaxmbs.spatial.joints import SquaredDistance, angle_row
 from jaxmbs.spatial.turning import Turn
 
 # A driver along an axis that differs less than this from a right angle with a slide does not move it.
@@ -125,7 +125,7 @@ class TranslationalDriver(_FrameDriver):
     """
 
     def residual(self, i, j, t):
-        return (i.direction(self.axes_i[:, 2]) @ self.separation(i, j) - self.motion(t))[None]
+        return (self.advance(i, j) - self.motion(t))[None]
 
     def guide(self, mobility, swapped):
         if not mobility.lone_slide:
@@ -133,19 +133,19 @@ class TranslationalDriver(_FrameDriver):
         ground = Body.pose(Body.ground(self.point_i.dtype))
         rest = jnp.array(mobility.at_rest, self.point_i.dtype)
 
-        def advance(s):
+        def at(s):
             other = mobility.place(ground, rest.at[0].set(s))
             i, j = (other, ground) if swapped else (ground, other)
-            return i.direction(self.axes_i[:, 2]) @ self.separation(i, j)
+            return self.advance(i, j)
 
-        start = advance(0.0)
-        by_slide = advance(1.0) - start
+        start = at(0.0)
+        by_slide = at(1.0) - start
         # Across the slide there is nothing to drive.
         by_slide = jnp.where(jnp.abs(by_slide) > ACROSS, by_slide, jnp.nan)
         return 0, Shifted(self.motion, 1 / by_slide, -start / by_slide)
 
 
-class DistanceDriver(Points):
+class DistanceDriver(SquaredDistance):
     """An actuator sets the distance of two points: Φ = d_ijᵀ d_ij − C(t)². 1 equation.
 
     Args:
@@ -161,8 +161,6 @@ class DistanceDriver(Points):
     """
 
     motion: AbstractMotion = motion_field(default=None)
-    rows: ClassVar[int] = 1
 
-    def residual(self, i, j, t):
-        d = j.point(self.point_j) - i.point(self.point_i)
-        return (d @ d - self.motion(t) ** 2)[None]
+    def prescribed(self, t):
+        return self.motion(t) ** 2

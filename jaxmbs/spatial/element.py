@@ -118,6 +118,10 @@ class Frames(SpatialConstraint):
         """From point_i to point_j in the ground frame."""
         return j.point(self.point_j) - i.point(self.point_i)
 
+    def advance(self, i: Pose, j: Pose) -> Float[Array, ""]:
+        """Of point_j from point_i along the z axis of the joint frame on i."""
+        return i.direction(self.axes_i[:, 2]) @ self.separation(i, j)
+
     def turn(self, i: Pose, j: Pose) -> Float[Array, "4"]:
         """Euler parameters of the frame on j as seen from the frame on i."""
         return i.relative(j, *self.frame_parameters)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from jaxmbs.element import Shared, require
+from jaxmbs.element import MeasuredConstraint, Shared, require
 from jaxmbs.mobility import Mobility
 from jaxmbs.numerics import rotation
 from jaxmbs.numerics.arrays import is_concrete, real
@@ -71,7 +71,15 @@ class Universal(Points):
         check_axis("axis_j", self.axis_j)
 
 
-class Distance(Points):
+class SquaredDistance(MeasuredConstraint, Points):
+    """d_ijᵀ d_ij of two points, one on each body."""
+
+    def measure(self, i, j):
+        d = j.point(self.point_j) - i.point(self.point_i)
+        return d @ d
+
+
+class Distance(SquaredDistance):
     """Two points keep their distance: Φ = d_ijᵀ d_ij − C². 1 equation.
 
     Args:
@@ -87,11 +95,9 @@ class Distance(Points):
     """
 
     distance: Array = real(default=np.nan)
-    rows: ClassVar[int] = 1
 
-    def residual(self, i, j, t):
-        d = j.point(self.point_j) - i.point(self.point_i)
-        return (d @ d - self.distance**2)[None]
+    def prescribed(self, t):
+        return self.distance**2
 
     def check(self):
         unknown = is_concrete(self.distance) and np.ndim(self.distance) == 0 and np.isnan(self.distance)
@@ -147,9 +153,8 @@ class Screw(Frames):
 
     def residual(self, i, j, t):
         p = self.turn(i, j)
-        advance = i.direction(self.axes_i[:, 2]) @ self.separation(i, j)
         rows = [*position_rows(self, (0, 1), i, j), *orientation_rows((0, 1), p)]
-        return jnp.stack([*rows, angle_row(p, 2 * jnp.pi * advance / self.pitch)])
+        return jnp.stack([*rows, angle_row(p, 2 * jnp.pi * self.advance(i, j) / self.pitch)])
 
     def check(self):
         require(self.pitch is not None, "pitch is missing")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jaxmbs.element import Shared
+from jaxmbs.element import Shared, renamed
 from jaxmbs.mobility import AbstractTurning
 from jaxmbs.motion import AbstractMotion
 from jaxmbs.numerics import rotation
@@ -49,23 +48,20 @@ class RelativeJoint(SixComponents):
     Args:
         i, j: names of the bodies.
         point_i, point_j: origins of the joint frames in the body frames; or `Frame`s of the bodies, origin and axes.
-        translations: for each component "free", "fixed" (at zero) or a motion: position of point_j in the joint frame
+        position: for each component "free", "fixed" (at zero) or a motion: position of point_j in the joint frame
             on i, from point_i.
-        angles: likewise for θ₁, θ₂, θ₃, in radians.
+        orientation: likewise for the angles θ₁, θ₂, θ₃, in radians.
         axis_i, axis_j: only the z axes of the joint frames, in place of the frames; see `Revolute`.
         frame_i, frame_j: 3×3, columns are the axes of the joint frames in the body frames; `frame_j` as `frame_i`
             unless given.
+        translations, angles: deprecated names of position and orientation.
 
     Examples:
-        >>> lift = spatial.RelativeJoint("ground", "a", translations=("fixed", "free", mbs.motion.Ramp(2.0)))
+        >>> lift = spatial.RelativeJoint("ground", "a", position=("fixed", "free", mbs.motion.Ramp(2.0)))
         >>> mech = mbs.Mechanism({"a": spatial.Body()}, drivers={"lift": lift})
         >>> print(mbs.constraints(mech, {"a": spatial.coordinates((0.5, 7, 3))}, t=1.0))
         [0.5 1. ]
     """
-
-    translations: tuple[AbstractMotion | None, ...]
-    angles: tuple[AbstractMotion | None, ...]
-    fields: ClassVar[tuple[str, str]] = ("translations", "angles")
 
     def __init__(
         self,
@@ -73,16 +69,36 @@ class RelativeJoint(SixComponents):
         j,
         point_i=ORIGIN,
         point_j=ORIGIN,
-        translations=(FREE,) * 3,
-        angles=(FREE,) * 3,
+        position=(FREE,) * 3,
+        orientation=(FREE,) * 3,
         *,
         axis_i=None,
         axis_j=None,
         frame_i=None,
         frame_j=None,
+        translations=None,
+        angles=None,
     ):
+        if translations is not None:
+            renamed("translations", "position")
+            position = translations
+        if angles is not None:
+            renamed("angles", "orientation")
+            orientation = angles
         frames = {"axis_i": axis_i, "axis_j": axis_j, "frame_i": frame_i, "frame_j": frame_j}
-        super().__init__(i, j, point_i, point_j, (translations, angles), **frames)
+        super().__init__(i, j, point_i, point_j, position, orientation, **frames)
+
+    @property
+    def translations(self) -> tuple[AbstractMotion | None, ...]:
+        """Deprecated: `position`."""
+        renamed("translations", "position")
+        return self.position
+
+    @property
+    def angles(self) -> tuple[AbstractMotion | None, ...]:
+        """Deprecated: `orientation`."""
+        renamed("angles", "orientation")
+        return self.orientation
 
     def turn_rows(self, p, t):
         free = self.free_turns
@@ -99,18 +115,18 @@ class RelativeJoint(SixComponents):
         # What is left is R₂R₃, R₁R₂R₃ or R₁R₂.
         (k,), a = held, rotation.matrix(p)
         if k == 1:
-            return [a[0, 2] - jnp.sin(value(self.angles[1], t))]
+            return [a[0, 2] - jnp.sin(value(self.orientation[1], t))]
         return [-a[1, 2] if k == 0 else -a[0, 1]]
 
     def _any_driven(self, angles) -> bool:
-        return any(self.angles[k] is not None for k in angles)
+        return any(self.orientation[k] is not None for k in angles)
 
     def _known(self, angles, t, dtype) -> Float[Array, "4"]:
         """The product of the rotations by some held angles."""
         p = rotation.identity(dtype)
         for k in angles:
-            if self.angles[k] is not None:
-                p = rotation.product(p, rotation.about(k, self.angles[k](t)))
+            if self.orientation[k] is not None:
+                p = rotation.product(p, rotation.about(k, self.orientation[k](t)))
         return p
 
     @property
@@ -123,7 +139,7 @@ class RelativeJoint(SixComponents):
         mobility = self.mobility_along(self.sliding, ())
         if turning is not None:
             mobility = dataclasses.replace(mobility, turning=turning, held=None)
-        return guided(mobility, [*(self.translations[k] for k in self.sliding), *motions])
+        return guided(mobility, [*(self.position[k] for k in self.sliding), *motions])
 
     @property
     def _turning(self) -> tuple[AbstractTurning | None, list[AbstractMotion | None]]:
@@ -133,10 +149,10 @@ class RelativeJoint(SixComponents):
         if not turns:
             return None, []
         if len(turns) == 1:
-            return Turn(axes[:, turns[0]]), [self.angles[turns[0]]]
+            return Turn(axes[:, turns[0]]), [self.orientation[turns[0]]]
         if driven:
             known = tuple(k for k in ALL if k not in free)
-            motions = [self.angles[k] if k in driven else Zero() if k in known else None for k in ALL]
+            motions = [self.orientation[k] if k in driven else Zero() if k in known else None for k in ALL]
             return Angles(self.frame_parameters[0], signed=free[0] if free else 0, known=known), motions
         return (TwoTurns(axes[:, free[0]], axes[:, free[1]]) if len(free) == 2 else Ball()), []
 

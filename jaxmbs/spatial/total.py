@@ -286,33 +286,48 @@ class SixComponents(Frames):
     """A joint of which each component of the relative position, and each of the relative orientation, is free, fixed at
     zero, or prescribed as a function of time.
 
-    A subclass declares the names of its two fields, position first, and what Φ says about the orientation.
+    A subclass says what the components of the orientation are, and what Φ says about them.
 
     Attributes:
+        position, orientation: the motions of the components; None for what is free or fixed.
         held: for each of the six whether it is not free.
         lengths: how many components were given of each field. wrong: those that are none, for the check to name them.
     """
 
-    fields: ClassVar[tuple[str, str]]
-
+    position: tuple[AbstractMotion | None, ...]
+    orientation: tuple[AbstractMotion | None, ...]
     held: tuple[bool, ...] = eqx.field(static=True)
     lengths: tuple[int, ...] = eqx.field(static=True)
     wrong: tuple[str, ...] = eqx.field(static=True)
 
-    def __init__(self, i, j, point_i, point_j, components, **frames):
-        super().__init__(i, j, point_i, point_j, **frames)
-        components = [tuple(xs) for xs in components]
-        self.lengths = tuple(len(xs) for xs in components)
+    def __init__(
+        self,
+        i,
+        j,
+        point_i=ORIGIN,
+        point_j=ORIGIN,
+        position=(FREE,) * 3,
+        orientation=(FREE,) * 3,
+        *,
+        axis_i=None,
+        axis_j=None,
+        frame_i=None,
+        frame_j=None,
+    ):
+        super().__init__(i, j, point_i, point_j, axis_i, axis_j, frame_i=frame_i, frame_j=frame_j)
+        given = {"position": tuple(position), "orientation": tuple(orientation)}
         is_word = lambda x: x is None or isinstance(x, str)
-        self.held = tuple(not (is_word(x) and x == FREE) for xs in components for x in xs)
+        self.lengths = tuple(len(xs) for xs in given.values())
+        self.held = tuple(not (is_word(x) and x == FREE) for xs in given.values() for x in xs)
         self.wrong = tuple(
             f"{str(x)!r} as {name}[{k}]"
-            for name, xs in zip(self.fields, components, strict=True)
+            for name, xs in given.items()
             for k, x in enumerate(xs)
             if is_word(x) and x not in (FREE, FIXED)
         )
-        for name, xs in zip(self.fields, components, strict=True):
-            setattr(self, name, tuple(None if is_word(x) else as_motion(x) for x in xs))
+        self.position, self.orientation = (
+            tuple(None if is_word(x) else as_motion(x) for x in xs) for xs in given.values()
+        )
 
     def arguments(self) -> dict[str, tuple]:
         """The components as they were given: "free", "fixed" or a motion."""
@@ -322,7 +337,7 @@ class SixComponents(Frames):
                 motion if motion is not None else FIXED if fixed else FREE
                 for motion, fixed in zip(getattr(self, name), held, strict=False)
             )
-            for name in self.fields
+            for name in ("position", "orientation")
         }
 
     @property
@@ -336,16 +351,6 @@ class SixComponents(Frames):
         return sum(self.held)
 
     @property
-    def linear(self) -> tuple[AbstractMotion | None, ...]:
-        """The motions of the position; None for what is free or fixed."""
-        return getattr(self, self.fields[0])
-
-    @property
-    def angular(self) -> tuple[AbstractMotion | None, ...]:
-        """The motions of the orientation."""
-        return getattr(self, self.fields[1])
-
-    @property
     def free_turns(self) -> tuple[int, ...]:
         """Numbers of the components of the orientation that are free."""
         return tuple(k for k in ALL if not self.held[3 + k])
@@ -353,18 +358,18 @@ class SixComponents(Frames):
     @property
     def driven_turns(self) -> tuple[int, ...]:
         """Numbers of those that are prescribed."""
-        return tuple(k for k in ALL if self.angular[k] is not None)
+        return tuple(k for k in ALL if self.orientation[k] is not None)
 
     @property
     def sliding(self) -> tuple[int, ...]:
         """Numbers of the components of the position that are free or prescribed."""
-        return tuple(k for k in ALL if not self.held[k] or self.linear[k] is not None)
+        return tuple(k for k in ALL if not self.held[k] or self.position[k] is not None)
 
     def residual(self, i, j, t):
         rows = []
         if any(self.held[:3]):
             x = self.axes_i.T @ i.components(self.separation(i, j))
-            rows += [x[k] - value(self.linear[k], t) for k in ALL if self.held[k]]
+            rows += [x[k] - value(self.position[k], t) for k in ALL if self.held[k]]
         if any(self.held[3:]):
             rows += self.turn_rows(self.turn(i, j), t)
         return jnp.stack(rows) if rows else jnp.zeros(0, i.r.dtype)
@@ -374,7 +379,7 @@ class SixComponents(Frames):
         """Φ for the held components of the orientation with Euler parameters p."""
 
     def check(self):
-        for name, count in zip(self.fields, self.lengths, strict=True):
+        for name, count in zip(("position", "orientation"), self.lengths, strict=True):
             require(count == 3, f"{name} must have three components, got {count}")
         wrong = self.wrong
         require(not wrong, f"a component is {FREE!r}, {FIXED!r} or a motion, got {wrong[0]}" if wrong else "")
@@ -407,27 +412,6 @@ class TotalJoint(SixComponents):
         >>> print(mbs.constraints(mech, {"a": spatial.coordinates((0.5, 7, 3))}, t=1.0))
         [0.5 1. ]
     """
-
-    position: tuple[AbstractMotion | None, ...]
-    orientation: tuple[AbstractMotion | None, ...]
-    fields: ClassVar[tuple[str, str]] = ("position", "orientation")
-
-    def __init__(
-        self,
-        i,
-        j,
-        point_i=ORIGIN,
-        point_j=ORIGIN,
-        position=(FREE,) * 3,
-        orientation=(FREE,) * 3,
-        *,
-        axis_i=None,
-        axis_j=None,
-        frame_i=None,
-        frame_j=None,
-    ):
-        frames = {"axis_i": axis_i, "axis_j": axis_j, "frame_i": frame_i, "frame_j": frame_j}
-        super().__init__(i, j, point_i, point_j, (position, orientation), **frames)
 
     @property
     def _turning(self) -> tuple[int, ...] | None:

@@ -38,6 +38,11 @@ def _as_point(point, dimension: int) -> np.ndarray:
     return np.zeros(dimension) if point is None else np.asarray(point, float)
 
 
+def sense(driver, t: float) -> int:
+    """+1 if the driver's motion rises at a time, else −1."""
+    return 1 if float(driver.motion(np.asarray(t + 1e-3))) >= float(driver.motion(np.asarray(t))) else -1
+
+
 def pitch_radii(element) -> list[float]:
     """The pitch radii of gears and pinions, without their signs."""
     radii = (getattr(element, name, None) for name in ("radius_i", "radius_j"))

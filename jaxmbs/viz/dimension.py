@@ -26,8 +26,7 @@ def kit(layout: Layout) -> ModuleType:
 
 def scene_of(mech: Mechanism, q, t: float, *, marked: Marked, size: float, view: tuple[float, float] | None):
     """The scene of a mechanism in configurations q (F, n), the first of them at the time t."""
-    if view is None:
-        return kit(mech.layout).Scene(mech, np.asarray(q), t, marked=marked, size=size)
-    if kit(mech.layout) is not spatial:
+    if view is not None and kit(mech.layout) is not spatial:
         raise ValueError("a planar mechanism is seen from one side only: leave `view` out")
-    return spatial.Scene(mech, np.asarray(q), t, marked=marked, size=size, view=view)
+    camera = {} if view is None else {"view": view}
+    return kit(mech.layout).Scene(mech, np.asarray(q), t, marked=marked, size=size, **camera)

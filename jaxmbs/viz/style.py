@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import matplotlib.pyplot as plt
-
 PALETTE = ("#2a6fb0", "#dd6b3d", "#35976b", "#8a5bb5", "#c59a1d", "#c3476f", "#2f9bb3", "#8a6f5c")
 GROUND_COLOUR = "#59606b"
 INK = "#2b303a"
@@ -17,11 +15,6 @@ DOTS_PER_INCH = 80
 def colour_of(index: int) -> str:
     """The colour of the body, or of the curve, with this number."""
     return PALETTE[index % len(PALETTE)]
-
-
-def new_axes(ax=None, *, size=(6.0, 4.5)):
-    """`ax`, or new axes of this size in inches."""
-    return plt.subplots(figsize=size, layout="constrained")[1] if ax is None else ax
 
 
 def tidy(ax, *, equal: bool) -> None:

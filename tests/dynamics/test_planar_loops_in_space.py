@@ -132,9 +132,9 @@ def accelerations(topology, formulation, designs, q, v):
     return found(designs, q, v)
 
 
-def assert_agree(found, expected):
+def assert_agree(found, expected, tolerance=1e-9):
     size = np.max(np.abs(expected), axis=-1, keepdims=True)
-    np.testing.assert_array_less(np.abs(found - expected) / size, 1e-9)
+    np.testing.assert_array_less(np.abs(found - expected) / size, tolerance)
 
 
 def test_redundant_loops_in_dense_code():
@@ -159,7 +159,9 @@ def test_random_planar_loops_in_space(topology):
             )
         )(designs, q, v)
         np.testing.assert_array_equal(run.status, 0)
-        assert_agree(run.a[:, 0], expected)
+        # Elimination in a fixed order may choose a poor basis of redundant rows: closing the start, which is closed already,
+        # then leaves a velocity gap of some 1e-11.
+        assert_agree(run.a[:, 0], expected, 1e-8 if isinstance(formulation, mbs.Augmented) else 1e-9)
 
 
 METHODS = {

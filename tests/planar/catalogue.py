@@ -155,8 +155,8 @@ CATALOGUE = {
         lambda b: planar.AbsoluteAngle("second", b["value"]), {"value": 0.7}, guess=(1.3, 1.0, 0.5), driven="x y"
     ),
     "AbsoluteDistance": Entry(
-        lambda b: planar.AbsoluteDistance("second", b["point"], b["center"], b["distance"]),
-        {"point": (0.4, 0.2), "center": (0.2, -0.1), "distance": 2.1},
+        lambda b: planar.AbsoluteDistance("second", b["point"], b["centre"], b["distance"]),
+        {"point": (0.4, 0.2), "centre": (0.2, -0.1), "distance": 2.1},
         guess=(1.3, 1.2, -0.5),
         driven="x phi",
     ),

@@ -23,7 +23,7 @@ SAME = {
         planar.AbsoluteDistance("rod", P, (1, 2), 3),
         planar.AbsoluteDistance("rod", P, (1, 2, 3)),
         planar.AbsoluteDistance("rod", P, value=(1, 2, 3)),
-        planar.AbsoluteDistance("rod", P, center=(1, 2), distance=3),
+        planar.AbsoluteDistance("rod", P, centre=(1, 2), distance=3),
     ),
     "absolute distance from the origin": (
         planar.AbsoluteDistance("rod", P, (0, 0), 3),
@@ -109,3 +109,13 @@ def test_units_do_not_matter():
         assert closed.residual < 1e-14 * size + 1e-15
         open_bars = four_bar({**bars, "ground": 7 * size}).astype(jnp.float32)
         assert mbs.assemble(open_bars, guess, np.float32(0.5)).status == mbs.Status.NOT_ASSEMBLED
+
+
+def test_center_is_the_deprecated_name_of_centre():
+    with pytest.warns(DeprecationWarning, match="write centre") as given:
+        old = planar.AbsoluteDistance("rod", P, center=(1, 2), distance=3)
+    assert given[0].filename == __file__
+    np.testing.assert_array_equal(old.centre, (1, 2))
+    with pytest.warns(DeprecationWarning, match="write centre") as read:
+        np.testing.assert_array_equal(old.center, (1, 2))
+    assert read[0].filename == __file__

@@ -90,7 +90,7 @@ def absolute_angle(b, i, j, t, extra, C=0.0, C_dot=0.0, C_ddot=0.0):
 
 
 def absolute_distance(b, i, j, t, extra):
-    s, gap = b["point"], j.point(b["point"]) - b["center"]
+    s, gap = b["point"], j.point(b["point"]) - b["centre"]
     v = j.velocity(s)
     # (3.2.1), (3.2.2)
     return Rows(

@@ -2,6 +2,7 @@
 
 from itertools import product
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -158,7 +159,7 @@ def test_one_held_angle(held):
 @pytest.mark.parametrize("angles", COMBINATIONS[1::6])
 def test_derivatives_where_everything_is_zero(angles):
     still = [motion.Polynomial([0.0, 1.0])] * 3
-    joint = spatial.RelativeJoint("a", "b", translations=(FIXED,) * 3, angles=components(angles, still))
+    joint = spatial.RelativeJoint("a", "b", position=(FIXED,) * 3, orientation=components(angles, still))
     ground = spatial.Body.pose(spatial.Body.ground(float))
     phi, phi_q, _ = mbs.program(derivatives)(joint, ground, ground, jnp.zeros(()))
     assert not phi.any()
@@ -347,11 +348,13 @@ def test_reactions_of_a_motor():
 
 
 BAD = {
-    "translations must have three components, got 2": {"translations": (FREE, FIXED)},
-    "angles must have three components, got 4": {"angles": FREE},
-    r"a component is 'free', 'fixed' or a motion, got 'held' as angles\[1\]": {"angles": (FREE, "held", FIXED)},
-    r"got 'None' as translations\[0\]": {"translations": (None, FREE, FREE)},
-    "angles: rate must be finite": {"angles": (FREE, FREE, motion.Ramp(np.nan))},
+    "position must have three components, got 2": {"position": (FREE, FIXED)},
+    "orientation must have three components, got 4": {"orientation": FREE},
+    r"a component is 'free', 'fixed' or a motion, got 'held' as orientation\[1\]": {
+        "orientation": (FREE, "held", FIXED)
+    },
+    r"got 'None' as position\[0\]": {"position": (None, FREE, FREE)},
+    "orientation: rate must be finite": {"orientation": (FREE, FREE, motion.Ramp(np.nan))},
     "axis_i and frame_i exclude each other": {"axis_i": (0, 0, 1.0), "frame_i": FRAME_I},
 }
 
@@ -360,3 +363,14 @@ BAD = {
 def test_bad_input(message):
     with pytest.raises(ValueError, match=message):
         mbs.Mechanism({"b": spatial.Body()}, {"J": spatial.RelativeJoint("ground", "b", **BAD[message])})
+
+
+def test_the_old_names_of_position_and_orientation_are_deprecated():
+    kinds = components((FREE, FIXED, DRIVEN)), (FREE, FREE, FIXED)
+    with pytest.warns(DeprecationWarning, match="deprecated: write") as given:
+        old = spatial.RelativeJoint("a", "b", translations=kinds[0], angles=kinds[1])
+    assert [warning.filename for warning in given] == [__file__] * 2
+    assert eqx.tree_equal(old, spatial.RelativeJoint("a", "b", position=kinds[0], orientation=kinds[1]))
+    with pytest.warns(DeprecationWarning, match="write orientation") as read:
+        assert old.angles == old.orientation
+    assert read[0].filename == __file__

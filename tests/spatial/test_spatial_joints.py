@@ -81,7 +81,7 @@ JOINTS = {
         3,
     ),
     "RelativeJoint": Joint(
-        framed(spatial.RelativeJoint, translations=(FIXED, FREE, FIXED), angles=(FREE, FIXED, FREE)),
+        framed(spatial.RelativeJoint, position=(FIXED, FREE, FIXED), orientation=(FREE, FIXED, FREE)),
         lambda x: (about(0, x[0]) * about(2, x[1]), [0, x[2], 0]),
         3,
         3,

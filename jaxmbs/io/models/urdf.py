@@ -27,6 +27,7 @@ KNOWN = {
     "inertial": {"origin", "mass", "inertia"},
     "joint": {"parent", "child", "origin", "axis", "limit", "dynamics", "mimic", "calibration", "safety_controller"},
 }
+NO_INERTIA = 0.0, np.zeros(3), np.zeros(3)
 STANDARD_GRAVITY = (0.0, 0.0, -9.81)
 
 
@@ -171,22 +172,14 @@ def _links(root: Element, ignore) -> list[Link]:
             parent, _ = _ends(leading[name], joint, links)
             done.append(_link(name, links[name], parent, leading[name], joint, ignore))
         elif name != GROUND:
-            done.append(
-                _with_inertia(Link(name, GROUND, np.zeros(3), np.eye(3), (), 0.0, np.zeros(3), np.zeros(3)), links)
-            )
+            # A root called "world" is the world itself.
+            inertial = NO_INERTIA if name == "world" else _inertial(name, links[name])
+            done.append(Link(name, GROUND, np.zeros(3), np.eye(3), (), *inertial))
     reached = {GROUND, *(link.name for link in done)}
     circling = [leading[name] for name in links if name not in reached]
     if circling:
         raise ModelError(f"joints {', '.join(map(repr, circling))}: form a loop that nothing ties to a root")
     return done
-
-
-def _with_inertia(link: Link, links: Mapping[str, Element]) -> Link:
-    """The root, with its mass unless it is the world itself."""
-    if link.name == "world":
-        return link
-    mass, com, inertia = _inertial(link.name, links[link.name])
-    return Link(link.name, link.parent, link.r, link.a, (), mass, com, inertia)
 
 
 def _link(name: str, element: Element, parent: str, leading: str, joint: Element, ignore) -> Link:
@@ -200,7 +193,7 @@ def _inertial(name: str, link: Element) -> tuple[float, np.ndarray, np.ndarray]:
     """Mass, centre of mass, and inertia about it in the frame of the link."""
     found, where = link.find("inertial"), f"link {name!r}"
     if found is None:
-        return 0.0, np.zeros(3), np.zeros(3)
+        return NO_INERTIA
     for parent, tag, many in ((link, "inertial", 1), (found, "mass", 1), (found, "inertia", 1), (found, "origin", 0)):
         count = len(parent.findall(tag))
         if count > 1 or count < many:

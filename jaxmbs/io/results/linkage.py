@@ -39,7 +39,7 @@ class Bar(NamedTuple):
 
 
 class Slide(NamedTuple):
-    """A line of one body along which another one moves."""
+    """A line of one body along which another one moves; its direction has length 1."""
 
     name: str
     bodies: tuple[str, str]
@@ -92,9 +92,8 @@ class Linkage(NamedTuple):
         """How far slides are from the pins of the bodies that bear them."""
         out = []
         for slide in self.slides:
-            along = slide.direction / np.hypot(*slide.direction)
             for pin in self.pins_of(slide.bodies[0]):
-                foot = slide.place + along * (along @ (pin.place - slide.place))
+                foot = slide.place + slide.direction * (slide.direction @ (pin.place - slide.place))
                 out.append(Offset(slide, pin.name, np.array([pin.place, foot])))
         return out
 
@@ -182,8 +181,8 @@ def _slides(mech, poses) -> list[Slide]:
     for name, joint in mech.constraints.items():
         mobility = None if joint.freedom is None else joint.mobility
         if mobility is not None and np.shape(mobility.slides) == (2, 1):
-            place, direction = poses[joint.i].point(mobility.point_i), poses[joint.i].direction(mobility.slides[:, 0])
-            out.append(Slide(name, (joint.i, joint.j), np.asarray(place), np.asarray(direction)))
+            place, along = poses[joint.i].point(mobility.point_i), poses[joint.i].direction(mobility.slides[:, 0])
+            out.append(Slide(name, (joint.i, joint.j), np.asarray(place), np.asarray(along) / np.hypot(*along)))
     return out
 
 

@@ -108,8 +108,7 @@ class Paper:
 
     def cost_of_text(self, corners: np.ndarray) -> float:
         """What it costs to have a text there: it crosses nothing."""
-        outside = np.any(corners < np.array(FIELD[:2]) - 1) or np.any(corners > np.array(FIELD[2:]) + 1)
-        return TEXT_COST * float(crossed(corners, self._segments).sum()) + FIELD_COST * bool(outside)
+        return TEXT_COST * float(crossed(corners, self._segments).sum()) + cost_outside(corners)
 
     def cost_of_line(self, points: np.ndarray) -> float:
         """What it costs to have a straight line from the one point to the other."""
@@ -164,9 +163,7 @@ class Paper:
         cost += BEYOND * bool(
             np.hypot(*(line[1] - line[0])) > np.hypot(*(dimension.ends[1] - dimension.ends[0])) + 1e-6
         )
-        low, high = dimension.line.min(axis=0), dimension.line.max(axis=0)
-        outside = np.any(low < np.array(FIELD[:2]) - 1) or np.any(high > np.array(FIELD[2:]) + 1)
-        return cost + FIELD_COST * bool(outside)
+        return cost + cost_outside(dimension.line)
 
     def angle(self, centre: np.ndarray, angle: float, text: str) -> AngleMark:
         """An arc from the direction of x by an angle, with its text."""
@@ -198,6 +195,11 @@ class Paper:
             if cost < best[0]:
                 best = (cost, away)
         return best[1]
+
+
+def cost_outside(points: np.ndarray) -> float:
+    """What it costs to leave the field."""
+    return FIELD_COST * bool(np.any(points < np.array(FIELD[:2]) - 1) or np.any(points > np.array(FIELD[2:]) + 1))
 
 
 def _dimensions(ends: np.ndarray, text: str) -> list[Dimension]:
@@ -259,8 +261,8 @@ def base_of(centre: np.ndarray, radius: float) -> np.ndarray:
     return np.array([centre, centre + np.array([radius + 2, 0.0])])
 
 
-def width_of(text: str, size: float = SIZE) -> float:
-    return WIDE * size * len(text)
+def width_of(text: str) -> float:
+    return WIDE * SIZE * len(text)
 
 
 def reach(text: str, direction: np.ndarray) -> float:

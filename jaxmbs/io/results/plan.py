@@ -83,8 +83,7 @@ def arms_of(linkage: Linkage) -> list[np.ndarray]:
 def way_of(linkage: Linkage, paper: Paper, k: int) -> np.ndarray:
     """The line of a slide on the sheet, past the pins of the body that moves on it."""
     slide = linkage.slides[k]
-    along = slide.direction / np.hypot(*slide.direction)
-    place = paper.at(slide.place)
+    along, place = slide.direction, paper.at(slide.place)
     moving = [along @ (paper.at(pin.place) - place) for pin in linkage.pins_of(slide.bodies[1])]
     return place + np.outer([min([0.0, *moving]) - WAY, max([0.0, *moving]) + WAY], along)
 
@@ -93,10 +92,8 @@ def blocks_of(linkage: Linkage, paper: Paper) -> list[np.ndarray]:
     """The corners (4, 2) of a block at every pin of a body that slides."""
     out = []
     for slide in linkage.slides:
-        along = slide.direction / np.hypot(*slide.direction)
-        across = np.array([-along[1], along[0]])
-        half = BLOCK[0] / 2 * along, BLOCK[1] / 2 * across
-        shape = np.array([a * half[0] + b * half[1] for a, b in ((-1, -1), (1, -1), (1, 1), (-1, 1))])
+        x, y = slide.direction
+        shape = np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]]) * BLOCK / 2 @ np.array([[x, y], [-y, x]])
         out += [paper.at(pin.place) + shape for pin in linkage.pins_of(slide.bodies[1])]
     return out
 

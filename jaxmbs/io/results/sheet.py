@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 from xml.sax.saxutils import escape
 
@@ -160,7 +161,8 @@ def _label(label) -> list[str]:
 def _table(linkage: Linkage, plan: Plan, title: str, unit: str) -> list[str]:
     top = FIELD[3] - 4
     parts = [f'<line x1="{FIELD[2] + 2:g}" y1="6" x2="{FIELD[2] + 2:g}" y2="{HEIGHT - 6:g}"/>']
-    for line in _wrapped(title, RIGHT - LEFT, 5.0):
+    letters = int((RIGHT - LEFT) / (WIDE * 5.0))
+    for line in textwrap.wrap(title, letters, break_long_words=False, break_on_hyphens=False):
         parts.append(_text(line, (LEFT, top), "title"))
         top -= 6.5
     for kind, *cells in _rows(linkage, unit):
@@ -230,15 +232,3 @@ def _foot(linkage: Linkage, plan: Plan) -> list[str]:
     if len(linkage.targets):
         parts += [_circle((LEFT + 4, y - 2), CROSS, "target"), _text("targets", (LEFT + 11, y - 2), "")]
     return parts
-
-
-def _wrapped(text: str, width: float, size: float) -> list[str]:
-    """Lines of a text that are no wider, broken between words."""
-    lines: list[str] = []
-    for word in text.split():
-        longer = f"{lines[-1]} {word}" if lines else word
-        if lines and len(longer) * WIDE * size <= width:
-            lines[-1] = longer
-        else:
-            lines.append(word)
-    return lines

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import dataclasses
 import json
 import math
 from collections.abc import Mapping
@@ -12,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxmbs.io.files import plain
 from jaxmbs.io.results.case import Case, fields, generates
 
 FORMAT, VERSION = "jaxmbs solution", 1
@@ -20,7 +20,7 @@ UNITS = "lengths in the unit of what was asked for, angles in radians; the motor
 
 def write_json(case: Case, path: Path) -> None:
     """All fields but the mechanism; numbers that are not finite become null."""
-    held = {name: plain(value, name) for name, value in fields(case.solution).items()}
+    held = {name: plain(value, f"solution: {name}") for name, value in fields(case.solution).items()}
     head = {"format": FORMAT, "version": VERSION, "kind": type(case.solution).__name__, "units": UNITS}
     path.write_text(json.dumps({**head, **held}, indent=1, allow_nan=False, ensure_ascii=False) + "\n", "utf-8")
 
@@ -48,26 +48,6 @@ def read_solution(path) -> dict[str, Any]:
     if not known:
         raise ValueError(f"{path} holds {held['format']!r} of version {held['version']}, not {FORMAT!r} of {VERSION}")
     return {name: _with_arrays(value) for name, value in held.items()}
-
-
-def plain(value, name: str):
-    """A tree of arrays and numbers as JSON knows it: objects, lists, numbers."""
-    if value is None or isinstance(value, str | bool | int):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {str(key): plain(part, f"{name}.{key}") for key, part in value.items()}
-    if hasattr(value, "_asdict"):
-        return plain(value._asdict(), name)
-    if isinstance(value, list | tuple):
-        return [plain(part, f"{name}[{k}]") for k, part in enumerate(value)]
-    if dataclasses.is_dataclass(value):
-        return {f.name: plain(getattr(value, f.name), f"{name}.{f.name}") for f in dataclasses.fields(value)}
-    array = np.asarray(value)
-    if array.dtype.kind not in "biuf":
-        raise ValueError(f"solution: {name} is a {type(value).__name__}, which JSON has no form for")
-    return plain(array.tolist(), name)
 
 
 def _with_arrays(value):

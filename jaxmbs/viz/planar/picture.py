@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgba
@@ -13,7 +14,7 @@ from matplotlib.patheffects import withStroke
 
 from jaxmbs.viz.planar.scene import Scene
 from jaxmbs.viz.planar.shapes import CURVE_LAYER, Style
-from jaxmbs.viz.style import DOTS_PER_INCH, PAPER, new_axes, tidy
+from jaxmbs.viz.style import DOTS_PER_INCH, PAPER, tidy
 
 # Of a GIF: flat faces and the steps between them need few.
 COLOURS = 48
@@ -21,7 +22,7 @@ COLOURS = 48
 
 def axes(ax=None):
     """`ax`, or new axes, with one scale for both directions."""
-    ax = new_axes(ax)
+    ax = plt.subplots(figsize=(6.0, 4.5), layout="constrained")[1] if ax is None else ax
     tidy(ax, equal=True)
     return ax
 

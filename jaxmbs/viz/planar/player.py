@@ -1,55 +1,20 @@
-"""A page that plays an animation in any browser, without a server and without libraries."""
+"""A page that plays an animation of the plane: SVG, without libraries."""
 
 from __future__ import annotations
 
-import dataclasses
-import html
-import json
 from functools import cached_property
-from importlib.resources import files
-from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
-from jaxmbs.viz.planar.scene import Scene
+from jaxmbs.viz.page import AbstractPlayer
 from jaxmbs.viz.planar.shapes import Shape, Style
 
 
-@dataclasses.dataclass(frozen=True)
-class Player:
-    """An animation as a page: `html` is its text, and notebooks show it.
+class Player(AbstractPlayer):
+    """The page of a planar mechanism; lengths are in pixels."""
 
-    The page holds every shape once, in its body's frame, and the poses of the bodies in all frames.
-
-    Attributes:
-        curves: (body, points (F, 2)) to be drawn in the body's colour.
-        width: of the picture in pixels.
-    """
-
-    scene: Scene
-    times: np.ndarray
-    curves: list[tuple[str, np.ndarray]]
-    fps: float
-    width: float
-    title: str | None = None
-
-    @cached_property
-    def html(self) -> str:
-        """The page."""
-        page = files("jaxmbs.viz.planar").joinpath("player.html").read_text(encoding="utf-8")
-        # "<" must not end the script element that holds the data.
-        data = json.dumps(self._film(), separators=(",", ":")).replace("<", "\\u003c")
-        return page.replace("{}</script>", data + "</script>", 1)
-
-    def write(self, path: Path) -> None:
-        """Write the page to a file."""
-        path.write_text(self.html, encoding="utf-8")
-
-    def _repr_html_(self) -> str:
-        return (
-            f'<iframe srcdoc="{html.escape(self.html)}" width="100%" height="{self._height + 110:.0f}" '
-            'style="border:0"></iframe>'
-        )
+    template: ClassVar[str] = "planar/player.html"
 
     @cached_property
     def _frame(self) -> tuple[np.ndarray, np.ndarray, float]:
@@ -57,11 +22,11 @@ class Player:
         return lower, upper, self.width / (upper - lower)[0]
 
     @property
-    def _height(self) -> float:
+    def height(self):
         lower, upper, scale = self._frame
         return (upper - lower)[1] * scale
 
-    def _film(self) -> dict:
+    def film(self):
         """All that the page draws, in pixels, y downwards."""
         lower, upper, scale = self._frame
         corner = np.array([lower[0], upper[1]])
@@ -75,7 +40,7 @@ class Player:
             "title": self.title,
             "fps": self.fps,
             "width": round(self.width, 1),
-            "height": round(self._height, 1),
+            "height": round(self.height, 1),
             "origin": _round(corner, 9),
             "scale": scale,
             "grid": {"x": _first(lower[0], step, scale), "y": _first(-upper[1], step, scale), "step": step * scale},

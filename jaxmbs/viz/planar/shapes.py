@@ -13,6 +13,8 @@ import numpy as np
 
 # What lies over what.
 GROUND_LAYER, BODY_LAYER, CURVE_LAYER, JOINT_LAYER, DRIVER_LAYER = 1, 2, 3, 4, 5
+# Feet and tips of a gear's tooth: along the pitch, in parts of it, and their heights.
+TOOTH_PLACES, TOOTH_HEIGHTS = np.array([-0.32, -0.16, 0.16, 0.32]), np.array([-1.1, 1.0, 1.0, -1.1])
 
 Poses = Mapping[str, tuple[np.ndarray, np.ndarray]]
 """Of each body the positions (F, 2) of its origin and the angles (F,), in F configurations."""
@@ -98,6 +100,11 @@ def rectangle(centre, axis, length: float, width: float) -> np.ndarray:
     e = unit(axis)
     corners = np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]]) / 2
     return np.asarray(centre, float) + corners[:, :1] * length * e + corners[:, 1:] * width * turned(e)
+
+
+def teeth(radius: float, pitch: float) -> int:
+    """The number of teeth of a gear."""
+    return max(round(2 * np.pi * abs(radius) / pitch), 6)
 
 
 def hull(points) -> np.ndarray:

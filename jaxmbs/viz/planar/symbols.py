@@ -11,17 +11,20 @@ import numpy as np
 
 from jaxmbs import planar
 from jaxmbs.element import GROUND
-from jaxmbs.viz.attachments import attachments
+from jaxmbs.viz.attachments import attachments, sense
 from jaxmbs.viz.planar.shapes import (
     DRIVER_LAYER,
     GROUND_LAYER,
     JOINT_LAYER,
+    TOOTH_HEIGHTS,
+    TOOTH_PLACES,
     Shape,
     Span,
     Style,
     arc,
     place,
     rectangle,
+    teeth,
     turned,
     unit,
 )
@@ -29,15 +32,13 @@ from jaxmbs.viz.style import ACCENT, GROUND_COLOUR, INK, PAPER
 
 X, Y = np.array([1.0, 0.0]), np.array([0.0, 1.0])
 PITCH_DASHES = (5, 2, 1, 2)
-# Feet and tips of a tooth: along the pitch, in parts of it, and their heights.
-TOOTH_PLACES, TOOTH_HEIGHTS = np.array([-0.32, -0.16, 0.16, 0.32]), np.array([-1.1, 1.0, 1.0, -1.1])
 
 # --- what is known of an element ----------------------------------------------------------------------------------
 
 
 @attachments.register
 def _(element: planar.AbsoluteDistance, dimension=2):
-    return [(GROUND, np.asarray(element.center, float)), (element.body, np.asarray(element.point, float))]
+    return [(GROUND, np.asarray(element.centre, float)), (element.body, np.asarray(element.point, float))]
 
 
 # --- pieces that symbols share ------------------------------------------------------------------------------------
@@ -49,11 +50,11 @@ def pin(body: str, point, scene) -> Shape:
     return Shape(body, arc(point, 0.7 * scene.unit), style)
 
 
-def hatched_line(start, end, scene, *, side=-1) -> list[Shape]:
-    """A line of the ground, hatched on its right (`side` −1) or on its left (+1)."""
+def hatched_line(start, end, scene) -> list[Shape]:
+    """A line of the ground, hatched on its right."""
     start, end = np.asarray(start, float), np.asarray(end, float)
     e = unit(end - start)
-    down = side * turned(e)
+    down = -turned(e)
     style = Style(closed=False, edge=GROUND_COLOUR, width=1.3, layer=GROUND_LAYER)
     length, step = np.linalg.norm(end - start), 0.9 * scene.unit
     count = max(int(length / step), 1)
@@ -104,13 +105,6 @@ def arrow(body: str, line: np.ndarray, scene) -> list[Shape]:
     ]
 
 
-def sense(element, scene) -> int:
-    """+1 if the driver's motion rises at the time of the picture, else −1."""
-    motion = element.motion
-    t, h = np.asarray(scene.t), 1e-3
-    return 1 if float(motion(t + h)) >= float(motion(t)) else -1
-
-
 def travel(line: tuple, follower: tuple, scene, margin: float) -> tuple[float, float]:
     """Over which part of a line (body, point, axis) a point (body, point) moves, as lengths from the line's point."""
     body, point, axis = line
@@ -141,7 +135,7 @@ def toothed(gear: tuple, tooth: float, scene, *, inside: bool = False) -> list[S
     The teeth are a symbol and do not transmit anything: only the pitch circles are exact.
     """
     body, centre, radius = gear
-    count = teeth(radius, scene)
+    count = teeth(radius, scene.tooth)
     height = 0.32 * scene.tooth
     angles = tooth + (np.arange(count)[:, None] + TOOTH_PLACES) * (2 * np.pi / count)
     radii = np.broadcast_to(radius + height * TOOTH_HEIGHTS * (-1 if inside else 1), angles.shape)
@@ -161,20 +155,15 @@ def toothed(gear: tuple, tooth: float, scene, *, inside: bool = False) -> list[S
     ]
 
 
-def teeth(radius: float, scene) -> int:
-    """The number of teeth of a gear."""
-    return max(round(2 * np.pi * radius / scene.tooth), 6)
-
-
 def outlined(body: str, centre, outline, scene) -> Shape:
     """The outline of a cam or a roller, filled."""
     style = Style(face=scene.colours[body], edge=scene.colours[body], opacity=0.25, width=1.6)
     return Shape(body, np.asarray(centre, float) + _profile(outline), style)
 
 
-def _profile(outline, count: int = 120) -> np.ndarray:
+def _profile(outline) -> np.ndarray:
     """Points of an outline, from its centre."""
-    angles = np.linspace(0, 2 * np.pi, count, endpoint=False)
+    angles = np.linspace(0, 2 * np.pi, 120, endpoint=False)
     radii = np.array([float(outline.radius(np.asarray(angle))) for angle in angles])
     return radii[:, None] * np.stack([np.cos(angles), np.sin(angles)], axis=-1)
 
@@ -287,7 +276,7 @@ def _(element: planar.Gear, scene):
     # A ring and the gear inside it touch on the same side of both centres, beyond the gear's.
     towards = np.array([line, -line]) if signed.min() > 0 else np.array([line, line]) * (1 if signed[0] < 0 else -1)
     touch = [contact(gear, direction, scene) for gear, direction in zip(gears, towards, strict=True)]
-    counts = [teeth(radius, scene) for *_, radius in gears]
+    counts = [teeth(radius, scene.tooth) for *_, radius in gears]
     new = [gear_key(gear) not in scene.teeth for gear in gears]
     first, second = (1, 0) if new[0] and not new[1] else (0, 1)
     mark = float((element.angle_i, element.angle_j)[first])
@@ -375,13 +364,13 @@ def axle(element, scene) -> tuple[str, np.ndarray]:
 @symbol.register(planar.AbsoluteAngleDriver)
 def _(element, scene):
     body, centre = axle(element, scene)
-    start, stop = np.deg2rad([-40, 200]) if sense(element, scene) > 0 else np.deg2rad([220, -20])
+    start, stop = np.deg2rad([-40, 200]) if sense(element, scene.t) > 0 else np.deg2rad([220, -20])
     return arrow(body, arc(centre, 3.1 * scene.unit, start, stop), scene)
 
 
 def push(body: str, point, axis, element, scene) -> list[Shape]:
     """A straight arrow beside a point along an axis in the frame of a body."""
-    e, u = unit(axis) * sense(element, scene), scene.unit
+    e, u = unit(axis) * sense(element, scene.t), scene.unit
     side = turned(unit(axis)) if turned(unit(axis))[1] >= 0 else -turned(unit(axis))
     start = np.asarray(point, float) + 2.9 * u * side
     return arrow(body, np.array([start - 2.5 * u * e, start + 2.5 * u * e]), scene)

@@ -7,12 +7,10 @@ import dataclasses
 import numpy as np
 
 from jaxmbs.viz.attachments import attachments
-from jaxmbs.viz.planar.shapes import unit
+from jaxmbs.viz.planar.shapes import TOOTH_HEIGHTS, TOOTH_PLACES, teeth, unit
 from jaxmbs.viz.spatial.meshes import Mesh, extruded, hollow, ring, washer
 from jaxmbs.viz.spatial.shapes import Poses, place
 
-# As in the plane: feet and tips of a tooth along the pitch, in parts of it, and their heights.
-TOOTH_PLACES, TOOTH_HEIGHTS = np.array([-0.32, -0.16, 0.16, 0.32]), np.array([-1.1, 1.0, 1.0, -1.1])
 PARALLEL = 1e-3
 
 
@@ -73,11 +71,6 @@ def _slope(p, a, q, b, radius: float, other: float) -> float:
     foot = float((q - p) @ (a - cosine * b)) / (1 - cosine**2)
     half = np.arctan2(np.sqrt(1 - cosine**2), other / radius + cosine)
     return float(np.tan(half) * np.sign(foot)) if abs(half) < 1.4 else 0.0
-
-
-def teeth(radius: float, pitch: float) -> int:
-    """The number of teeth of a gear."""
-    return max(round(2 * np.pi * abs(radius) / pitch), 6)
 
 
 def wheel_mesh(wheel: Wheel, tooth: float, pitch: float, width: float) -> list[Mesh]:

@@ -105,9 +105,9 @@ def cylinder(radius: float, length: float, *, count: int = ROUND, pieces: int = 
     return revolved(np.column_stack([radii, heights]), count)
 
 
-def cone(radius: float, length: float, top: float = 0.0, *, count: int = ROUND) -> Mesh:
-    """A cone or its frustum: `radius` at z = 0, `top` at z = `length`."""
-    return revolved([(radius, 0), (max(top, 1e-3 * radius), length)], count)
+def cone(radius: float, length: float, *, count: int = ROUND) -> Mesh:
+    """A cone about z: `radius` at z = 0, its tip at z = `length`."""
+    return revolved([(radius, 0), (1e-3 * radius, length)], count)
 
 
 def ball(radius: float, *, count: int = ROUND) -> Mesh:
@@ -117,16 +117,16 @@ def ball(radius: float, *, count: int = ROUND) -> Mesh:
     return revolved(radius * np.column_stack([radii, np.sin(angles)]), count)
 
 
-def washer(outer: float, inner: float, height: float, *, count: int = 2 * ROUND) -> Mesh:
+def washer(outer: float, inner: float, height: float) -> Mesh:
     """A flat ring about z, half of its height on either side of the origin."""
-    return hollow(outer * ring(count), inner * ring(count), (-height / 2, height / 2))
+    return hollow(outer * ring(2 * ROUND), inner * ring(2 * ROUND), (-height / 2, height / 2))
 
 
-def hollow(outer, inner, heights, scales=(1.0, 1.0)) -> Mesh:
-    """What lies between two outlines (k, 2) of as many points, from one height to another, scaled there."""
-    corners = ((outer, 0), (outer, 1), (inner, 1), (inner, 0))
-    section = lambda outline, end: np.column_stack([scales[end] * outline, np.full(len(outline), heights[end])])
-    return loft([section(outline, end) for outline, end in corners], closed=True)
+def hollow(outer, inner, heights) -> Mesh:
+    """What lies between two outlines (k, 2) of as many points, from one height to another."""
+    low, high = heights
+    corners = ((outer, low), (outer, high), (inner, high), (inner, low))
+    return loft([np.column_stack([outline, np.full(len(outline), z)]) for outline, z in corners], closed=True)
 
 
 def box(sides) -> Mesh:

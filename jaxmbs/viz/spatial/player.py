@@ -1,62 +1,30 @@
-"""A page that plays a motion in space in any browser, without a server: it carries the part of three.js that it needs."""
+"""A page that plays a motion in space: it carries the part of three.js that it needs."""
 
 from __future__ import annotations
 
-import dataclasses
-import html
-import json
-from functools import cached_property
-from importlib.resources import files
-from pathlib import Path
+from typing import ClassVar
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jaxmbs.element import GROUND
-from jaxmbs.viz.spatial.scene import Scene
+from jaxmbs.numerics import rotation
+from jaxmbs.viz.page import AbstractPlayer
 from jaxmbs.viz.spatial.shapes import Solid, Span
 
 
-@dataclasses.dataclass(frozen=True)
-class Player:
-    """An animation as a page: `html` is its text, and notebooks show it.
+class Player(AbstractPlayer):
+    """The page of a spatial mechanism; it fills the window."""
 
-    The page holds every solid once, in its body's frame, and the poses of the bodies in all frames.
+    template: ClassVar[str] = "spatial/player.html"
+    library: ClassVar[str] = "data/three.min.js"
 
-    Attributes:
-        curves: (body, points (F, 3)) to be drawn in the body's colour.
-        width: of the picture in pixels, where there is no window to fill.
-    """
+    @property
+    def height(self):
+        return 0.75 * self.width
 
-    scene: Scene
-    times: np.ndarray
-    curves: list[tuple[str, np.ndarray]]
-    fps: float
-    width: float
-    title: str | None = None
-
-    @cached_property
-    def html(self) -> str:
-        """The page."""
-        page = files("jaxmbs.viz.spatial").joinpath("player.html").read_text(encoding="utf-8")
-        library = files("jaxmbs.viz").joinpath("data/three.min.js").read_text(encoding="utf-8")
-        # "<" must not end the script element that holds the data.
-        data = json.dumps(self._film(), separators=(",", ":")).replace("<", "\\u003c")
-        # The library last: what stands in the data is not to be taken for its place.
-        head, tail = page.split('<script id="library"></script>')
-        tail = tail.replace("{}</script>", data + "</script>", 1)
-        return f"{head}<script>{library}</script>{tail}"
-
-    def write(self, path: Path) -> None:
-        """Write the page to a file."""
-        path.write_text(self.html, encoding="utf-8")
-
-    def _repr_html_(self) -> str:
-        return (
-            f'<iframe srcdoc="{html.escape(self.html)}" width="100%" height="{0.75 * self.width + 110:.0f}" '
-            'style="border:0"></iframe>'
-        )
-
-    def _film(self) -> dict:
+    def film(self):
         """All that the page draws, in the ground frame; lengths in thousandths of the symbols' unit."""
         scene = self.scene
         lower, upper = scene.limits()
@@ -103,18 +71,7 @@ class Player:
 
 def euler_parameters(axes: np.ndarray) -> np.ndarray:
     """Euler parameters (F, 4), scalar first, of rotation matrices (F, 3, 3), each on the side of the one before it."""
-    # The eigenvector of the largest eigenvalue of this symmetric matrix, which is 1.
-    a = np.moveaxis(axes, 0, -1)
-    trace = a[0, 0] + a[1, 1] + a[2, 2]
-    b = np.zeros((len(axes), 4, 4))
-    b[:, 0, 0] = trace
-    for k in range(3):
-        i, j = (k + 1) % 3, (k + 2) % 3
-        b[:, 0, 1 + k] = b[:, 1 + k, 0] = a[j, i] - a[i, j]
-        b[:, 1 + i, 1 + j] = b[:, 1 + j, 1 + i] = a[i, j] + a[j, i]
-        b[:, 1 + k, 1 + k] = 2 * a[k, k] - trace
-    p = np.linalg.eigh(b)[1][:, :, -1]
+    p = np.array(jax.vmap(rotation.from_matrix)(jnp.asarray(axes)))
     p[0] *= -1 if p[0, 0] < 0 else 1
-    turns = np.where(np.sum(p[1:] * p[:-1], axis=1) < 0, -1, 1)
-    p[1:] *= np.cumprod(turns)[:, None]
+    p[1:] *= np.cumprod(np.where(np.sum(p[1:] * p[:-1], axis=1) < 0, -1, 1))[:, None]
     return p

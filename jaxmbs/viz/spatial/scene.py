@@ -87,10 +87,6 @@ class Scene:
         origin, axes = self.poses[body]
         return np.einsum("fba,fb->fa", axes, places - origin)
 
-    def direction(self, body: str, vector) -> np.ndarray:
-        """A direction of a body in the ground frame, in the first configuration, (3,)."""
-        return self.poses[body][1][0] @ np.asarray(vector, float)
-
     def middle(self, body: str) -> np.ndarray:
         """The middle of what is drawn of a body, in the ground frame (F, 3)."""
         points = list(distinct(self.held[body], self.unit / 10))

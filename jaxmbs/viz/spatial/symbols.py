@@ -13,9 +13,9 @@ import numpy as np
 from jaxmbs import forces, spatial
 from jaxmbs.element import GROUND
 from jaxmbs.spatial.total import SixComponents
-from jaxmbs.viz.attachments import attachments
-from jaxmbs.viz.planar.shapes import unit
-from jaxmbs.viz.spatial.gears import teeth, wheel_mesh, wheels
+from jaxmbs.viz.attachments import attachments, sense
+from jaxmbs.viz.planar.shapes import teeth, unit
+from jaxmbs.viz.spatial.gears import wheel_mesh, wheels
 from jaxmbs.viz.spatial.meshes import (
     Mesh,
     ball,
@@ -91,9 +91,9 @@ def line(places, scene) -> Span:
     return Span((start, end), stretched(0.22 * scene.unit), INK)
 
 
-def stretched(radius: float, start: float = 0.0, stop: float = 1.0, *, count: int = 10) -> Mesh:
+def stretched(radius: float, start: float = 0.0, stop: float = 1.0) -> Mesh:
     """A bar from one part of a span to another."""
-    return extruded(radius * ring(count), np.linspace(start, stop, 7))
+    return extruded(radius * ring(10), np.linspace(start, stop, 7))
 
 
 def gap(element, scene) -> Shapes:
@@ -157,12 +157,6 @@ def arrow(body: str, path: np.ndarray, scene, colour: str = ACCENT, thick: float
     e = unit(path[-1] - path[-2])
     head = cone(3 * thick * u, 5.5 * thick * u, count=12).at(tip, frame(e))
     return [Solid(body, tube(path, thick * u), colour), Solid(body, head, colour)]
-
-
-def sense(element, scene) -> int:
-    """+1 if the driver's motion rises at the time of the picture, else −1."""
-    t, h = np.asarray(scene.t), 1e-3
-    return 1 if float(element.motion(t + h)) >= float(element.motion(t)) else -1
 
 
 def hub(element, scene) -> tuple[str, np.ndarray]:
@@ -283,7 +277,7 @@ def _(element: SixComponents, scene):
     shapes: Shapes = [Solid(j, ball(0.9 * u).at(point), STEEL)]
     # A component that is free is thin, one that is prescribed has the drivers' colour.
     for k, colour in enumerate(AXIS_COLOURS):
-        driven = element.linear[k] is not None or element.angular[k] is not None
+        driven = element.position[k] is not None or element.orientation[k] is not None
         held = element.held[k] or element.held[3 + k]
         path = origin + np.outer([0, 2.2, 4.4], u * axes[:, k])
         shapes += arrow(i, path, scene, ACCENT if driven else colour, 0.3 if held else 0.14)
@@ -333,7 +327,7 @@ def _(element: spatial.RevoluteDriver, dimension=3):
 def _(element: spatial.RevoluteDriver, scene):
     u, axes = scene.unit, np.asarray(element.axes_i, float)
     body, centre = hub(element, scene)
-    start, stop = np.deg2rad([-40, 210]) if sense(element, scene) > 0 else np.deg2rad([220, -30])
+    start, stop = np.deg2rad([-40, 210]) if sense(element, scene.t) > 0 else np.deg2rad([220, -30])
     angles = np.linspace(start, stop, 22)
     circle = u * np.column_stack([3 * np.cos(angles), 3 * np.sin(angles), np.full(len(angles), 2.2)])
     return arrow(body, centre + circle @ axes.T, scene)
@@ -343,7 +337,7 @@ def _(element: spatial.RevoluteDriver, scene):
 def _(element: spatial.TranslationalDriver, scene):
     u, ((i, _, axes), (j, point, _)) = scene.unit, joint_frames(element)
     middle = scene.local(i, scene.world(j, point))[0] + 3 * u * axes[:, 0]
-    reach = sense(element, scene) * 2.5 * u * axes[:, 2]
+    reach = sense(element, scene.t) * 2.5 * u * axes[:, 2]
     return arrow(i, middle + np.outer([-1, 0, 1], reach), scene)
 
 

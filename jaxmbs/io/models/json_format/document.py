@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from jaxmbs.io.models.json_format.elements import SPACES, Scope, decode, encode
+from jaxmbs.element import errors_of
+from jaxmbs.io.models.json_format.elements import SPACES, Scope, decode, encode, types_of
 from jaxmbs.io.models.model import LENGTHS, Model, ModelError
 from jaxmbs.system.equations import state_of
 from jaxmbs.system.layout import unknown
@@ -58,10 +59,8 @@ def write_json(model: Model) -> str:
 def _group(kind: str, word: str, elements: Mapping[str, Any], scope: Scope) -> dict:
     written = {}
     for name, element in elements.items():
-        try:
+        with errors_of(f"{word} {name!r}", ModelError):
             written[name] = encode(element, kind, scope)
-        except ModelError as error:
-            raise ModelError(f"{word} {name!r}: {error}") from None
     return written
 
 
@@ -185,17 +184,13 @@ def model_from(document) -> Model:
 def _read_group(kind: str, elements: dict, scope: Scope, word: str = "body") -> dict:
     read = {}
     for name, data in elements.items():
-        try:
+        with errors_of(f"{word} {name!r}", ModelError):
             read[name] = decode(data, kind, scope)
-        except ValueError as error:
-            raise ModelError(f"{word} {name!r}: {error}") from None
     return read
 
 
 def _sizes(bodies: dict, document: dict) -> tuple[int, int]:
     """Numbers of coordinates and velocities, the extra ones of constraints with them."""
-    from jaxmbs.io.models.json_format.elements import types_of
-
     known = types_of("constraint", document["space"])
     extra = 0
     for key in ("constraints", "drivers"):

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from jaxmbs import forces, motion, planar, spatial
-from jaxmbs.element import AbstractBody, AbstractConstraint
+from jaxmbs.element import AbstractBody, AbstractConstraint, errors_of
 from jaxmbs.forces import AbstractForce
 from jaxmbs.io.models.json_format import expressions
 from jaxmbs.io.models.json_format.expressions import Expression
@@ -40,13 +40,8 @@ def types_of(kind: str, space: str) -> dict[str, type]:
         name: found
         for module in modules
         for name, found in sorted(vars(module).items())
-        if isinstance(found, type) and issubclass(found, wanted) and not inspect.isabstract(found) and is_public(found)
+        if isinstance(found, type) and issubclass(found, wanted) and not inspect.isabstract(found)
     }
-
-
-def is_public(found: type) -> bool:
-    """Whether a type is for users."""
-    return not found.__name__.startswith(("Abstract", "_")) and found is not AbstractMotion
 
 
 @cache
@@ -162,10 +157,8 @@ def _encode_value(value, name: str, owner: type, scope: Scope):
             raise ModelError(f"{name} is not finite")
         return numbers.astype(float).tolist()
     if callable(value):
-        try:
+        with errors_of(name, ModelError):
             return expressions.expression_of(_plain(value, owner, scope), scope.arguments(owner, name)).encoded()
-        except ValueError as error:
-            raise ModelError(f"{name}: {error}") from None
     raise ModelError(f"{name}: {type(value).__name__} cannot be written")
 
 
@@ -220,10 +213,8 @@ def decode(data, kind: str, scope: Scope):
             continue
         if key not in arguments:
             raise ModelError(f"{name}: {unknown('argument', key, list(arguments))}")
-        try:
+        with errors_of(f"{name}: {key}", ModelError):
             values[key] = _decode_value(value, key, own, scope)
-        except ModelError as error:
-            raise ModelError(f"{name}: {key}: {error}") from None
     required = [key for key, p in arguments.items() if p.default is inspect.Parameter.empty]
     missing = [key for key in required if key not in values]
     if missing:

@@ -84,6 +84,10 @@ class Place:
         """r + A s."""
         return self.r + self.a @ np.asarray(s, float)
 
+    def seen(self, point) -> Vector:
+        """A point of the ground in this frame."""
+        return self.a.T @ (point - self.r)
+
 
 def unit(v) -> Vector:
     """The vector at length 1."""

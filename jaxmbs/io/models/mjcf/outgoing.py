@@ -3,30 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from jaxmbs.io.models.links.tree import BALL, HINGE, SLIDE
+from jaxmbs.io.models.links.tree import BALL, HINGE, SLIDE, Place
 from jaxmbs.io.models.model import ModelError
 from jaxmbs.numerics import rotation
-
-
-class Place(NamedTuple):
-    """Origin and axes of a body in space; the plane is the plane xy."""
-
-    r: Float[np.ndarray, "3"]
-    a: Float[np.ndarray, "3 3"]
-
-    def point(self, s) -> Float[np.ndarray, "3"]:
-        """r + A s."""
-        return self.r + self.a @ in_space(s)
-
-    def seen(self, point) -> Float[np.ndarray, "3"]:
-        """A point of the ground in this frame."""
-        return self.a.T @ (point - self.r)
 
 
 def in_space(s) -> Float[np.ndarray, "3"]:
@@ -35,10 +19,10 @@ def in_space(s) -> Float[np.ndarray, "3"]:
     return np.append(s, np.zeros(3 - len(s)))
 
 
-def place_of(pose) -> Place:
-    """The place of a pose, of the plane or of space."""
+def place_of(body: str, pose) -> Place:
+    """The place of a body with this pose, of the plane xy or of space."""
     along = np.stack([in_space(pose.direction(u)) for u in np.eye(len(pose.r))], axis=1)
-    return Place(in_space(pose.r), along if len(pose.r) == 3 else np.column_stack([along, (0.0, 0.0, 1.0)]))
+    return Place(body, in_space(pose.r), along if len(pose.r) == 3 else np.column_stack([along, (0.0, 0.0, 1.0)]))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,7 +55,7 @@ def steps_of(joint, i, j, *, reverse: bool) -> list[Hinged]:
     if mobility.known or mobility.lead is not None:
         raise ModelError("a motion or a lead cannot be represented")
     theta = np.asarray(mobility.measure(i, j))
-    at = place_of(i)
+    at = place_of(joint.i, i)
     names = mobility.velocities
     slides = [] if mobility.slides is None else [at.a @ in_space(u) for u in np.asarray(mobility.slides).T]
     steps = [Hinged(SLIDE, names[k], axis, float(theta[k])) for k, axis in enumerate(slides)]

@@ -15,8 +15,8 @@ from jaxmbs.analyses.assembly import assemble
 from jaxmbs.dynamics.simulate import simulate
 from jaxmbs.element import GROUND
 from jaxmbs.formulations.joint.transformation import joint_space, joint_velocities
-from jaxmbs.io.models.links.tree import BALL, HINGE, SLIDE
-from jaxmbs.io.models.mjcf.outgoing import Hinged, Place, in_space, number, numbers, place_of, quaternion, steps_of
+from jaxmbs.io.models.links.tree import BALL, HINGE, SLIDE, Place
+from jaxmbs.io.models.mjcf.outgoing import Hinged, in_space, number, numbers, place_of, quaternion, steps_of
 from jaxmbs.io.models.model import Model, ModelError
 from jaxmbs.numerics.results import Status
 from jaxmbs.system.equations import constraints
@@ -50,7 +50,7 @@ def write_mjcf(model: Model) -> str:
         raise ModelError(f"driver {name!r}: MJCF has no drivers")
     tree = spanning_tree(model)
     start = _assembled(model)
-    places = {name: place_of(pose) for name, pose in model.poses(start).items()}
+    places = {name: place_of(name, pose) for name, pose in model.poses(start).items()}
     root = Element("mujoco", {"model": model.name} if model.name else {})
     SubElement(root, "compiler", angle="radian", autolimits="true")
     option = SubElement(root, "option", timestep="0.001", integrator="RK4", gravity="0 0 0")
@@ -153,13 +153,8 @@ def _add_floating(scene: Scene, name: str, element: Element) -> None:
 
 
 def _add_joint(scene: Scene, joint: str, child: str, element: Element, *, reverse: bool) -> None:
-    constraint: Any = scene.model.constraints[joint]
-    poses = scene.model.poses(scene.start)
-    try:
-        steps = steps_of(constraint, poses[constraint.i], poses[constraint.j], reverse=reverse)
-    except ModelError as error:
-        raise _none_like(joint, constraint, f"; {error}") from None
-    anchor = scene.places[constraint.j].point(constraint.point_j)
+    constraint, steps = _steps(scene, joint, reverse=reverse)
+    anchor = scene.places[constraint.j].point(in_space(constraint.point_j))
     place, carried = scene.places[child], []
     for step in steps:
         name = joint if len(steps) == 1 else f"{joint}.{step.name}"
@@ -176,8 +171,17 @@ def _add_joint(scene: Scene, joint: str, child: str, element: Element, *, revers
         carried[0].element.set("range", numbers(limits))
 
 
-def _none_like(name: str, constraint, why: str = "") -> ModelError:
-    return ModelError(f"constraint {name!r} ({type(constraint).__name__}): MJCF has nothing like it{why}")
+def _steps(scene: Scene, name: str, *, reverse: bool) -> tuple[Any, list[Hinged]]:
+    """A joint, and MuJoCo's joints that it consists of."""
+    constraint: Any = scene.model.constraints[name]
+    none_like = f"constraint {name!r} ({type(constraint).__name__}): MJCF has nothing like it"
+    if constraint.freedom is None:
+        raise ModelError(none_like)
+    poses = scene.model.poses(scene.start)
+    try:
+        return constraint, steps_of(constraint, poses[constraint.i], poses[constraint.j], reverse=reverse)
+    except ModelError as error:
+        raise ModelError(f"{none_like}; {error}") from None
 
 
 # --- loops --------------------------------------------------------------------------------------------------------------
@@ -185,14 +189,7 @@ def _none_like(name: str, constraint, why: str = "") -> ModelError:
 
 def _add_equality(scene: Scene, name: str) -> None:
     """A joint that is cut, between sites."""
-    constraint: Any = scene.model.constraints[name]
-    if constraint.freedom is None:
-        raise _none_like(name, constraint)
-    poses = scene.model.poses(scene.start)
-    try:
-        steps = steps_of(constraint, poses[constraint.i], poses[constraint.j], reverse=False)
-    except ModelError as error:
-        raise _none_like(name, constraint, f"; {error}") from None
+    constraint, steps = _steps(scene, name, reverse=False)
     kinds = [step.kind for step in steps]
     if name in scene.model.limits or kinds not in ([], [BALL], [HINGE]):
         why = "; it has limits" if name in scene.model.limits else ""
