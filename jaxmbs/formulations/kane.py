@@ -68,7 +68,7 @@ class Kane(AbstractFormulation):
         tree = spanning_tree(mech, base=self.base, cut=self.cut)
         kinds = self._kinds(mech, tree)
         space = spaces.space_of(mech, tree, any_angle=True, forms=guided(mech, tree, kinds))
-        return JointEquations(mech, spaces.joint_tree(mech, space))
+        return JointEquations(spaces.joint_tree(mech, space))
 
     def of(self, mech: Mechanism) -> KaneView:
         """A mechanism in its 6N relative coordinates: names, x(q), q(x), [A] and {f}, partial velocities, multipliers."""
@@ -293,7 +293,7 @@ def _ordered(space: JointSpace, mech: Mechanism, *vectors):
 def _matrices(space: JointSpace, mech, x, y, t):
     order = _order(mech, space)
     theta, rate = _ordered(space, mech, x, y)
-    equations = JointEquations(mech, spaces.joint_tree(mech, space))
+    equations = JointEquations(spaces.joint_tree(mech, space))
     return equations.mass(theta, t)[order][:, order], equations.force(theta, rate, t)[order]
 
 

@@ -227,13 +227,22 @@ class JointTree(eqx.Module):
     """A mechanism as a tree, what recursions go over.
 
     Attributes:
-        space: the joint coordinates. layout: that of the mechanism. edges: the bodies with their joints, as things of the
-            runs.
+        space: the joint coordinates. mech: the mechanism. edges: its bodies with their joints, as things of the runs.
     """
 
     space: JointSpace = eqx.field(static=True)
-    layout: Layout = eqx.field(static=True)
+    mech: Mechanism
     edges: list[Edge]
+
+    @property
+    def layout(self) -> Layout:
+        """That of the mechanism."""
+        return self.mech.layout
+
+    @property
+    def light(self) -> bool:
+        """Whether some velocity of a body has no inertia, whatever the numbers are."""
+        return any(any(body.massless) for body in self.mech.bodies.values())
 
     def at(self, t: Float[Array, ""]) -> JointTree:
         """The same with what is known of the coordinates at a time."""
@@ -241,7 +250,7 @@ class JointTree(eqx.Module):
             return self
         known = mapped(self.space.runs, lambda edge: edge.mobility.given(t), self.edges)
         edges = [dataclasses.replace(edge, given=given) for edge, given in zip(self.edges, known, strict=True)]
-        return JointTree(self.space, self.layout, edges)
+        return JointTree(self.space, self.mech, edges)
 
 
 def joint_tree(mech: Mechanism, space: JointSpace) -> JointTree:
@@ -258,7 +267,7 @@ def joint_tree(mech: Mechanism, space: JointSpace) -> JointTree:
         make = partial(mobility_of, kind=kind, reverse=reverse, swapped=swapped, any_angle=space.any_angle)
         mobility = (jax.vmap(make) if run.loop else make)(joint, body, guides)
         edges.append(Edge(mobility, joint, body, guides, swapped, reverse and kind not in FREED))
-    return JointTree(space, mech.layout, edges)
+    return JointTree(space, mech, edges)
 
 
 # --- motion of the tree ---------------------------------------------------------------------------------------------------
@@ -391,12 +400,15 @@ def of_bodies(tree: JointTree, parts: list, extra) -> Float[Array, " m"]:
     return jnp.concatenate([*(named[name] for name in tree.layout.body_types), extra[space.m - len(space.extra) :]])
 
 
+def body_rates(tree: JointTree, links: list, rate) -> list:
+    """R θ̇, as things of the runs."""
+    twists = spread(tree, links, rate)
+    return mapped(tree.space.runs, lambda link, twist: body_velocity(link.motion, twist), links, twists)
+
+
 def velocities(tree: JointTree, links: list, rate) -> Float[Array, " m"]:
     """v = R θ̇."""
-    space = tree.space
-    twists = spread(tree, links, rate)
-    parts = mapped(space.runs, lambda link, twist: body_velocity(link.motion, twist), links, twists)
-    return of_bodies(tree, parts, rate)
+    return of_bodies(tree, body_rates(tree, links, rate), rate)
 
 
 def rates_of(tree: JointTree, theta, v) -> Float[Array, " m"]:

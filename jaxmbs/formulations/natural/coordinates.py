@@ -31,7 +31,7 @@ from jaxtyping import Array, Float
 
 from jaxmbs.element import GROUND, Shared
 from jaxmbs.formulations.natural.frames import AXES, GEOMETRY, across
-from jaxmbs.formulations.natural.parts import Basic, BodyFrame, Condition, Frame, State
+from jaxmbs.formulations.natural.parts import Basic, Basics, BodyFrame, Condition, Frame, State
 from jaxmbs.numerics.space import Space
 from jaxmbs.system.equations import applied_forces, residual_of
 from jaxmbs.system.mechanism import Mechanism
@@ -61,9 +61,9 @@ class NaturalCoordinates(Space):
 
     def __init__(self, mech: Mechanism, own_vectors: tuple[str, ...] = ()):
         self.mech, self.own_vectors = mech, own_vectors
-        self.geometry: Any = GEOMETRY[mech.layout.bodies[0][1].dimension]
-        self.elements: dict[str, Basic] = {}
-        self._size = 0
+        self.dimension = mech.layout.bodies[0][1].dimension
+        self.geometry: Any = GEOMETRY[self.dimension]
+        self.elements = Basics(self.dimension)
         self._remaining: dict[str, tuple[int, ...]] = {}
         by_name = _shared(mech)
         for name, element in mech.constraints.items():
@@ -72,8 +72,11 @@ class NaturalCoordinates(Space):
             for label, pairs in (("", shared.points), (".axis", shared.vectors)):
                 for k, pair in enumerate(pairs):
                     places = dict(zip((element.i, element.j), pair, strict=True))
-                    self.add(f"{name}{label}{k + 1 if k else ''}", places, vector=bool(label))
-        self.bodies = {name: BodyFrame(self, name, name in own_vectors) for name in mech.layout.body_types}
+                    self.elements.add(f"{name}{label}{k + 1 if k else ''}", places, vector=bool(label))
+        self.bodies = {
+            name: BodyFrame(self.elements, self.geometry, name, kind, name in own_vectors)
+            for name, kind in mech.layout.body_types.items()
+        }
         self._extra = mech.layout.n - mech.layout.body_slices[mech.layout.bodies[-1][0]].stop
 
     def _once(self, method: str, *args):
@@ -81,39 +84,24 @@ class NaturalCoordinates(Space):
 
     # --- structure ---
 
-    def add(self, name: str, places: dict, *, vector: bool) -> str:
-        """A further point or vector."""
-        start = None if GROUND in places else self._size
-        if start is not None:
-            self._size += self.mech.layout.bodies[0][1].dimension
-        self.elements[name] = Basic(name, places, start, vector)
-        return name
-
-    def of(self, body: str) -> tuple[list[str], list[str]]:
-        """Names of the points and of the unit vectors of a body."""
-        found = [e for e in self.elements.values() if body in e.places]
-        return [e.name for e in found if not e.vector], [e.name for e in found if e.vector]
-
     @cached_property
     def names(self) -> tuple[str, ...]:
         """Names of the components of x."""
-        kind, layout = self.mech.layout.bodies[0][1], self.mech.layout
-        placed = [e for e in self.elements.values() if e.start is not None]
-        parts = [f"{e.name}.{axis}" for e in placed for axis in AXES[: kind.dimension]]
+        layout = self.mech.layout
+        parts = [f"{e.name}.{axis}" for e, _ in self.elements.placed for axis in AXES[: self.dimension]]
         return (*parts, *layout.coordinates[layout.n - self._extra :])
 
     @cached_property
     def m(self) -> int:
         """Length of x."""
-        return self._size + self._extra
+        return self.elements.size + self._extra
 
     @cached_property
     def angular(self) -> np.ndarray:
         """Components of unit vectors and extra coordinates have no unit; the others are lengths."""
         angular = np.ones(self.m, bool)
-        for e in self.elements.values():
-            if e.start is not None:
-                angular[e.start : e.start + self.mech.layout.bodies[0][1].dimension] = e.vector
+        for e, where in self.elements.placed:
+            angular[where] = e.vector
         return angular
 
     @cached_property
@@ -124,13 +112,13 @@ class NaturalCoordinates(Space):
     @cached_property
     def conditions(self) -> list[Condition]:
         """The rows of Ψ in their order."""
-        light, dimension, found = self.light, self.mech.layout.bodies[0][1].dimension, []
+        light, dimension, found = self.light, self.dimension, []
         heavy = [body for name, body in self.bodies.items() if not self.mech.bodies[name].massless[0]]
         carried = {name for body in heavy for name in body.carried}
         # In space the pseudo-inertia of plates and slender rods is singular, of others not.
         vague = dimension == 3
-        for e in self.elements.values():
-            if e.vector and e.start is not None:
+        for e, _ in self.elements.placed:
+            if e.vector:
                 supporting = vague or e.name not in carried or bool(light & set(e.places))
                 unit = lambda state, e=e: (state.values[e.name] @ state.values[e.name] - 1)[None]
                 found.append(Condition(e.name, 1, unit, supporting, angular=True))
@@ -180,15 +168,14 @@ class NaturalCoordinates(Space):
         return found
 
     def _values(self, x) -> dict[str, Array]:
-        dimension = self.mech.layout.bodies[0][1].dimension
-        on_ground = lambda e: jnp.asarray(e.places[GROUND]).astype(x.dtype)
-        place = lambda e: on_ground(e) if e.start is None else x[e.start : e.start + dimension]
-        return {name: place(e) for name, e in self.elements.items()}
+        fixed = {name: e.places[GROUND] for name, e in self.elements.items() if e.start is None}
+        values = {name: jnp.asarray(place).astype(x.dtype) for name, place in fixed.items()}
+        return values | {e.name: x[where] for e, where in self.elements.placed}
 
     def frames(self, x, attitudes) -> dict[str, Frame]:
         """The frames of the bodies, linear in x."""
         values = self._values(x)
-        return {name: body.frame(self, values, attitudes.get(name)) for name, body in self.bodies.items()}
+        return {name: body.frame(values, attitudes.get(name)) for name, body in self.bodies.items()}
 
     def state(self, big_x, t) -> State:
         """All that Ψ and forces take, in a configuration."""
@@ -203,7 +190,7 @@ class NaturalCoordinates(Space):
 
     def _bodies(self, frames, attitudes, x):
         parts = [part for name in self.bodies for part in (frames[name].r, attitudes[name])]
-        return jnp.concatenate([*parts, x[self._size :]])
+        return jnp.concatenate([*parts, x[self.elements.size :]])
 
     def bodies_at(self, big_x) -> Float[Array, " n"]:
         """q as in `Mechanism.coordinates`."""
@@ -235,7 +222,7 @@ class NaturalCoordinates(Space):
             body, s = e.owner, jnp.asarray(e.places[e.owner], q.dtype)
             return poses[body].direction(s) if e.vector else poses[body].point(s)
 
-        parts = [place(e) for e in self.elements.values() if e.start is not None]
+        parts = [place(e) for e, _ in self.elements.placed]
         return jnp.concatenate([*parts, q[self.mech.layout.n - self._extra :]])
 
     def rates(self, q, v) -> Float[Array, " m"]:
@@ -248,7 +235,7 @@ class NaturalCoordinates(Space):
             own = jnp.concatenate([jnp.zeros_like(own[:d]), own[d:]]) if e.vector else own
             return poses[body].velocity(jnp.asarray(s, q.dtype), own)
 
-        parts = [rate(e) for e in self.elements.values() if e.start is not None]
+        parts = [rate(e) for e, _ in self.elements.placed]
         return jnp.concatenate([*parts, v[layout.m - self._extra :]])
 
     def velocities(self, big_x, u) -> Float[Array, " k"]:
@@ -256,7 +243,7 @@ class NaturalCoordinates(Space):
         return self._once("_velocities", big_x, u)
 
     def _velocities(self, big_x, u):
-        return jnp.concatenate([*self._twists(self.bodies, big_x, u).values(), u[self._size :]])
+        return jnp.concatenate([*self._twists(self.bodies, big_x, u).values(), u[self.elements.size :]])
 
     def _twists(self, bodies: Iterable[str], big_x, u) -> dict[str, Array]:
         """v of some bodies."""
