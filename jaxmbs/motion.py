@@ -6,6 +6,7 @@ should be twice continuously differentiable.
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable
 
 import equinox as eqx
@@ -20,8 +21,9 @@ from jaxmbs.numerics.curves import cubic_spline
 class AbstractMotion(eqx.Module):
     """A function C(t) with parameters."""
 
+    @abc.abstractmethod
     def __call__(self, t: Float[Array, ""]) -> Float[Array, ""]:
-        raise NotImplementedError
+        """C(t)."""
 
     def check(self) -> None:
         """Raise `ValueError` if the parameters are unusable."""
@@ -92,7 +94,7 @@ class Spline(AbstractMotion):
         return cubic_spline(jnp.asarray(self.times), jnp.asarray(self.values), t)
 
     def check(self):
-        check_fields(self)
+        super().check()
         if self.times.shape != self.values.shape or self.times.shape[0] < 2:
             raise ValueError(
                 f"times and values must have the same length of at least 2, got {self.times.shape[0]} "
@@ -114,6 +116,7 @@ class Function(AbstractMotion):
     def check(self):
         if not callable(self.f):
             raise ValueError(f"f must be a function of time, got {self.f!r}")
+        super().check()
         check_function(self.f, "f", ())
 
 

@@ -12,17 +12,17 @@ from jaxmbs.forces import ForceElement
 from jaxmbs.programs.function import straight
 from jaxmbs.system.equations import of_forces, state_of
 from jaxmbs.system.mechanism import Mechanism
-from jaxmbs.system.named import Named
+from jaxmbs.system.named import AbstractNamed
 from jaxmbs.system.trajectory import Trajectory
 
 
-class ForceElements(Named):
+class ForceElements(AbstractNamed):
     """What forces do, by their names."""
 
     kind = "force"
 
     def __getitem__(self, name: str) -> ForceElement:
-        return super().__getitem__(name)
+        return self.named(name)
 
 
 def force_elements(mech: Mechanism, run: Trajectory) -> ForceElements:

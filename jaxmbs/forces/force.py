@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -42,20 +43,25 @@ class ForceElement(eqx.Module):
 
 
 class AbstractForce(Structured):
-    """A force on some of the bodies."""
+    """A force on some of the bodies.
+
+    Attributes:
+        needed: names of arguments of which at least one is given, if there are any.
+    """
+
+    needed: ClassVar[tuple[str, ...]] = ()
 
     @abc.abstractmethod
     def generalized(self, state: State) -> Float[Array, " n"]:
         """Its part of the generalized force Q, conjugate to v."""
 
+    @abc.abstractmethod
     def potential(self, state: State) -> Float[Array, ""]:
         """Potential energy; zero for a force that has none."""
-        return jnp.zeros((), state.q.dtype)
 
+    @abc.abstractmethod
     def measures(self, state: State) -> dict[str, Array]:
         """Force, torque, length, angle and rate, as far as it has them; see `ForceElement`."""
-        del state
-        return {}
 
     def report(self, state: State) -> ForceElement:
         """What it does in a state."""
@@ -70,10 +76,12 @@ class AbstractForce(Structured):
     @property
     def acts_on(self) -> tuple[str, ...]:
         """Names of the bodies that it refers to."""
-        return tuple(getattr(self, name) for name in ("i", "j", "body") if hasattr(self, name))
+        return tuple(getattr(self, name) for name in ("i", "j", "body", "reaction") if hasattr(self, name))
 
     def check(self, dimension: int) -> None:
         """Raise `ValueError` if the force cannot act in a space of `dimension`."""
+        missing = self.needed and all(getattr(self, name) is None for name in self.needed)
+        require(not missing, f"{' or '.join(', '.join(self.needed).rsplit(', ', 1))} is missing")
         check_fields(self)
         same = self.acts_on[:1] if len(set(self.acts_on)) < len(self.acts_on) else ()
         require(not same, f"connects {same[0]!r} with itself" if same else "")

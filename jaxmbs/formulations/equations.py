@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -86,7 +86,7 @@ class AbstractEquations(eqx.Module):
         own_coordinates: whether q and v are others than those of the bodies, as in `Mechanism.coordinates`.
     """
 
-    own_coordinates: eqx.AbstractClassVar[bool]
+    own_coordinates: ClassVar[bool]
 
     @abc.abstractmethod
     def mass(self, q, t) -> Float[Array, "m m"]:

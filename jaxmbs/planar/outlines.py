@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable
 
 import equinox as eqx
@@ -22,9 +23,9 @@ CHECKED_ANGLES = 1440
 class AbstractOutline(eqx.Module):
     """A closed curve ρ(α), α the angle from the body's x axis about the outline's centre."""
 
+    @abc.abstractmethod
     def radius(self, alpha: Float[Array, ""]) -> Float[Array, ""]:
         """ρ(α)."""
-        raise NotImplementedError
 
     def point(self, alpha: Float[Array, ""]) -> Float[Array, "2"]:
         """a′ = ρ u′, from the outline's centre, in the body frame; Haug (3.4.16)."""

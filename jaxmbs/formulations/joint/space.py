@@ -24,7 +24,7 @@ from jaxmbs.formulations.joint.forms import FREED, OWN, Form, drivers_of, joint_
 from jaxmbs.formulations.joint.recursion import Run, forward, gathered, runs_of, scattered
 from jaxmbs.mobility import Given, Mobility, Motion
 from jaxmbs.numerics.linear_algebra import factor_symmetric_positive
-from jaxmbs.numerics.space import Manifold, Space
+from jaxmbs.numerics.space import Flat, Manifold, Space
 from jaxmbs.system.layout import Layout
 from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.topology import Tree, spanning_tree
@@ -144,7 +144,7 @@ class JointSpace(Space):
         """Entries of θ and θ̇ that are not flat."""
         out = []
         for joint, at, v_at in zip(self.joints, self.slices, self.velocity_slices, strict=True):
-            if joint.manifold is not Manifold:
+            if joint.manifold is not Flat:
                 flat = sum(not angular for angular in joint.angular)
                 out.append((slice(at.start + flat, at.stop), slice(v_at.start + flat, v_at.stop), joint.manifold))
         return tuple(out)
@@ -152,7 +152,7 @@ class JointSpace(Space):
     def _by_part(self, function: str, *args):
         """A function of manifolds: of arrays, each with 0 where it has the places of θ, 1 where those of θ̇."""
         parts, done = [], [0, 0]
-        flat = lambda ends: getattr(Manifold, function)(*(x[done[k] : ends[k]] for x, k in args))
+        flat = lambda ends: getattr(Flat, function)(*(x[done[k] : ends[k]] for x, k in args))
         for *places, manifold in self._turning:
             parts.append(flat([place.start for place in places]))
             parts.append(getattr(manifold, function)(*(x[places[k]] for x, k in args)))
@@ -161,27 +161,21 @@ class JointSpace(Space):
         return jnp.concatenate(parts) if len(parts) > 1 else parts[0]
 
     def rate(self, q, v):
-        """θ̇ as the rate of the coordinates."""
         return self._by_part("rate", (q, 0), (v, 1))
 
     def retract(self, q, d):
-        """θ ⊕ d."""
         return self._by_part("retract", (q, 0), (d, 1))
 
     def difference(self, q, other):
-        """d with θ ⊕ d = other."""
         return self._by_part("difference", (q, 0), (other, 0))
 
     def chart_rate(self, d, v):
-        """ḋ where θ ⊕ d moves with θ̇."""
         return self._by_part("chart_rate", (d, 1), (v, 1))
 
     def extent(self, q):
-        """The coordinate that each component of θ̇ changes."""
         return self._by_part("extent", (q, 0))
 
     def normalised(self, q):
-        """θ with Euler parameters of unit length."""
         return self._by_part("normalised", (q, 0))
 
 
