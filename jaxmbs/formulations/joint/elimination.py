@@ -95,7 +95,7 @@ class ClosedTree(AbstractElimination):
         return *loop.solved(loads, free, gamma), jax.lax.stop_gradient(loop.schur.kept)
 
     def metric(self, q, t):
-        links = mechanics.still_links(self.tree, q, t)
+        links, *_ = mechanics.at_rest(self.tree, q, t)
         inertia = articulated(self.tree, links)
 
         def solve(x):
@@ -108,8 +108,7 @@ class ClosedTree(AbstractElimination):
         return solve
 
     def close_velocity(self, q, v, t, floor):
-        links, still = mechanics.still_links(self.tree, q, t), self.equations.still(q)
-        at = mechanics.bodies(self.tree, links, q, still)[0]
+        links, at, _ = mechanics.at_rest(self.tree, q, t)
         loop = self._loop(articulated(self.tree, links), q, at, t, floor)
         return v + loop.solved(None, jnp.zeros_like(v), -self.equations.velocity_gap(q, v, t))[0]
 

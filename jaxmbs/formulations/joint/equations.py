@@ -100,8 +100,7 @@ class JointEquations(AbstractEquations):
     def jacobian(self, q, t):
         if not mechanics.row_count(self.tree):
             return jnp.zeros((0, self.space.m), q.dtype)
-        links = mechanics.still_links(self.tree, q, t)
-        at = mechanics.bodies(self.tree, links, q, self.still(q))[0]
+        links, at, _ = mechanics.at_rest(self.tree, q, t)
         return mechanics.along_joints(self.tree, links, mechanics.by_bodies(self.tree, at, t))
 
     def velocity_gap(self, q, v, t):
@@ -177,11 +176,11 @@ class JointEquations(AbstractEquations):
     def from_bodies(self, q, v, t):
         # Where joints of the tree are open their own measures are no more than a start.
         theta = joint_space.measured(self.tree.at(t), q)
-        links, still = mechanics.still_links(self.tree, theta, t), self.still(theta)
-        away = self.mech.layout.difference(mechanics.bodies(self.tree, links, theta, still)[0], q)
+        still, (links, at, _) = self.still(theta), mechanics.at_rest(self.tree, theta, t)
+        away = self.mech.layout.difference(at, q)
         # Where the coordinates are singular no rate is the nearest, and the start is not corrected.
         singular = self.singular(*jax.lax.stop_gradient((theta, still)), t, jnp.zeros_like(t))
-        shift = mechanics.nearest(self.tree, theta, links, away, t)
+        shift = mechanics.nearest(self.tree, theta, links, at, away, t)
         theta = self.space.retract(theta, jnp.where(singular, still, shift))
         return theta, jnp.where(singular, still, mechanics.nearest_rate(self.tree, theta, v, t))
 

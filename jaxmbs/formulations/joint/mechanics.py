@@ -24,9 +24,11 @@ from jaxmbs.system.equations import applied_forces, masses, residual_of, uniform
 # --- bodies ---------------------------------------------------------------------------------------------------------------
 
 
-def still_links(tree: JointTree, theta, t) -> list:
-    """The bodies where no joint moves, but for what is known in time."""
-    return joint_space.links(tree.at(t), theta, jnp.zeros(tree.space.m, theta.dtype))
+def at_rest(tree: JointTree, theta, t):
+    """Where no joint moves, but for what is known in time: links, and coordinates and velocities of the bodies."""
+    still = jnp.zeros(tree.space.m, theta.dtype)
+    links = joint_space.links(tree.at(t), theta, still)
+    return links, *bodies(tree, links, theta, still)
 
 
 def bodies(tree: JointTree, links: list, theta, rate):
@@ -124,14 +126,14 @@ def by_bodies(tree: JointTree, q, t):
     return jacobian(partial(gaps, tree), layout, q, t) if row_count(tree) else jnp.zeros((0, layout.m), q.dtype)
 
 
-def along_joints(tree: JointTree, links: list, by_bodies):
+def along_joints(tree: JointTree, links: list, rows):
     """Φ_q R from Φ_q by the coordinates of the bodies."""
 
     def row(gradient):
         extra = gradient[gradient.shape[0] - len(tree.space.extra) :]
         return efforts(tree.space, links, wrenches(tree, links, gradient), extra)
 
-    return jax.vmap(row)(by_bodies)
+    return jax.vmap(row)(rows)
 
 
 # --- the nearest motion ---------------------------------------------------------------------------------------------------
@@ -139,11 +141,11 @@ def along_joints(tree: JointTree, links: list, by_bodies):
 
 def nearest_rate(tree: JointTree, theta, v, t):
     """θ̇ such that bodies move as near to v as can be, in the sense of M."""
-    links = still_links(tree, theta, t)
-    return nearest(tree, theta, links, v - bodies(tree, links, theta, jnp.zeros(tree.space.m, theta.dtype))[1], t)
+    links, q, known = at_rest(tree, theta, t)
+    return nearest(tree, theta, links, q, v - known, t)
 
 
-def nearest(tree: JointTree, theta, links: list, v, t):
+def nearest(tree: JointTree, theta, links: list, q, v, t):
     """θ̇ with R θ̇ nearest to v in the sense of M: RᵀMR θ̇ = RᵀM v."""
     mech, space = tree.mech, tree.space
     if not (tree.light or space.extra):
@@ -151,7 +153,6 @@ def nearest(tree: JointTree, theta, links: list, v, t):
     # What has no inertia is given some: its velocities count as well.
     lacking = [massless for body in mech.bodies.values() for massless in body.massless]
     none = np.array(lacking + [True] * len(space.extra))
-    q = bodies(tree, links, theta, jnp.zeros(space.m, theta.dtype))[0]
     mass = masses(mech, q) + jnp.diag(none * CartesianEquations(mech).weight)
     transformation = joint_space.transformation(tree.at(t), theta)
     matrix = symmetric(transformation.T @ mass @ transformation)
