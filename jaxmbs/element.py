@@ -18,7 +18,7 @@ from jaxtyping import Array, Float
 from jaxmbs.mobility import Mobility
 from jaxmbs.motion import AbstractMotion
 from jaxmbs.numerics.arrays import Structured, check_fields
-from jaxmbs.numerics.space import Manifold
+from jaxmbs.numerics.space import Flat, Manifold
 
 GROUND = "ground"
 
@@ -38,7 +38,7 @@ class AbstractBody(Structured):
     coordinates: ClassVar[tuple[str, ...]]
     velocities: ClassVar[tuple[str, ...]]
     angular: ClassVar[tuple[bool, ...]]
-    manifold: ClassVar[type[Manifold]] = Manifold
+    manifold: ClassVar[type[Manifold]] = Flat
     of_points: ClassVar[bool] = True
 
     @staticmethod

@@ -21,7 +21,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from jaxmbs.motion import AbstractMotion
-from jaxmbs.numerics.space import Manifold
+from jaxmbs.numerics.space import Flat, Manifold
 
 SLIDES = {0: (), 1: ("s",), 2: ("x", "y"), 3: ("x", "y", "z")}
 
@@ -38,7 +38,7 @@ class AbstractTurning(eqx.Module):
 
     coordinates: ClassVar[tuple[str, ...]]
     velocities: ClassVar[tuple[str, ...]]
-    manifold: ClassVar[type[Manifold]] = Manifold
+    manifold: ClassVar[type[Manifold]] = Flat
     replaceable: ClassVar[bool] = False
     wraps: ClassVar[bool] = False
 
@@ -194,7 +194,7 @@ class Mobility(eqx.Module):
     @property
     def manifold(self) -> type[Manifold]:
         """That of ρ; s is flat."""
-        return Manifold if self.turning is None else self.turning.manifold
+        return Flat if self.turning is None else self.turning.manifold
 
     @property
     def at_rest(self) -> tuple[float, ...]:
@@ -273,7 +273,7 @@ class Mobility(eqx.Module):
     @property
     def angle_names(self) -> tuple[str, ...]:
         """Names of all of its angles; Euler parameters are none."""
-        return () if self.turning is None or self.turning.manifold is not Manifold else self.turning.coordinates
+        return () if self.turning is None or self.turning.manifold is not Flat else self.turning.coordinates
 
     @property
     def wraps(self) -> bool:

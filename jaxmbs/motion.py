@@ -158,7 +158,7 @@ class Spline(AbstractMotion):
         return cubic_spline(jnp.asarray(self.times), jnp.asarray(self.values), t)
 
     def check(self):
-        check_fields(self)
+        super().check()
         if self.times.shape != self.values.shape or self.times.shape[0] < 2:
             raise ValueError(
                 f"times and values must have the same length of at least 2, got {self.times.shape[0]} "
@@ -187,6 +187,7 @@ class Function(AbstractMotion):
     def check(self):
         if not callable(self.f):
             raise ValueError(f"f must be a function of time, got {self.f!r}")
+        super().check()
         check_function(self.f, "f", ())
 
 

@@ -12,11 +12,11 @@ from jaxmbs.forces import ForceElement
 from jaxmbs.programs.function import straight
 from jaxmbs.system.equations import of_forces, state_of
 from jaxmbs.system.mechanism import Mechanism
-from jaxmbs.system.named import Named
+from jaxmbs.system.named import AbstractNamed
 from jaxmbs.system.trajectory import Trajectory
 
 
-class ForceElements(Named):
+class ForceElements(AbstractNamed):
     """What forces do, by their names: a mapping of names to `ForceElement`.
 
     Args:
@@ -31,7 +31,7 @@ class ForceElements(Named):
     kind = "force"
 
     def __getitem__(self, name: str) -> ForceElement:
-        return super().__getitem__(name)
+        return self.named(name)
 
 
 def force_elements(mech: Mechanism, run: Trajectory) -> ForceElements:

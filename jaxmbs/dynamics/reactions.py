@@ -19,7 +19,7 @@ from jaxmbs.programs.function import straight
 from jaxmbs.system.equations import residual_of
 from jaxmbs.system.layout import Layout
 from jaxmbs.system.mechanism import Mechanism
-from jaxmbs.system.named import Named
+from jaxmbs.system.named import AbstractNamed
 from jaxmbs.system.trajectory import Trajectory
 
 # What is left of a vector in the null space of the constraint forces, where there is none.
@@ -171,7 +171,7 @@ class Reaction(AbstractWrench):
     j: str = eqx.field(static=True)
 
 
-class Reactions(Named):
+class Reactions(AbstractNamed):
     """Reactions by the names of constraints and drivers.
 
     `reactions["A", "motor"]` is the sum over a joint that consists of several elements: what they do to body j of the
@@ -190,7 +190,7 @@ class Reactions(Named):
 
     def __getitem__(self, name):
         if not isinstance(name, tuple) or not name:
-            return super().__getitem__(name)
+            return self.named(name)
         parts, first = {part: self[part] for part in name}, self[name[0]]
         for part, reaction in parts.items():
             if {reaction.i, reaction.j} != {first.i, first.j}:

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 
 from jaxmbs.analyses.assembly import finite
 from jaxmbs.dynamics.methods.explicit import RK4
-from jaxmbs.dynamics.methods.method import AbstractMethod, FixedStep, Grid, Problem, Start, started
+from jaxmbs.dynamics.methods.method import AbstractFixedStep, AbstractMethod, Grid, Problem, Start, started
 from jaxmbs.dynamics.named_velocities import contradiction
 from jaxmbs.formulations.augmented import AbstractFormulation, Augmented
 from jaxmbs.numerics.arrays import instance_of, is_concrete
@@ -120,7 +120,7 @@ def _grid(times, step, method) -> Grid:
         return outputs
     if step is None:
         even = outputs._replace(steps=max(1, -(-MIN_DEFAULT_STEPS // (count - 1))))
-        return even if isinstance(method, FixedStep) else outputs
+        return even if isinstance(method, AbstractFixedStep) else outputs
     if not is_concrete(step) or isinstance(step, str) or np.ndim(step) != 0 or not step > 0:
         raise ValueError(f"step must be a positive number that is known when the simulation is built, got {step}")
     if not known:

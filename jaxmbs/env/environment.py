@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 from jaxmbs.analyses.assembly import assemble, finite
 from jaxmbs.dynamics.closure import Projection
 from jaxmbs.dynamics.methods.explicit import SemiImplicitEuler
-from jaxmbs.dynamics.methods.method import LARGEST_ROLLOUT, FixedStep, Motion, Problem, judge
+from jaxmbs.dynamics.methods.method import LARGEST_ROLLOUT, AbstractFixedStep, Motion, Problem, judge
 from jaxmbs.dynamics.simulate import simulate
 from jaxmbs.formulations.augmented import AbstractFormulation
 from jaxmbs.formulations.joint.equations import JointCoordinates
@@ -115,7 +115,7 @@ class Environment(eqx.Module):
     substeps: int = 4
     horizon: int = 200
     failure: float = -10.0
-    method: FixedStep = SemiImplicitEuler(Projection(iterations=8))
+    method: AbstractFixedStep = SemiImplicitEuler(Projection(iterations=8))
     formulation: AbstractFormulation = JointCoordinates()
 
     action_size: ClassVar[int]
@@ -131,7 +131,7 @@ class Environment(eqx.Module):
                 "control_step must be positive, substeps and horizon whole numbers from 1 on, failure a number, "
                 f"got {self.control_step}, {self.substeps}, {self.horizon} and {self.failure}"
             )
-        if not isinstance(self.method, FixedStep):
+        if not isinstance(self.method, AbstractFixedStep):
             raise ValueError(f"method must be one with fixed steps, such as RK4(), got {self.method!r}")
         if not isinstance(self.formulation, AbstractFormulation):
             raise ValueError(f"formulation must be one such as JointCoordinates(), got {self.formulation!r}")

@@ -10,6 +10,7 @@ from jaxmbs.forces.applied import Torque as Torque
 from jaxmbs.forces.applied import UserForce as UserForce
 from jaxmbs.forces.force import AbstractForce as AbstractForce
 from jaxmbs.forces.force import ForceElement as ForceElement
+from jaxmbs.forces.springs import AbstractSpringDamper as AbstractSpringDamper
 from jaxmbs.forces.springs import AxialSpring as AxialSpring
 from jaxmbs.forces.springs import Damper as Damper
 from jaxmbs.forces.springs import Spring as Spring
@@ -17,6 +18,7 @@ from jaxmbs.forces.springs import SpringDamper as SpringDamper
 from jaxmbs.forces.springs import line_of_action as line_of_action
 from jaxmbs.forces.state import State as State
 from jaxmbs.forces.state import opposite as opposite
+from jaxmbs.forces.torsion import AbstractTorsionSpring as AbstractTorsionSpring
 from jaxmbs.forces.torsion import TorsionDamper as TorsionDamper
 from jaxmbs.forces.torsion import TorsionSpring as TorsionSpring
 from jaxmbs.forces.values import OfState as OfState

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -52,30 +53,38 @@ class ForceElement(eqx.Module):
 
 
 class AbstractForce(Structured):
-    """A force on some of the bodies. A subclass gives its part of Q, its potential energy if it has one, and what it
+    """A force on some of the bodies. A subclass gives its part of Q, its potential energy, zero if it has none, and what it
     measures.
+
+    Attributes:
+        needed: names of arguments of which at least one has to be given, if there are any.
 
     Examples:
         >>> class Lift(mbs.forces.AbstractForce):
         ...     def generalized(self, state):
         ...         return state.generalized({"a": state["a"].pose.force_at(jnp.zeros(2), jnp.array([0.0, 4.0]))})
+        ...     def potential(self, state):
+        ...         return jnp.zeros(())
+        ...     def measures(self, state):
+        ...         return {}
         >>> mech = mbs.Mechanism({"a": planar.Body()}, forces={"lift": Lift()})
         >>> print(mbs.generalized_force(mech, {"a": (0, 0, 0)}, jnp.zeros(3)))
         [0. 4. 0.]
     """
 
+    needed: ClassVar[tuple[str, ...]] = ()
+
     @abc.abstractmethod
     def generalized(self, state: State) -> Float[Array, " n"]:
         """Its part of the generalized force Q (m,), conjugate to v, in a `state`."""
 
+    @abc.abstractmethod
     def potential(self, state: State) -> Float[Array, ""]:
         """Potential energy in a `state`; zero for a force that has none."""
-        return jnp.zeros((), state.q.dtype)
 
+    @abc.abstractmethod
     def measures(self, state: State) -> dict[str, Array]:
         """Force, torque, length, angle and rate in a `state`, as far as it has them; see `ForceElement`."""
-        del state
-        return {}
 
     def report(self, state: State) -> ForceElement:
         """What it does in a state."""
@@ -94,6 +103,8 @@ class AbstractForce(Structured):
 
     def check(self, dimension: int) -> None:
         """Raise `ValueError` if the force cannot act in a space of `dimension`."""
+        missing = self.needed and all(getattr(self, name) is None for name in self.needed)
+        require(not missing, f"{' or '.join(', '.join(self.needed).rsplit(', ', 1))} is missing")
         check_fields(self)
         same = self.acts_on[:1] if len(set(self.acts_on)) < len(self.acts_on) else ()
         require(not same, f"connects {same[0]!r} with itself" if same else "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -44,28 +44,8 @@ def _ends(force, state):
     return tuple(origin if point is None else point for point in (force.point_i, force.point_j))
 
 
-class SpringDamper(AbstractForce):
-    """A spring, a damper and an actuator in parallel between two points: f = k (ℓ − ℓ₀) + c ℓ̇ + f_n(ℓ, ℓ̇) + f_a pulls
-    them together.
-
-    V = ½ k (ℓ − ℓ₀)², without a part of f_n. Where the points coincide there is no direction, and no force.
-
-    Args:
-        i, j: names of the bodies.
-        point_i, point_j: its ends in the body frames; the origins unless given.
-        stiffness: k.
-        damping: c.
-        free_length: ℓ₀.
-        actuator: f_a, a number, a motion or a function: f(state) of a `State` is preferred, f(t, q, v) works too;
-            positive pulls.
-        force: f_n, any function of the length ℓ and the rate ℓ̇, such as `lambda length, rate: k * (length - l0) ** 3`.
-
-    Examples:
-        >>> strut = mbs.SpringDamper("ground", "a", stiffness=10.0, damping=2.0, free_length=1.0, actuator=4.0)
-        >>> mech = mbs.Mechanism({"a": planar.Body()}, forces={"strut": strut})
-        >>> print(mbs.generalized_force(mech, {"a": (3, 0, 0)}, jnp.array([0.5, 0, 0])))  # −(20 + 1 + 4)
-        [-25.   0.   0.]
-    """
+class AbstractSpringDamper(AbstractForce):
+    """What pulls two points together, with the fields of a `SpringDamper`."""
 
     i: str = eqx.field(static=True)
     j: str = eqx.field(static=True)
@@ -114,7 +94,7 @@ class SpringDamper(AbstractForce):
 
     def potential(self, state):
         if self.stiffness is None:
-            return super().potential(state)
+            return jnp.zeros((), state.q.dtype)
         length, _ = self._line(state)
         return self.stiffness * (length - self.free_length) ** 2 / 2
 
@@ -124,7 +104,31 @@ class SpringDamper(AbstractForce):
             check_value(self.actuator, (), "actuator")
 
 
-class Spring(SpringDamper):
+class SpringDamper(AbstractSpringDamper):
+    """A spring, a damper and an actuator in parallel between two points: f = k (ℓ − ℓ₀) + c ℓ̇ + f_n(ℓ, ℓ̇) + f_a pulls
+    them together.
+
+    V = ½ k (ℓ − ℓ₀)², without a part of f_n. Where the points coincide there is no direction, and no force.
+
+    Args:
+        i, j: names of the bodies.
+        point_i, point_j: its ends in the body frames; the origins unless given.
+        stiffness: k.
+        damping: c.
+        free_length: ℓ₀.
+        actuator: f_a, a number, a motion or a function: f(state) of a `State` is preferred, f(t, q, v) works too;
+            positive pulls.
+        force: f_n, any function of the length ℓ and the rate ℓ̇, such as `lambda length, rate: k * (length - l0) ** 3`.
+
+    Examples:
+        >>> strut = mbs.SpringDamper("ground", "a", stiffness=10.0, damping=2.0, free_length=1.0, actuator=4.0)
+        >>> mech = mbs.Mechanism({"a": planar.Body()}, forces={"strut": strut})
+        >>> print(mbs.generalized_force(mech, {"a": (3, 0, 0)}, jnp.array([0.5, 0, 0])))  # −(20 + 1 + 4)
+        [-25.   0.   0.]
+    """
+
+
+class Spring(AbstractSpringDamper):
     """A spring between two points: f = k (ℓ − ℓ₀) pulls them together, V = ½ k (ℓ − ℓ₀)².
 
     It may also have any other law f(ℓ, ℓ̇), whose potential energy is not known and does not count.
@@ -144,15 +148,13 @@ class Spring(SpringDamper):
         >>> stiffening = mbs.Spring("ground", "a", force=lambda length, rate: 50 * jnp.expm1(length) + 0.3 * rate)
     """
 
+    needed: ClassVar[tuple[str, ...]] = ("stiffness", "force")
+
     def __init__(self, i, j, point_i=None, point_j=None, stiffness=None, free_length=0.0, *, force=None):
         super().__init__(i, j, point_i, point_j, stiffness, None, free_length, force=force)
 
-    def check(self, dimension):
-        require(self.stiffness is not None or self.force is not None, "stiffness or force is missing")
-        super().check(dimension)
 
-
-class Damper(SpringDamper):
+class Damper(AbstractSpringDamper):
     """A damper between two points: f = c ℓ̇ pulls them together.
 
     Args:
@@ -167,12 +169,10 @@ class Damper(SpringDamper):
         [-1.  0.  0.]
     """
 
+    needed: ClassVar[tuple[str, ...]] = ("damping", "force")
+
     def __init__(self, i, j, point_i=None, point_j=None, damping=None, *, force=None):
         super().__init__(i, j, point_i, point_j, None, damping, force=force)
-
-    def check(self, dimension):
-        require(self.damping is not None or self.force is not None, "damping or force is missing")
-        super().check(dimension)
 
 
 class AxialSpring(AbstractForce):
@@ -207,6 +207,7 @@ class AxialSpring(AbstractForce):
     free_length: Array = real(default=0.0)
     damping: Array | None = real(optional=True, default=None)
     force: Any = law_field("slide", "rate")
+    needed: ClassVar[tuple[str, ...]] = ("stiffness", "damping", "force")
 
     def generalized(self, state):
         i, j = state.poses[self.i], state.poses[self.j]
@@ -246,12 +247,10 @@ class AxialSpring(AbstractForce):
 
     def potential(self, state):
         if self.stiffness is None:
-            return super().potential(state)
+            return jnp.zeros((), state.q.dtype)
         return self.stiffness * (self._slide(state) - self.free_length) ** 2 / 2
 
     def check(self, dimension):
-        known = (self.stiffness, self.damping, self.force)
-        require(any(x is not None for x in known), "stiffness, damping or force is missing")
         super().check(dimension)
         require(dimension == 3, "it exists in space only")
         require(self.axis_i is not None, "axis_i is missing")

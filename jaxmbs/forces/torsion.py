@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -16,61 +16,19 @@ from jaxmbs.forces.values import check_value, evaluate, law_field, value_field
 from jaxmbs.numerics.arrays import is_concrete, is_scalar, real
 
 
-class TorsionSpring(AbstractForce):
-    """A spring, a damper and an actuator about the axis between two bodies: T = −k (θ − θ₀) − c θ̇ + T_n(θ, θ̇) + T_a
-    on body j.
-
-    θ is the angle of j relative to i, with full turns counted in the plane. In space it is the angle about the axis
-    that both bodies turn about, in (−π, π], zero where axis_j comes from axis_i by the shortest rotation; with `middle`
-    m it is in (m − π, m + π]. V = ½ k (θ − θ₀)², without a part of T_n.
-
-    Args:
-        i, j: names of the bodies. The numbers k, θ₀, c may follow in this order. Points before them have no effect.
-        stiffness: k.
-        free_angle: θ₀ in radians.
-        damping: c.
-        actuator: T_a, a number, a motion or a function: f(state) of a `State` is preferred, f(t, q, v) works too;
-            positive turns j in the positive sense.
-        torque: T_n, any function of the angle θ and the rate θ̇, such as `lambda angle, rate: -k * angle**3`.
-        axis_i, axis_j: in space, the axis in the body frames; z unless given, `axis_j` as `axis_i` unless given.
-        middle: m, in space, of the turn in which θ is counted; zero unless given.
-
-    Examples:
-        >>> spring = mbs.TorsionSpring("ground", "a", stiffness=10.0, free_angle=0.5)
-        >>> mech = mbs.Mechanism({"a": planar.Body()}, forces={"spring": spring})
-        >>> print(mbs.generalized_force(mech, {"a": (0, 0, 2.0)}, jnp.zeros(3)))
-        [  0.   0. -15.]
-    """
+class AbstractTorsionSpring(AbstractForce):
+    """What turns two bodies about their common axis, with the fields of a `TorsionSpring`."""
 
     i: str = eqx.field(static=True)
     j: str = eqx.field(static=True)
-    stiffness: Array | None = real(optional=True)
-    free_angle: Array = real()
-    damping: Array | None = real(optional=True)
-    actuator: Any = value_field()
-    axis_i: Array | None = real((3,), optional=True)
-    axis_j: Array | None = real((3,), optional=True)
-    middle: Array | None = real(optional=True)
+    stiffness: Array | None = real(optional=True, default=None)
+    free_angle: Array = real(default=0.0)
+    damping: Array | None = real(optional=True, default=None)
+    actuator: Any = value_field(default=None)
+    axis_i: Array | None = real((3,), optional=True, default=None)
+    axis_j: Array | None = real((3,), optional=True, default=None)
+    middle: Array | None = real(optional=True, default=None)
     torque: Any = law_field("angle", "rate")
-
-    def __init__(self, i, j, *numbers, actuator=None, axis_i=None, axis_j=None, middle=None, torque=None, **named):
-        # Vectors before the numbers are points, those after them axes.
-        first = next((k for k, x in enumerate(numbers) if is_scalar(x)), len(numbers))
-        vectors = [x for x in numbers[first:] if not is_scalar(x)]
-        require(len(vectors) <= 2, "too many vectors: axis_i and axis_j are what it takes")
-        axis_i, axis_j = (*vectors, axis_i, axis_j)[:2] if len(vectors) != 1 else (vectors[0], axis_j)
-        numbers = tuple(x for x in numbers if is_scalar(x))
-        names = ("stiffness", "free_angle", "damping")
-        require(len(numbers) <= len(names), f"too many numbers: {', '.join(names)} are what it takes")
-        given = dict(zip(names, numbers, strict=False))
-        twice = [name for name in named if name in given or name not in (*names, "point_i", "point_j")]
-        if twice:
-            raise TypeError(f"unexpected argument {twice[0]!r}")
-        given |= named
-        self.i, self.j, self.actuator, self.torque = i, j, actuator, torque
-        self.axis_i, self.axis_j, self.middle = axis_i, axis_j, middle
-        self.stiffness, self.damping = given.get("stiffness"), given.get("damping")
-        self.free_angle = given.get("free_angle", 0.0)
 
     def generalized(self, state):
         i, j = state.poses[self.i], state.poses[self.j]
@@ -102,7 +60,7 @@ class TorsionSpring(AbstractForce):
 
     def potential(self, state):
         if self.stiffness is None:
-            return super().potential(state)
+            return jnp.zeros((), state.q.dtype)
         return self.stiffness * (self._angle(state) - self.free_angle) ** 2 / 2
 
     def _angle(self, state):
@@ -114,8 +72,6 @@ class TorsionSpring(AbstractForce):
 
     def check(self, dimension):
         super().check(dimension)
-        known = (self.stiffness, self.damping, self.actuator, self.torque)
-        require(any(x is not None for x in known), "stiffness, damping, actuator or torque is missing")
         require(dimension == 3 or (self.axis_i is None and self.axis_j is None), "an axis has no place in the plane")
         require(dimension == 3 or self.middle is None, "middle has no place in the plane, where turns are counted")
         for name in ("axis_i", "axis_j"):
@@ -126,7 +82,53 @@ class TorsionSpring(AbstractForce):
             check_value(self.actuator, (), "actuator")
 
 
-class TorsionDamper(TorsionSpring):
+class TorsionSpring(AbstractTorsionSpring):
+    """A spring, a damper and an actuator about the axis between two bodies: T = −k (θ − θ₀) − c θ̇ + T_n(θ, θ̇) + T_a
+    on body j.
+
+    θ is the angle of j relative to i, with full turns counted in the plane. In space it is the angle about the axis
+    that both bodies turn about, in (−π, π], zero where axis_j comes from axis_i by the shortest rotation; with `middle`
+    m it is in (m − π, m + π]. V = ½ k (θ − θ₀)², without a part of T_n.
+
+    Args:
+        i, j: names of the bodies. The numbers k, θ₀, c may follow in this order. Points before them have no effect.
+        stiffness: k.
+        free_angle: θ₀ in radians.
+        damping: c.
+        actuator: T_a, a number, a motion or a function: f(state) of a `State` is preferred, f(t, q, v) works too;
+            positive turns j in the positive sense.
+        torque: T_n, any function of the angle θ and the rate θ̇, such as `lambda angle, rate: -k * angle**3`.
+        axis_i, axis_j: in space, the axis in the body frames; z unless given, `axis_j` as `axis_i` unless given.
+        middle: m, in space, of the turn in which θ is counted; zero unless given.
+
+    Examples:
+        >>> spring = mbs.TorsionSpring("ground", "a", stiffness=10.0, free_angle=0.5)
+        >>> mech = mbs.Mechanism({"a": planar.Body()}, forces={"spring": spring})
+        >>> print(mbs.generalized_force(mech, {"a": (0, 0, 2.0)}, jnp.zeros(3)))
+        [  0.   0. -15.]
+    """
+
+    needed: ClassVar[tuple[str, ...]] = ("stiffness", "damping", "actuator", "torque")
+
+    def __init__(self, i, j, *numbers, actuator=None, axis_i=None, axis_j=None, middle=None, torque=None, **named):
+        # Vectors before the numbers are points, those after them axes.
+        first = next((k for k, x in enumerate(numbers) if is_scalar(x)), len(numbers))
+        vectors = [x for x in numbers[first:] if not is_scalar(x)]
+        require(len(vectors) <= 2, "too many vectors: axis_i and axis_j are what it takes")
+        axis_i, axis_j = (*vectors, axis_i, axis_j)[:2] if len(vectors) != 1 else (vectors[0], axis_j)
+        numbers = tuple(x for x in numbers if is_scalar(x))
+        names = ("stiffness", "free_angle", "damping")
+        require(len(numbers) <= len(names), f"too many numbers: {', '.join(names)} are what it takes")
+        given = dict(zip(names, numbers, strict=False))
+        twice = [name for name in named if name in given or name not in (*names, "point_i", "point_j")]
+        if twice:
+            raise TypeError(f"unexpected argument {twice[0]!r}")
+        given |= named
+        stiffness, free_angle, damping = given.get("stiffness"), given.get("free_angle", 0.0), given.get("damping")
+        super().__init__(i, j, stiffness, free_angle, damping, actuator, axis_i, axis_j, middle, torque=torque)
+
+
+class TorsionDamper(AbstractTorsionSpring):
     """A damper about the axis between two bodies: T = −c θ̇ on body j.
 
     Args:
@@ -139,6 +141,8 @@ class TorsionDamper(TorsionSpring):
         >>> print(mbs.generalized_force(mech, {"a": (0, 0, 0)}, jnp.array([0.0, 0, 3])))
         [ 0.  0. -6.]
     """
+
+    needed: ClassVar[tuple[str, ...]] = ("damping",)
 
     def __init__(self, i, j, damping=None, *, axis_i=None, axis_j=None):
         super().__init__(i, j, damping=damping, axis_i=axis_i, axis_j=axis_j)

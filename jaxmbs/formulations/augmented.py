@@ -9,11 +9,17 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
+from jaxmbs.formulations.dense import AbstractDenseEquations
 from jaxmbs.formulations.equations import AbstractEquations
+from jaxmbs.numerics.linear_algebra import factor_symmetric_positive, factor_symmetric_semidefinite, redundancy
+from jaxmbs.numerics.scaling import Units, unit_of_length
 from jaxmbs.system.equations import applied_forces, masses, residuals, velocity_forces
 from jaxmbs.system.mechanism import Mechanism
 
+# Of the multipliers of redundant constraints the part in the null space is what survives this many proximal steps.
+PROXIMAL_STEPS = 5
 # Traced once for all the places where equations of motion need it.
 _residuals = jax.jit(residuals)
 
@@ -42,7 +48,7 @@ class Augmented(AbstractFormulation):
         return CartesianEquations(mech)
 
 
-class CartesianEquations(AbstractEquations):
+class CartesianEquations(AbstractDenseEquations):
     """The equations of `Augmented`."""
 
     mech: Mechanism
@@ -84,3 +90,57 @@ class CartesianEquations(AbstractEquations):
         sizes = [jnp.asarray(body.mass) for body in bodies if not body.massless[0]]
         sizes = sizes or [jnp.trace(jnp.atleast_2d(body.inertia)) for body in bodies]
         return sum(sizes) / len(sizes)
+
+    def from_bodies(self, q, v, t):
+        return q, v
+
+    def to_bodies(self, q, v, a, t):
+        return q, v, a
+
+    # --- multipliers of redundant constraints ---
+
+    def multipliers(self, q, v, t, a=None):
+        found = self.accelerations(q, v, t)[1]
+        _, sizes, rows = self._in_units(q, t)
+        gram = rows @ rows.T
+        redundant = ~(factor_symmetric_semidefinite(gram).rcond > redundancy(q.dtype))
+        return found - jnp.where(redundant, _null_part(gram, sizes * found) / sizes, 0)
+
+    def multipliers_of(self, q, v, a, t) -> Float[Array, " rows"]:
+        """λ with Φ_qᵀλ = M v̇ − Q for a motion with the accelerations a; of several the one that `multipliers` gives."""
+        units, sizes, rows = self._in_units(q, t)
+        force = self.imbalance(q, v, a, t) * units
+        _, solve = _nearly(rows @ rows.T)
+        # Tikhonov's method repeated: from zero it goes to the smallest solution, by a factor of δ / σ² each.
+        found = jnp.zeros_like(sizes)
+        for _ in range(PROXIMAL_STEPS):
+            found = found + solve(rows @ (force - rows.T @ found))
+        return found / sizes
+
+    def indeterminate(self, q, t) -> Float[Array, " rows"]:
+        """For each row how much of a vector without symmetry lies in the null space of Φ_qᵀ: zero to rounding where λ is
+        unique."""
+        _, sizes, rows = self._in_units(q, t)
+        # Multiples of the golden angle: no row is special.
+        return _null_part(rows @ rows.T, 1 + jnp.sin(2.399963 * np.arange(1, sizes.size + 1)).astype(q.dtype) / 2)
+
+    def _in_units(self, q, t):
+        """Units of the velocities, what a unit of the one that matters most does to each row of Φ, and Φ_q in both."""
+        phi_q, extent, angular = self.judged_rows(q, t)
+        units = Units(angular, unit_of_length(phi_q, extent, angular))
+        sizes = units.rows(phi_q)
+        return units.vector, sizes, phi_q * units.vector / sizes[:, None]
+
+
+def _nearly(gram):
+    """δ, and x ↦ (gram + δ I)⁻¹ x: δ lies between rounding and the smallest eigenvalue that counts."""
+    delta = 0.1 * jnp.finfo(gram.dtype).eps ** 0.5
+    return delta, factor_symmetric_positive(gram + delta * jnp.eye(gram.shape[0], dtype=gram.dtype)).solve
+
+
+def _null_part(gram, x):
+    """The part of x in the null space of a symmetric semidefinite matrix: (δ (gram + δ I)⁻¹)ᵏ x."""
+    delta, solve = _nearly(gram)
+    for _ in range(PROXIMAL_STEPS):
+        x = delta * solve(x)
+    return x

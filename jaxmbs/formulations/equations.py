@@ -2,9 +2,9 @@
 
 M depends on q, and on t where coordinates that are known in time have been eliminated.
 
-A formulation gives M, Q and Φ; what integrators need follows from these: accelerations and multipliers, and the closing of
-positions and velocities. Configurations lie in a `Space`, Φ_q stands for the derivative by displacements. Everything is
-array code of one sample, to become a straight-line program as a whole.
+A formulation gives M, Q and Φ, and a solver: accelerations, and the closing of positions and velocities. Configurations lie
+in a `Space`, Φ_q stands for the derivative by displacements. Everything is array code of one sample, to become a
+straight-line program as a whole.
 """
 
 from __future__ import annotations
@@ -19,13 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from jaxmbs.numerics.implicit import jacobian, rate, second_rate
-from jaxmbs.numerics.linear_algebra import (
-    factor_symmetric_positive,
-    factor_symmetric_semidefinite,
-    redundancy,
-    solve_saddle_point,
-)
+from jaxmbs.numerics.linear_algebra import factor_symmetric_semidefinite, solve_saddle_point
 from jaxmbs.numerics.roots import newton_steps, root_near
 from jaxmbs.numerics.scaling import Units, unit_of_length
 from jaxmbs.numerics.space import Space
@@ -34,8 +28,6 @@ from jaxmbs.programs.reverse import remembered
 # Refinements of the derivatives of `close_position`: the matrix is that of the point where the iteration begins, so two
 # are right to the square of the first correction.
 REFINEMENTS = 2
-# Of the multipliers of redundant constraints the part in the null space is what survives this many proximal steps.
-PROXIMAL_STEPS = 5
 
 
 class Closed(NamedTuple):
@@ -66,6 +58,27 @@ class Scales(NamedTuple):
     pivots: Float[Array, " rows"] | None
 
 
+class AbstractSolver(eqx.Module):
+    """How equations are solved for accelerations, and velocities and positions closed; see `AbstractEquations`."""
+
+    @abc.abstractmethod
+    def accelerations(self, q, v, t, correction, floor) -> tuple[Array, Array, Array]:
+        """(v̇, λ, kept), with `correction` added to γ = −(Φ_q v)_q v − 2 Φ_qt v − Φ_tt."""
+
+    @abc.abstractmethod
+    def metric(self, q, t) -> Callable:
+        """x ↦ M⁻¹ x; closing with it is orthogonal to the constraints in the sense of M."""
+
+    @abc.abstractmethod
+    def close_velocity(self, q, v, t, floor) -> Float[Array, " m"]:
+        """The velocity with Φ_q v + Φ_t = 0 that is nearest to v in the sense of M."""
+
+    @abc.abstractmethod
+    def glide(self, motion, v, t, h, iterations: int) -> tuple[Closed, Float[Array, " m"]]:
+        """Where a step of length h leads from a `Motion` with the velocity v, constraint forces acting in the directions
+        that they have at its start, and the velocity then, as in SHAKE and RATTLE."""
+
+
 class AbstractEquations(eqx.Module):
     """M(q, t) v̇ = Q(q, v, t) + Φ_qᵀλ, Φ(q, t) = 0, with q (n,), v (m,), Φ (rows,).
 
@@ -73,7 +86,7 @@ class AbstractEquations(eqx.Module):
         own_coordinates: whether q and v are others than those of the bodies, as in `Mechanism.coordinates`.
     """
 
-    own_coordinates: ClassVar[bool] = True
+    own_coordinates: ClassVar[bool]
 
     @abc.abstractmethod
     def mass(self, q, t) -> Float[Array, "m m"]:
@@ -84,8 +97,20 @@ class AbstractEquations(eqx.Module):
         """Q, all that is no constraint force."""
 
     @abc.abstractmethod
+    def imbalance(self, q, v, a, t) -> Float[Array, " m"]:
+        """M v̇ − Q."""
+
+    @abc.abstractmethod
     def residual(self, q, t) -> Float[Array, " rows"]:
         """Φ."""
+
+    @abc.abstractmethod
+    def jacobian(self, q, t) -> Float[Array, "rows m"]:
+        """Φ_q."""
+
+    @abc.abstractmethod
+    def velocity_gap(self, q, v, t) -> Float[Array, " rows"]:
+        """Φ_q v + Φ_t."""
 
     @property
     @abc.abstractmethod
@@ -107,23 +132,45 @@ class AbstractEquations(eqx.Module):
     def weight(self) -> Float[Array, ""]:
         """A mass like those of the system."""
 
+    @property
+    @abc.abstractmethod
+    def solver(self) -> AbstractSolver:
+        """How they are solved."""
+
     # --- the state of the bodies ---
 
+    @abc.abstractmethod
     def from_bodies(self, q, v, t) -> tuple[Float[Array, " n"], Float[Array, " m"]]:
         """Coordinates and velocities of these equations for a state of the bodies as in `Mechanism.coordinates`; the
         nearest one, where it does not satisfy what these coordinates take for granted."""
-        del t
-        return q, v
 
+    @abc.abstractmethod
     def to_bodies(self, q, v, a, t) -> tuple[Array, Array, Array]:
         """Coordinates, velocities and accelerations of the bodies."""
-        del t
-        return q, v, a
 
+    @abc.abstractmethod
+    def multipliers(self, q, v, t, a=None) -> Float[Array, " rows"]:
+        """λ of the constraints and drivers of the mechanism, for the accelerations a if these are known already. Where they
+        are redundant with the smallest norm: of λ in units of the mechanism, which is the plain norm if all rows are
+        lengths, as those of revolute joints are."""
+
+    # --- what is judged by what ---
+
+    @abc.abstractmethod
     def singular(self, q, v, t, h) -> Bool[Array, ""]:
         """Whether the coordinates are singular, or so near to where they are that a step of length h does not see it."""
-        del q, v, t, h
-        return jnp.asarray(False)
+
+    @abc.abstractmethod
+    def judged_rows(self, q, t) -> tuple[Float[Array, "rows k"], Float[Array, " k"], np.ndarray]:
+        """Φ_q by the coordinates in which gaps are judged, what these are, and which of them are angles."""
+
+    @abc.abstractmethod
+    def pivots(self, q, t) -> Float[Array, " rows"] | None:
+        """See `Scales`."""
+
+    @abc.abstractmethod
+    def judged_by(self, scales: Scales) -> AbstractEquations:
+        """The same equations, which take `Scales` for granted instead of finding them in each configuration."""
 
     # --- what follows ---
 
@@ -132,36 +179,15 @@ class AbstractEquations(eqx.Module):
         """(m,) which velocities are rates of angles."""
         return self.space.angular
 
-    def length(self, q, t) -> Float[Array, ""]:
-        """A length like those of the system, by which others are judged."""
-        return unit_of_length(self.jacobian(q, t), self.space.extent(q), self.angular)
-
     def scales(self, q, t) -> Scales:
         """What gaps and pivots are judged by in this configuration and others like it."""
-        length = self.length(q, t)
-        return Scales(length, Units(self.angular, length).rows(self.jacobian(q, t)), self.pivots(q, t))
-
-    def pivots(self, q, t) -> Float[Array, " rows"] | None:
-        """See `Scales`."""
-        del q, t
-        return None
-
-    def judged_by(self, scales: Scales) -> AbstractEquations:
-        """The same equations, which take `Scales` for granted instead of finding them in each configuration."""
-        del scales
-        return self
+        rows, extent, angular = self.judged_rows(q, t)
+        length = unit_of_length(rows, extent, angular)
+        return Scales(length, Units(angular, length).rows(rows), self.pivots(q, t))
 
     def still(self, q) -> Float[Array, " m"]:
         """v = 0."""
         return jnp.zeros(self.space.m, q.dtype)
-
-    def jacobian(self, q, t) -> Float[Array, "rows m"]:
-        """Φ_q."""
-        return jacobian(self.residual, self.space, q, t)
-
-    def velocity_gap(self, q, v, t) -> Float[Array, " rows"]:
-        """Φ_q v + Φ_t."""
-        return rate(self.residual, self.space, q, v, t)
 
     def solve(self, matrix, phi_q, force, right, weights=None, floor=None, pivots=None):
         """(a, λ, kept) with `matrix` a = force + Φ_qᵀλ and Φ_q a = right, for M or another matrix in its place.
@@ -179,16 +205,20 @@ class AbstractEquations(eqx.Module):
         return solve_saddle_point(matrix, phi_q, force, right, floor, pivots, definite=self.definite)
 
     def accelerations(self, q, v, t, correction: Float[Array, " rows"] | float = 0.0, floor=None):
-        """(v̇, λ, kept), with `correction` added to γ = −(Φ_q v)_q v − 2 Φ_qt v − Φ_tt."""
-        gamma = -second_rate(self.residual, self.space, q, v, self.still(q), t) + correction
-        mass, phi_q, pivots = self.mass(q, t), self.jacobian(q, t), self.pivots(q, t)
-        return self.solve(mass, phi_q, self.force(q, v, t), gamma, floor=floor, pivots=pivots)
+        """(v̇, λ, kept), see `AbstractSolver`."""
+        return self.solver.accelerations(q, v, t, correction, floor)
 
     def metric(self, q, t) -> Callable:
-        """x ↦ M⁻¹ x, the supporting rows added to M; closing with it is orthogonal to the constraints in the sense of M."""
-        rows = self.jacobian(q, t)[self.supporting]
-        factored = factor_symmetric_positive if self.definite else factor_symmetric_semidefinite
-        return factored(self.mass(q, t) + self.weight * rows.T @ rows).solve
+        """x ↦ M⁻¹ x, see `AbstractSolver`."""
+        return self.solver.metric(q, t)
+
+    def close_velocity(self, q, v, t, floor=None) -> Float[Array, " m"]:
+        """The nearest velocity with Φ_q v + Φ_t = 0, see `AbstractSolver`."""
+        return self.solver.close_velocity(q, v, t, floor)
+
+    def glide(self, motion, v, t, h, iterations: int) -> tuple[Closed, Float[Array, " m"]]:
+        """A step of a given velocity, see `AbstractSolver`."""
+        return self.solver.glide(motion, v, t, h, iterations)
 
     def close_position(
         self, q, t, inverse_metric: Callable, iterations: int, direction=None, shift=None, floor=None, pivots=None
@@ -218,21 +248,6 @@ class AbstractEquations(eqx.Module):
         shift = reached + by_multipliers @ correction
         return Closed(self.space.retract(q, shift), shift, by_multipliers @ change, value)
 
-    def glide(self, motion, v, t, h, iterations: int) -> tuple[Closed, Float[Array, " m"]]:
-        """Where a step of length h leads from a `Motion` with the velocity v, constraint forces acting in the directions
-        that they have at its start, and the velocity then, as in SHAKE and RATTLE."""
-        direction = self.jacobian(motion.q, t)
-        metric = self.metric(motion.q, t)
-        pivots = self.pivots(motion.q, t)
-        closed = self.close_position(motion.q, t + h, metric, iterations, direction, h * v, motion.floor, pivots)
-        return closed, self.close_velocity(closed.q, closed.shift / h, t + h, motion.revived)
-
-    def close_velocity(self, q, v, t, floor=None) -> Float[Array, " m"]:
-        """The velocity with Φ_q v + Φ_t = 0 that is nearest to v in the sense of M."""
-        mass, phi_q = self.mass(q, t), self.jacobian(q, t)
-        right = -self.velocity_gap(q, self.still(q), t)
-        return self.solve(mass, phi_q, mass @ v, right, floor=floor, pivots=self.pivots(q, t))[0]
-
     def close_velocity_along(self, q, v, t, inverse_metric: Callable, floor=None, pivots=None) -> Float[Array, " m"]:
         """As `close_velocity`, for another metric."""
         phi_q = self.jacobian(q, t)
@@ -243,60 +258,3 @@ class AbstractEquations(eqx.Module):
         """1 for each row of Φ_q that counts, 0 for those that depend on others, as `accelerations` finds them."""
         phi_q = self.jacobian(q, t)
         return factor_symmetric_semidefinite(phi_q @ self.metric(q, t)(phi_q.T), floor, self.pivots(q, t)).kept
-
-    def imbalance(self, q, v, a, t) -> Float[Array, " m"]:
-        """M v̇ − Q."""
-        return self.mass(q, t) @ a - self.force(q, v, t)
-
-    # --- multipliers of redundant constraints ---
-
-    def multipliers(self, q, v, t, a=None) -> Float[Array, " rows"]:
-        """λ of the constraints and drivers of the mechanism, for the accelerations a if these are known already. Where they
-        are redundant with the smallest norm: of λ in units of the mechanism, which is the plain norm if all rows are
-        lengths, as those of revolute joints are."""
-        del a
-        found = self.accelerations(q, v, t)[1]
-        sizes, gram = self._rows(q, t)
-        redundant = ~(factor_symmetric_semidefinite(gram).rcond > redundancy(q.dtype))
-        return found - jnp.where(redundant, _null_part(gram, sizes * found) / sizes, 0)
-
-    def multipliers_of(self, q, v, a, t) -> Float[Array, " rows"]:
-        """λ with Φ_qᵀλ = M v̇ − Q for a motion with the accelerations a; of several the one that `multipliers` gives."""
-        sizes, gram = self._rows(q, t)
-        phi_q, force = self.jacobian(q, t), self.imbalance(q, v, a, t)
-        delta = 0.1 * jnp.finfo(q.dtype).eps ** 0.5
-        solve = factor_symmetric_positive(gram + delta * jnp.eye(gram.shape[0], dtype=q.dtype)).solve
-        units = Units(self.angular, self.length(q, t)).vector
-        scaled = phi_q * units / sizes[:, None]
-        # Tikhonov's method repeated: from zero it goes to the smallest solution, by a factor of δ / σ² each.
-        found = jnp.zeros_like(sizes)
-        for _ in range(PROXIMAL_STEPS):
-            found = found + solve(scaled @ (force * units - scaled.T @ found))
-        return found / sizes
-
-    def indeterminate(self, q, t) -> Float[Array, " rows"]:
-        """For each row how much of a vector without symmetry lies in the null space of Φ_qᵀ: zero to rounding where λ is
-        unique."""
-        sizes, gram = self._rows(q, t)
-        # Multiples of the golden angle: no row is special.
-        return _null_part(gram, 1 + jnp.sin(2.399963 * np.arange(1, sizes.size + 1)).astype(q.dtype) / 2)
-
-    def _rows(self, q, t):
-        """What a unit of the coordinate that matters most does to each row of Φ, and J Jᵀ of Φ_q in these units."""
-        phi_q = self.jacobian(q, t)
-        units = Units(self.angular, self.length(q, t))
-        sizes = units.rows(phi_q)
-        scaled = phi_q * units.vector / sizes[:, None]
-        return sizes, scaled @ scaled.T
-
-
-def _null_part(matrix, x):
-    """The part of x in the null space of a symmetric semidefinite matrix: (δ (matrix + δ I)⁻¹)ᵏ x.
-
-    δ lies between rounding and the smallest eigenvalue that counts.
-    """
-    delta = 0.1 * jnp.finfo(x.dtype).eps ** 0.5
-    solve = factor_symmetric_positive(matrix + delta * jnp.eye(x.size, dtype=x.dtype)).solve
-    for _ in range(PROXIMAL_STEPS):
-        x = delta * solve(x)
-    return x

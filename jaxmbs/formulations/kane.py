@@ -9,8 +9,8 @@ coordinates give the motion, those of known ones then what holds or drives them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import lru_cache, partial
+from collections.abc import Iterable
+from functools import partial
 from typing import NamedTuple
 
 import equinox as eqx
@@ -26,7 +26,7 @@ from jaxmbs.formulations.joint.forms import BY_ANGLES, FREE, FREE_BY_ANGLES, OWN
 from jaxmbs.formulations.joint.space import JointSpace
 from jaxmbs.numerics import rotation
 from jaxmbs.numerics.results import Status
-from jaxmbs.programs.function import Straight
+from jaxmbs.programs.function import straight_of
 from jaxmbs.system.layout import unknown
 from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.topology import Tree, spanning_tree
@@ -77,7 +77,7 @@ class Kane(AbstractFormulation):
         tree = spanning_tree(mech, base=self.base, cut=self.cut)
         kinds = self._kinds(mech, tree)
         space = spaces.space_of(mech, tree, any_angle=True, forms=guided(mech, tree, kinds))
-        return JointEquations(mech, spaces.joint_tree(mech, space))
+        return JointEquations(spaces.joint_tree(mech, space))
 
     def of(self, mech: Mechanism) -> KaneView:
         """`mech` in its 6N relative coordinates: names, x(q), q(x), [A] and {f}, partial velocities, multipliers."""
@@ -162,13 +162,13 @@ class KaneView(eqx.Module):
         cos θ₂ = 0.
         """
         mech = self.mech
-        return _program(_coordinates, self.space)(mech, mech.coordinates(q), mech.velocities(v))
+        return straight_of(_coordinates, self.space)(mech, mech.coordinates(q), mech.velocities(v))
 
     def configuration(self, x, y=None) -> tuple[Array, Array]:
         """q and v of coordinates `x` and speeds `y`, zero unless given, as in `Mechanism.coordinates` and
         `Mechanism.velocities`. Joints need not be closed.
         """
-        return _program(_configuration, self.space)(self.mech, *self._state(x, y))
+        return straight_of(_configuration, self.space)(self.mech, *self._state(x, y))
 
     def matrices(self, x, y, t=0.0) -> tuple[Array, Array]:
         """[A] (6N, 6N) and {f} (6N,) of the system without its joints, [A]{ẏ} = {f}; Kamman (2) to (4).
@@ -184,13 +184,13 @@ class KaneView(eqx.Module):
             ValueError: x or y of a wrong shape.
         """
         x, y = self._state(x, y)
-        return _program(_matrices, self.space)(self.mech, x, y, jnp.asarray(t, x.dtype))
+        return straight_of(_matrices, self.space)(self.mech, x, y, jnp.asarray(t, x.dtype))
 
     def partial_velocities(self, x, y=None) -> dict[str, PartialVelocities]:
         """Partial velocities and partial angular velocities of all bodies, and their rates; `x` and `y` as in
         `matrices`.
         """
-        found = _program(_partial_velocities, self.space)(self.mech, *self._state(x, y))
+        found = straight_of(_partial_velocities, self.space)(self.mech, *self._state(x, y))
         return {name: found[name] for name in self.mech.bodies}
 
     def multipliers(self, run: Trajectory) -> Float[Array, "*batch T m"]:
@@ -199,7 +199,7 @@ class KaneView(eqx.Module):
         These are the multipliers of the known coordinates of an open system; at its unknown ones they are zero to
         rounding. The order is that of `names`. `joint_moment` makes moments of those of a body.
         """
-        function = partial(_program(_multipliers, self.space), self.mech)
+        function = partial(straight_of(_multipliers, self.space), self.mech)
         for _ in range(jnp.ndim(run.t)):
             function = jax.vmap(function)
         return function(run.t, run.q, run.v, run.a)
@@ -376,11 +376,6 @@ def joint_moment(angles, multipliers) -> JointMoment:
 # --- the programs ---------------------------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=256)
-def _program(f: Callable, *static) -> Straight:
-    return Straight(partial(f, *static))
-
-
 def _view(mech: Mechanism, base, cut) -> KaneView:
     tree = spanning_tree(mech, base=base, cut=cut)
     forms = (Form(FREE_BY_ANGLES),) * len(tree.bodies)
@@ -404,7 +399,7 @@ def _ordered(space: JointSpace, mech: Mechanism, *vectors):
 def _matrices(space: JointSpace, mech, x, y, t):
     order = _order(mech, space)
     theta, rate = _ordered(space, mech, x, y)
-    equations = JointEquations(mech, spaces.joint_tree(mech, space))
+    equations = JointEquations(spaces.joint_tree(mech, space))
     return equations.mass(theta, t)[order][:, order], equations.force(theta, rate, t)[order]
 
 

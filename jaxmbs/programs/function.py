@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
@@ -155,6 +156,12 @@ class Straight:
         except ProgramError as error:
             return str(error)
         return None
+
+
+@lru_cache(maxsize=256)
+def straight_of(f: Callable, *static) -> Straight:
+    """f(*static, …) as a straight-line program where it has one; made once for each of what is static."""
+    return Straight(partial(f, *static))
 
 
 def straight(f: Callable, *args, limit: int = LARGEST_PROGRAM, once: bool = False):

@@ -12,7 +12,7 @@ import numpy as np
 
 from jaxmbs.element import GROUND, AbstractBody
 from jaxmbs.element import unknown as unknown
-from jaxmbs.numerics.space import Manifold, Space
+from jaxmbs.numerics.space import Flat, Space
 
 
 def _slices(names, sizes, start=0) -> dict[str, slice]:
@@ -194,41 +194,35 @@ class Layout(Space):
 
     @cached_property
     def _flat(self) -> bool:
-        return all(kind.manifold is Manifold for _, kind in self.bodies)
+        return all(kind.manifold is Flat for _, kind in self.bodies)
 
     def _by_body(self, function: str, *args):
         """A function of the manifolds of all bodies: of configurations and velocities, each with the places of the bodies
         in it. Extra coordinates are flat."""
         if self._flat:
-            return getattr(Manifold, function)(*(x for x, _ in args))
+            return getattr(Flat, function)(*(x for x, _ in args))
         parts = [
             getattr(kind.manifold, function)(*(x[places[name]] for x, places in args)) for name, kind in self.bodies
         ]
         rest = [x[places[self.bodies[-1][0]].stop :] for x, places in args]
-        return jnp.concatenate([*parts, getattr(Manifold, function)(*rest)])
+        return jnp.concatenate([*parts, getattr(Flat, function)(*rest)])
 
     def rate(self, q, v):
-        """q̇ = N(q) v."""
         return self._by_body("rate", (q, self.body_slices), (v, self.velocity_slices))
 
     def retract(self, q, d):
-        """q ⊕ d."""
         return self._by_body("retract", (q, self.body_slices), (d, self.velocity_slices))
 
     def difference(self, q, other):
-        """d with q ⊕ d = other."""
         return self._by_body("difference", (q, self.body_slices), (other, self.body_slices))
 
     def chart_rate(self, d, v):
-        """ḋ where q ⊕ d moves with v."""
         return self._by_body("chart_rate", (d, self.velocity_slices), (v, self.velocity_slices))
 
     def extent(self, q):
-        """The coordinate that each component of v changes."""
         return self._by_body("extent", (q, self.body_slices))
 
     def normalised(self, q):
-        """q with Euler parameters of unit length."""
         return self._by_body("normalised", (q, self.body_slices))
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -18,6 +18,14 @@ from jaxmbs.numerics.arrays import default_float
 from jaxmbs.system.layout import Layout, unknown
 
 Named = Mapping[str, Any] | Iterable[tuple[str, Any]]
+
+
+class Start(NamedTuple):
+    """What stands in for a guess that is not given: coordinates, velocities, and which of these are named, if any."""
+
+    q: tuple[float, ...]
+    v: tuple[float, ...]
+    named: tuple[bool, ...] | None
 
 
 class Mechanism(eqx.Module):
@@ -51,6 +59,7 @@ class Mechanism(eqx.Module):
     _forces: tuple
     _force_names: tuple[str, ...] = eqx.field(static=True)
     layout: Layout = eqx.field(static=True)
+    _start: Start | None = eqx.field(static=True, default=None)
 
     def __init__(self, bodies: Named, constraints: Named = (), drivers: Named = (), forces: Named = ()):
         groups = {
@@ -97,7 +106,7 @@ class Mechanism(eqx.Module):
     def geometry(self) -> Mechanism:
         """The same mechanism without the data of its bodies and forces: all that Φ depends on."""
         same = object.__new__(Mechanism)
-        parts = {"_bodies": (), "_forces": (), "_force_names": ()}
+        parts = {"_bodies": (), "_forces": (), "_force_names": (), "_start": None}
         for field in dataclasses.fields(Mechanism):
             object.__setattr__(same, field.name, parts.get(field.name, getattr(self, field.name)))
         return same
@@ -131,6 +140,8 @@ class Mechanism(eqx.Module):
         Raises:
             ValueError: an unknown name, or a wrong number of values.
         """
+        if guess is None and self._start is not None:
+            return jnp.asarray(self._start.q, self.dtype)
         if isinstance(guess, Mapping) or guess is None:
             return self.layout.normalised(self._from_names(guess or {}, self.layout.rest))
         q = jnp.asarray(getattr(guess, "q", guess))
@@ -148,6 +159,8 @@ class Mechanism(eqx.Module):
         Raises:
             ValueError: an unknown name, or a wrong number of values.
         """
+        if guess is None and self._start is not None:
+            return jnp.asarray(self._start.v, self.dtype)
         if isinstance(guess, Mapping) or guess is None:
             return self._from_names(guess or {}, np.zeros(self.layout.m), velocities=True)
         v = jnp.asarray(getattr(guess, "v", guess))
@@ -158,7 +171,7 @@ class Mechanism(eqx.Module):
     def named_velocities(self, guess=None) -> tuple[bool, ...] | None:
         """For each velocity whether the mapping `guess` names it; None for a vector of velocities, or none at all."""
         if not isinstance(guess, Mapping):
-            return None
+            return self._start.named if guess is None and self._start is not None else None
         named = np.zeros(self.layout.m, bool)
         for name in guess:
             named[self.layout.entries(name, velocities=True)[0]] = True

@@ -10,8 +10,8 @@ import jax
 from jaxmbs.system.layout import unknown
 
 
-class Named(Mapping):
-    """Things by name, in order; a pytree. A subclass says in `kind` what has the names."""
+class AbstractNamed(Mapping):
+    """Things by name, in order; a pytree. A subclass says in `kind` what has the names, and what is got by them."""
 
     kind: ClassVar[str]
 
@@ -25,7 +25,12 @@ class Named(Mapping):
             lambda names, values: cls(dict(zip(names, values, strict=True))),
         )
 
-    def __getitem__(self, name):
+    def named(self, name) -> Any:
+        """The thing with this name.
+
+        Raises:
+            KeyError: an unknown name.
+        """
         if name not in self._by_name:
             raise KeyError(unknown(self.kind, name, self._by_name))
         return self._by_name[name]

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jaxmbs.dynamics.methods.method import FixedStep, Motion
+from jaxmbs.dynamics.methods.method import AbstractFixedStep, Motion
 from jaxmbs.formulations.equations import Closed
 from jaxmbs.numerics.roots import simplified_newton
 
@@ -36,7 +36,7 @@ class AlphaState(NamedTuple):
     multipliers: Float[Array, " rows"]
 
 
-class AbstractAlpha(FixedStep):
+class AbstractAlpha(AbstractFixedStep):
     """q₁ = q ⊕ (h v + h²((½ − β) A + β A₁)), v₁ = v + h((1 − γ) A + γ A₁),
     (1 − α_m) A₁ + α_m A = (1 − α_f) v̇₁ + α_f v̇, with M v̇₁ = Q + Φ_qᵀλ and Φ = 0 at the end of the step.
 

@@ -132,21 +132,20 @@ class AbstractMethod(eqx.Module):
         """q (T, n), v (T, m) and status (T,) at all times."""
 
 
-class FixedStep(AbstractMethod):
+class AbstractFixedStep(AbstractMethod):
     """A method with steps of equal length between two outputs."""
 
+    @abc.abstractmethod
     def start(self, problem: Problem, motion: Motion, t) -> Any:
         """The state of the method at the beginning: a `Motion`, or more."""
-        del problem, t
-        return motion
 
     @abc.abstractmethod
     def step(self, problem: Problem, state, t: Float[Array, ""], h: Float[Array, ""]) -> tuple[Any, Bool[Array, ""]]:
         """The state at t + h from that at t, and whether the constraints could be closed."""
 
+    @abc.abstractmethod
     def motion(self, state) -> Motion:
         """The motion in a state."""
-        return state
 
     def shown(self, problem: Problem, state, t) -> tuple[Array, Array]:
         """q and v to be shown at a time that was asked for: the velocities closed once more."""
@@ -178,6 +177,16 @@ class FixedStep(AbstractMethod):
 
         first = (*self.shown(problem, state, times[0]), status)
         return first, jax.lax.scan(interval, (state, status), (times[:-1], times[1:]))[1]
+
+
+class FixedStep(AbstractFixedStep):
+    """A method with steps of equal length, whose state is a `Motion`."""
+
+    def start(self, problem, motion, t):
+        return motion
+
+    def motion(self, state):
+        return state
 
 
 def started(problem: Problem, start: Start, t) -> tuple[Motion, Int[Array, ""]]:

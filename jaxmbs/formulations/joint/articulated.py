@@ -85,20 +85,20 @@ def taken_back(link: Link, wrench):
     return jnp.concatenate([wrench[:d], wrench[d:] + pose.lever(link.arm).T @ wrench[:d]])
 
 
-def articulated(tree: JointTree, links: list, *, definite: bool = True) -> Articulated:
-    """Factor H at a configuration. Where it is not `definite`, what has no inertia does not move."""
-    step = lambda received, x: _eliminate(received, *x, definite=definite)
+def articulated(tree: JointTree, links: list) -> Articulated:
+    """Factor H at a configuration. What has no inertia does not move."""
+    step = lambda received, x: _eliminate(received, *x, definite=not tree.light)
     pivots, _ = backward(tree.space.runs, step, list(zip(tree.edges, links, strict=True)), _no_inertia(links))
     return Articulated(tree.space, links, pivots)
 
 
-def articulated_and_solved(tree: JointTree, links: list, wrenches: list, *, definite: bool = True):
+def articulated_and_solved(tree: JointTree, links: list, wrenches: list):
     """The same, and θ̈ with H θ̈ = Rᵀ f for wrenches f on the bodies, about their own ends of the joints, as things of the
     runs."""
 
     def step(received, x):
         edge, link, wrench = x
-        pivot, inertia = _eliminate(received[0], edge, link, definite=definite)
+        pivot, inertia = _eliminate(received[0], edge, link, definite=not tree.light)
         total = received[1] + wrench
         effort = link.axes.T @ total
         passed = taken_back(link, total - pivot.by_rates @ (pivot.inverse @ effort))

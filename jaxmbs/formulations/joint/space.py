@@ -24,7 +24,7 @@ from jaxmbs.formulations.joint.forms import FREED, OWN, Form, drivers_of, joint_
 from jaxmbs.formulations.joint.recursion import Run, forward, gathered, runs_of, scattered
 from jaxmbs.mobility import Given, Mobility, Motion
 from jaxmbs.numerics.linear_algebra import factor_symmetric_positive
-from jaxmbs.numerics.space import Manifold, Space
+from jaxmbs.numerics.space import Flat, Manifold, Space
 from jaxmbs.system.layout import Layout
 from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.topology import Tree, spanning_tree
@@ -144,7 +144,7 @@ class JointSpace(Space):
         """Entries of θ and θ̇ that are not flat."""
         out = []
         for joint, at, v_at in zip(self.joints, self.slices, self.velocity_slices, strict=True):
-            if joint.manifold is not Manifold:
+            if joint.manifold is not Flat:
                 flat = sum(not angular for angular in joint.angular)
                 out.append((slice(at.start + flat, at.stop), slice(v_at.start + flat, v_at.stop), joint.manifold))
         return tuple(out)
@@ -152,7 +152,7 @@ class JointSpace(Space):
     def _by_part(self, function: str, *args):
         """A function of manifolds: of arrays, each with 0 where it has the places of θ, 1 where those of θ̇."""
         parts, done = [], [0, 0]
-        flat = lambda ends: getattr(Manifold, function)(*(x[done[k] : ends[k]] for x, k in args))
+        flat = lambda ends: getattr(Flat, function)(*(x[done[k] : ends[k]] for x, k in args))
         for *places, manifold in self._turning:
             parts.append(flat([place.start for place in places]))
             parts.append(getattr(manifold, function)(*(x[places[k]] for x, k in args)))
@@ -161,27 +161,21 @@ class JointSpace(Space):
         return jnp.concatenate(parts) if len(parts) > 1 else parts[0]
 
     def rate(self, q, v):
-        """θ̇ as the rate of the coordinates."""
         return self._by_part("rate", (q, 0), (v, 1))
 
     def retract(self, q, d):
-        """θ ⊕ d."""
         return self._by_part("retract", (q, 0), (d, 1))
 
     def difference(self, q, other):
-        """d with θ ⊕ d = other."""
         return self._by_part("difference", (q, 0), (other, 0))
 
     def chart_rate(self, d, v):
-        """ḋ where θ ⊕ d moves with θ̇."""
         return self._by_part("chart_rate", (d, 1), (v, 1))
 
     def extent(self, q):
-        """The coordinate that each component of θ̇ changes."""
         return self._by_part("extent", (q, 0))
 
     def normalised(self, q):
-        """θ with Euler parameters of unit length."""
         return self._by_part("normalised", (q, 0))
 
 
@@ -227,13 +221,22 @@ class JointTree(eqx.Module):
     """A mechanism as a tree, what recursions go over.
 
     Attributes:
-        space: the joint coordinates. layout: that of the mechanism. edges: the bodies with their joints, as things of the
-            runs.
+        space: the joint coordinates. mech: the mechanism. edges: its bodies with their joints, as things of the runs.
     """
 
     space: JointSpace = eqx.field(static=True)
-    layout: Layout = eqx.field(static=True)
+    mech: Mechanism
     edges: list[Edge]
+
+    @property
+    def layout(self) -> Layout:
+        """That of the mechanism."""
+        return self.mech.layout
+
+    @property
+    def light(self) -> bool:
+        """Whether some velocity of a body has no inertia, whatever the numbers are."""
+        return any(any(body.massless) for body in self.mech.bodies.values())
 
     def at(self, t: Float[Array, ""]) -> JointTree:
         """The same with what is known of the coordinates at a time."""
@@ -241,7 +244,7 @@ class JointTree(eqx.Module):
             return self
         known = mapped(self.space.runs, lambda edge: edge.mobility.given(t), self.edges)
         edges = [dataclasses.replace(edge, given=given) for edge, given in zip(self.edges, known, strict=True)]
-        return JointTree(self.space, self.layout, edges)
+        return JointTree(self.space, self.mech, edges)
 
 
 def joint_tree(mech: Mechanism, space: JointSpace) -> JointTree:
@@ -258,7 +261,7 @@ def joint_tree(mech: Mechanism, space: JointSpace) -> JointTree:
         make = partial(mobility_of, kind=kind, reverse=reverse, swapped=swapped, any_angle=space.any_angle)
         mobility = (jax.vmap(make) if run.loop else make)(joint, body, guides)
         edges.append(Edge(mobility, joint, body, guides, swapped, reverse and kind not in FREED))
-    return JointTree(space, mech.layout, edges)
+    return JointTree(space, mech, edges)
 
 
 # --- motion of the tree ---------------------------------------------------------------------------------------------------
@@ -391,12 +394,15 @@ def of_bodies(tree: JointTree, parts: list, extra) -> Float[Array, " m"]:
     return jnp.concatenate([*(named[name] for name in tree.layout.body_types), extra[space.m - len(space.extra) :]])
 
 
+def body_rates(tree: JointTree, links: list, rate) -> list:
+    """R θ̇, as things of the runs."""
+    twists = spread(tree, links, rate)
+    return mapped(tree.space.runs, lambda link, twist: body_velocity(link.motion, twist), links, twists)
+
+
 def velocities(tree: JointTree, links: list, rate) -> Float[Array, " m"]:
     """v = R θ̇."""
-    space = tree.space
-    twists = spread(tree, links, rate)
-    parts = mapped(space.runs, lambda link, twist: body_velocity(link.motion, twist), links, twists)
-    return of_bodies(tree, parts, rate)
+    return of_bodies(tree, body_rates(tree, links, rate), rate)
 
 
 def rates_of(tree: JointTree, theta, v) -> Float[Array, " m"]:

@@ -11,8 +11,7 @@ Components of joints that are prescribed in time are known, and none of θ: they
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import lru_cache, partial
+from collections.abc import Iterable
 
 import equinox as eqx
 import jax
@@ -22,7 +21,7 @@ from jaxtyping import Array, Float
 from jaxmbs.formulations.joint import space as spaces
 from jaxmbs.formulations.joint.space import JointSpace
 from jaxmbs.formulations.natural.view import natural_rates
-from jaxmbs.programs.function import Straight
+from jaxmbs.programs.function import straight_of
 from jaxmbs.system.mechanism import Mechanism
 
 COORDINATES = ("bodies", "natural")
@@ -66,7 +65,7 @@ class JointView(eqx.Module):
         turns count.
         """
         mech = self.mech
-        return _program(_measured, self.space)(mech, mech.coordinates(q), _time(mech, t))
+        return straight_of(_measured, self.space)(mech, mech.coordinates(q), _time(mech, t))
 
     def velocities(self, q, v, t=0.0) -> Float[Array, " l"]:
         """θ̇ of the velocities `v` of the bodies in a configuration `q` at the time `t`: the solution of R θ̇ = v.
@@ -76,14 +75,14 @@ class JointView(eqx.Module):
         """
         mech = self.mech
         space = spaces.space_of(mech, self.space.tree, any_angle=True)
-        return _program(_rates, space)(mech, mech.coordinates(q), mech.velocities(v), _time(mech, t))
+        return straight_of(_rates, space)(mech, mech.coordinates(q), mech.velocities(v), _time(mech, t))
 
     def configuration(self, theta, t=0.0, *, near=None) -> Float[Array, " n"]:
         """q of `theta` at the time `t`, as in `Mechanism.coordinates`. It need not close the joints that are cut.
         `near` is a configuration that tells senses and signs which θ does not.
         """
         mech, theta = self.mech, self._checked(theta, self.space.n)
-        return _program(_configuration, self.space)(mech, theta, _near(mech, near), _time(mech, t))
+        return straight_of(_configuration, self.space)(mech, theta, _near(mech, near), _time(mech, t))
 
     def transformation(self, theta, t=0.0, *, coordinates: str = "bodies", near=None) -> Float[Array, "m l"]:
         """R(θ) with v = R θ̇; Issa and Arczewski (3.4).
@@ -103,7 +102,7 @@ class JointView(eqx.Module):
         Raises:
             ValueError: θ of a wrong shape, or unknown coordinates.
         """
-        program = _program(_transformation, self.space, _known(coordinates))
+        program = straight_of(_transformation, self.space, _known(coordinates))
         mech, theta = self.mech, self._checked(theta, self.space.n)
         return program(mech, theta, _near(mech, near), _time(mech, t))
 
@@ -116,7 +115,7 @@ class JointView(eqx.Module):
             theta, theta_dot: θ and θ̇, in the order of `names` and `velocity_names`.
             t, coordinates, near: as for `transformation`.
         """
-        program = _program(_transformation_rate, self.space, _known(coordinates))
+        program = straight_of(_transformation_rate, self.space, _known(coordinates))
         mech, theta = self.mech, self._checked(theta, self.space.n)
         theta_dot = self._checked(theta_dot, self.space.m, "theta_dot")
         return program(mech, theta, theta_dot, _near(mech, near), _time(mech, t))
@@ -252,12 +251,6 @@ def velocity_transformation_rate(
 
 
 # --- the programs ---------------------------------------------------------------------------------------------------------
-
-
-@lru_cache(maxsize=256)
-def _program(f: Callable, *static) -> Straight:
-    """The program of a function for a space; made once."""
-    return Straight(partial(f, *static))
 
 
 def _measured(space: JointSpace, mech, q, t):

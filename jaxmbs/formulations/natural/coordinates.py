@@ -20,8 +20,8 @@ are carried along behind x: they are no unknowns, they follow from it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import cached_property, partial
+from collections.abc import Callable, Iterable
+from functools import cached_property, wraps
 from typing import Any
 
 import jax
@@ -31,12 +31,12 @@ from jaxtyping import Array, Float
 
 from jaxmbs.element import GROUND, Shared
 from jaxmbs.formulations.natural.frames import AXES, GEOMETRY, across
-from jaxmbs.formulations.natural.parts import Basic, BodyFrame, Condition, Frame, State
+from jaxmbs.formulations.natural.parts import Basic, Basics, BodyFrame, Condition, Frame, State
 from jaxmbs.numerics.space import Space
 from jaxmbs.system.equations import applied_forces, residual_of
 from jaxmbs.system.mechanism import Mechanism
 
-# Each is traced once for all the places where equations of motion need it.
+# Both are traced once for all the places where equations of motion need them.
 
 
 @jax.jit
@@ -44,9 +44,11 @@ def _shared(mech: Mechanism) -> dict[str, Shared]:
     return {name: element.shared for name, element in mech.constraints.items()}
 
 
-@partial(jax.jit, static_argnums=(0, 1))
-def _once(method: str, own_vectors: tuple[str, ...], mech: Mechanism, *args):
-    return getattr(NaturalCoordinates(mech, own_vectors), method)(*args)
+def _once(method: Callable) -> Callable:
+    """A method of `NaturalCoordinates` with arrays as arguments."""
+    of = lambda own_vectors, mech, *args: method(NaturalCoordinates(mech, own_vectors), *args)
+    traced = jax.jit(of, static_argnums=0)
+    return wraps(method)(lambda natural, *args: traced(natural.own_vectors, natural.mech, *args))
 
 
 class NaturalCoordinates(Space):
@@ -61,9 +63,9 @@ class NaturalCoordinates(Space):
 
     def __init__(self, mech: Mechanism, own_vectors: tuple[str, ...] = ()):
         self.mech, self.own_vectors = mech, own_vectors
-        self.geometry: Any = GEOMETRY[mech.layout.bodies[0][1].dimension]
-        self.elements: dict[str, Basic] = {}
-        self._size = 0
+        self.dimension = mech.layout.bodies[0][1].dimension
+        self.geometry: Any = GEOMETRY[self.dimension]
+        self.elements = Basics(self.dimension)
         self._remaining: dict[str, tuple[int, ...]] = {}
         by_name = _shared(mech)
         for name, element in mech.constraints.items():
@@ -72,48 +74,33 @@ class NaturalCoordinates(Space):
             for label, pairs in (("", shared.points), (".axis", shared.vectors)):
                 for k, pair in enumerate(pairs):
                     places = dict(zip((element.i, element.j), pair, strict=True))
-                    self.add(f"{name}{label}{k + 1 if k else ''}", places, vector=bool(label))
-        self.bodies = {name: BodyFrame(self, name, name in own_vectors) for name in mech.layout.body_types}
+                    self.elements.add(f"{name}{label}{k + 1 if k else ''}", places, vector=bool(label))
+        self.bodies = {
+            name: BodyFrame(self.elements, self.geometry, name, kind, name in own_vectors)
+            for name, kind in mech.layout.body_types.items()
+        }
         self._extra = mech.layout.n - mech.layout.body_slices[mech.layout.bodies[-1][0]].stop
 
-    def _once(self, method: str, *args):
-        return _once(method, self.own_vectors, self.mech, *args)
-
     # --- structure ---
-
-    def add(self, name: str, places: dict, *, vector: bool) -> str:
-        """A further point or vector."""
-        start = None if GROUND in places else self._size
-        if start is not None:
-            self._size += self.mech.layout.bodies[0][1].dimension
-        self.elements[name] = Basic(name, places, start, vector)
-        return name
-
-    def of(self, body: str) -> tuple[list[str], list[str]]:
-        """Names of the points and of the unit vectors of a body."""
-        found = [e for e in self.elements.values() if body in e.places]
-        return [e.name for e in found if not e.vector], [e.name for e in found if e.vector]
 
     @cached_property
     def names(self) -> tuple[str, ...]:
         """Names of the components of x."""
-        kind, layout = self.mech.layout.bodies[0][1], self.mech.layout
-        placed = [e for e in self.elements.values() if e.start is not None]
-        parts = [f"{e.name}.{axis}" for e in placed for axis in AXES[: kind.dimension]]
+        layout = self.mech.layout
+        parts = [f"{e.name}.{axis}" for e, _ in self.elements.placed for axis in AXES[: self.dimension]]
         return (*parts, *layout.coordinates[layout.n - self._extra :])
 
     @cached_property
     def m(self) -> int:
         """Length of x."""
-        return self._size + self._extra
+        return self.elements.size + self._extra
 
     @cached_property
     def angular(self) -> np.ndarray:
         """Components of unit vectors and extra coordinates have no unit; the others are lengths."""
         angular = np.ones(self.m, bool)
-        for e in self.elements.values():
-            if e.start is not None:
-                angular[e.start : e.start + self.mech.layout.bodies[0][1].dimension] = e.vector
+        for e, where in self.elements.placed:
+            angular[where] = e.vector
         return angular
 
     @cached_property
@@ -124,13 +111,13 @@ class NaturalCoordinates(Space):
     @cached_property
     def conditions(self) -> list[Condition]:
         """The rows of Ψ in their order."""
-        light, dimension, found = self.light, self.mech.layout.bodies[0][1].dimension, []
+        light, dimension, found = self.light, self.dimension, []
         heavy = [body for name, body in self.bodies.items() if not self.mech.bodies[name].massless[0]]
         carried = {name for body in heavy for name in body.carried}
         # In space the pseudo-inertia of plates and slender rods is singular, of others not.
         vague = dimension == 3
-        for e in self.elements.values():
-            if e.vector and e.start is not None:
+        for e, _ in self.elements.placed:
+            if e.vector:
                 supporting = vague or e.name not in carried or bool(light & set(e.places))
                 unit = lambda state, e=e: (state.values[e.name] @ state.values[e.name] - 1)[None]
                 found.append(Condition(e.name, 1, unit, supporting, angular=True))
@@ -173,22 +160,19 @@ class NaturalCoordinates(Space):
     def _split(self, big_x) -> dict[str, Array]:
         """The attitudes of the bodies in X."""
         found, start = {}, self.m
-        for name, body in self.bodies.items():
-            size = len(body.kind.coordinates) - body.kind.dimension
-            found[name] = big_x[start : start + size]
-            start += size
+        for name in self.bodies:
+            found[name] = big_x[start : (start := start + self._attitude_size(name))]
         return found
 
     def _values(self, x) -> dict[str, Array]:
-        dimension = self.mech.layout.bodies[0][1].dimension
-        on_ground = lambda e: jnp.asarray(e.places[GROUND]).astype(x.dtype)
-        place = lambda e: on_ground(e) if e.start is None else x[e.start : e.start + dimension]
-        return {name: place(e) for name, e in self.elements.items()}
+        fixed = {name: e.places[GROUND] for name, e in self.elements.items() if e.start is None}
+        values = {name: jnp.asarray(place).astype(x.dtype) for name, place in fixed.items()}
+        return values | {e.name: x[where] for e, where in self.elements.placed}
 
     def frames(self, x, attitudes) -> dict[str, Frame]:
         """The frames of the bodies, linear in x."""
         values = self._values(x)
-        return {name: body.frame(self, values, attitudes.get(name)) for name, body in self.bodies.items()}
+        return {name: body.frame(values, attitudes.get(name)) for name, body in self.bodies.items()}
 
     def state(self, big_x, t) -> State:
         """All that Ψ and forces take, in a configuration."""
@@ -203,13 +187,11 @@ class NaturalCoordinates(Space):
 
     def _bodies(self, frames, attitudes, x):
         parts = [part for name in self.bodies for part in (frames[name].r, attitudes[name])]
-        return jnp.concatenate([*parts, x[self._size :]])
+        return jnp.concatenate([*parts, x[self.elements.size :]])
 
+    @_once
     def bodies_at(self, big_x) -> Float[Array, " n"]:
         """q as in `Mechanism.coordinates`."""
-        return self._once("_bodies_at", big_x)
-
-    def _bodies_at(self, big_x):
         attitudes = self._split(big_x)
         return self._bodies(self.frames(big_x[: self.m], attitudes), attitudes, big_x)[: self.mech.layout.n]
 
@@ -235,7 +217,7 @@ class NaturalCoordinates(Space):
             body, s = e.owner, jnp.asarray(e.places[e.owner], q.dtype)
             return poses[body].direction(s) if e.vector else poses[body].point(s)
 
-        parts = [place(e) for e in self.elements.values() if e.start is not None]
+        parts = [place(e) for e, _ in self.elements.placed]
         return jnp.concatenate([*parts, q[self.mech.layout.n - self._extra :]])
 
     def rates(self, q, v) -> Float[Array, " m"]:
@@ -248,15 +230,13 @@ class NaturalCoordinates(Space):
             own = jnp.concatenate([jnp.zeros_like(own[:d]), own[d:]]) if e.vector else own
             return poses[body].velocity(jnp.asarray(s, q.dtype), own)
 
-        parts = [rate(e) for e in self.elements.values() if e.start is not None]
+        parts = [rate(e) for e, _ in self.elements.placed]
         return jnp.concatenate([*parts, v[layout.m - self._extra :]])
 
+    @_once
     def velocities(self, big_x, u) -> Float[Array, " k"]:
         """v of the bodies, conjugate to their forces, at ẋ = u; linear in u."""
-        return self._once("_velocities", big_x, u)
-
-    def _velocities(self, big_x, u):
-        return jnp.concatenate([*self._twists(self.bodies, big_x, u).values(), u[self._size :]])
+        return jnp.concatenate([*self._twists(self.bodies, big_x, u).values(), u[self.elements.size :]])
 
     def _twists(self, bodies: Iterable[str], big_x, u) -> dict[str, Array]:
         """v of some bodies."""
@@ -271,28 +251,24 @@ class NaturalCoordinates(Space):
 
     # --- the equations ---
 
+    @_once
     def residual(self, big_x, t) -> Float[Array, " rows"]:
         """Ψ."""
-        return self._once("_residual", big_x, t)
-
-    def _residual(self, big_x, t):
         state = self.state(big_x, t)
         rows = [condition.residual(state) for condition in self.conditions]
         return jnp.concatenate(rows) if rows else jnp.zeros(0, big_x.dtype)
 
+    @_once
     def mass(self, big_x) -> Float[Array, "m m"]:
         """M = Σ ∫ CᵀC dm, constant: ½ ẋᵀM ẋ is the kinetic energy. The velocity C ẋ of the point s of a body is ṙ + Ȧ s.
         Of rotors it is BᵀM B with v = B ẋ, which is not constant."""
-        return self._once("_mass", big_x)
-
-    def _mass(self, big_x):
         attitudes = self._split(big_x)
 
         def columns(x):
             return {name: jnp.concatenate([f.r[:, None], f.a], axis=1) for name, f in self.frames(x, attitudes).items()}
 
         slopes, total = jax.jacfwd(columns)(big_x[: self.m]), jnp.zeros((self.m, self.m), big_x.dtype)
-        moments = self._moments()
+        moments = self.moments
         for name, c in slopes.items():
             if name in self.rotors:
                 continue
@@ -313,11 +289,9 @@ class NaturalCoordinates(Space):
         return body.mass_matrix(self.mech.layout.pose(rotor, q)).astype(q.dtype)
 
     @property
+    @_once
     def moments(self) -> dict[str, Float[Array, "k k"]]:
         """[[m, m sᵀ], [m s, ∫ s sᵀ dm]] about the origin of each body."""
-        return self._once("_moments")
-
-    def _moments(self):
         found = {}
         for name, body in self.mech.bodies.items():
             own = body.mass_matrix(body.pose(body.ground(jnp.asarray(body.mass).dtype)))
@@ -326,17 +300,15 @@ class NaturalCoordinates(Space):
             found[name] = jnp.concatenate(rows)
         return found
 
+    @_once
     def force(self, big_x, u, t) -> Float[Array, " m"]:
         """BᵀQ with v = B ẋ and Q of the applied forces, conjugate to v; of rotors also what goes with Ḃ ẋ."""
-        return self._once("_force", big_x, u, t)
-
-    def _force(self, big_x, u, t):
         v, pull = jax.vjp(lambda u: self.velocities(big_x, u), u)
         q = self.bodies_at(big_x)
         load, mech, slices = applied_forces(self.mech, q, v, t), self.mech, self.mech.layout.velocity_slices
         if self.rotors:
             twists = lambda big_x: self._twists(self.rotors, big_x, u)
-            own, drift = jax.jvp(twists, (big_x,), (self._rate(big_x, u),))
+            own, drift = jax.jvp(twists, (big_x,), (self.rate(big_x, u),))
             for name in self.rotors:
                 turning = mech.bodies[name].velocity_force(mech.layout.pose(name, q), own[name])
                 load = load.at[slices[name]].add(turning - self._own_mass(name, big_x) @ drift[name])
@@ -344,10 +316,8 @@ class NaturalCoordinates(Space):
 
     # --- the space ---
 
+    @_once
     def rate(self, big_x, u):
-        return self._once("_rate", big_x, u)
-
-    def _rate(self, big_x, u):
         layout, q, v = self.mech.layout, self.bodies_at(big_x), self.velocities(big_x, u)
         parts = [u]
         for name, body in self.bodies.items():
@@ -355,19 +325,20 @@ class NaturalCoordinates(Space):
             parts.append(rates[body.kind.dimension :])
         return jnp.concatenate(parts)
 
+    @_once
     def retract(self, big_x, d):
-        return self._once("_moved", big_x, d)
+        x, attitudes = big_x[: self.m] + d, self._split(big_x)
+        frames = self.frames(x, attitudes)
+        return jnp.concatenate([x, *(self.geometry.nearest(attitudes[b], frames[b].a) for b in self.bodies)])
 
     def difference(self, big_x, other):
         return other[: self.m] - big_x[: self.m]
+
+    def chart_rate(self, d, u):
+        return u
 
     def extent(self, big_x):
         return big_x[: self.m]
 
     def normalised(self, big_x):
-        return self._once("_moved", big_x, jnp.zeros(self.m, big_x.dtype))
-
-    def _moved(self, big_x, d):
-        x, attitudes = big_x[: self.m] + d, self._split(big_x)
-        frames = self.frames(x, attitudes)
-        return jnp.concatenate([x, *(self.geometry.nearest(attitudes[b], frames[b].a) for b in self.bodies)])
+        return self.retract(big_x, jnp.zeros(self.m, big_x.dtype))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxmbs.formulations.augmented import AbstractFormulation, CartesianEquations
-from jaxmbs.formulations.equations import AbstractEquations
+from jaxmbs.formulations.dense import AbstractDenseEquations
 from jaxmbs.formulations.natural.coordinates import NaturalCoordinates
 from jaxmbs.formulations.natural.view import NaturalView
 from jaxmbs.system.mechanism import Mechanism
@@ -40,11 +42,12 @@ class Natural(AbstractFormulation):
         return NaturalView(mech, self.own_vectors)
 
 
-class NaturalEquations(AbstractEquations):
+class NaturalEquations(AbstractDenseEquations):
     """The equations of `Natural`. A configuration has the attitudes of the bodies behind x; see `NaturalCoordinates`."""
 
     mech: Mechanism
     own_vectors: tuple[str, ...] = eqx.field(static=True, default=())
+    own_coordinates: ClassVar[bool] = True
 
     @property
     def space(self):
@@ -90,5 +93,4 @@ class NaturalEquations(AbstractEquations):
 
     def multipliers(self, q, v, t, a=None):
         a = self.accelerations(q, v, t)[0] if a is None else a
-        q, v, a = self.to_bodies(q, v, a, t)
-        return CartesianEquations(self.mech).multipliers_of(q, v, a, t)
+        return CartesianEquations(self.mech).multipliers_of(*self.to_bodies(q, v, a, t), t=t)

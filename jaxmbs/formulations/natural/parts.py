@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jaxmbs.element import GROUND
-
-if TYPE_CHECKING:
-    from jaxmbs.formulations.natural.coordinates import NaturalCoordinates
+from jaxmbs.element import GROUND, AbstractBody
 
 
 class Basic(NamedTuple):
@@ -33,6 +30,35 @@ class Basic(NamedTuple):
     def owner(self) -> str:
         """The body that defines it."""
         return GROUND if self.start is None else next(iter(self.places))
+
+
+class Basics(dict[str, Basic]):
+    """The basic points and unit vectors of a mechanism, by name.
+
+    Attributes:
+        size: the numbers that they take in x.
+    """
+
+    def __init__(self, dimension: int):
+        self.dimension, self.size = dimension, 0
+
+    def add(self, name: str, places: dict, *, vector: bool) -> str:
+        """A further point or vector."""
+        start = None if GROUND in places else self.size
+        if start is not None:
+            self.size += self.dimension
+        self[name] = Basic(name, places, start, vector)
+        return name
+
+    def of(self, body: str) -> tuple[list[str], list[str]]:
+        """Names of the points and of the unit vectors of a body."""
+        found = [e for e in self.values() if body in e.places]
+        return [e.name for e in found if not e.vector], [e.name for e in found if e.vector]
+
+    @property
+    def placed(self) -> list[tuple[Basic, slice]]:
+        """Those that are not on the ground, with their places in x."""
+        return [(e, slice(e.start, e.start + self.dimension)) for e in self.values() if e.start is not None]
 
 
 class Frame(NamedTuple):
@@ -77,36 +103,38 @@ class Condition(NamedTuple):
 class BodyFrame:
     """Which points and vectors make the frame of a body."""
 
-    def __init__(self, natural: NaturalCoordinates, name: str, own_vector: bool):
-        self.name, self.kind, geometry = name, natural.mech.layout.body_types[name], natural.geometry
-        points, vectors = natural.of(name)
+    def __init__(self, basics: Basics, geometry: Any, name: str, kind: type[AbstractBody], own_vector: bool):
+        self.name, self.kind, self.geometry = name, kind, geometry
+        points, vectors = basics.of(name)
         shared, self.by_points = len(vectors), geometry.lean and not vectors and len(points) > 1 and not own_vector
         if not points:
-            points = [natural.add(f"{name}.origin", {name: np.zeros(self.kind.dimension)}, vector=False)]
+            points = [basics.add(f"{name}.origin", {name: np.zeros(basics.dimension)}, vector=False)]
         if not self.by_points:
-            local = [natural.elements[v].places[name] for v in vectors]
+            local = [basics[v].places[name] for v in vectors]
             for suffix, v in geometry.own_vectors(local).items():
-                vectors.append(natural.add(f"{name}.{suffix}", {name: v}, vector=True))
+                vectors.append(basics.add(f"{name}.{suffix}", {name: v}, vector=True))
         self.points = points
         self.basis = vectors[:1] + vectors[shared:] if shared else vectors
         self.further = vectors[1:shared]
         # A unit vector that another body defines may be opposite to this one's.
-        self.second_hand = bool(shared) and natural.elements[vectors[0]].owner != name
+        self.second_hand = bool(shared) and basics[vectors[0]].owner != name
+        self.places = {element: basics[element].places[name] for element in (*points, *vectors)}
         # Those that have inertia from this body for sure.
         self.carried = [points[0], *self.basis, *(points[1:] if self.by_points and len(points) == 2 else ())]
 
-    def frame(self, natural: NaturalCoordinates, values, attitude) -> Frame:
-        geometry, dtype = natural.geometry, values[self.points[0]].dtype
-        local = lambda name: jnp.asarray(natural.elements[name].places[self.name], dtype)
+    def frame(self, values, attitude) -> Frame:
+        """The frame for values of all points and vectors; an attitude nearby tells which of two it is."""
+        dtype = values[self.points[0]].dtype
+        local = lambda name: jnp.asarray(self.places[name], dtype)
         (p, s), *others = [(values[name], local(name)) for name in self.points]
         if self.by_points:
             (second, at), others = _farthest(s, others)
             basis, bars = [second - p], [at - s]
         else:
             basis, bars = [values[name] for name in self.basis], [local(name) for name in self.basis]
-        a = geometry.matrix(basis, bars)
+        a = self.geometry.matrix(basis, bars)
         if self.second_hand and attitude is not None:
-            a = geometry.upright(a, attitude)
+            a = self.geometry.upright(a, attitude)
         pairs = [(k, m) for m in range(len(basis)) for k in range(m)] + ([(0, 0)] if self.by_points else [])
         gram = [basis[k] @ basis[m] - bars[k] @ bars[m] for k, m in pairs]
         return Frame(p - a @ s, a, gram, [other - p - a @ (at - s) for other, at in others])

@@ -6,7 +6,6 @@ See `jaxmbs.formulations.natural.coordinates` for what the coordinates are and f
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache, partial
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -14,7 +13,7 @@ from jaxtyping import Array, Float
 
 from jaxmbs.formulations.natural.coordinates import NaturalCoordinates
 from jaxmbs.numerics.implicit import jacobian
-from jaxmbs.programs.function import Straight
+from jaxmbs.programs.function import Straight, straight_of
 from jaxmbs.system.mechanism import Mechanism, as_times
 
 
@@ -67,7 +66,7 @@ class NaturalView(eqx.Module):
         return self._program(_jacobian)(self.mech, *self._arguments(x, t, near))
 
     def _program(self, f: Callable) -> Straight:
-        return _program(f, self.own_vectors)
+        return straight_of(f, self.own_vectors)
 
     def _arguments(self, x, t, near):
         x = jnp.asarray(x)
@@ -158,12 +157,6 @@ def natural_jacobian(mech: Mechanism, x: Float[Array, " k"], t=0.0, *, near=None
 
 
 # --- the programs ---------------------------------------------------------------------------------------------------------
-
-
-@lru_cache(maxsize=256)
-def _program(f: Callable, *static) -> Straight:
-    """The program of a function for these bodies with vectors of their own; made once."""
-    return Straight(partial(f, *static))
 
 
 def _at(own_vectors, mech, q):

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
 from jaxmbs.numerics.arrays import is_concrete
-from jaxmbs.system.mechanism import Mechanism, Named
+from jaxmbs.system.mechanism import Mechanism, Named, Start
 
 Limits = Mapping[str, tuple[float, float]]
 
@@ -56,9 +55,7 @@ class Model(Mechanism):
         3.0
     """
 
-    _guess: tuple[float, ...] = eqx.field(static=True)
-    _velocity: tuple[float, ...] = eqx.field(static=True)
-    _named: tuple[bool, ...] | None = eqx.field(static=True)
+    _start: Start = eqx.field(static=True)
     name: str = eqx.field(static=True)
     unit: str = eqx.field(static=True)
     _limits: tuple[tuple[str, float, float], ...] = eqx.field(static=True)
@@ -89,27 +86,27 @@ class Model(Mechanism):
                 raise ValueError(f"limits: those of {joint!r} must be a lower and an upper one, got {low} and {high}")
         if unit not in LENGTHS:
             raise ValueError(f"unit must be one of {', '.join(LENGTHS)}, got {unit!r}")
-        self._guess = _known("guess", _settled(self.layout, super().coordinates(guess), guess))
-        self._velocity = _known("velocities", super().velocities(velocities))
-        moving = any(self._velocity) and not isinstance(velocities, Mapping)
-        self._named = (True,) * self.layout.m if moving else super().named_velocities(velocities)
+        q = _known("guess", _settled(self.layout, self.coordinates(guess), guess))
+        v = _known("velocities", self.velocities(velocities))
+        moving = any(v) and not isinstance(velocities, Mapping)
+        self._start = Start(q, v, (True,) * self.layout.m if moving else self.named_velocities(velocities))
         self.name, self.unit = name, unit
         self._limits = tuple((joint, float(low), float(high)) for joint, (low, high) in (limits or {}).items())
 
     @property
     def guess(self) -> Float[np.ndarray, " n"]:
         """The configuration to start from."""
-        return np.array(self._guess, self.dtype)
+        return np.array(self._start.q, self.dtype)
 
     @property
     def velocity(self) -> Float[np.ndarray, " m"]:
         """The velocities there."""
-        return np.array(self._velocity, self.dtype)
+        return np.array(self._start.v, self.dtype)
 
     @property
     def velocity_by_name(self) -> dict[str, float]:
         """The velocities that were given."""
-        names = zip(self.layout.velocities, self._velocity, self._named or (), strict=False)
+        names = zip(self.layout.velocities, self._start.v, self._start.named or (), strict=False)
         return {name: value for name, value, named in names if named}
 
     @property
@@ -121,15 +118,6 @@ class Model(Mechanism):
     def mechanism(self) -> Mechanism:
         """The mechanism without the rest."""
         return Mechanism(self.bodies, self.constraints, self.drivers, self.forces)
-
-    def coordinates(self, guess=None):
-        return jnp.asarray(self.guess) if guess is None else super().coordinates(guess)
-
-    def velocities(self, guess=None):
-        return jnp.asarray(self.velocity) if guess is None else super().velocities(guess)
-
-    def named_velocities(self, guess=None):
-        return self._named if guess is None else super().named_velocities(guess)
 
 
 def model_of(mech: Mechanism, guess=None, velocities=None, name: str | None = None) -> Model:

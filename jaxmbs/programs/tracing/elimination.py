@@ -6,6 +6,7 @@ are eliminated with partial pivoting, rows swapped by selection in every lane fo
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 from collections.abc import Sequence
 
@@ -32,14 +33,25 @@ class Step:
     rest: dict[int, Node]
 
 
-class Factors:
+class Factors(abc.ABC):
     """Triangular factors of a matrix, as the steps of its elimination."""
 
     def __init__(self, graph: Graph, steps: list[Step], rows: int):
         self.graph, self.steps, self.rows = graph, steps, rows
 
+    @abc.abstractmethod
     def solve(self, rhs: Sequence[Node]) -> list[Node]:
         """x with A x = rhs."""
+
+    @abc.abstractmethod
+    def solve_transposed(self, rhs: Sequence[Node]) -> list[Node]:
+        """x with Aᵀ x = rhs."""
+
+
+class GeneralFactors(Factors):
+    """L U of a square matrix, with rows exchanged."""
+
+    def solve(self, rhs: Sequence[Node]) -> list[Node]:
         g, y = self.graph, list(rhs)
         for step in self.steps:
             self._swap(y, step.swaps)
@@ -54,7 +66,6 @@ class Factors:
         return x
 
     def solve_transposed(self, rhs: Sequence[Node]) -> list[Node]:
-        """x with Aᵀ x = rhs."""
         g, b = self.graph, list(rhs)
         x: list = [None] * len(b)
         for step in self.steps:
@@ -164,7 +175,7 @@ class Elimination:
         self._easy()
         for rows, columns in blocks({i: set(self.entries[i]) & self.columns for i in self.rows}, self.columns):
             self._block(rows, columns)
-        self.factors = Factors(graph, self.steps, self.n)
+        self.factors = GeneralFactors(graph, self.steps, self.n)
 
     # --- choosing ---
 

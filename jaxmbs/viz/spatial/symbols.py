@@ -357,7 +357,7 @@ def _(element: spatial.DistanceDriver, scene):
 
 
 @symbol.register
-def _(element: forces.SpringDamper, scene):
+def _(element: forces.AbstractSpringDamper, scene):
     start, end = places = attachments(element, 3)
     u, parts = scene.unit, []
     if element.stiffness is not None or element.force is not None:
@@ -375,7 +375,7 @@ def _(element: forces.SpringDamper, scene):
 
 
 @symbol.register
-def _(element: forces.TorsionSpring, scene):
+def _(element: forces.AbstractTorsionSpring, scene):
     u, (body, centre) = scene.unit, hub(element, scene)
     axes = np.eye(3) if element.axis_i is None else frame(np.asarray(element.axis_i, float))
     coil = helix(1.75 * u, 3.5, 2.6 * u) - [0, 0, 1.3 * u]

@@ -227,7 +227,7 @@ def _(force: forces.Gravity, scene, called, name):
 
 
 @_add_force.register
-def _(force: forces.SpringDamper, scene, called, name):
+def _(force: forces.AbstractSpringDamper, scene, called, name):
     _refuse_functions(force, called)
     given: Any = {
         key: number(getattr(force, key)) for key in ("stiffness", "damping") if getattr(force, key) is not None
@@ -239,7 +239,7 @@ def _(force: forces.SpringDamper, scene, called, name):
 
 
 @_add_force.register
-def _(force: forces.TorsionSpring, scene, called, name):
+def _(force: forces.AbstractTorsionSpring, scene, called, name):
     _refuse_functions(force, called)
     poses = scene.model.poses(scene.start)
     if scene.model.bodies[force.i if force.i != GROUND else force.j].dimension == 2:

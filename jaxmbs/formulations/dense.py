@@ -1,0 +1,68 @@
+"""Equations with M and Φ_q as matrices, at a cost that grows with the cube of their size."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+
+from jaxmbs.formulations.equations import AbstractEquations, AbstractSolver
+from jaxmbs.numerics.implicit import jacobian, rate, second_rate
+from jaxmbs.numerics.linear_algebra import factor_symmetric_positive, factor_symmetric_semidefinite
+
+
+class Dense(AbstractSolver):
+    """The Schur complement Φ_q M⁻¹ Φ_qᵀ, with the supporting rows added to M."""
+
+    equations: AbstractEquations
+
+    def accelerations(self, q, v, t, correction, floor):
+        given = self.equations
+        gamma = -second_rate(given.residual, given.space, q, v, given.still(q), t) + correction
+        mass, phi_q, pivots = given.mass(q, t), given.jacobian(q, t), given.pivots(q, t)
+        return given.solve(mass, phi_q, given.force(q, v, t), gamma, floor=floor, pivots=pivots)
+
+    def metric(self, q, t):
+        given = self.equations
+        rows = given.jacobian(q, t)[given.supporting]
+        factored = factor_symmetric_positive if given.definite else factor_symmetric_semidefinite
+        return factored(given.mass(q, t) + given.weight * rows.T @ rows).solve
+
+    def close_velocity(self, q, v, t, floor):
+        given = self.equations
+        mass, phi_q = given.mass(q, t), given.jacobian(q, t)
+        right = -given.velocity_gap(q, given.still(q), t)
+        return given.solve(mass, phi_q, mass @ v, right, floor=floor, pivots=given.pivots(q, t))[0]
+
+    def glide(self, motion, v, t, h, iterations):
+        given, q = self.equations, motion.q
+        direction, metric, pivots = given.jacobian(q, t), self.metric(q, t), given.pivots(q, t)
+        closed = given.close_position(q, t + h, metric, iterations, direction, h * v, motion.floor, pivots)
+        return closed, self.close_velocity(closed.q, closed.shift / h, t + h, motion.revived)
+
+
+class AbstractDenseEquations(AbstractEquations):
+    """Equations in coordinates that are never singular, with Φ differentiated as it stands, and judged by its own rows."""
+
+    @property
+    def solver(self):
+        return Dense(self)
+
+    def imbalance(self, q, v, a, t):
+        return self.mass(q, t) @ a - self.force(q, v, t)
+
+    def jacobian(self, q, t):
+        return jacobian(self.residual, self.space, q, t)
+
+    def velocity_gap(self, q, v, t):
+        return rate(self.residual, self.space, q, v, t)
+
+    def singular(self, q, v, t, h):
+        return jnp.asarray(False)
+
+    def judged_rows(self, q, t):
+        return self.jacobian(q, t), self.space.extent(q), self.angular
+
+    def pivots(self, q, t):
+        return None
+
+    def judged_by(self, scales):
+        return self

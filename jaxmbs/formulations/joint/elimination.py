@@ -1,0 +1,163 @@
+"""Equations in joint coordinates solved body by body, at a cost that grows with their number: the bodies of the tree are
+eliminated first, its loops last."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from jaxmbs.formulations.equations import AbstractEquations, AbstractSolver, Closed
+from jaxmbs.formulations.joint import mechanics
+from jaxmbs.formulations.joint import space as joint_space
+from jaxmbs.formulations.joint.articulated import Articulated, articulated, articulated_and_solved, efforts
+from jaxmbs.formulations.joint.space import JointTree
+from jaxmbs.numerics.implicit import second_rate
+from jaxmbs.numerics.linear_algebra import Factored, factor_symmetric_semidefinite
+from jaxmbs.numerics.roots import implicit_solution, simplified_newton
+from jaxmbs.system.equations import uniform_acceleration
+
+
+class AbstractElimination(AbstractSolver):
+    """Elimination along the tree of the equations."""
+
+    equations: AbstractEquations
+    tree: JointTree
+
+    def glide(self, motion, v, t, h, iterations):
+        # As in the coordinates of the bodies, where M is constant if their origins are the centres of mass, and the step
+        # therefore symplectic: the displacement of the bodies is to be h (v + h v̇) as seen along R, that is
+        # Rᵀ M (q ⊖ q₀ − h (v + h v̇)) = 0.
+        tree, space, layout = self.tree, self.tree.space, self.tree.layout
+        links = joint_space.links(tree.at(t), motion.q, motion.v)
+        at, speeds = mechanics.bodies(tree, links, motion.q, motion.v)
+        # What is known moves as well, and is in the speeds.
+        faster = joint_space.velocities(tree, links, v - motion.v)
+        wanted = h * (speeds + faster + h * mechanics.drifts(tree, links))
+        loop = self._loop(articulated(tree, links), motion.q, at, t, motion.floor)
+        moved = lambda q: layout.difference(at, joint_space.configuration(tree.at(t + h), q))
+
+        def missing(unknown):
+            d, multipliers = unknown[: space.m], unknown[space.m :]
+            q = space.retract(motion.q, d)
+            away = moved(q) - wanted
+            balance = _balance(tree, links, mechanics.of_runs(tree, away), None) - loop.phi_q.T @ multipliers
+            return jnp.concatenate([balance, self.equations.residual(q, t + h)])
+
+        rows = loop.phi_q.shape[0]
+        start = jax.lax.stop_gradient(jnp.concatenate([h * v, jnp.zeros(rows, v.dtype)]))
+        unknown, change, gap = simplified_newton(missing, loop.solve, start, iterations, iterations)
+        d = unknown[: space.m]
+        q = space.retract(motion.q, d)
+        v = mechanics.nearest_rate(tree, q, moved(q) / h, t + h)
+        return Closed(q, d, change[: space.m], gap[space.m :]), self.close_velocity(q, v, t + h, motion.revived)
+
+    def _loop(self, inertia: Articulated, q, at, t, floor) -> Loop:
+        """The equations of the loops at θ, where the bodies are `at` their coordinates."""
+        by_bodies = mechanics.by_bodies(self.tree, at, t)
+        phi_q = mechanics.along_joints(self.tree, inertia.links, by_bodies)
+        by_multipliers = inertia.solve(phi_q.T)
+        schur = factor_symmetric_semidefinite(phi_q @ by_multipliers, floor, self.equations.pivots(q, t))
+        return Loop(self.tree, by_bodies, inertia, phi_q, by_multipliers, schur)
+
+
+class OpenTree(AbstractElimination):
+    """Of a tree without loops: an ordinary differential equation, with nothing to close."""
+
+    def accelerations(self, q, v, t, correction, floor):
+        links, loads, _ = mechanics.loaded(self.tree, q, v, t)
+        inertia, free = articulated_and_solved(self.tree, links, loads)
+        a = implicit_solution(_tree_gap, Articulated.solve, (self.tree, links, loads, 0 * free), inertia, free)
+        return a, jnp.zeros(0, q.dtype), jnp.ones(0, q.dtype)
+
+    def metric(self, q, t):
+        return lambda x: x
+
+    def close_velocity(self, q, v, t, floor):
+        return v
+
+
+class ClosedTree(AbstractElimination):
+    """Of a tree with loops, whose multipliers are found when the bodies have been eliminated."""
+
+    def accelerations(self, q, v, t, correction, floor):
+        tree = self.tree
+        links, loads, _ = mechanics.loaded(tree, q, v, t)
+        inertia, free = articulated_and_solved(tree, links, loads)
+        at, speeds = mechanics.bodies(tree, links, q, v)
+        # γ with v̇ = R θ̈ + Ṙ θ̇.
+        drifts = mechanics.drifts(tree, links, uniform_acceleration(tree.mech))
+        gamma = -second_rate(partial(mechanics.gaps, tree), tree.layout, at, speeds, drifts, t) + correction
+        loop = self._loop(inertia, q, at, t, floor)
+        return *loop.solved(loads, free, gamma), jax.lax.stop_gradient(loop.schur.kept)
+
+    def metric(self, q, t):
+        links, *_ = mechanics.at_rest(self.tree, q, t)
+        inertia = articulated(self.tree, links)
+
+        def solve(x):
+            if x.ndim > 1:
+                return inertia.solve(x)
+            return implicit_solution(
+                _tree_gap, Articulated.solve, (self.tree, links, None, x), inertia, inertia.solve(x)
+            )
+
+        return solve
+
+    def close_velocity(self, q, v, t, floor):
+        links, at, _ = mechanics.at_rest(self.tree, q, t)
+        loop = self._loop(articulated(self.tree, links), q, at, t, floor)
+        return v + loop.solved(None, jnp.zeros_like(v), -self.equations.velocity_gap(q, v, t))[0]
+
+
+class Loop(eqx.Module):
+    """What solves H θ̈ − (Φ_q R)ᵀλ = τ and Φ_q R θ̈ = γ: H = RᵀMR and Φ_q R H⁻¹ (Φ_q R)ᵀ factored."""
+
+    tree: JointTree
+    by_bodies: Float[Array, "rows k"]
+    inertia: Articulated
+    phi_q: Float[Array, "rows m"]
+    by_multipliers: Float[Array, "m rows"]
+    schur: Factored
+
+    def solved(self, loads, free, right):
+        """θ̈ and λ, for τ = Rᵀ loads, if there are any, and `free` = H⁻¹ τ."""
+        given = self.tree, self.inertia.links, self.by_bodies, loads, right
+        x = implicit_solution(_loop_gap, Loop.solve, given, self, self._from(free, right))
+        return x[: free.size], x[free.size :]
+
+    def solve(self, right):
+        """(θ̈, λ) for right sides (τ, γ)."""
+        m = self.phi_q.shape[1]
+        return self._from(self.inertia.solve(right[:m]), right[m:])
+
+    def _from(self, free, right):
+        """(θ̈, λ) from θ̈ without λ."""
+        multipliers = self.schur.solve(right - self.phi_q @ free)
+        return jnp.concatenate([free + self.by_multipliers @ multipliers, multipliers])
+
+
+def _tree_gap(given, rates):
+    """H θ̈ − Rᵀ loads − τ."""
+    tree, links, loads, force = given
+    return _balance(tree, links, joint_space.body_rates(tree, links, rates), loads) - force
+
+
+def _loop_gap(given, x):
+    """H θ̈ − Rᵀ loads − (Φ_q R)ᵀλ and Φ_q R θ̈ − γ."""
+    tree, links, by_bodies, loads, right = given
+    rates, multipliers = jnp.split(x, [tree.space.m])
+    of_bodies = joint_space.body_rates(tree, links, rates)
+    pull = mechanics.wrenches(tree, links, by_bodies.T @ multipliers)
+    loads = pull if loads is None else [load + more for load, more in zip(loads, pull, strict=True)]
+    closing = by_bodies @ joint_space.of_bodies(tree, of_bodies, rates) - right
+    return jnp.concatenate([_balance(tree, links, of_bodies, loads), closing])
+
+
+def _balance(tree: JointTree, links: list, rates: list, loads):
+    """Rᵀ(M v̇ − loads)."""
+    left = mechanics.unbalanced(tree, links, rates, loads)
+    return efforts(tree.space, links, left, jnp.zeros(0, links[0].axes.dtype))
