@@ -9,8 +9,8 @@ import pytest
 
 import dynamic_problems as problems
 import jaxmbs as mbs
+import planar_catalogue as catalogue
 from jaxmbs import planar
-from planar import catalogue
 
 G = 9.81
 DOWN = mbs.Gravity((0, -G))

@@ -4,9 +4,9 @@ import warnings
 
 import numpy as np
 import pytest
-import robots
 
 import jaxmbs as mbs
+import robots
 from jaxmbs import planar, spatial
 from jaxmbs.io.models.mjcf import write_mjcf
 

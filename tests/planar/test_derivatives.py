@@ -15,7 +15,7 @@ from jax.flatten_util import ravel_pytree
 
 import jaxmbs as mbs
 from jaxmbs import planar
-from planar.catalogue import CATALOGUE, TIMES, quick_jit
+from planar_catalogue import CATALOGUE, TIMES, quick_jit
 
 T = len(TIMES)
 # Central differences of the sixth order: f′ h = Σ weight · f(x + offset h).

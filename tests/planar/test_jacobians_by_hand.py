@@ -16,7 +16,7 @@ from scipy.interpolate import CubicSpline
 
 import jaxmbs as mbs
 from jaxmbs import planar
-from planar.catalogue import CATALOGUE, quick_jit
+from planar_catalogue import CATALOGUE, quick_jit
 
 R = np.array([[0.0, -1.0], [1.0, 0.0]])
 I2 = np.eye(2)

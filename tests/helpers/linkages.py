@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import jaxmbs as mbs
 from jaxmbs import planar
 
-REFERENCES = Path(__file__).parent / "references"
+REFERENCES = Path(__file__).parent.parent / "references"
 
 
 def reference(name: str) -> dict:

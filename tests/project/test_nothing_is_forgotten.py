@@ -13,7 +13,7 @@ from jaxmbs.element import AbstractConstraint
 from jaxmbs.formulations.augmented import AbstractFormulation
 from jaxmbs.programs.backends import EMISSIONS
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 def public(module, kind) -> set[str]:

@@ -7,7 +7,7 @@ import pytest
 
 import jaxmbs as mbs
 from jaxmbs import planar
-from planar.catalogue import CATALOGUE, TIMES, quick_jit
+from planar_catalogue import CATALOGUE, TIMES, quick_jit
 
 ENTRY = CATALOGUE["Distance"]
 START = tuple(ENTRY.start()["first"]) + tuple(ENTRY.start()["second"])

@@ -12,13 +12,13 @@ import pytest
 from conftest import CACHE
 from PIL import Image
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 # These compile for half a minute and more.
 LONG = (
     "04_andrews", "05_balancing", "06_bricard", "07_shafts", "08_velocity_transformation", "09_arms", "10_six_bar",
     "11_excavator", "12_published_paths", "13_five_bar_policy", "14_five_bar_ppo", "15_five_bar_codesign",
 )  # fmt: skip
-REFERENCE = json.loads((Path(__file__).parent / "references" / "path_synthesis.json").read_text())
+REFERENCE = json.loads((Path(__file__).parent.parent / "references" / "path_synthesis.json").read_text())
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import pytest
 
 from jaxmbs.io.models.json_format.elements import types_of
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 SITE = ROOT / "docs" / "site"
 
 
