@@ -107,8 +107,6 @@ class AbstractEquations(eqx.Module):
     def weight(self) -> Float[Array, ""]:
         """A mass like those of the system."""
 
-    # --- the state of the bodies ---
-
     def from_bodies(self, q, v, t) -> tuple[Float[Array, " n"], Float[Array, " m"]]:
         """Coordinates and velocities of these equations for a state of the bodies as in `Mechanism.coordinates`; the
         nearest one, where it does not satisfy what these coordinates take for granted."""
@@ -124,8 +122,6 @@ class AbstractEquations(eqx.Module):
         """Whether the coordinates are singular, or so near to where they are that a step of length h does not see it."""
         del q, v, t, h
         return jnp.asarray(False)
-
-    # --- what follows ---
 
     @property
     def angular(self) -> np.ndarray:
@@ -247,8 +243,6 @@ class AbstractEquations(eqx.Module):
     def imbalance(self, q, v, a, t) -> Float[Array, " m"]:
         """M v̇ − Q."""
         return self.mass(q, t) @ a - self.force(q, v, t)
-
-    # --- multipliers of redundant constraints ---
 
     def multipliers(self, q, v, t, a=None) -> Float[Array, " rows"]:
         """λ of the constraints and drivers of the mechanism, for the accelerations a if these are known already. Where they

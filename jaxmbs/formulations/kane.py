@@ -97,9 +97,6 @@ class Kane(AbstractFormulation):
         return kinds
 
 
-# --- the unconstrained system ---------------------------------------------------------------------------------------------
-
-
 class PartialVelocities(NamedTuple):
     """Matrices of a body whose columns belong to the speeds y; velocities are those in the ground frame.
 
@@ -193,9 +190,6 @@ class KaneView(eqx.Module):
         return x.astype(dtype), y.astype(dtype)
 
 
-# --- the same as functions; for base and cut see `topology.spanning_tree` -------------------------------------------------
-
-
 def kane_matrices(mech: Mechanism, x, y, t=0.0, *, base=None, cut=()) -> tuple[Array, Array]:
     """[A] and {f} of the system without its joints, as `KaneView.matrices`."""
     return _view(mech, base, cut).matrices(x, y, t)
@@ -260,9 +254,6 @@ def joint_moment(angles, multipliers) -> JointMoment:
     moment = rotation.velocity_to_angles(angles).T @ jnp.where(singular, 0, multipliers[:3])
     status = jnp.where(singular, int(Status.SINGULAR), int(Status.CONVERGED)).astype(jnp.int32)
     return JointMoment(multipliers[3:], rotation.matrix(rotation.from_angles(angles)) @ moment, moment, status)
-
-
-# --- the programs ---------------------------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=256)

@@ -195,8 +195,6 @@ def _pseudo(matrix, regular) -> Factored:
     return Factored(matrix, one, rcond, kept, pseudo, "pseudo", jnp.asarray(regular))
 
 
-# --- primitives -------------------------------------------------------------------------------------------------------
-
 # matrix, whether it is regular or, if semidefinite, the least pivot of each row ↦ factors, sign, rcond, kept
 factor_p = Primitive("factor")
 factor_p.multiple_results = True
@@ -278,9 +276,6 @@ def _solve_transpose(cotangent, matrix, factors, limit, rhs, *, kind, transposed
 ad.primitive_jvps[factor_p] = _factor_jvp
 ad.primitive_jvps[solve_p] = _solve_jvp
 ad.primitive_transposes[solve_p] = _solve_transpose
-
-
-# --- in straight-line programs ----------------------------------------------------------------------------------------
 
 
 def _trace_factor(tracer, eqn, matrix, limit):

@@ -24,9 +24,6 @@ SERIES_LIMIT, SERIES_TERMS = 0.25, 9
 OPPOSITE = 1e-6
 
 
-# --- functions of an even power -----------------------------------------------------------------------------------------
-
-
 def _even(series: list[float], closed: Callable, s: Float[Array, ""]) -> Float[Array, ""]:
     """A function of s = x² that is smooth at zero: its power series there, a closed form elsewhere."""
     small = s < SERIES_LIMIT
@@ -87,9 +84,6 @@ def _cotangent_excess(s):
     return _even(_BERNOULLI, closed, s)
 
 
-# --- vectors ------------------------------------------------------------------------------------------------------------
-
-
 def cross(a: Vector, b: Vector) -> Vector:
     """a × b."""
     return jnp.stack([a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]])
@@ -100,9 +94,6 @@ def skew(a: Vector) -> Matrix:
     zero = jnp.zeros_like(a[0])
     rows = (zero, -a[2], a[1]), (a[2], zero, -a[0]), (-a[1], a[0], zero)
     return jnp.stack([jnp.stack(row) for row in rows])
-
-
-# --- Euler parameters -----------------------------------------------------------------------------------------------------
 
 
 def identity(dtype=None) -> Parameters:
@@ -172,9 +163,6 @@ def angular_velocity(p: Parameters, p_dot: Parameters) -> Vector:
     return 2 * (p[0] * p_dot[1:] - p_dot[0] * p[1:] - cross(p[1:], p_dot[1:]))
 
 
-# --- the Euler vector -----------------------------------------------------------------------------------------------------
-
-
 def exp(theta: Vector) -> Parameters:
     """Euler parameters (cos φ/2, sin φ/2 u) of the Euler vector θ = φ u."""
     quarter = theta @ theta / 4
@@ -218,9 +206,6 @@ def gamma_inverse(theta: Vector) -> Matrix:
     return jnp.eye(3, dtype=theta.dtype) - tilde / 2 + _cotangent_excess(s) * tilde @ tilde
 
 
-# --- steps ----------------------------------------------------------------------------------------------------------------
-
-
 def turned(p: Parameters, theta: Vector) -> Parameters:
     """p ∘ exp(θ): turned by an Euler vector in the frame of the body. What rounding takes from ‖p‖ = 1 is given back."""
     p = product(p, exp(theta))
@@ -232,9 +217,6 @@ def chart_rate(theta: Vector, omega: Vector) -> Vector:
     """θ̇ = Γ⁻ᵀ(θ) ω where p ∘ exp(θ) moves with ω, to the fourth order: ω + ½ θ×ω + ¹/₁₂ θ×(θ×ω)."""
     first = cross(theta, omega)
     return omega + first / 2 + cross(theta, first) / 12
-
-
-# --- angles ---------------------------------------------------------------------------------------------------------------
 
 
 def about(axis: int, angle: Float[Array, ""]) -> Parameters:
@@ -274,9 +256,6 @@ def velocity_to_angles(angles: Vector) -> Matrix:
     zero, one = jnp.zeros_like(c2), jnp.ones_like(c2)
     rows = (c3 / c2, -s3 / c2, zero), (s3, c3, zero), (-s2 * c3 / c2, s2 * s3 / c2, one)
     return jnp.stack([jnp.stack(row) for row in rows])
-
-
-# --- frames ---------------------------------------------------------------------------------------------------------------
 
 
 def between(u: Vector, w: Vector) -> Parameters:

@@ -80,8 +80,6 @@ class Pose(NamedTuple):
         theirs = other.p if frame_j is None else rotation.product(other.p, frame_j)
         return rotation.product(rotation.inverse(mine), theirs)
 
-    # --- in relative coordinates ---
-
     @property
     def dimension(self) -> int:
         """3."""
@@ -138,8 +136,6 @@ class Pose(NamedTuple):
     def lever(arm: Float[Array, "3"]) -> Float[Array, "3 3"]:
         """L with L ω = ω × arm, the velocity of its end."""
         return skew(-arm)
-
-    # --- about an axis of two bodies, for springs that twist ---
 
     def axis(self, axis_i) -> Float[Array, "3"]:
         """The unit vector of an axis of this body, in the ground frame."""

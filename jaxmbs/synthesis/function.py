@@ -207,9 +207,6 @@ def _own(build, design, output, f, x_range, y_range, input_span, output_span, pr
     return fit(build, design, targets, output_of(output), **options)
 
 
-# --- what is asked for ---
-
-
 def _pair(name: str, given) -> tuple[float, float]:
     pair = np.asarray(given, float)
     if pair.shape != (2,) or not np.all(np.isfinite(pair)) or pair[0] == pair[1]:
@@ -277,9 +274,6 @@ def _precision_points(given, ends, spans: Spans | None) -> np.ndarray:
             f"precision_points: {len(x)} of them, but with these spans there are from 3 to {most} unknowns"
         )
     return x
-
-
-# --- search ---
 
 
 class Found(NamedTuple):
@@ -394,9 +388,6 @@ def _search(kind, coarse: Task, middle: Task, spans: Spans, bounds, limit, start
         passes = "passes these precision_points within" if exact else "keeps"
         raise ValueError(f"no {kind.name} was found that {passes} the bounds; allow more starts, or more room")
     return Found(x[inside], offsets[inside], branches[inside])
-
-
-# --- results ---
 
 
 def _ranked(kind, found: Found, fine: Task, points: Task | None, spans: Spans, transmission, keep: int) -> Ranked:

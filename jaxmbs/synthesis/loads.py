@@ -105,9 +105,6 @@ def _cross(arm, force):
     return jnp.cross(arm, force)
 
 
-# --- measures over a cycle --------------------------------------------------------------------------------------------
-
-
 def rms(values: Float[Array, "T *components"], *, closed: bool = True) -> Float[Array, ""]:
     """The root mean square over a cycle, √(mean ‖f‖²), of numbers (T,) or vectors (T, d) at equal steps of time.
 
@@ -169,9 +166,6 @@ def _squares(values, closed: bool) -> Float[Array, " T"]:
 def _root(square):
     positive = square > 0
     return jnp.where(positive, jnp.sqrt(jnp.where(positive, square, 1)), 0)
-
-
-# --- distance from singular positions ---------------------------------------------------------------------------------
 
 
 def regularity(mech: Mechanism, motion: Trajectory) -> Float[Array, "*batch T"]:

@@ -232,9 +232,6 @@ def _bounds(lower, upper, centre, spread: float) -> Bounds:
     return Bounds(np.where(np.arange(9) < 4, np.maximum(lowest, 0), lowest), highest)
 
 
-# --- linkages ---
-
-
 @lru_cache(maxsize=1)
 def _solver():
     def of_one(u, own, branch, goal, weight, bounds):
@@ -262,9 +259,6 @@ def _body_poses(u, angles, branch):
 
 
 _design = jax.jit(Guided.design)
-
-
-# --- results ---
 
 
 def _ranked(found, poses, bounds, unit, angle_length, ordered, transmission, keep: int) -> Ranked[MotionSolution]:

@@ -121,9 +121,6 @@ def energy(mech: Mechanism, q: Float[Array, "*batch n"], v: Float[Array, "*batch
     return Energy(kinetic, potential)
 
 
-# --- dynamics ---------------------------------------------------------------------------------------------------------
-
-
 def mass_matrix(mech: Mechanism, q: Float[Array, " n"]) -> Float[Array, "m m"]:
     """M(q), block diagonal, with ½ vᵀM v the kinetic energy; extra coordinates have no mass.
 

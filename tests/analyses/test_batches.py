@@ -120,8 +120,6 @@ def test_functions_of_a_configuration_are_the_same_with_and_without_jit():
         np.testing.assert_allclose(got, expected, rtol=0, atol=1e-13 * max(1.0, np.max(np.abs(expected))))
 
 
-# --- bad samples ------------------------------------------------------------------------------------------------------
-
 GOOD, BAD_POINT, APART, BAD_TIME, BAD_GUESS, LAST = range(6)
 EXPECTED_STATUS = [
     mbs.Status.CONVERGED,
@@ -194,9 +192,6 @@ def test_bad_samples_have_finite_values_and_no_gradient(with_bad_samples):
         assert np.all(np.any(of_number[[GOOD, LAST]] != 0, axis=-1))
 
 
-# --- precision --------------------------------------------------------------------------------------------------------
-
-
 def dtypes(tree):
     return {leaf.dtype for leaf in jax.tree.leaves(tree) if jnp.issubdtype(leaf.dtype, jnp.floating)}
 
@@ -227,9 +222,6 @@ def test_without_x64_all_is_float32(one_by_one):
     exact = quick_jit(jax.jacrev(lambda b: motion(b)[0][0]))(design(0))
     for got, expected in zip(jax.tree.leaves(gradient), jax.tree.leaves(exact), strict=True):
         np.testing.assert_allclose(got, expected, rtol=0, atol=1000 * 2.0**-24 * np.max(np.abs(expected)))
-
-
-# --- traces -----------------------------------------------------------------------------------------------------------
 
 
 def test_new_numbers_do_not_trace_again():

@@ -1,6 +1,6 @@
 """Every planar element in a small assembled mechanism whose design parameters are all the numbers of the element.
 
-A new element is one entry of `CATALOGUE`, and one formula in `test_jacobians_by_hand`.
+A new element is one entry of `CATALOGUE`, and one formula in `planar_formulas`.
 """
 
 from __future__ import annotations

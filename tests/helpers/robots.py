@@ -4,8 +4,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-# --- MJCF -----------------------------------------------------------------------------------------------------------------
-
 FOUR_BAR = """
 <mujoco model="four-bar">
   <compiler angle="radian"/>
@@ -120,8 +118,6 @@ QUADRUPED = f"""
 </mujoco>
 """
 
-# --- URDF -----------------------------------------------------------------------------------------------------------------
-
 
 def _inertial(mass, com, moments, rpy=(0, 0, 0)):
     xx, yy, zz, xy, xz, yz = (*moments, 0, 0, 0)[:6]
@@ -234,8 +230,6 @@ def _satellite():
 
 
 SATELLITE = _satellite()
-
-# --- what others say of them ----------------------------------------------------------------------------------------------
 
 
 class Answer(NamedTuple):

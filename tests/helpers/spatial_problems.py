@@ -87,9 +87,6 @@ class MinimalModel:
         return jax.vmap(lambda x: self.placed(x)[0])(jnp.asarray(x))
 
 
-# --- one body on one joint ------------------------------------------------------------------------------------------------
-
-
 def on_a_joint(joint, mass, inertia, com, gravity, **forces):
     """A body on a joint to ground, under its weight."""
     forces["gravity"] = mbs.Gravity(gravity)
@@ -135,8 +132,6 @@ def joint_case(name):
     return mech, {"body": spatial.coordinates(origin, turn)}, com
 
 
-# --- shafts ---------------------------------------------------------------------------------------------------------------
-
 SHAFT = spatial.Body(1.0, (1.0, 1.0, 1.0))
 
 
@@ -174,9 +169,6 @@ def double_cardan(bend, length, rate):
         {"motor": spatial.RevoluteDriver("ground", "first", motion=mbs.motion.Ramp(rate))},
     )
     return mech, {"middle": spatial.coordinates((0, 0, 0), middle), "last": spatial.coordinates(end, last)}
-
-
-# --- loops ----------------------------------------------------------------------------------------------------------------
 
 
 def slider_crank():
@@ -279,9 +271,6 @@ def bricard_model():
 
     potential = lambda x: -sum(mass * gravity @ r for r, _ in placed(x))
     return MinimalModel(placed, [mass] * 5, [(p["inertia_about_rod_axis"], across, across)] * 5, potential)
-
-
-# --- flyball governor -----------------------------------------------------------------------------------------------------
 
 
 def box(mass, sides):

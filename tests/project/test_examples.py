@@ -7,9 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
-from conftest import CACHE
 from PIL import Image
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -31,7 +31,7 @@ def outputs(tmp_path_factory):
             folder = folders[name] = tmp_path_factory.mktemp(name)
             settings = {
                 "MPLBACKEND": "Agg",
-                "JAX_COMPILATION_CACHE_DIR": str(CACHE),
+                "JAX_COMPILATION_CACHE_DIR": jax.config.jax_compilation_cache_dir,
                 "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.2",
                 "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "0",
             }

@@ -115,9 +115,6 @@ def test_long_chain():
     assert secondary_path_matrix(tree)[-1, 0] == -1500
 
 
-# --- loops ---
-
-
 @pytest.fixture(scope="module")
 def linkage():
     return four_bar(dict.fromkeys(("crank", "coupler", "rocker", "ground"), 1.0))
@@ -219,9 +216,6 @@ def test_unconnected_parts():
     )
 
 
-# --- errors ---
-
-
 @pytest.mark.parametrize("function", [spanning_tree, path_matrix, secondary_path_matrix])
 @pytest.mark.parametrize(
     ("options", "message"),
@@ -249,9 +243,6 @@ def test_a_tree_has_its_base_already():
         path_matrix(tree, cut="A")
     with pytest.raises(ValueError, match="unknown body 'b'"):
         tree.path("b")
-
-
-# --- random graphs ---
 
 
 def random_graph(rng):

@@ -114,9 +114,6 @@ def polygons(ax) -> list[np.ndarray]:
     return [patch.get_xy()[:-1] if patch.get_closed() else patch.get_xy() for patch in ax.patches]
 
 
-# --- symbols ------------------------------------------------------------------------------------------------------
-
-
 def test_the_list_of_elements_is_complete():
     public = {
         name
@@ -263,9 +260,6 @@ def test_the_arrow_of_a_driver_follows_its_sense():
     assert turn(-2.0) == -1
 
 
-# --- curves and plots ---------------------------------------------------------------------------------------------
-
-
 def test_trace_draws_the_closed_form_with_a_gap_where_the_motion_failed():
     motion = slider_crank_motion(failed=[3])
     (line,) = mbs.viz.trace(motion, "rod", TRACED).lines
@@ -292,9 +286,6 @@ def test_draw_marks_points_and_names_bodies():
     assert np.linalg.norm(centres - traced_curve(np.asarray(motion.t))[2], axis=1).min() < 1e-9
     assert {text.get_text() for text in ax.texts} == {"crank", "rod", "slider"}
     plt.close(ax.figure)
-
-
-# --- animations ---------------------------------------------------------------------------------------------------
 
 
 def film_of(page: str) -> dict:

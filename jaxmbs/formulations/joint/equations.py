@@ -93,8 +93,6 @@ class JointEquations(AbstractEquations):
         """Whether RᵀMR is factored body by body: not where coordinates without inertia get one from the constraints."""
         return not self.space.extra and not (self._light and self._count)
 
-    # --- M, Q, Φ ---
-
     def mass(self, q, t):
         transformation = joint_space.transformation(self.tree.at(t), q)
         matrix = transformation.T @ masses(self.mech, self._configuration(q, t)) @ transformation
@@ -182,8 +180,6 @@ class JointEquations(AbstractEquations):
     @property
     def weight(self):
         return CartesianEquations(self.mech).weight
-
-    # --- the state of the bodies ---
 
     def from_bodies(self, q, v, t):
         # Where joints of the tree are open their own measures are no more than a start.
@@ -273,8 +269,6 @@ class JointEquations(AbstractEquations):
         rates = joint_space.by_run(space, v, velocities=True)
         found = mapped(space.runs, near, tree.edges, joint_space.by_run(space, q), rates)
         return jnp.any(jnp.concatenate([x.reshape(-1) for x in found]))
-
-    # --- body by body ---
 
     def _loaded(self, q, v, t):
         """Bodies in motion, Q − M Ṙ θ̇ as wrenches on them, and Q of the extra coordinates."""

@@ -109,9 +109,6 @@ class JointView(eqx.Module):
         return value.astype(jnp.result_type(self.mech.dtype, value))
 
 
-# --- the same as functions ------------------------------------------------------------------------------------------------
-
-
 def _view(mech: Mechanism, base, cut) -> JointView:
     return JointView(mech, spaces.joint_space(mech, base=base, cut=cut))
 
@@ -149,9 +146,6 @@ def velocity_transformation_rate(
 ) -> Float[Array, "m l"]:
     """Ṙ(θ, θ̇), as `JointView.transformation_rate`."""
     return _view(mech, base, cut).transformation_rate(theta, theta_dot, t, coordinates=coordinates, near=near)
-
-
-# --- the programs ---------------------------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=256)

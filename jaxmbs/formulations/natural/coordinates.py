@@ -79,8 +79,6 @@ class NaturalCoordinates(Space):
     def _once(self, method: str, *args):
         return _once(method, self.own_vectors, self.mech, *args)
 
-    # --- structure ---
-
     def add(self, name: str, places: dict, *, vector: bool) -> str:
         """A further point or vector."""
         start = None if GROUND in places else self._size
@@ -167,8 +165,6 @@ class NaturalCoordinates(Space):
         """The rows of Φ that shared points and vectors do not imply."""
         rows = residual_of(self.mech, name, element, state.q, state.t, state.poses)
         return rows if len(kept) == element.rows else rows[np.array(kept)]
-
-    # --- configurations ---
 
     def _split(self, big_x) -> dict[str, Array]:
         """The attitudes of the bodies in X."""
@@ -269,8 +265,6 @@ class NaturalCoordinates(Space):
         now, rate = jax.jvp(both, (big_x[: self.m],), (u,))
         return {b: jnp.concatenate([rate[b][0], self.geometry.spin(now[b][1], rate[b][1])]) for b in bodies}
 
-    # --- the equations ---
-
     def residual(self, big_x, t) -> Float[Array, " rows"]:
         """Ψ."""
         return self._once("_residual", big_x, t)
@@ -341,8 +335,6 @@ class NaturalCoordinates(Space):
                 turning = mech.bodies[name].velocity_force(mech.layout.pose(name, q), own[name])
                 load = load.at[slices[name]].add(turning - self._own_mass(name, big_x) @ drift[name])
         return pull(load)[0]
-
-    # --- the space ---
 
     def rate(self, big_x, u):
         return self._once("_rate", big_x, u)

@@ -69,9 +69,6 @@ class NaturalView(eqx.Module):
         return x.astype(dtype), jnp.asarray(t, dtype), near
 
 
-# --- the same as functions ------------------------------------------------------------------------------------------------
-
-
 def natural_names(mech: Mechanism) -> tuple[str, ...]:
     """Names of the natural coordinates, as `NaturalView.names`."""
     return NaturalView(mech).names
@@ -95,9 +92,6 @@ def natural_constraints(mech: Mechanism, x: Float[Array, " k"], t=0.0, *, near=N
 def natural_jacobian(mech: Mechanism, x: Float[Array, " k"], t=0.0, *, near=None) -> Float[Array, "rows k"]:
     """Ψ_x, as `NaturalView.jacobian`."""
     return NaturalView(mech).jacobian(x, t, near=near)
-
-
-# --- the programs ---------------------------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=256)

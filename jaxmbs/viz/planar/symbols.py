@@ -32,15 +32,10 @@ PITCH_DASHES = (5, 2, 1, 2)
 # Feet and tips of a tooth: along the pitch, in parts of it, and their heights.
 TOOTH_PLACES, TOOTH_HEIGHTS = np.array([-0.32, -0.16, 0.16, 0.32]), np.array([-1.1, 1.0, 1.0, -1.1])
 
-# --- what is known of an element ----------------------------------------------------------------------------------
-
 
 @attachments.register
 def _(element: planar.AbsoluteDistance, dimension=2):
     return [(GROUND, np.asarray(element.center, float)), (element.body, np.asarray(element.point, float))]
-
-
-# --- pieces that symbols share ------------------------------------------------------------------------------------
 
 
 def pin(body: str, point, scene) -> Shape:
@@ -177,9 +172,6 @@ def _profile(outline, count: int = 120) -> np.ndarray:
     angles = np.linspace(0, 2 * np.pi, count, endpoint=False)
     radii = np.array([float(outline.radius(np.asarray(angle))) for angle in angles])
     return radii[:, None] * np.stack([np.cos(angles), np.sin(angles)], axis=-1)
-
-
-# --- the symbols --------------------------------------------------------------------------------------------------
 
 
 @singledispatch
@@ -348,9 +340,6 @@ def _(element: planar.PointFollower, scene):
     wide = Style(face=colour, edge=colour, opacity=0.15, width=7.0)
     narrow = Style(edge=PAPER, width=5.0)
     return [Shape(j, slot, wide), Shape(j, slot, narrow), pin(*follower, scene)]
-
-
-# --- the symbols of drivers ---------------------------------------------------------------------------------------
 
 
 def axle(element, scene) -> tuple[str, np.ndarray]:

@@ -40,8 +40,6 @@ COIL_TURNS = 9
 # Of a helix that stands for a thread, in units of the symbols, where the pitch itself is too fine or too steep to show.
 THREAD = (1.0, 8.0)
 
-# --- pieces that symbols share ------------------------------------------------------------------------------------
-
 
 def joint_frames(element) -> list[tuple[str, np.ndarray, np.ndarray]]:
     """(body, origin (3,), axes (3, 3)) of the joint frames on both bodies, that on body i first."""
@@ -171,9 +169,6 @@ def hub(element, scene) -> tuple[str, np.ndarray]:
         if {other.i, other.j} == {element.i, element.j} and attachments(other, 3):
             return next((body, point) for body, point in attachments(other, 3) if body == element.i)
     return element.i, np.zeros(3)
-
-
-# --- the symbols --------------------------------------------------------------------------------------------------
 
 
 @singledispatch
@@ -321,9 +316,6 @@ def _(element: spatial.Gear, scene):
     ]
 
 
-# --- the symbols of drivers ---------------------------------------------------------------------------------------
-
-
 @attachments.register
 def _(element: spatial.RevoluteDriver, dimension=3):
     return []
@@ -357,9 +349,6 @@ def _(element: spatial.DistanceDriver, scene):
         Span((start, end), stretched(0.45 * u, 0.58, 1), STEEL),
     ]
     return [*feet(element, scene), *pistons, *(Solid(body, ball(0.95 * u).at(point), STEEL) for body, point in places)]
-
-
-# --- the symbols of forces ----------------------------------------------------------------------------------------
 
 
 @symbol.register

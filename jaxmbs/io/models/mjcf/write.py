@@ -180,9 +180,6 @@ def _none_like(name: str, constraint, why: str = "") -> ModelError:
     return ModelError(f"constraint {name!r} ({type(constraint).__name__}): MJCF has nothing like it{why}")
 
 
-# --- loops --------------------------------------------------------------------------------------------------------------
-
-
 def _add_equality(scene: Scene, name: str) -> None:
     """A joint that is cut, between sites."""
     constraint: Any = scene.model.constraints[name]
@@ -213,9 +210,6 @@ def _equate(scene: Scene, tag: str, name: str, constraint, ends, axes=None) -> N
     for body, site, end in zip((constraint.i, constraint.j), sites, ends, strict=True):
         scene.add_site(body, site, end, axes if site == sites[0] else None)
     SubElement(scene.section("equality"), tag, name=name, site1=sites[0], site2=sites[1])
-
-
-# --- forces -------------------------------------------------------------------------------------------------------------
 
 
 @singledispatch
@@ -315,9 +309,6 @@ def _add_spring(carried: Carried, force, short: float) -> None:
         element.set("stiffness", number(k + k_before))
     if c + c_before:
         element.set("damping", number(c + c_before))
-
-
-# --- velocities ---------------------------------------------------------------------------------------------------------
 
 
 def _add_velocities(scene: Scene) -> None:
