@@ -7,6 +7,7 @@ should be twice continuously differentiable.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -117,13 +118,13 @@ class Function(AbstractMotion):
         check_function(self.f, "f", ())
 
 
-def as_motion(x) -> AbstractMotion | None:
+def as_motion(x: Any) -> AbstractMotion | None:
     """A motion as it is, a number as `Constant`, a function of time as `Function`; None stays, for a check to name it."""
     if x is None or isinstance(x, AbstractMotion):
         return x
     return Function(x) if callable(x) else Constant(x)
 
 
-def motion_field(**kwargs):
+def motion_field(**kwargs: Any) -> Any:
     """A field of an element that holds a motion; numbers and functions of time become one."""
     return eqx.field(converter=as_motion, **kwargs)

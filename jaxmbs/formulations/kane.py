@@ -17,6 +17,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
 from jaxmbs.formulations.augmented import AbstractFormulation, CartesianEquations
@@ -28,8 +29,8 @@ from jaxmbs.numerics import rotation
 from jaxmbs.numerics.results import Status
 from jaxmbs.programs.function import Straight
 from jaxmbs.system.layout import unknown
-from jaxmbs.system.mechanism import Mechanism
-from jaxmbs.system.topology import Tree, spanning_tree
+from jaxmbs.system.mechanism import Coordinates, Mechanism, Velocities
+from jaxmbs.system.topology import Names, Tree, spanning_tree
 from jaxmbs.system.trajectory import Trajectory
 
 
@@ -138,16 +139,16 @@ class KaneView(eqx.Module):
         ]
         return tuple(n for n, a in each if a) + tuple(n for n, a in each if not a) + self.space.extra
 
-    def coordinates(self, q, v=None) -> tuple[Array, Array]:
+    def coordinates(self, q: Coordinates, v: Velocities | None = None) -> tuple[Array, Array]:
         """x and y of a state of the bodies, |θ₂| ≤ π/2; y is meaningless where cos θ₂ = 0."""
         mech = self.mech
         return _program(_coordinates, self.space)(mech, mech.coordinates(q), mech.velocities(v))
 
-    def configuration(self, x, y=None) -> tuple[Array, Array]:
+    def configuration(self, x: ArrayLike, y: ArrayLike | None = None) -> tuple[Array, Array]:
         """q and v of the bodies, as in `Mechanism.coordinates` and `Mechanism.velocities`; joints need not be closed."""
         return _program(_configuration, self.space)(self.mech, *self._state(x, y))
 
-    def matrices(self, x, y, t=0.0) -> tuple[Array, Array]:
+    def matrices(self, x: ArrayLike, y: ArrayLike, t: ArrayLike = 0.0) -> tuple[Array, Array]:
         """[A] (6N, 6N) and {f} (6N,) of the system without its joints, [A]{ẏ} = {f}; Kamman (2) to (4).
 
         {f} has the forces and torques of the mechanism and all that depends on velocities, and nothing of joints and
@@ -163,7 +164,7 @@ class KaneView(eqx.Module):
         x, y = self._state(x, y)
         return _program(_matrices, self.space)(self.mech, x, y, jnp.asarray(t, x.dtype))
 
-    def partial_velocities(self, x, y=None) -> dict[str, PartialVelocities]:
+    def partial_velocities(self, x: ArrayLike, y: ArrayLike | None = None) -> dict[str, PartialVelocities]:
         """Partial velocities and partial angular velocities of all bodies, and their rates; arguments as in `matrices`."""
         found = _program(_partial_velocities, self.space)(self.mech, *self._state(x, y))
         return {name: found[name] for name in self.mech.bodies}
@@ -190,32 +191,42 @@ class KaneView(eqx.Module):
         return x.astype(dtype), y.astype(dtype)
 
 
-def kane_matrices(mech: Mechanism, x, y, t=0.0, *, base=None, cut=()) -> tuple[Array, Array]:
+def kane_matrices(
+    mech: Mechanism, x: ArrayLike, y: ArrayLike, t: ArrayLike = 0.0, *, base: Names | None = None, cut: Names = ()
+) -> tuple[Array, Array]:
     """[A] and {f} of the system without its joints, as `KaneView.matrices`."""
     return _view(mech, base, cut).matrices(x, y, t)
 
 
-def kane_names(mech: Mechanism, *, base=None, cut=()) -> tuple[str, ...]:
+def kane_names(mech: Mechanism, *, base: Names | None = None, cut: Names = ()) -> tuple[str, ...]:
     """The names of x, as `KaneView.names`."""
     return _view(mech, base, cut).names
 
 
-def kane_coordinates(mech: Mechanism, q, v=None, *, base=None, cut=()) -> tuple[Array, Array]:
+def kane_coordinates(
+    mech: Mechanism, q: Coordinates, v: Velocities | None = None, *, base: Names | None = None, cut: Names = ()
+) -> tuple[Array, Array]:
     """x and y of a state of the bodies, as `KaneView.coordinates`."""
     return _view(mech, base, cut).coordinates(q, v)
 
 
-def kane_configuration(mech: Mechanism, x, y=None, *, base=None, cut=()) -> tuple[Array, Array]:
+def kane_configuration(
+    mech: Mechanism, x: ArrayLike, y: ArrayLike | None = None, *, base: Names | None = None, cut: Names = ()
+) -> tuple[Array, Array]:
     """q and v of the bodies, as `KaneView.configuration`."""
     return _view(mech, base, cut).configuration(x, y)
 
 
-def partial_velocities(mech: Mechanism, x, y=None, *, base=None, cut=()) -> dict[str, PartialVelocities]:
+def partial_velocities(
+    mech: Mechanism, x: ArrayLike, y: ArrayLike | None = None, *, base: Names | None = None, cut: Names = ()
+) -> dict[str, PartialVelocities]:
     """Partial velocities of all bodies and their rates, as `KaneView.partial_velocities`."""
     return _view(mech, base, cut).partial_velocities(x, y)
 
 
-def kane_multipliers(mech: Mechanism, run: Trajectory, *, base=None, cut=()) -> Float[Array, "*batch T m"]:
+def kane_multipliers(
+    mech: Mechanism, run: Trajectory, *, base: Names | None = None, cut: Names = ()
+) -> Float[Array, "*batch T m"]:
     """What constraints and drivers do at each coordinate along a motion, as `KaneView.multipliers`."""
     return _view(mech, base, cut).multipliers(run)
 
@@ -235,7 +246,7 @@ class JointMoment(NamedTuple):
     status: Int[Array, ""]
 
 
-def joint_moment(angles, multipliers) -> JointMoment:
+def joint_moment(angles: ArrayLike, multipliers: ArrayLike) -> JointMoment:
     """Force and moment of a joint by the multipliers of a body's coordinates; Kamman (28) to (34), solved in general.
 
     With ω = E θ̇ in the frame of K the multipliers of the angles are λ = EᵀM, so M = E⁻ᵀλ in the frame of K, which has

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from jaxmbs.element import AbstractBody, require
@@ -379,7 +380,9 @@ def check_inertia(inertia) -> None:
     )
 
 
-def coordinates(r=(0.0, 0.0, 0.0), rotated=None) -> Float[Array, "7"]:
+def coordinates(
+    r: ArrayLike | Sequence[float] = (0.0, 0.0, 0.0), rotated: ArrayLike | Sequence[Any] | None = None
+) -> Float[Array, "7"]:
     """The coordinates (r, p) of a body.
 
     Args:

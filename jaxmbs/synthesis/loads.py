@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from jaxmbs.dynamics.reactions import Reactions, reactions
@@ -39,7 +41,7 @@ class CycleLoads(NamedTuple):
     reactions: Reactions
 
 
-def cycle_loads(mech: Mechanism, motion: Trajectory, *, about=None) -> CycleLoads:
+def cycle_loads(mech: Mechanism, motion: Trajectory, *, about: ArrayLike | Sequence[float] | None = None) -> CycleLoads:
     """Driving efforts, joint reactions, shaking force and moment along a motion: inverse dynamics.
 
     F = −Σ f over joints and drivers between the ground and a body, f on the body, and over springs, dampers and torques

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from jaxmbs.element import GROUND
@@ -14,10 +15,10 @@ from jaxmbs.numerics.arrays import IN_JAX, NOT_TRACEABLE
 from jaxmbs.numerics.implicit import jacobian, rate, second_rate
 from jaxmbs.programs.function import Straight
 from jaxmbs.programs.tracing.graph import ProgramError
-from jaxmbs.system.mechanism import Mechanism, as_times
+from jaxmbs.system.mechanism import Coordinates, Mechanism, as_times
 
 
-def constraints(mech: Mechanism, q: Float[Array, " n"], t=0.0) -> Float[Array, " rows"]:
+def constraints(mech: Mechanism, q: Coordinates, t: ArrayLike = 0.0) -> Float[Array, " rows"]:
     """Φ(q, t): the residuals of all constraints in their order, then those of the drivers; Haug (3.1.4).
 
     Args:
@@ -31,17 +32,17 @@ def constraints(mech: Mechanism, q: Float[Array, " n"], t=0.0) -> Float[Array, "
     return PROGRAMS["constraints"](mech, *_state(mech, q, t))
 
 
-def constraint_jacobian(mech: Mechanism, q: Float[Array, " n"], t=0.0) -> Float[Array, "rows m"]:
+def constraint_jacobian(mech: Mechanism, q: Coordinates, t: ArrayLike = 0.0) -> Float[Array, "rows m"]:
     """Φ_q, one column for each velocity: Φ_q v = ν; Haug (3.6.4). Arguments as for `constraints`."""
     return PROGRAMS["constraint_jacobian"](mech, *_state(mech, q, t))
 
 
-def velocity_rhs(mech: Mechanism, q: Float[Array, " n"], t=0.0) -> Float[Array, " rows"]:
+def velocity_rhs(mech: Mechanism, q: Coordinates, t: ArrayLike = 0.0) -> Float[Array, " rows"]:
     """ν = −Φ_t, the right side of Φ_q q̇ = ν; Haug (3.1.9). Arguments as for `constraints`."""
     return PROGRAMS["velocity_rhs"](mech, *_state(mech, q, t))
 
 
-def acceleration_rhs(mech: Mechanism, q: Float[Array, " n"], v: Float[Array, " m"], t=0.0) -> Float[Array, " rows"]:
+def acceleration_rhs(mech: Mechanism, q: Coordinates, v: ArrayLike, t: ArrayLike = 0.0) -> Float[Array, " rows"]:
     """γ = −(Φ_q q̇)_q q̇ − 2 Φ_qt q̇ − Φ_tt, the right side of Φ_q q̈ = γ; Haug (3.1.10).
 
     Args:
@@ -50,8 +51,8 @@ def acceleration_rhs(mech: Mechanism, q: Float[Array, " n"], v: Float[Array, " m
         v: velocities (m,), conjugate to the forces: (ẋ, ẏ, φ̇) of each body in the plane, (ṙ, ω) in space.
         t: time.
     """
-    q, t = _state(mech, q, t)
-    return PROGRAMS["acceleration_rhs"](mech, q, jnp.asarray(v, q.dtype), t)
+    at, t = _state(mech, q, t)
+    return PROGRAMS["acceleration_rhs"](mech, at, jnp.asarray(v, at.dtype), t)
 
 
 def residuals(mech: Mechanism, q, t) -> Float[Array, " rows"]:
@@ -131,10 +132,10 @@ def mass_matrix(mech: Mechanism, q: Float[Array, " n"]) -> Float[Array, "m m"]:
     return PROGRAMS["mass_matrix"](mech, *_state(mech, q, 0.0))
 
 
-def generalized_force(mech: Mechanism, q: Float[Array, " n"], v: Float[Array, " m"], t=0.0) -> Float[Array, " m"]:
+def generalized_force(mech: Mechanism, q: Coordinates, v: ArrayLike, t: ArrayLike = 0.0) -> Float[Array, " m"]:
     """Q(q, v, t) of all forces, conjugate to v. Arguments as for `acceleration_rhs`."""
-    q, t = _state(mech, q, t)
-    return PROGRAMS["generalized_force"](mech, q, jnp.asarray(v, q.dtype), t)
+    at, t = _state(mech, q, t)
+    return PROGRAMS["generalized_force"](mech, at, jnp.asarray(v, at.dtype), t)
 
 
 def state_of(mech: Mechanism, q, v, t) -> State:

@@ -11,19 +11,21 @@ Components of joints that are prescribed in time are known, and none of θ: they
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import lru_cache, partial
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from jaxmbs.formulations.joint import space as spaces
 from jaxmbs.formulations.joint.space import JointSpace
 from jaxmbs.formulations.natural.view import natural_rates
 from jaxmbs.programs.function import Straight
-from jaxmbs.system.mechanism import Mechanism
+from jaxmbs.system.mechanism import Coordinates, Mechanism, Velocities
+from jaxmbs.system.topology import Names
 
 COORDINATES = ("bodies", "natural")
 
@@ -54,24 +56,28 @@ class JointView(eqx.Module):
         """The names of θ̇. Only balls and floating bases in space have other ones than θ."""
         return self.space.velocities
 
-    def coordinates(self, q, t=0.0) -> Float[Array, " k"]:
+    def coordinates(self, q: Coordinates, t: ArrayLike = 0.0) -> Float[Array, " k"]:
         """θ(q) of a configuration. Angles in (−π, π]; in the plane, where they have coordinates, with all their turns."""
         mech = self.mech
         return _program(_measured, self.space)(mech, mech.coordinates(q), _time(mech, t))
 
-    def velocities(self, q, v, t=0.0) -> Float[Array, " l"]:
+    def velocities(self, q: Coordinates, v: Velocities, t: ArrayLike = 0.0) -> Float[Array, " l"]:
         """θ̇ of the velocities v of the bodies: the solution of R θ̇ = v, of least squares where v does not satisfy the
         joints of the tree; of R θ̇ = v − ν where these prescribe a motion, with ν the velocities by it alone."""
         mech = self.mech
         space = spaces.space_of(mech, self.space.tree, any_angle=True)
         return _program(_rates, space)(mech, mech.coordinates(q), mech.velocities(v), _time(mech, t))
 
-    def configuration(self, theta, t=0.0, *, near=None) -> Float[Array, " n"]:
+    def configuration(
+        self, theta: ArrayLike, t: ArrayLike = 0.0, *, near: Coordinates | None = None
+    ) -> Float[Array, " n"]:
         """q(θ), a configuration as in `Mechanism.coordinates`. Joints that are cut need not be closed by it."""
         mech, theta = self.mech, self._checked(theta, self.space.n)
         return _program(_configuration, self.space)(mech, theta, _near(mech, near), _time(mech, t))
 
-    def transformation(self, theta, t=0.0, *, coordinates: str = "bodies", near=None) -> Float[Array, "m l"]:
+    def transformation(
+        self, theta: ArrayLike, t: ArrayLike = 0.0, *, coordinates: str = "bodies", near: Coordinates | None = None
+    ) -> Float[Array, "m l"]:
         """R(θ) with v = R θ̇; Issa and Arczewski (3.4).
 
         The block R_ij of body i and joint j is that of their Table 1 where joint j is on the path from the ground to body
@@ -94,7 +100,13 @@ class JointView(eqx.Module):
         return program(mech, theta, _near(mech, near), _time(mech, t))
 
     def transformation_rate(
-        self, theta, theta_dot, t=0.0, *, coordinates: str = "bodies", near=None
+        self,
+        theta: ArrayLike,
+        theta_dot: ArrayLike,
+        t: ArrayLike = 0.0,
+        *,
+        coordinates: str = "bodies",
+        near: Coordinates | None = None,
     ) -> Float[Array, "m l"]:
         """Ṙ(θ, θ̇), so that v̇ = R θ̈ + Ṙ θ̇; Issa and Arczewski (3.6). Arguments as for `transformation`."""
         program = _program(_transformation_rate, self.space, _known(coordinates))
@@ -113,36 +125,63 @@ def _view(mech: Mechanism, base, cut) -> JointView:
     return JointView(mech, spaces.joint_space(mech, base=base, cut=cut))
 
 
-def joint_space(mech: Mechanism, *, base=None, cut: str | Iterable[str] = ()) -> JointSpace:
+def joint_space(mech: Mechanism, *, base: Names | None = None, cut: Names = ()) -> JointSpace:
     """The joint coordinates of a mechanism: `.coordinates` and `.velocities`, their names such as "A.phi"; `.tree`. See
     `JointView` for what they are."""
     return spaces.joint_space(mech, base=base, cut=cut)
 
 
-def joint_coordinates(mech: Mechanism, q, t=0.0, *, base=None, cut=()) -> Float[Array, " k"]:
+def joint_coordinates(
+    mech: Mechanism, q: Coordinates, t: ArrayLike = 0.0, *, base: Names | None = None, cut: Names = ()
+) -> Float[Array, " k"]:
     """θ(q), as `JointView.coordinates`."""
     return _view(mech, base, cut).coordinates(q, t)
 
 
-def joint_velocities(mech: Mechanism, q, v, t=0.0, *, base=None, cut=()) -> Float[Array, " l"]:
+def joint_velocities(
+    mech: Mechanism, q: Coordinates, v: Velocities, t: ArrayLike = 0.0, *, base: Names | None = None, cut: Names = ()
+) -> Float[Array, " l"]:
     """θ̇ of the velocities v of the bodies, as `JointView.velocities`."""
     return _view(mech, base, cut).velocities(q, v, t)
 
 
-def configuration(mech: Mechanism, theta, t=0.0, *, near=None, base=None, cut=()) -> Float[Array, " n"]:
+def configuration(
+    mech: Mechanism,
+    theta: ArrayLike,
+    t: ArrayLike = 0.0,
+    *,
+    near: Coordinates | None = None,
+    base: Names | None = None,
+    cut: Names = (),
+) -> Float[Array, " n"]:
     """q(θ), as `JointView.configuration`."""
     return _view(mech, base, cut).configuration(theta, t, near=near)
 
 
 def velocity_transformation(
-    mech: Mechanism, theta, t=0.0, *, coordinates: str = "bodies", near=None, base=None, cut=()
+    mech: Mechanism,
+    theta: ArrayLike,
+    t: ArrayLike = 0.0,
+    *,
+    coordinates: str = "bodies",
+    near: Coordinates | None = None,
+    base: Names | None = None,
+    cut: Names = (),
 ) -> Float[Array, "m l"]:
     """R(θ) with v = R θ̇, as `JointView.transformation`."""
     return _view(mech, base, cut).transformation(theta, t, coordinates=coordinates, near=near)
 
 
 def velocity_transformation_rate(
-    mech: Mechanism, theta, theta_dot, t=0.0, *, coordinates: str = "bodies", near=None, base=None, cut=()
+    mech: Mechanism,
+    theta: ArrayLike,
+    theta_dot: ArrayLike,
+    t: ArrayLike = 0.0,
+    *,
+    coordinates: str = "bodies",
+    near: Coordinates | None = None,
+    base: Names | None = None,
+    cut: Names = (),
 ) -> Float[Array, "m l"]:
     """Ṙ(θ, θ̇), as `JointView.transformation_rate`."""
     return _view(mech, base, cut).transformation_rate(theta, theta_dot, t, coordinates=coordinates, near=near)

@@ -6,6 +6,7 @@ A new element gets its symbol by one more function registered with `symbol`. Wit
 from __future__ import annotations
 
 from functools import singledispatch
+from typing import Any
 
 import numpy as np
 
@@ -175,7 +176,7 @@ def _profile(outline, count: int = 120) -> np.ndarray:
 
 
 @singledispatch
-def symbol(element, scene) -> list[Shape | Span]:
+def symbol(element: Any, scene: Any) -> list[Shape | Span]:
     """The shapes that stand for an element; for one without a symbol of its own its points."""
     return points_of(element, scene)
 

@@ -7,6 +7,7 @@ thin lines.
 from __future__ import annotations
 
 from functools import singledispatch
+from typing import Any
 
 import numpy as np
 
@@ -172,7 +173,7 @@ def hub(element, scene) -> tuple[str, np.ndarray]:
 
 
 @singledispatch
-def symbol(element, scene) -> Shapes:
+def symbol(element: Any, scene: Any) -> Shapes:
     """The solids that stand for an element; for one without a symbol of its own its points."""
     return points_of(element, scene)
 
