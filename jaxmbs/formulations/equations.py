@@ -170,7 +170,7 @@ class AbstractEquations(eqx.Module):
         chosen = self.supporting if weights is None else np.arange(phi_q.shape[0])
         weights = self.weight if weights is None else weights
         rows = phi_q[chosen]
-        weighted = (weights * rows.T).T
+        weighted = jnp.reshape(weights, (-1, 1)) * rows
         matrix, force = matrix + rows.T @ weighted, force + weighted.T @ right[chosen]
         return solve_saddle_point(matrix, phi_q, force, right, floor, pivots, definite=self.definite)
 
@@ -261,7 +261,7 @@ class AbstractEquations(eqx.Module):
         delta = 0.1 * jnp.finfo(q.dtype).eps ** 0.5
         solve = factor_symmetric_positive(gram + delta * jnp.eye(gram.shape[0], dtype=q.dtype)).solve
         units = Units(self.angular, self.length(q, t)).vector
-        scaled = phi_q * units / sizes[:, None]
+        scaled = phi_q * units[None, :] / sizes[:, None]
         # Tikhonov's method repeated: from zero it goes to the smallest solution, by a factor of δ / σ² each.
         found = jnp.zeros_like(sizes)
         for _ in range(PROXIMAL_STEPS):
@@ -280,7 +280,7 @@ class AbstractEquations(eqx.Module):
         phi_q = self.jacobian(q, t)
         units = Units(self.angular, self.length(q, t))
         sizes = units.rows(phi_q)
-        scaled = phi_q * units.vector / sizes[:, None]
+        scaled = phi_q * units.vector[None, :] / sizes[:, None]
         return sizes, scaled @ scaled.T
 
 

@@ -186,7 +186,7 @@ def _regularity(mech: Mechanism, q, t) -> Float[Array, ""]:
     space = mech.layout
     phi_q = jacobian(partial(residuals, mech), space, q, t)
     units = Units(space.angular, unit_of_length(phi_q, space.extent(q), space.angular))
-    scaled = phi_q * units.vector / units.rows(phi_q)[:, None]
+    scaled = phi_q * units.vector[None, :] / units.rows(phi_q)[:, None]
     # At a singular position the smallest number that is not lost in rounding, in place of nothing.
     least = jnp.finfo(q.dtype).eps * jnp.eye(space.m, dtype=q.dtype)
     return 1 / jnp.sqrt(

@@ -51,7 +51,7 @@ def arm(axis=Z, *, as_given=lambda x: x):
 
 
 def accelerations(mech, q, v, t=0.0):
-    return mbs.Augmented().equations(mech).accelerations(q, v, t)[0]
+    return mbs.Augmented().equations(mech).accelerations(q, v, jnp.asarray(t, q.dtype))[0]
 
 
 acceleration = mbs.program(accelerations, limit=None)

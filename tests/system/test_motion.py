@@ -101,7 +101,7 @@ def parameter_derivatives(C, t):
 
     @jax.jit
     def run(x):
-        return jax.jacfwd(f)(x), jax.jacrev(f)(x), jax.lax.map(f, x + shifts)
+        return jax.jacfwd(f)(x), jax.jacrev(f)(x), jax.lax.map(f, x[None, :] + shifts)
 
     forward, reverse, values = (np.asarray(y) for y in run(x))
     by_differences = np.tensordot([1, -8, 8, -1], values.reshape(4, x.size, 3), axes=1).T / (12 * h)

@@ -155,10 +155,10 @@ class JointEquations(AbstractEquations):
         uncancelled = jnp.sqrt(by_bodies**2 @ vectors) @ jnp.sqrt(vectors.T @ transformation**2)
         arm = jnp.max(jnp.abs(transformation[~layout.angular][:, self.angular]), initial=0)
         units = Units(self.angular, jnp.where(arm > 0, arm, 1)).vector
-        whole, left = (jnp.max(jnp.abs(rows * units), axis=1) for rows in (uncancelled, phi_q))
+        whole, left = (jnp.max(jnp.abs(rows * units[None, :]), axis=1) for rows in (uncancelled, phi_q))
         # Of a row that vanishes not even the direction is known: any will do.
         vanishes = left <= jnp.finfo(q.dtype).eps ** 0.5 * whole
-        rows = jnp.where(vanishes[:, None], whole[:, None] / units, phi_q)
+        rows = jnp.where(vanishes[:, None], whole[:, None] / units[None, :], phi_q)
         growth = jnp.where(vanishes, 1, whole / jnp.where(vanishes, 1, left))
         return growth**2 * jnp.sum(rows * self.metric(q, t)(rows.T).T, axis=1)
 
