@@ -120,7 +120,7 @@ def normalised(p: Parameters) -> Parameters:
     return jnp.where(known, p / jnp.sqrt(jnp.where(known, square, 1)), identity(p.dtype))
 
 
-def matrix(p: Parameters) -> Matrix:
+def matrix(p: Float[Array, "4 *batch"]) -> Float[Array, "3 3 *batch"]:
     """A(p) = (2 e₀² − 1) I + 2 (e eᵀ + e₀ ẽ), from the body to the frame in which it is seen."""
     w, x, y, z = p
     return jnp.stack([

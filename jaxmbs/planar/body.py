@@ -183,7 +183,7 @@ class Body(AbstractBody):
         return (False, False, self._inertia is None)
 
     @staticmethod
-    def pose(q: Float[Array, "3"]) -> Pose:
+    def pose(q: Float[Array, "3 *batch"]) -> Pose:
         """The pose with coordinates q = (x, y, φ)."""
         return _pose(q[:2], q[2])
 

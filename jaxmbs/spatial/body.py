@@ -282,7 +282,7 @@ class Body(AbstractBody):
         return (False,) * 3 + (self.slender,) * 3
 
     @staticmethod
-    def pose(q: Float[Array, "7"]) -> Pose:
+    def pose(q: Float[Array, "7 *batch"]) -> Pose:
         """The pose with coordinates q = (r, p)."""
         return Pose(q[:3], q[3:], rotation.matrix(q[3:]))
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from jaxmbs.analyses.kinematics import kinematics
@@ -58,10 +59,10 @@ class Fitted(NamedTuple):
 def fit(
     build: Callable[[Any], Mechanism],
     design: Any,
-    targets: Float[np.ndarray, "T d"],
+    targets: ArrayLike | Sequence[Sequence[float]],
     measure: Callable[[Any, Mechanism, Array], Float[Array, " d"]],
     *,
-    times: Float[np.ndarray, " T"] | None = None,
+    times: ArrayLike | Sequence[float] | None = None,
     floating: bool = False,
     offset: bool = False,
     period: float = 1.0,

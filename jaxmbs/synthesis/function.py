@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jax.typing import ArrayLike
 
 from jaxmbs.numerics.least_squares import levenberg_marquardt
 from jaxmbs.programs.function import Straight
@@ -97,7 +97,7 @@ def function(
     input_span: float | tuple[float, float] | None = None,
     output_span: float | tuple[float, float],
     y_range: tuple[float, float] | None = None,
-    precision_points: int | Float[np.ndarray, " P"] | None = None,
+    precision_points: int | ArrayLike | Sequence[float] | None = None,
     transmission_angle: float = 15.0,
     samples: int = 60,
     lower: Mapping[str, float] | float | None = None,

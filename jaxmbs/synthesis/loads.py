@@ -35,9 +35,9 @@ class CycleLoads(NamedTuple):
         reactions: of every joint and driver, see `Reaction`.
     """
 
-    driving: dict[str, Float[Array, "*batch T ..."]]
+    driving: dict[str, Float[Array, "*batch T"] | Float[Array, "*batch T 3"]]
     shaking_force: Float[Array, "*batch T d"]
-    shaking_moment: Float[Array, "*batch T ..."]
+    shaking_moment: Float[Array, "*batch T"] | Float[Array, "*batch T 3"]
     reactions: Reactions
 
 
@@ -61,8 +61,7 @@ def cycle_loads(mech: Mechanism, motion: Trajectory, *, about: ArrayLike | Seque
     for Industry 91, 1969.
     """
     dimension = mech.layout.bodies[0][1].dimension
-    origin = jnp.zeros(dimension, motion.q.dtype)
-    about = origin if about is None else jnp.asarray(about, motion.q.dtype)
+    about = jnp.zeros(dimension, motion.q.dtype) if about is None else jnp.asarray(about, motion.q.dtype)
     if about.shape != (dimension,):
         raise ValueError(f"about must be a point of shape ({dimension},), got shape {about.shape}")
     found = reactions(mech, motion)
@@ -70,11 +69,10 @@ def cycle_loads(mech: Mechanism, motion: Trajectory, *, about: ArrayLike | Seque
     for name, element in {**mech.constraints, **mech.drivers}.items():
         if GROUND not in (element.i, element.j):
             continue
-        point = getattr(element, "point_j", getattr(element, "point", origin))
-        place = point if element.j == GROUND else motion.point(element.j, point)
-        sign = -1 if element.i == GROUND else 1
-        force = force + sign * found[name].force
-        moment = moment + sign * (found[name].torque + _cross(place - about, found[name].force))
+        reaction, sign = found[name], -1 if element.i == GROUND else 1
+        arm = reaction.place - jnp.broadcast_to(about, reaction.place.shape)
+        force = force + sign * reaction.force
+        moment = moment + sign * (reaction.torque + _cross(arm, reaction.force))
     efforts = {name: reaction.effort for name, reaction in found.items()}
     driving = {name: effort for name, effort in efforts.items() if effort is not None}
     return CycleLoads(driving, force, moment, found)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Float
 
 from jaxmbs.numerics.least_squares import levenberg_marquardt
@@ -98,7 +99,7 @@ class Guided:
 
 
 def motion(
-    poses: Float[np.ndarray, "K 3"],
+    poses: ArrayLike | Sequence[Sequence[float]],
     *,
     mechanism: str | Callable = "four-bar",
     angle_length: float | None = None,
@@ -114,7 +115,7 @@ def motion(
     design: Any = None,
     body: str | None = None,
     guess: Any = None,
-    times: Float[np.ndarray, " K"] | None = None,
+    times: ArrayLike | Sequence[float] | None = None,
     cyclic: bool = True,
 ) -> Ranked:
     """Dimensions of a linkage that carries a body through given poses: least Σ ‖r_k − r*_k‖² + L² (φ_k − φ*_k)².
