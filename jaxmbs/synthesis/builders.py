@@ -239,7 +239,7 @@ def _followed(mech, times, q, length):
     unit = Units(mech.layout.angular, jnp.asarray(length)).vector
 
     def scaled(q, t):
-        matrix = jacobian(lambda q, t: residuals(mech, q, t), mech.layout, q, t) * unit
+        matrix = jacobian(lambda q, t: residuals(mech, q, t), mech.layout, q, t) * unit[None, :]
         largest = jnp.max(jnp.abs(matrix), axis=1, initial=0)
         return matrix / jnp.where(largest > 0, largest, 1)[:, None]
 

@@ -25,7 +25,7 @@ from jaxmbs.system.mechanism import Mechanism
 class Trajectory(eqx.Module):
     """Configurations, velocities and accelerations in time, with named access.
 
-    Leading axes are free: a batch made by `vmap` has one axis more everywhere.
+    Leading axes are free: a batch made by `vmap` has one axis more everywhere, a single moment has none of time.
 
     Attributes:
         t (T,), q (T, n), v, a (T, m), status (T,): see `Status`; where it is not 0, q, v and a are the last good ones.
@@ -35,13 +35,13 @@ class Trajectory(eqx.Module):
         mechanism: its constraints and drivers, for `joint`.
     """
 
-    t: Float[Array, "*batch T"]
-    q: Float[Array, "*batch T n"]
-    v: Float[Array, "*batch T m"]
-    a: Float[Array, "*batch T m"]
-    status: Int[Array, "*batch T"]
+    t: Float[Array, "*T"]
+    q: Float[Array, "*T n"]
+    v: Float[Array, "*T m"]
+    a: Float[Array, "*T m"]
+    status: Int[Array, "*T"]
     layout: Layout = eqx.field(static=True)
-    multipliers: Float[Array, "*batch T rows"] | None = None
+    multipliers: Float[Array, "*T rows"] | None = None
     energy: Energy | None = None
     mechanism: Kept | None = None
 
@@ -110,20 +110,20 @@ class Trajectory(eqx.Module):
         at, moving = self.layout.body_slices[name], self.layout.velocity_slices[name]
         return self.q[..., at], self.v[..., moving], self.a[..., moving]
 
-    def point(self, body: str, s=None) -> Float[Array, "*batch T d"]:
+    def point(self, body: str, s=None) -> Float[Array, "*T d"]:
         """Positions of the point `s` of a body (its origin if not given), in the ground frame."""
         return self._along(lambda q, v, a: self._position(body, s, q))
 
-    def point_velocity(self, body: str, s=None) -> Float[Array, "*batch T d"]:
+    def point_velocity(self, body: str, s=None) -> Float[Array, "*T d"]:
         """Velocities of the point `s` of a body."""
         return self._along(lambda q, v, a: self._velocity(body, s, q, v))
 
-    def point_acceleration(self, body: str, s=None) -> Float[Array, "*batch T d"]:
+    def point_acceleration(self, body: str, s=None) -> Float[Array, "*T d"]:
         """Accelerations of the point `s` of a body."""
         velocity = partial(self._velocity, body, s)
         return self._along(lambda q, v, a: jax.jvp(velocity, (q, v), (self.layout.rate(q, v), a))[1])
 
-    def rotation(self, body: str) -> Float[Array, "*batch T d d"]:
+    def rotation(self, body: str) -> Float[Array, "*T d d"]:
         """Rotation matrices of a body, whose columns are its axes in the ground frame."""
         axes = np.eye(self.layout.dimension)
         turned = lambda q: jnp.stack(
@@ -131,15 +131,15 @@ class Trajectory(eqx.Module):
         )
         return jnp.vectorize(turned, signature="(n)->(d,d)")(self.q)
 
-    def position(self, coordinate: str) -> Float[Array, "*batch T"]:
+    def position(self, coordinate: str) -> Float[Array, "*T"]:
         """A coordinate by name, such as "crank.phi"."""
         return self.q[..., self.layout.index(coordinate)]
 
-    def velocity(self, coordinate: str) -> Float[Array, "*batch T"]:
+    def velocity(self, coordinate: str) -> Float[Array, "*T"]:
         """The rate of a coordinate, or another velocity by name, such as "rod.wx"."""
         return self.v[..., self.layout.velocity_index(coordinate)]
 
-    def acceleration(self, coordinate: str) -> Float[Array, "*batch T"]:
+    def acceleration(self, coordinate: str) -> Float[Array, "*T"]:
         """The second derivative of a coordinate, or the rate of another velocity."""
         return self.a[..., self.layout.velocity_index(coordinate)]
 

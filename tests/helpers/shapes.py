@@ -7,8 +7,8 @@ import jax
 import jaxtyping
 import numpy as np
 
-# Numbers that are known before a trace are arrays of NumPy; an annotation means either.
-jaxtyping.Array = jax.Array | np.ndarray
+# Numbers that are known before a trace are arrays and scalars of NumPy; an annotation means either.
+jaxtyping.Array = jax.Array | np.ndarray | np.generic
 
 
 def shaped(hint: Any) -> bool:
