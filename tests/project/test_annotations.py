@@ -5,12 +5,14 @@ import inspect
 import pkgutil
 import typing
 
+import jax.numpy as jnp
 import pytest
+from jaxtyping import TypeCheckError
 
 import jaxmbs
+from jaxmbs.numerics.plane import perpendicular
 
-PUBLIC = ("jaxmbs", *(f"jaxmbs.{name}" for name in ("planar", "spatial", "synthesis", "motion", "io", "viz")))
-PUBLIC = (*PUBLIC, "jaxmbs.system.topology")
+PUBLIC = ("planar", "spatial", "synthesis", "motion", "system.topology", "io", "viz")
 
 
 def functions(module):
@@ -19,7 +21,7 @@ def functions(module):
     return {name: f for name, f in found.items() if inspect.isfunction(f) and f.__module__.startswith("jaxmbs")}
 
 
-@pytest.mark.parametrize("name", PUBLIC)
+@pytest.mark.parametrize("name", ["jaxmbs", *(f"jaxmbs.{name}" for name in PUBLIC)])
 def test_public_functions_are_annotated(name):
     for key, function in functions(importlib.import_module(name)).items():
         signature = inspect.signature(function)
@@ -50,3 +52,9 @@ def test_shapes_can_be_read():
                     pass  # a name for type checkers only
                 except ValueError as error:
                     pytest.fail(f"{info.name}.{item.__qualname__}: {error}")
+
+
+def test_shapes_are_checked():
+    assert perpendicular(jnp.ones(2)).shape == (2,)
+    with pytest.raises(TypeCheckError, match="perpendicular"):
+        perpendicular(jnp.ones(3))
