@@ -105,7 +105,7 @@ def _cross(arm, force):
     return jnp.cross(arm, force)
 
 
-def rms(values: Float[Array, "T *components"], *, closed: bool = True) -> Float[Array, ""]:
+def rms(values: ArrayLike | Sequence[float], *, closed: bool = True) -> Float[Array, ""]:
     """The root mean square over a cycle, √(mean ‖f‖²), of numbers (T,) or vectors (T, d) at equal steps of time.
 
     closed: whether the last time is the first one of the next cycle, and so does not count.
@@ -114,15 +114,13 @@ def rms(values: Float[Array, "T *components"], *, closed: bool = True) -> Float[
     return _root(jnp.mean(_squares(values, closed)))
 
 
-def ripple(effort: Float[Array, " T"], *, closed: bool = True) -> Float[Array, ""]:
+def ripple(effort: ArrayLike | Sequence[float], *, closed: bool = True) -> Float[Array, ""]:
     """The root mean square about the mean, √(mean (τ − τ̄)²); see `rms`. Its square is what a flywheel has to even out."""
     values = _cycle(effort, closed)
     return rms(values - jnp.mean(values, axis=0), closed=False)
 
 
-def peak(
-    values: Float[Array, "T *components"], *, sharpness: float = SHARPNESS, closed: bool = True
-) -> Float[Array, ""]:
+def peak(values: ArrayLike | Sequence[float], *, sharpness: float = SHARPNESS, closed: bool = True) -> Float[Array, ""]:
     """A smooth largest size over a cycle, (Σ ‖f‖ᵖ)^(1/p): between max ‖f‖ and T^(1/p) max ‖f‖, in any units.
 
     sharpness: p, at least 2; the larger, the nearer to the maximum and the less smooth. closed: see `rms`.

@@ -104,7 +104,7 @@ class Energy(NamedTuple):
         return self.kinetic + self.potential
 
 
-def energy(mech: Mechanism, q: Float[Array, "*batch n"], v: Float[Array, "*batch m"]) -> Energy:
+def energy(mech: Mechanism, q: Coordinates, v: ArrayLike) -> Energy:
     """Kinetic energy of all bodies at the velocities v, and potential energy of all forces that have one.
 
     Args:
@@ -112,17 +112,17 @@ def energy(mech: Mechanism, q: Float[Array, "*batch n"], v: Float[Array, "*batch
         q: configuration (n,), as for `constraints`, or configurations along leading axes, such as a trajectory's.
         v: velocities (m,), with the same leading axes.
     """
-    if jnp.ndim(getattr(q, "q", q) if not isinstance(q, Mapping) else ()) > 1:
+    if not isinstance(q, Mapping) and jnp.asarray(getattr(q, "q", q)).ndim > 1:
         kinetic, potential = jnp.vectorize(lambda q, v: tuple(energy(mech, q, v)), signature="(n),(m)->(),()")(q, v)
         return Energy(kinetic, potential)
-    q, _ = _state(mech, q, 0.0)
-    state = state_of(mech, q, jnp.asarray(v, q.dtype), jnp.zeros((), q.dtype))
+    at, t = _state(mech, q, 0.0)
+    state = state_of(mech, at, jnp.asarray(v, at.dtype), t)
     kinetic = sum(body.kinetic_energy(state.poses[name], state.velocities[name]) for name, body in mech.bodies.items())
-    potential = sum((force.potential(state) for force in mech.forces.values()), jnp.zeros((), q.dtype))
+    potential = sum((force.potential(state) for force in mech.forces.values()), jnp.zeros_like(t))
     return Energy(kinetic, potential)
 
 
-def mass_matrix(mech: Mechanism, q: Float[Array, " n"]) -> Float[Array, "m m"]:
+def mass_matrix(mech: Mechanism, q: Coordinates) -> Float[Array, "m m"]:
     """M(q), block diagonal, with ½ vᵀM v the kinetic energy; extra coordinates have no mass.
 
     Args:
