@@ -19,8 +19,9 @@ test-slow: .venv/installed
 	$(BIN)/pytest -n 2 -m slow
 
 # The engine, and a mechanism in every analysis, on the newest JAX and Python; `make test` has the oldest.
+# What newer packages deprecate is said, and no error.
 test-newest: .venv-newest/installed
-	$(NEWEST)/pytest -n 2 -m "not slow" tests/programs tests/haug/test_3_6_analysis.py tests/dynamics/test_gradient_cost.py
+	$(NEWEST)/pytest -n 2 -W default::DeprecationWarning -m "not slow" tests/programs tests/haug/test_3_6_analysis.py tests/dynamics/test_gradient_cost.py
 
 # MuJoCo, MJX, Pinocchio and pylinkage take part where they are installed: .venv/bin/pip install -e ".[bench]"
 bench: .venv/installed
@@ -52,7 +53,7 @@ format: .venv/installed
 .venv-newest/installed: pyproject.toml
 	$(NEWEST_PYTHON) -m venv .venv-newest
 	$(NEWEST)/python -m pip install --quiet --upgrade pip
-	$(NEWEST)/python -m pip install --quiet --upgrade --editable . pytest pytest-xdist pytest-timeout hypothesis scipy
+	$(NEWEST)/python -m pip install --quiet --upgrade --editable . pytest pytest-xdist pytest-timeout beartype hypothesis scipy
 	touch $@
 
 clean:

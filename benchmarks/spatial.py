@@ -52,9 +52,6 @@ class Case(NamedTuple):
         return np.linspace(*self.speeds, batch)[:, None]
 
 
-# --- ours -----------------------------------------------------------------------------------------------------------------
-
-
 def spatial_row(case, batch):
     """`mbs.simulate` as a user calls it, with RK4 and projection, with MuJoCo's step."""
     return _simulated(case, case.name, batch, STEPS, count_operations=True)
@@ -95,9 +92,6 @@ def _measured(case, runs, batch, steps, point, energy, gaps):
         "energy J": float(np.max(np.abs(energy))),
         "gap": float(np.max(np.abs(gaps))),
     }
-
-
-# --- MuJoCo ---------------------------------------------------------------------------------------------------------------
 
 
 def spatial_mujoco_row(case, batch):
@@ -199,8 +193,6 @@ def _bricard_bodies():
     text += "".join(f'<site name="a{k}" pos="{_words(at)}"/>' for k, at in enumerate(sites))
     return text + "</body>" * len(models.BRICARD_RODS)
 
-
-# --- the mechanisms -------------------------------------------------------------------------------------------------------
 
 CASES = (
     Case(

@@ -51,9 +51,6 @@ class Answer(NamedTuple):
     seconds: float
 
 
-# --- pylinkage ---
-
-
 class Swarm:
     """The problem for pylinkage: ten numbers, of which its constraints and starting places follow."""
 
@@ -167,9 +164,6 @@ def swarm_row(bounds, way, particles, iterations):
     return row(name, answer, particles=particles, iterations=iterations)
 
 
-# --- synthesis.path ---
-
-
 def limits(largest):
     lower = {**dict.fromkeys(LENGTHS, 0.0), "point": -largest, "pivot": -largest}
     return {"lower": lower, "upper": dict.fromkeys(lower, largest)}
@@ -228,9 +222,6 @@ def budgets(way):
 def row(name, answer, *, kind="other", **more):
     runs = timing.Runs(answer.seconds, answer.seconds)
     return timing.row(name, runs, 1, kind=kind, error=answer.error, seconds=answer.seconds, **more)
-
-
-# --- throughput ---
 
 
 def poses_row():

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 
 from jaxmbs.analyses.assembly import assemble
 from jaxmbs.analyses.diagnosis import diagnose
@@ -20,7 +21,7 @@ from jaxmbs.programs import primitive
 from jaxmbs.programs.backends import backend_for
 from jaxmbs.programs.function import Straight
 from jaxmbs.system import equations
-from jaxmbs.system.mechanism import Mechanism, as_times
+from jaxmbs.system.mechanism import Coordinates, Mechanism, as_times
 
 WITH_VELOCITIES = ("acceleration_rhs", "generalized_force")
 
@@ -64,8 +65,8 @@ class Explanation(NamedTuple):
 
 def explain(
     mech: Mechanism,
-    guess=None,
-    t=0.0,
+    guess: Coordinates | None = None,
+    t: ArrayLike = 0.0,
     *,
     method: AbstractMethod | None = None,
     formulation: AbstractFormulation | None = None,

@@ -201,8 +201,6 @@ class Mobility(eqx.Module):
         """θ of no displacement."""
         return self._unknown((0.0,) * self._free_slides + (() if self.turning is None else self.turning.at_rest))
 
-    # --- what is known ---
-
     def given(self, t: Float[Array, ""]) -> Given | None:
         """What is known at a time; None where nothing is."""
         if not self.known:
@@ -225,8 +223,6 @@ class Mobility(eqx.Module):
             theta, rate = self._whole(theta, given.x), self._whole(rate, given.v)
         turns = slice(self._free_slides, None)
         return None if self.turning is None else self.turning.singular(theta[turns], rate[turns], h)
-
-    # --- positions ---
 
     def _inner(self, pose, theta, reverse: bool):
         """The frame on body i at point_i, the rotation, and the displacement in the ground frame; from the pose of body i,
@@ -301,8 +297,6 @@ class Mobility(eqx.Module):
             return angle + 2 * jnp.pi * jax.lax.stop_gradient(turns), rotation
         measured = self.turning.measured_twice if twice else self.turning.measured
         return jnp.concatenate([s, measured(rotation)]), rotation
-
-    # --- velocities ---
 
     def carry(
         self, body: Motion, theta, rate, given: Given | None = None, *, reverse: bool = False

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -191,7 +192,7 @@ class Function(AbstractMotion):
         check_function(self.f, "f", ())
 
 
-def as_motion(x) -> AbstractMotion | None:
+def as_motion(x: Any) -> AbstractMotion | None:
     """The motion that an argument stands for. None stays None, for a check to name it.
 
     Args:
@@ -207,7 +208,7 @@ def as_motion(x) -> AbstractMotion | None:
     return Function(x) if callable(x) else Constant(x)
 
 
-def motion_field(**kwargs):
+def motion_field(**kwargs: Any) -> Any:
     """A dataclass field of an element that holds a motion. Numbers and functions of time become one.
 
     Examples:

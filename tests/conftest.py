@@ -1,4 +1,4 @@
-"""Settings of all tests: quick compilation, float64, a compilation cache that outlives the run."""
+"""Settings of all tests: checked shapes, quick compilation, float64, a compilation cache that outlives the run."""
 
 import gc
 import os
@@ -16,6 +16,13 @@ os.environ["XLA_FLAGS"] = " ".join([*FLAGS, os.environ.get("XLA_FLAGS", "")])
 import jax
 import numpy as np
 import pytest
+from jaxtyping import install_import_hook
+
+# Scalar graphs have no shapes, and are long.
+PACKAGE = Path(__file__).parent.parent / "jaxmbs"
+install_import_hook(
+    [f"jaxmbs.{place.stem}" for place in PACKAGE.iterdir() if place.stem != "programs"], "shapes.checked"
+)
 
 import jaxmbs as mbs
 from jaxmbs.programs import store
@@ -25,6 +32,7 @@ CACHE = Path(os.environ.get("JAXMBS_TEST_CACHE", Path(__file__).parent.parent / 
 os.environ["JAXMBS_CACHE"] = str(CACHE / "programs")
 
 jax.config.update("jax_enable_x64", True)
+jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_compilation_cache_dir", str(CACHE / "xla"))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
 jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)

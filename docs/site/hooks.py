@@ -69,9 +69,6 @@ def on_page_markdown(markdown, page, config, files):
     return markdown.replace("(../benchmarks/results.png)", "(images/results.png)")
 
 
-# --- elements ---------------------------------------------------------------------------------------------------------
-
-
 def mechanism(space: str, entry):
     """The small mechanism of an entry, assembled near its guess."""
     names = {"planar": planar, "spatial": spatial, "mbs": mbs, "jnp": jnp}
@@ -157,9 +154,6 @@ def items(arguments: str) -> list[str]:
 def first_line(own: type) -> str:
     text = " ".join((inspect.getdoc(own) or "").split("\n\n")[0].split())
     return text if len(text) < 140 else text[: text.rfind(" ", 0, 140)] + " …"
-
-
-# --- gallery and reference --------------------------------------------------------------------------------------------
 
 
 def gallery() -> dict[str, str]:

@@ -9,6 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
 from jaxmbs.numerics.implicit import differentiable_root, jacobian
@@ -19,7 +20,7 @@ from jaxmbs.programs.function import straight
 from jaxmbs.system.equations import residuals
 from jaxmbs.system.failure import Failures, failures
 from jaxmbs.system.kept import Kept
-from jaxmbs.system.mechanism import Mechanism, as_times
+from jaxmbs.system.mechanism import Coordinates, Mechanism, as_times
 
 
 class Assembly(eqx.Module):
@@ -54,7 +55,14 @@ class Assembly(eqx.Module):
         return failures(self.t[..., None], q, q, q, self.status[..., None], self.mechanism)
 
 
-def assemble(mech: Mechanism, guess=None, t=0.0, *, hold: Sequence[str] = (), throw: bool = False) -> Assembly:
+def assemble(
+    mech: Mechanism,
+    guess: Coordinates | None = None,
+    t: ArrayLike = 0.0,
+    *,
+    hold: Sequence[str] = (),
+    throw: bool = False,
+) -> Assembly:
     """Find q with Φ(q, t) = 0 close to a guess: minimise ‖q − guess‖² + r ΦᵀΦ for growing r, (3.6.9), then Newton.
 
     Drivers count as constraints. Coordinates that the constraints leave free stay close to the guess; those in `hold`
@@ -84,9 +92,9 @@ def assemble(mech: Mechanism, guess=None, t=0.0, *, hold: Sequence[str] = (), th
         >>> print(assembly.status, assembly.q[6].round(6))  # x of the slider: √3
         0 1.732051
     """
-    guess, t = _common(mech, guess, t)
-    found = _assemble(mech, guess, t, tuple(mech.layout.index(name) for name in hold))
-    result = Assembly(*found, t, Kept(mech.geometry, ()))
+    near, at = _common(mech, guess, t)
+    found = _assemble(mech, near, at, tuple(mech.layout.index(name) for name in hold))
+    result = Assembly(*found, at, Kept(mech.geometry, ()))
     if throw:
         check_known(result.status)
         result.explain_failure().throw(f"assembly (residual {result.residual})")

@@ -8,12 +8,13 @@ from typing import NamedTuple
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array
 
 from jaxmbs.numerics.results import Status
 from jaxmbs.numerics.scaling import Units, unit_of_length
 from jaxmbs.system.equations import constraint_jacobian, constraints
-from jaxmbs.system.mechanism import Mechanism, as_times
+from jaxmbs.system.mechanism import Coordinates, Mechanism, as_times
 
 # Whether only this configuration is singular is seen beside it: in some directions, at a distance in radians or in parts
 # of the mechanism's size, closed again by Newton steps.
@@ -46,7 +47,7 @@ class Diagnosis(NamedTuple):
     consistent: bool
 
 
-def diagnose(mech: Mechanism, q, t=0.0) -> Diagnosis:
+def diagnose(mech: Mechanism, q: Coordinates, t: ArrayLike = 0.0) -> Diagnosis:
     """Rank, degrees of freedom and redundant constraints of a mechanism in a configuration, which should be assembled.
 
     Rows of Φ_q are taken in order, constraints before drivers, so of several that depend on each other the last is

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jax.typing import ArrayLike
+from jaxtyping import Array
 
 from jaxmbs.analyses.assembly import frozen
 from jaxmbs.analyses.diagnosis import check_driven
@@ -17,14 +19,14 @@ from jaxmbs.numerics.march import follow_root
 from jaxmbs.numerics.results import Status, check_known
 from jaxmbs.numerics.search import find_root
 from jaxmbs.programs.function import straight
-from jaxmbs.system.mechanism import Mechanism, as_times
+from jaxmbs.system.mechanism import Coordinates, Mechanism, as_times
 from jaxmbs.system.trajectory import Trajectory
 
 
 def kinematics(
     mech: Mechanism,
-    times: Float[Array, " T"],
-    guess=None,
+    times: ArrayLike | Sequence[float],
+    guess: Coordinates | None = None,
     *,
     corrections: int = 4,
     max_steps: int | None = None,

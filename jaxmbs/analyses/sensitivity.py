@@ -7,14 +7,15 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+from jax.typing import ArrayLike
 
 from jaxmbs.numerics.arrays import as_real
 from jaxmbs.numerics.linear_algebra import factor
 from jaxmbs.system.equations import constraint_jacobian, constraints
-from jaxmbs.system.mechanism import Mechanism
+from jaxmbs.system.mechanism import Coordinates, Mechanism
 
 
-def design_jacobian(build: Callable[[Any], Mechanism], b, q, t=0.0):
+def design_jacobian(build: Callable[[Any], Mechanism], b: Any, q: Coordinates, t: ArrayLike = 0.0) -> Any:
     """Φ_b = ∂Φ(q, t; b)/∂b with q held.
 
     Args:
@@ -34,7 +35,7 @@ def design_jacobian(build: Callable[[Any], Mechanism], b, q, t=0.0):
     return jax.jacfwd(lambda b: constraints(build(b), q, t))(b)
 
 
-def design_sensitivity(build: Callable[[Any], Mechanism], b, q, t=0.0):
+def design_sensitivity(build: Callable[[Any], Mechanism], b: Any, q: Coordinates, t: ArrayLike = 0.0) -> Any:
     """dq/db = −Φ_q⁻¹ Φ_b, the change of an assembled configuration q with the design; Haug (3.7.12).
 
     Where Φ_q is not square or has redundant rows, Φ_q⁻¹ is the pseudo-inverse: the change of smallest norm.

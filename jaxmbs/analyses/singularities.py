@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -9,6 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
 from jaxmbs.analyses.assembly import frozen
 from jaxmbs.analyses.kinematics import kinematics
@@ -16,7 +18,7 @@ from jaxmbs.numerics.implicit import jacobian, rate
 from jaxmbs.numerics.march import follow_root
 from jaxmbs.numerics.results import Status
 from jaxmbs.numerics.scaling import Units, unit_of_length
-from jaxmbs.system.mechanism import Mechanism, as_times
+from jaxmbs.system.mechanism import Coordinates, Mechanism, as_times
 
 LOCK_UP, BIFURCATION = "lock-up", "bifurcation"
 
@@ -54,7 +56,9 @@ STENCIL = 2e-3
 TOUCHING = 1e-6
 
 
-def find_singularities(mech: Mechanism, times, guess=None) -> Singularities:
+def find_singularities(
+    mech: Mechanism, times: ArrayLike | Sequence[float], guess: Coordinates | None = None
+) -> Singularities:
     """Follow a motion and find where Φ_q is singular, and whether that is a lock-up or a bifurcation.
 
     Candidates are sign changes of det Φ_q, zeros of its smallest singular value without a change of sign, and the end

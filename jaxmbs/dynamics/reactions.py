@@ -41,7 +41,7 @@ class Load(NamedTuple):
     """
 
     force: Float[Array, "*batch T d"]
-    torque: Float[Array, "*batch T ..."]
+    torque: Float[Array, "*batch T"] | Float[Array, "*batch T 3"]
 
 
 class AbstractWrench(eqx.Module):
@@ -114,7 +114,7 @@ class Wrench(AbstractWrench):
     """
 
     force: Float[Array, "*batch T d"]
-    torque: Float[Array, "*batch T ..."]
+    torque: Float[Array, "*batch T"] | Float[Array, "*batch T 3"]
     place: Float[Array, "*batch T d"]
     q: Float[Array, "*batch T n"]
     layout: Layout = eqx.field(static=True)
@@ -156,15 +156,15 @@ class Reaction(AbstractWrench):
     """
 
     force: Float[Array, "*batch T d"]
-    torque: Float[Array, "*batch T ..."]
+    torque: Float[Array, "*batch T"] | Float[Array, "*batch T 3"]
     components: Float[Array, "*batch T k"]
     body_force: Float[Array, "*batch T d"]
-    body_torque: Float[Array, "*batch T ..."]
+    body_torque: Float[Array, "*batch T"] | Float[Array, "*batch T 3"]
     multipliers: Float[Array, "*batch T rows"]
     unique: Bool[Array, "*batch T"]
-    effort: Float[Array, "*batch T ..."] | None
+    effort: Float[Array, "*batch T"] | Float[Array, "*batch T 3"] | None
     place: Float[Array, "*batch T d"]
-    counter_torque: Float[Array, "*batch T ..."]
+    counter_torque: Float[Array, "*batch T"] | Float[Array, "*batch T 3"]
     q: Float[Array, "*batch T n"]
     layout: Layout = eqx.field(static=True)
     i: str = eqx.field(static=True)

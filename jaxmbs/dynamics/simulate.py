@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jax.typing import ArrayLike
 
 from jaxmbs.analyses.assembly import finite
 from jaxmbs.dynamics.methods.explicit import RK4
@@ -17,7 +19,7 @@ from jaxmbs.numerics.arrays import instance_of, is_concrete
 from jaxmbs.numerics.results import Status, check_known
 from jaxmbs.programs.function import straight
 from jaxmbs.system.equations import Energy, energy
-from jaxmbs.system.mechanism import Mechanism, as_times
+from jaxmbs.system.mechanism import Coordinates, Mechanism, Velocities, as_times
 from jaxmbs.system.trajectory import Trajectory
 
 # A simulation without a given step takes at least this many steps in all.
@@ -30,9 +32,9 @@ MAX_BOUNDARIES_PER_OUTPUT = 8
 
 def simulate(
     mech: Mechanism,
-    times: Float[Array, " T"],
-    q0=None,
-    v0=None,
+    times: ArrayLike | Sequence[float],
+    q0: Coordinates | None = None,
+    v0: Velocities | None = None,
     *,
     step: float | None = None,
     method: AbstractMethod | None = None,

@@ -136,8 +136,6 @@ class Environment(eqx.Module):
         if not isinstance(self.formulation, AbstractFormulation):
             raise ValueError(f"formulation must be one such as JointCoordinates(), got {self.formulation!r}")
 
-    # --- what an environment says ---
-
     @property
     @abc.abstractmethod
     def design(self) -> PyTree:
@@ -178,8 +176,6 @@ class Environment(eqx.Module):
         """Other figures by name, for those who watch."""
         del params, task, now
         return {}
-
-    # --- what follows ---
 
     def __hash__(self):
         # Equal ones, whatever they hold, have the same; `jax.jit(environment.step)` needs one.

@@ -43,7 +43,7 @@ class State(eqx.Module):
     slices: Mapping[str, slice] = eqx.field(static=True)
     t: Float[Array, ""]
     q: Float[Array, " n"]
-    v: Float[Array, " n"]
+    v: Float[Array, " m"]
     elements: Mapping[str, AbstractConstraint]
 
     def __getitem__(self, body: str) -> BodyMotion:

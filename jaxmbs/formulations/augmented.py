@@ -129,7 +129,7 @@ class CartesianEquations(AbstractDenseEquations):
         phi_q, extent, angular = self.judged_rows(q, t)
         units = Units(angular, unit_of_length(phi_q, extent, angular))
         sizes = units.rows(phi_q)
-        return units.vector, sizes, phi_q * units.vector / sizes[:, None]
+        return units.vector, sizes, phi_q * units.vector[None, :] / sizes[:, None]
 
 
 def _nearly(gram):

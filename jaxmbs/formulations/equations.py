@@ -137,8 +137,6 @@ class AbstractEquations(eqx.Module):
     def solver(self) -> AbstractSolver:
         """How they are solved."""
 
-    # --- the state of the bodies ---
-
     @abc.abstractmethod
     def from_bodies(self, q, v, t) -> tuple[Float[Array, " n"], Float[Array, " m"]]:
         """Coordinates and velocities of these equations for a state of the bodies as in `Mechanism.coordinates`; the
@@ -153,8 +151,6 @@ class AbstractEquations(eqx.Module):
         """λ of the constraints and drivers of the mechanism, for the accelerations a if these are known already. Where they
         are redundant with the smallest norm: of λ in units of the mechanism, which is the plain norm if all rows are
         lengths, as those of revolute joints are."""
-
-    # --- what is judged by what ---
 
     @abc.abstractmethod
     def singular(self, q, v, t, h) -> Bool[Array, ""]:
@@ -171,8 +167,6 @@ class AbstractEquations(eqx.Module):
     @abc.abstractmethod
     def judged_by(self, scales: Scales) -> AbstractEquations:
         """The same equations, which take `Scales` for granted instead of finding them in each configuration."""
-
-    # --- what follows ---
 
     @property
     def angular(self) -> np.ndarray:
@@ -200,7 +194,7 @@ class AbstractEquations(eqx.Module):
         chosen = self.supporting if weights is None else np.arange(phi_q.shape[0])
         weights = self.weight if weights is None else weights
         rows = phi_q[chosen]
-        weighted = (weights * rows.T).T
+        weighted = jnp.reshape(weights, (-1, 1)) * rows
         matrix, force = matrix + rows.T @ weighted, force + weighted.T @ right[chosen]
         return solve_saddle_point(matrix, phi_q, force, right, floor, pivots, definite=self.definite)
 

@@ -17,6 +17,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
 from jaxmbs.formulations.augmented import AbstractFormulation, CartesianEquations
@@ -28,8 +29,8 @@ from jaxmbs.numerics import rotation
 from jaxmbs.numerics.results import Status
 from jaxmbs.programs.function import straight_of
 from jaxmbs.system.layout import unknown
-from jaxmbs.system.mechanism import Mechanism
-from jaxmbs.system.topology import Tree, spanning_tree
+from jaxmbs.system.mechanism import Coordinates, Mechanism, Velocities
+from jaxmbs.system.topology import Names, Tree, spanning_tree
 from jaxmbs.system.trajectory import Trajectory
 
 
@@ -106,9 +107,6 @@ class Kane(AbstractFormulation):
         return kinds
 
 
-# --- the unconstrained system ---------------------------------------------------------------------------------------------
-
-
 class PartialVelocities(NamedTuple):
     """Matrices of a body whose columns belong to the speeds y; velocities are those in the ground frame.
 
@@ -157,20 +155,20 @@ class KaneView(eqx.Module):
         ]
         return tuple(n for n, a in each if a) + tuple(n for n, a in each if not a) + self.space.extra
 
-    def coordinates(self, q, v=None) -> tuple[Array, Array]:
+    def coordinates(self, q: Coordinates, v: Velocities | None = None) -> tuple[Array, Array]:
         """x and y of a configuration `q` with velocities `v`, at rest unless given; |θ₂| ≤ π/2. y is meaningless where
         cos θ₂ = 0.
         """
         mech = self.mech
         return straight_of(_coordinates, self.space)(mech, mech.coordinates(q), mech.velocities(v))
 
-    def configuration(self, x, y=None) -> tuple[Array, Array]:
+    def configuration(self, x: ArrayLike, y: ArrayLike | None = None) -> tuple[Array, Array]:
         """q and v of coordinates `x` and speeds `y`, zero unless given, as in `Mechanism.coordinates` and
         `Mechanism.velocities`. Joints need not be closed.
         """
         return straight_of(_configuration, self.space)(self.mech, *self._state(x, y))
 
-    def matrices(self, x, y, t=0.0) -> tuple[Array, Array]:
+    def matrices(self, x: ArrayLike, y: ArrayLike, t: ArrayLike = 0.0) -> tuple[Array, Array]:
         """[A] (6N, 6N) and {f} (6N,) of the system without its joints, [A]{ẏ} = {f}; Kamman (2) to (4).
 
         {f} has the forces and torques of the mechanism and all that depends on velocities, and nothing of joints and
@@ -186,7 +184,7 @@ class KaneView(eqx.Module):
         x, y = self._state(x, y)
         return straight_of(_matrices, self.space)(self.mech, x, y, jnp.asarray(t, x.dtype))
 
-    def partial_velocities(self, x, y=None) -> dict[str, PartialVelocities]:
+    def partial_velocities(self, x: ArrayLike, y: ArrayLike | None = None) -> dict[str, PartialVelocities]:
         """Partial velocities and partial angular velocities of all bodies, and their rates; `x` and `y` as in
         `matrices`.
         """
@@ -215,10 +213,9 @@ class KaneView(eqx.Module):
         return x.astype(dtype), y.astype(dtype)
 
 
-# --- the same as functions; for base and cut see `topology.spanning_tree` -------------------------------------------------
-
-
-def kane_matrices(mech: Mechanism, x, y, t=0.0, *, base=None, cut=()) -> tuple[Array, Array]:
+def kane_matrices(
+    mech: Mechanism, x: ArrayLike, y: ArrayLike, t: ArrayLike = 0.0, *, base: Names | None = None, cut: Names = ()
+) -> tuple[Array, Array]:
     """[A] and {f} of the system without its joints, as `KaneView.matrices`.
 
     Args:
@@ -236,7 +233,7 @@ def kane_matrices(mech: Mechanism, x, y, t=0.0, *, base=None, cut=()) -> tuple[A
     return _view(mech, base, cut).matrices(x, y, t)
 
 
-def kane_names(mech: Mechanism, *, base=None, cut=()) -> tuple[str, ...]:
+def kane_names(mech: Mechanism, *, base: Names | None = None, cut: Names = ()) -> tuple[str, ...]:
     """The names of x, as `KaneView.names`.
 
     Args:
@@ -251,7 +248,9 @@ def kane_names(mech: Mechanism, *, base=None, cut=()) -> tuple[str, ...]:
     return _view(mech, base, cut).names
 
 
-def kane_coordinates(mech: Mechanism, q, v=None, *, base=None, cut=()) -> tuple[Array, Array]:
+def kane_coordinates(
+    mech: Mechanism, q: Coordinates, v: Velocities | None = None, *, base: Names | None = None, cut: Names = ()
+) -> tuple[Array, Array]:
     """x and y of a state of the bodies, as `KaneView.coordinates`.
 
     Args:
@@ -269,7 +268,9 @@ def kane_coordinates(mech: Mechanism, q, v=None, *, base=None, cut=()) -> tuple[
     return _view(mech, base, cut).coordinates(q, v)
 
 
-def kane_configuration(mech: Mechanism, x, y=None, *, base=None, cut=()) -> tuple[Array, Array]:
+def kane_configuration(
+    mech: Mechanism, x: ArrayLike, y: ArrayLike | None = None, *, base: Names | None = None, cut: Names = ()
+) -> tuple[Array, Array]:
     """q and v of the bodies, as `KaneView.configuration`.
 
     Args:
@@ -286,7 +287,9 @@ def kane_configuration(mech: Mechanism, x, y=None, *, base=None, cut=()) -> tupl
     return _view(mech, base, cut).configuration(x, y)
 
 
-def partial_velocities(mech: Mechanism, x, y=None, *, base=None, cut=()) -> dict[str, PartialVelocities]:
+def partial_velocities(
+    mech: Mechanism, x: ArrayLike, y: ArrayLike | None = None, *, base: Names | None = None, cut: Names = ()
+) -> dict[str, PartialVelocities]:
     """Partial velocities of all bodies and their rates, as `KaneView.partial_velocities`.
 
     Args:
@@ -304,7 +307,9 @@ def partial_velocities(mech: Mechanism, x, y=None, *, base=None, cut=()) -> dict
     return _view(mech, base, cut).partial_velocities(x, y)
 
 
-def kane_multipliers(mech: Mechanism, run: Trajectory, *, base=None, cut=()) -> Float[Array, "*batch T m"]:
+def kane_multipliers(
+    mech: Mechanism, run: Trajectory, *, base: Names | None = None, cut: Names = ()
+) -> Float[Array, "*batch T m"]:
     """What constraints and drivers do at each coordinate along a motion, as `KaneView.multipliers`.
 
     Args:
@@ -341,7 +346,7 @@ class JointMoment(NamedTuple):
     status: Int[Array, ""]
 
 
-def joint_moment(angles, multipliers) -> JointMoment:
+def joint_moment(angles: ArrayLike, multipliers: ArrayLike) -> JointMoment:
     """Force and moment of a joint by the multipliers of a body's coordinates; Kamman (28) to (34), solved in general.
 
     With ω = E θ̇ in the frame of K the multipliers of the angles are λ = EᵀM. So M = E⁻ᵀλ in the frame of K, which has
@@ -371,9 +376,6 @@ def joint_moment(angles, multipliers) -> JointMoment:
     moment = rotation.velocity_to_angles(angles).T @ jnp.where(singular, 0, multipliers[:3])
     status = jnp.where(singular, int(Status.SINGULAR), int(Status.CONVERGED)).astype(jnp.int32)
     return JointMoment(multipliers[3:], rotation.matrix(rotation.from_angles(angles)) @ moment, moment, status)
-
-
-# --- the programs ---------------------------------------------------------------------------------------------------------
 
 
 def _view(mech: Mechanism, base, cut) -> KaneView:

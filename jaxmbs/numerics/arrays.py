@@ -180,7 +180,7 @@ def _called(f: Callable, *args) -> jax.Array:
     return jnp.asarray(f(*args))
 
 
-def is_concrete(x) -> bool:
+def is_concrete(x: Any) -> bool:
     """Whether the value of `x` is known now, i.e. `x` is not traced."""
     return not isinstance(x, jax.core.Tracer)
 
@@ -303,7 +303,7 @@ def _is_number(x) -> bool:
     return isinstance(x, (float, jax.Array)) or getattr(getattr(x, "dtype", None), "kind", "") == "f"
 
 
-def real(shape: tuple[int | None, ...] = (), *, optional: bool = False, **kwargs):
+def real(shape: tuple[int | None, ...] = (), *, optional: bool = False, **kwargs: Any) -> Any:
     """A field of an element: real numbers of `shape`; None stands for any length. `check_fields` checks them.
 
     An `optional` one may be absent. Plain zeros in tuples and lists are structure, see `Sparse`; the class is `Structured`.
@@ -312,12 +312,12 @@ def real(shape: tuple[int | None, ...] = (), *, optional: bool = False, **kwargs
     return eqx.field(converter=converter, metadata={"shape": shape, "optional": optional}, **kwargs)
 
 
-def row(**kwargs):
+def row(**kwargs: Any) -> Any:
     """A field of a curve: any number of real numbers, all of which may change."""
     return eqx.field(converter=as_real, metadata={"shape": (None,), "optional": False}, **kwargs)
 
 
-def check_fields(element) -> None:
+def check_fields(element: Any) -> None:
     """Raise `ValueError` for a field declared with `real` that has another shape, or that is known and not finite."""
     for field in element.__dataclass_fields__.values():
         if "shape" not in field.metadata:

@@ -76,8 +76,8 @@ def _root_by_rows(matrix, floor):
         pivot = rest[k, k]
         reciprocal = jnp.where(pivot > floor[k], 1 / pivot, 0)
         factors = jnp.where(index > k, rest[:, k] * reciprocal, 0)
-        rest = rest - factors[:, None] * rest[k]
-        lower = lower - factors[:, None] * lower[k]
+        rest = rest - factors[:, None] * rest[k][None, :]
+        lower = lower - factors[:, None] * lower[k][None, :]
         return rest, lower, reciprocals.at[k].set(reciprocal)
 
     start = matrix, jnp.eye(index.size, dtype=matrix.dtype), jnp.zeros(index.size, matrix.dtype)
@@ -89,8 +89,8 @@ def _invert(matrix, regular):
     rows = _largest(matrix, 1)
     scaled = matrix / rows[:, None]
     columns = _largest(scaled, 0)
-    inverse, sign, rcond = _gauss_jordan(scaled / columns)
-    inverse = jnp.where(regular, inverse / columns[:, None] / rows, 0)
+    inverse, sign, rcond = _gauss_jordan(scaled / columns[None, :])
+    inverse = jnp.where(regular, inverse / columns[:, None] / rows[None, :], 0)
     return inverse, sign, rcond, jnp.ones(matrix.shape[0], matrix.dtype)
 
 
@@ -119,7 +119,7 @@ def _gauss_jordan(matrix: Float[Array, "n n"]):
         row = jnp.where(here, 1, rest[k]) / pivot
         factors = jnp.where(here, 0, rest[:, k])
         rest = jnp.where(here[None, :], 0, rest) - factors[:, None] * row[None, :]
-        rest = jnp.where(here[:, None], row, rest)
+        rest = jnp.where(here[:, None], row[None, :], rest)
         sign = sign * jnp.sign(pivot) * jnp.where(pivot_row == k, 1, -1)
         size = jnp.abs(pivot)
         return rest, order, sign, jnp.minimum(smallest, size), jnp.maximum(largest, size)
@@ -128,4 +128,4 @@ def _gauss_jordan(matrix: Float[Array, "n n"]):
     start = (matrix, index, one, jnp.inf * one, 0 * one)
     rest, order, sign, smallest, largest = jax.lax.fori_loop(0, n, eliminate, start)
     # The columns belong to the rows in the order in which they became pivots.
-    return rest @ (order[:, None] == index).astype(matrix.dtype), sign, smallest / largest
+    return rest @ (order[:, None] == index[None, :]).astype(matrix.dtype), sign, smallest / largest

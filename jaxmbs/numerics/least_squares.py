@@ -82,7 +82,7 @@ def levenberg_marquardt(
             square = by_own.T @ by_own
             # A block has one unknown of its own, or none.
             inverse = 1 / (jnp.diagonal(square) * (1 + mu) + TINY)
-            weighted = mixed * inverse
+            weighted = mixed * inverse[None, :]
             return (matrix, gradient, taken + weighted @ mixed.T, shift + weighted @ slope), (mixed, slope, inverse)
 
         (matrix, gradient, taken, shift), blocks = jax.lax.scan(add, start, (own, state, data))

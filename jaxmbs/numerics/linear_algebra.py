@@ -32,7 +32,7 @@ class Factored(eqx.Module):
         kept (n,): 1 for each row that takes part, 0 for those left out of a semidefinite matrix.
     """
 
-    matrix: Float[Array, "m n"]
+    matrix: Float[Array, "rows n"]
     sign: Float[Array, ""]
     rcond: Float[Array, ""]
     kept: Float[Array, " n"]
@@ -40,7 +40,7 @@ class Factored(eqx.Module):
     _kind: str = eqx.field(static=True)
     _limit: Array
 
-    def solve(self, rhs: Float[Array, " m"]) -> Float[Array, " n"]:
+    def solve(self, rhs: Float[Array, "rows *k"]) -> Float[Array, "n *k"]:
         """x with A x = rhs, for rhs (m,) or (m, k); least squares of smallest norm where A is not square.
 
         Differentiable: dx = A⁻¹ (d rhs − dA x), for every order and both modes.
@@ -53,7 +53,7 @@ class Factored(eqx.Module):
         return x[:, 0] if rhs.ndim == 1 else x
 
 
-def factor(matrix: Float[Array, "m n"], regular=True) -> Factored:
+def factor(matrix: Float[Array, "rows n"], regular=True) -> Factored:
     """Factor a matrix; where `regular` is False its solutions are zero, and so are their derivatives.
 
     Rows and columns are scaled first, because a constraint may be a length or its square, and a coordinate a length or
@@ -115,6 +115,11 @@ def _factor(matrix, limit, kind: str) -> Factored:
     return Factored(matrix, sign, rcond, kept, factors, kind, limit)
 
 
+def diagonal(entries: Float[Array, " n"]) -> Callable:
+    """x ↦ D x with D the diagonal matrix of these entries, for x (n,) or (n, k)."""
+    return lambda x: entries.reshape(-1, *[1] * (x.ndim - 1)) * x
+
+
 def symmetric_solver(matrix: Float[Array, "n n"]) -> Callable:
     """rhs ↦ solution for a symmetric positive definite matrix."""
     return factor_symmetric_positive(matrix).solve
@@ -163,7 +168,7 @@ def _saddle_point_gap(given, x):
     return jnp.concatenate([mass @ a - jacobian.T @ multipliers - force, jacobian @ a - right])
 
 
-def dependent_columns(matrix: Float[Array, "m n"]) -> Bool[Array, " n"]:
+def dependent_columns(matrix: Float[Array, "rows n"]) -> Bool[Array, " n"]:
     """Which columns make a well-conditioned square matrix with the independent rows: elimination row by row, the largest
     entry of what is left of a row as its pivot."""
     m, n = matrix.shape
@@ -177,8 +182,8 @@ def dependent_columns(matrix: Float[Array, "m n"]) -> Bool[Array, " n"]:
         here = (index == jnp.argmax(jnp.abs(row))) & (jnp.max(jnp.abs(row)) > smallest[k])
         taken = taken | here
         pivot = jnp.sum(jnp.where(here, row, 0))
-        factors = jnp.sum(jnp.where(here, matrix[k + 1 :], 0), axis=1) / jnp.where(pivot == 0, 1, pivot)
-        matrix = matrix.at[k + 1 :].add(-factors[:, None] * matrix[k])
+        factors = jnp.sum(jnp.where(here[None, :], matrix[k + 1 :], 0), axis=1) / jnp.where(pivot == 0, 1, pivot)
+        matrix = matrix.at[k + 1 :].add(-factors[:, None] * matrix[k][None, :])
     return taken
 
 
@@ -194,8 +199,6 @@ def _pseudo(matrix, regular) -> Factored:
     pseudo = jnp.linalg.pinv(matrix, rtol=jnp.finfo(matrix.dtype).eps ** 0.75)
     return Factored(matrix, one, rcond, kept, pseudo, "pseudo", jnp.asarray(regular))
 
-
-# --- primitives -------------------------------------------------------------------------------------------------------
 
 # matrix, whether it is regular or, if semidefinite, the least pivot of each row ↦ factors, sign, rcond, kept
 factor_p = Primitive("factor")
@@ -278,9 +281,6 @@ def _solve_transpose(cotangent, matrix, factors, limit, rhs, *, kind, transposed
 ad.primitive_jvps[factor_p] = _factor_jvp
 ad.primitive_jvps[solve_p] = _solve_jvp
 ad.primitive_transposes[solve_p] = _solve_transpose
-
-
-# --- in straight-line programs ----------------------------------------------------------------------------------------
 
 
 def _trace_factor(tracer, eqn, matrix, limit):

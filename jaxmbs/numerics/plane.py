@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 
-def rotation_matrix(phi: Float[Array, ""]) -> Float[Array, "2 2"]:
+def rotation_matrix(phi: Float[Array, "*batch"]) -> Float[Array, "2 2 *batch"]:
     """A(φ) = [[cos φ, −sin φ], [sin φ, cos φ]], from body to ground; Haug (2.4.4). φ in radians."""
     c, s = jnp.cos(phi), jnp.sin(phi)
     return jnp.stack([jnp.stack([c, -s]), jnp.stack([s, c])])

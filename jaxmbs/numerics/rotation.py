@@ -24,9 +24,6 @@ SERIES_LIMIT, SERIES_TERMS = 0.25, 9
 OPPOSITE = 1e-6
 
 
-# --- functions of an even power -----------------------------------------------------------------------------------------
-
-
 def _even(series: list[float], closed: Callable, s: Float[Array, ""]) -> Float[Array, ""]:
     """A function of s = x² that is smooth at zero: its power series there, a closed form elsewhere."""
     small = s < SERIES_LIMIT
@@ -87,9 +84,6 @@ def _cotangent_excess(s):
     return _even(_BERNOULLI, closed, s)
 
 
-# --- vectors ------------------------------------------------------------------------------------------------------------
-
-
 def cross(a: Vector, b: Vector) -> Vector:
     """a × b.
 
@@ -118,9 +112,6 @@ def skew(a: Vector) -> Matrix:
     zero = jnp.zeros_like(a[0])
     rows = (zero, -a[2], a[1]), (a[2], zero, -a[0]), (-a[1], a[0], zero)
     return jnp.stack([jnp.stack(row) for row in rows])
-
-
-# --- Euler parameters -----------------------------------------------------------------------------------------------------
 
 
 def identity(dtype=None) -> Parameters:
@@ -180,7 +171,7 @@ def normalised(p: Parameters) -> Parameters:
     return jnp.where(known, p / jnp.sqrt(jnp.where(known, square, 1)), identity(p.dtype))
 
 
-def matrix(p: Parameters) -> Matrix:
+def matrix(p: Float[Array, "4 *batch"]) -> Float[Array, "3 3 *batch"]:
     """A(p) = (2 e₀² − 1) I + 2 (e eᵀ + e₀ ẽ), from the body to the frame in which it is seen.
 
     Args:
@@ -257,9 +248,6 @@ def angular_velocity(p: Parameters, p_dot: Parameters) -> Vector:
         [0. 0. 3.]
     """
     return 2 * (p[0] * p_dot[1:] - p_dot[0] * p[1:] - cross(p[1:], p_dot[1:]))
-
-
-# --- the Euler vector -----------------------------------------------------------------------------------------------------
 
 
 def exp(theta: Vector) -> Parameters:
@@ -359,9 +347,6 @@ def gamma_inverse(theta: Vector) -> Matrix:
     return jnp.eye(3, dtype=theta.dtype) - tilde / 2 + _cotangent_excess(s) * tilde @ tilde
 
 
-# --- steps ----------------------------------------------------------------------------------------------------------------
-
-
 def turned(p: Parameters, theta: Vector) -> Parameters:
     """p ∘ exp(θ): turned by an Euler vector in the frame of the body, with ‖p‖ = 1 restored after rounding.
 
@@ -391,9 +376,6 @@ def chart_rate(theta: Vector, omega: Vector) -> Vector:
     """
     first = cross(theta, omega)
     return omega + first / 2 + cross(theta, first) / 12
-
-
-# --- angles ---------------------------------------------------------------------------------------------------------------
 
 
 def about(axis: int, angle: Float[Array, ""]) -> Parameters:
@@ -479,9 +461,6 @@ def velocity_to_angles(angles: Vector) -> Matrix:
     zero, one = jnp.zeros_like(c2), jnp.ones_like(c2)
     rows = (c3 / c2, -s3 / c2, zero), (s3, c3, zero), (-s2 * c3 / c2, s2 * s3 / c2, one)
     return jnp.stack([jnp.stack(row) for row in rows])
-
-
-# --- frames ---------------------------------------------------------------------------------------------------------------
 
 
 def between(u: Vector, w: Vector) -> Parameters:

@@ -31,18 +31,18 @@ class Units(NamedTuple):
     length: Float[Array, ""]
 
     @property
-    def vector(self) -> Float[Array, " n"]:
+    def vector(self) -> Float[Array, " m"]:
         """The unit of each component."""
         return jnp.where(self.angular, 1, self.length)
 
-    def size(self, x: Float[Array, " n"]) -> Float[Array, ""]:
+    def size(self, x: Float[Array, " m"]) -> Float[Array, ""]:
         """The largest absolute value of a displacement, or of the extent of a configuration, in these units."""
         angles, lengths = jnp.abs(x[self.angular]), jnp.abs(x[~self.angular])
         return jnp.maximum(jnp.abs(jnp.max(lengths, initial=0) / self.length), jnp.max(angles, initial=0))
 
-    def rows(self, matrix: Float[Array, "m n"]) -> Float[Array, " m"]:
+    def rows(self, matrix: Float[Array, "rows m"]) -> Float[Array, " rows"]:
         """What a unit of the coordinate that matters most does to each row of f; 1 where nothing does anything."""
-        largest = jnp.max(jnp.abs(matrix * self.vector), axis=1, initial=0)
+        largest = jnp.max(jnp.abs(matrix * self.vector[None, :]), axis=1, initial=0)
         return jnp.where(largest > 0, largest, 1)
 
     def residual(self, matrix, value, extent) -> Float[Array, ""]:
@@ -57,8 +57,8 @@ def unit_of_length(matrix, extent, angular) -> Float[Array, ""]:
     extent: `Manifold.extent` of the configuration.
     """
     size = jnp.abs(matrix)
-    arms = jnp.max(jnp.where(angular, size, 0), axis=1, initial=0)
-    slopes = jnp.max(jnp.where(angular, 0, size), axis=1, initial=0)
+    arms = jnp.max(jnp.where(angular[None, :], size, 0), axis=1, initial=0)
+    slopes = jnp.max(jnp.where(angular[None, :], 0, size), axis=1, initial=0)
     levers = jnp.where(slopes > 0, arms / jnp.where(slopes > 0, slopes, 1), 0)
     longest = jnp.maximum(jnp.max(levers, initial=0), jnp.max(jnp.where(angular, 0, jnp.abs(extent)), initial=0))
     return jnp.where((longest > 0) & jnp.isfinite(longest), longest, 1).astype(matrix.dtype)

@@ -78,8 +78,6 @@ class Pose(NamedTuple):
         """(Aᵀ F, T): force and torque in the frame of the body."""
         return jnp.append(self.components(force), torque)
 
-    # --- in relative coordinates ---
-
     @property
     def dimension(self) -> int:
         """2."""
@@ -134,8 +132,6 @@ class Pose(NamedTuple):
     def lever(arm: Float[Array, "2"]) -> Float[Array, "2 1"]:
         """L with L ω = ω × arm, the velocity of its end."""
         return perpendicular(arm)[:, None]
-
-    # --- about an axis of two bodies, which in the plane is always the same ---
 
     def axis(self, axis_i=None) -> float:
         """The unit of a torque about the axis."""
@@ -203,7 +199,7 @@ class Body(AbstractBody):
         return (False, False, self._inertia is None)
 
     @staticmethod
-    def pose(q: Float[Array, "3"]) -> Pose:
+    def pose(q: Float[Array, "3 *batch"]) -> Pose:
         """The pose with coordinates q = (x, y, φ)."""
         return _pose(q[:2], q[2])
 

@@ -64,9 +64,6 @@ def _abstract(*args, program: Program, batch, emission):
     return [jax.core.ShapedArray((*batch, *out.shape), out.dtype) for out in program.outputs]
 
 
-# --- batches ----------------------------------------------------------------------------------------------------------
-
-
 def _batch(args, dims, *, program, batch, emission):
     size = next(x.shape[d] for x, d in zip(args, dims, strict=True) if d is not None)
     moved = [x[None] if d is None else jnp.moveaxis(x, d, 0) for x, d in zip(args, dims, strict=True)]
@@ -75,9 +72,6 @@ def _batch(args, dims, *, program, batch, emission):
 
 
 batching.primitive_batchers[run_p] = _batch
-
-
-# --- derivatives ------------------------------------------------------------------------------------------------------
 
 
 def tangent_program(program: Program, active: tuple[bool, ...]) -> Program:
@@ -269,9 +263,6 @@ def _transpose(cotangents, *args, program: Program, batch, emission):
 ad.primitive_transposes[run_p] = _transpose
 
 
-# --- platforms --------------------------------------------------------------------------------------------------------
-
-
 def _on(platform: str):
     """The rule by which XLA gets the operations of a program on a platform."""
 
@@ -284,9 +275,6 @@ def _on(platform: str):
 mlir.register_lowering(run_p, _on("other"))
 for _platform in PLATFORMS:
     mlir.register_lowering(run_p, _on(_platform), platform=_platform)
-
-
-# --- in other programs ------------------------------------------------------------------------------------------------
 
 
 @rule("straight_line_program", movement=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from jaxmbs.element import AbstractBody, errors_of, require
@@ -89,8 +90,6 @@ class Pose(NamedTuple):
         theirs = other.p if frame_j is None else rotation.product(other.p, frame_j)
         return rotation.product(rotation.inverse(mine), theirs)
 
-    # --- in relative coordinates ---
-
     @property
     def dimension(self) -> int:
         """3."""
@@ -147,8 +146,6 @@ class Pose(NamedTuple):
     def lever(arm: Float[Array, "3"]) -> Float[Array, "3 3"]:
         """L with L ω = ω × arm, the velocity of its end."""
         return skew(-arm)
-
-    # --- about an axis of two bodies, for springs that twist ---
 
     def axis(self, axis_i) -> Float[Array, "3"]:
         """The unit vector of an axis of this body, in the ground frame."""
@@ -303,7 +300,7 @@ class Body(AbstractBody):
         return (False,) * 3 + (self.slender,) * 3
 
     @staticmethod
-    def pose(q: Float[Array, "7"]) -> Pose:
+    def pose(q: Float[Array, "7 *batch"]) -> Pose:
         """The pose with coordinates q = (r, p)."""
         return Pose(q[:3], q[3:], rotation.matrix(q[3:]))
 
@@ -401,7 +398,9 @@ def check_inertia(inertia) -> None:
     )
 
 
-def coordinates(r=(0.0, 0.0, 0.0), rotated=None) -> Float[Array, "7"]:
+def coordinates(
+    r: ArrayLike | Sequence[float] = (0.0, 0.0, 0.0), rotated: ArrayLike | Sequence[Any] | None = None
+) -> Float[Array, "7"]:
     """The coordinates (r, p) of a body in space.
 
     Args:

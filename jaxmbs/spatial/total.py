@@ -21,6 +21,7 @@ from jaxmbs.element import Shared, require
 from jaxmbs.mobility import Mobility
 from jaxmbs.motion import AbstractMotion, as_motion
 from jaxmbs.numerics import rotation
+from jaxmbs.spatial.body import Pose
 from jaxmbs.spatial.element import ORIGIN, Frames
 
 FREE, FIXED = "free", "fixed"
@@ -462,7 +463,7 @@ def guided(mobility: Mobility, motions: Sequence[AbstractMotion | None]) -> Mobi
     return mobility
 
 
-def euler_vector(joint: Frames, i, j) -> Float[Array, "3"]:
+def euler_vector(joint: Frames, i: Pose, j: Pose) -> Float[Array, "3"]:
     """The Euler vector of the joint frame on j as seen from that on i, with 0 ≤ φ ≤ π.
 
     Args:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,7 +11,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jax.typing import ArrayLike
+from jaxtyping import Array
 
 from jaxmbs.analyses.assembly import assemble
 from jaxmbs.analyses.diagnosis import diagnose
@@ -39,7 +40,7 @@ def balance(
     *,
     minimise: Mapping[str, Any],
     guess: Any = None,
-    times: Float[np.ndarray, " T"] | None = None,
+    times: ArrayLike | Sequence[float] | None = None,
     period: float = 1.0,
     samples: int = 72,
     closed: bool = True,

@@ -208,9 +208,6 @@ def _best_times(question: Question, seen, targets) -> tuple[np.ndarray, ...]:
     return begin, sense, np.array(places)[chosen], turns[chosen]
 
 
-# --- descent ---
-
-
 class _Key:
     """A question, told apart by its functions and what shapes its program."""
 

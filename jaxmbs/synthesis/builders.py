@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from jaxmbs.analyses.kinematics import kinematics
@@ -71,10 +72,10 @@ class Fitted(NamedTuple):
 def fit(
     build: Callable[[Any], Mechanism],
     design: Any,
-    targets: Float[np.ndarray, "T d"],
+    targets: ArrayLike | Sequence[Sequence[float]],
     measure: Callable[[Any, Mechanism, Array], Float[Array, " d"]],
     *,
-    times: Float[np.ndarray, " T"] | None = None,
+    times: ArrayLike | Sequence[float] | None = None,
     floating: bool = False,
     offset: bool = False,
     period: float = 1.0,
@@ -266,7 +267,7 @@ def _followed(mech, times, q, length):
     unit = Units(mech.layout.angular, jnp.asarray(length)).vector
 
     def scaled(q, t):
-        matrix = jacobian(lambda q, t: residuals(mech, q, t), mech.layout, q, t) * unit
+        matrix = jacobian(lambda q, t: residuals(mech, q, t), mech.layout, q, t) * unit[None, :]
         largest = jnp.max(jnp.abs(matrix), axis=1, initial=0)
         return matrix / jnp.where(largest > 0, largest, 1)[:, None]
 

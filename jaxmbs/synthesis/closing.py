@@ -33,7 +33,7 @@ def closed(mech: Mechanism, q, t, length: float, least: float):
     unit = Units(layout.angular, jnp.asarray(length)).vector
 
     def linearised(q):
-        matrix = jacobian(still, layout, q, still_t) * unit
+        matrix = jacobian(still, layout, q, still_t) * unit[None, :]
         largest = jax.lax.stop_gradient(jnp.max(jnp.abs(matrix), axis=1, initial=0))
         rows = jnp.where(largest > 0, largest, 1)
         matrix = matrix / rows[:, None]

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jax.typing import ArrayLike
+from jaxtyping import Array
 
 from jaxmbs import planar
 from jaxmbs.motion import Ramp
@@ -38,14 +39,13 @@ class Cognate(NamedTuple):
     follower: str
     of: dict[str, Any]
 
-    def at(self, angle: Float[Array, "*n"], branch) -> tuple[Float[Array, "*n"], Float[Array, "*n"]]:
+    def at(self, angle: ArrayLike, branch) -> tuple[Array, Array]:
         """Crank angle and branch of the cognate that put its point where the other four-bar has it at its crank angle and
         branch. Where the follower is the coupler the crank may swing, and the branch changes at its ends."""
         xp = _arrays(self.of, angle)
-        angle = xp.asarray(angle)
         if self.follower == "crank":
-            return angle, -branch * xp.ones_like(angle)
-        crank, coupler, rocker = _loop(self.of, angle, branch, xp)
+            return xp.asarray(angle), -branch * xp.ones_like(angle)
+        crank, coupler, rocker = _loop(self.of, xp.asarray(angle), branch, xp)
         side = crank.real * rocker.imag - crank.imag * rocker.real
         return xp.angle(coupler), xp.where(side > 0, 1.0, -1.0)
 

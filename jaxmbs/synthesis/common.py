@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -19,7 +20,8 @@ TIMES = 73
 TINY = 1e-24
 
 
-class Ranked(NamedTuple, Generic[S]):
+@dataclasses.dataclass(frozen=True)
+class Ranked(Generic[S]):
     """What a search has found.
 
     Attributes:

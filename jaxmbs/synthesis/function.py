@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jax.typing import ArrayLike
 
 from jaxmbs.numerics.least_squares import levenberg_marquardt
 from jaxmbs.programs.function import Straight
@@ -106,7 +106,7 @@ def function(
     input_span: float | tuple[float, float] | None = None,
     output_span: float | tuple[float, float],
     y_range: tuple[float, float] | None = None,
-    precision_points: int | Float[np.ndarray, " P"] | None = None,
+    precision_points: int | ArrayLike | Sequence[float] | None = None,
     transmission_angle: float = 15.0,
     samples: int = 60,
     lower: Mapping[str, float] | float | None = None,
@@ -227,9 +227,6 @@ def _own(build, design, output, f, x_range, y_range, input_span, output_span, pr
     return fit(build, design, targets, output_of(output), **options)
 
 
-# --- what is asked for ---
-
-
 def _pair(name: str, given) -> tuple[float, float]:
     pair = np.asarray(given, float)
     if pair.shape != (2,) or not np.all(np.isfinite(pair)) or pair[0] == pair[1]:
@@ -297,9 +294,6 @@ def _precision_points(given, ends, spans: Spans | None) -> np.ndarray:
             f"precision_points: {len(x)} of them, but with these spans there are from 3 to {most} unknowns"
         )
     return x
-
-
-# --- search ---
 
 
 class Found(NamedTuple):
@@ -414,9 +408,6 @@ def _search(kind, coarse: Task, middle: Task, spans: Spans, bounds, limit, start
         passes = "passes these precision_points within" if exact else "keeps"
         raise ValueError(f"no {kind.name} was found that {passes} the bounds; allow more starts, or more room")
     return Found(x[inside], offsets[inside], branches[inside])
-
-
-# --- results ---
 
 
 def _ranked(kind, found: Found, fine: Task, points: Task | None, spans: Spans, transmission, keep: int) -> Ranked:

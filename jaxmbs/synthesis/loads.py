@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from jaxmbs.dynamics.reactions import Reactions, reactions
@@ -41,13 +43,13 @@ class CycleLoads(NamedTuple):
         [ 0.      -0.57735] [ 0.      -0.57735]
     """
 
-    driving: dict[str, Float[Array, "*batch T ..."]]
+    driving: dict[str, Float[Array, "*batch T"] | Float[Array, "*batch T 3"]]
     shaking_force: Float[Array, "*batch T d"]
-    shaking_moment: Float[Array, "*batch T ..."]
+    shaking_moment: Float[Array, "*batch T"] | Float[Array, "*batch T 3"]
     reactions: Reactions
 
 
-def cycle_loads(mech: Mechanism, motion: Trajectory, *, about=None) -> CycleLoads:
+def cycle_loads(mech: Mechanism, motion: Trajectory, *, about: ArrayLike | Sequence[float] | None = None) -> CycleLoads:
     """Driving efforts, joint reactions, shaking force and moment along a motion: inverse dynamics.
 
     F = −Σ f over joints and drivers between the ground and a body, f on the body, and over springs, dampers and torques
@@ -76,8 +78,7 @@ def cycle_loads(mech: Mechanism, motion: Trajectory, *, about=None) -> CycleLoad
          [-0.57735  1.     ]]
     """
     dimension = mech.layout.bodies[0][1].dimension
-    origin = jnp.zeros(dimension, motion.q.dtype)
-    about = origin if about is None else jnp.asarray(about, motion.q.dtype)
+    about = jnp.zeros(dimension, motion.q.dtype) if about is None else jnp.asarray(about, motion.q.dtype)
     if about.shape != (dimension,):
         raise ValueError(f"about must be a point of shape ({dimension},), got shape {about.shape}")
     found = reactions(mech, motion)
@@ -85,11 +86,10 @@ def cycle_loads(mech: Mechanism, motion: Trajectory, *, about=None) -> CycleLoad
     for name, element in {**mech.constraints, **mech.drivers}.items():
         if GROUND not in (element.i, element.j):
             continue
-        point = getattr(element, "point_j", getattr(element, "point", origin))
-        place = point if element.j == GROUND else motion.point(element.j, point)
-        sign = -1 if element.i == GROUND else 1
-        force = force + sign * found[name].force
-        moment = moment + sign * (found[name].torque + _cross(place - about, found[name].force))
+        reaction, sign = found[name], -1 if element.i == GROUND else 1
+        arm = reaction.place - jnp.broadcast_to(about, reaction.place.shape)
+        force = force + sign * reaction.force
+        moment = moment + sign * (reaction.torque + _cross(arm, reaction.force))
     efforts = {name: reaction.effort for name, reaction in found.items()}
     driving = {name: effort for name, effort in efforts.items() if effort is not None}
     return CycleLoads(driving, force, moment, found)
@@ -122,10 +122,7 @@ def _cross(arm, force):
     return jnp.cross(arm, force)
 
 
-# --- measures over a cycle --------------------------------------------------------------------------------------------
-
-
-def rms(values: Float[Array, "T *components"], *, closed: bool = True) -> Float[Array, ""]:
+def rms(values: ArrayLike | Sequence[float], *, closed: bool = True) -> Float[Array, ""]:
     """The root mean square over a cycle, √(mean ‖f‖²), at equal steps of time. Its slope is zero where all values are.
 
     Args:
@@ -139,7 +136,7 @@ def rms(values: Float[Array, "T *components"], *, closed: bool = True) -> Float[
     return _root(jnp.mean(_squares(values, closed)))
 
 
-def ripple(effort: Float[Array, " T"], *, closed: bool = True) -> Float[Array, ""]:
+def ripple(effort: ArrayLike | Sequence[float], *, closed: bool = True) -> Float[Array, ""]:
     """The root mean square about the mean, √(mean (τ − τ̄)²). Its square is what a flywheel has to even out.
 
     Args:
@@ -154,9 +151,7 @@ def ripple(effort: Float[Array, " T"], *, closed: bool = True) -> Float[Array, "
     return rms(values - jnp.mean(values, axis=0), closed=False)
 
 
-def peak(
-    values: Float[Array, "T *components"], *, sharpness: float = SHARPNESS, closed: bool = True
-) -> Float[Array, ""]:
+def peak(values: ArrayLike | Sequence[float], *, sharpness: float = SHARPNESS, closed: bool = True) -> Float[Array, ""]:
     """A smooth largest size over a cycle, (Σ ‖f‖ᵖ)^(1/p): between max ‖f‖ and T^(1/p) max ‖f‖, in any units.
 
     For the largest deviation take it of the values less their mean.
@@ -210,9 +205,6 @@ def _root(square):
     return jnp.where(positive, jnp.sqrt(jnp.where(positive, square, 1)), 0)
 
 
-# --- distance from singular positions ---------------------------------------------------------------------------------
-
-
 def regularity(mech: Mechanism, motion: Trajectory) -> Float[Array, "*batch T"]:
     """How far positions are from singular ones: (Σ 1/σ²)^(−½) of the singular values σ of Φ_q, its columns in units of
     the mechanism and its rows by what moves them most.
@@ -241,7 +233,7 @@ def _regularity(mech: Mechanism, q, t) -> Float[Array, ""]:
     space = mech.layout
     phi_q = jacobian(partial(residuals, mech), space, q, t)
     units = Units(space.angular, unit_of_length(phi_q, space.extent(q), space.angular))
-    scaled = phi_q * units.vector / units.rows(phi_q)[:, None]
+    scaled = phi_q * units.vector[None, :] / units.rows(phi_q)[:, None]
     # At a singular position the smallest number that is not lost in rounding, in place of nothing.
     least = jnp.finfo(q.dtype).eps * jnp.eye(space.m, dtype=q.dtype)
     return 1 / jnp.sqrt(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Float
 
 from jaxmbs.numerics.least_squares import levenberg_marquardt
@@ -106,7 +107,7 @@ class Guided:
 
 
 def motion(
-    poses: Float[np.ndarray, "K 3"],
+    poses: ArrayLike | Sequence[Sequence[float]],
     *,
     mechanism: str | Callable = "four-bar",
     angle_length: float | None = None,
@@ -122,7 +123,7 @@ def motion(
     design: Any = None,
     body: str | None = None,
     guess: Any = None,
-    times: Float[np.ndarray, " K"] | None = None,
+    times: ArrayLike | Sequence[float] | None = None,
     cyclic: bool = True,
 ) -> Ranked:
     """Dimensions of a linkage that carries a body through given poses: least Σ ‖r_k − r*_k‖² + L² (φ_k − φ*_k)².
@@ -251,9 +252,6 @@ def _bounds(lower, upper, centre, spread: float) -> Bounds:
     return Bounds(np.where(np.arange(9) < 4, np.maximum(lowest, 0), lowest), highest)
 
 
-# --- linkages ---
-
-
 @lru_cache(maxsize=1)
 def _solver():
     def of_one(u, own, branch, goal, weight, bounds):
@@ -281,9 +279,6 @@ def _body_poses(u, angles, branch):
 
 
 _design = jax.jit(Guided.design)
-
-
-# --- results ---
 
 
 def _ranked(found, poses, bounds, unit, angle_length, ordered, transmission, keep: int) -> Ranked[MotionSolution]:

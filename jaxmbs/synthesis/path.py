@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jax.typing import ArrayLike
 
 from jaxmbs.synthesis.builders import Fitted
 from jaxmbs.synthesis.common import Ranked, count_of, followed, near_zero, times_with, wrapped
@@ -71,10 +71,10 @@ class Solution(NamedTuple):
 
 
 def path(
-    targets: Float[np.ndarray, "T 2"],
+    targets: ArrayLike | Sequence[Sequence[float]],
     *,
     mechanism: str | Linkage | Callable = "four-bar",
-    crank_angles: Float[np.ndarray, " T"] | None = None,
+    crank_angles: ArrayLike | Sequence[float] | None = None,
     closed: bool = False,
     ordered: bool = True,
     lower: Mapping[str, Any] | float | None = None,

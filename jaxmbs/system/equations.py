@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from jaxmbs.element import GROUND
@@ -14,10 +15,10 @@ from jaxmbs.numerics.arrays import IN_JAX, NOT_TRACEABLE
 from jaxmbs.numerics.implicit import jacobian, rate, second_rate
 from jaxmbs.programs.function import Straight
 from jaxmbs.programs.tracing.graph import ProgramError
-from jaxmbs.system.mechanism import Mechanism, as_times
+from jaxmbs.system.mechanism import Coordinates, Mechanism, as_times
 
 
-def constraints(mech: Mechanism, q: Float[Array, " n"], t=0.0) -> Float[Array, " rows"]:
+def constraints(mech: Mechanism, q: Coordinates, t: ArrayLike = 0.0) -> Float[Array, " rows"]:
     """Φ(q, t): the residuals of all constraints in their order, then those of the drivers; Haug (3.1.4).
 
     Args:
@@ -35,7 +36,7 @@ def constraints(mech: Mechanism, q: Float[Array, " n"], t=0.0) -> Float[Array, "
     return PROGRAMS["constraints"](mech, *_state(mech, q, t))
 
 
-def constraint_jacobian(mech: Mechanism, q: Float[Array, " n"], t=0.0) -> Float[Array, "rows m"]:
+def constraint_jacobian(mech: Mechanism, q: Coordinates, t: ArrayLike = 0.0) -> Float[Array, "rows m"]:
     """Φ_q, with one column for each velocity: Φ_q v = ν; Haug (3.6.4).
 
     Args:
@@ -54,7 +55,7 @@ def constraint_jacobian(mech: Mechanism, q: Float[Array, " n"], t=0.0) -> Float[
     return PROGRAMS["constraint_jacobian"](mech, *_state(mech, q, t))
 
 
-def velocity_rhs(mech: Mechanism, q: Float[Array, " n"], t=0.0) -> Float[Array, " rows"]:
+def velocity_rhs(mech: Mechanism, q: Coordinates, t: ArrayLike = 0.0) -> Float[Array, " rows"]:
     """ν = −Φ_t, the right side of Φ_q v = ν; Haug (3.1.9).
 
     Args:
@@ -72,7 +73,7 @@ def velocity_rhs(mech: Mechanism, q: Float[Array, " n"], t=0.0) -> Float[Array, 
     return PROGRAMS["velocity_rhs"](mech, *_state(mech, q, t))
 
 
-def acceleration_rhs(mech: Mechanism, q: Float[Array, " n"], v: Float[Array, " m"], t=0.0) -> Float[Array, " rows"]:
+def acceleration_rhs(mech: Mechanism, q: Coordinates, v: ArrayLike, t: ArrayLike = 0.0) -> Float[Array, " rows"]:
     """γ = −(Φ_q q̇)_q q̇ − 2 Φ_qt q̇ − Φ_tt, the right side of Φ_q v̇ = γ; Haug (3.1.10).
 
     Args:
@@ -88,8 +89,8 @@ def acceleration_rhs(mech: Mechanism, q: Float[Array, " n"], v: Float[Array, " m
         >>> print(mbs.acceleration_rhs(pendulum, below, jnp.array([3.0, 0, 3])))  # a swing with φ̇ = 3
         [ 0. -9.]
     """
-    q, t = _state(mech, q, t)
-    return PROGRAMS["acceleration_rhs"](mech, q, jnp.asarray(v, q.dtype), t)
+    at, t = _state(mech, q, t)
+    return PROGRAMS["acceleration_rhs"](mech, at, jnp.asarray(v, at.dtype), t)
 
 
 def residuals(mech: Mechanism, q, t) -> Float[Array, " rows"]:
@@ -141,7 +142,7 @@ class Energy(NamedTuple):
         return self.kinetic + self.potential
 
 
-def energy(mech: Mechanism, q: Float[Array, "*batch n"], v: Float[Array, "*batch m"]) -> Energy:
+def energy(mech: Mechanism, q: Coordinates, v: ArrayLike) -> Energy:
     """Kinetic energy T = ½ vᵀM v of all bodies, and potential energy of all forces that have one.
 
     Args:
@@ -157,20 +158,17 @@ def energy(mech: Mechanism, q: Float[Array, "*batch n"], v: Float[Array, "*batch
         >>> print(energy.kinetic, energy.potential)
         9.0 -19.62
     """
-    if not isinstance(q, Mapping) and jnp.ndim(getattr(q, "q", q)) > 1:
+    if not isinstance(q, Mapping) and jnp.asarray(getattr(q, "q", q)).ndim > 1:
         kinetic, potential = jnp.vectorize(lambda q, v: tuple(energy(mech, q, v)), signature="(n),(m)->(),()")(q, v)
         return Energy(kinetic, potential)
-    q, _ = _state(mech, q, 0.0)
-    state = state_of(mech, q, jnp.asarray(v, q.dtype), jnp.zeros((), q.dtype))
+    at, t = _state(mech, q, 0.0)
+    state = state_of(mech, at, jnp.asarray(v, at.dtype), t)
     kinetic = sum(body.kinetic_energy(state.poses[name], state.velocities[name]) for name, body in mech.bodies.items())
-    potential = sum((force.potential(state) for force in mech.forces.values()), jnp.zeros((), q.dtype))
+    potential = sum((force.potential(state) for force in mech.forces.values()), jnp.zeros_like(t))
     return Energy(kinetic, potential)
 
 
-# --- dynamics ---------------------------------------------------------------------------------------------------------
-
-
-def mass_matrix(mech: Mechanism, q: Float[Array, " n"]) -> Float[Array, "m m"]:
+def mass_matrix(mech: Mechanism, q: Coordinates) -> Float[Array, "m m"]:
     """M(q), block diagonal, with ½ vᵀM v the kinetic energy. Extra coordinates have no mass.
 
     Args:
@@ -189,7 +187,7 @@ def mass_matrix(mech: Mechanism, q: Float[Array, " n"]) -> Float[Array, "m m"]:
     return PROGRAMS["mass_matrix"](mech, *_state(mech, q, 0.0))
 
 
-def generalized_force(mech: Mechanism, q: Float[Array, " n"], v: Float[Array, " m"], t=0.0) -> Float[Array, " m"]:
+def generalized_force(mech: Mechanism, q: Coordinates, v: ArrayLike, t: ArrayLike = 0.0) -> Float[Array, " m"]:
     """Q(q, v, t) of all forces, conjugate to v.
 
     Args:
@@ -205,8 +203,8 @@ def generalized_force(mech: Mechanism, q: Float[Array, " n"], v: Float[Array, " 
         >>> print(mbs.generalized_force(pendulum, below, jnp.zeros(3)))
         [  0.   -19.62   0.  ]
     """
-    q, t = _state(mech, q, t)
-    return PROGRAMS["generalized_force"](mech, q, jnp.asarray(v, q.dtype), t)
+    at, t = _state(mech, q, t)
+    return PROGRAMS["generalized_force"](mech, at, jnp.asarray(v, at.dtype), t)
 
 
 def state_of(mech: Mechanism, q, v, t) -> State:

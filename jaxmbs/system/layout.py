@@ -190,8 +190,6 @@ class Layout(Space):
             raise ValueError(f"a point of {body!r} must have shape ({self.dimension},), got {s.shape}")
         return pose.point(s)
 
-    # --- the space of configurations ---
-
     @cached_property
     def _flat(self) -> bool:
         return all(kind.manifold is Flat for _, kind in self.bodies)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from jaxmbs.element import GROUND, AbstractBody, AbstractConstraint
@@ -26,6 +27,19 @@ class Start(NamedTuple):
     q: tuple[float, ...]
     v: tuple[float, ...]
     named: tuple[bool, ...] | None
+
+
+class HasCoordinates(Protocol):
+    """What knows its configuration: an `Assembly`, a single state."""
+
+    @property
+    def q(self) -> Array: ...
+
+
+Coordinates = ArrayLike | Sequence[float] | Mapping[str, Any] | HasCoordinates
+"""A configuration: q (n,), what has it, or names and coordinates; see `Mechanism.coordinates`."""
+Velocities = ArrayLike | Sequence[float] | Mapping[str, Any]
+"""Velocities: v (m,), or names and velocities; see `Mechanism.velocities`."""
 
 
 class Mechanism(eqx.Module):
@@ -130,7 +144,7 @@ class Mechanism(eqx.Module):
         """The point with coordinates `s` in the frame of `body`, in the ground frame, in a configuration `q`."""
         return self.layout.point(body, s, q)
 
-    def coordinates(self, guess=None) -> Float[Array, " n"]:
+    def coordinates(self, guess: Coordinates | None = None) -> Float[Array, " n"]:
         """A configuration vector from a guess: q itself, an `Assembly`, or a mapping of names to numbers.
 
         A mapping gives coordinates of bodies, `{"crank": (x, y, phi)}`, extra coordinates of constraints,
@@ -150,7 +164,7 @@ class Mechanism(eqx.Module):
         q = q.astype(jnp.result_type(self.dtype, q) if jnp.issubdtype(q.dtype, jnp.floating) else self.dtype)
         return self.layout.normalised(q)
 
-    def velocities(self, guess=None) -> Float[Array, " m"]:
+    def velocities(self, guess: Velocities | None = None) -> Float[Array, " m"]:
         """A vector of velocities from a guess: v itself, or a mapping of names to numbers, as in `coordinates`.
 
         Args:
@@ -168,7 +182,7 @@ class Mechanism(eqx.Module):
             raise ValueError(f"velocities have shape ({self.layout.m},), got {v.shape}")
         return v.astype(jnp.result_type(self.dtype, v) if jnp.issubdtype(v.dtype, jnp.floating) else self.dtype)
 
-    def named_velocities(self, guess=None) -> tuple[bool, ...] | None:
+    def named_velocities(self, guess: Velocities | None = None) -> tuple[bool, ...] | None:
         """For each velocity whether the mapping `guess` names it; None for a vector of velocities, or none at all."""
         if not isinstance(guess, Mapping):
             return self._start.named if guess is None and self._start is not None else None
@@ -252,7 +266,7 @@ def _check_elements(groups: dict[str, list[tuple[str, Any]]]) -> None:
                 raise ValueError(f"{kind} {name!r} ({type(element).__name__}): {error}") from None
 
 
-def as_times(times, dtype) -> Array:
+def as_times(times: ArrayLike | Sequence[float], dtype) -> Array:
     """Times as an array of the mechanism's floating-point type; integers become reals."""
     times = jnp.asarray(times)
     if not jnp.issubdtype(times.dtype, jnp.floating):

@@ -48,13 +48,13 @@ class Trajectory(eqx.Module):
          [0. 1.]]
     """
 
-    t: Float[Array, "*batch T"]
-    q: Float[Array, "*batch T n"]
-    v: Float[Array, "*batch T m"]
-    a: Float[Array, "*batch T m"]
-    status: Int[Array, "*batch T"]
+    t: Float[Array, "*T"]
+    q: Float[Array, "*T n"]
+    v: Float[Array, "*T m"]
+    a: Float[Array, "*T m"]
+    status: Int[Array, "*T"]
     layout: Layout = eqx.field(static=True)
-    multipliers: Float[Array, "*batch T rows"] | None = None
+    multipliers: Float[Array, "*T rows"] | None = None
     energy: Energy | None = None
     mechanism: Kept | None = None
 
@@ -124,20 +124,20 @@ class Trajectory(eqx.Module):
         at, moving = self.layout.body_slices[name], self.layout.velocity_slices[name]
         return self.q[..., at], self.v[..., moving], self.a[..., moving]
 
-    def point(self, body: str, s=None) -> Float[Array, "*batch T d"]:
+    def point(self, body: str, s=None) -> Float[Array, "*T d"]:
         """Positions (T, d) of the point `s` of a `body`, its origin unless given, in the ground frame."""
         return self._along(lambda q, v, a: self._position(body, s, q))
 
-    def point_velocity(self, body: str, s=None) -> Float[Array, "*batch T d"]:
+    def point_velocity(self, body: str, s=None) -> Float[Array, "*T d"]:
         """Velocities (T, d) of the point `s` of a `body`, its origin unless given, in the ground frame."""
         return self._along(lambda q, v, a: self._velocity(body, s, q, v))
 
-    def point_acceleration(self, body: str, s=None) -> Float[Array, "*batch T d"]:
+    def point_acceleration(self, body: str, s=None) -> Float[Array, "*T d"]:
         """Accelerations (T, d) of the point `s` of a `body`, its origin unless given, in the ground frame."""
         velocity = partial(self._velocity, body, s)
         return self._along(lambda q, v, a: jax.jvp(velocity, (q, v), (self.layout.rate(q, v), a))[1])
 
-    def rotation(self, body: str) -> Float[Array, "*batch T d d"]:
+    def rotation(self, body: str) -> Float[Array, "*T d d"]:
         """Rotation matrices (T, d, d) of a `body`, whose columns are its axes in the ground frame."""
         axes = np.eye(self.layout.dimension)
         turned = lambda q: jnp.stack(
@@ -145,15 +145,15 @@ class Trajectory(eqx.Module):
         )
         return jnp.vectorize(turned, signature="(n)->(d,d)")(self.q)
 
-    def position(self, coordinate: str) -> Float[Array, "*batch T"]:
+    def position(self, coordinate: str) -> Float[Array, "*T"]:
         """A `coordinate` by name, such as "crank.phi", (T,)."""
         return self.q[..., self.layout.index(coordinate)]
 
-    def velocity(self, coordinate: str) -> Float[Array, "*batch T"]:
+    def velocity(self, coordinate: str) -> Float[Array, "*T"]:
         """The rate of a `coordinate`, or another velocity by name, such as "rod.wx", (T,)."""
         return self.v[..., self.layout.velocity_index(coordinate)]
 
-    def acceleration(self, coordinate: str) -> Float[Array, "*batch T"]:
+    def acceleration(self, coordinate: str) -> Float[Array, "*T"]:
         """The second derivative of a `coordinate`, or the rate of another velocity, (T,)."""
         return self.a[..., self.layout.velocity_index(coordinate)]
 

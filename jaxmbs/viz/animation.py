@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -20,7 +22,7 @@ from jaxmbs.viz.style import DOTS_PER_INCH
 def animate(
     mech: Mechanism,
     trajectory: Trajectory,
-    path=None,
+    path: str | PathLike[str] | None = None,
     *,
     traces: Marked = (),
     fps: float = 25,
@@ -28,7 +30,7 @@ def animate(
     size: float = 1.0,
     title: str | None = None,
     view: tuple[float, float] | None = None,
-):
+) -> Any:
     """Write the motion of a mechanism as a moving picture, one frame per time, and return the path.
 
     The suffix says which: `.gif`; `.mp4`, for which ffmpeg has to be installed; `.html`, a page with a slider and a

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import singledispatch
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,7 @@ Marked = Sequence[tuple[str, Sequence[float]]]
 
 
 @singledispatch
-def attachments(element, dimension: int = 2) -> list[tuple[str, np.ndarray]]:
+def attachments(element: Any, dimension: int = 2) -> list[tuple[str, np.ndarray]]:
     """(body, point) for the points at which an element holds its bodies, that on body i first.
 
     A point that is not given is the origin of its body. An element that keeps its points under other names than

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.axes import Axes
 
 from jaxmbs.numerics.results import Status
-from jaxmbs.system.mechanism import Mechanism
+from jaxmbs.system.mechanism import Coordinates, Mechanism
 from jaxmbs.system.trajectory import Trajectory
 from jaxmbs.viz.attachments import Marked
 from jaxmbs.viz.dimension import kit, scene_of
@@ -19,15 +21,15 @@ CURVE_HEIGHT = 5
 
 def draw(
     mech: Mechanism,
-    q,
-    t=0.0,
+    q: Coordinates,
+    t: float = 0.0,
     *,
-    ax=None,
+    ax: Axes | None = None,
     points: Marked = (),
     labels: bool = False,
     size: float = 1.0,
     view: tuple[float, float] | None = None,
-):
+) -> Axes:
     """Draw a mechanism in a configuration, and return the axes.
 
     Args:
@@ -59,7 +61,9 @@ def curve(trajectory: Trajectory, body: str, point) -> np.ndarray:
     return np.where(good_rows(trajectory)[..., None], np.asarray(trajectory.point(body, point)), np.nan)
 
 
-def trace(trajectory: Trajectory, body: str, point: Sequence[float] | None = None, *, ax=None, **line):
+def trace(
+    trajectory: Trajectory, body: str, point: Sequence[float] | None = None, *, ax: Axes | None = None, **line: Any
+) -> Axes:
     """Draw the curve that a point of a body runs through, and return the axes; a batch of motions gives a sheaf of
     curves.
 
@@ -93,7 +97,9 @@ def trace(trajectory: Trajectory, body: str, point: Sequence[float] | None = Non
     return ax
 
 
-def plot(trajectory: Trajectory, coordinates: Sequence[str] | None = None, *, axes=None):
+def plot(
+    trajectory: Trajectory, coordinates: Sequence[str] | None = None, *, axes: Sequence[Axes] | None = None
+) -> Sequence[Axes]:
     """Draw coordinates, velocities and accelerations over time, and return the three axes.
 
     Args:
@@ -129,7 +135,11 @@ def plot(trajectory: Trajectory, coordinates: Sequence[str] | None = None, *, ax
             if name in known[kind]:
                 ax.plot(trajectory.t, np.where(good, values(name), np.nan), color=colour_of(k), label=name)
         ax.set_ylabel(kind, color=INK)
-    shown = {line.get_label(): line for ax in axes for line in ax.lines if not str(line.get_label()).startswith("_")}
-    axes[0].legend(shown.values(), shown, frameon=False, fontsize=8, loc="lower right", bbox_to_anchor=(1, 1), ncols=4)
+    shown = {
+        str(line.get_label()): line for ax in axes for line in ax.lines if not str(line.get_label()).startswith("_")
+    }
+    axes[0].legend(
+        list(shown.values()), list(shown), frameon=False, fontsize=8, loc="lower right", bbox_to_anchor=(1, 1), ncols=4
+    )
     axes[-1].set_xlabel("time", color=INK)
     return axes

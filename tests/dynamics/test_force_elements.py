@@ -136,9 +136,6 @@ def test_reports_come_in_batches_and_have_gradients():
     )
 
 
-# --- laws -----------------------------------------------------------------------------------------------------------------
-
-
 def falling(force, **start):
     mech = mbs.Mechanism({"a": planar.Body(2.0, 0.3)}, forces={"f": force})
     return mech, mech.coordinates(start), jnp.arange(1.0, 4.0)

@@ -1,4 +1,4 @@
-"""Forces: power, potential, action and reaction, values of every kind, and what is refused."""
+"""Forces: power, potential, action and reaction, values of every kind."""
 
 import jax
 import jax.numpy as jnp
@@ -6,14 +6,7 @@ import numpy as np
 import pytest
 
 import jaxmbs as mbs
-from jaxmbs import planar
-
-# The first body has its centre of mass beside its frame, the second has not.
-MASS, INERTIA, COM = 2.0, 0.3, (0.2, -0.1)
-BODIES = {"a": planar.Body(MASS, INERTIA, COM), "b": planar.Body(1.1, 0.2)}
-P, S = (0.3, 0.4), (-0.5, 0.2)
-T = 0.7
-Q, V = np.random.default_rng(3).normal(size=(2, 5, 6))
+from free_bodies import BODIES, COM, MASS, P, Q, S, T, V, close, place
 
 
 def alone(force):
@@ -26,14 +19,6 @@ def generalized(forces):
     mechs = {name: alone(force) for name, force in forces.items()}
     at = lambda q, v: {name: mbs.generalized_force(mech, q, v, T) for name, mech in mechs.items()}
     return {name: np.asarray(found) for name, found in jax.jit(jax.vmap(at))(Q, V).items()}
-
-
-def place(q, body, s):
-    """A point of a body in the ground frame, for jax and NumPy."""
-    if body == "ground":
-        return jnp.asarray(s)
-    x, y, phi = q[:3] if body == "a" else q[3:]
-    return jnp.stack([x + s[0] * jnp.cos(phi) - s[1] * jnp.sin(phi), y + s[0] * jnp.sin(phi) + s[1] * jnp.cos(phi)])
 
 
 def distance(i, j):
@@ -63,12 +48,6 @@ def twist(torque, body):
     """The generalized force of a torque."""
     return torque * np.eye(6)[2 if body == "a" else 5]
 
-
-def close(found, expected, tolerance=1e-12):
-    np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance * np.abs(expected).max())
-
-
-# --- potentials -------------------------------------------------------------------------------------------------------
 
 PAIRS = {"two bodies": ("a", "b"), "the other way round": ("b", "a"), "ground": ("ground", "a")}
 
@@ -138,8 +117,6 @@ def test_turns_of_a_torsion_spring_are_counted():
     np.testing.assert_allclose(found[2], -12 * np.pi, rtol=1e-12)
 
 
-# --- dampers ----------------------------------------------------------------------------------------------------------
-
 DAMPERS = {f"damper, {name}": (mbs.Damper(*pair, P, S, 5.0), distance(*pair)) for name, pair in PAIRS.items()}
 DAMPERS |= {
     f"in a spring-damper, {name}": (mbs.SpringDamper(*pair, P, S, damping=5.0), distance(*pair))
@@ -189,8 +166,6 @@ def test_spring_damper_is_the_sum_of_its_parts():
     close(found["torsion"], found["torsion spring"] + found["torsion damper"] + found["torque"])
 
 
-# --- action and reaction ----------------------------------------------------------------------------------------------
-
 BETWEEN = {
     "spring": mbs.Spring("a", "b", P, S, 30.0, 0.4),
     "damper": mbs.Damper("b", "a", P, S, 5.0),
@@ -211,8 +186,6 @@ def test_action_is_reaction():
         about_origin = moment(Q[:, :3], on_a) + moment(Q[:, 3:], on_b)
         np.testing.assert_allclose(about_origin, 0, atol=10 * size, err_msg=name)
 
-
-# --- given values -----------------------------------------------------------------------------------------------------
 
 RAMP = mbs.motion.Ramp(3.0, start=0.5)
 AT_T = 0.5 + 3.0 * T
@@ -305,9 +278,6 @@ def test_what_has_no_potential_has_none():
     assert mbs.energy(mech, Q[0], V[0]).potential == 0
 
 
-# --- user forces ------------------------------------------------------------------------------------------------------
-
-
 def hung(force):
     """The first body alone, on a force, for a while: where it is and how fast."""
     mech = mbs.Mechanism({"a": BODIES["a"]}, forces={"force": force, "gravity": mbs.Gravity((0, -9.81))})
@@ -337,79 +307,6 @@ def test_user_force_that_copies_a_spring_moves_and_differentiates_like_it():
     close(reverse, expected[1], 1e-9)
 
 
-# --- the body's own terms ---------------------------------------------------------------------------------------------
-
-
-def kinetic(q, v):
-    """½ m ṙ_c² + ½ J φ̇² of the first body, from the motion of its centre of mass."""
-    centre = lambda q: place(jnp.append(q, jnp.zeros(3)), "a", COM)
-    velocity = jax.jvp(centre, (q,), (v,))[1]
-    return MASS * velocity @ velocity / 2 + INERTIA * v[2] ** 2 / 2
-
-
-def lagrange(q, v, a):
-    """d/dt ∂T/∂v − ∂T/∂q."""
-    momentum = lambda q, v: jax.grad(kinetic, 1)(q, v)
-    return jax.jvp(momentum, (q, v), (v, a))[1] - jax.grad(kinetic)(q, v)
-
-
-def test_body_terms_are_those_of_lagrange():
-    body = BODIES["a"]
-
-    @jax.jit
-    @jax.vmap
-    def at(q, v, a):
-        pose = body.pose(q)
-        mass = body.mass_matrix(pose)
-        own = mass, mass @ a - body.velocity_force(pose, v), body.kinetic_energy(pose, v)
-        return own, (jax.hessian(kinetic, 1)(q, v), lagrange(q, v, a), kinetic(q, v))
-
-    own, expected = at(Q[:, :3], V[:, :3], Q[:, 3:])
-    for a, b in zip(own, expected, strict=True):
-        close(a, b)
-
-
-def test_mass_matrix_of_the_mechanism_stacks_those_of_the_bodies():
-    found = mbs.mass_matrix(mbs.Mechanism(BODIES), Q[0])
-    expected = np.zeros((6, 6))
-    expected[:3, :3] = jax.hessian(kinetic, 1)(Q[0, :3], V[0, :3])
-    expected[3:, 3:] = np.diag([1.1, 1.1, 0.2])
-    close(found, expected)
-
-
-def described(beta, centre):
-    """A pendulum on a spring; its frame is turned by −beta against its axis, with the centre of mass at `centre`."""
-    c, s = np.cos(beta), np.sin(beta)
-    inside = lambda x, y: (centre[0] + c * x - s * y, centre[1] + s * x + c * y)
-    body = planar.Body(1.7, 0.2, None if centre == (0.0, 0.0) else centre)
-    mech = mbs.Mechanism(
-        {"rod": body},
-        {"pin": planar.Revolute("ground", "rod", (0.1, 0.2), inside(-0.5, 0.0))},
-        forces={
-            "gravity": mbs.Gravity((0, -9.81)),
-            "spring": mbs.SpringDamper("ground", "rod", (1, 1), inside(0.5, 0.1), 20.0, 0.5, 0.3),
-            "jet": mbs.PointForce("rod", inside(0.5, 0.0), (0.5 * c, 0.5 * s), follower=True),
-        },
-    )
-    angle = 0.3 - beta
-    at = np.array([0.1 + 0.5 * np.cos(0.3), 0.2 + 0.5 * np.sin(0.3)])
-    turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
-    start = {"rod": (*(at - turn @ centre), angle)}
-    run = mbs.simulate(mech, np.linspace(0, 1, 6), start, {"rod.phi": 1.5}, step=0.0025, throw=True)
-    angles = np.stack([run.position("rod.phi") + beta, run.velocity("rod.phi"), run.acceleration("rod.phi")])
-    points = [run.point("rod", centre), run.point_velocity("rod", centre), run.point_acceleration("rod", centre)]
-    return angles, np.stack(points), np.stack([run.energy.kinetic, run.energy.potential])
-
-
-def test_where_the_frame_is_does_not_change_the_motion():
-    for found, expected in zip(described(0.8, (0.4, -0.3)), described(0.0, (0.0, 0.0)), strict=True):
-        assert np.ptp(expected) > 0.1
-        close(found, expected, 1e-9)
-
-
-# --- where a spring has no direction ----------------------------------------------------------------------------------
-
-
 def test_spring_whose_ends_coincide_pulls_nowhere():
     # Numbers that have no rounding.
     q = np.array([0.5, 0.25, 0.0, 1.0, 0.75, 0.3])
@@ -427,119 +324,3 @@ def test_spring_whose_ends_coincide_pulls_nowhere():
     for jacobian in (jax.jacfwd, jax.jacrev):
         for derivative in (*jacobian(force, (0, 1, 2))(30.0, 0.4, q), *jacobian(energy, (0, 1, 2))(30.0, 0.4, q)):
             assert np.all(np.isfinite(derivative))
-
-
-# --- bad input --------------------------------------------------------------------------------------------------------
-
-NOT_FINITE = mbs.motion.Ramp(np.nan)
-
-# name → (force, what the message must say)
-BAD = {
-    "unknown body": (
-        lambda: mbs.Spring("crnk", "rod", P, S, 1.0),
-        ["(Spring)", "unknown body 'crnk'", "did you mean 'crank'?"],
-    ),
-    "unknown body of a torque": (lambda: mbs.Torque("rodd", 1.0), ["(Torque)", "'rodd'", "did you mean 'rod'?"]),
-    "unknown body that bears": (
-        lambda: mbs.Torque("rod", 1.0, reaction="crnk"),
-        ["(Torque)", "'crnk'", "did you mean 'crank'?"],
-    ),
-    "unknown body of a point force": (
-        lambda: mbs.PointForce("cranc", P, (1, 0)),
-        ["(PointForce)", "'cranc'", "did you mean 'crank'?"],
-    ),
-    "unknown body of a torsion spring": (
-        lambda: mbs.TorsionSpring("ground", "rodd", 1.0),
-        ["(TorsionSpring)", "did you mean 'rod'?"],
-    ),
-    "with itself": (lambda: mbs.Damper("rod", "rod", P, S, 1.0), ["(Damper)", "'rod'", "itself"]),
-    "torsion with itself": (lambda: mbs.TorsionDamper("rod", "rod", 1.0), ["(TorsionDamper)", "itself"]),
-    "torque on itself": (lambda: mbs.Torque("rod", 1.0, reaction="rod"), ["(Torque)", "itself"]),
-    "ground with itself": (lambda: mbs.Spring("ground", "ground", P, S, 1.0), ["(Spring)", "itself"]),
-    "torque on the ground": (lambda: mbs.Torque("ground", 1.0), ["(Torque)", "ground"]),
-    "no stiffness": (lambda: mbs.Spring("crank", "rod", P, S), ["(Spring)", "stiffness or force is missing"]),
-    "no damping": (lambda: mbs.Damper("crank", "rod", P, S), ["(Damper)", "damping or force is missing"]),
-    "no torsion stiffness": (lambda: mbs.TorsionSpring("crank", "rod"), ["(TorsionSpring)", "stiffness", "missing"]),
-    "no torsion damping": (lambda: mbs.TorsionDamper("crank", "rod"), ["(TorsionDamper)", "damping", "missing"]),
-    "no torque": (lambda: mbs.Torque("rod", None), ["(Torque)", "value is missing"]),
-    "point in space": (lambda: mbs.Spring("crank", "rod", (0, 0, 0), S, 1.0), ["(Spring)", "point_i", "shape (2,)"]),
-    "point that is a number": (lambda: mbs.Damper("crank", "rod", P, 0.5, 1.0), ["(Damper)", "point_j"]),
-    "stiffness of two numbers": (
-        lambda: mbs.Spring("crank", "rod", P, S, (1, 2)),
-        ["(Spring)", "stiffness", "a number"],
-    ),
-    "torque in space": (lambda: mbs.Torque("rod", (0, 0, 1)), ["(Torque)", "value", "shape ()", "(3,)"]),
-    "force that is a number": (lambda: mbs.PointForce("rod", P, 1.0), ["(PointForce)", "value", "shape (2,)"]),
-    "three components": (
-        lambda: mbs.PointForce("rod", P, (0.0, of_state, 1.0)),
-        ["(PointForce)", "value", "2 components", "3"],
-    ),
-    "component of two numbers": (
-        lambda: mbs.PointForce("rod", P, (of_state, (1, 2))),
-        ["(PointForce)", "value", "(2,)"],
-    ),
-    "actuator of two numbers": (
-        lambda: mbs.SpringDamper("crank", "rod", P, S, actuator=(1, 2)),
-        ["(SpringDamper)", "actuator", "(2,)"],
-    ),
-    "NaN stiffness": (lambda: mbs.Spring("crank", "rod", P, S, np.nan), ["(Spring)", "stiffness", "finite"]),
-    "NaN free angle": (lambda: mbs.TorsionSpring("crank", "rod", 1.0, np.nan), ["free_angle", "finite"]),
-    "NaN point": (lambda: mbs.PointForce("rod", (0, np.nan), (1, 0)), ["(PointForce)", "point", "finite"]),
-    "NaN value": (lambda: mbs.PointForce("rod", P, (1, np.nan)), ["(PointForce)", "value", "finite"]),
-    "infinite torque": (lambda: mbs.Torque("rod", np.inf), ["(Torque)", "value", "finite"]),
-    "NaN in a motion": (lambda: mbs.Torque("rod", NOT_FINITE), ["(Torque)", "rate", "finite"]),
-    "NaN in a component": (lambda: mbs.PointForce("rod", P, (NOT_FINITE, 1)), ["(PointForce)", "rate", "finite"]),
-    "NaN in an actuator": (
-        lambda: mbs.TorsionSpring("crank", "rod", actuator=NOT_FINITE),
-        ["(TorsionSpring)", "actuator", "finite"],
-    ),
-    "text for a torque": (lambda: mbs.Torque("rod", "much"), ["(Torque)", "value", "much"]),
-    "text for a force": (lambda: mbs.PointForce("rod", P, "much"), ["(PointForce)", "value", "much"]),
-    "text for a component": (lambda: mbs.PointForce("rod", P, (1, "much")), ["(PointForce)", "value", "much"]),
-    "text for an actuator": (
-        lambda: mbs.SpringDamper("crank", "rod", P, S, actuator="much"),
-        ["(SpringDamper)", "actuator", "much"],
-    ),
-    "text for a stiffness": (lambda: mbs.Spring("crank", "rod", P, S, "stiff"), ["(Spring)", "stiffness", "stiff"]),
-}
-
-
-def refused(make, parts):
-    with pytest.raises(ValueError, match=r"\w") as caught:
-        make()
-    message = str(caught.value)
-    assert [part for part in ("force 'f'", *parts) if part not in message] == [], message
-
-
-@pytest.mark.parametrize("case", BAD)
-def test_bad_forces(case):
-    force, parts = BAD[case]
-    refused(lambda: mbs.Mechanism({"crank": BODIES["a"], "rod": BODIES["b"]}, forces={"f": force()}), parts)
-
-
-def test_user_force_that_is_no_function():
-    refused(
-        lambda: mbs.Mechanism({"a": BODIES["a"]}, forces={"f": mbs.UserForce(3.0)}),
-        ["(UserForce)", "f must be a function"],
-    )
-
-
-# Functions whose values are known only when they are called.
-BAD_LATER = {
-    "torque": (mbs.Torque("a", lambda t, q, v: q[:2]), ["(Torque)", "value", "shape ()", "(2,)"]),
-    "point force": (mbs.PointForce("a", P, lambda t, q, v: q), ["(PointForce)", "value", "shape (2,)", "(6,)"]),
-    "point force, number": (mbs.PointForce("a", P, lambda t, q, v: t), ["(PointForce)", "value", "shape (2,)"]),
-    "point force, motion": (mbs.PointForce("a", P, RAMP), ["(PointForce)", "value", "shape (2,)"]),
-    "component": (mbs.PointForce("a", P, (1.0, lambda t, q, v: v)), ["(PointForce)", "value", "shape ()"]),
-    "actuator": (mbs.SpringDamper("a", "b", P, S, actuator=lambda t, q, v: v), ["(SpringDamper)", "actuator", "(6,)"]),
-    "torsion actuator": (mbs.TorsionSpring("a", "b", actuator=lambda t, q, v: v), ["(TorsionSpring)", "actuator"]),
-    "user force": (mbs.UserForce(lambda q, v, t: q[:3]), ["(UserForce)", "shape (6,)", "(3,)"]),
-}
-
-
-@pytest.mark.parametrize("case", BAD_LATER)
-def test_functions_of_wrong_shape_are_refused_when_used(case):
-    force, parts = BAD_LATER[case]
-    mech = mbs.Mechanism(BODIES, forces={"f": force})
-    refused(lambda: mbs.simulate(mech, np.array([0.0, 0.1]), step=0.1), parts)
-    refused(lambda: mbs.generalized_force(mech, Q[0], V[0]), parts)

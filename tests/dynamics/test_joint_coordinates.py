@@ -1,4 +1,4 @@
-"""Motion in joint coordinates: the same accelerations and reactions as in other coordinates, published motions, identities.
+"""Joint coordinates: the same accelerations and reactions as in other coordinates.
 
 Issa and Arczewski 1998, (3.7): RᵀMR θ̈ = Rᵀ(Q − MṘθ̇), loops closed by cut joints.
 """
@@ -17,21 +17,12 @@ from jaxmbs import planar, spatial
 from jaxmbs.formulations.joint import recursion
 from jaxmbs.system.trajectory import Trajectory
 from linkages import reference
+from norms import size
 
 GROUND = "ground"
 JOINTS = mbs.JointCoordinates()
 FORMULATIONS = {"natural": mbs.Natural(), "joints": JOINTS, "Kane": mbs.Kane()}
 GRAVITY = mbs.Gravity((0, -9.81))
-
-
-def size(x):
-    """The largest absolute value."""
-    return np.abs(np.asarray(x)).max(initial=0.0)
-
-
-def gap(mech, run):
-    """The largest |Φ| of a motion."""
-    return size(jax.jit(jax.vmap(lambda q, t: mbs.constraints(mech, q, t)))(run.q, run.t))
 
 
 def in_motion(formulation, mech, q, v, t=0.0):
@@ -52,8 +43,6 @@ def check_same(found, expected, tolerance=1e-9):
     for got, wanted, limit in zip(found, expected, (1e-11, 1e-11, tolerance, tolerance), strict=True):
         assert size(got - wanted) < limit * max(1, size(wanted))
 
-
-# --- the same as in other coordinates -------------------------------------------------------------------------------------
 
 # Dimension, bodies, loops and options; the first few always run.
 CASES = {
@@ -135,9 +124,6 @@ def test_accelerations_and_reactions_of_many_random_mechanisms(seed):
     compare(list(SLOW.values())[seed], 100 + seed, 10)
 
 
-# --- a chain of seven revolutes -------------------------------------------------------------------------------------------
-
-
 def chain_of_seven(problem, inertias, tau=None):
     """The chain of the reference; a body's frame is its joint's. With tau torques at the joints."""
     bodies, joints, forces = {}, {}, {"gravity": mbs.Gravity(problem["gravity_vector"])}
@@ -192,9 +178,6 @@ def test_chain_of_seven_revolutes():
     for key, value in found.items():
         relative, absolute = (1e-10, 0) if key.startswith("qdd") else (0, 1e-12 if "frame" in key else 1e-10)
         np.testing.assert_allclose(value, wanted[key], rtol=relative, atol=absolute, err_msg=key)
-
-
-# --- special bodies, constraints and options ------------------------------------------------------------------------------
 
 
 def rod(k=0):
@@ -334,9 +317,6 @@ def test_reactions_with_a_coordinate_without_inertia(name):
         np.testing.assert_allclose(found[joint].torque, expected[joint].torque, rtol=0, atol=1e-9, err_msg=joint)
 
 
-# --- long chains ----------------------------------------------------------------------------------------------------------
-
-
 def branched(links, sides=()):
     """A chain of the plane that starts at the ground; on each link in `sides` hang two more links."""
     link = planar.Body(1.0, 0.1, (0.05, 0.02))
@@ -382,252 +362,3 @@ def test_long_chains(links, sides, monkeypatch):
     solution = np.linalg.solve(matrix, np.concatenate([force, mbs.acceleration_rhs(mech, q, v)]))
     assert size(a - solution[:columns]) < 1e-10 * size(solution[:columns])
     assert size(multipliers - solution[columns:]) < 1e-10 * size(solution[columns:])
-
-
-# --- motion ---------------------------------------------------------------------------------------------------------------
-
-
-def double_pendulum(lengths=(1.0, 0.8)):
-    """Two rods of the plane."""
-    first, second = lengths
-    return mbs.Mechanism(
-        {"first": problems.rod(first), "second": problems.rod(second)},
-        {
-            "O": planar.Revolute(GROUND, "first", (0, 0), jnp.stack([-first / 2, 0 * first])),
-            "A": planar.Revolute(
-                "first", "second", jnp.stack([first / 2, 0 * first]), jnp.stack([-second / 2, 0 * second])
-            ),
-        },
-        forces={"gravity": GRAVITY},
-    )
-
-
-def hanging(lengths=(1.0, 0.8), angles=(0.4, -0.3)):
-    first = lengths[0] * problems.unit(jnp.asarray(angles[0]))
-    second = first + lengths[1] * problems.unit(jnp.asarray(angles[1]))
-    return {"first": problems.bar(0 * first, first), "second": problems.bar(first, second)}
-
-
-def test_order_of_convergence():
-    """RK4 on an open chain: order 4 within 0.2; an adaptive method finds the same."""
-    times, mech = np.linspace(0, 1, 3), double_pendulum()
-    run = lambda **options: mbs.simulate(mech, times, hanging(), formulation=JOINTS, **options)
-    exact = run(step=5e-4)
-    errors = [size(run(step=h).q - exact.q) for h in (0.02, 0.01)]
-    assert abs(np.log2(errors[0] / errors[1]) - 4) < 0.2
-    adaptive = run(method=mbs.Adaptive(1e-10, 1e-12))
-    assert not adaptive.status.any()
-    assert size(adaptive.q - exact.q) < 1e-8
-    assert gap(mech, exact) < 1e-14
-    assert size(exact.energy.total - exact.energy.total[0]) < 1e-10
-    cartesian = mbs.simulate(mech, times, hanging(), step=5e-4)
-    assert size(exact.q - cartesian.q) < 1e-9
-
-
-@pytest.mark.parametrize(
-    "formulation",
-    [
-        mbs.Augmented(),
-        JOINTS,
-    ],
-    ids=["Cartesian", "joints"],
-)
-def test_energy_by_semi_implicit_euler_is_bounded(formulation):
-    """A double pendulum over 50 s: the energy swings in proportion to the step and does not drift."""
-    mech, times = double_pendulum(), np.linspace(0, 50, 501)
-    spreads = []
-    for h in (2e-3, 1e-3):
-        start = hanging(angles=(-1.2, -1.9))
-        run = mbs.simulate(mech, times, start, step=h, method=mbs.SemiImplicitEuler(), formulation=formulation)
-        assert not run.status.any()
-        energy = np.asarray(run.energy.total) - float(run.energy.total[0])
-        spreads.append(size(energy))
-        assert size(energy[251:]) < 1.5 * size(energy[:251])
-    assert 1.6 < spreads[0] / spreads[1] < 2.5
-
-
-def test_generalized_alpha():
-    """Against the same method in Cartesian coordinates: both converge with order 2 to the same motion."""
-    mech, times = double_pendulum(), np.linspace(0, 1, 3)
-    exact = mbs.simulate(mech, times, hanging(), step=5e-4, formulation=JOINTS)
-    errors = []
-    for h in (2e-3, 1e-3):
-        both = [
-            mbs.simulate(mech, times, hanging(), step=h, method=mbs.GeneralizedAlpha(0.9), formulation=formulation)
-            for formulation in (JOINTS, mbs.Augmented())
-        ]
-        errors.append([size(run.q - exact.q) for run in both])
-    orders = np.log2(np.divide(*errors))
-    assert np.all(np.abs(orders - 2) < 0.2)
-    assert np.max(errors[1]) < 1e-4
-
-
-@pytest.mark.slow
-def test_derivatives_by_a_length():
-    """Of the last position, forward as reverse to 1e-10, central differences to 1e-6, in a batch of designs."""
-    times = np.linspace(0, 0.5, 2)
-
-    def tip(lengths):
-        start = hanging(lengths)
-        run = mbs.simulate(double_pendulum(lengths), times, start, step=5e-3, formulation=JOINTS)
-        return run.q[-1, 3] + 2 * run.q[-1, 5]
-
-    x = jnp.array([1.0, 0.8])
-    forward = jax.jacfwd(tip)(x)
-    reverse = jax.jacrev(tip)(x)
-    np.testing.assert_allclose(reverse, forward, rtol=1e-10)
-    h = 1e-5
-    batch = jax.vmap(tip)(x + h * jnp.array([[1.0, 0], [-1, 0], [0, 1], [0, -1]]))
-    differences = np.array([batch[0] - batch[1], batch[2] - batch[3]]) / (2 * h)
-    np.testing.assert_allclose(forward, differences, rtol=1e-6)
-    designs = jnp.stack([x, 1.1 * x])
-    np.testing.assert_allclose(
-        jax.vmap(jax.grad(tip))(designs), jnp.stack([reverse, jax.jacrev(tip)(1.1 * x)]), rtol=1e-10
-    )
-
-
-def momenta(mech, q, v):
-    """Linear and angular momentum about the origin, in the ground frame."""
-    linear, angular = jnp.zeros(3), jnp.zeros(3)
-    for name, body in mech.bodies.items():
-        pose = mech.layout.pose(name, q)
-        momentum = body.mass_matrix(pose) @ v[mech.layout.velocity_slices[name]]
-        linear += momentum[:3]
-        angular += jnp.cross(pose.r, momentum[:3]) + pose.direction(momentum[3:])
-    return jnp.concatenate([linear, angular])
-
-
-def test_a_floating_tree_keeps_its_momenta():
-    """Four bodies, a spring between two of them, no weight: linear and angular momentum to 1e-10 over 1 s, and energy."""
-    rng = np.random.default_rng(11)
-    structure = mechanisms.tree_structure(
-        np.random.default_rng(1), 4, ("Revolute", "Spherical", "Cylindrical", "Universal"), floating=True, branching=0.7
-    )
-    drawn, q = mechanisms.draw(rng, structure)
-    spring = mbs.Spring("body 0", "body 3", (0.2, 0, 0.1), (0, 0.3, 0), 5.0, 0.8)
-    mech = mbs.Mechanism(drawn.bodies, drawn.constraints, forces={"spring": spring})
-    v = mechanisms.random_velocity(rng, mech, q)
-    run = mbs.simulate(mech, np.linspace(0, 1, 6), q, v, step=1e-3, formulation=JOINTS)
-    assert not run.status.any()
-    assert gap(mech, run) < 1e-13
-    found = np.asarray(jax.jit(jax.vmap(lambda q, v: momenta(mech, q, v)))(run.q, run.v))
-    for part in (found[:, :3], found[:, 3:]):
-        assert np.linalg.norm(part[0]) > 0.1
-        assert size(part - part[0]) < 1e-10 * np.linalg.norm(part[0])
-    assert size(run.energy.total - run.energy.total[0]) < 1e-9 * size(run.energy.kinetic)
-    assert size(run.q[-1] - q) > 0.1
-
-
-# --- published motions with loops -----------------------------------------------------------------------------------------
-
-
-def test_four_bar_under_a_constant_torque():
-    """The reference's first 0.1 s at its gates, and the gap."""
-    check_four_bar(0.11)
-
-
-@pytest.mark.slow
-def test_four_bar_under_a_constant_torque_in_full():
-    """Crank angle to 1e-8 until 0.5 s, to 1e-7 until 1 s; energy less the torque's work is constant."""
-    check_four_bar(2.0)
-
-
-def check_four_bar(end):
-    problem, b = reference("planar_four_bar_dynamics"), problems.four_bar_design()
-    mech, start = four_bar()
-    rows = np.array(problem["rows"])
-    rows = dict(zip(problem["columns"], rows[rows[:, problem["columns"].index("time")] < end].T, strict=True))
-    times, rate = np.append(0.0, rows["time"]), {"crank.phi": problem["initial_state"]["omega2"]}
-    run = mbs.simulate(mech, times, start, rate, step=5e-5, formulation=JOINTS)
-    assert not run.status.any()
-    assert gap(mech, run) < 1e-10
-    early = rows["time"] <= 0.5
-    for name, body in (("2", "crank"), ("3", "coupler"), ("4", "rocker")):
-        error = np.abs(run.position(f"{body}.phi")[1:] - rows[f"theta{name}"])
-        assert error[early].max() < 1e-8
-        assert error.max() < 1e-7
-        np.testing.assert_allclose(run.velocity(f"{body}.phi")[1:], rows[f"omega{name}"], rtol=1e-7)
-    np.testing.assert_allclose(run.acceleration("crank.phi")[1:], rows["alpha2"], rtol=1e-6)
-    balance = run.energy.total - b["torque"] * run.position("crank.phi")
-    np.testing.assert_allclose(balance[1:], rows["energy_minus_torque_times_theta2"], rtol=0, atol=1e-8)
-
-
-def test_andrews():
-    """The first 0.005 s of the squeezing mechanism: q to 1e-8."""
-    check_andrews(0.006)
-
-
-@pytest.mark.slow
-def test_andrews_in_full():
-    """The squeezing mechanism at 0.03 s: q to 1e-8, velocities, accelerations and multipliers as good as the print."""
-    check_andrews(1.0)
-
-
-def check_andrews(end):
-    problem = reference("andrews")
-    length, printed = problem["parameters"]["lengths_m"], problem["reference_at_t_0.03"]
-    mech = problems.andrews(length)
-    rows = np.array(problem["trajectory"]["rows"])
-    rows = rows[rows[:, 0] < end]
-    start = problems.andrews_start(length, problems.andrews_angles(problem["q_initial"]))
-    run = mbs.simulate(mech, np.append(0.0, rows[:, 0]), start, step=1e-5, formulation=JOINTS)
-    assert not run.status.any()
-    assert gap(mech, run) < 1e-10
-    wanted = np.array([list(problems.andrews_angles(row[1:8]).values()) for row in rows])
-    np.testing.assert_allclose(run.q[1:, 2::3], wanted, rtol=0, atol=1e-8)
-    if end > 0.03:
-        for found, name, tolerance in ((run.q, "q", 1e-8), (run.v, "qd", 2e-7), (run.a, "qdd", 5e-6)):
-            angles = np.array(list(problems.andrews_angles(printed[name]).values()))
-            np.testing.assert_allclose(found[-1, 2::3], angles, rtol=0 if name == "q" else tolerance, atol=1e-8)
-        found = mbs.reactions(mech, run, formulation=JOINTS)
-        # The loops of the source close at E; its multipliers are the forces of FE on the others there.
-        forces = np.concatenate([found[f"E {body}"].force[-1] for body in ("BDE", "EG", "EH")])
-        np.testing.assert_allclose(forces, printed["multipliers"], rtol=5e-6)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("end", [0.5, 10.0])
-def test_bricard(end):
-    """IFToMM A04, with a redundant equation in the cut joint: energy, gap, and P3 against the motion in closed form."""
-    mech, start = spatial_problems.bricard()
-    times = np.linspace(0, end, 2 if end < 1 else 101)
-    run = mbs.simulate(mech, times, start, step=2e-3, formulation=JOINTS)
-    assert not run.status.any()
-    assert gap(mech, run) < 1e-10
-    assert size(run.energy.total - run.energy.total[0]) < 1e-9
-    psi, _ = spatial_problems.bricard_model().motion(times, [3 * np.pi], [0.0])
-    points = jax.vmap(lambda x: spatial_problems.bricard_hexagon(x[0]))(psi)
-    for k, name in enumerate(spatial_problems.RODS):
-        np.testing.assert_allclose(run.point(name, (0.5, 0, 0)), points[:, k + 1], rtol=0, atol=1e-9)
-
-
-@pytest.mark.slow
-def test_spatial_slider_crank():
-    """Haug 12.2 over 1 s: positions to 1e-9, velocities to 2e-9, energy to 1e-10."""
-    rows = np.array(reference("spatial_slider_crank")["rows_centre_of_mass_at_pivot"])
-    mech, start = spatial_problems.slider_crank()
-    run = mbs.simulate(mech, rows[:, 0], start, {"crank.wx": rows[0, 4]}, step=2e-4, formulation=JOINTS)
-    assert not run.status.any()
-    assert gap(mech, run) < 1e-10
-    np.testing.assert_allclose(run.position("slider.x"), rows[:, 1], rtol=0, atol=1e-9)
-    np.testing.assert_allclose(run.velocity("slider.x"), rows[:, 2], rtol=0, atol=2e-9)
-    np.testing.assert_allclose(run.velocity("crank.wx"), rows[:, 4], rtol=0, atol=2e-9)
-    np.testing.assert_allclose(run.point("rod"), rows[:, 5:8], rtol=0, atol=1e-9)
-    np.testing.assert_allclose(run.energy.total, rows[:, 11], rtol=0, atol=1e-10)
-
-
-@pytest.mark.slow
-def test_stiff_flyball_governor():
-    """IFToMM A05 at full stiffness over 10 s, a tree: s(t) against a model with three coordinates, energy lost."""
-    times = np.linspace(0, 10, 101)
-    model, x, v = spatial_problems.governor_model()
-    wanted, rates = model.motion(times, x, v, "Radau", rtol=1e-9, atol=1e-11)
-    mech, start, spinning = spatial_problems.governor()
-    run = mbs.simulate(mech, times, start, spinning, step=1e-4, method=mbs.GeneralizedAlpha(0.8), formulation=JOINTS)
-    assert not run.status.any()
-    assert gap(mech, run) < 1e-10
-    np.testing.assert_allclose(run.position("slider.z"), wanted[:, 2], rtol=0, atol=5e-7)
-    np.testing.assert_allclose(run.velocity("shaft.wz"), rates[:, 0], rtol=1e-6)
-    assert np.all(np.diff(run.energy.total) < 0)
-    lost = model.energy(wanted, rates) - model.energy(wanted, rates)[0]
-    np.testing.assert_allclose(run.energy.total - run.energy.total[0], lost, rtol=0, atol=2e-6)

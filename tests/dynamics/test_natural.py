@@ -13,6 +13,7 @@ from jaxmbs.formulations.augmented import CartesianEquations
 from jaxmbs.formulations.natural.equations import NaturalEquations
 from jaxmbs.programs.function import straight
 from linkages import reference
+from norms import size
 
 DOWN = {2: mbs.Gravity((0, -9.81)), 3: mbs.Gravity((1.0, 2.0, -9.81))}
 
@@ -100,11 +101,6 @@ CASES = {
     "open chain": (open_chain, 39, 33, 0),
     "Bricard": (spatial_problems.bricard, 54, 54, 1),
 }
-
-
-def size(x):
-    """The largest absolute value."""
-    return np.abs(np.asarray(x)).max()
 
 
 def state(mech, guess):

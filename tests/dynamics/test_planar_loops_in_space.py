@@ -159,8 +159,8 @@ def test_random_planar_loops_in_space(topology):
             )
         )(designs, q, v)
         np.testing.assert_array_equal(run.status, 0)
-        # Elimination in a fixed order may choose a poor basis of redundant rows: closing the start, which is closed already,
-        # then leaves a velocity gap of some 1e-11.
+        # Elimination in a fixed order may choose a poor basis of redundant rows; closing the start, which is closed
+        # already, then leaves a velocity gap of some 1e-11.
         assert_agree(run.a[:, 0], expected, 1e-8 if isinstance(formulation, mbs.Augmented) else 1e-9)
 
 

@@ -1,6 +1,4 @@
-"""Forces in joints: balance of every body, statics by hand, driving efforts, redundant constraints."""
-
-from types import SimpleNamespace
+"""Forces in joints: balance of every body, driving efforts, batches and slopes."""
 
 import jax
 import jax.numpy as jnp
@@ -9,84 +7,9 @@ import pytest
 
 import dynamic_problems as problems
 import jaxmbs as mbs
+import planar_catalogue as catalogue
+from balances import DOWN, G, close, cross, inertial_power, motion_of, turned, unbalanced
 from jaxmbs import planar
-from planar import catalogue
-
-G = 9.81
-DOWN = mbs.Gravity((0, -G))
-
-
-def cross(a, b):
-    return a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0]
-
-
-def turned(angle, s):
-    """A vector, or one at each time, turned by an angle at each time."""
-    c, s_ = np.cos(angle), np.sin(angle)
-    x, y = np.asarray(s)[..., 0], np.asarray(s)[..., 1]
-    return np.stack([c * x - s_ * y, s_ * x + c * y], axis=-1)
-
-
-def motion_of(run, body, s=(0.0, 0.0)):
-    """Position, velocity and acceleration of a point of a body, by hand; and its rotation."""
-    zero = np.zeros((len(run.t), 3))
-    of = lambda x: zero if body == "ground" else np.asarray(x)[:, run.layout.body_slices[body]]
-    q, v, a = of(run.q), of(run.v), of(run.a)
-    arm = turned(q[:, 2], s)
-    across = np.stack([-arm[:, 1], arm[:, 0]], axis=-1)
-    return SimpleNamespace(
-        position=q[:, :2] + arm,
-        velocity=v[:, :2] + v[:, 2:] * across,
-        acceleration=a[:, :2] + a[:, 2:] * across - v[:, 2:] ** 2 * arm,
-        angle=q[:, 2],
-        spin=v[:, 2],
-        spin_rate=a[:, 2],
-    )
-
-
-def applied(mech, run):
-    """Generalized forces of the applied forces along a motion."""
-    at = lambda q, v, t: mbs.generalized_force(mech, q, v, t)
-    return np.asarray(jax.jit(jax.vmap(at))(run.q, run.v, run.t))
-
-
-def unbalanced(mech, run, found):
-    """What is left of Newton's and Euler's equations of all bodies, relative to the largest force and moment in them."""
-    loads, gaps, sizes = applied(mech, run), [], [[], []]
-    for name, body in mech.bodies.items():
-        centre, origin = motion_of(run, name, body.com), motion_of(run, name).position
-        load = loads[:, run.layout.body_slices[name]]
-        forces = [load[:, :2], -body.mass * centre.acceleration]
-        moments = [load[:, 2] + cross(origin - centre.position, load[:, :2]), -body.inertia * centre.spin_rate]
-        for key, element in {**mech.constraints, **mech.drivers}.items():
-            if name not in (element.i, element.j):
-                continue
-            sign, reaction = 1 if name == element.j else -1, found[key]
-            point = getattr(element, "point_j", getattr(element, "point", (0.0, 0.0)))
-            arm = motion_of(run, element.j, point).position - centre.position
-            forces.append(sign * np.asarray(reaction.force))
-            moments.append(sign * (reaction.torque + cross(arm, np.asarray(reaction.force))))
-        gaps.append((np.abs(sum(forces)).max(), np.abs(sum(moments)).max()))
-        for size, terms in zip(sizes, (forces, moments), strict=True):
-            size.append(np.abs(np.array(terms)).max())
-    return np.max(gaps, axis=0) / np.maximum(np.max(sizes, axis=1), 1e-12)
-
-
-def inertial_power(mech, run):
-    """Σ m a·v + J α ω − Q·v: the power that drivers bring in."""
-    power = -np.sum(applied(mech, run) * np.asarray(run.v), axis=1)
-    for name, body in mech.bodies.items():
-        centre = motion_of(run, name, body.com)
-        power += body.mass * np.sum(centre.acceleration * centre.velocity, axis=1)
-        power += body.inertia * centre.spin_rate * centre.spin
-    return power
-
-
-def close(found, expected, tolerance):
-    np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance * np.abs(expected).max())
-
-
-# --- slider-crank with everything -------------------------------------------------------------------------------------
 
 DESIGN = {"crank": 0.3, "rod": 0.8, "offset": 0.05}
 TURN = mbs.motion.Polynomial((0.4, 2.0, 1.5))
@@ -149,9 +72,6 @@ def four_bar():
     times = np.linspace(0, 0.2, 5)
     run = mbs.simulate(mech, times, problems.four_bar_start(b, angles), {"crank.phi": 5.0}, step=0.002, throw=True)
     return mech, run, mbs.reactions(mech, run)
-
-
-# --- balance of every body --------------------------------------------------------------------------------------------
 
 
 def test_four_bar_is_in_balance(four_bar):
@@ -280,86 +200,6 @@ def test_every_element_is_in_balance(name):
         assert moment_gap < 1e-9
 
 
-# --- statics by hand --------------------------------------------------------------------------------------------------
-
-
-def standing(swapped=False):
-    """A hanging body, a loaded beam on pin and roller, an eccentrically loaded block on a guide; all at rest."""
-
-    def pair(kind, point_ground, body, point_body, *axis):
-        ends = ("ground", body), (point_ground, point_body)
-        (i, j), (point_i, point_j) = (x[::-1] if swapped else x for x in ends)
-        return kind(i, j, point_i, point_j, *axis)
-
-    mech = mbs.Mechanism(
-        {
-            "hanging": planar.Body(1.5, 0.2, (0.4 * np.sin(-0.5), -0.4 * np.cos(-0.5))),
-            "beam": planar.Body(3.0, 1.0, (0.2, 0.0)),
-            "block": planar.Body(2.0, 0.3),
-        },
-        {
-            "hook": pair(planar.Revolute, (-2, 0), "hanging", (0, 0)),
-            "pin": pair(planar.Revolute, (0, 0), "beam", (-1, 0)),
-            "roller": planar.AbsoluteY("beam", (1, 0), 0.0),
-            "guide": pair(planar.Translational, (0, -3), "block", (0.1, 0.05), (1, 0)),
-        },
-        forces={
-            "gravity": DOWN,
-            "on beam": mbs.PointForce("beam", (0.5, 0), (0.7, -10)),
-            "on block": mbs.PointForce("block", (0.6, 0.3), (0, -5)),
-        },
-    )
-    start = {"hanging": (-2, 0, 0.5), "beam": (1, 0, 0), "block": (0.5, -3.05, 0)}
-    run = mbs.simulate(mech, np.array([0.0]), start, throw=True)
-    np.testing.assert_allclose(run.a, 0, atol=1e-9)
-    found = mbs.reactions(mech, run)
-    assert np.all(unbalanced(mech, run, found) < 1e-9)
-    return found
-
-
-@pytest.fixture(scope="module")
-def at_rest():
-    return standing()
-
-
-def test_hook_carries_the_weight(at_rest):
-    hook = at_rest["hook"]
-    np.testing.assert_allclose(hook.force, [[0, 1.5 * G]], atol=1e-9)
-    np.testing.assert_allclose(hook.torque, [0], atol=1e-9)
-    # Seen by the ground as it is; by the body, which is turned by 0.5 rad, from the other side.
-    np.testing.assert_allclose(hook.components, [[0, 1.5 * G, 0]], atol=1e-9)
-    np.testing.assert_allclose(hook.body_force, [[1.5 * G * np.sin(0.5), 1.5 * G * np.cos(0.5)]], rtol=1e-9)
-
-
-def test_beam_on_pin_and_roller(at_rest):
-    right = (10 * 1.5 + 3 * G * 1.2) / 2
-    np.testing.assert_allclose(at_rest["roller"].force, [[0, right]], atol=1e-9)
-    np.testing.assert_allclose(at_rest["roller"].torque, [0], atol=1e-9)
-    np.testing.assert_allclose(at_rest["pin"].force, [[-0.7, 10 + 3 * G - right]], rtol=1e-9)
-
-
-def test_guide_bears_an_eccentric_load(at_rest):
-    guide = at_rest["guide"]
-    np.testing.assert_allclose(guide.force, [[0, 5 + 2 * G]], atol=1e-9)
-    # About the block's point (0.1, 0.05): the load is 0.5 to the right of it, the weight 0.1 to the left.
-    np.testing.assert_allclose(guide.torque, [5 * 0.5 - 2 * G * 0.1], rtol=1e-9)
-    np.testing.assert_allclose(guide.components, [[0, 5 + 2 * G, 5 * 0.5 - 2 * G * 0.1]], atol=1e-9)
-
-
-def test_bodies_swapped_give_the_opposite_reaction(at_rest):
-    swapped = standing(swapped=True)
-    for name in ("hook", "pin", "guide"):
-        np.testing.assert_allclose(swapped[name].force, -at_rest[name].force, atol=1e-9, err_msg=name)
-    for name in ("hook", "pin"):
-        np.testing.assert_allclose(swapped[name].torque, 0, atol=1e-9, err_msg=name)
-    np.testing.assert_allclose(swapped["roller"].force, at_rest["roller"].force, rtol=1e-9)
-    # Now i is the body: components are what body_force was, with the other sign, and the reverse.
-    np.testing.assert_allclose(swapped["hook"].components[:, :2], -at_rest["hook"].body_force, atol=1e-9)
-    np.testing.assert_allclose(swapped["hook"].body_force, -at_rest["hook"].components[:, :2], atol=1e-9)
-    # The torque of the guide is about the ground's point now: the weight is 0.5 to the right of it, the load 1.1.
-    np.testing.assert_allclose(swapped["guide"].torque, [-(5 * 1.1 + 2 * G * 0.5)], rtol=1e-9)
-
-
 def test_components_are_those_of_the_bodies_frames(four_bar):
     mech, run, found = four_bar
     for name, joint in mech.constraints.items():
@@ -370,9 +210,6 @@ def test_components_are_those_of_the_bodies_frames(four_bar):
         np.testing.assert_array_equal(reaction.components[:, 2], reaction.torque)
         np.testing.assert_array_equal(reaction.body_torque, reaction.torque)
     assert np.abs(found["B"].components[:, :2] - found["B"].force).max() > 1
-
-
-# --- drivers ----------------------------------------------------------------------------------------------------------
 
 
 def test_effort_brings_in_the_power(driven):
@@ -440,98 +277,6 @@ def test_efforts_along_an_axis_and_between_points():
     line = motion_of(run, "arm", (1, 0.2)).position - np.array([2, 1])
     close(jack.force, np.asarray(jack.effort)[:, None] * line / np.linalg.norm(line, axis=1)[:, None], 1e-10)
     np.testing.assert_allclose(jack.torque, 0, atol=1e-9)
-
-
-# --- redundant constraints --------------------------------------------------------------------------------------------
-
-FEET = {"1": 0.0, "2": 0.7, "3": 2.0}
-LENGTH, CRANK_MASS, COUPLER_MASS = 0.5, 0.6, 2.0
-
-
-@pytest.fixture(scope="module")
-def parallel():
-    """Three parallel cranks under one coupler, and a pendulum of its own."""
-    crank = planar.Body(CRANK_MASS, CRANK_MASS * LENGTH**2 / 12, (LENGTH / 2, 0))
-    bodies = {f"C{k}": crank for k in FEET} | {"coupler": planar.Body(COUPLER_MASS, 0.3, (0.9, 0.1))}
-    joints = {f"O{k}": planar.Revolute("ground", f"C{k}", (x, 0), (0, 0)) for k, x in FEET.items()}
-    joints |= {f"A{k}": planar.Revolute(f"C{k}", "coupler", (LENGTH, 0), (x, 0)) for k, x in FEET.items()}
-    mech = mbs.Mechanism(
-        bodies | {"bob": planar.Body(1.0, 0.1)},
-        joints | {"hook": planar.Revolute("ground", "bob", (5, 0), (0, 0.4))},
-        forces={"gravity": DOWN},
-    )
-    angle = 1.1
-    start = {f"C{k}": (x, 0, angle) for k, x in FEET.items()}
-    start |= {"coupler": (LENGTH * np.cos(angle), LENGTH * np.sin(angle), 0), "bob": (5, -0.4, 0)}
-    run = mbs.simulate(mech, np.linspace(0, 0.3, 4), start, {"C1.phi": 2.0, "bob.phi": 1.0}, step=0.005, throw=True)
-    return mech, run, mbs.reactions(mech, run)
-
-
-def test_only_what_is_redundant_is_not_unique(parallel):
-    mech, _, found = parallel
-    for name in mech.constraints:
-        np.testing.assert_array_equal(found[name].unique, name == "hook", err_msg=name)
-
-
-def test_redundant_reactions_balance_and_are_smallest(parallel):
-    mech, run, found = parallel
-    assert np.all(unbalanced(mech, run, found) < 1e-9)
-    for k, q in enumerate(np.asarray(run.q)):
-        left, sizes, _ = np.linalg.svd(np.asarray(mbs.constraint_jacobian(mech, q)))
-        assert np.sum(sizes < 1e-9 * sizes.max()) == 1
-        null = left[:, -1]
-        for own in (np.concatenate([found[name].multipliers[k] for name in mech.constraints]), run.multipliers[k]):
-            assert np.abs(null @ own) < 1e-6 * np.linalg.norm(own)
-
-
-def test_redundant_cranks_move_as_they_should(parallel):
-    _, run, _ = parallel
-    # Lagrange's equation of one angle: the cranks turn about their feet, the coupler only shifts.
-    inertia = (CRANK_MASS + COUPLER_MASS) * LENGTH**2
-    weight = (1.5 * CRANK_MASS + COUPLER_MASS) * LENGTH * G
-    for k in FEET:
-        close(run.acceleration(f"C{k}.phi"), -weight * np.cos(run.position("C1.phi")) / inertia, 1e-9)
-    energy = inertia * run.velocity("C1.phi") ** 2 / 2 + weight * np.sin(run.position("C1.phi"))
-    np.testing.assert_allclose(energy, energy[0], rtol=1e-7)
-    hung = -1.0 * G * 0.4 * np.sin(run.position("bob.phi")) / (0.1 + 0.4**2)
-    close(run.acceleration("bob.phi"), hung, 1e-9)
-
-
-def in_units(unit, twice=False):
-    """A crank that moves a block by a bar, all lengths in some unit; twice: with a second guide that is redundant."""
-    body = planar.Body(1.0, unit**2 / 12)
-    guides = {"guide": 0.0, "again": 0.2} if twice else {"guide": 0.0}
-    mech = mbs.Mechanism(
-        {"crank": body, "block": body},
-        {
-            "O": planar.Revolute("ground", "crank", (0, 0), (0, 0)),
-            "bar": planar.Distance("crank", "block", (0.3 * unit, 0), (0, 0), unit),
-        }
-        | {k: planar.Translational("ground", "block", (0, 0.1 * unit), (x * unit, 0)) for k, x in guides.items()},
-        forces={"gravity": mbs.Gravity((unit, -G * unit))},
-    )
-    end = 0.3 * np.cos(0.4) + np.sqrt(1 - (0.3 * np.sin(0.4) - 0.1) ** 2)
-    run = mbs.simulate(mech, np.array([0.0]), {"crank.phi": 0.4, "block": (end * unit, 0.1 * unit, 0)}, throw=True)
-    return mech, run, mbs.reactions(mech, run)
-
-
-UNITS = [1.0, 1e-2, 1e3]
-
-
-@pytest.mark.parametrize("unit", UNITS)
-def test_the_unit_of_length_does_not_change_what_is_unique(unit):
-    _, _, found = in_units(unit)
-    assert [name for name in found if not np.all(found[name].unique)] == []
-
-
-@pytest.mark.parametrize("unit", UNITS)
-def test_redundant_reactions_are_in_balance_in_every_unit_of_length(unit):
-    mech, run, found = in_units(unit, twice=True)
-    assert {name for name in found if not np.all(found[name].unique)} >= {"guide", "again"}
-    assert np.all(unbalanced(mech, run, found) < 1e-9)
-
-
-# --- transformations --------------------------------------------------------------------------------------------------
 
 
 def forces_of(crank):

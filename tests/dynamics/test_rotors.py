@@ -35,8 +35,6 @@ def snapshot(mech, q, v, a):
     return mbs.Trajectory(jnp.zeros(1), row(q), row(v), row(a), jnp.zeros(1, jnp.int32), mech.layout)
 
 
-# --- gear shafts ----------------------------------------------------------------------------------------------------------
-
 TORQUE, J1, J2, RADII = 2.0, 0.3, 0.05, (0.4, 0.1)
 
 
@@ -82,8 +80,6 @@ def test_teeth_press_with_the_torque_of_the_driven_shaft():
     for name in ("a", "b"):
         np.testing.assert_allclose(found.on(name).force, 0, atol=1e-10)
 
-
-# --- turning carriers ---------------------------------------------------------------------------------------------------
 
 N, AT = np.array([1.0, 2.0, -1.0]), np.array([0.3, 0.1, -0.2])
 AXIS = N / np.linalg.norm(N)

@@ -196,9 +196,6 @@ def test_the_ground_stands_still():
     np.testing.assert_allclose(found, (1, 2, 0))
 
 
-# --- what functions close over ------------------------------------------------------------------------------------------
-
-
 def ways(stiffness):
     """NumPy's inverse of a local array, wherever a function may have it from."""
     flexibility, damping = np.linalg.inv(stiffness), 2.0

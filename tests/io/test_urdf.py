@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-import robots
 
 import jaxmbs as mbs
+import robots
 from jaxmbs import spatial
 
 ROBOTS = {"puma": robots.PUMA, "ur5": robots.UR5, "satellite": robots.SATELLITE}

@@ -15,7 +15,7 @@ from jax.flatten_util import ravel_pytree
 
 import jaxmbs as mbs
 from jaxmbs import planar
-from planar.catalogue import CATALOGUE, TIMES, quick_jit
+from planar_catalogue import CATALOGUE, TIMES, quick_jit
 
 T = len(TIMES)
 # Central differences of the sixth order: f′ h = Σ weight · f(x + offset h).
@@ -179,9 +179,6 @@ def test_derivatives(name):
     check_design_sensitivity(derivatives)
 
 
-# --- second derivatives ---------------------------------------------------------------------------------------------
-
-
 def four_bar(b):
     """Crank and rocker on the ground with the coupler as a distance, Haug example 3.3.2; b: ground, crank, coupler,
     rocker and the crank's start and rate."""
@@ -252,9 +249,6 @@ def test_second_derivatives_are_differences_of_gradients():
     hessian, gradients = hessian_and_gradients(b)
     assert_close(hessian, differences(np.asarray(gradients)), 1e-8)
     assert_close(hessian, np.transpose(hessian), 1e-12)
-
-
-# --- what a function of time or angle closes over -------------------------------------------------------------------
 
 
 def test_derivatives_by_what_a_motion_closes_over():

@@ -9,7 +9,7 @@ import jaxmbs as mbs
 from jaxmbs.programs import primitive
 from jaxmbs.system.equations import residuals
 from linkages import bar_linkage, four_bar, four_bar_guess, slider_crank
-from planar.catalogue import CATALOGUE, quick_jit
+from planar_catalogue import CATALOGUE, quick_jit
 
 SAMPLES, T = 3, 0.3
 

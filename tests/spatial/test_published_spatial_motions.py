@@ -58,9 +58,6 @@ def angular_momentum(mech, run):
     return np.asarray(jax.jit(jax.vmap(at))(run.q, run.v))
 
 
-# --- one body on one joint ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", list(reference("single_body_joints")["cases"]))
 def test_a_body_on_a_joint(name):
     """Six cases of Project Chrono's tests over 5 s: state to 1e-9, accelerations to 1e-8."""
@@ -228,9 +225,6 @@ def test_torque_free_body():
     assert np.sum(np.diff(np.sign(run.q[:, 3])) != 0) > 15
 
 
-# --- shafts ---------------------------------------------------------------------------------------------------------------
-
-
 def turn_of(run, shaft, bearing):
     """Angle, speed and its rate of a shaft about the z axis of a frame in the ground, the angle without jumps."""
     turns = np.einsum("ij,tik->tjk", bearing, run.rotation(shaft))
@@ -293,9 +287,6 @@ def test_double_cardan_joint():
     middle = turn_of(run, "middle", np.asarray(turned(Y, bend)))[1] / rate
     wanted = np.cos(bend) / (1 - (np.sin(bend) * np.cos(rate * times)) ** 2)
     np.testing.assert_allclose(middle, wanted, rtol=0, atol=1e-11)
-
-
-# --- loops ----------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ from jaxmbs.formulations.joint import space as joint_space
 from jaxmbs.mobility import Motion
 from jaxmbs.numerics import rotation
 from jaxmbs.spatial.body import Poses
+from norms import size
 
 FREE, FIXED, DRIVEN = KINDS = "free", "fixed", "driven"
 COMBINATIONS = list(product(KINDS, repeat=3))
@@ -27,11 +28,6 @@ SAMPLES = 5
 # Of the combinations those that always run.
 QUICK = (0, 2, 4, 6, 8, 12, 16, 18, 20, 24)
 ALL = range(3)
-
-
-def size(x):
-    """The largest absolute value."""
-    return np.abs(np.asarray(x)).max(initial=0.0)
 
 
 def components(kinds, motions=MOTIONS):
@@ -168,8 +164,6 @@ def test_derivatives_where_everything_is_zero(angles):
         phi_q[:, 12], [0, 0, 0, *(-1.0 * (kind == DRIVEN) for kind in angles if kind != FREE)]
     )
 
-
-# --- in mechanisms --------------------------------------------------------------------------------------------------------
 
 PAIRS = {
     "Revolute": ((FIXED,) * 3, (FIXED, FIXED, FREE)),

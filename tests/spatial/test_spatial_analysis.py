@@ -127,9 +127,6 @@ def test_redundant_rows_by_name():
         assert (report.dof, report.rank, report.redundant, report.consistent) == (1, 5, ("two",), consistent)
 
 
-# --- gears and screws -------------------------------------------------------------------------------------------------
-
-
 def bevel(ratio, slope):
     """Two bevel gears with axes from the apex at the origin, `slope` between them."""
     u = np.array([np.sin(slope), 0, np.cos(slope)])

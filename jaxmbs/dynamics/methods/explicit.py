@@ -12,7 +12,7 @@ import numpy as np
 
 from jaxmbs.dynamics.closure import AbstractClosure, Projection
 from jaxmbs.dynamics.methods.method import FixedStep, Motion
-from jaxmbs.numerics.linear_algebra import dependent_columns
+from jaxmbs.numerics.linear_algebra import dependent_columns, diagonal
 
 # With at most this many velocities the stages of a step are written out one after the other, not as a loop: faster by a
 # tenth, in reverse mode by more, but longer to compile.
@@ -127,10 +127,7 @@ class CoordinatePartitioning(FixedStep):
         equations, unit = problem.equations, problem.units.vector
         # Rows that do not count have rounding in them, which is no pivot.
         rows = state.kept[:, None] * equations.jacobian(state.q, t)
-        dependent = dependent_columns(rows * unit).astype(state.q.dtype)
-
-        def inverse_metric(x):
-            return (dependent * x.T).T
+        inverse_metric = diagonal(dependent_columns(rows * unit[None, :]).astype(state.q.dtype))
 
         def closed(d, v, t):
             closed = equations.close_position(state.q, t, inverse_metric, self.iterations, shift=d, floor=state.floor)

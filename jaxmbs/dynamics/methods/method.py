@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from jaxmbs.formulations.equations import AbstractEquations, Closed, Scales
 from jaxmbs.numerics.arrays import where_tree
-from jaxmbs.numerics.linear_algebra import floors
+from jaxmbs.numerics.linear_algebra import diagonal, floors
 from jaxmbs.numerics.results import Status
 from jaxmbs.numerics.scaling import Units
 from jaxmbs.programs.function import straight
@@ -203,7 +203,7 @@ def started(problem: Problem, start: Start, t) -> tuple[Motion, Int[Array, ""]]:
     else:
         free = jnp.where(np.array(given), 0, problem.units.vector**2)
         for _ in range(2):  # the second time for what rounding has left
-            v = equations.close_velocity_along(closed.q, v, t, lambda x: (free * x.T).T)
+            v = equations.close_velocity_along(closed.q, v, t, diagonal(free))
         left = jnp.max(jnp.abs(equations.velocity_gap(closed.q, v, t) / problem.rows), initial=0)
         kept = left <= KEPT * problem.units.size(v)
     a, _, rows = equations.accelerations(closed.q, v, t)

@@ -41,7 +41,7 @@ class Articulated(eqx.Module):
     links: list
     pivots: list
 
-    def solve(self, forces) -> Float[Array, " m"]:
+    def solve(self, forces) -> Float[Array, "m *columns"]:
         """θ̈ with H θ̈ = τ, for forces τ (m,) at the joint coordinates, or columns (m, c) of them."""
         if forces.ndim == 2:
             return jax.vmap(self.solve, in_axes=1, out_axes=1)(forces) if forces.shape[1] else forces

@@ -88,8 +88,6 @@ class JointEquations(AbstractEquations):
             return Dense(self)
         return (ClosedTree if closed else OpenTree)(self, self.tree)
 
-    # --- M, Q, Φ ---
-
     def mass(self, q, t):
         transformation = joint_space.transformation(self.tree.at(t), q)
         return symmetric(transformation.T @ masses(self.mech, self._configuration(q, t)) @ transformation)
@@ -133,8 +131,6 @@ class JointEquations(AbstractEquations):
     def weight(self):
         return CartesianEquations(self.mech).weight
 
-    # --- what is judged by what ---
-
     def judged_rows(self, q, t):
         # Rows by bodies: what R leaves of one may be nothing, or nothing but rounding.
         at, layout = self._configuration(q, t), self.mech.layout
@@ -153,10 +149,10 @@ class JointEquations(AbstractEquations):
         uncancelled = jnp.sqrt(by_bodies**2 @ vectors) @ jnp.sqrt(vectors.T @ transformation**2)
         arm = jnp.max(jnp.abs(transformation[~layout.angular][:, self.angular]), initial=0)
         units = Units(self.angular, jnp.where(arm > 0, arm, 1)).vector
-        whole, left = (jnp.max(jnp.abs(rows * units), axis=1) for rows in (uncancelled, phi_q))
+        whole, left = (jnp.max(jnp.abs(rows * units[None, :]), axis=1) for rows in (uncancelled, phi_q))
         # Of a row that vanishes not even the direction is known: any will do.
         vanishes = left <= jnp.finfo(q.dtype).eps ** 0.5 * whole
-        rows = jnp.where(vanishes[:, None], whole[:, None] / units, phi_q)
+        rows = jnp.where(vanishes[:, None], whole[:, None] / units[None, :], phi_q)
         growth = jnp.where(vanishes, 1, whole / jnp.where(vanishes, 1, left))
         return growth**2 * jnp.sum(rows * self.metric(q, t)(rows.T).T, axis=1)
 
@@ -180,8 +176,6 @@ class JointEquations(AbstractEquations):
         rates = joint_space.by_run(space, v, velocities=True)
         found = mapped(space.runs, near, tree.edges, joint_space.by_run(space, q), rates)
         return jnp.any(jnp.concatenate([x.reshape(-1) for x in found]))
-
-    # --- the state of the bodies ---
 
     def from_bodies(self, q, v, t):
         # Where joints of the tree are open their own measures are no more than a start.

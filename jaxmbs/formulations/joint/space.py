@@ -137,8 +137,6 @@ class JointSpace(Space):
         """θ of no displacement in any joint."""
         return np.array([x for joint in self.joints for x in joint.at_rest] + [0.0] * len(self.extra))
 
-    # --- the space ---
-
     @cached_property
     def _turning(self) -> tuple[tuple[slice, slice, type[Manifold]], ...]:
         """Entries of θ and θ̇ that are not flat."""
@@ -264,9 +262,6 @@ def joint_tree(mech: Mechanism, space: JointSpace) -> JointTree:
     return JointTree(space, mech, edges)
 
 
-# --- motion of the tree ---------------------------------------------------------------------------------------------------
-
-
 # Traced once for joints that are alike.
 @jax.jit
 def _carried(edge: Edge, parent: Motion, theta, rate) -> Link:
@@ -351,9 +346,6 @@ def measured(tree: JointTree, q) -> Float[Array, " n"]:
     return jnp.concatenate([*(x.reshape(-1) for x in parts), q[layout.n - len(space.extra) :]])
 
 
-# --- velocities -----------------------------------------------------------------------------------------------------------
-
-
 def moved(pose, twist, arm):
     """A twist, or columns of them, about the end of an arm of the same body."""
     d = pose.dimension
@@ -412,9 +404,6 @@ def rates_of(tree: JointTree, theta, v) -> Float[Array, " m"]:
     known = mapped(tree.space.runs, lambda link: body_velocity(link.motion, link.motion.twist), each)
     right = by_rates.T @ (v - of_bodies(tree, known, still))
     return factor_symmetric_positive(by_rates.T @ by_rates).solve(right)
-
-
-# --- the velocity transformation ------------------------------------------------------------------------------------------
 
 
 def transformation(tree: JointTree, theta) -> Float[Array, "m k"]:

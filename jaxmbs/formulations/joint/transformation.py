@@ -11,18 +11,18 @@ Components of joints that are prescribed in time are known, and none of θ: they
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from jaxmbs.formulations.joint import space as spaces
 from jaxmbs.formulations.joint.space import JointSpace
 from jaxmbs.formulations.natural.view import natural_rates
 from jaxmbs.programs.function import straight_of
-from jaxmbs.system.mechanism import Mechanism
+from jaxmbs.system.mechanism import Coordinates, Mechanism, Velocities
+from jaxmbs.system.topology import Names
 
 COORDINATES = ("bodies", "natural")
 
@@ -60,14 +60,14 @@ class JointView(eqx.Module):
         """The names of θ̇. Only balls and floating bases in space have other ones than θ."""
         return self.space.velocities
 
-    def coordinates(self, q, t=0.0) -> Float[Array, " k"]:
+    def coordinates(self, q: Coordinates, t: ArrayLike = 0.0) -> Float[Array, " k"]:
         """θ of a configuration `q` at the time `t`. Angles are in (−π, π]; where they are coordinates in the plane, all
         turns count.
         """
         mech = self.mech
         return straight_of(_measured, self.space)(mech, mech.coordinates(q), _time(mech, t))
 
-    def velocities(self, q, v, t=0.0) -> Float[Array, " l"]:
+    def velocities(self, q: Coordinates, v: Velocities, t: ArrayLike = 0.0) -> Float[Array, " l"]:
         """θ̇ of the velocities `v` of the bodies in a configuration `q` at the time `t`: the solution of R θ̇ = v.
 
         It is of least squares where v does not satisfy the joints of the tree. Where these prescribe a motion it solves
@@ -77,14 +77,18 @@ class JointView(eqx.Module):
         space = spaces.space_of(mech, self.space.tree, any_angle=True)
         return straight_of(_rates, space)(mech, mech.coordinates(q), mech.velocities(v), _time(mech, t))
 
-    def configuration(self, theta, t=0.0, *, near=None) -> Float[Array, " n"]:
+    def configuration(
+        self, theta: ArrayLike, t: ArrayLike = 0.0, *, near: Coordinates | None = None
+    ) -> Float[Array, " n"]:
         """q of `theta` at the time `t`, as in `Mechanism.coordinates`. It need not close the joints that are cut.
         `near` is a configuration that tells senses and signs which θ does not.
         """
         mech, theta = self.mech, self._checked(theta, self.space.n)
         return straight_of(_configuration, self.space)(mech, theta, _near(mech, near), _time(mech, t))
 
-    def transformation(self, theta, t=0.0, *, coordinates: str = "bodies", near=None) -> Float[Array, "m l"]:
+    def transformation(
+        self, theta: ArrayLike, t: ArrayLike = 0.0, *, coordinates: str = "bodies", near: Coordinates | None = None
+    ) -> Float[Array, "m l"]:
         """R(θ) with v = R θ̇; Issa and Arczewski (3.4).
 
         The block R_ij of body i and joint j is that of their Table 1 where joint j is on the path from the ground to body
@@ -107,7 +111,13 @@ class JointView(eqx.Module):
         return program(mech, theta, _near(mech, near), _time(mech, t))
 
     def transformation_rate(
-        self, theta, theta_dot, t=0.0, *, coordinates: str = "bodies", near=None
+        self,
+        theta: ArrayLike,
+        theta_dot: ArrayLike,
+        t: ArrayLike = 0.0,
+        *,
+        coordinates: str = "bodies",
+        near: Coordinates | None = None,
     ) -> Float[Array, "m l"]:
         """Ṙ(θ, θ̇), so that v̇ = R θ̈ + Ṙ θ̇; Issa and Arczewski (3.6).
 
@@ -127,14 +137,11 @@ class JointView(eqx.Module):
         return value.astype(jnp.result_type(self.mech.dtype, value))
 
 
-# --- the same as functions ------------------------------------------------------------------------------------------------
-
-
 def _view(mech: Mechanism, base, cut) -> JointView:
     return JointView(mech, spaces.joint_space(mech, base=base, cut=cut))
 
 
-def joint_space(mech: Mechanism, *, base=None, cut: str | Iterable[str] = ()) -> JointSpace:
+def joint_space(mech: Mechanism, *, base: Names | None = None, cut: Names = ()) -> JointSpace:
     """The joint coordinates of a mechanism: their names `.coordinates` and `.velocities`, such as "A.phi", and the
     `.tree`. See `JointView` for what they are.
 
@@ -150,7 +157,9 @@ def joint_space(mech: Mechanism, *, base=None, cut: str | Iterable[str] = ()) ->
     return spaces.joint_space(mech, base=base, cut=cut)
 
 
-def joint_coordinates(mech: Mechanism, q, t=0.0, *, base=None, cut=()) -> Float[Array, " k"]:
+def joint_coordinates(
+    mech: Mechanism, q: Coordinates, t: ArrayLike = 0.0, *, base: Names | None = None, cut: Names = ()
+) -> Float[Array, " k"]:
     """θ(q), as `JointView.coordinates`.
 
     Args:
@@ -167,7 +176,9 @@ def joint_coordinates(mech: Mechanism, q, t=0.0, *, base=None, cut=()) -> Float[
     return _view(mech, base, cut).coordinates(q, t)
 
 
-def joint_velocities(mech: Mechanism, q, v, t=0.0, *, base=None, cut=()) -> Float[Array, " l"]:
+def joint_velocities(
+    mech: Mechanism, q: Coordinates, v: Velocities, t: ArrayLike = 0.0, *, base: Names | None = None, cut: Names = ()
+) -> Float[Array, " l"]:
     """θ̇ of the velocities v of the bodies, as `JointView.velocities`.
 
     Args:
@@ -185,7 +196,15 @@ def joint_velocities(mech: Mechanism, q, v, t=0.0, *, base=None, cut=()) -> Floa
     return _view(mech, base, cut).velocities(q, v, t)
 
 
-def configuration(mech: Mechanism, theta, t=0.0, *, near=None, base=None, cut=()) -> Float[Array, " n"]:
+def configuration(
+    mech: Mechanism,
+    theta: ArrayLike,
+    t: ArrayLike = 0.0,
+    *,
+    near: Coordinates | None = None,
+    base: Names | None = None,
+    cut: Names = (),
+) -> Float[Array, " n"]:
     """q(θ), as `JointView.configuration`.
 
     Args:
@@ -204,7 +223,14 @@ def configuration(mech: Mechanism, theta, t=0.0, *, near=None, base=None, cut=()
 
 
 def velocity_transformation(
-    mech: Mechanism, theta, t=0.0, *, coordinates: str = "bodies", near=None, base=None, cut=()
+    mech: Mechanism,
+    theta: ArrayLike,
+    t: ArrayLike = 0.0,
+    *,
+    coordinates: str = "bodies",
+    near: Coordinates | None = None,
+    base: Names | None = None,
+    cut: Names = (),
 ) -> Float[Array, "m l"]:
     """R(θ) with v = R θ̇, as `JointView.transformation`.
 
@@ -227,7 +253,15 @@ def velocity_transformation(
 
 
 def velocity_transformation_rate(
-    mech: Mechanism, theta, theta_dot, t=0.0, *, coordinates: str = "bodies", near=None, base=None, cut=()
+    mech: Mechanism,
+    theta: ArrayLike,
+    theta_dot: ArrayLike,
+    t: ArrayLike = 0.0,
+    *,
+    coordinates: str = "bodies",
+    near: Coordinates | None = None,
+    base: Names | None = None,
+    cut: Names = (),
 ) -> Float[Array, "m l"]:
     """Ṙ(θ, θ̇), as `JointView.transformation_rate`.
 
@@ -248,9 +282,6 @@ def velocity_transformation_rate(
          [0.]]
     """
     return _view(mech, base, cut).transformation_rate(theta, theta_dot, t, coordinates=coordinates, near=near)
-
-
-# --- the programs ---------------------------------------------------------------------------------------------------------
 
 
 def _measured(space: JointSpace, mech, q, t):

@@ -81,8 +81,6 @@ class NaturalCoordinates(Space):
         }
         self._extra = mech.layout.n - mech.layout.body_slices[mech.layout.bodies[-1][0]].stop
 
-    # --- structure ---
-
     @cached_property
     def names(self) -> tuple[str, ...]:
         """Names of the components of x."""
@@ -154,8 +152,6 @@ class NaturalCoordinates(Space):
         """The rows of Φ that shared points and vectors do not imply."""
         rows = residual_of(self.mech, name, element, state.q, state.t, state.poses)
         return rows if len(kept) == element.rows else rows[np.array(kept)]
-
-    # --- configurations ---
 
     def _split(self, big_x) -> dict[str, Array]:
         """The attitudes of the bodies in X."""
@@ -249,8 +245,6 @@ class NaturalCoordinates(Space):
         now, rate = jax.jvp(both, (big_x[: self.m],), (u,))
         return {b: jnp.concatenate([rate[b][0], self.geometry.spin(now[b][1], rate[b][1])]) for b in bodies}
 
-    # --- the equations ---
-
     @_once
     def residual(self, big_x, t) -> Float[Array, " rows"]:
         """Ψ."""
@@ -313,8 +307,6 @@ class NaturalCoordinates(Space):
                 turning = mech.bodies[name].velocity_force(mech.layout.pose(name, q), own[name])
                 load = load.at[slices[name]].add(turning - self._own_mass(name, big_x) @ drift[name])
         return pull(load)[0]
-
-    # --- the space ---
 
     @_once
     def rate(self, big_x, u):

@@ -82,7 +82,7 @@ class SpaceFrames:
 
     @staticmethod
     def matrix(basis, local):
-        return sum(w[:, None] * w_bar for w, w_bar in zip(basis, local, strict=True))
+        return sum(w[:, None] * w_bar[None, :] for w, w_bar in zip(basis, local, strict=True))
 
     @staticmethod
     def upright(a, attitude):

@@ -9,12 +9,13 @@ from collections.abc import Callable
 
 import equinox as eqx
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from jaxmbs.formulations.natural.coordinates import NaturalCoordinates
 from jaxmbs.numerics.implicit import jacobian
 from jaxmbs.programs.function import Straight, straight_of
-from jaxmbs.system.mechanism import Mechanism, as_times
+from jaxmbs.system.mechanism import Coordinates, Mechanism, as_times
 
 
 class NaturalView(eqx.Module):
@@ -39,18 +40,20 @@ class NaturalView(eqx.Module):
         of a body's own, then extra coordinates as in `Mechanism.coordinates`."""
         return NaturalCoordinates(self.mech, self.own_vectors).names
 
-    def coordinates(self, q: Float[Array, " n"]) -> Float[Array, " k"]:
+    def coordinates(self, q: Coordinates) -> Float[Array, " k"]:
         """x: points and unit vectors in a configuration `q`; a shared one as it is on the first body of its joint."""
         return self._program(_at)(self.mech, self.mech.coordinates(q))
 
-    def rates(self, q: Float[Array, " n"], v: Float[Array, " m"]) -> Float[Array, " k"]:
+    def rates(self, q: Coordinates, v: ArrayLike) -> Float[Array, " k"]:
         """ẋ in a configuration `q` at the velocities `v` of the bodies: ṗ = ṙ + ω × d of points, u̇ = ω × u of unit
         vectors. Linear in v.
         """
-        q = self.mech.coordinates(q)
-        return self._program(_rates)(self.mech, q, jnp.asarray(v, q.dtype))
+        at = self.mech.coordinates(q)
+        return self._program(_rates)(self.mech, at, jnp.asarray(v, at.dtype))
 
-    def constraints(self, x: Float[Array, " k"], t=0.0, *, near=None) -> Float[Array, " rows"]:
+    def constraints(
+        self, x: ArrayLike, t: ArrayLike = 0.0, *, near: Coordinates | None = None
+    ) -> Float[Array, " rows"]:
         """Ψ(x, t).
 
         Args:
@@ -61,7 +64,7 @@ class NaturalView(eqx.Module):
         """
         return self._program(_residual)(self.mech, *self._arguments(x, t, near))
 
-    def jacobian(self, x: Float[Array, " k"], t=0.0, *, near=None) -> Float[Array, "rows k"]:
+    def jacobian(self, x: ArrayLike, t: ArrayLike = 0.0, *, near: Coordinates | None = None) -> Float[Array, "rows k"]:
         """Ψ_x; `x`, `t` and `near` as for `constraints`."""
         return self._program(_jacobian)(self.mech, *self._arguments(x, t, near))
 
@@ -73,9 +76,6 @@ class NaturalView(eqx.Module):
         dtype = jnp.result_type(x, as_times(t, x.dtype))
         near = None if near is None else self.mech.coordinates(near).astype(dtype)
         return x.astype(dtype), jnp.asarray(t, dtype), near
-
-
-# --- the same as functions ------------------------------------------------------------------------------------------------
 
 
 def natural_names(mech: Mechanism) -> tuple[str, ...]:
@@ -91,7 +91,7 @@ def natural_names(mech: Mechanism) -> tuple[str, ...]:
     return NaturalView(mech).names
 
 
-def natural_coordinates(mech: Mechanism, q: Float[Array, " n"]) -> Float[Array, " k"]:
+def natural_coordinates(mech: Mechanism, q: Coordinates) -> Float[Array, " k"]:
     """x(q), as `NaturalView.coordinates`.
 
     Args:
@@ -105,7 +105,7 @@ def natural_coordinates(mech: Mechanism, q: Float[Array, " n"]) -> Float[Array, 
     return NaturalView(mech).coordinates(q)
 
 
-def natural_rates(mech: Mechanism, q: Float[Array, " n"], v: Float[Array, " m"]) -> Float[Array, " k"]:
+def natural_rates(mech: Mechanism, q: Coordinates, v: ArrayLike) -> Float[Array, " k"]:
     """ẋ at the velocities v of the bodies, as `NaturalView.rates`.
 
     Args:
@@ -121,7 +121,9 @@ def natural_rates(mech: Mechanism, q: Float[Array, " n"], v: Float[Array, " m"])
     return NaturalView(mech).rates(q, v)
 
 
-def natural_constraints(mech: Mechanism, x: Float[Array, " k"], t=0.0, *, near=None) -> Float[Array, " rows"]:
+def natural_constraints(
+    mech: Mechanism, x: ArrayLike, t: ArrayLike = 0.0, *, near: Coordinates | None = None
+) -> Float[Array, " rows"]:
     """Ψ(x, t), as `NaturalView.constraints`.
 
     Args:
@@ -139,7 +141,9 @@ def natural_constraints(mech: Mechanism, x: Float[Array, " k"], t=0.0, *, near=N
     return NaturalView(mech).constraints(x, t, near=near)
 
 
-def natural_jacobian(mech: Mechanism, x: Float[Array, " k"], t=0.0, *, near=None) -> Float[Array, "rows k"]:
+def natural_jacobian(
+    mech: Mechanism, x: ArrayLike, t: ArrayLike = 0.0, *, near: Coordinates | None = None
+) -> Float[Array, "rows k"]:
     """Ψ_x, as `NaturalView.jacobian`.
 
     Args:
@@ -154,9 +158,6 @@ def natural_jacobian(mech: Mechanism, x: Float[Array, " k"], t=0.0, *, near=None
         (4, 4)
     """
     return NaturalView(mech).jacobian(x, t, near=near)
-
-
-# --- the programs ---------------------------------------------------------------------------------------------------------
 
 
 def _at(own_vectors, mech, q):

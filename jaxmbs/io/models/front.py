@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from jaxmbs.io.files import write_text
 from jaxmbs.io.models.model import Model, ModelError, model_of
-from jaxmbs.system.mechanism import Mechanism
+from jaxmbs.system.mechanism import Coordinates, Mechanism, Velocities
 
 # No model written by hand or by a program that draws mechanisms comes near this; a larger file is an accident or an attack.
 LARGEST_FILE = 32 * 2**20
 
 
-def load(path, *, ignore: Sequence[str] = (), loops: Sequence = ()) -> Model:
+def load(
+    path: str | PathLike[str], *, ignore: Sequence[str] = (), loops: Mapping[str, Any] | Sequence[tuple[str, Any]] = ()
+) -> Model:
     """Read a mechanism from a file: `.json` (format of jaxmbs), `.xml` or `.mjcf` (MJCF), `.urdf`.
 
     Nothing in a file is executed, and no other file outside its folder is opened.
@@ -57,7 +61,14 @@ def load(path, *, ignore: Sequence[str] = (), loops: Sequence = ()) -> Model:
         raise ModelError(f"{path.name}: {one_line(error)}") from None
 
 
-def save(mech: Mechanism, path, *, guess=None, velocities=None, name: str | None = None) -> Path:
+def save(
+    mech: Mechanism,
+    path: str | PathLike[str],
+    *,
+    guess: Coordinates | None = None,
+    velocities: Velocities | None = None,
+    name: str | None = None,
+) -> Path:
     """Write a mechanism to a file: `.json`, `.xml` or `.mjcf`.
 
     JSON keeps everything: `load` gives the same mechanism, number for number. Functions of the user are kept as the

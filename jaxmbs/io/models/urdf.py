@@ -90,9 +90,6 @@ def _check_tags(root: Element, ignore) -> None:
         warnings.warn(f"collision of link {collision!r} and others: contacts are not simulated", stacklevel=4)
 
 
-# --- numbers --------------------------------------------------------------------------------------------------------------
-
-
 def _numbers(element: Element | None, attribute: str, default: str, count: int, where: str) -> np.ndarray:
     text = default if element is None else element.attrib.get(attribute, default)
     try:
@@ -117,9 +114,6 @@ def _origin(element: Element | None, where: str) -> tuple[np.ndarray, np.ndarray
     pitch = np.array([[cp, 0, sp], [0, 1, 0], [-sp, 0, cp]])
     yaw = np.array([[cy, -sy, 0], [sy, cy, 0], [0, 0, 1]])
     return r, yaw @ pitch @ roll
-
-
-# --- links and joints -----------------------------------------------------------------------------------------------------
 
 
 def _named(root: Element, tag: str) -> dict[str, Element]:
@@ -241,9 +235,6 @@ def _steps(name: str, joint: Element, ignore) -> tuple[Step, ...]:
     if limits is not None and limits[0] > limits[1]:
         raise ModelError(f"{where}: limit: lower is above upper, got {limits[0]} and {limits[1]}")
     return (Step(SLIDE if kind == "prismatic" else HINGE, name, origin, axis, damping=damping, limits=limits),)
-
-
-# --- the rest -------------------------------------------------------------------------------------------------------------
 
 
 def _add_mimics(root: Element, parts: Parts, ignore) -> None:

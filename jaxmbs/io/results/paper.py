@@ -94,8 +94,6 @@ class Paper:
         """Where places of the linkage are on the sheet."""
         return self.factor * np.asarray(places, float) + self._shift
 
-    # --- what is there ---
-
     def add_line(self, points: np.ndarray, cost: float = BAR_COST) -> None:
         """A line through points (N, 2), and what it costs another one to cross it."""
         segments = np.stack([points[:-1], points[1:]], axis=1)
@@ -118,8 +116,6 @@ class Paper:
         """What it costs to have a dimension line close to others, or to texts."""
         close = crossed(strip(points, BESIDE), self._segments) & np.isin(self._costs, (DIMENSION_COST, TEXT_COST))
         return float(self._costs[close].sum())
-
-    # --- what finds its place ---
 
     def label(self, text: str, place: np.ndarray) -> Label:
         """A text beside a place."""

@@ -54,9 +54,6 @@ def write_svg(linkage: Linkage, path: Path, title: str, unit: str) -> None:
     )
 
 
-# --- shapes, from y up to y down ---
-
-
 def _xy(point) -> str:
     return f"{point[0]:.3f},{HEIGHT - point[1]:.3f}"
 
@@ -80,9 +77,6 @@ def _arrow(tip, direction) -> str:
     side = 0.17 * np.array([-direction[1], direction[0]])
     foot = tip - ARROW * direction
     return _polyline([tip, foot + ARROW * side, foot - ARROW * side], "arrow", "polygon")
-
-
-# --- the drawing ---
 
 
 def _bodies(linkage: Linkage, plan: Plan) -> list[str]:
@@ -153,9 +147,6 @@ def _support(place, away) -> list[str]:
 def _label(label) -> list[str]:
     leader = [] if label.leader is None else [_polyline(label.leader, "dimension")]
     return [*leader, _text(label.text, label.at, "middle head")]
-
-
-# --- the table ---
 
 
 def _table(linkage: Linkage, plan: Plan, title: str, unit: str) -> list[str]:

@@ -177,8 +177,6 @@ class Elimination:
             self._block(rows, columns)
         self.factors = GeneralFactors(graph, self.steps, self.n)
 
-    # --- choosing ---
-
     def _easy(self) -> None:
         """Pivots that need no comparison: the only entry of a row or column, or a constant."""
         while self.rows:
@@ -226,8 +224,6 @@ class Elimination:
             columns.remove(column)
         return None
 
-    # --- doing ---
-
     def _entry(self, i: int, j: int) -> Node:
         return self.entries[i].get(j, self.zero)
 
@@ -257,8 +253,6 @@ class Elimination:
         self.steps.append(Step(i, j, pivot, reciprocal, swaps, factors, dict(self.entries[i])))
         self.rows.discard(i)
         self.columns.discard(j)
-
-    # --- judging ---
 
     def _largest(self, values: Sequence[Node]) -> Node:
         """The largest absolute value, 1 where all are zero."""

@@ -136,8 +136,6 @@ class Graph:
         # By far the most frequent operand.
         self.zero = self._constant(0.0)
 
-    # --- nodes ---
-
     def node(self, op: str, args: tuple[Node, ...], kind: str, payload=None, region=None, uniform=None) -> Node:
         """A new node, in the deepest region of its arguments unless `region` says otherwise."""
         node = Node()
@@ -198,8 +196,6 @@ class Graph:
     def parameter(self, kind: str, region: Region, payload=None) -> Node:
         """A value that a loop hands to its body."""
         return self.node("param", (), kind, payload, region, uniform=False)
-
-    # --- operations ---
 
     def make(self, op: str, *args: Node, kind: str | None = None) -> Node:
         """The result of an operation, folded where possible."""

@@ -9,8 +9,6 @@ import numpy as np
 from jaxmbs.programs.tracing.graph import INTEGER, REAL, TRUTH, Node, ProgramError
 from jaxmbs.programs.tracing.trace import MOVEMENTS, RULES, TAKES_MEMORY, Memory, array, elementwise, kind_of
 
-# --- entry by entry ---------------------------------------------------------------------------------------------------
-
 UNARY = (
     *("neg", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "exp"),
     *("log", "log1p", "expm1", "sqrt", "cbrt", "abs", "sign", "floor", "ceil"),
@@ -182,9 +180,6 @@ def _no_form(tracer, eqn, *args):
     raise ProgramError("this function has no straight-line form here")
 
 
-# --- movements --------------------------------------------------------------------------------------------------------
-
-
 def _moved(move):
     """A rule that permutes, repeats or drops entries: of nodes, or of offsets into memory."""
 
@@ -263,9 +258,6 @@ def _pad(tracer, eqn, x, value):
         result[np.ix_(*[at[k] for at, k in zip(places, kept, strict=True)])] = source
         return result
     return x
-
-
-# --- sums and products ------------------------------------------------------------------------------------------------
 
 
 def _reduction(combine, start):
@@ -387,9 +379,6 @@ def product(graph, a, b) -> list[list[Node]]:
                     products[j].append(graph.mul(x, y))
         result.append([graph.total(terms, zero.kind) if terms else zero for terms in products])
     return result
-
-
-# --- the rest --------------------------------------------------------------------------------------------------------
 
 
 @rule("stack")

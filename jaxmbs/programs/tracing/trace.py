@@ -68,8 +68,6 @@ class Tracer:
         self.varying: dict[int, set[int]] = {}  # id of a loop's equation → carried scalars found to vary
         self.rules: dict[str, Callable] = RULES
 
-    # --- arrays ---
-
     def constants(self, values) -> np.ndarray:
         """An array of constant nodes."""
         values = np.asarray(values)
@@ -102,8 +100,6 @@ class Tracer:
         flat = values.ravel()
         after = self.graph.stack(tuple(flat), values.shape[0])
         return Memory(after.payload, np.arange(len(flat)).reshape(values.shape), after)
-
-    # --- interpretation ---
 
     def run(self, jaxpr, consts: Sequence, args: Sequence) -> list:
         """The outputs of a jaxpr for these constants and arguments."""

@@ -44,8 +44,6 @@ class FourBar(Linkage):
     lengths: ClassVar[tuple[str, ...]] = ("ground", "crank", "coupler", "rocker")
     output: ClassVar[str] = "coupler"
 
-    # --- free numbers ---
-
     @staticmethod
     def design(u: Float[Array, "9"]) -> dict[str, Array]:
         """The design of free numbers u: logarithms of crank, ground − crank and slack; a number that is ±∞ where coupler
@@ -71,8 +69,6 @@ class FourBar(Linkage):
         u[:, :4] = rng.uniform(low, high, (count, 4))
         u[:, 4:6] = 2 * rng.normal(size=(count, 2))
         return u
-
-    # --- closed form ---
 
     @staticmethod
     def joints(b: dict, angle, sign):
@@ -104,8 +100,6 @@ class FourBar(Linkage):
 
     def lengths_of(self, b):
         return [b[name] for name in self.lengths]
-
-    # --- mechanism ---
 
     @staticmethod
     def mechanism(b: dict, start=0.0, turn=1.0) -> Mechanism:

@@ -48,8 +48,6 @@ class Linkage(abc.ABC):
     signs: ClassVar[int] = 1
     output: ClassVar[str]
 
-    # --- to be said by each linkage ---
-
     @staticmethod
     @abc.abstractmethod
     def design(u: Float[Array, " n"]) -> dict[str, Array]:
@@ -85,8 +83,6 @@ class Linkage(abc.ABC):
     def lengths_of(self, b: dict) -> list:
         """The sides of the first loop if it is one of four bars, for Grashof's condition; the crank is the second."""
         return []
-
-    # --- what all of them share ---
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"

@@ -6,6 +6,7 @@ A new element gets its symbol by one more function registered with `symbol`. Wit
 from __future__ import annotations
 
 from functools import singledispatch
+from typing import Any
 
 import numpy as np
 
@@ -33,15 +34,10 @@ from jaxmbs.viz.style import ACCENT, GROUND_COLOUR, INK, PAPER
 X, Y = np.array([1.0, 0.0]), np.array([0.0, 1.0])
 PITCH_DASHES = (5, 2, 1, 2)
 
-# --- what is known of an element ----------------------------------------------------------------------------------
-
 
 @attachments.register
 def _(element: planar.AbsoluteDistance, dimension=2):
     return [(GROUND, np.asarray(element.centre, float)), (element.body, np.asarray(element.point, float))]
-
-
-# --- pieces that symbols share ------------------------------------------------------------------------------------
 
 
 def pin(body: str, point, scene) -> Shape:
@@ -168,11 +164,8 @@ def _profile(outline) -> np.ndarray:
     return radii[:, None] * np.stack([np.cos(angles), np.sin(angles)], axis=-1)
 
 
-# --- the symbols --------------------------------------------------------------------------------------------------
-
-
 @singledispatch
-def symbol(element, scene) -> list[Shape | Span]:
+def symbol(element: Any, scene: Any) -> list[Shape | Span]:
     """The shapes that stand for an element; for one without a symbol of its own its points.
 
     Args:
@@ -346,9 +339,6 @@ def _(element: planar.PointFollower, scene):
     wide = Style(face=colour, edge=colour, opacity=0.15, width=7.0)
     narrow = Style(edge=PAPER, width=5.0)
     return [Shape(j, slot, wide), Shape(j, slot, narrow), pin(*follower, scene)]
-
-
-# --- the symbols of drivers ---------------------------------------------------------------------------------------
 
 
 def axle(element, scene) -> tuple[str, np.ndarray]:

@@ -7,6 +7,7 @@ thin lines.
 from __future__ import annotations
 
 from functools import singledispatch
+from typing import Any
 
 import numpy as np
 
@@ -39,8 +40,6 @@ AXIS_COLOURS = ("#c8403a", "#3f9a4d", "#3a6fc0")
 COIL_TURNS = 9
 # Of a helix that stands for a thread, in units of the symbols, where the pitch itself is too fine or too steep to show.
 THREAD = (1.0, 8.0)
-
-# --- pieces that symbols share ------------------------------------------------------------------------------------
 
 
 def joint_frames(element) -> list[tuple[str, np.ndarray, np.ndarray]]:
@@ -167,11 +166,8 @@ def hub(element, scene) -> tuple[str, np.ndarray]:
     return element.i, np.zeros(3)
 
 
-# --- the symbols --------------------------------------------------------------------------------------------------
-
-
 @singledispatch
-def symbol(element, scene) -> Shapes:
+def symbol(element: Any, scene: Any) -> Shapes:
     """The solids that stand for an element; for one without a symbol of its own its points."""
     return points_of(element, scene)
 
@@ -315,9 +311,6 @@ def _(element: spatial.Gear, scene):
     ]
 
 
-# --- the symbols of drivers ---------------------------------------------------------------------------------------
-
-
 @attachments.register
 def _(element: spatial.RevoluteDriver, dimension=3):
     return []
@@ -351,9 +344,6 @@ def _(element: spatial.DistanceDriver, scene):
         Span((start, end), stretched(0.45 * u, 0.58, 1), STEEL),
     ]
     return [*feet(element, scene), *pistons, *(Solid(body, ball(0.95 * u).at(point), STEEL) for body, point in places)]
-
-
-# --- the symbols of forces ----------------------------------------------------------------------------------------
 
 
 @symbol.register

@@ -26,9 +26,6 @@ LONGEST_INTEGER = 300  # digits: all of these are finite as real numbers
 WIDTH = 100  # of a line on which a list or an element stands as a whole
 
 
-# --- writing ----------------------------------------------------------------------------------------------------------
-
-
 def write_json(model: Model) -> str:
     """A model as text; see `save`."""
     space = "planar" if next(iter(model.bodies.values())).dimension == 2 else "spatial"
@@ -94,9 +91,6 @@ def pretty(value, indent: str = "") -> str:
         parts = [pretty(x, deeper) for x in value]
     begin, end = "{}" if isinstance(value, dict) else "[]"
     return f"{begin}\n{deeper}" + f",\n{deeper}".join(parts) + f"\n{indent}{end}"
-
-
-# --- reading ----------------------------------------------------------------------------------------------------------
 
 
 def read_json(path: Path, *, ignore: tuple[str, ...] = (), loops=()) -> Model:

@@ -93,9 +93,6 @@ def is_switch(owner: Any, name: str) -> bool:
     return any(field.name == name and field.type in ("bool", bool) for field in dataclasses.fields(owner))
 
 
-# --- writing ----------------------------------------------------------------------------------------------------------
-
-
 def encode(element, kind: str, scope: Scope) -> dict:
     """An element as JSON.
 
@@ -185,9 +182,6 @@ def _same(a, b) -> bool:
 def _is_function(x) -> bool:
     known = (AbstractMotion, AbstractOutline, AbstractForce, AbstractConstraint, AbstractBody, spatial.Frame)
     return (callable(x) and not isinstance(x, known)) or isinstance(x, Expression)
-
-
-# --- reading ----------------------------------------------------------------------------------------------------------
 
 
 def decode(data, kind: str, scope: Scope):

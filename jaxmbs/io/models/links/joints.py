@@ -138,9 +138,6 @@ def _axes(*, x=None, z=None) -> Matrix:
     return np.roll(along_z(x), 1, axis=1)
 
 
-# --- springs and dampers ------------------------------------------------------------------------------------------------
-
-
 def springs_of(link: Link, step: Step) -> dict[str, forces.AbstractForce]:
     """Spring and damper of a step, by what they are called.
 

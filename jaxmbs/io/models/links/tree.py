@@ -108,9 +108,6 @@ def from_quaternion(quaternion) -> Matrix:
     return np.eye(3) + 2 * w * v + 2 * v @ v
 
 
-# --- links without mass -------------------------------------------------------------------------------------------------
-
-
 def merged(links: Sequence[Link]) -> tuple[list[Link], dict[str, Place]]:
     """The links with mass, on parents with mass; and where all of them are."""
     links = _swapped(links)

@@ -96,9 +96,6 @@ def _named(name: str, kind: str, k) -> str:
     return f"{kind} {name!r}" if name else f"{kind} number {int(k) + 1}"
 
 
-# --- contacts -----------------------------------------------------------------------------------------------------------
-
-
 def check_contacts(mujoco, m, d, ignore: Collection[str]) -> None:
     """Raise `ModelError` if geoms may touch what stands still, or touch at the start; warn of others that may touch.
 

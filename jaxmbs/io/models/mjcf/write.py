@@ -184,9 +184,6 @@ def _steps(scene: Scene, name: str, *, reverse: bool) -> tuple[Any, list[Hinged]
         raise ModelError(f"{none_like}; {error}") from None
 
 
-# --- loops --------------------------------------------------------------------------------------------------------------
-
-
 def _add_equality(scene: Scene, name: str) -> None:
     """A joint that is cut, between sites."""
     constraint, steps = _steps(scene, name, reverse=False)
@@ -210,9 +207,6 @@ def _equate(scene: Scene, tag: str, name: str, constraint, ends, axes=None) -> N
     for body, site, end in zip((constraint.i, constraint.j), sites, ends, strict=True):
         scene.add_site(body, site, end, axes if site == sites[0] else None)
     SubElement(scene.section("equality"), tag, name=name, site1=sites[0], site2=sites[1])
-
-
-# --- forces -------------------------------------------------------------------------------------------------------------
 
 
 @singledispatch
@@ -312,9 +306,6 @@ def _add_spring(carried: Carried, force, short: float) -> None:
         element.set("stiffness", number(k + k_before))
     if c + c_before:
         element.set("damping", number(c + c_before))
-
-
-# --- velocities ---------------------------------------------------------------------------------------------------------
 
 
 def _add_velocities(scene: Scene) -> None:

@@ -15,8 +15,6 @@ BLOCK = 8
 class Code(Instructions):
     """The nodes of one region, as the lines of one function."""
 
-    # --- nodes ---
-
     def node(self, node: Node) -> None:
         """Compute a node."""
         if node.op == "const":
@@ -39,8 +37,6 @@ class Code(Instructions):
             return self._load(node)
         args = [self.value(x) if node.uniform else self.wide(x) for x in node.args]
         return self.operation(node, args)
-
-    # --- memory ---
 
     def _load(self, node: Node) -> str:
         buffer, offset, stride = node.payload
@@ -169,8 +165,6 @@ class Code(Instructions):
                 self.line(f"store <{BLOCK} x double> {vector}, ptr {address}, align 8")
         for k in range(whole, len(row)):
             self.store_output(place, dtype, k, row[k], (number, len(row)))
-
-    # --- blocks: eight numbers of each of eight lanes ---
 
     def has_blocks(self, dtype) -> bool:
         """Whether eight neighbours in memory are moved at once: float64 on the lanes of whole AVX-512 vectors."""

@@ -29,8 +29,6 @@ class Emitter:
         self.module.functions.append(self._kernel())
         return self.module.text()
 
-    # --- functions ---
-
     def _region(self, name: str, nodes: list[Node], finish, params: str = "", counter: Node | None = None) -> str:
         code = Code(self.plan, counter)
         if counter is not None and counter.serial in self.plan.crossing:
@@ -124,8 +122,6 @@ class Emitter:
 
         nodes = [node for node in self.live.nodes(loop.condition_region) if node.op != "param"]
         return self._region(name, nodes, finish)
-
-    # --- the kernel ---
 
     def _kernel(self) -> str:
         """All lanes from `first` to `last`, a group at a time; 1 if there is no memory.

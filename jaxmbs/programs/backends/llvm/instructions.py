@@ -43,8 +43,6 @@ class Instructions:
         self.line(f"{name} = {expression}")
         return name
 
-    # --- values ---
-
     def value(self, node: Node) -> str:
         """The value of a node in this function: a scalar if it is uniform, else a vector."""
         if node.op == "const":
@@ -100,8 +98,6 @@ class Instructions:
 
     def _alignment(self, uniform: bool = False) -> int:
         return 8 if uniform or self.module.lanes == 1 else ALIGNMENT
-
-    # --- operations ---
 
     def operation(self, node: Node, args: list[str]) -> str:
         """The result of a scalar operation."""

@@ -1,0 +1,24 @@
+"""The check of the shapes that functions are annotated with; `conftest` puts it around those of the package."""
+
+from typing import Any, get_args
+
+import beartype
+import jax
+import jaxtyping
+import numpy as np
+
+# Numbers that are known before a trace are arrays and scalars of NumPy; an annotation means either.
+jaxtyping.Array = jax.Array | np.ndarray | np.generic
+
+
+def shaped(hint: Any) -> bool:
+    """Whether a type says what the shape or the kind of an array is, or of arrays in it."""
+    if isinstance(hint, type) and issubclass(hint, jaxtyping.AbstractArray):
+        return True
+    return any(shaped(part) for part in get_args(hint))
+
+
+def checked(function):
+    """The function with its arrays checked; what else is annotated the package refuses itself, in its own words."""
+    function.__annotations__ = {name: hint for name, hint in function.__annotations__.items() if shaped(hint)}
+    return beartype.beartype(function)

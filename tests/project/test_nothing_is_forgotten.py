@@ -1,0 +1,88 @@
+"""What CONTRIBUTING asks for beside a new class: places that list joints, forces, integrators, formulations, backends."""
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+import jaxmbs as mbs
+from jaxmbs import forces, planar, spatial
+from jaxmbs.dynamics.methods.method import AbstractMethod
+from jaxmbs.element import AbstractConstraint
+from jaxmbs.formulations.augmented import AbstractFormulation
+from jaxmbs.programs.backends import EMISSIONS
+
+ROOT = Path(__file__).parents[2]
+
+
+def public(module, kind) -> set[str]:
+    """Names of the concrete classes of a kind that a module exports."""
+    return {
+        name
+        for name, value in vars(module).items()
+        if isinstance(value, type) and issubclass(value, kind) and not name.startswith("Abstract") and value is not kind
+    }
+
+
+def named(page: str) -> set[str]:
+    """The names in code spans and code blocks of a page."""
+    text = (ROOT / page).read_text()
+    return set(re.findall(r"\w+", " ".join(re.findall(r"```.*?```|`[^`]+`", text, re.DOTALL))))
+
+
+def cases(module: str, table: str) -> set[str]:
+    """The classes of the values of a table of a test module."""
+    return {type(value).__name__ for value in getattr(importlib.import_module(module), table).values()}
+
+
+@pytest.mark.parametrize("space", [planar, spatial], ids=["planar", "spatial"])
+def test_joints_and_drivers(space):
+    """In the README; pages, symbols, schema and Jacobians by hand have tests of their own beside what they list."""
+    assert public(space, AbstractConstraint) <= named("README.md")
+
+
+def test_forces():
+    """At the front door, in the README, and in the tests of forces."""
+    classes = public(forces, forces.AbstractForce)
+    assert {"Gravity", "Spring", "UserForce"} <= classes
+    assert classes <= set(vars(mbs))
+    assert classes - named("README.md") == set()
+    used = "".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
+    assert all(f"mbs.{name}(" in used for name in classes)
+
+
+def test_integrators(monkeypatch):
+    """In the README and in docs/dynamics.md, with a convergence order and with gradients in the tests."""
+    classes = public(mbs, AbstractMethod)
+    assert {"RK4", "HHT", "Adaptive"} <= classes
+    assert classes <= named("README.md") & named("docs/dynamics.md")
+    monkeypatch.syspath_prepend(ROOT / "tests" / "dynamics")
+    for module in ("test_integrators", "test_gradients_in_time"):
+        assert classes == cases(module, "METHODS")
+
+
+def test_formulations():
+    """In the README and in the table of docs/formulations.md; what is not Cartesian has a view of its coordinates."""
+    classes = public(mbs, AbstractFormulation)
+    assert {"Augmented", "JointCoordinates"} <= classes
+    assert classes <= named("README.md") & named("docs/formulations.md")
+    assert all(hasattr(getattr(mbs, name), "of") for name in classes - {"Augmented"})
+
+
+def test_backends():
+    """Every emission is in docs/programs.md, and the tests of programs run in it."""
+    conftest = (ROOT / "tests" / "conftest.py").read_text()
+    assert set(EMISSIONS) <= named("docs/programs.md")
+    assert all(f'"{name}"' in conftest for name in EMISSIONS)
+
+
+def test_places_that_contributing_names_exist():
+    """Every file and folder, and every make target."""
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    spans = set(re.findall(r"`([\w./]+)`", text)) | set(re.findall(r"\]\(([\w./]+)\)", text))
+    places = {span for span in spans if "/" in span and not span.startswith("jaxmbs.")}
+    assert len(places) > 25
+    assert {place for place in places if not (ROOT / place).exists()} == set()
+    targets = set(re.findall(r"^make (\S+)", text, re.MULTILINE))
+    assert targets <= set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
