@@ -20,7 +20,7 @@ from jaxmbs.numerics.results import Status
 from jaxmbs.numerics.scaling import Units
 from jaxmbs.synthesis import common
 from jaxmbs.synthesis.bounds import Variables
-from jaxmbs.synthesis.builder_search import Question, Schedule, searched
+from jaxmbs.synthesis.builder_search import Question, searched
 from jaxmbs.synthesis.measures import Output, Point, Pose
 from jaxmbs.synthesis.multistart import Ranked, Search, State, ranked
 from jaxmbs.synthesis.stages import Report, told
@@ -125,19 +125,19 @@ def fit(
     search, variables = Search.of(starts, seed, keep, progress, resume), Variables.of(design, lower, upper)
     if floating and since is None:
         raise ValueError("floating is for given times; without any, each target has a time of its own")
-    schedule = Schedule(since, floating, common.positive("period", period), cyclic)
     if since is not None and not cyclic and not floating and not (since.min() >= 0 and since.max() <= period):
         raise ValueError(f"times must be from 0 to the period, {period:g}, of a motion that is not cyclic")
     shape, extent, given = _looked_at(build, variables.unravel(jnp.asarray(variables.start)), measure, guess)
     if shape != targets.shape[1:]:
         raise ValueError(f"measure must have shape {targets.shape[1:]}, as targets have in a row, got {shape}")
     question = Question(
-        *(build, measure, variables, schedule, offset, len(targets), common.spread_of(targets) or 1.0, extent),
+        *(build, measure, variables, since, floating, common.positive("period", period), cyclic, offset),
+        *(len(targets), common.spread_of(targets) or 1.0, extent),
         *(common.positive("least_singular_value", least_singular_value), require),
     )
     # Functions cannot be compared, but their values can.
-    marks = (schedule[1:], since is None, offset, least_singular_value, given, told(question.required(question.given)))
-    task = targets, *variables[:3], np.zeros(0) if since is None else since, marks
+    marks = (floating, period, cyclic, offset, least_singular_value, given, told(question.required(question.given)))
+    task = targets, *variables[:3], since, marks
     state = searched(question, targets, guess, search, task)
     in_order = ordered and since is None
     found = ranked(
@@ -186,19 +186,19 @@ def _candidates(question: Question, state: State, targets):
 
 def _checked(question: Question, one: State, targets) -> Fitted:
     """A design with its whole motion looked at."""
-    schedule, count, n = question.schedule, question.targets, question.numbers
+    count, n, period = question.targets, question.numbers, question.period
     design = question.variables.result(one.shared[:n])
     mech = question.build(jax.tree.map(jnp.asarray, design))
-    if schedule.since is None:
-        times = one.own[:count, 0] * schedule.period
+    if question.since is None:
+        times = one.own[:count, 0] * period
     else:
-        times = one.data[:count] + (one.shared[-1] * schedule.period if schedule.floating else 0)
-    if schedule.cyclic and schedule.floating:
-        times = times - np.floor(times[0] / schedule.period) * schedule.period
-    turns = np.floor(times / schedule.period) * schedule.period if schedule.cyclic else np.zeros(count)
+        times = one.data[:count] + (one.shared[-1] * period if question.floating else 0)
+    if question.cyclic and question.floating:
+        times = times - np.floor(times[0] / period) * period
+    turns = np.floor(times / period) * period if question.cyclic else np.zeros(count)
     inside = times - turns
     # The first guard is at time 0.
-    grid, at = _grid(inside, schedule.period)
+    grid, at = _grid(inside, period)
     motion, jacobians = _followed(mech, jnp.asarray(grid), jnp.asarray(one.carried[count]), question.length)
     followed = bool(np.all(np.asarray(motion.status) == Status.CONVERGED))
     offset = question.size * one.shared[n : n + targets.shape[1]] if question.offset else np.zeros(targets.shape[1])
@@ -212,7 +212,7 @@ def _checked(question: Question, one: State, targets) -> Fitted:
     checks = {
         "assembled": followed and bool(agrees),
         "closed": followed and bool(np.abs(ends).max() < near),
-        "ordered": passes_in_order(times / schedule.period, schedule.cyclic),
+        "ordered": passes_in_order(times / period, question.cyclic),
         "least_singular_value": float(np.linalg.svd(np.asarray(jacobians), compute_uv=False)[..., -1].min()),
     }
     values = values if followed else searched
@@ -259,7 +259,7 @@ def forwards_builders(by_fit: Callable, instead: str) -> Callable[[F], F]:
         def either(*args, mechanism="four-bar", **options):
             if callable(mechanism):
                 old = f"a builder as mechanism of synthesis.{search.__name__}"
-                warnings.warn(f"{old} is deprecated: write synthesis.fit({instead})", DeprecationWarning, stacklevel=2)
+                warnings.warn(f"{old} is deprecated: write synthesis.{instead}", DeprecationWarning, stacklevel=2)
                 return by_fit(mechanism, *args, **options)
             for name in OWN:
                 if name in options:

@@ -14,15 +14,13 @@ from jaxtyping import Float
 from jaxmbs.synthesis import common
 from jaxmbs.synthesis.builders import fit, forwards_builders
 from jaxmbs.synthesis.generators import PLACE, FourBarGenerator, SliderCrankGenerator
-from jaxmbs.synthesis.multistart import Problem, Ranked, Search, Stage, State, count_of, descended, ranked
+from jaxmbs.synthesis.multistart import PUSH, Problem, Ranked, Search, Stage, State, count_of, descended, ranked
 from jaxmbs.synthesis.stages import Report
 from jaxmbs.system.mechanism import Mechanism
 
 GENERATORS: dict[str, Any] = {x.linkage.name: x for x in (FourBarGenerator, SliderCrankGenerator)}
 # Steps and samples for all starts; steps for the best of them; how many lie between two reports.
 FIRST, COARSE, FURTHER, BEST, AT_ONCE = 40, 12, 1000, 128, 20
-# How hard bounds push.
-PUSH = 10.0
 # Without bounds lengths stay within this factor of the ground, or of the way of the slide.
 FACTOR = 20.0
 # Beyond these, in the same units, no bound can be.
@@ -92,7 +90,7 @@ def _by_fit(
     return fit(build, design, first + task.outputs, output, offset=free, keep=keep, **timing, **options)
 
 
-@forwards_builders(_by_fit, "build, design, f(x), output, times=..., offset=True, cyclic=False")
+@forwards_builders(_by_fit, "fit(build, design, f(x), output, times=..., offset=True, cyclic=False)")
 def function(
     f: Callable[[float], float],
     x_range: tuple[float, float],

@@ -10,12 +10,10 @@ import numpy as np
 from jaxmbs.numerics.plane import perpendicular
 from jaxmbs.synthesis import common
 from jaxmbs.synthesis.linkages.linkage import TINY
-from jaxmbs.synthesis.multistart import Problem, Search, Seen, Stage, State, descended
+from jaxmbs.synthesis.multistart import PUSH, Problem, Search, Seen, Stage, State, descended
 
 # Steps of the search. At most PAIRS pairs of links become linkages, among them every pair of the FEW best links.
 SINGLE, PAIRS, FEW = 60, 512, 24
-# How hard bounds push.
-PUSH = 10.0
 # Without bounds the sizes stay within this factor of the spread, and a link is no shorter.
 FACTOR, SHORTEST = 10.0, 0.05
 

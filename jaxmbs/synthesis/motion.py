@@ -17,9 +17,10 @@ from jaxmbs.synthesis import common, measures
 from jaxmbs.synthesis.builders import fit, forwards_builders
 from jaxmbs.synthesis.linkages.four_bar import FourBar
 from jaxmbs.synthesis.linkages.linkage import TINY, cosine_between, dyad
-from jaxmbs.synthesis.links import FACTOR, PUSH, SHORTEST, paired, single_links
+from jaxmbs.synthesis.links import FACTOR, SHORTEST, paired, single_links
 from jaxmbs.synthesis.multistart import (
     MAX_CANDIDATES_PER_RESULT,
+    PUSH,
     Problem,
     Ranked,
     Search,
@@ -95,7 +96,7 @@ def _by_fit(build, poses, *, design, body, angle_length=None, ordered=True, keep
     return fit(build, design, poses, measures.pose(body, angle_length), ordered=ordered, keep=keep, **options)
 
 
-@forwards_builders(_by_fit, "build, design, poses, synthesis.pose(body), ordered=True, ...")
+@forwards_builders(_by_fit, "fit(build, design, poses, synthesis.pose(body), ordered=True)")
 def motion(
     poses: Float[np.ndarray, "K 3"],
     *,

@@ -23,6 +23,9 @@ SAME = 1e-3
 MAX_CANDIDATES_PER_RESULT = 4
 # Steps between two reports.
 AT_ONCE = 25
+# How hard bounds push, in units of what is missed; what a search makes of them where they push more and more: steps of all
+# starts, and of the best ones.
+PUSH, HARDER, FIRST, FURTHER = 10.0, 10.0, 100, (300, 100, 100)
 
 
 class Ranked(NamedTuple, Generic[S]):
@@ -112,6 +115,12 @@ class Stage(NamedTuple):
     steps: int
     wanted: Any
     best: int | None = None
+
+
+def pushing_harder(wanted: tuple, best: int) -> list[Stage]:
+    """Stages with a push at the end of `wanted` that grows: bounds that cost much error would not be kept otherwise."""
+    further = [Stage(steps, (*wanted, PUSH * HARDER**k), best) for k, steps in enumerate(FURTHER)]
+    return [Stage(FIRST, (*wanted, PUSH)), *further]
 
 
 def descended(

@@ -66,7 +66,11 @@ def _by_fit(build, targets, *, design, point, crank_angles=None, ordered=True, s
     return Ranked([Solution(*rest(x)) for x in found])
 
 
-@forwards_builders(_by_fit, "build, design, targets, synthesis.point(body, coordinates), ...")
+@forwards_builders(
+    _by_fit,
+    "fit(build, design, targets, synthesis.point(body, coordinates), ordered=True), with times=crank_angles / (2 * np.pi) "
+    "and floating=True where there are crank angles",
+)
 def path(
     targets: Float[np.ndarray, "T 2"],
     *,

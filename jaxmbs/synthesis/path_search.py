@@ -13,13 +13,10 @@ import numpy as np
 
 from jaxmbs.synthesis import common
 from jaxmbs.synthesis.linkages import Linkage
-from jaxmbs.synthesis.multistart import Problem, Search, Stage, State, descended
+from jaxmbs.synthesis.multistart import PUSH, Problem, Search, State, descended, pushing_harder
 
-# Steps for all starts, then further ones for the best of them.
-FIRST, FURTHER, BEST = 100, (300, 100, 100), 256
-# How hard bounds push, in units of the targets' spread, at first and then more and more: where they cost much error they
-# would not be kept otherwise.
-PUSH, HARDER = 10.0, 10.0
+# So many of the starts go on to the end.
+BEST = 256
 # Crank angles at which a linkage is checked that has no closed form for a whole turn.
 GUARDS = 24
 # Random linkages made for each start of such a linkage; those that assemble are taken first.
@@ -55,10 +52,8 @@ def searched(linkage: Linkage, question: Question, search: Search, task) -> tupl
     scale = _scale_of_requirements(linkage, question, start.shared)
     region = np.zeros((2, 2)) if question.region is None else question.region
     given = question.goal, question.lower, question.upper, region, question.limit, scale, question.unit
-    stages = [Stage(FIRST, (*given, PUSH)), Stage(FURTHER[0], (*given, PUSH), BEST)]
-    stages += [Stage(steps, (*given, PUSH * HARDER**k)) for k, steps in enumerate(FURTHER[1:], 1)]
     problem = Passing(linkage, free, question.require, question.region is not None)
-    state = descended(problem, start, stages, search, unit=question.unit[1], task=task)
+    state = descended(problem, start, pushing_harder(given, BEST), search, unit=question.unit[1], task=task)
     (signs, since), count = state.data, len(question.goal)
     angles = state.own[:, :count, 0] if free else state.shared[:, linkage.size, None] + since[:, :count]
     order = np.argsort(state.cost, kind="stable")
