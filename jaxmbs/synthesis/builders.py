@@ -21,8 +21,9 @@ from jaxmbs.numerics.scaling import Units
 from jaxmbs.synthesis import common
 from jaxmbs.synthesis.bounds import Variables
 from jaxmbs.synthesis.builder_search import Question, searched
+from jaxmbs.synthesis.closing import scaled
 from jaxmbs.synthesis.measures import Output, Point, Pose
-from jaxmbs.synthesis.multistart import Ranked, Search, State, ranked
+from jaxmbs.synthesis.multistart import Ranked, Search, State, best_first, ranked
 from jaxmbs.synthesis.stages import Report, told
 from jaxmbs.system.equations import residuals
 from jaxmbs.system.mechanism import Mechanism
@@ -171,9 +172,7 @@ def _looked_at(build, design, measure, guess) -> tuple[tuple[int, ...], float, s
 
 def _candidates(question: Question, state: State, targets):
     """Designs that keep what is required, those with the least errors first: what tells each from others, its check."""
-    for k in np.argsort(state.cost, kind="stable"):
-        if not np.isfinite(state.cost[k]):
-            return
+    for k in best_first(state.cost):
         u = state.shared[k, : question.numbers]
         if np.all(np.asarray(question.required(question.variables.result(u))) >= 0):
 
@@ -241,14 +240,9 @@ def _grid(inside, period: float) -> tuple[np.ndarray, np.ndarray]:
 @eqx.filter_jit
 def _followed(mech, times, q, length):
     motion = kinematics(mech, times, q)
-    unit = Units(mech.layout.angular, jnp.asarray(length)).vector
-
-    def scaled(q, t):
-        matrix = jacobian(lambda q, t: residuals(mech, q, t), mech.layout, q, t) * unit
-        largest = jnp.max(jnp.abs(matrix), axis=1, initial=0)
-        return matrix / jnp.where(largest > 0, largest, 1)[:, None]
-
-    return motion, jax.vmap(scaled)(motion.q, times)
+    units = Units(mech.layout.angular, jnp.asarray(length))
+    phi_q = jax.vmap(lambda q, t: jacobian(lambda q, t: residuals(mech, q, t), mech.layout, q, t))(motion.q, times)
+    return motion, jax.vmap(lambda phi_q: scaled(phi_q, units)[0])(phi_q)
 
 
 def forwards_builders(by_fit: Callable, instead: str) -> Callable[[F], F]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -17,7 +16,7 @@ from jaxtyping import Float
 from jaxmbs.synthesis import bfgs
 from jaxmbs.synthesis.bfgs import Point
 from jaxmbs.synthesis.bounds import Variables
-from jaxmbs.synthesis.multistart import Ranked, Search, ranked
+from jaxmbs.synthesis.multistart import Ranked, Search, best_first, ranked
 from jaxmbs.synthesis.stages import Part, Report, in_stages
 
 # Adam's first step, in free numbers: a fortieth of the way between two bounds, or a twentieth of an entry without bounds.
@@ -104,11 +103,11 @@ def minimise(
 
     adam = _Adam(batch, steps[0])
     at_bottom = lambda state: _moved_to(state, batch(state.best_u), bfgs.begin(state.best_u))
+    at_start = lambda state: state._replace(memory=adam.begin(state.point.u))
+    bfgs_step = lambda state: _moved_to(state, *bfgs.step(batch, state.point, state.memory))
     parts = [
-        Part(
-            steps[0], ADAM_STAGE, _repeated(adam.step), lambda state: state._replace(memory=adam.begin(state.point.u))
-        ),
-        Part(steps[1], BFGS_STAGE, _repeated(partial(_bfgs_step, batch)), at_bottom),
+        Part(steps[0], ADAM_STAGE, _repeated(adam.step), at_start),
+        Part(steps[1], BFGS_STAGE, _repeated(bfgs_step), at_bottom),
     ]
     state = State(point, point.u, point.value, np.zeros((search.starts, 0)))
     # The objective is known by some digits of its value and slopes, so that a search may go on on another machine.
@@ -165,10 +164,6 @@ class _Adam:
         return _moved_to(state, point, np.asarray(memory))
 
 
-def _bfgs_step(batch: _Batch, state: State) -> State:
-    return _moved_to(state, *bfgs.step(batch, state.point, state.memory))
-
-
 def _moved_to(state: State, point: Point, memory) -> State:
     """The state at other places."""
     better = point.value < state.best
@@ -217,9 +212,7 @@ def _candidates(batch: _Batch, variables: Variables, state: State):
     """Designs, those with the least values first: what tells each from others, and how it becomes a result."""
     point = batch(state.best_u)
     checks = jax.tree.map(np.asarray, batch.checks)
-    for k in np.argsort(point.value, kind="stable"):
-        if not np.isfinite(point.value[k]):
-            return
+    for k in best_first(point.value):
 
         def check(k=k):
             own = jax.tree.map(lambda x: _plain(x[k]), checks)

@@ -14,7 +14,18 @@ from jaxtyping import Float
 from jaxmbs.synthesis import common
 from jaxmbs.synthesis.builders import fit, forwards_builders
 from jaxmbs.synthesis.generators import PLACE, FourBarGenerator, SliderCrankGenerator
-from jaxmbs.synthesis.multistart import PUSH, Problem, Ranked, Search, Stage, State, count_of, descended, ranked
+from jaxmbs.synthesis.multistart import (
+    PUSH,
+    Problem,
+    Ranked,
+    Search,
+    Stage,
+    State,
+    best_first,
+    count_of,
+    descended,
+    ranked,
+)
 from jaxmbs.synthesis.stages import Report
 from jaxmbs.system.mechanism import Mechanism
 
@@ -343,10 +354,10 @@ def _searched(kind, coarse: Task, middle: Task, spans: Spans, bounds, limit, sea
     stages = [Stage(FIRST, tasks[0]), Stage(FURTHER, tasks[1], BEST)]
     state = State.begin(x, (branches, x, offsets))
     state = descended(Following(kind), state, stages, search, task=(kind.linkage.name, *tasks[1], x), at_once=AT_ONCE)
-    best = np.argsort(state.cost, kind="stable")
-    cost, (branches, given, offsets) = state.cost[best], (y[best] for y in state.data)
+    best = best_first(state.cost)
+    branches, given, offsets = (y[best] for y in state.data)
     x = np.where(fixed, given, state.shared[best])
-    inside = np.isfinite(cost) & np.all((x[:, :3] >= low) & (x[:, :3] <= high), axis=1)
+    inside = np.all((x[:, :3] >= low) & (x[:, :3] <= high), axis=1)
     if exact:
         inside &= np.abs(_errors(kind, x, branches, middle)[0]).max(axis=1) < common.near_zero()
     if not np.any(inside):
@@ -363,7 +374,7 @@ def _candidates(kind, found: Found, fine: Task, points: Task | None, spans: Span
     numbers, offsets, branches = found
     errors, cosines = _errors(kind, numbers, branches, fine)
     cost = np.sqrt((errors**2).mean(axis=1)) + 1e3 * np.any(np.abs(cosines) >= 1, axis=1)
-    for k in np.argsort(cost, kind="stable"):
+    for k in best_first(cost):
 
         def check(k=k):
             solution = _checked(kind, numbers[k], offsets[k], branches[k], fine, points, spans)

@@ -10,7 +10,7 @@ import numpy as np
 from jaxmbs.numerics.plane import perpendicular
 from jaxmbs.synthesis import common
 from jaxmbs.synthesis.linkages.linkage import TINY
-from jaxmbs.synthesis.multistart import PUSH, Problem, Search, Seen, Stage, State, descended
+from jaxmbs.synthesis.multistart import PUSH, Problem, Search, Seen, Stage, State, best_first, descended
 
 # Steps of the search. At most PAIRS pairs of links become linkages, among them every pair of the FEW best links.
 SINGLE, PAIRS, FEW = 60, 512, 24
@@ -40,10 +40,8 @@ def single_links(goal, search: Search, rng) -> tuple[np.ndarray, np.ndarray]:
     u, cost = np.vstack([state.shared, u]), np.append(state.cost, ((distance - radius) ** 2).sum(axis=1))
     seen = Seen()
     different: list[int] = []
-    for k in np.argsort(cost, kind="stable"):
-        if len(different) == PAIRS or not np.isfinite(cost[k]):
-            break
-        if seen.is_new(u[k]):
+    for k in best_first(cost):
+        if len(different) < PAIRS and seen.is_new(u[k]):
             different.append(k)
     if len(different) < 2:
         raise ValueError(

@@ -26,6 +26,7 @@ from jaxmbs.synthesis.multistart import (
     Search,
     Stage,
     State,
+    best_first,
     descended,
     ranked,
 )
@@ -219,9 +220,7 @@ def _candidates(state: State, poses, bounds, unit, angle_length, ordered: bool, 
     """Four-bars that keep their bounds, the best first: what tells each from others, and its check."""
     u, angles = state.shared, state.own[:, :, 0]
     # Of exact solutions those with good transmission angles are looked at first.
-    for k in np.lexsort((_flatness(u, angles), np.maximum(state.cost, common.near_zero() ** 2))):
-        if not np.isfinite(state.cost[k]):
-            return
+    for k in best_first(np.maximum(state.cost, common.near_zero() ** 2), _flatness(u, angles)):
         design = {name: np.asarray(x) for name, x in _design(u[k]).items()}
         flat = np.asarray(FourBar().flat(design))
         if np.any(flat < bounds[0]) or np.any(flat > bounds[1]):

@@ -185,6 +185,11 @@ def finite(cost) -> np.ndarray:
     return np.where(np.isfinite(cost), cost, np.inf)
 
 
+def best_first(cost, *then) -> np.ndarray:
+    """Which have finite costs, the least first; where these are equal the least of `then`."""
+    return np.lexsort((*then, cost))[: np.isfinite(cost).sum()]
+
+
 # --- results ----------------------------------------------------------------------------------------------------------
 
 

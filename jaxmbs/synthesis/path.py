@@ -172,9 +172,7 @@ def _bounds(linkage: Linkage, lower, upper, centre, spread) -> tuple[np.ndarray,
 def _candidates(linkage, question: Question, found, targets, in_order: bool, least: float):
     """Linkages that keep what is asked for, the best first: what tells each from others, and its check."""
     angular, (centre, spread) = linkage.of_kind("angle"), question.unit
-    for u, angles, branch, cost in zip(*found, strict=True):
-        if not np.isfinite(cost):
-            return
+    for u, angles, branch in zip(*found, strict=True):
         angles = angles - 2 * np.pi * np.round(angles[0] / (2 * np.pi))
         design = {name: np.asarray(x) for name, x in linkage.design(jnp.asarray(u)).items()}
         flat = np.asarray(linkage.flat(design))

@@ -13,7 +13,7 @@ import numpy as np
 
 from jaxmbs.synthesis import common
 from jaxmbs.synthesis.linkages import Linkage
-from jaxmbs.synthesis.multistart import PUSH, Problem, Search, State, descended, pushing_harder
+from jaxmbs.synthesis.multistart import PUSH, Problem, Search, State, best_first, descended, pushing_harder
 
 # So many of the starts go on to the end.
 BEST = 256
@@ -46,7 +46,7 @@ class Question(NamedTuple):
 
 def searched(linkage: Linkage, question: Question, search: Search, task) -> tuple[np.ndarray, ...]:
     """Candidates after the descent of all starts, and of the best of them to the end, the best first: free numbers (K, n),
-    crank angles at the targets (K, T), signs of the branch (K, s), costs (K,)."""
+    crank angles at the targets (K, T), signs of the branch (K, s)."""
     free = question.timing is None
     start = _started(linkage, question, search.starts, search.rng)
     scale = _scale_of_requirements(linkage, question, start.shared)
@@ -56,8 +56,8 @@ def searched(linkage: Linkage, question: Question, search: Search, task) -> tupl
     state = descended(problem, start, pushing_harder(given, BEST), search, unit=question.unit[1], task=task)
     (signs, since), count = state.data, len(question.goal)
     angles = state.own[:, :count, 0] if free else state.shared[:, linkage.size, None] + since[:, :count]
-    order = np.argsort(state.cost, kind="stable")
-    return tuple(x[order] for x in (state.shared[:, : linkage.size], angles, signs, state.cost))
+    order = best_first(state.cost)
+    return tuple(x[order] for x in (state.shared[:, : linkage.size], angles, signs))
 
 
 @dataclass(frozen=True)

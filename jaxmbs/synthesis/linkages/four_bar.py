@@ -10,8 +10,16 @@ from jaxtyping import Array, Float
 
 from jaxmbs import planar
 from jaxmbs.element import GROUND
-from jaxmbs.motion import Ramp
-from jaxmbs.synthesis.linkages.linkage import Linkage, along, cosine_between, dyad, from_line, guess_of, unit
+from jaxmbs.synthesis.linkages.linkage import (
+    Linkage,
+    along,
+    cosine_between,
+    dyad,
+    from_line,
+    guess_of,
+    unit,
+    with_crank,
+)
 from jaxmbs.system.mechanism import Mechanism
 
 
@@ -97,17 +105,11 @@ class FourBar(Linkage):
     def mechanism(b: dict, start=0.0, turn=1.0) -> Mechanism:
         """Bodies "crank", "coupler" and "rocker" with their origins at O, A and C and x along the links; a motor that turns
         the crank by 2π in a unit of time, from the angle `start`, backwards if `turn` is −1."""
-        origin = jnp.zeros(2)
-        return Mechanism(
-            bodies={name: planar.Body() for name in ("crank", "coupler", "rocker")},
-            constraints={
-                "O": planar.Revolute(GROUND, "crank", b["pivot"], origin),
-                "A": planar.Revolute("crank", "coupler", along(b["crank"]), origin),
-                "B": planar.Revolute("coupler", "rocker", along(b["coupler"]), along(b["rocker"])),
-                "C": planar.Revolute(GROUND, "rocker", from_line(b, along(b["ground"])), origin),
-            },
-            drivers={"motor": planar.RevoluteDriver(GROUND, "crank", Ramp(2 * jnp.pi * turn, start), b["angle"])},
-        )
+        joints = {
+            "B": planar.Revolute("coupler", "rocker", along(b["coupler"]), along(b["rocker"])),
+            "C": planar.Revolute(GROUND, "rocker", from_line(b, along(b["ground"])), jnp.zeros(2)),
+        }
+        return with_crank(b, ("rocker",), joints, start, turn)
 
     @staticmethod
     def guess(b: dict, angle, branch) -> dict[str, tuple]:  # type: ignore[override]

@@ -10,8 +10,7 @@ import numpy as np
 
 from jaxmbs import planar
 from jaxmbs.element import GROUND
-from jaxmbs.motion import Ramp
-from jaxmbs.synthesis.linkages.linkage import Linkage, along, dyad, from_line, unit
+from jaxmbs.synthesis.linkages.linkage import Linkage, along, dyad, from_line, unit, with_crank
 from jaxmbs.system.mechanism import Mechanism
 
 
@@ -69,31 +68,21 @@ class GearedFiveBar(Linkage):
     def mechanism(self, b, start=0.0, turn=1.0) -> Mechanism:
         """Bodies "crank", "coupler", "link" and "arm" with their origins at O, A, B and C and x along the links."""
         origin, far = jnp.zeros(2), from_line(b, along(b["ground"]))
-        return Mechanism(
-            bodies={name: planar.Body() for name in ("crank", "coupler", "link", "arm")},
-            constraints={
-                "O": planar.Revolute(GROUND, "crank", b["pivot"], origin),
-                "A": planar.Revolute("crank", "coupler", along(b["crank"]), origin),
-                "P": planar.Revolute("coupler", "link", along(b["coupler"]), along(b["link"])),
-                "B": planar.Revolute("link", "arm", origin, along(b["arm"])),
-                "C": planar.Revolute(GROUND, "arm", far, origin),
-                "gears": self._gears(b),
-            },
-            drivers={"motor": planar.RevoluteDriver(GROUND, "crank", Ramp(2 * jnp.pi * turn, start), b["angle"])},
-        )
+        joints = {
+            "P": planar.Revolute("coupler", "link", along(b["coupler"]), along(b["link"])),
+            "B": planar.Revolute("link", "arm", origin, along(b["arm"])),
+            "C": planar.Revolute(GROUND, "arm", far, origin),
+            "gears": self._gears(b),
+        }
+        return with_crank(b, ("link", "arm"), joints, start, turn)
 
     def _gears(self, b):
         if self.ratio == 1:
             return planar.RelativeAngle("crank", "arm", b["phase"])
         # R₁ + R₂ is the distance of the pivots, ratio = −R₁/R₂; an internal gear has a negative radius.
-        arm = b["ground"] / (1 - self.ratio)
-        origin = jnp.zeros(2)
-        return planar.Gear(
-            *("crank", "arm", origin, origin),
-            radius_i=-self.ratio * arm,
-            radius_j=arm,
-            angle_j=jnp.pi - b["phase"],
-        )
+        arm, origin = b["ground"] / (1 - self.ratio), jnp.zeros(2)
+        sizes = {"radius_i": -self.ratio * arm, "radius_j": arm}
+        return planar.Gear("crank", "arm", origin, origin, **sizes, angle_j=jnp.pi - b["phase"])
 
     def guess(self, b, angle, branch):
         poses = super().guess(b, angle, branch)

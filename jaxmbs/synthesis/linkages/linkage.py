@@ -12,7 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from jaxmbs import planar
 from jaxmbs.element import GROUND
+from jaxmbs.motion import Ramp
 from jaxmbs.numerics.plane import direction as unit
 from jaxmbs.numerics.plane import perpendicular
 from jaxmbs.system.mechanism import Mechanism
@@ -142,6 +144,21 @@ class Linkage(abc.ABC):
         true = self.unscaled(b, centre, spread)
         true |= {name: np.arctan2(np.sin(true[name]), np.cos(true[name])) for name in self.angles}
         return {name: np.asarray(x) if np.ndim(x) else float(x) for name, x in true.items()}
+
+
+def with_crank(b: dict, bodies: tuple[str, ...], joints: dict, start, turn) -> Mechanism:
+    """The mechanism of a linkage: its crank turns about the pivot by 2π in a unit of time, from the angle `start`,
+    backwards if `turn` is −1, with the coupler at its pin; and further joints."""
+    origin = jnp.zeros(2)
+    crank = {
+        "O": planar.Revolute(GROUND, "crank", b["pivot"], origin),
+        "A": planar.Revolute("crank", "coupler", along(b["crank"]), origin),
+    }
+    return Mechanism(
+        bodies={name: planar.Body() for name in ("crank", "coupler", *bodies)},
+        constraints={**crank, **joints},
+        drivers={"motor": planar.RevoluteDriver(GROUND, "crank", Ramp(2 * jnp.pi * turn, start), b["angle"])},
+    )
 
 
 def guess_of(linkage: Linkage, b: dict, angle, branch) -> dict[str, tuple]:

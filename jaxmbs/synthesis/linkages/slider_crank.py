@@ -9,8 +9,7 @@ import numpy as np
 
 from jaxmbs import planar
 from jaxmbs.element import GROUND
-from jaxmbs.motion import Ramp
-from jaxmbs.synthesis.linkages.linkage import FLAT, Linkage, along, from_line, unit
+from jaxmbs.synthesis.linkages.linkage import FLAT, Linkage, along, from_line, unit, with_crank
 from jaxmbs.system.mechanism import Mechanism
 
 
@@ -69,18 +68,12 @@ class SliderCrank(Linkage):
 
     def mechanism(self, b, start=0.0, turn=1.0) -> Mechanism:
         """Bodies "crank", "coupler" and "slider" with their origins at O, A and B and x along the links, or the line."""
-        origin, direction = jnp.zeros(2), unit(b["angle"])
-        line = from_line(b, jnp.stack([0 * b["offset"], b["offset"]]))
-        return Mechanism(
-            bodies={name: planar.Body() for name in ("crank", "coupler", "slider")},
-            constraints={
-                "O": planar.Revolute(GROUND, "crank", b["pivot"], origin),
-                "A": planar.Revolute("crank", "coupler", along(b["crank"]), origin),
-                "B": planar.Revolute("coupler", "slider", along(b["coupler"]), origin),
-                "C": planar.Translational(GROUND, "slider", line, origin, direction, jnp.array([1.0, 0.0])),
-            },
-            drivers={"motor": planar.RevoluteDriver(GROUND, "crank", Ramp(2 * jnp.pi * turn, start), b["angle"])},
-        )
+        origin, line = jnp.zeros(2), from_line(b, jnp.stack([0 * b["offset"], b["offset"]]))
+        joints = {
+            "B": planar.Revolute("coupler", "slider", along(b["coupler"]), origin),
+            "C": planar.Translational(GROUND, "slider", line, origin, unit(b["angle"]), jnp.array([1.0, 0.0])),
+        }
+        return with_crank(b, ("slider",), joints, start, turn)
 
     def pivots(self, b):
         return [b["pivot"]]
