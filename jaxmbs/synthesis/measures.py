@@ -74,6 +74,10 @@ class Output:
 
     of: str | Callable
 
+    def __post_init__(self):
+        if not (isinstance(self.of, str) or callable(self.of)):
+            raise ValueError(f"measure must be a function, or the name of a coordinate, got {self.of!r}")
+
     def __call__(self, design, mech: Mechanism, q) -> Array:
         value = q[mech.layout.index(self.of)] if isinstance(self.of, str) else self.of(design, mech, q)
         return jnp.atleast_1d(value)

@@ -228,6 +228,7 @@ def test_a_spatial_mechanism():
         ({"design": None}, "design"),
         ({"measure": synthesis.point("coupler", "pin")}, "no such entry"),
         ({"measure": "coupler.psi"}, "coupler.psi"),
+        ({"measure": 3}, "measure must be a function"),
         ({"measure": "coupler.phi"}, r"measure must have shape \(2,\)"),
         ({"measure": synthesis.pose("coupler")}, "targets must be at least two poses"),
         ({"build": lambda b: 3}, "gives int"),
