@@ -5,7 +5,6 @@ from jaxmbs.synthesis.builders import Fitted as Fitted
 from jaxmbs.synthesis.builders import fit as fit
 from jaxmbs.synthesis.cognates import Cognate as Cognate
 from jaxmbs.synthesis.cognates import cognates as cognates
-from jaxmbs.synthesis.common import Ranked as Ranked
 from jaxmbs.synthesis.descent import Design as Design
 from jaxmbs.synthesis.descent import minimise as minimise
 from jaxmbs.synthesis.function import FunctionSolution as FunctionSolution
@@ -21,7 +20,10 @@ from jaxmbs.synthesis.loads import peak as peak
 from jaxmbs.synthesis.loads import regularity as regularity
 from jaxmbs.synthesis.loads import ripple as ripple
 from jaxmbs.synthesis.loads import rms as rms
+from jaxmbs.synthesis.measures import point as point
+from jaxmbs.synthesis.measures import pose as pose
 from jaxmbs.synthesis.motion import MotionSolution as MotionSolution
 from jaxmbs.synthesis.motion import motion as motion
+from jaxmbs.synthesis.multistart import Ranked as Ranked
 from jaxmbs.synthesis.path import Solution as Solution
 from jaxmbs.synthesis.path import path as path

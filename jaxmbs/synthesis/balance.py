@@ -19,9 +19,9 @@ from jaxmbs.analyses.diagnosis import diagnose
 from jaxmbs.analyses.kinematics import kinematics
 from jaxmbs.numerics.results import Status
 from jaxmbs.synthesis import descent
-from jaxmbs.synthesis.common import Ranked, count_of
 from jaxmbs.synthesis.descent import Design
 from jaxmbs.synthesis.loads import SHARPNESS, CycleLoads, cycle_loads, peak, regularity, ripple, rms
+from jaxmbs.synthesis.multistart import Ranked, count_of
 from jaxmbs.synthesis.stages import Report
 from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.trajectory import Trajectory
@@ -107,14 +107,8 @@ def balance(
     if not 0 <= clearance < 1:
         raise ValueError(f"clearance must be from 0 to below 1, got {clearance!r}")
     given = build(design)
-    if run is None:
-        cycle = jnp.linspace(0, period, samples + 1) if times is None else jnp.asarray(times, float)
-        begun = _begun(given, cycle, guess(design) if callable(guess) else guess)
-        # All begin where the given one does, unless the guess depends on the design.
-        start = guess if callable(guess) else lambda design: begun.q[0]
-        motion_of = lambda design, mech: kinematics(mech, cycle, start(design))
-    else:
-        begun, motion_of = run(given), lambda design, mech: run(mech)
+    cycle = jnp.linspace(0, period, samples + 1) if times is None else jnp.asarray(times, float)
+    begun, motion_of = _motions(given, design, cycle, guess) if run is None else (run(given), lambda _, mech: run(mech))
 
     def evaluated(mech, motion):
         good = motion.status == Status.CONVERGED
@@ -139,27 +133,21 @@ def balance(
             checks["clearance"] = least / jnp.max(near)
         return value if also is None else value + also(design, motion, loads), checks
 
-    return descent.minimise(
-        objective,
-        design,
-        lower=lower,
-        upper=upper,
-        starts=starts,
-        seed=seed,
-        keep=keep,
-        steps=steps,
-        progress=progress,
-        resume=resume,
-    )
+    search: Any = {"starts": starts, "seed": seed, "keep": keep, "steps": steps, "progress": progress, "resume": resume}
+    return descent.minimise(objective, design, lower=lower, upper=upper, **search)
 
 
-def _begun(mech: Mechanism, times: Array, guess) -> Trajectory:
-    """The motion of the given design."""
+def _motions(mech: Mechanism, design, times: Array, guess) -> tuple[Trajectory, Callable]:
+    """The motion of the given design by its drivers, and (design, mechanism) ↦ motion of others."""
+    first = guess(design) if callable(guess) else guess
     try:
-        return kinematics(mech, times, guess)
+        begun = kinematics(mech, times, first)
     except ValueError as error:
-        _check_driven(mech, guess, times, error)
+        _check_driven(mech, first, times, error)
         raise
+    # All begin where the given one does, unless the guess depends on the design.
+    start = guess if callable(guess) else lambda design: begun.q[0]
+    return begun, lambda design, mech: kinematics(mech, times, start(design))
 
 
 def _check_driven(mech: Mechanism, guess, times, error: ValueError) -> None:

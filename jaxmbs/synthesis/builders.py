@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from functools import wraps
+from typing import Any, NamedTuple, TypeVar, cast
 
 import equinox as eqx
 import jax
@@ -18,19 +19,23 @@ from jaxmbs.analyses.kinematics import kinematics
 from jaxmbs.numerics.implicit import jacobian
 from jaxmbs.numerics.results import Status
 from jaxmbs.numerics.scaling import Units
+from jaxmbs.synthesis import common
 from jaxmbs.synthesis.bounds import Variables
-from jaxmbs.synthesis.builder_search import Question, Schedule, State, required_of, searched
-from jaxmbs.synthesis.common import Ranked, count_of, finite, near_zero, times_with
+from jaxmbs.synthesis.builder_search import Question, searched
+from jaxmbs.synthesis.closing import scaled
+from jaxmbs.synthesis.measures import Output, Point, Pose
+from jaxmbs.synthesis.multistart import Ranked, Search, State, best_first, ranked
 from jaxmbs.synthesis.stages import Report, told
 from jaxmbs.system.equations import residuals
 from jaxmbs.system.mechanism import Mechanism
 
-# Designs of which the free numbers differ by no more are the same.
-SAME = 1e-3
+F = TypeVar("F", bound=Callable)
 # A point of the mechanism at a time is where the search had it, within this part of the targets' spread.
 AGREES = 1e-6
-# Candidates are followed through their cycle, until this many per result have been tried.
-MAX_CANDIDATES_PER_RESULT = 3
+# So many times as many good designs are looked for as are shown, where some may be out of order.
+SPARE = 3
+# Arguments of old calls, see `forwards_builders`.
+OWN = ("design", "point", "output", "body", "guess", "times", "cyclic")
 
 
 class Fitted(NamedTuple):
@@ -67,19 +72,21 @@ class Fitted(NamedTuple):
     targets: np.ndarray
     offset: np.ndarray
     checks: dict[str, Any]
+    point: tuple[str, np.ndarray] | None = None
 
 
 def fit(
     build: Callable[[Any], Mechanism],
     design: Any,
-    targets: ArrayLike | Sequence[Sequence[float]],
-    measure: Callable[[Any, Mechanism, Array], Float[Array, " d"]],
+    targets: ArrayLike | Sequence[Any],
+    measure: Callable[[Any, Mechanism, Array], Float[Array, " d"]] | str,
     *,
     times: ArrayLike | Sequence[float] | None = None,
     floating: bool = False,
     offset: bool = False,
     period: float = 1.0,
     cyclic: bool = True,
+    ordered: bool = False,
     guess: Mapping | Callable | None = None,
     lower: Any = None,
     upper: Any = None,
@@ -133,54 +140,48 @@ def fit(
         >>> round(float(found.best.design), 6)  # the rod
         2.5
     """
+    if isinstance(measure, Pose):
+        measure, targets = measure.aimed_at(targets)
+    elif not isinstance(measure, Point):
+        measure = Output(measure)
     targets = np.asarray(targets, float)
-    targets = targets[:, None] if targets.ndim == 1 else targets
-    if targets.ndim != 2 or len(targets) < 2 or not np.all(np.isfinite(targets)):
-        raise ValueError(f"targets must be at least two rows of finite numbers, got shape {targets.shape}")
-    since = None if times is None else _times(times, len(targets))
-    starts, keep = count_of("starts", starts), count_of("keep", keep)
-    variables = Variables.of(design, lower, upper)
+    targets = common.table("targets", targets[:, None] if targets.ndim == 1 else targets, "rows of finite numbers")
+    since = None if times is None else common.one_each("times", times, len(targets))
+    search, variables = Search.of(starts, seed, keep, progress, resume), Variables.of(design, lower, upper)
     if floating and since is None:
         raise ValueError("floating is for given times; without any, each target has a time of its own")
-    schedule = Schedule(since, floating, _positive("period", period), cyclic)
     if since is not None and not cyclic and not floating and not (since.min() >= 0 and since.max() <= period):
         raise ValueError(f"times must be from 0 to the period, {period:g}, of a motion that is not cyclic")
-    spread = float(np.sqrt(((targets - targets.mean(axis=0)) ** 2).sum(axis=1).mean())) or 1.0
     shape, extent, given = _looked_at(build, variables.unravel(jnp.asarray(variables.start)), measure, guess)
     if shape != targets.shape[1:]:
         raise ValueError(f"measure must have shape {targets.shape[1:]}, as targets have in a row, got {shape}")
     question = Question(
-        *(build, measure, variables, schedule, offset, len(targets), spread, extent),
-        *(_positive("least_singular_value", least_singular_value), require),
+        *(build, measure, variables, since, floating, common.positive("period", period), cyclic, offset),
+        *(len(targets), common.spread_of(targets) or 1.0, extent),
+        *(common.positive("least_singular_value", least_singular_value), require),
     )
     # Functions cannot be compared, but their values can.
-    if require is not None:
-        given += told(required_of(question, variables.unravel(jnp.asarray(variables.start))))
-    numbers = targets, variables.start, variables.lower, variables.upper, np.zeros(0) if since is None else since
-    rest = np.asarray(str((schedule[1:], since is None, offset, least_singular_value, starts, seed, given)))
-    stages = {"progress": progress, "resume": resume, "task": [*numbers, rest]}
-    state = searched(question, targets, guess, starts, seed, **stages)
-    return _ranked(question, state, targets, keep)
-
-
-def _times(times, count: int) -> np.ndarray:
-    times = np.asarray(times, float)
-    if times.shape != (count,) or not np.all(np.isfinite(times)):
-        raise ValueError(f"times must be {count} finite numbers, one for each target, got shape {times.shape}")
-    return times
-
-
-def _positive(name: str, value) -> float:
-    if not (np.ndim(value) == 0 and np.isfinite(value) and value > 0):
-        raise ValueError(f"{name} must be positive, got {value!r}")
-    return float(value)
+    marks = (floating, period, cyclic, offset, least_singular_value, given, told(question.required(question.given)))
+    task = targets, *variables[:3], since, marks
+    state = searched(question, targets, guess, search, task)
+    in_order = ordered and since is None
+    found = ranked(
+        _candidates(question, state, targets),
+        search.keep,
+        key=lambda x: (in_order and not x.checks["ordered"], x.error),
+        enough=search.keep * (SPARE if ordered else 1),
+        nothing="no design was found: at none of the starts were all numbers finite and what is required kept",
+    )
+    if not found.best.checks["assembled"]:
+        warnings.warn("no design that was found assembles over the whole motion; see their checks", stacklevel=2)
+    return found
 
 
 def _looked_at(build, design, measure, guess) -> tuple[tuple[int, ...], float, str]:
     """The shape of the measure, the size of the mechanism as the guess has it, and what tells it from others."""
     mech = build(design)
     if not isinstance(mech, Mechanism):
-        raise ValueError(f"mechanism must be a name, or a function that builds one, but it gives {type(mech).__name__}")
+        raise ValueError(f"build must be a function that gives a Mechanism, but it gives {type(mech).__name__}")
     missing = mech.layout.m - len(mech.layout.row_owners)
     if missing > 0:
         raise ValueError(f"the motion is not determined: {missing} driver(s) missing")
@@ -193,52 +194,40 @@ def _looked_at(build, design, measure, guess) -> tuple[tuple[int, ...], float, s
     return np.shape(value), float(extent) or 1.0, mark
 
 
-def _ranked(question: Question, state: State, targets, keep: int) -> Ranked[Fitted]:
-    """Different designs by their errors, those that go all the way before others."""
-    good: list[Fitted] = []
-    others: list[Fitted] = []
-    known: list[np.ndarray] = []
-    for k in np.argsort(finite(state.cost), kind="stable"):
-        if not np.isfinite(state.cost[k]) or len(good) == keep or len(known) == MAX_CANDIDATES_PER_RESULT * keep:
-            break
-        mark = question.variables.mark(state.shared[k, : question.numbers])
-        if any(np.abs(mark - other).max() < SAME for other in known):
-            continue
-        known.append(mark)
-        design = question.variables.result(state.shared[k, : question.numbers])
-        if question.require is not None and np.any(np.asarray(required_of(question, design)) < 0):
-            continue
-        solution = _checked(question, jax.tree.map(lambda x, k=k: x[k], state), targets)
-        (good if solution.checks["assembled"] else others).append(solution)
-    if not good and not others:
-        raise ValueError("no design was found: at none of the starts were all numbers finite and what is required kept")
-    if not good:
-        warnings.warn("no design that was found assembles over the whole motion; see their checks", stacklevel=3)
-    by_error = lambda solution: solution.error
-    return Ranked([*sorted(good, key=by_error), *sorted(others, key=by_error)][:keep])
+def _candidates(question: Question, state: State, targets):
+    """Designs that keep what is required, those with the least errors first: what tells each from others, its check."""
+    for k in best_first(state.cost):
+        u = state.shared[k, : question.numbers]
+        if np.all(np.asarray(question.required(question.variables.result(u))) >= 0):
+
+            def check(k=k):
+                solution = _checked(question, jax.tree.map(lambda x: x[k], state), targets)
+                return solution, solution.checks["assembled"]
+
+            yield question.variables.mark(u), check
 
 
 def _checked(question: Question, one: State, targets) -> Fitted:
     """A design with its whole motion looked at."""
-    schedule, count, n = question.schedule, question.targets, question.numbers
+    count, n, period = question.targets, question.numbers, question.period
     design = question.variables.result(one.shared[:n])
     mech = question.build(jax.tree.map(jnp.asarray, design))
-    if schedule.since is None:
-        times = one.own[:count, 0] * schedule.period
+    if question.since is None:
+        times = one.own[:count, 0] * period
     else:
-        times = one.since[:count] + (one.shared[-1] * schedule.period if schedule.floating else 0)
-    if schedule.cyclic and schedule.floating:
-        times = times - np.floor(times[0] / schedule.period) * schedule.period
-    turns = np.floor(times / schedule.period) * schedule.period if schedule.cyclic else np.zeros(count)
+        times = one.data[:count] + (one.shared[-1] * period if question.floating else 0)
+    if question.cyclic and question.floating:
+        times = times - np.floor(times[0] / period) * period
+    turns = np.floor(times / period) * period if question.cyclic else np.zeros(count)
     inside = times - turns
     # The first guard is at time 0.
-    grid, at = _grid(inside, schedule.period)
-    motion, jacobians = _followed(mech, jnp.asarray(grid), jnp.asarray(one.q[count]), question.length)
+    grid, at = _grid(inside, period)
+    motion, jacobians = _followed(mech, jnp.asarray(grid), jnp.asarray(one.carried[count]), question.length)
     followed = bool(np.all(np.asarray(motion.status) == Status.CONVERGED))
     offset = question.size * one.shared[n : n + targets.shape[1]] if question.offset else np.zeros(targets.shape[1])
     measure = jax.jit(jax.vmap(lambda q: question.measure(design, mech, q)))
-    values, searched = (np.asarray(measure(jnp.asarray(q))) + offset for q in (motion.q[at], one.q[:count]))
-    near = max(AGREES, near_zero())
+    values, searched = (np.asarray(measure(jnp.asarray(q))) + offset for q in (motion.q[at], one.carried[:count]))
+    near = max(AGREES, common.near_zero())
     agrees = np.abs(values - searched).max() <= near * max(question.size, np.abs(targets).max())
     q = np.asarray(motion.q)
     ends = np.asarray(mech.layout.difference(motion.q[-1], motion.q[0]))
@@ -246,29 +235,55 @@ def _checked(question: Question, one: State, targets) -> Fitted:
     checks = {
         "assembled": followed and bool(agrees),
         "closed": followed and bool(np.abs(ends).max() < near),
+        "ordered": passes_in_order(times / period, question.cyclic),
         "least_singular_value": float(np.linalg.svd(np.asarray(jacobians), compute_uv=False)[..., -1].min()),
     }
     values = values if followed else searched
     guess = {name: tuple(float(x) for x in q[0][where]) for name, where in mech.layout.body_slices.items()}
     guess |= {name: tuple(float(x) for x in q[0][where]) for name, where in mech.layout.extra_slices.items()}
     error = float(((values - targets) ** 2).sum())
-    return Fitted(design, error, mech, guess, times, values, targets, offset, checks)
+    traced = question.measure
+    point = (traced.body, np.asarray(traced.place(design), float)) if isinstance(traced, Point) else None
+    return Fitted(design, error, mech, guess, times, values, targets, offset, checks, point)
+
+
+def passes_in_order(times, cyclic: bool = True) -> bool:
+    """Whether times go one way; in a cycle of 1 by no more than that."""
+    steps = np.diff(np.asarray(times))
+    if not cyclic:
+        return bool(np.all(steps > 0) or np.all(steps < 0))
+    return any(bool(np.all(way % 1 > 0) and (way % 1).sum() < 1) for way in (steps, -steps))
 
 
 def _grid(inside, period: float) -> tuple[np.ndarray, np.ndarray]:
     """Times of the whole motion, those of the targets among them, and where these are."""
-    grid = times_with(inside / period) * period
+    grid = common.times_with(inside / period) * period
     return grid, np.searchsorted(grid, inside / period * period)
 
 
 @eqx.filter_jit
 def _followed(mech, times, q, length):
     motion = kinematics(mech, times, q)
-    unit = Units(mech.layout.angular, jnp.asarray(length)).vector
+    units = Units(mech.layout.angular, jnp.asarray(length))
+    phi_q = jax.vmap(lambda q, t: jacobian(lambda q, t: residuals(mech, q, t), mech.layout, q, t))(motion.q, times)
+    return motion, jax.vmap(lambda phi_q: scaled(phi_q, units)[0])(phi_q)
 
-    def scaled(q, t):
-        matrix = jacobian(lambda q, t: residuals(mech, q, t), mech.layout, q, t) * unit[None, :]
-        largest = jnp.max(jnp.abs(matrix), axis=1, initial=0)
-        return matrix / jnp.where(largest > 0, largest, 1)[:, None]
 
-    return motion, jax.vmap(scaled)(motion.q, times)
+def forwards_builders(by_fit: Callable, instead: str) -> Callable[[F], F]:
+    """A search for linkages by name whose old call, with a builder as `mechanism`, goes to `by_fit(build, …)`."""
+
+    def decorate(search: F) -> F:
+        @wraps(search)
+        def either(*args, mechanism="four-bar", **options):
+            if callable(mechanism):
+                old = f"a builder as mechanism of synthesis.{search.__name__}"
+                warnings.warn(f"{old} is deprecated: write synthesis.{instead}", DeprecationWarning, stacklevel=2)
+                return by_fit(mechanism, *args, **options)
+            for name in OWN:
+                if name in options:
+                    raise ValueError(f"{name} is for a mechanism of one's own; see `fit`")
+            return search(*args, mechanism=mechanism, **options)
+
+        return cast(F, either)
+
+    return decorate

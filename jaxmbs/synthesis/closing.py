@@ -19,6 +19,12 @@ NEWTON, FAR = 3, 0.3
 DAMPED = 1e-9
 
 
+def scaled(phi_q, units: Units):
+    """Φ_q in units of the coordinates and of what these do to its rows, and these units of the rows."""
+    rows = units.rows(phi_q)
+    return phi_q * units.vector[None, :] / rows[:, None], rows
+
+
 def closed(mech: Mechanism, q, t, length: float, least: float):
     """The configuration near q at time t, what of Φ is left open, and how far the least singular value is too small.
 
@@ -30,13 +36,11 @@ def closed(mech: Mechanism, q, t, length: float, least: float):
     params, static = eqx.partition(mech, eqx.is_inexact_array)
     held, still_t = eqx.combine(jax.lax.stop_gradient(params), static), jax.lax.stop_gradient(t)
     still = lambda q, t: residuals(held, q, t)
-    unit = Units(layout.angular, jnp.asarray(length)).vector
+    units = Units(layout.angular, jnp.asarray(length))
+    unit = units.vector
 
     def linearised(q):
-        matrix = jacobian(still, layout, q, still_t) * unit[None, :]
-        largest = jax.lax.stop_gradient(jnp.max(jnp.abs(matrix), axis=1, initial=0))
-        rows = jnp.where(largest > 0, largest, 1)
-        matrix = matrix / rows[:, None]
+        matrix, rows = scaled(jacobian(still, layout, q, still_t), units)
         normal = matrix.T @ matrix
         small = max(DAMPED, 10 * float(jnp.finfo(q.dtype).eps)) * jnp.max(jnp.diagonal(normal))
         return matrix, rows, factor_symmetric_positive(normal + small * jnp.eye(layout.m))

@@ -45,9 +45,9 @@ class Cognate(NamedTuple):
         xp = _arrays(self.of, angle)
         if self.follower == "crank":
             return xp.asarray(angle), -branch * xp.ones_like(angle)
-        crank, coupler, rocker = _loop(self.of, xp.asarray(angle), branch, xp)
-        side = crank.real * rocker.imag - crank.imag * rocker.real
-        return xp.angle(coupler), xp.where(side > 0, 1.0, -1.0)
+        pin, coupler, rocker, _ = FourBar.joints(self.of, xp.asarray(angle), branch, xp)
+        side = pin[0] * rocker[1] - pin[1] * rocker[0]
+        return xp.arctan2(coupler[1], coupler[0]), xp.where(side > 0, 1.0, -1.0)
 
     def mechanism(self, start=0.0, turn=1.0) -> Mechanism:
         """The bodies "crank", "coupler" and "rocker" of the four-bar's mechanism, with a motor that turns the follower
@@ -123,15 +123,3 @@ def _arrays(design, *more) -> Any:
     """numpy where all is known, for its double precision."""
     leaves = [*(design[name] for name in ENTRIES), *more]
     return np if all(is_concrete(x) for x in leaves) else jnp
-
-
-def _loop(design, angle, branch, xp):
-    """Crank, coupler and rocker (from its pivot) as complex numbers, from the line of the pivots."""
-    d, a, b, c = (design[name] for name in FourBar.lengths)
-    crank = a * xp.exp(1j * angle)
-    line = d - crank
-    square = xp.abs(line) ** 2
-    along = (b**2 - c**2 + square) / (2 * square)
-    height = xp.sqrt(xp.maximum(b**2 / square - along**2, 0))
-    coupler = line * (along + 1j * branch * height)
-    return crank, coupler, crank + coupler - d

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -17,15 +16,13 @@ from jaxtyping import Float
 from jaxmbs.synthesis import bfgs
 from jaxmbs.synthesis.bfgs import Point
 from jaxmbs.synthesis.bounds import Variables
-from jaxmbs.synthesis.common import Ranked, count_of
+from jaxmbs.synthesis.multistart import Ranked, Search, best_first, ranked
 from jaxmbs.synthesis.stages import Part, Report, in_stages
 
 # Adam's first step, in free numbers: a fortieth of the way between two bounds, or a twentieth of an entry without bounds.
 RATE = 0.05
 # So many steps between two reports.
 ADAM_STAGE, BFGS_STAGE = 25, 10
-# Designs whose free numbers differ by no more than this are the same.
-SAME = 1e-3
 
 
 class Design(NamedTuple):
@@ -114,26 +111,26 @@ def minimise(
         2.5
     """
     variables = Variables.of(design, lower, upper)
-    starts, keep, steps = count_of("starts", starts), count_of("keep", keep), _two("steps", steps)
+    search, steps = Search.of(starts, seed, keep, progress, resume), _two("steps", steps)
     batch = _Batch(_with_checks(objective), variables)
-    point = batch(np.asarray(variables.starts(np.random.default_rng(seed), starts)))
+    point = batch(np.asarray(variables.starts(search.rng, search.starts)))
     if not np.any(np.isfinite(point.value)):
         raise ValueError("objective is finite, with its derivatives, at none of the starts")
 
     adam = _Adam(batch, steps[0])
     at_bottom = lambda state: _moved_to(state, batch(state.best_u), bfgs.begin(state.best_u))
+    at_start = lambda state: state._replace(memory=adam.begin(state.point.u))
+    bfgs_step = lambda state: _moved_to(state, *bfgs.step(batch, state.point, state.memory))
     parts = [
-        Part(
-            steps[0], ADAM_STAGE, _repeated(adam.step), lambda state: state._replace(memory=adam.begin(state.point.u))
-        ),
-        Part(steps[1], BFGS_STAGE, _repeated(partial(_bfgs_step, batch)), at_bottom),
+        Part(steps[0], ADAM_STAGE, _repeated(adam.step), at_start),
+        Part(steps[1], BFGS_STAGE, _repeated(bfgs_step), at_bottom),
     ]
-    state = State(point, point.u, point.value, np.zeros((starts, 0)))
+    state = State(point, point.u, point.value, np.zeros((search.starts, 0)))
     # The objective is known by some digits of its value and slopes, so that a search may go on on another machine.
     mark = " ".join(f"{x:.5g}" for x in (point.value[0], *point.slope[0]))
-    task = (variables.start, variables.lower, variables.upper, starts, seed, keep, *steps, mark)
+    task = (variables.start, variables.lower, variables.upper, *search[:3], *steps, mark)
     state = in_stages(parts, state, best=lambda s: s.best.min(), progress=progress, resume=resume, task=task)
-    return _ranked(batch, variables, state, keep)
+    return ranked(_candidates(batch, variables, state), search.keep, tries=search.starts)
 
 
 class _Batch:
@@ -183,10 +180,6 @@ class _Adam:
         return _moved_to(state, point, np.asarray(memory))
 
 
-def _bfgs_step(batch: _Batch, state: State) -> State:
-    return _moved_to(state, *bfgs.step(batch, state.point, state.memory))
-
-
 def _moved_to(state: State, point: Point, memory) -> State:
     """The state at other places."""
     better = point.value < state.best
@@ -231,24 +224,19 @@ def _two(name: str, given) -> tuple[int, int]:
     return int(counts[0]), int(counts[1])
 
 
-def _ranked(batch: _Batch, variables: Variables, state: State, keep: int) -> Ranked[Design]:
-    """The best of different designs."""
+def _candidates(batch: _Batch, variables: Variables, state: State):
+    """Designs, those with the least values first: what tells each from others, and how it becomes a result."""
     point = batch(state.best_u)
     checks = jax.tree.map(np.asarray, batch.checks)
-    found: list[Design] = []
-    known: list[np.ndarray] = []
-    for k in np.argsort(point.value, kind="stable"):
-        if len(found) == keep or not np.isfinite(point.value[k]):
-            break
-        mark = variables.mark(point.u[k])
-        if any(np.abs(mark - other).max(initial=0) < SAME for other in known):
-            continue
-        known.append(mark)
-        own = jax.tree.map(lambda x, k=k: _plain(x[k]), checks)
-        # Where the search ended, for the reader to judge.
-        own["slope"] = float(np.abs(point.slope[k]).max(initial=0))
-        found.append(Design(variables.result(point.u[k]), float(point.value[k]), own))
-    return Ranked(found)
+    for k in best_first(point.value):
+
+        def check(k=k):
+            own = jax.tree.map(lambda x: _plain(x[k]), checks)
+            # Where the search ended, for the reader to judge.
+            own["slope"] = float(np.abs(point.slope[k]).max(initial=0))
+            return Design(variables.result(point.u[k]), float(point.value[k]), own), True
+
+        yield variables.mark(point.u[k]), check
 
 
 def _plain(x) -> Any:

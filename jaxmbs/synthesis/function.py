@@ -4,42 +4,42 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from jaxmbs.numerics.least_squares import levenberg_marquardt
-from jaxmbs.programs.function import Straight
-from jaxmbs.synthesis.builders import fit
-from jaxmbs.synthesis.common import Ranked, count_of, finite, followed, limits, near_zero, times_with
-from jaxmbs.synthesis.generators import FourBarGenerator, SliderCrankGenerator
-from jaxmbs.synthesis.own import check_own, output_of, refuse_foreign
+from jaxmbs.synthesis import common
+from jaxmbs.synthesis.builders import fit, forwards_builders
+from jaxmbs.synthesis.generators import PLACE, FourBarGenerator, SliderCrankGenerator
+from jaxmbs.synthesis.multistart import (
+    PUSH,
+    Problem,
+    Ranked,
+    Search,
+    Stage,
+    State,
+    best_first,
+    count_of,
+    descended,
+    ranked,
+)
 from jaxmbs.synthesis.stages import Report
 from jaxmbs.system.mechanism import Mechanism
 
-GENERATORS: dict[str, Any] = {x.name: x for x in (FourBarGenerator, SliderCrankGenerator)}
-# Steps and samples for all starts; steps for the best of them.
-FIRST, COARSE, FURTHER, BEST = 40, 12, 1000, 128
-# No angle, and no logarithm of a length, changes by more in a step.
-LONGEST = 0.5
-# How hard bounds push, and how far inside they do.
-PUSH, INSIDE = 10.0, 1e-3
+GENERATORS: dict[str, Any] = {x.linkage.name: x for x in (FourBarGenerator, SliderCrankGenerator)}
+# Steps and samples for all starts; steps for the best of them; how many lie between two reports.
+FIRST, COARSE, FURTHER, BEST, AT_ONCE = 40, 12, 1000, 128, 20
 # Without bounds lengths stay within this factor of the ground, or of the way of the slide.
 FACTOR = 20.0
 # Beyond these, in the same units, no bound can be.
 LEAST_LENGTH, MOST_LENGTH = 1e-3, 1e3
 # Smallest transmission angle, in degrees. Below it the links hardly reach each other.
 MIN_TRANSMISSION_ANGLE_DEG = 1.0
-# Numbers that differ by no more are the same solution.
-SAME = 1e-3
 # Points of the range at which the error of a result is measured.
 FINE = 361
-# Candidates that fail a check are replaced, until this many per result have been tried.
-MAX_CANDIDATES_PER_RESULT = 4
 
 
 class FunctionSolution(NamedTuple):
@@ -98,12 +98,25 @@ class Spans(NamedTuple):
     unit: float
 
 
+def _by_fit(
+    build, f, x_range, *, design, output, output_span, input_span=(0.0, 1.0), y_range=None, precision_points=None,
+    samples=60, keep=10, **options,
+):  # fmt: skip
+    ends, (begin, end), span = _pair("x_range", x_range), _pair("input_span", input_span), np.atleast_1d(output_span)
+    first, free = (span[0], False) if len(span) == 2 else (0.0, True)
+    x = _many(samples, ends) if precision_points is None else _precision_points(precision_points, ends)
+    task = _task(f, ends, y_range, (end - begin, span[-1] - first))(x)
+    timing: Any = {"times": begin + task.angles, "period": end, "cyclic": False}
+    return fit(build, design, first + task.outputs, output, offset=free, keep=keep, **timing, **options)
+
+
+@forwards_builders(_by_fit, "fit(build, design, f(x), output, times=..., offset=True, cyclic=False)")
 def function(
     f: Callable[[float], float],
     x_range: tuple[float, float],
     *,
-    mechanism: str | Callable = "four-bar",
-    input_span: float | tuple[float, float] | None = None,
+    mechanism: str = "four-bar",
+    input_span: float | tuple[float, float],
     output_span: float | tuple[float, float],
     y_range: tuple[float, float] | None = None,
     precision_points: int | ArrayLike | Sequence[float] | None = None,
@@ -116,10 +129,7 @@ def function(
     keep: int = 10,
     progress: Report | None = None,
     resume: str | os.PathLike | None = None,
-    design: Any = None,
-    output: str | Callable | None = None,
-    guess: Any = None,
-) -> Ranked:
+) -> Ranked[FunctionSolution]:
     """Dimensions of a linkage whose output follows y = f(x) as the crank follows x.
 
     The angle φ of the crank is linear in x, and that of the rocker ψ, or the way of the slide, is linear in y. Angles
@@ -171,60 +181,23 @@ def function(
         >>> round(float(best.design["coupler"]), 4), round(float(best.error), 4)
         (1.6936, 0.0064)
     """
-    if callable(mechanism):
-        check_own("function", mechanism, {"design": design, "output": output}, {})
-        wanted = (
-            f,
-            x_range,
-            y_range,
-            (0.0, 1.0) if input_span is None else input_span,
-            output_span,
-            precision_points,
-            samples,
-        )
-        options = {"guess": guess, "lower": lower, "upper": upper, "starts": starts, "seed": seed, "keep": keep}
-        return _own(mechanism, design, output, *wanted, **options, progress=progress, resume=resume)
-    if progress is not None or resume is not None:
-        raise ValueError("progress and resume are for a mechanism of one's own; linkages by name take a few seconds")
-    refuse_foreign({"design": design, "output": output, "guess": guess})
     if mechanism not in GENERATORS:
         raise ValueError(f"mechanism must be one of {', '.join(map(repr, GENERATORS))}, got {mechanism!r}")
-    if input_span is None:
-        raise ValueError("input_span is needed: (beginning, end) of the crank, or its width")
-    kind, spans = GENERATORS[mechanism], _spans(input_span, output_span, GENERATORS[mechanism].angular)
-    ends, keep = _pair("x_range", x_range), count_of("keep", keep)
-    if not 0 <= transmission_angle < 90:
-        raise ValueError(f"transmission_angle must be from 0 to below 90 degrees, got {transmission_angle!r}")
-    at = _task(f, ends, y_range, spans)
+    kind, search = GENERATORS[mechanism], Search.of(starts, seed, keep, progress, resume)
+    spans, ends = _spans(input_span, output_span, kind.angular), _pair("x_range", x_range)
+    common.check_transmission_angle(transmission_angle)
+    at = _task(f, ends, y_range, spans.width)
     fine = at(np.linspace(ends[0], ends[1], FINE))
     points = None if precision_points is None else at(_precision_points(precision_points, ends, spans))
     if points is not None and len(points.x) == 3 and None not in spans.start:
         found = _exact(kind, points, spans)
     else:
-        coarse, middle = (
-            (points, points) if points else (at(np.linspace(ends[0], ends[1], COARSE)), at(_many(samples, ends)))
-        )
-        bounds = _bounds(kind, lower, upper, spans.unit)
+        coarse = points or at(np.linspace(ends[0], ends[1], COARSE))
+        middle = points or at(_many(samples, ends))
         limit = np.cos(np.deg2rad(max(transmission_angle, MIN_TRANSMISSION_ANGLE_DEG)))
-        found = _search(
-            kind, coarse, middle, spans, bounds, limit, count_of("starts", starts), seed, exact=points is not None
-        )
-    return _ranked(kind, found, fine, points, spans, transmission_angle, keep)
-
-
-def _own(build, design, output, f, x_range, y_range, input_span, output_span, precision_points, samples, **options):
-    """By a mechanism of one's own: the output at times in place of angles."""
-    spans, ends = _spans(input_span, output_span, angular=True), _pair("x_range", x_range)
-    begin, free = spans.start[0], spans.start[1] is None
-    if begin is None or begin < 0 or spans.width[0] < 0:
-        raise ValueError(
-            f"input_span of a mechanism of one's own must be times (beginning, end) from 0 on, got {input_span!r}"
-        )
-    x = _many(samples, ends) if precision_points is None else _precision_points(precision_points, ends, None)
-    task = _task(f, ends, y_range, spans)(x)
-    targets = (spans.start[1] or 0.0) + task.outputs
-    options |= {"times": begin + task.angles, "period": begin + spans.width[0], "offset": free, "cyclic": False}
-    return fit(build, design, targets, output_of(output), **options)
+        bounds = _bounds(kind, lower, upper, spans.unit)
+        found = _searched(kind, coarse, middle, spans, bounds, limit, search, exact=points is not None)
+    return ranked(_candidates(kind, found, fine, points, spans, transmission_angle), search.keep)
 
 
 def _pair(name: str, given) -> tuple[float, float]:
@@ -248,7 +221,7 @@ def _spans(input_span, output_span, angular: bool) -> Spans:
     return Spans((phi, None if psi is None else psi / unit), (turn, swing / unit), unit)
 
 
-def _task(f, ends, y_range, spans: Spans) -> Callable[[np.ndarray], Task]:
+def _task(f, ends, y_range, width) -> Callable[[np.ndarray], Task]:
     def values(x):
         y = np.array([float(f(float(value))) for value in x])
         if not np.all(np.isfinite(y)):
@@ -265,7 +238,7 @@ def _task(f, ends, y_range, spans: Spans) -> Callable[[np.ndarray], Task]:
 
     def at(x):
         part = (x - ends[0]) / (ends[1] - ends[0])
-        return Task(x, part * spans.width[0], (values(x) - low) / (high - low) * spans.width[1])
+        return Task(x, part * width[0], (values(x) - low) / (high - low) * width[1])
 
     return at
 
@@ -276,8 +249,8 @@ def _many(samples, ends) -> np.ndarray:
     return np.linspace(ends[0], ends[1], samples)
 
 
-def _precision_points(given, ends, spans: Spans | None) -> np.ndarray:
-    """Where the error is to vanish: as many as there are unknowns, which a mechanism of one's own has for itself."""
+def _precision_points(given, ends, spans: Spans | None = None) -> np.ndarray:
+    """Where the error is to vanish: with spans no more than there are unknowns."""
     if np.ndim(given) == 0:
         count = count_of("precision_points", given)
         x = np.mean(ends) - (ends[1] - ends[0]) / 2 * np.cos((2 * np.arange(count) + 1) * np.pi / (2 * count))
@@ -296,12 +269,8 @@ def _precision_points(given, ends, spans: Spans | None) -> np.ndarray:
     return x
 
 
-class Found(NamedTuple):
-    """Numbers (N, 5), offsets (N, 2) and branches (N,) of candidates, the best first."""
-
-    numbers: np.ndarray
-    offsets: np.ndarray
-    branches: np.ndarray
+# Numbers (N, 5), offsets (N, 2) and branches (N,) of candidates, the best first.
+Found = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def _exact(kind, points: Task, spans: Spans) -> Found:
@@ -312,21 +281,23 @@ def _exact(kind, points: Task, spans: Spans) -> Found:
         k = np.linalg.solve(rows, right) if np.linalg.cond(rows) < 1e14 else np.full(3, np.nan)
         numbers, offsets = kind.numbers(k, angle, output)
     if not np.all(np.isfinite(numbers)):
-        raise ValueError(f"no {kind.name} passes these precision_points; take other ones, or other spans")
+        raise ValueError(f"no {kind.linkage.name} passes these precision_points; take other ones, or other spans")
     both = [_errors(kind, numbers, branch, points)[0] for branch in (1.0, -1.0)]
     branch = 1.0 if np.abs(both[0]).max() <= np.abs(both[1]).max() else -1.0
-    return Found(numbers[None], offsets[None], np.array([branch]))
+    return numbers[None], offsets[None], np.array([branch])
 
 
 def _bounds(kind, lower, upper, unit: float) -> tuple[np.ndarray, np.ndarray]:
     """Of the logarithms of lengths and of the offset, in units of the unknowns."""
     positive = np.array(kind.positive)
-    low = limits("lower", lower, kind.free, np.where(positive, 1 / FACTOR, -FACTOR) * unit) / unit
-    high = limits("upper", upper, kind.free, np.full(3, FACTOR * unit)) / unit
+    shapes = dict.fromkeys(kind.free, ())
     low, high = (
-        np.where(positive, np.maximum(low, LEAST_LENGTH), np.maximum(low, -MOST_LENGTH)),
-        np.minimum(high, MOST_LENGTH),
+        common.limits("lower", lower, shapes, -np.inf) / unit,
+        common.limits("upper", upper, shapes, np.inf) / unit,
     )
+    low = np.where(np.isinf(low), np.where(positive, 1 / FACTOR, -FACTOR), low)
+    low = np.maximum(low, np.where(positive, LEAST_LENGTH, -MOST_LENGTH))
+    high = np.minimum(np.where(np.isinf(high), FACTOR, high), MOST_LENGTH)
     if np.any(low > high):
         name = kind.free[int(np.argmax(low > high))]
         raise ValueError(
@@ -371,65 +342,62 @@ def _started(kind, task: Task, spans: Spans, bounds, starts: int, rng):
     return x, offsets, np.where(cost[0] <= cost[1], 1.0, -1.0)
 
 
-@lru_cache(maxsize=64)
-def _solver(kind, iterations: int):
-    def of_one(x, branch, data, fixed, low, high, limit):
-        given = x
+@dataclass(frozen=True)
+class Following(Problem):
+    """A linkage whose output follows that of a task; the first three numbers keep their bounds."""
 
-        def residual(x, own, state, data):
-            x, (angle, output) = jnp.where(fixed, given, x), data
+    kind: Any
+
+    def rows(self, data, wanted):
+        kind, (branch, given, _) = self.kind, data
+        angles, outputs, fixed, low, high, limit = wanted
+
+        def residual(x, own, state, block):
+            x, (angle, output) = jnp.where(fixed, given, x), block
             seen, cosine = kind.where(_lengths(kind, x, jnp), x[3] + angle, branch, jnp)
-            open_by = PUSH * jnp.maximum(jnp.abs(cosine) - limit + INSIDE * (1 - limit), 0)
-            return jnp.stack([*kind.missed(seen, x[4] + output, jnp), open_by]), state
+            open_by = PUSH * jnp.maximum(jnp.abs(cosine) - limit + common.INSIDE * (1 - limit), 0)
+            return jnp.stack([*kind.missed(seen, x[4] + output), open_by]), state
 
         def prior(x):
-            inside = jnp.minimum(INSIDE, (high - low) / 4)
-            return PUSH * jnp.concatenate([jnp.maximum(x[:3] - high + inside, 0), jnp.maximum(low + inside - x[:3], 0)])
+            return PUSH * jnp.maximum(common.beyond(x[:3], low, high, jnp.minimum(common.INSIDE, (high - low) / 4)), 0)
 
-        own = jnp.zeros((data[0].shape[0], 0))
-        found = levenberg_marquardt(residual, prior, x, own, (), data, iterations=iterations, longest=LONGEST)
-        return jnp.where(fixed, given, found.shared), found.cost
-
-    return jax.jit(jax.vmap(Straight(of_one), in_axes=(0, 0, None, None, None, None, None)))
+        return residual, prior, (angles, outputs)
 
 
-def _search(kind, coarse: Task, middle: Task, spans: Spans, bounds, limit, starts, seed, exact: bool) -> Found:
-    x, offsets, branches = _started(kind, coarse, spans, bounds, starts, np.random.default_rng(seed))
+def _searched(kind, coarse: Task, middle: Task, spans: Spans, bounds, limit, search: Search, exact: bool) -> Found:
+    x, offsets, branches = _started(kind, coarse, spans, bounds, search.starts, search.rng)
     fixed = np.array([False, False, False, *(start is not None for start in spans.start)])
     low, high = bounds
-    for task, iterations in ((coarse, FIRST), (middle, FURTHER)):
-        x, cost = _solver(kind, iterations)(x, branches, (task.angles, task.outputs), fixed, low, high, limit)
-        best = np.argsort(finite(cost), kind="stable")[:BEST]
-        x, cost, offsets, branches = np.asarray(x)[best], finite(cost)[best], offsets[best], branches[best]
-    inside = np.isfinite(cost) & np.all((x[:, :3] >= low) & (x[:, :3] <= high), axis=1)
+    tasks = [(task.angles, task.outputs, fixed, low, high, limit) for task in (coarse, middle)]
+    stages = [Stage(FIRST, tasks[0]), Stage(FURTHER, tasks[1], BEST)]
+    state = State.begin(x, (branches, x, offsets))
+    state = descended(Following(kind), state, stages, search, task=(kind.linkage.name, *tasks[1], x), at_once=AT_ONCE)
+    best = best_first(state.cost)
+    branches, given, offsets = (y[best] for y in state.data)
+    x = np.where(fixed, given, state.shared[best])
+    inside = np.all((x[:, :3] >= low) & (x[:, :3] <= high), axis=1)
     if exact:
-        inside &= np.abs(_errors(kind, x, branches, middle)[0]).max(axis=1) < near_zero()
+        inside &= np.abs(_errors(kind, x, branches, middle)[0]).max(axis=1) < common.near_zero()
     if not np.any(inside):
         passes = "passes these precision_points within" if exact else "keeps"
-        raise ValueError(f"no {kind.name} was found that {passes} the bounds; allow more starts, or more room")
-    return Found(x[inside], offsets[inside], branches[inside])
+        raise ValueError(f"no {kind.linkage.name} was found that {passes} the bounds; allow more starts, or more room")
+    return x[inside], offsets[inside], branches[inside]
 
 
-def _ranked(kind, found: Found, fine: Task, points: Task | None, spans: Spans, transmission, keep: int) -> Ranked:
-    errors, cosines = _errors(kind, found.numbers, found.branches, fine)
+def _candidates(kind, found: Found, fine: Task, points: Task | None, spans: Spans, transmission: float):
+    """Linkages, those with the least errors first: what tells each from others, and its check."""
+    numbers, offsets, branches = found
+    errors, cosines = _errors(kind, numbers, branches, fine)
     cost = np.sqrt((errors**2).mean(axis=1)) + 1e3 * np.any(np.abs(cosines) >= 1, axis=1)
-    good: list[FunctionSolution] = []
-    others: list[FunctionSolution] = []
-    known: list[np.ndarray] = []
-    for k in np.argsort(cost, kind="stable"):
-        if len(good) == keep or len(known) == MAX_CANDIDATES_PER_RESULT * keep:
-            break
-        x, branch = found.numbers[k], found.branches[k]
-        alike = np.append(x[:3], [np.cos(x[3]), np.sin(x[3])])
-        if any(np.abs(alike - other).max() < SAME for other in known):
-            continue
-        known.append(alike)
-        solution = _checked(kind, x, found.offsets[k], branch, fine, points, spans)
-        checks = solution.checks
-        kept = checks["assembled"] and checks["transmission_angle"] >= transmission
-        passed = checks.get("precision_error", 0.0) < near_zero() * spans.unit
-        (good if kept and passed else others).append(solution)
-    return Ranked((good + others)[:keep])
+    for k in best_first(cost):
+
+        def check(k=k):
+            solution = _checked(kind, numbers[k], offsets[k], branches[k], fine, points, spans)
+            checks = solution.checks
+            kept = checks["assembled"] and checks["transmission_angle"] >= transmission
+            return solution, kept and checks.get("precision_error", 0.0) < common.near_zero() * spans.unit
+
+        yield np.append(numbers[k, :3], [np.cos(numbers[k, 3]), np.sin(numbers[k, 3])]), check
 
 
 def _checked(kind, x, offsets, branch, fine: Task, points: Task | None, spans: Spans) -> FunctionSolution:
@@ -437,21 +405,18 @@ def _checked(kind, x, offsets, branch, fine: Task, points: Task | None, spans: S
     errors, cosines = _errors(kind, x, branch, fine)
     errors, wanted = errors * spans.unit, (x[4] + fine.outputs) * spans.unit
     design, angles = kind.design(x, offsets, spans.unit), x[3] + fine.angles
-    mech = kind.mechanism(design, angles[0], spans.width[0])
-    guess = kind.guess(design, angles[0], branch)
-    times = times_with([] if points is None else points.angles / spans.width[0])
-    poses = followed(mech, times, guess)
+    mech = kind.linkage.mechanism(design | PLACE, angles[0], spans.width[0] / (2 * np.pi))
+    guess = kind.linkage.guess(design | PLACE, angles[0], branch)
+    times = common.times_with([] if points is None else points.angles / spans.width[0])
+    poses = common.followed(mech, times, guess)
     lengths = _lengths(kind, x, np)
     seen, cosine = kind.where(lengths, x[3] + times * spans.width[0], branch, np)
-    same = False
-    if poses is not None and np.all(np.abs(cosine) < 1):
-        ratio = 1.0 if kind.angular else spans.unit
-        gaps = [np.abs(a - ratio * b).max() for a, b in zip(kind.read(poses), seen, strict=True)]
-        same = bool(max(gaps) < near_zero() * ratio)
+    gap = np.inf if poses is None else np.abs(kind.read(poses) - spans.unit * seen).max()
+    reached = max(np.abs(cosines).max(), np.abs(cosine).max()) < 1
     checks = {
-        "assembled": bool(same and np.all(np.abs(cosines) < 1)),
+        "assembled": bool(reached and gap < common.near_zero() * spans.unit),
         "largest_error": float(np.abs(errors).max()),
-        "transmission_angle": float(np.rad2deg(np.arccos(min(np.abs(cosines).max(), 1.0)))),
+        "transmission_angle": common.angle_of(cosines),
     }
     if points is not None:
         checks["precision_error"] = float(np.abs(_errors(kind, x, branch, points)[0]).max() * spans.unit)

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from dataclasses import dataclass
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxmbs.numerics.least_squares import levenberg_marquardt
 from jaxmbs.numerics.plane import perpendicular
-from jaxmbs.programs.function import Straight
-from jaxmbs.synthesis.common import TINY, finite, near_zero
+from jaxmbs.synthesis import common
+from jaxmbs.synthesis.linkages.linkage import TINY
+from jaxmbs.synthesis.multistart import PUSH, Problem, Search, Seen, Stage, State, best_first, descended
 
 # Steps of the search. At most PAIRS pairs of links become linkages, among them every pair of the FEW best links.
 SINGLE, PAIRS, FEW = 60, 512, 24
-# No angle, and no length in units of the poses' spread, changes by more in a step.
-LONGEST = 0.5
-# How hard bounds push.
-PUSH = 10.0
 # Without bounds the sizes stay within this factor of the spread, and a link is no shorter.
 FACTOR, SHORTEST = 10.0, 0.05
-# Links whose numbers differ by no more are the same.
-SAME = 1e-3
 
 
 def _carried(points, goal):
@@ -31,36 +24,37 @@ def _carried(points, goal):
     return (points @ [1, 1j])[:, None] * turn + shift
 
 
-def single_links(goal, starts: int, rng) -> tuple[np.ndarray, np.ndarray]:
+def single_links(goal, search: Search, rng) -> tuple[np.ndarray, np.ndarray]:
     """Pivot, point and logarithm of the radius (N, 5) of different links, and how badly they keep their circles (N,)."""
-    points = rng.normal(0, 1.5, (starts, 2))
+    points = rng.normal(0, 1.5, (search.starts, 2))
     z = _carried(points, goal)
     # The circle is linear in its centre and in its radius squared less that of the centre: 2 x·o + w = x².
     rows = np.stack([2 * z.real, 2 * z.imag, np.ones(z.shape)], -1)
     circle = (np.linalg.pinv(rows, 1e-9) @ (np.abs(z) ** 2)[..., None])[..., 0]
     length = np.sqrt(np.clip(circle[:, 2] + (circle[:, :2] ** 2).sum(axis=1), SHORTEST**2, FACTOR**2))
     u = np.column_stack([np.clip(circle[:, :2], -FACTOR, FACTOR), points, np.log(length)])
-    fitted, cost = _single()(u, goal)
+    begun = State.begin(u, ())
+    state = descended(OnCircle(), begun, [Stage(SINGLE, goal)], search, at_once=SINGLE)
     # Many poses leave few links that are best: then the circles that they began from go on as well.
     distance, radius = np.abs(z - (u[:, :2] @ [1, 1j])[:, None]), np.exp(u[:, 4])[:, None]
-    u, cost = np.vstack([fitted, u]), np.append(finite(cost), ((distance - radius) ** 2).sum(axis=1))
-    different, costs, count = np.full((PAIRS, 5), np.inf), np.zeros(PAIRS), 0
-    for k in np.argsort(cost, kind="stable"):
-        if count == PAIRS or not np.isfinite(cost[k]):
-            break
-        if np.abs(different[:count] - u[k]).max(axis=1).min(initial=np.inf) > SAME:
-            different[count], costs[count] = u[k], cost[k]
-            count += 1
-    if count < 2:
+    u, cost = np.vstack([state.shared, u]), np.append(state.cost, ((distance - radius) ** 2).sum(axis=1))
+    seen = Seen()
+    different: list[int] = []
+    for k in best_first(cost):
+        if len(different) < PAIRS and seen.is_new(u[k]):
+            different.append(k)
+    if len(different) < 2:
         raise ValueError(
             "fewer than two links were found that take a point of the body past the poses; allow more starts"
         )
-    return different[:count], costs[:count]
+    return u[different], cost[different]
 
 
-@lru_cache(maxsize=1)
-def _single():
-    def of_one(u, goal):
+@dataclass(frozen=True)
+class OnCircle(Problem):
+    """A point of the body that stays on a circle: pivot, point and logarithm of the radius."""
+
+    def rows(self, data, goal):
         def residual(u, own, state, pose):
             x = pose[:2] + u[2] * pose[2:] + u[3] * perpendicular(pose[2:]) - u[:2]
             return (jnp.sqrt(x @ x + TINY) - jnp.exp(u[4]))[None], state
@@ -70,11 +64,7 @@ def _single():
             sizes = jnp.concatenate([jnp.maximum(jnp.abs(u[:4]) - FACTOR, 0), jnp.maximum(u[4:] - high, 0)])
             return PUSH * jnp.concatenate([sizes, jnp.maximum(low - u[4:], 0)])
 
-        own = jnp.zeros((goal.shape[0], 0))
-        found = levenberg_marquardt(residual, prior, u, own, (), goal, iterations=SINGLE, longest=LONGEST)
-        return found.shared, found.cost
-
-    return jax.jit(jax.vmap(Straight(of_one), in_axes=(0, None)))
+        return residual, prior, goal
 
 
 def paired(links, goal, ordered: bool, rng):
@@ -98,5 +88,5 @@ def paired(links, goal, ordered: bool, rng):
     badness = 4 * folded + 2 * (np.abs(side.sum(axis=1)) < side.shape[1])
     badness = badness + ~(sense[0] | sense[1]) * ordered
     # Of exact links any will do.
-    best = np.lexsort((np.maximum(costs[i] + costs[j], near_zero()), badness))[:PAIRS]
+    best = np.lexsort((np.maximum(costs[i] + costs[j], common.near_zero()), badness))[:PAIRS]
     return u[best], angles[best], branch[best]

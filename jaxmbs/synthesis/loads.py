@@ -17,6 +17,7 @@ from jaxmbs.numerics.implicit import jacobian
 from jaxmbs.numerics.linear_algebra import factor_symmetric_positive
 from jaxmbs.numerics.scaling import Units, unit_of_length
 from jaxmbs.programs.function import straight
+from jaxmbs.synthesis.closing import scaled
 from jaxmbs.system.equations import residuals, state_of
 from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.trajectory import Trajectory
@@ -233,9 +234,9 @@ def _regularity(mech: Mechanism, q, t) -> Float[Array, ""]:
     space = mech.layout
     phi_q = jacobian(partial(residuals, mech), space, q, t)
     units = Units(space.angular, unit_of_length(phi_q, space.extent(q), space.angular))
-    scaled = phi_q * units.vector[None, :] / units.rows(phi_q)[:, None]
+    matrix, _ = scaled(phi_q, units)
     # At a singular position the smallest number that is not lost in rounding, in place of nothing.
     least = jnp.finfo(q.dtype).eps * jnp.eye(space.m, dtype=q.dtype)
     return 1 / jnp.sqrt(
-        jnp.trace(factor_symmetric_positive(scaled.T @ scaled + least).solve(jnp.eye(space.m, dtype=q.dtype)))
+        jnp.trace(factor_symmetric_positive(matrix.T @ matrix + least).solve(jnp.eye(space.m, dtype=q.dtype)))
     )

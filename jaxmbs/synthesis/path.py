@@ -10,18 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from jaxmbs.synthesis.builders import Fitted
-from jaxmbs.synthesis.common import Ranked, count_of, followed, near_zero, times_with, wrapped
-from jaxmbs.synthesis.linkages import Linkage, linkage_of
-from jaxmbs.synthesis.own import check_own, path_of, refuse_foreign
-from jaxmbs.synthesis.path_search import Found, Question, points_of, searched
+from jaxmbs.synthesis import common, measures
+from jaxmbs.synthesis.builders import fit, forwards_builders
+from jaxmbs.synthesis.linkages import FourBar, Linkage, linkage_of
+from jaxmbs.synthesis.multistart import SAME, Ranked, Search, ranked
+from jaxmbs.synthesis.path_search import Question, points_of, searched
 from jaxmbs.synthesis.stages import Report, told
 from jaxmbs.system.mechanism import Mechanism
 
-# Designs whose entries differ by no more than this part of the targets' spread are the same.
-SAME = 1e-3
-# Candidates that fail a check are replaced, until this many per result have been tried.
-MAX_CANDIDATES_PER_RESULT = 4
 # Distances that are no more than this part of the spread are none: among such solutions the one with the best transmission
 # angle is the first.
 EXACT = 1e-9
@@ -70,10 +66,24 @@ class Solution(NamedTuple):
     checks: dict[str, Any]
 
 
+def _by_fit(build, targets, *, design, point, crank_angles=None, ordered=True, starts=4096, keep=10, **options):
+    angles = None if crank_angles is None else common.one_each("crank_angles", crank_angles, len(targets))
+    timing = {} if angles is None else {"times": angles / (2 * np.pi), "floating": True}
+    options |= timing | {"ordered": ordered, "starts": starts, "keep": keep}
+    found: Any = fit(build, design, targets, measures.point(*point), **options).all
+    rest = lambda x: (*x[:4], 2 * np.pi * x.times, 0, x.values, x.targets, x.point, x.checks)
+    return Ranked([Solution(*rest(x)) for x in found])
+
+
+@forwards_builders(
+    _by_fit,
+    "fit(build, design, targets, synthesis.point(body, coordinates), ordered=True), with times=crank_angles / (2 * np.pi) "
+    "and floating=True where there are crank angles",
+)
 def path(
     targets: ArrayLike | Sequence[Sequence[float]],
     *,
-    mechanism: str | Linkage | Callable = "four-bar",
+    mechanism: str | Linkage = "four-bar",
     crank_angles: ArrayLike | Sequence[float] | None = None,
     closed: bool = False,
     ordered: bool = True,
@@ -87,9 +97,6 @@ def path(
     keep: int = 10,
     progress: Report | None = None,
     resume: str | os.PathLike | None = None,
-    design: Any = None,
-    point: tuple | None = None,
-    guess: Any = None,
 ) -> Ranked[Solution]:
     """Dimensions of a linkage with a point that passes given places: least Σ‖P_k − target_k‖².
 
@@ -135,55 +142,29 @@ def path(
         >>> found.best.error < 1e-12  # four points are passed exactly
         True
     """
-    targets = _targets(targets)
-    if callable(mechanism) and not isinstance(mechanism, Linkage):
-        timing = None if crank_angles is None else _timing(crank_angles, len(targets))
-        check_own(
-            *("path", mechanism, {"design": design, "point": point}),
-            {"pivots": pivots, "transmission_angle": transmission_angle, "closed": closed},
-        )
-        options = {"design": design, "guess": guess, "lower": lower, "upper": upper, "require": require}
-        options |= {"starts": starts, "seed": seed, "progress": progress, "resume": resume}
-        return Ranked([_own(*found) for found in path_of(mechanism, targets, timing, point, ordered, keep, **options)])
-    refuse_foreign({"design": design, "point": point, "guess": guess})
-    if targets.shape[1] != 2:
-        raise ValueError(f"targets must be points of the plane, shape (T, 2), got shape {targets.shape}")
-    linkage = linkage_of(mechanism)
-    if not 0 <= transmission_angle < 90:
-        raise ValueError(f"transmission_angle must be from 0 to below 90 degrees, got {transmission_angle!r}")
-    starts, keep = count_of("starts", starts), count_of("keep", keep)
-    centre = targets.mean(axis=0)
-    spread = float(np.sqrt(((targets - centre) ** 2).sum(axis=1).mean())) or 1.0
-    timing = None if crank_angles is None else _timing(crank_angles, len(targets))
+    targets = common.table("targets", targets, "points, shape (T, 2)", (2,))
+    linkage, search = linkage_of(mechanism), Search.of(starts, seed, keep, progress, resume)
+    common.check_transmission_angle(transmission_angle)
+    centre, spread = targets.mean(axis=0), common.spread_of(targets) or 1.0
+    timing = None if crank_angles is None else common.one_each("crank_angles", crank_angles, len(targets))
     lowest, highest = _bounds(linkage, lower, upper, centre, spread)
-    least = max(transmission_angle, MIN_TRANSMISSION_ANGLE_DEG if _has_closed_form(linkage) else MIN_SAMPLED_ANGLE_DEG)
+    least = MIN_TRANSMISSION_ANGLE_DEG if linkage.has_closed_form else MIN_SAMPLED_ANGLE_DEG
     question = Question(
         *((targets - centre) / spread, timing, closed, lowest, highest, _region(pivots, centre, spread)),
-        *(float(np.cos(np.deg2rad(least))), require, (centre, spread)),
+        *(float(np.cos(np.deg2rad(max(transmission_angle, least)))), require, (centre, spread)),
     )
-    task = (targets, timing, repr(linkage), closed, lowest, highest, question.region, least, starts, seed)
     # A function cannot be compared, but its values can.
     sample = linkage.unscaled(linkage.design(jnp.zeros(linkage.size)), centre, spread)
     required = None if require is None else told(np.asarray(require(sample)))
-    stages = {"progress": progress, "resume": resume, "task": _plain((*task, required))}
-    found = searched(linkage, question, starts, seed, **stages)
-    return _ranked(linkage, question, found, targets, timing is None and ordered, transmission_angle, keep)
-
-
-def _plain(task) -> list:
-    """What can be compared after a file was read: numbers as arrays, the rest as text."""
-    return [np.asarray(x, float) if isinstance(x, np.ndarray) else str(x) for x in task]
-
-
-def _own(found: Fitted, point) -> Solution:
-    """What `fit` has found, as a path's solution."""
-    angles = 2 * np.pi * found.times
-    rest = angles, 0, found.values, found.targets, point, found.checks
-    return Solution(found.design, found.error, found.mechanism, found.guess, *rest)
-
-
-def _has_closed_form(linkage: Linkage) -> bool:
-    return linkage.everywhere(linkage.design(jnp.zeros(linkage.size))) is not None
+    task = targets, timing, repr(linkage), closed, lowest, highest, question.region, question.limit, required
+    found = searched(linkage, question, search, task)
+    exact = len(targets) * (EXACT * spread) ** 2
+    return ranked(
+        _candidates(linkage, question, found, targets, timing is None and ordered, transmission_angle),
+        search.keep,
+        key=lambda x: (max(x.error, exact), -x.checks["transmission_angle"]),
+        nothing="no linkage was found that keeps the bounds and the order; allow more starts, or more room",
+    )
 
 
 def _region(pivots, centre, spread) -> np.ndarray | None:
@@ -197,87 +178,46 @@ def _region(pivots, centre, spread) -> np.ndarray | None:
     return (np.sort(corners, axis=0) - centre) / spread
 
 
-def _targets(targets) -> np.ndarray:
-    targets = np.asarray(targets, float)
-    if targets.ndim != 2 or targets.shape[1] not in (2, 3) or len(targets) < 2:
-        raise ValueError(
-            f"targets must be at least two points, shape (T, 2), in space (T, 3), got shape {targets.shape}"
-        )
-    if not np.all(np.isfinite(targets)):
-        raise ValueError("targets must be finite")
-    return targets
-
-
-def _timing(crank_angles, count: int) -> np.ndarray:
-    angles = np.asarray(crank_angles, float)
-    if angles.shape != (count,) or not np.all(np.isfinite(angles)):
-        raise ValueError(f"crank_angles must be {count} finite numbers, one for each target, got {crank_angles!r}")
-    return angles
-
-
 def _bounds(linkage: Linkage, lower, upper, centre, spread) -> tuple[np.ndarray, np.ndarray]:
     """Of the numbers of a flat design, in units of the targets' spread."""
-    everything = [name for name in linkage.entries if name not in linkage.angles]
-
-    def flat(given, sign):
-        names = given if isinstance(given, Mapping) else {} if given is None else dict.fromkeys(everything, given)
-        for name in names:
-            if name not in linkage.entries:
-                raise ValueError(f"the design of a {linkage.name} has no {name!r}: {', '.join(linkage.entries)}")
-        parts = []
-        for name, shape in linkage.shapes().items():
-            value = np.broadcast_to(np.asarray(names.get(name, sign * np.inf), float), shape)
-            if name not in linkage.angles:
-                value = (value - (centre if name == "pivot" else 0)) / spread
-            parts.append(value.reshape(-1))
-        return np.concatenate(parts)
-
-    lowest, highest = flat(lower, -1), flat(upper, 1)
+    shapes, turns = linkage.shapes(), linkage.of_kind("angle")
+    lowest, highest = (
+        linkage.scaled(common.limits(name, given, shapes, sign * np.inf, linkage.angles), centre, spread)
+        for name, given, sign in (("lower", lower, -1), ("upper", upper, 1))
+    )
     if np.any(lowest > highest):
         raise ValueError("a lower bound is above the upper one")
     if np.any(lowest == highest):
         raise ValueError("a lower bound is equal to the upper one; leave some room between them")
     # A whole turn is no bound.
-    free = linkage.of_kind("angle") & (highest - lowest > 2 * np.pi * (1 - SAME))
+    free = turns & (highest - lowest > 2 * np.pi * (1 - SAME))
     lowest[free], highest[free] = -np.inf, np.inf
     return lowest, highest
 
 
-def _ranked(linkage, question: Question, found: Found, targets, in_order: bool, least: float, keep: int):
-    """The best of different solutions, checked."""
-    good: list[Solution] = []
-    others: list[Solution] = []
-    known: list[np.ndarray] = []
-    angular, spread = linkage.of_kind("angle"), question.unit[1]
-    for k in np.argsort(found.cost, kind="stable"):
-        if not np.isfinite(found.cost[k]) or len(good) == keep or len(known) == MAX_CANDIDATES_PER_RESULT * keep:
-            break
-        angles, branch = found.angles[k], found.signs[k]
+def _candidates(linkage, question: Question, found, targets, in_order: bool, least: float):
+    """Linkages that keep what is asked for, the best first: what tells each from others, and its check."""
+    angular, (centre, spread) = linkage.of_kind("angle"), question.unit
+    for u, angles, branch in zip(*found, strict=True):
         angles = angles - 2 * np.pi * np.round(angles[0] / (2 * np.pi))
-        design = {name: np.asarray(x) for name, x in linkage.design(jnp.asarray(found.u[k])).items()}
+        design = {name: np.asarray(x) for name, x in linkage.design(jnp.asarray(u)).items()}
         flat = np.asarray(linkage.flat(design))
-        opening = _opening(linkage, design, found.u[k], branch)
+        opening = _opening(linkage, design, u, branch)
         if not _allowed(linkage, question, design, flat) or (least and opening < least):
             continue
         if in_order:
             given, angles = angles, _monotone(angles)
             if not _in_order(angles) or np.abs(angles - given).max() > AT_ONCE:
                 continue
-        mark = np.concatenate([flat[~angular], np.cos(flat[angular]), np.sin(flat[angular])])
-        if any(np.abs(mark - other).max() < SAME for other in known):
-            continue
-        known.append(mark)
-        points = np.asarray(points_of(linkage, found.u[k], angles, branch)[0])
-        points = points * spread + question.unit[0]
-        solution = _checked(
-            linkage, _in_units(linkage, design, *question.unit), angles, branch, points, targets, opening
-        )
-        (good if solution.checks["assembled"] and solution.checks["closed"] else others).append(solution)
-    if not good and not others:
-        raise ValueError("no linkage was found that keeps the bounds and the order; allow more starts, or more room")
-    exact = len(targets) * (EXACT * spread) ** 2
-    by_error = lambda solution: (max(solution.error, exact), -solution.checks["transmission_angle"])
-    return Ranked([*sorted(good, key=by_error), *sorted(others, key=by_error)][:keep])
+
+        def check(u=u, design=design, angles=angles, branch=branch, opening=opening):
+            points = np.asarray(points_of(linkage, u, angles, branch)[0]) * spread + centre
+            solution = _checked(
+                linkage, linkage.in_units(design, centre, spread), angles, branch, points, targets, opening
+            )
+            return solution, solution.checks["assembled"] and solution.checks["closed"]
+
+        yield np.concatenate([flat[~angular], np.cos(flat[angular]), np.sin(flat[angular])]), check
 
 
 def _allowed(linkage, question: Question, design, flat) -> bool:
@@ -296,14 +236,7 @@ def _opening(linkage, design, u, branch) -> float:
     cosines = linkage.everywhere(design)
     if cosines is None:
         cosines = points_of(linkage, u, np.linspace(0, 2 * np.pi, FINE), branch)[1]
-    return float(np.rad2deg(np.arccos(np.minimum(np.abs(np.asarray(cosines)).max(), 1))))
-
-
-def _in_units(linkage, design, centre, spread) -> dict[str, Any]:
-    """A design in the units of the targets, numbers as numbers, angles between −π and π."""
-    true = linkage.unscaled(design, centre, spread)
-    true = {name: wrapped(x) if name in linkage.angles else x for name, x in true.items()}
-    return {name: np.asarray(x) if np.ndim(x) else float(x) for name, x in true.items()}
+    return common.angle_of(cosines)
 
 
 def _in_order(angles) -> bool:
@@ -335,8 +268,8 @@ def _checked(linkage, design, angles, branch, points, targets, opening: float) -
     moments = turn * (angles - angles[0]) / (2 * np.pi)
     # What comes before the first target, or after a turn, is on the same curve.
     moments = np.where((moments >= 0) & (moments <= 1), moments, moments % 1)
-    times = times_with(moments)
-    poses = followed(mech, times, guess)
+    times = common.times_with(moments)
+    poses = common.followed(mech, times, guess)
     missed, gap = np.inf, np.inf
     if poses is not None:
         away = poses[-1] - poses[0]
@@ -344,20 +277,14 @@ def _checked(linkage, design, angles, branch, points, targets, opening: float) -
         gap = np.abs(np.column_stack([away[:, :2] / size, np.sin(away[:, 2] / 2)])).max()
         # A linkage that does not assemble on its branch may do so on another one.
         body = poses[np.searchsorted(times, moments), list(mech.bodies).index(linkage.output)]
-        missed = np.abs(_on_body(body, point[1]) - points).max() / size
+        missed = np.abs(common.on_body(body, point[1]) - points).max() / size
     checks = {
-        "assembled": bool(missed < near_zero()),
-        "closed": bool(gap < near_zero()),
+        "assembled": bool(missed < common.near_zero()),
+        "closed": bool(gap < common.near_zero()),
         "ordered": _in_order(angles),
         "transmission_angle": opening,
     }
-    if lengths := sorted(linkage.lengths_of(design)):
-        checks["grashof"] = bool(lengths[0] + lengths[3] <= lengths[1] + lengths[2])
+    if "rocker" in design:
+        checks["grashof"] = common.is_grashof(design[name] for name in FourBar.lengths)
     error = float(((points - targets) ** 2).sum())
     return Solution(design, error, mech, guess, angles, branch, points, targets, point, checks)
-
-
-def _on_body(poses, point) -> np.ndarray:
-    """Where a point of a body is, for poses (T, 3)."""
-    c, s = np.cos(poses[:, 2]), np.sin(poses[:, 2])
-    return poses[:, :2] + np.column_stack([c * point[0] - s * point[1], s * point[0] + c * point[1]])

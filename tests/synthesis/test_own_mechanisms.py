@@ -51,12 +51,10 @@ def timed():
     bounds = {
         side: {**dict.fromkeys(FIRST, x), "point": sign} for side, x, sign in (("lower", 0.3, -3), ("upper", 8, 3))
     }
-    found = synthesis.path(
-        *(targets,),
-        mechanism=four_bar,
-        crank_angles=2 * np.pi * np.arange(12) / 12,
-        design=design,
-        point=("coupler", "point"),
+    found = synthesis.fit(
+        *(four_bar, design, targets, synthesis.point("coupler", "point")),
+        times=np.arange(12) / 12,
+        floating=True,
         guess=GUESS,
         starts=512,
         keep=3,
@@ -72,9 +70,9 @@ def test_a_known_design_is_found_again(timed):
     assert best.error < 1e-20
     for name, length in TRUE.items():
         np.testing.assert_allclose(best.design[name], length, rtol=1e-8)
-    np.testing.assert_allclose(best.points, targets, atol=1e-9)
-    drawn = coupler_point(best.design, best.design["point"], best.crank_angles)
-    np.testing.assert_allclose(drawn, best.points, atol=1e-9)
+    np.testing.assert_allclose(best.values, targets, atol=1e-9)
+    drawn = coupler_point(best.design, best.design["point"], 2 * np.pi * best.times)
+    np.testing.assert_allclose(drawn, best.values, atol=1e-9)
     assert best.checks["assembled"]
     assert best.checks["closed"]
     assert best.point[0] == "coupler"
@@ -83,10 +81,11 @@ def test_a_known_design_is_found_again(timed):
 def test_the_mechanism_that_comes_with_it_does_it(timed):
     _, found = timed
     best = found.best
-    times = np.mod(best.crank_angles / (2 * np.pi), 1)
+    times = np.mod(best.times, 1)
     order = np.argsort(times)
     motion = mbs.kinematics(best.mechanism, np.append(0, times[order]), best.guess, throw=True)
-    np.testing.assert_allclose(np.asarray(motion.point(*best.point))[1:], best.points[order], atol=1e-8)
+    np.testing.assert_allclose(np.asarray(motion.point(*best.point))[1:], best.values[order], atol=1e-8)
+    assert best.checks["ordered"]
 
 
 @pytest.mark.slow
@@ -96,8 +95,7 @@ def test_designs_that_fall_apart_are_pulled_together():
     lengths = sorted(stuck.values())
     assert lengths[0] + lengths[3] > lengths[1] + lengths[2]
     targets = coupler_point(TRUE, (0.0, 0.0), 2 * np.pi * np.arange(8) / 8)
-    measure = lambda b, mech, q: mech.point(q, "coupler", jnp.zeros(2))
-    times = np.arange(8) / 8
+    measure, times = synthesis.point("coupler", (0, 0)), np.arange(8) / 8
     best = synthesis.fit(four_bar, stuck, targets, measure, times=times, guess=GUESS, **BOUNDS, starts=1).best
     assert best.checks["assembled"]
     assert best.checks["closed"]
@@ -139,20 +137,11 @@ def test_functions():
         "upper": {**dict.fromkeys(FIRST, 10.0), "start": 3.0},
     }
     limits["lower"]["ground"] = limits["upper"]["ground"] = 3.5
-    best = synthesis.function(
-        *(np.sin, (0, np.pi / 3)),
-        mechanism=build,
-        design=design,
-        output="rocker.phi",
-        output_span=np.pi / 3,
-        guess=GUESS,
-        samples=30,
-        starts=512,
-        **limits,
-    ).best
-    assert best.checks["assembled"]
     x = np.linspace(0, np.pi / 3, 30)
     wanted = np.sin(x) / np.sin(np.pi / 3) * np.pi / 3
+    options = {"times": x / x[-1], "offset": True, "cyclic": False, "guess": GUESS, "starts": 512, **limits}
+    best = synthesis.fit(build, design, wanted, "rocker.phi", **options).best
+    assert best.checks["assembled"]
     angles = best.design["start"] + x
     pin = best.design["crank"] * np.exp(1j * angles)
     elbow = coupler_point(best.design, (best.design["coupler"] / 2, 0), angles) @ [1, 1j]
@@ -170,10 +159,8 @@ def test_poses():
     ends = [coupler_point(TRUE, (x, 0.0), angles) @ [1, 1j] for x in (-1.0, 1.0)]
     middle, turned = (ends[0] + ends[1]) / 2, np.angle(ends[1] - ends[0])
     poses = np.column_stack([middle.real, middle.imag, turned])
-    found = synthesis.motion(
-        poses, mechanism=four_bar, design=FIRST, body="coupler", guess=GUESS, **BOUNDS, starts=128, keep=3
-    )
-    best = found.best
+    options = {"guess": GUESS, **BOUNDS, "starts": 128, "keep": 3, "ordered": True}
+    best = synthesis.fit(four_bar, FIRST, poses, synthesis.pose("coupler"), **options).best
     assert best.error < 1e-12
     np.testing.assert_allclose(best.values[:, :2], poses[:, :2], atol=1e-6)
     assert best.checks["assembled"]
@@ -193,6 +180,20 @@ def spatial_linkage(b):
         },
         drivers={"motor": spatial.RevoluteDriver("ground", "crank", TURN, axis_i=(0, 0, 1))},
     )
+
+
+def test_the_measure_of_a_pose():
+    """That of a body at a pose is what its target is; an angle φ counts as the length 2 L sin(φ/2), in plane and space."""
+    half, axis = 0.4, np.array([2, -1, 2]) / 3
+    turned = [0.3, -0.2, 1.0, np.cos(half), *(np.sin(half) * axis)]
+    measure, (wanted, still) = synthesis.pose("rocker", 2.0).aimed_at([turned, [0.3, -0.2, 1.0, 1, 0, 0, 0]])
+    mech = spatial_linkage({"ground": 2.0, "crank": 0.6, "rocker": 1.5, "rod": 2.4})
+    np.testing.assert_allclose(measure(None, mech, mech.coordinates({"rocker": turned})), wanted, atol=1e-12)
+    np.testing.assert_allclose(np.linalg.norm(wanted - still), 2 * 2.0 * np.sin(half))
+    measure, (wanted, still) = synthesis.pose("rocker", 2.0).aimed_at([[1.0, 2.0, 0.8], [1.0, 2.0, 0.0]])
+    mech = four_bar(TRUE)
+    np.testing.assert_allclose(measure(None, mech, mech.coordinates({"rocker": (1.0, 2.0, 0.8)})), wanted, atol=1e-12)
+    np.testing.assert_allclose(np.linalg.norm(wanted - still), 2 * 2.0 * np.sin(0.4))
 
 
 def rocker_end(b, theta):
@@ -224,20 +225,59 @@ def test_a_spatial_mechanism():
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"design": None}, "design="),
-        ({"point": None}, "point="),
-        ({"point": ("coupler", "pin")}, "no such entry"),
-        ({"mechanism": lambda b: 3}, "gives int"),
-        ({"mechanism": lambda b: mbs.Mechanism({"a": planar.Body()})}, r"driver\(s\) missing"),
-        ({"transmission_angle": 20}, "transmission_angle"),
+        ({"design": None}, "design"),
+        ({"measure": synthesis.point("coupler", "pin")}, "no such entry"),
+        ({"measure": "coupler.psi"}, "coupler.psi"),
+        ({"measure": 3}, "measure must be a function"),
+        ({"measure": "coupler.phi"}, r"measure must have shape \(2,\)"),
+        ({"measure": synthesis.pose("coupler")}, "targets must be at least two poses"),
+        ({"build": lambda b: 3}, "gives int"),
+        ({"build": lambda b: mbs.Mechanism({"a": planar.Body()})}, r"driver\(s\) missing"),
         ({"lower": {"crnk": 1.0}}, "crnk"),
-        ({"crank_angles": [0.0]}, "crank_angles"),
+        ({"times": [0.0]}, "times"),
+        ({"targets": [[0, 0], [np.nan, 1]]}, "targets must be finite"),
+        ({"starts": 0}, "starts"),
     ],
 )
 def test_bad_input(changed, message):
-    given = {"mechanism": four_bar, "design": FIRST, "point": ("coupler", (0, 0)), "guess": GUESS, **changed}
+    given = {"build": four_bar, "design": FIRST, "targets": [[0, 0], [1, 1], [2, 0]], "guess": GUESS, **changed}
     with pytest.raises(ValueError, match=message):
-        synthesis.path([[0, 0], [1, 1], [2, 0]], **given)
+        synthesis.fit(**{"measure": synthesis.point("coupler", (0, 0)), **given})
+
+
+OLD = {"design": FIRST, "guess": GUESS, **BOUNDS, "starts": 4, "keep": 1}
+
+
+def test_the_old_call_of_a_path():
+    targets, angles = coupler_point(TRUE, (0.0, 0.0), np.arange(6.0)), np.arange(6.0)
+    with pytest.warns(DeprecationWarning, match=r"write synthesis\.fit\(build, design, targets, synthesis\.point"):
+        old = synthesis.path(targets, mechanism=four_bar, crank_angles=angles, point=("coupler", (0, 0)), **OLD).best
+    timing = {"times": angles / (2 * np.pi), "floating": True, "ordered": True}
+    new = synthesis.fit(four_bar, targets=targets, measure=synthesis.point("coupler", (0, 0)), **timing, **OLD).best
+    assert old.design == new.design
+    assert old.error == new.error
+    np.testing.assert_array_equal(old.points, new.values)
+    np.testing.assert_allclose(old.crank_angles, 2 * np.pi * new.times)
+    assert old.point[0] == new.point[0] == "coupler"
+
+
+def test_the_old_call_of_a_function():
+    x, given = np.linspace(1, 2, 8), {"output_span": (0.5, 1.0), "samples": 8}
+    with pytest.warns(DeprecationWarning, match=r"write synthesis\.fit\(build, design, f\(x\), output"):
+        old = synthesis.function(np.square, (1, 2), mechanism=four_bar, output="rocker.phi", **given, **OLD).best
+    wanted = 0.5 + (x**2 - 1) / 3 * 0.5
+    new = synthesis.fit(four_bar, targets=wanted, measure="rocker.phi", times=x - 1, cyclic=False, **OLD).best
+    assert old.design == pytest.approx(new.design)
+    assert old.error == pytest.approx(new.error)
+
+
+def test_the_old_call_of_a_motion():
+    poses = [[0.5, 1.0, 0.2], [0.2, 1.4, 0.4], [-0.3, 1.2, 0.5]]
+    with pytest.warns(DeprecationWarning, match=r"write synthesis\.fit\(build, design, poses, synthesis\.pose"):
+        old = synthesis.motion(poses, mechanism=four_bar, body="coupler", **OLD).best
+    new = synthesis.fit(four_bar, targets=poses, measure=synthesis.pose("coupler"), ordered=True, **OLD).best
+    assert old.design == new.design
+    assert old.error == new.error
 
 
 @pytest.mark.slow
@@ -263,22 +303,24 @@ def test_the_slope_of_a_closed_loop():
 
 
 def test_order_of_times():
-    from jaxmbs.synthesis.own import passes_in_order
+    from jaxmbs.synthesis.builders import passes_in_order
 
     for times in ([0, 0.1, 0.7, 0.8], [0.9, 0.1, 0.5], [0.5, 0.2, 0.8], [-0.2, 0.3]):
         assert passes_in_order(times)
     for times in ([0, 0.5, 0.2, 0.8], [0, 0.5, 0.5], [0, 0.6, 0.2, 0.7, 0.3]):
         assert not passes_in_order(times)
+    # Without a cycle nothing comes round again.
+    assert passes_in_order([0.9, 0.5, 0.1], cyclic=False)
+    assert not passes_in_order([0.5, 0.2, 0.4], cyclic=False)
 
 
 @pytest.mark.slow
 def test_a_file_of_another_mechanism_is_refused(tmp_path):
     """A search for one point does not go on with another one."""
     targets = coupler_point(TRUE, (0.5, 0.8), np.arange(6.0))
-    given = {"mechanism": four_bar, "design": FIRST, "guess": GUESS, "starts": 4, "resume": tmp_path / "search"}
-    synthesis.path(targets, point=("coupler", (0.0, 0.0)), crank_angles=np.arange(6.0), **given)
-    for changed in ({"point": ("coupler", (0.0, 1.0))}, {"require": lambda b: b["crank"]}):
+    given = {"measure": synthesis.point("coupler", (0, 0)), "times": np.arange(6) / 6, "floating": True}
+    given |= {"guess": GUESS, "starts": 4, "resume": tmp_path / "search"}
+    synthesis.fit(four_bar, FIRST, targets, **given)
+    for changed in ({"measure": synthesis.point("coupler", (0, 1))}, {"require": lambda b: b["crank"]}):
         with pytest.raises(ValueError, match="other arguments"):
-            synthesis.path(
-                targets, **{"point": ("coupler", (0.0, 0.0)), "crank_angles": np.arange(6.0), **given, **changed}
-            )
+            synthesis.fit(four_bar, FIRST, targets, **{**given, **changed})

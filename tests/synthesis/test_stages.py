@@ -55,3 +55,18 @@ def test_a_file_of_another_search_is_refused(tmp_path):
     file.write_bytes(b"PK no such thing")
     with pytest.raises(ValueError, match="no search"):
         synthesis.path(TARGETS, starts=64, resume=file)
+
+
+@pytest.mark.parametrize(
+    "search",
+    [
+        lambda **how: synthesis.function(np.square, (0, 1), input_span=1.5, output_span=1.0, starts=64, keep=1, **how),
+        lambda **how: synthesis.motion([[0, 0, 0], [1, 0.3, 0.4], [2, 0.2, 1]], starts=64, keep=1, **how),
+    ],
+    ids=["function", "motion"],
+)
+def test_all_searches_can_be_broken_off(tmp_path, search):
+    file = tmp_path / "search"
+    with pytest.raises(Stopped):
+        search(resume=file, progress=stopping_at(100))
+    assert search(resume=file).best.error == search().best.error

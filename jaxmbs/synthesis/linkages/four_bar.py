@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from jaxmbs import planar
 from jaxmbs.element import GROUND
-from jaxmbs.motion import Ramp
-from jaxmbs.synthesis.linkages.linkage import FLAT as FLAT
-from jaxmbs.synthesis.linkages.linkage import Linkage, along, dyad, from_line, heading, placed_on, unit
+from jaxmbs.synthesis.linkages.linkage import (
+    Linkage,
+    along,
+    cosine_between,
+    dyad,
+    from_line,
+    guess_of,
+    unit,
+    with_crank,
+)
 from jaxmbs.system.mechanism import Mechanism
 
 
@@ -71,70 +77,47 @@ class FourBar(Linkage):
         return u
 
     @staticmethod
-    def joints(b: dict, angle, sign):
-        """The crank's pin in axes along the line of the pivots, the direction of the coupler, and the cosine of the angle
-        between coupler and rocker."""
-        pin = b["crank"] * unit(angle)
-        e, cosine = dyad(pin, along(b["ground"]), b["coupler"], b["rocker"], sign)
-        return pin, e, cosine
+    def joints(b: dict, angle, sign, xp: Any = jnp):
+        """The crank's pin in axes along the line of the pivots, the directions of coupler and rocker, and the cosine of the
+        angle between these. xp: see `dyad`."""
+        pin = b["crank"] * xp.stack([xp.cos(angle), xp.sin(angle)])
+        line = xp.stack([b["ground"] - pin[0], -pin[1]])
+        e, cosine = dyad(line, b["coupler"], b["rocker"], sign, xp)
+        return pin, e, (b["coupler"] * e - line) / b["rocker"], cosine
+
+    def frames(self, b, angle, signs):
+        pin, coupler, rocker, cosine = self.joints(b, angle, signs[0])
+        frames = {
+            "crank": (jnp.zeros(2), unit(angle)),
+            "coupler": (pin, coupler),
+            "rocker": (along(b["ground"]), rocker),
+        }
+        return frames, cosine[None]
 
     @staticmethod
     def point(b: dict, angle, branch) -> Float[Array, "2"]:
         """Where the coupler point is at a crank angle."""
-        pin, e, _ = FourBar.joints(b, angle, branch)
-        return from_line(b, placed_on(pin, e, b["point"]))
-
-    def seen(self, b, angle, signs):
-        pin, e, cosine = self.joints(b, angle, signs[0])
-        return from_line(b, placed_on(pin, e, b["point"])), cosine[None]
-
-    @staticmethod
-    def transmission(b: dict) -> Float[Array, "2"]:
-        """The cosines of the angle between coupler and rocker at their pin where the crank lies on the line of the pivots,
-        before and behind; all other cosines are in between."""
-        square = jnp.stack([b["ground"] - b["crank"], b["ground"] + b["crank"]]) ** 2
-        return (b["coupler"] ** 2 + b["rocker"] ** 2 - square) / (2 * b["coupler"] * b["rocker"])
+        return FourBar().seen(b, angle, jnp.stack([branch]))[0]
 
     def everywhere(self, b):
-        return self.transmission(b)
-
-    def lengths_of(self, b):
-        return [b[name] for name in self.lengths]
+        # Where the crank lies on the line of the pivots, before and behind.
+        square = jnp.stack([b["ground"] - b["crank"], b["ground"] + b["crank"]]) ** 2
+        return cosine_between(b["coupler"], b["rocker"], square)
 
     @staticmethod
     def mechanism(b: dict, start=0.0, turn=1.0) -> Mechanism:
         """Bodies "crank", "coupler" and "rocker" with their origins at O, A and C and x along the links; a motor that turns
         the crank by 2π in a unit of time, from the angle `start`, backwards if `turn` is −1."""
-        origin = jnp.zeros(2)
-        return Mechanism(
-            bodies={name: planar.Body() for name in ("crank", "coupler", "rocker")},
-            constraints={
-                "O": planar.Revolute(GROUND, "crank", b["pivot"], origin),
-                "A": planar.Revolute("crank", "coupler", along(b["crank"]), origin),
-                "B": planar.Revolute("coupler", "rocker", along(b["coupler"]), along(b["rocker"])),
-                "C": planar.Revolute(GROUND, "rocker", from_line(b, along(b["ground"])), origin),
-            },
-            drivers={"motor": planar.RevoluteDriver(GROUND, "crank", Ramp(2 * jnp.pi * turn, start), b["angle"])},
-        )
+        joints = {
+            "B": planar.Revolute("coupler", "rocker", along(b["coupler"]), along(b["rocker"])),
+            "C": planar.Revolute(GROUND, "rocker", from_line(b, along(b["ground"])), jnp.zeros(2)),
+        }
+        return with_crank(b, ("rocker",), joints, start, turn)
 
     @staticmethod
-    def guess(b: dict, angle, branch) -> dict[str, tuple]:
+    def guess(b: dict, angle, branch) -> dict[str, tuple]:  # type: ignore[override]
         """The assembled poses of the bodies at a crank angle."""
-        pin, elbow, pivot, far = (np.asarray(x) for x in _places(b, angle, branch))
-        return {
-            "crank": (*pivot, float(b["angle"] + angle)),
-            "coupler": (*pin, heading(pin, elbow)),
-            "rocker": (*far, heading(far, elbow)),
-        }
+        return guess_of(FourBar(), b, angle, branch)
 
     def pivots(self, b):
         return [b["pivot"], from_line(b, along(b["ground"]))]
-
-
-@jax.jit
-def _places(b, angle, branch):
-    """Pins A and B, pivots O and C."""
-    b = {name: jnp.asarray(x, float) for name, x in b.items()}
-    pin, e, _ = FourBar.joints(b, angle, branch)
-    inside = (pin, pin + b["coupler"] * e, jnp.zeros(2), along(b["ground"]))
-    return tuple(from_line(b, place) for place in inside)

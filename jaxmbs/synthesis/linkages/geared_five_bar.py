@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxmbs import planar
 from jaxmbs.element import GROUND
-from jaxmbs.motion import Ramp
-from jaxmbs.synthesis.linkages.linkage import Linkage, along, dyad, from_line, heading, placed_on, unit
+from jaxmbs.synthesis.linkages.linkage import Linkage, along, dyad, from_line, unit, with_crank
 from jaxmbs.system.mechanism import Mechanism
 
 
@@ -70,64 +67,38 @@ class GearedFiveBar(Linkage):
         u[:, 6:8] = 2 * rng.normal(size=(count, 2))
         return u
 
-    def joints(self, b: dict, angle, sign):
-        """The pins of both cranks in axes along the line of the pivots, the direction of the coupler, the cosine of the
-        angle between coupler and link."""
-        pin = b["crank"] * unit(angle)
-        other = along(b["ground"]) + b["arm"] * unit(self.ratio * angle + b["phase"])
-        e, cosine = dyad(pin, other, b["coupler"], b["link"], sign)
-        return pin, other, e, cosine
-
-    def seen(self, b, angle, signs):
-        pin, _, e, cosine = self.joints(b, angle, signs[0])
-        return from_line(b, placed_on(pin, e, b["point"])), cosine[None]
+    def frames(self, b, angle, signs):
+        pin, far = b["crank"] * unit(angle), along(b["ground"])
+        arm = unit(self.ratio * angle + b["phase"])
+        line = far + b["arm"] * arm - pin
+        e, cosine = dyad(line, b["coupler"], b["link"], signs[0])
+        link = pin + line, (b["coupler"] * e - line) / b["link"]
+        frames = {"crank": (jnp.zeros(2), unit(angle)), "coupler": (pin, e), "link": link, "arm": (far, arm)}
+        return frames, cosine[None]
 
     def mechanism(self, b, start=0.0, turn=1.0) -> Mechanism:
         """Bodies "crank", "coupler", "link" and "arm" with their origins at O, A, B and C and x along the links."""
         origin, far = jnp.zeros(2), from_line(b, along(b["ground"]))
-        return Mechanism(
-            bodies={name: planar.Body() for name in ("crank", "coupler", "link", "arm")},
-            constraints={
-                "O": planar.Revolute(GROUND, "crank", b["pivot"], origin),
-                "A": planar.Revolute("crank", "coupler", along(b["crank"]), origin),
-                "P": planar.Revolute("coupler", "link", along(b["coupler"]), along(b["link"])),
-                "B": planar.Revolute("link", "arm", origin, along(b["arm"])),
-                "C": planar.Revolute(GROUND, "arm", far, origin),
-                "gears": self._gears(b),
-            },
-            drivers={"motor": planar.RevoluteDriver(GROUND, "crank", Ramp(2 * jnp.pi * turn, start), b["angle"])},
-        )
+        joints = {
+            "P": planar.Revolute("coupler", "link", along(b["coupler"]), along(b["link"])),
+            "B": planar.Revolute("link", "arm", origin, along(b["arm"])),
+            "C": planar.Revolute(GROUND, "arm", far, origin),
+            "gears": self._gears(b),
+        }
+        return with_crank(b, ("link", "arm"), joints, start, turn)
 
     def _gears(self, b):
         if self.ratio == 1:
             return planar.RelativeAngle("crank", "arm", b["phase"])
         # R₁ + R₂ is the distance of the pivots, ratio = −R₁/R₂; an internal gear has a negative radius.
-        arm = b["ground"] / (1 - self.ratio)
-        origin = jnp.zeros(2)
-        return planar.Gear(
-            *("crank", "arm", origin, origin),
-            radius_i=-self.ratio * arm,
-            radius_j=arm,
-            angle_j=jnp.pi - b["phase"],
-        )
+        arm, origin = b["ground"] / (1 - self.ratio), jnp.zeros(2)
+        sizes = {"radius_i": -self.ratio * arm, "radius_j": arm}
+        return planar.Gear("crank", "arm", origin, origin, **sizes, angle_j=jnp.pi - b["phase"])
 
     def guess(self, b, angle, branch):
-        pin, other, common, pivot, far = (np.asarray(x) for x in _places(self, b, angle, branch))
-        return {
-            "crank": (*pivot, float(b["angle"] + angle)),
-            "coupler": (*pin, heading(pin, common)),
-            "link": (*other, heading(other, common)),
-            "arm": (*far, float(b["angle"] + self.ratio * angle + b["phase"])),
-        }
+        poses = super().guess(b, angle, branch)
+        # With its turns, as the gears count it.
+        return {**poses, "arm": (*poses["arm"][:2], float(b["angle"] + self.ratio * angle + b["phase"]))}
 
     def pivots(self, b):
         return [b["pivot"], from_line(b, along(b["ground"]))]
-
-
-@partial(jax.jit, static_argnums=0)
-def _places(linkage, b, angle, branch):
-    """Pins A, B and P, pivots O and C."""
-    b = {name: jnp.asarray(x, float) for name, x in b.items()}
-    pin, other, e, _ = linkage.joints(b, angle, branch)
-    inside = (pin, other, pin + b["coupler"] * e, jnp.zeros(2), along(b["ground"]))
-    return tuple(from_line(b, place) for place in inside)

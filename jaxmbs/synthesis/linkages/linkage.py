@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import abc
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import jax
@@ -10,6 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from jaxmbs import planar
+from jaxmbs.element import GROUND
+from jaxmbs.motion import Ramp
+from jaxmbs.numerics.plane import direction as unit
 from jaxmbs.numerics.plane import perpendicular
 from jaxmbs.system.mechanism import Mechanism
 
@@ -19,6 +25,7 @@ FLAT = 1e-12
 TINY = 1e-24
 
 
+@dataclass(frozen=True)
 class Linkage(abc.ABC):
     """A planar linkage with one crank and a point whose place has a closed form.
 
@@ -59,18 +66,15 @@ class Linkage(abc.ABC):
         """Free numbers (count, n) of random linkages of about unit size."""
 
     @abc.abstractmethod
-    def seen(self, b: dict, angle, signs: Float[Array, " s"]) -> tuple[Float[Array, "2"], Float[Array, " c"]]:
-        """Where the point is at a crank angle, and the cosines of the angles between the links where circles intersect:
-        beyond ±1 they do not, and the links are as if stretched."""
+    def frames(self, b: dict, angle, signs: Float[Array, " s"]) -> tuple[dict[str, Any], Float[Array, " c"]]:
+        """Origin and direction of x of each link at a crank angle, in axes along the linkage's own line from the crank's
+        pivot; and the cosines of the angles between the links where circles intersect: beyond ±1 they do not, and the
+        links are as if stretched."""
 
     @abc.abstractmethod
     def mechanism(self, b: dict, start=0.0, turn=1.0) -> Mechanism:
         """The mechanism with a motor that turns the crank by 2π in a unit of time, from the angle `start`, backwards if
         `turn` is −1."""
-
-    @abc.abstractmethod
-    def guess(self, b: dict, angle, branch) -> dict[str, tuple]:
-        """The assembled poses of the bodies at a crank angle."""
 
     @abc.abstractmethod
     def pivots(self, b: dict) -> list[Float[Array, "2"]]:
@@ -80,12 +84,20 @@ class Linkage(abc.ABC):
         """Cosines between which all others of a turn are; None where they have no closed form."""
         return None
 
-    def lengths_of(self, b: dict) -> list:
-        """The sides of the first loop if it is one of four bars, for Grashof's condition; the crank is the second."""
-        return []
+    def seen(self, b: dict, angle, signs: Float[Array, " s"]) -> tuple[Float[Array, "2"], Float[Array, " c"]]:
+        """Where the point is at a crank angle, and the cosines of `frames`."""
+        frames, cosines = self.frames(b, angle, signs)
+        origin, e = frames[self.output]
+        return from_line(b, placed_on(origin, e, b["point"])), cosines
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}()"
+    def guess(self, b: dict, angle, branch) -> dict[str, tuple]:
+        """The assembled poses of the bodies at a crank angle."""
+        return guess_of(self, b, angle, branch)
+
+    @property
+    def has_closed_form(self) -> bool:
+        """Whether one is known of the angles between links over a turn."""
+        return self.everywhere(self.design(jnp.zeros(self.size))) is not None
 
     @property
     def size(self) -> int:
@@ -120,26 +132,72 @@ class Linkage(abc.ABC):
             kinds += [own] * int(np.prod(shape))
         return np.array(kinds) == kind
 
+    def scaled(self, flat: np.ndarray, centre, spread) -> np.ndarray:
+        """All numbers of a design, lengths as parts of `spread` and places after `centre` was taken away."""
+        moved = flat.copy()
+        moved[self.of_kind("pivot")] -= centre
+        return np.where(self.of_kind("angle"), moved, moved / spread)
+
     def unscaled(self, b: dict, centre, spread) -> dict[str, Any]:
         """A design of which all was divided by `spread` after `centre` was taken away, as it was."""
         moved = lambda name, x: x if name in self.angles else x * spread + (centre if name == "pivot" else 0)
         return {name: moved(name, b[name]) for name in self.entries}
 
+    def in_units(self, b: dict, centre, spread) -> dict[str, Any]:
+        """The same in numpy, numbers as numbers, angles between −π and π."""
+        true = self.unscaled(b, centre, spread)
+        true |= {name: np.arctan2(np.sin(true[name]), np.cos(true[name])) for name in self.angles}
+        return {name: np.asarray(x) if np.ndim(x) else float(x) for name, x in true.items()}
 
-def dyad(first, second, length, other, sign):
-    """Two links from pins `first` and `second` that meet: the unit vector along the one from `first`, and the cosine of
-    the angle between them where they meet.
 
-    With d from pin to pin the joint is at α d + β d⊥ from the first, α = (l² + d² − m²) / 2d², β² = l²/d² − α²; a sign of
-    +1 has it to the left of d.
+def with_crank(b: dict, bodies: tuple[str, ...], joints: dict, start, turn) -> Mechanism:
+    """The mechanism of a linkage: its crank turns about the pivot by 2π in a unit of time, from the angle `start`,
+    backwards if `turn` is −1, with the coupler at its pin; and further joints."""
+    origin = jnp.zeros(2)
+    crank = {
+        "O": planar.Revolute(GROUND, "crank", b["pivot"], origin),
+        "A": planar.Revolute("crank", "coupler", along(b["crank"]), origin),
+    }
+    return Mechanism(
+        bodies={name: planar.Body() for name in ("crank", "coupler", *bodies)},
+        constraints={**crank, **joints},
+        drivers={"motor": planar.RevoluteDriver(GROUND, "crank", Ramp(2 * jnp.pi * turn, start), b["angle"])},
+    )
+
+
+def guess_of(linkage: Linkage, b: dict, angle, branch) -> dict[str, tuple]:
+    """The assembled poses of the bodies of a linkage at a crank angle."""
+    found = _placed_frames(linkage, b, angle, jnp.atleast_1d(jnp.asarray(branch, float)))
+    poses = {name: (*np.asarray(r), float(np.arctan2(e[1], e[0]))) for name, (r, e) in found.items() if name != GROUND}
+    # As the motor counts it, which may be some turns more.
+    return {**poses, "crank": (*poses["crank"][:2], float(b["angle"] + angle))}
+
+
+@partial(jax.jit, static_argnums=0)
+def _placed_frames(linkage, b, angle, signs):
+    b = {name: jnp.asarray(x, float) for name, x in b.items()}
+    frames, _ = linkage.frames(b, angle, signs)
+    return {name: (from_line(b, r), placed_on(jnp.zeros(2), unit(b["angle"]), e)) for name, (r, e) in frames.items()}
+
+
+def dyad(d, length, other, sign, xp: Any = jnp):
+    """Two links that meet, from pins with the vector d from the one to the other: the unit vector along the first link, and
+    the cosine of the angle between the two.
+
+    The joint is at α d + β d⊥ from the first pin, α = (l² + d² − m²) / 2d², β² = l²/d² − α²; a sign of +1 has it to the
+    left of d. xp: jax.numpy, or numpy for its double precision; further axes of d are those of a batch.
     """
-    d = second - first
-    square = d @ d + TINY
+    square = d[0] ** 2 + d[1] ** 2 + TINY
     ratio = length**2 / square
     along = (ratio + 1 - other**2 / square) / 2
-    height = jnp.sqrt(jnp.maximum(ratio - along**2, FLAT * ratio))
-    cosine = (length**2 + other**2 - square) / (2 * length * other)
-    return (along * d + sign * height * perpendicular(d)) / length, cosine
+    height = sign * xp.sqrt(xp.maximum(ratio - along**2, FLAT * ratio))
+    e = xp.stack([along * d[0] - height * d[1], along * d[1] + height * d[0]]) / length
+    return e, cosine_between(length, other, square)
+
+
+def cosine_between(length, other, square):
+    """The cosine of the angle between two links of which the far ends have a distance with this square."""
+    return (length**2 + other**2 - square) / (2 * length * other)
 
 
 def placed_on(origin, e, point):
@@ -150,16 +208,6 @@ def placed_on(origin, e, point):
 def from_line(b: dict, place):
     """A place given from the crank's pivot in axes along the linkage's own line, in the plane."""
     return placed_on(b["pivot"], unit(b["angle"]), place)
-
-
-def unit(angle):
-    """The direction of an angle."""
-    return jnp.stack([jnp.cos(angle), jnp.sin(angle)])
-
-
-def heading(start, end) -> float:
-    """The direction from one place to another, as a number."""
-    return float(np.arctan2(end[1] - start[1], end[0] - start[0]))
 
 
 def along(length):

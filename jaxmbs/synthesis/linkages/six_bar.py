@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxmbs import planar
 from jaxmbs.element import GROUND
 from jaxmbs.synthesis.linkages.four_bar import FourBar
-from jaxmbs.synthesis.linkages.linkage import Linkage, along, dyad, from_line, heading, placed_on, unit
+from jaxmbs.synthesis.linkages.linkage import Linkage, along, dyad, from_line, placed_on
 from jaxmbs.system.mechanism import Mechanism
 
 # Between which links the further two are. Those with three joints are neighbours in Watt's chain, not in Stephenson's;
@@ -88,29 +86,15 @@ class SixBar(Linkage):
         lengths = rng.uniform(-0.5, 1.5, (count, 2))
         return np.column_stack([base[:, :4], pins, lengths, base[:, 4:]])
 
-    def joints(self, b: dict, angle, signs):
-        """Frames of crank, coupler, rocker and ground as (origin, direction) in axes along the line of the pivots; where
-        `link` and `arm` begin; the direction of `link`; the two cosines."""
-        pin, e, cosine = FourBar.joints(b, angle, signs[0])
-        far = along(b["ground"])
-        frames = {
-            "crank": (jnp.zeros(2), unit(angle)),
-            "coupler": (pin, e),
-            "rocker": (far, (pin + b["coupler"] * e - far) / b["rocker"]),
-            GROUND: (jnp.zeros(2), along(jnp.ones_like(b["ground"]))),
-        }
-        begin, end = (
-            placed_on(*frames[link], b[key]) for link, key in zip(KINDS[self.kind], ("first", "second"), strict=True)
-        )
-        direction, other = dyad(begin, end, b["link"], b["arm"], signs[1])
-        return frames, begin, end, direction, jnp.stack([cosine, other])
-
-    def seen(self, b, angle, signs):
-        _, begin, _, direction, cosines = self.joints(b, angle, signs)
-        return from_line(b, placed_on(begin, direction, b["point"])), cosines
-
-    def lengths_of(self, b):
-        return [b[name] for name in FourBar.lengths]
+    def frames(self, b, angle, signs):
+        frames, cosine = FourBar().frames(b, angle, signs[:1])
+        frames[GROUND] = (jnp.zeros(2), along(jnp.ones_like(b["ground"])))
+        (r, e), (s, f) = (frames[link] for link in KINDS[self.kind])
+        begin, end = placed_on(r, e, b["first"]), placed_on(s, f, b["second"])
+        line = end - begin
+        e, other = dyad(line, b["link"], b["arm"], signs[1])
+        frames |= {"link": (begin, e), "arm": (end, (b["link"] * e - line) / b["arm"])}
+        return frames, jnp.stack([cosine[0], other])
 
     def mechanism(self, b, start=0.0, turn=1.0) -> Mechanism:
         """The four-bar's mechanism with the bodies "link" and "arm", their origins where they begin and x along them."""
@@ -127,22 +111,6 @@ class SixBar(Linkage):
         bodies = {**base.bodies, "link": planar.Body(), "arm": planar.Body()}
         return Mechanism(bodies=bodies, constraints={**base.constraints, **further}, drivers=base.drivers)
 
-    def guess(self, b, angle, branch):
-        begin, end, pin = (np.asarray(x) for x in _places(self, b, angle, branch))
-        return {
-            **FourBar.guess({name: b[name] for name in FourBar.entries}, angle, branch[0]),
-            "link": (*begin, heading(begin, pin)),
-            "arm": (*end, heading(end, pin)),
-        }
-
     def pivots(self, b):
         both = [b["pivot"], from_line(b, along(b["ground"]))]
         return [*both, from_line(b, b["second"])] if KINDS[self.kind][1] == GROUND else both
-
-
-@partial(jax.jit, static_argnums=0)
-def _places(linkage, b, angle, branch):
-    """Pins D, E and F."""
-    b = {name: jnp.asarray(x, float) for name, x in b.items()}
-    _, begin, end, direction, _ = linkage.joints(b, angle, branch)
-    return tuple(from_line(b, place) for place in (begin, end, begin + b["link"] * direction))

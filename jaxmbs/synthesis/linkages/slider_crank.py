@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxmbs import planar
 from jaxmbs.element import GROUND
-from jaxmbs.motion import Ramp
-from jaxmbs.synthesis.linkages.linkage import FLAT, Linkage, along, from_line, heading, placed_on, unit
+from jaxmbs.synthesis.linkages.linkage import FLAT, Linkage, along, from_line, unit, with_crank
 from jaxmbs.system.mechanism import Mechanism
 
 
@@ -58,50 +56,31 @@ class SliderCrank(Linkage):
         return u
 
     @staticmethod
-    def joints(b: dict, angle, sign):
-        """The crank's pin, the direction of the coupler, and the cosine of its angle with the normal of the line."""
-        pin = b["crank"] * unit(angle)
-        cosine = (b["offset"] - pin[1]) / b["coupler"]
-        ahead = sign * jnp.sqrt(jnp.maximum(1 - cosine**2, FLAT))
-        return pin, jnp.stack([ahead, cosine]), cosine
+    def joints(b: dict, angle, sign, xp: Any = jnp):
+        """The crank's pin, the direction of the coupler, and the cosine of its angle with the normal of the line.
 
-    def seen(self, b, angle, signs):
+        xp: see `dyad`."""
+        pin = b["crank"] * xp.stack([xp.cos(angle), xp.sin(angle)])
+        cosine = (b["offset"] - pin[1]) / b["coupler"]
+        ahead = sign * xp.sqrt(xp.maximum(1 - cosine**2, FLAT))
+        return pin, xp.stack([ahead, cosine]), cosine
+
+    def frames(self, b, angle, signs):
         pin, e, cosine = self.joints(b, angle, signs[0])
-        return from_line(b, placed_on(pin, e, b["point"])), cosine[None]
+        slide = pin + b["coupler"] * e, along(jnp.ones_like(b["coupler"]))
+        return {"crank": (jnp.zeros(2), unit(angle)), "coupler": (pin, e), "slider": slide}, cosine[None]
 
     def everywhere(self, b):
         return jnp.stack([b["offset"] - b["crank"], b["offset"] + b["crank"]]) / b["coupler"]
 
     def mechanism(self, b, start=0.0, turn=1.0) -> Mechanism:
         """Bodies "crank", "coupler" and "slider" with their origins at O, A and B and x along the links, or the line."""
-        origin, direction = jnp.zeros(2), unit(b["angle"])
-        line = from_line(b, jnp.stack([0 * b["offset"], b["offset"]]))
-        return Mechanism(
-            bodies={name: planar.Body() for name in ("crank", "coupler", "slider")},
-            constraints={
-                "O": planar.Revolute(GROUND, "crank", b["pivot"], origin),
-                "A": planar.Revolute("crank", "coupler", along(b["crank"]), origin),
-                "B": planar.Revolute("coupler", "slider", along(b["coupler"]), origin),
-                "C": planar.Translational(GROUND, "slider", line, origin, direction, jnp.array([1.0, 0.0])),
-            },
-            drivers={"motor": planar.RevoluteDriver(GROUND, "crank", Ramp(2 * jnp.pi * turn, start), b["angle"])},
-        )
-
-    def guess(self, b, angle, branch):
-        pin, slide, pivot = (np.asarray(x) for x in _places(b, angle, branch))
-        return {
-            "crank": (*pivot, float(b["angle"] + angle)),
-            "coupler": (*pin, heading(pin, slide)),
-            "slider": (*slide, float(b["angle"])),
+        origin, line = jnp.zeros(2), from_line(b, jnp.stack([0 * b["offset"], b["offset"]]))
+        joints = {
+            "B": planar.Revolute("coupler", "slider", along(b["coupler"]), origin),
+            "C": planar.Translational(GROUND, "slider", line, origin, unit(b["angle"]), jnp.array([1.0, 0.0])),
         }
+        return with_crank(b, ("slider",), joints, start, turn)
 
     def pivots(self, b):
         return [b["pivot"]]
-
-
-@jax.jit
-def _places(b, angle, branch):
-    """Pins A and B, the pivot O."""
-    b = {name: jnp.asarray(x, float) for name, x in b.items()}
-    pin, e, _ = SliderCrank.joints(b, angle, branch)
-    return tuple(from_line(b, place) for place in (pin, pin + b["coupler"] * e, jnp.zeros(2)))
