@@ -45,7 +45,15 @@ def _ends(force, state):
 
 
 class AbstractSpringDamper(AbstractForce):
-    """What pulls two points together, with the fields of a `SpringDamper`."""
+    """What pulls two points together: f = k (ℓ − ℓ₀) + c ℓ̇ + f_n(ℓ, ℓ̇) + f_a.
+
+    Args:
+        i, j, point_i, point_j, stiffness, damping, free_length, actuator, force: see `SpringDamper`.
+
+    Examples:
+        >>> issubclass(mbs.Spring, mbs.forces.AbstractSpringDamper)
+        True
+    """
 
     i: str = eqx.field(static=True)
     j: str = eqx.field(static=True)

@@ -17,7 +17,15 @@ from jaxmbs.numerics.arrays import is_concrete, is_scalar, real
 
 
 class AbstractTorsionSpring(AbstractForce):
-    """What turns two bodies about their common axis, with the fields of a `TorsionSpring`."""
+    """What turns two bodies about their common axis: T = −k (θ − θ₀) − c θ̇ + T_n(θ, θ̇) + T_a on body j.
+
+    Args:
+        i, j, stiffness, free_angle, damping, actuator, axis_i, axis_j, middle, torque: see `TorsionSpring`.
+
+    Examples:
+        >>> issubclass(mbs.TorsionDamper, mbs.forces.AbstractTorsionSpring)
+        True
+    """
 
     i: str = eqx.field(static=True)
     j: str = eqx.field(static=True)

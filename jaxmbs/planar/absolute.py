@@ -108,7 +108,8 @@ class AbsoluteDistance(MeasuredConstraint, AbsoluteConstraint):
         point: P in the body frame.
         centre: C in the ground frame. If `distance` is missing: C₃, for a circle about the origin, or (C₁, C₂, C₃).
         distance: C₃, positive. At zero Φ would stand for two constraints, and its Jacobian would vanish.
-        value: another name for `centre`. `center` is the old one, which is deprecated.
+        value: another name for `centre`.
+        center: the old name of `centre`, which is deprecated.
 
     Examples:
         >>> rope = planar.AbsoluteDistance("a", (0, 0), (0, 3), 4.0)

@@ -51,7 +51,9 @@ class Fitted(NamedTuple):
         targets: (T, d), what it should be.
         offset: the constant that was free; it is part of the values.
         checks: "assembled": the motion was followed through all times and has these values; "closed": it ends where it
-            began; "least_singular_value" of Φ_q on the way, in units of the mechanism.
+            began; "ordered": the targets are met in their order, within a cycle; "least_singular_value" of Φ_q on the
+            way, in units of the mechanism.
+        point: where the measure is a point, its body and its coordinates (d,) on it.
 
     Examples:
         >>> times, targets = jnp.array([0.0, jnp.pi / 2]), jnp.array([[3.5], [jnp.sqrt(2.5**2 - 1)]])
@@ -110,12 +112,14 @@ def fit(
         build: a design ↦ a mechanism whose drivers determine the motion in time.
         design: a tree of numbers, where to begin; other starts are random ones within the bounds.
         targets: (T, d), what `measure(design, mechanism, q)` should be.
-        measure: a function of (design, mechanism, q) that gives (d,).
+        measure: a function of (design, mechanism, q) that gives a number or (d,); a `point` or `pose` of a body; or the
+            name of a coordinate, such as "rocker.phi".
         times: (T,), of the targets. None: each has a time of its own.
         floating: with times, whether a common time is added to all of them, and their sense reversed, as fits best.
         offset: whether a constant is added to the measure, as fits best.
         period: of the motion that is looked at.
         cyclic: whether the motion goes round.
+        ordered: whether designs that meet targets without times in their order, within a cycle, come before others.
         guess: of the configuration at time 0, or a function of the design that gives one.
         lower, upper: bounds, trees like `design`; None where there is none.
         require: a function of the design, written in jax.numpy, of which no value may be negative.

@@ -163,11 +163,7 @@ def function(
         starts: number of starts.
         seed: of the random numbers.
         keep: how many of the best to return.
-        progress, resume: as of `path`, for a mechanism of one's own.
-        design: for a mechanism of one's own, the design to begin with.
-        output: for a mechanism of one's own, a coordinate by name such as "rocker.phi", or a function of (design,
-            mechanism, q).
-        guess: for a mechanism of one's own, the configuration at time 0, or a function of the design.
+        progress, resume: as of `path`.
 
     Returns:
         `Ranked` `FunctionSolution`s.

@@ -86,7 +86,15 @@ class Output:
 def point(body: str, at: Float[np.ndarray, " d"] | str | Callable[[Any], Array]) -> Point:
     """A measure for `fit`: where a point of a body is, in the plane or in space.
 
-    at: its coordinates in the frame of the body: numbers, the name of an entry of the design, or a function of the design.
+    Args:
+        body: name of the body.
+        at: its coordinates (d,) in the frame of the body: numbers, the name of an entry of the design, or a function of
+            the design.
+
+    Examples:
+        >>> end = mbs.synthesis.point("rod", (1.5, 0))
+        >>> print(end(None, mech, mech.coordinates(guess)))
+        [3.5 0. ]
     """
     return Point(body, at if isinstance(at, str) or callable(at) else tuple(float(x) for x in at))
 
@@ -98,6 +106,12 @@ def pose(body: str, angle_length: float | None = None) -> Pose:
     Σ ‖r_k − r*_k‖² + L² (2 sin(Δφ_k/2))² with the angle Δφ between the two. The values are x, y, L cos φ, L sin φ, in space
     x, y, z and the three axes of the body times L/√2.
 
-    angle_length: L; by default the positions' root mean square distance from their centre.
+    Args:
+        body: name of the body.
+        angle_length: L, positive; by default the positions' root mean square distance from their centre.
+
+    Examples:
+        >>> print(mbs.synthesis.pose("rod", angle_length=2.0)(None, mech, mech.coordinates(guess)))
+        [2. 0. 2. 0.]
     """
     return Pose(body, angle_length)

@@ -143,12 +143,7 @@ def motion(
         starts: number of single links.
         seed: of the random numbers.
         keep: how many of the best to return.
-        progress, resume: as of `path`, for a mechanism of one's own.
-        design: for a mechanism of one's own, the design to begin with.
-        body: for a mechanism of one's own, the body that is guided.
-        guess: for a mechanism of one's own, the configuration at time 0, or a function of the design.
-        times: for a mechanism of one's own, the times of the poses; free unless given.
-        cyclic: for a mechanism of one's own, whether the motion goes round.
+        progress, resume: as of `path`.
 
     Returns:
         `Ranked` `MotionSolution`s.

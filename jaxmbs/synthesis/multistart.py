@@ -32,7 +32,12 @@ class Ranked(NamedTuple, Generic[S]):
     """What a search has found.
 
     Attributes:
-        all: solutions, the best one first; those of which the mechanism does what is asked for before others.
+        all: solutions, the best one first. Those whose mechanism does what is asked for come before others.
+
+    Examples:
+        >>> found = mbs.synthesis.minimise(lambda b: (b - 3) ** 2, 0.0, starts=4, steps=(50, 20))
+        >>> found.best is found.all[0]
+        True
     """
 
     all: list[S]

@@ -124,10 +124,6 @@ def path(
         progress: is called with the steps done, the steps in all, and the least error so far;
             `viz.progress_bar("path")`.
         resume: a file in which the search is kept; if it is there, the search goes on from it.
-        design: for a mechanism of one's own, the design to begin with, a tree like that of the bounds.
-        point: for a mechanism of one's own, (body, coordinates); these may be an entry of the design by name or a
-            function of it.
-        guess: for a mechanism of one's own, the configuration at time 0, or a function of the design.
 
     Returns:
         `Ranked` `Solution`s.

@@ -15,7 +15,7 @@ OPTIONAL = {
     "AbstractForce": {"uniform"},
     "AbstractTurning": {"at_rest", "drift", "measured_twice", "of_either_sign", "settled", "singular"},
     "Frames": {"given_frames"},
-    "Linkage": {"everywhere", "lengths_of"},
+    "Linkage": {"everywhere", "guess"},
     "SpatialConstraint": {"given_frames"},
     # What an environment of the user's may leave out.
     "Environment": {"ends", "metrics", "task"},
