@@ -62,33 +62,9 @@ def levenberg_marquardt(
     Raises:
         ValueError: more than one unknown in a block.
     """
-    n, p = shared.shape[0], own.shape[1]
+    p = own.shape[1]
     if p > 1:
         raise ValueError(f"a block has one unknown of its own, or none, got {p}")
-
-    def block(shared, own, state, data):
-        return residual(shared, own, state, data)[0]
-
-    def normal(shared, own, state, mu):
-        """The damped normal equations of the shared unknowns, and what gives the blocks their own."""
-        rows, by_shared = prior(shared), jax.jacfwd(prior)(shared)
-        start = by_shared.T @ by_shared, by_shared.T @ rows, jnp.zeros((n, n)), jnp.zeros(n)
-
-        def add(sums, of_block):
-            matrix, gradient, taken, shift = sums
-            r, (by_shared, by_own) = block(shared, *of_block), jax.jacfwd(block, (0, 1))(shared, *of_block)
-            matrix, gradient = matrix + by_shared.T @ by_shared, gradient + by_shared.T @ r
-            mixed, slope = by_shared.T @ by_own, by_own.T @ r
-            square = by_own.T @ by_own
-            # A block has one unknown of its own, or none.
-            inverse = 1 / (jnp.diagonal(square) * (1 + mu) + TINY)
-            weighted = mixed * inverse[None, :]
-            return (matrix, gradient, taken + weighted @ mixed.T, shift + weighted @ slope), (mixed, slope, inverse)
-
-        (matrix, gradient, taken, shift), blocks = jax.lax.scan(add, start, (own, state, data))
-        diagonal = jnp.diagonal(matrix)
-        damped = matrix + jnp.diag(mu * diagonal + TINY * jnp.max(diagonal)) - taken
-        return damped, gradient - shift, blocks
 
     def evaluated(shared, own, state):
         """The sum of squares, and what the blocks carry along."""
@@ -102,7 +78,7 @@ def levenberg_marquardt(
 
     def step(carry, _):
         shared, own, state, mu, cost = carry
-        matrix, gradient, (mixed, slope, inverse) = normal(shared, own, state, mu)
+        matrix, gradient, (mixed, slope, inverse) = _normal(residual, prior, shared, (own, state, data), mu)
         change = -factor_symmetric_positive(matrix).solve(gradient)
         change = change / jnp.maximum(1, jnp.max(jnp.abs(change)) / longest)
         own_change = jax.vmap(lambda mixed, slope, inverse: -inverse * (slope + mixed.T @ change))(
@@ -120,3 +96,29 @@ def levenberg_marquardt(
     start = shared, own, state, jnp.asarray(damping, shared.dtype), cost
     (shared, own, state, damping, cost), _ = jax.lax.scan(step, start, None, length=iterations)
     return Fit(shared, own, state, cost, jnp.asarray(damping))
+
+
+def _normal(residual: Callable, prior: Callable, shared, blocks, mu):
+    """The damped normal equations of the shared unknowns, and what gives the blocks their own."""
+    n = shared.shape[0]
+    rows, by_shared = prior(shared), jax.jacfwd(prior)(shared)
+    start = by_shared.T @ by_shared, by_shared.T @ rows, jnp.zeros((n, n)), jnp.zeros(n)
+
+    def block(shared, own, state, data):
+        return residual(shared, own, state, data)[0]
+
+    def add(sums, of_block):
+        matrix, gradient, taken, shift = sums
+        r, (by_shared, by_own) = block(shared, *of_block), jax.jacfwd(block, (0, 1))(shared, *of_block)
+        matrix, gradient = matrix + by_shared.T @ by_shared, gradient + by_shared.T @ r
+        mixed, slope = by_shared.T @ by_own, by_own.T @ r
+        square = by_own.T @ by_own
+        # A block has one unknown of its own, or none.
+        inverse = 1 / (jnp.diagonal(square) * (1 + mu) + TINY)
+        weighted = mixed * inverse[None, :]
+        return (matrix, gradient, taken + weighted @ mixed.T, shift + weighted @ slope), (mixed, slope, inverse)
+
+    (matrix, gradient, taken, shift), of_blocks = jax.lax.scan(add, start, blocks)
+    diagonal = jnp.diagonal(matrix)
+    damped = matrix + jnp.diag(mu * diagonal + TINY * jnp.max(diagonal)) - taken
+    return damped, gradient - shift, of_blocks

@@ -8,80 +8,17 @@ Everything is differentiable to any order, at rotations by zero as well.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import jax.numpy as jnp
 from jaxtyping import Array, Float
+
+from jaxmbs.numerics.series import ARCTAN, SERIES_LIMIT, cos, cotangent_excess, even, excess, sinc, versine
 
 Parameters = Float[Array, "4"]
 Vector = Float[Array, "3"]
 Matrix = Float[Array, "3 3"]
 
-# Below the limit the series of `_even` are exact to rounding with this number of terms. Above it the closed forms lose
-# less than two digits.
-SERIES_LIMIT, SERIES_TERMS = 0.25, 9
 # Directions count as opposite where they differ from it by less than this angle.
 OPPOSITE = 1e-6
-
-
-def _even(series: list[float], closed: Callable, s: Float[Array, ""]) -> Float[Array, ""]:
-    """A function of s = x² that is smooth at zero: its power series there, a closed form elsewhere."""
-    small = s < SERIES_LIMIT
-    near, far = jnp.where(small, s, 0), jnp.where(small, 1, s)
-    value = jnp.full_like(s, series[-1])
-    for coefficient in reversed(series[:-1]):
-        value = value * near + coefficient
-    return jnp.where(small, value, closed(far))
-
-
-def _series(ratio: Callable[[int], float], first: float) -> list[float]:
-    """Coefficients c₀ = first, c_k = ratio(k) c_{k−1}."""
-    out = [first]
-    for k in range(1, SERIES_TERMS):
-        out.append(out[-1] * ratio(k))
-    return out
-
-
-_COS = _series(lambda k: -1 / ((2 * k - 1) * 2 * k), 1.0)
-_SINC = _series(lambda k: -1 / (2 * k * (2 * k + 1)), 1.0)
-_VERSINE = _series(lambda k: -1 / ((2 * k + 1) * (2 * k + 2)), 1 / 2)
-_EXCESS = _series(lambda k: -1 / ((2 * k + 2) * (2 * k + 3)), 1 / 6)
-_ARCTAN = [(-1) ** k / (2 * k + 1) for k in range(3 * SERIES_TERMS)]
-# |B₂ₖ| / (2k)!, k = 1, 2, …, of 1 − x/2 cot(x/2) = Σ |B₂ₖ| x²ᵏ / (2k)!.
-_BERNOULLI = [
-    8.333333333333333e-2, 1.388888888888889e-3, 3.306878306878307e-5, 8.267195767195768e-7, 2.0876756987868098e-8,
-    5.284190138687493e-10, 1.3382536530684679e-11, 3.3896802963225827e-13, 8.586062056277845e-15,
-]  # fmt: skip
-
-
-def _cos(s):
-    """cos √s."""
-    return _even(_COS, lambda s: jnp.cos(jnp.sqrt(s)), s)
-
-
-def _sinc(s):
-    """sin √s / √s."""
-    return _even(_SINC, lambda s: jnp.sin(jnp.sqrt(s)) / jnp.sqrt(s), s)
-
-
-def _versine(s):
-    """(1 − cos √s) / s."""
-    return _even(_VERSINE, lambda s: (1 - jnp.cos(jnp.sqrt(s))) / s, s)
-
-
-def _excess(s):
-    """(√s − sin √s) / √s³."""
-    return _even(_EXCESS, lambda s: (jnp.sqrt(s) - jnp.sin(jnp.sqrt(s))) / (s * jnp.sqrt(s)), s)
-
-
-def _cotangent_excess(s):
-    """(1 − √s/2 cot(√s/2)) / s."""
-
-    def closed(s):
-        half = jnp.sqrt(s) / 2
-        return (1 - half * jnp.cos(half) / jnp.sin(half)) / s
-
-    return _even(_BERNOULLI, closed, s)
 
 
 def cross(a: Vector, b: Vector) -> Vector:
@@ -261,7 +198,7 @@ def exp(theta: Vector) -> Parameters:
         [0.866025 0.       0.       0.5     ]
     """
     quarter = theta @ theta / 4
-    return jnp.append(_cos(quarter), _sinc(quarter) * theta / 2)
+    return jnp.append(cos(quarter), sinc(quarter) * theta / 2)
 
 
 def log(p: Parameters) -> Vector:
@@ -279,7 +216,7 @@ def log(p: Parameters) -> Vector:
     # 2 atan2(‖e‖, e₀) / ‖e‖ as a function of t = ‖e‖² / e₀², with 2 / e₀ before it.
     near = square < SERIES_LIMIT * p[0] ** 2
     e0 = jnp.where(near, p[0], 1)
-    series = 2 / e0 * _even(_ARCTAN, lambda t: t, jnp.where(near, square, 0) / e0**2)
+    series = 2 / e0 * even(ARCTAN, lambda t: t, jnp.where(near, square, 0) / e0**2)
     size = jnp.sqrt(jnp.where(near, 1, square))
     far = 2 * jnp.arctan2(size, jnp.where(near, 1, p[0])) / size
     return jnp.where(near, series, far) * p[1:]
@@ -298,7 +235,7 @@ def exp_matrix(theta: Vector) -> Matrix:
          [ 0.  0.  1.]]
     """
     s, tilde = theta @ theta, skew(theta)
-    return jnp.eye(3, dtype=theta.dtype) + _sinc(s) * tilde + _versine(s) * tilde @ tilde
+    return jnp.eye(3, dtype=theta.dtype) + sinc(s) * tilde + versine(s) * tilde @ tilde
 
 
 def log_matrix(a: Matrix) -> Vector:
@@ -328,7 +265,7 @@ def gamma(theta: Vector) -> Matrix:
          [ 0.       0.       1.     ]]
     """
     s, tilde = theta @ theta, skew(theta)
-    return jnp.eye(3, dtype=theta.dtype) + _versine(s) * tilde + _excess(s) * tilde @ tilde
+    return jnp.eye(3, dtype=theta.dtype) + versine(s) * tilde + excess(s) * tilde @ tilde
 
 
 def gamma_inverse(theta: Vector) -> Matrix:
@@ -344,7 +281,7 @@ def gamma_inverse(theta: Vector) -> Matrix:
          [ 0.        0.        1.      ]]
     """
     s, tilde = theta @ theta, skew(theta)
-    return jnp.eye(3, dtype=theta.dtype) - tilde / 2 + _cotangent_excess(s) * tilde @ tilde
+    return jnp.eye(3, dtype=theta.dtype) - tilde / 2 + cotangent_excess(s) * tilde @ tilde
 
 
 def turned(p: Parameters, theta: Vector) -> Parameters:

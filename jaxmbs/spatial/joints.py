@@ -13,7 +13,7 @@ from jaxmbs.mobility import Mobility
 from jaxmbs.numerics import rotation
 from jaxmbs.numerics.arrays import is_concrete, real
 from jaxmbs.spatial.element import ORIGIN, Frames, Points, check_axis, unit
-from jaxmbs.spatial.total import orientation_rows, position_rows
+from jaxmbs.spatial.pairs import orientation_rows, position_rows
 from jaxmbs.spatial.turning import TwoTurns
 
 X, Y = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0)

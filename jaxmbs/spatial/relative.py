@@ -12,7 +12,8 @@ from jaxmbs.mobility import AbstractTurning
 from jaxmbs.motion import AbstractMotion
 from jaxmbs.numerics import rotation
 from jaxmbs.spatial.element import ORIGIN
-from jaxmbs.spatial.total import ALL, FREE, SixComponents, guided, orientation_rows, value
+from jaxmbs.spatial.pairs import ALL, FREE, orientation_rows
+from jaxmbs.spatial.total import SixComponents, guided, value
 from jaxmbs.spatial.turning import Angles, Ball, Turn, TwoTurns
 
 

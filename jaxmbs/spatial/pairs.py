@@ -1,0 +1,276 @@
+"""Lower pairs, special cases of the total joint; after Masarati 2013.
+
+All of them say that some components of the relative position and of the relative orientation vanish. The position is that
+of point_j in the joint frame on i, less the prescribed one. The orientation is the Euler vector ε of R R₀ᵀ, the relative
+rotation of the joint frames and the transposed prescribed one. What stands in Φ is 2 sin(‖ε‖/2) ε/‖ε‖, twice the vector
+part of the Euler parameters of R R₀ᵀ: it has the same zeros as ε and the same derivative there, is a polynomial of the
+bodies' Euler parameters, and, unlike ε, has no jump where the part of ε that is free passes π.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from jaxmbs.element import Shared, require
+from jaxmbs.spatial.element import Frames
+
+FREE, FIXED = "free", "fixed"
+ALL = (0, 1, 2)
+
+
+def position_rows(joint: Frames, held, i, j) -> list:
+    """The held components of the position of point_j in the joint frame on i; all three in the ground frame."""
+    d = joint.separation(i, j)
+    if held == ALL:
+        return list(d)
+    return [i.direction(joint.axes_i[:, k]) @ d for k in held]
+
+
+def orientation_rows(held, p: Float[Array, "4"]) -> list:
+    """2 e_k for the held components of the orientation with Euler parameters p."""
+    if held == ALL:
+        # p and −p are the same rotation: so multipliers are torques, whichever it is.
+        p = jnp.where(p[0] < 0, -p, p)
+    return [2 * p[1 + k] for k in held]
+
+
+def _others(held) -> tuple[int, ...]:
+    return tuple(k for k in ALL if k not in held)
+
+
+class LowerPair(Frames):
+    """A joint that holds components of the relative position and orientation in its frame; z is its axis.
+
+    A subclass declares which: `position` and `orientation`, numbers of axes.
+    """
+
+    position: ClassVar[tuple[int, ...]]
+    orientation: ClassVar[tuple[int, ...]]
+
+    def residual(self, i, j, t):
+        rows = position_rows(self, self.position, i, j)
+        rows += orientation_rows(self.orientation, self.turn(i, j)) if self.orientation else []
+        return jnp.stack(rows) if rows else jnp.zeros(0, i.r.dtype)
+
+    @property
+    def freedom(self):
+        return 6 - self.rows
+
+    @property
+    def mobility(self):
+        return self.mobility_along(_others(self.position), _others(self.orientation))
+
+    @property
+    def shared(self):
+        pinned, aligned = self.position == ALL, self.orientation[:2] == (0, 1)
+        count, rows = len(self.position), len(self.position) + len(self.orientation)
+        implied = [*range(count * pinned), *range(count, count + 2 * aligned)]
+        return Shared(
+            points=((self.point_i, self.point_j),) if pinned else (),
+            vectors=((self.axes_i[:, 2], self.axes_j[:, 2]),) if aligned else (),
+            rows=tuple(k for k in range(rows) if k not in implied),
+        )
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        if "position" in vars(cls):
+            cls.rows = len(cls.position) + len(cls.orientation)
+
+
+class Revolute(LowerPair):
+    """Hinge: Φ = (d_ij, 2 e_x, 2 e_y) with the Euler parameters e of frame j as seen from frame i. 5 equations.
+
+    Args:
+        i, j: names of the bodies.
+        point_i, point_j: a point of the axis in the body frames; or `Frame`s of the bodies, origin and axes.
+        axis_i, axis_j: the axis in the body frames, z unless given; `axis_j` as `axis_i` unless given. The angle of the
+            joint is zero where axis_j comes from axis_i by the shortest rotation.
+        frame_i, frame_j: in place of the axes: 3×3, columns are the axes of the joint frames in the body frames, the
+            axis third; `frame_j` as `frame_i` unless given.
+
+    Examples:
+        >>> hinge = spatial.Revolute("ground", "door", (0, 0, 0), (0, 0, 0), axis_i=(0, 0, 1))
+        >>> mech = mbs.Mechanism({"door": spatial.Body()}, {"hinge": hinge})
+        >>> door = spatial.coordinates((0.1, 0.2, 0.3), rotated=(jnp.pi / 3, 0, 0))
+        >>> print(mbs.constraints(mech, {"door": door}).round(6))  # lifted by 0.3, and turned about x: 2 sin 30°
+        [0.1 0.2 0.3 1.  0. ]
+    """
+
+    position: ClassVar[tuple[int, ...]] = ALL
+    orientation: ClassVar[tuple[int, ...]] = (0, 1)
+
+
+class Prismatic(LowerPair):
+    """The bodies slide along the axis without turning: Φ = (d_x, d_y, 2 e) in the joint frame on i. 5 equations.
+
+    Args:
+        i, j: names of the bodies.
+        point_i, point_j: a point of the axis in the body frames; or `Frame`s of the bodies, origin and axes.
+        axis_i, axis_j: the axis in the body frames, z unless given; `axis_j` as `axis_i` unless given. axis_j comes
+            from axis_i by the shortest rotation.
+        frame_i, frame_j: in place of the axes: 3×3, columns are the axes of the joint frames in the body frames, the
+            axis third; `frame_j` as `frame_i` unless given.
+
+    Examples:
+        >>> guide = spatial.Prismatic("ground", "slider", axis_i=(0, 0, 1))
+        >>> mech = mbs.Mechanism({"slider": spatial.Body()}, {"guide": guide})
+        >>> print(mbs.constraints(mech, {"slider": spatial.coordinates((0.1, 0.2, 5))}).round(6))
+        [0.1 0.2 0.  0.  0. ]
+    """
+
+    position: ClassVar[tuple[int, ...]] = (0, 1)
+    orientation: ClassVar[tuple[int, ...]] = ALL
+
+
+class Cylindrical(LowerPair):
+    """The bodies slide along the axis and turn about it: Φ = (d_x, d_y, 2 e_x, 2 e_y) in the joint frame on i. 4
+    equations.
+
+    Args:
+        i, j: names of the bodies.
+        point_i, point_j: a point of the axis in the body frames; or `Frame`s of the bodies, origin and axes.
+        axis_i, axis_j: the axis in the body frames, z unless given; `axis_j` as `axis_i` unless given. The angle of the
+            joint is zero where axis_j comes from axis_i by the shortest rotation.
+        frame_i, frame_j: in place of the axes: 3×3, columns are the axes of the joint frames in the body frames, the
+            axis third; `frame_j` as `frame_i` unless given.
+
+    Examples:
+        >>> guide = spatial.Cylindrical("ground", "rod", axis_i=(0, 0, 1))
+        >>> mech = mbs.Mechanism({"rod": spatial.Body()}, {"guide": guide})
+        >>> rod = spatial.coordinates((0.1, 0.2, 5), rotated=(0, 0, 1))
+        >>> print(mbs.constraints(mech, {"rod": rod}).round(6))
+        [0.1 0.2 0.  0. ]
+    """
+
+    position: ClassVar[tuple[int, ...]] = (0, 1)
+    orientation: ClassVar[tuple[int, ...]] = (0, 1)
+
+
+class Spherical(LowerPair):
+    """Ball and socket, two points coincide: Φ = d_ij. 3 equations.
+
+    Axes and frames only change the directions of `Reaction.components`, and where the joint coordinates show no
+    rotation.
+
+    Args:
+        i, j: names of the bodies.
+        point_i, point_j: centre of the ball in the body frames; or `Frame`s of the bodies, origin and axes.
+        axis_i, axis_j: z axes of the joint frames in the body frames, z unless given; `axis_j` as `axis_i` unless
+            given.
+        frame_i, frame_j: in place of the axes: 3×3, columns are the axes of the joint frames in the body frames;
+            `frame_j` as `frame_i` unless given.
+
+    Examples:
+        >>> ball = spatial.Spherical("ground", "arm", (0, 0, 0), (-1, 0, 0))
+        >>> mech = mbs.Mechanism({"arm": spatial.Body()}, {"ball": ball})
+        >>> print(mbs.constraints(mech, {"arm": spatial.coordinates((1.5, 0.25, 0))}))
+        [0.5  0.25 0.  ]
+    """
+
+    position: ClassVar[tuple[int, ...]] = ALL
+    orientation: ClassVar[tuple[int, ...]] = ()
+
+
+class Planar(LowerPair):
+    """point_j stays in the plane through point_i across the axis, and the bodies turn about the axis only:
+    Φ = (d_z, 2 e_x, 2 e_y) in the joint frame on i. 3 equations.
+
+    Args:
+        i, j: names of the bodies.
+        point_i, point_j: a point of the plane in each body frame; or `Frame`s of the bodies, origin and axes.
+        axis_i, axis_j: normal of the plane in the body frames, z unless given; `axis_j` as `axis_i` unless given. The
+            angle of the joint is zero where axis_j comes from axis_i by the shortest rotation.
+        frame_i, frame_j: in place of the axes: 3×3, columns are the axes of the joint frames in the body frames, the
+            normal third; `frame_j` as `frame_i` unless given.
+
+    Examples:
+        >>> mech = mbs.Mechanism({"puck": spatial.Body()}, {"table": spatial.Planar("ground", "puck")})
+        >>> puck = spatial.coordinates((3, 4, 0.25), rotated=(0, 0, 1))
+        >>> print(mbs.constraints(mech, {"puck": puck}).round(6))
+        [0.25 0.   0.  ]
+    """
+
+    position: ClassVar[tuple[int, ...]] = (2,)
+    orientation: ClassVar[tuple[int, ...]] = (0, 1)
+
+
+class Rigid(LowerPair):
+    """The joint frames on both bodies coincide: Φ = (d_ij, 2 e). 6 equations.
+
+    Args:
+        i, j: names of the bodies.
+        point_i, point_j: origins of the joint frames in the body frames; or `Frame`s of the bodies, origin and axes.
+        axis_i, axis_j: z axes of the joint frames in the body frames, z unless given; `axis_j` as `axis_i` unless
+            given. axis_j comes from axis_i by the shortest rotation.
+        frame_i, frame_j: in place of the axes: 3×3, columns are the axes of the joint frames in the body frames;
+            `frame_j` as `frame_i` unless given.
+
+    Examples:
+        >>> mech = mbs.Mechanism({"base": spatial.Body()}, {"weld": spatial.Rigid("ground", "base", (1, 0, 0))})
+        >>> print(mbs.constraints(mech, {"base": spatial.coordinates((1.5, 0, 0))}).round(6))
+        [0.5 0.  0.  0.  0.  0. ]
+    """
+
+    position: ClassVar[tuple[int, ...]] = ALL
+    orientation: ClassVar[tuple[int, ...]] = ALL
+
+
+class Free(LowerPair):
+    """No constraint: it names two bodies for formulations in relative coordinates. Φ is empty.
+
+    Its joint coordinates x, y, z are those of point_j from point_i along the axes of body i, or along those of
+    `frame_i`. There is no axis to turn about or to slide along, so an axis is refused.
+
+    Args:
+        i, j: names of the bodies.
+        point_i, point_j: origins of the joint frames in the body frames; or `Frame`s of the bodies, origin and axes.
+        axis_i, axis_j: not allowed.
+        frame_i, frame_j: 3×3, columns are the axes of the joint frames in the body frames; those of the bodies unless
+            given.
+
+    Examples:
+        >>> mech = mbs.Mechanism({"ship": spatial.Body()}, {"sea": spatial.Free("ground", "ship", (1, 0, 0))})
+        >>> theta = mbs.joint_coordinates(mech, mech.coordinates({"ship": spatial.coordinates((3, 0, 0))}))
+        >>> print(theta)  # x, y, z, then Euler parameters
+        [2. 0. 0. 1. 0. 0. 0.]
+    """
+
+    position: ClassVar[tuple[int, ...]] = ()
+    orientation: ClassVar[tuple[int, ...]] = ()
+
+    def check(self):
+        for name in ("axis_i", "axis_j"):
+            require(
+                getattr(self, name) is None,
+                f"{name} has no place in a Free, which has no axis; for x, y, z along other directions than those of body "
+                "i give frame_i",
+            )
+        super().check()
+
+
+class ConstantVelocity(LowerPair):
+    """Homokinetic joint of two shafts: Φ = (d_ij, 2 e_z); Masarati and Morandini 2008. 4 equations.
+
+    The Euler vector of the relative rotation has no component along the axis, so both shafts turn with the same speed
+    at every bend below π.
+
+    Args:
+        i, j: names of the bodies.
+        point_i, point_j: centre of the joint in the body frames; or `Frame`s of the bodies, origin and axes.
+        axis_i, axis_j: the shafts in the body frames, z unless given; `axis_j` as `axis_i` unless given.
+        frame_i, frame_j: in place of the axes: 3×3, columns are the axes of the joint frames in the body frames, the
+            shaft third; `frame_j` as `frame_i` unless given.
+
+    Examples:
+        >>> joint = spatial.ConstantVelocity("ground", "shaft")
+        >>> mech = mbs.Mechanism({"shaft": spatial.Body()}, {"joint": joint})
+        >>> bent, turned = (spatial.coordinates(rotated=vector) for vector in ((1, 0, 0), (0, 0, jnp.pi / 3)))
+        >>> print(mbs.constraints(mech, {"shaft": bent}).round(6), mbs.constraints(mech, {"shaft": turned}).round(6))
+        [0. 0. 0. 0.] [0. 0. 0. 1.]
+    """
+
+    position: ClassVar[tuple[int, ...]] = ALL
+    orientation: ClassVar[tuple[int, ...]] = (2,)
