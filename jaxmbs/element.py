@@ -6,6 +6,7 @@ import abc
 import contextlib
 import dataclasses
 import difflib
+import sys
 import warnings
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -241,10 +242,16 @@ def check_motions(element) -> None:
                     part.check()
 
 
+# Packages whose frames lie between the user's line and a constructor.
+BETWEEN = frozenset({"jaxmbs", "equinox", "jaxtyping", "beartype"})
+
+
 def renamed(old: str, new: str) -> None:
-    """Warn that an argument of `__init__`, or an attribute that is a property, is used under its old name."""
-    # Between this function and the user's line are the method and two frames of Equinox and `Structured`.
-    warnings.warn(f"{old} is deprecated: write {new}", DeprecationWarning, stacklevel=5)
+    """Warn that an argument or an attribute is used under its old name, in the user's line."""
+    frame, depth = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in BETWEEN:
+        frame, depth = frame.f_back, depth + 1
+    warnings.warn(f"{old} is deprecated: write {new}", DeprecationWarning, stacklevel=depth)
 
 
 def unknown(kind: str, name: str, names: Iterable[str]) -> str:
