@@ -1,8 +1,9 @@
 """All benchmarks on one core: `python benchmarks/run.py [--batch 1024] [--steps 100] [--only textbook kernel …]`.
 
-Seven tables: RK4 of a batch of four-bars, one acceleration of each model, kinematics of a batch of four-bars,
+Eight tables: RK4 of a batch of four-bars, one acceleration of each model, kinematics of a batch of four-bars,
 `mbs.simulate` by its methods, mechanisms in space (`--only spatial` for these alone), chains in joint coordinates
-(`--only chain transformation`), and synthesis (`--only poses swarm path same_error`). Writes results.json and
+(`--only chain transformation`), synthesis (`--only poses swarm path same_error`), and the first call of functions in a
+fresh process (`--only first_call`). Writes results.json and
 results.png beside this file. A table is a list of functions that return one row each.
 """
 
@@ -20,6 +21,7 @@ timing.use_one_core()
 
 import chains  # noqa: E402
 import dynamics  # noqa: E402
+import first_calls  # noqa: E402
 import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
 import models  # noqa: E402
@@ -241,6 +243,7 @@ def main():
         ],
         "chains": [(*call, options.batch) for call in chains.CALLS],
         "synthesis": synthesis.CALLS,
+        "first calls": [(first_calls.first_call_row, name) for name in first_calls.CASES],
     }
     tables = {title: collected(title, rows, options.only) for title, rows in calls.items()}
     if not options.only:

@@ -76,7 +76,8 @@ def printed(entry):
         return f"{entry['name']:28} skipped: {entry['skipped']}"
     numbers = {key: value for key, value in entry.items() if isinstance(value, (int, float)) and key != "ns"}
     rest = ", ".join(f"{key} {value:.4g}" for key, value in numbers.items())
-    return f"{entry['name']:28} {entry['ns']:12.1f} ns   {rest}"
+    time = f"{entry['ns']:12.1f} ns" if "ns" in entry else ""
+    return f"{entry['name']:28} {time:15}   {rest}"
 
 
 def save(tables, setting, path=FOLDER / "results.json"):

@@ -1,0 +1,71 @@
+"""The first call of a function: CPU seconds with an empty cache folder, and in a second process that finds it filled."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+# What every process does before the clock starts; the body of a case defines `call`.
+BEGIN = """
+import resource, sys, time
+sys.path.insert(0, {folder!r})
+import jax
+begin = time.process_time()
+import jaxmbs as mbs
+imported = time.process_time() - begin
+import jax.numpy as jnp
+import models
+mbs.enable_cache()
+jax.config.update("jax_enable_x64", True)
+times = jnp.linspace(0.0, 1.0, 11)
+bars = jax.tree.map(jnp.asarray, models.FOUR_BAR)
+start = models.four_bar_guess(models.FOUR_BAR)
+driven = lambda b: models.four_bar(b, motor=True)
+last = lambda run: jnp.sum(run.q[-1] ** 2)
+def swing(b, formulation=None):
+    mech = models.four_bar(b)
+    return mbs.simulate(mech, times, start, None, step=0.01, method=mbs.RK4(), formulation=formulation)
+"""
+END = """
+begin = time.process_time()
+jax.block_until_ready(jax.tree.leaves(call()))
+print(imported, time.process_time() - begin, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+"""
+CASES = {
+    "assemble, four-bar": "call = lambda: mbs.assemble(driven(bars), start)",
+    "kinematics, four-bar": "call = lambda: mbs.kinematics(driven(bars), times, start).q",
+    "its gradient": "call = lambda: jax.grad(lambda b: last(mbs.kinematics(driven(b), times, start)))(bars)",
+    "find_singularities, four-bar": "call = lambda: mbs.find_singularities(driven(bars), times, start).times",
+    "simulate, four-bar": "call = lambda: swing(bars).q",
+    "simulate, its gradient": "call = lambda: jax.grad(lambda b: last(swing(b)))(bars)",
+    "simulate, joint coordinates": "call = lambda: swing(bars, mbs.JointCoordinates()).q",
+    "simulate, joint, its gradient": "call = lambda: jax.grad(lambda b: last(swing(b, mbs.JointCoordinates())))(bars)",
+    "simulate, Andrews": """
+mech, guess = models.squeezer(), models.andrews_guess(models.ANDREWS)
+call = lambda: mbs.simulate(mech, 0.03 * times, guess, None, step=1e-3).q""",
+    "simulate, 5 windows": """
+call = lambda: mbs.simulate(models.windows(5), times, *models.windows_start(5), step=0.01).q""",
+}
+
+
+def first_call_row(name):
+    """CPU seconds of a first call, and of the same in a second process; the memory of the first one."""
+    script = BEGIN.format(folder=str(FOLDER)) + CASES[name] + END
+    with tempfile.TemporaryDirectory() as folder:
+        environment = os.environ | {"JAXMBS_CACHE": folder}
+        runs = [
+            subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
+            for _ in range(2)
+        ]
+    (imported, cold, memory), (_, second, _) = (map(float, run.stdout.split()) for run in runs)
+    return {
+        "name": name,
+        "kind": "jaxmbs",
+        "first call s": cold,
+        "second process s": second,
+        "import s": imported,
+        "MB": memory,
+        "note": "CPU seconds, import jax and import jaxmbs not counted",
+    }
