@@ -81,7 +81,7 @@ class State(NamedTuple):
     first: Start
 
     @property
-    def done(self) -> Bool[Array, ""]:
+    def done(self) -> Bool[Array, "*batch"]:
         """Whether the episode ended with this step."""
         return self.terminated | self.truncated
 

@@ -171,7 +171,7 @@ def test_gears_bars_slots_and_cams_are_in_balance():
     np.testing.assert_allclose(found["gear"].torque, -0.2 * forces["gear"][:, 1], atol=1e-9)
     # The cam presses at right angles on the slanting face, through the place of contact.
     alpha = run.position("cam.alpha_i")
-    on_cam = np.array([0, 0.02]) + oval(alpha)[:, None] * np.stack([np.cos(alpha), np.sin(alpha)], axis=-1)
+    on_cam = np.array([0, 0.02]) + np.asarray(oval(alpha))[:, None] * np.stack([np.cos(alpha), np.sin(alpha)], axis=-1)
     contact = motion_of(run, "wheel").position + turned(motion_of(run, "wheel").angle, on_cam)
     np.testing.assert_allclose(forces["cam"] @ [1, 0.3], 0, atol=1e-9)
     face = motion_of(run, "follower", (0.1, 0)).position
