@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import dataclasses
 import os
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
@@ -28,7 +29,8 @@ AT_ONCE = 25
 PUSH, HARDER, FIRST, FURTHER = 10.0, 10.0, 100, (300, 100, 100)
 
 
-class Ranked(NamedTuple, Generic[S]):
+@dataclasses.dataclass(frozen=True)
+class Ranked(Generic[S]):
     """What a search has found.
 
     Attributes:
