@@ -17,6 +17,6 @@ def perpendicular(v: Float[Array, "2"]) -> Float[Array, "2"]:
     return jnp.stack([-v[1], v[0]])
 
 
-def direction(angle: Float[Array, ""]) -> Float[Array, "2"]:
+def direction(angle: Float[Array, ""] | float) -> Float[Array, "2"]:
     """u = (cos α, sin α)."""
     return jnp.stack([jnp.cos(angle), jnp.sin(angle)])

@@ -76,7 +76,7 @@ def test_kinematics_writes_the_motion(run, tmp_path):
     code, found, _ = run("kinematics", SLIDER, "--until", 0.5, "--times", 6, "--output", "out/motion.csv")
     assert (code, found["status"], found["written"]) == (0, {"CONVERGED": 6}, "out/motion.csv")
     assert found["largest gap"] < 1e-12
-    rows = list(csv.DictReader((tmp_path / "out" / "motion.csv").open()))
+    rows = list(csv.DictReader((tmp_path / "out" / "motion.csv").read_text().splitlines()))
     t = np.array([float(row["t"]) for row in rows])
     x = np.array([float(row["piston.x"]) for row in rows])
     rate = np.array([float(row["velocity.piston.x"]) for row in rows])
