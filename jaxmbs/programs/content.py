@@ -167,7 +167,7 @@ class _Content:
         where = f.__code__.co_firstlineno
         if self.package(f) in KNOWN_PACKAGES:
             return self.name(f), where, bound
-        used = [(name, self.text(f.__globals__[name])) for name in f.__code__.co_names if name in f.__globals__]
+        used = [(name, self.text(f.__globals__[name])) for name in _names(f.__code__) if name in f.__globals__]
         return self.name(f), self.code(f.__code__), bound, used
 
     def code(self, code: types.CodeType):
@@ -182,6 +182,12 @@ class _Content:
     @staticmethod
     def package(x) -> str:
         return str(getattr(x, "__module__", None)).split(".")[0]
+
+
+def _names(code: types.CodeType) -> list[str]:
+    """Names that a function and those inside of it look up."""
+    inside = [name for c in code.co_consts if isinstance(c, types.CodeType) for name in _names(c)]
+    return sorted({*code.co_names, *inside})
 
 
 def _content(cell):

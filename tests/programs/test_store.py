@@ -227,6 +227,23 @@ def made(scale):
     return lambda x: f(x) * 2
 
 
+SCALE = 2.0
+
+
+def scaled_by_a_global():
+    f = jax.custom_jvp(lambda x: jnp.sin(x))
+    # Looked up in a function within the rule.
+    f.defjvp(lambda primals, tangents: (f(*primals), (lambda x: SCALE * x)(tangents[0])))
+    return f
+
+
+def test_numbers_that_a_rule_looks_up_count(monkeypatch):
+    before = key(scaled_by_a_global(), 1.0)
+    assert before == key(scaled_by_a_global(), 1.0) is not None
+    monkeypatch.setattr(f"{__name__}.SCALE", 3.0)
+    assert key(scaled_by_a_global(), 1.0) != before
+
+
 def test_equal_functions_have_equal_digests():
     assert key(made(2.0), 1.0) == key(made(2.0), 1.0)
     assert key(lambda x: jnp.linalg.solve(x, x @ x), jnp.eye(3)) == key(
