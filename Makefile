@@ -16,7 +16,7 @@ test: .venv/installed
 	$(BIN)/pytest -n 2 -m "not slow"
 
 test-slow: .venv/installed
-	$(BIN)/pytest -n 2 -m slow
+	JAXMBS_TEST_SHAPES=off $(BIN)/pytest -n 2 -W default -m slow
 
 # The engine, and a mechanism in every analysis, on the newest JAX and Python; `make test` has the oldest.
 # What newer packages deprecate is said, and no error.

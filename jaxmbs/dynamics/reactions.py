@@ -162,7 +162,7 @@ class Reaction(AbstractWrench):
     body_torque: Float[Array, "*batch T"] | Float[Array, "*batch T 3"]
     multipliers: Float[Array, "*batch T rows"]
     unique: Bool[Array, "*batch T"]
-    effort: Float[Array, "*batch T"] | Float[Array, "*batch T 3"] | None
+    effort: Float[Array, "*batch T"] | Float[Array, "*batch T motions"] | None
     place: Float[Array, "*batch T d"]
     counter_torque: Float[Array, "*batch T"] | Float[Array, "*batch T 3"]
     q: Float[Array, "*batch T n"]

@@ -117,7 +117,7 @@ def test_reports_come_in_batches_and_have_gradients():
     mech = planar_mechanism()
     q, v = np.random.default_rng(0).normal(size=(2, 2, 3, 6))
     run = mbs.Trajectory(
-        jnp.zeros((2, 3)), jnp.asarray(q), jnp.asarray(v), jnp.asarray(v), jnp.zeros((2, 3)), mech.layout
+        jnp.zeros((2, 3)), jnp.asarray(q), jnp.asarray(v), jnp.asarray(v), jnp.zeros((2, 3), int), mech.layout
     )
     both = mbs.force_elements(mech, run)
     one_by_one = jax.vmap(lambda run: mbs.force_elements(mech, run))(run)

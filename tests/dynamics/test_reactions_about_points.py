@@ -128,7 +128,7 @@ def test_frames_and_points_of_a_reaction(pinned):
     np.testing.assert_allclose(on_crank.force, pin.components[:, :2], atol=1e-12)
     np.testing.assert_allclose(on_rod.force, pin.body_force, atol=1e-12)
     np.testing.assert_allclose([on_crank.torque, on_rod.torque], 0, atol=1e-9)
-    arm = run.point("rod", S) - np.array([0.1, 0.0])
+    arm = np.asarray(run.point("rod", S)) - np.array([0.1, 0.0])
     torque = arm[:, 0] * pin.force[:, 1] - arm[:, 1] * pin.force[:, 0]
     np.testing.assert_allclose(pin.about("ground", (0.1, 0)).torque, torque, atol=1e-9)
     # One sample, a batch, and a gradient.

@@ -194,7 +194,7 @@ def test_a_satellite_with_a_wheel_keeps_its_moment_of_momentum(method, formulati
     run = mbs.simulate(mech, np.linspace(0, 0.5, 6), {"wheel": spatial.coordinates(AT)}, start, **options)
     turned = lambda body, x: np.einsum("tab,tb->ta", run.rotation(body), x)
     spin = np.asarray(run.v[:, 9:]) @ AXIS
-    momentum = turned("hull", inertia * run.v[:, 3:6]) + turned("wheel", 0.04 * spin[:, None] * AXIS)
+    momentum = turned("hull", inertia * np.asarray(run.v[:, 3:6])) + turned("wheel", 0.04 * spin[:, None] * AXIS)
     np.testing.assert_allclose(momentum, momentum[:1] * np.ones((6, 1)), atol=2e-5)
     assert np.ptp(spin) > 3
     # The hull keeps its place: the wheel has no mass.
