@@ -75,9 +75,9 @@ def explain(
 
     Args:
         mech: the mechanism.
-        guess: near which it is assembled; rank and degrees of freedom are those of that configuration.
+        guess: the mechanism is assembled near it; rank and degrees of freedom are those of the assembled configuration.
         t: time.
-        method, formulation: as of `simulate`.
+        method, formulation: as for `simulate`.
 
     Returns:
         An `Explanation`.

@@ -31,7 +31,7 @@ class Assembly(eqx.Module):
         status: CONVERGED, NOT_ASSEMBLED or NON_FINITE.
         residual: max |Φ_k| at q.
         t: time.
-        mechanism: its constraints and drivers, for `explain_failure`.
+        mechanism: the constraints and drivers, which `explain_failure` needs.
 
     Examples:
         >>> assembly = mbs.assemble(pendulum, {"bob": (0.6, -0.7, 0.6)}, hold=("bob.x",))
@@ -63,22 +63,24 @@ def assemble(
     hold: Sequence[str] = (),
     throw: bool = False,
 ) -> Assembly:
-    """Find q with Φ(q, t) = 0 close to a guess: minimise ‖q − guess‖² + r ΦᵀΦ for growing r, (3.6.9), then Newton.
+    """Find q with Φ(q, t) = 0 close to a guess: minimise ‖q − guess‖² + r ΦᵀΦ for growing r, then Newton.
 
-    Drivers count as constraints. Coordinates that the constraints leave free stay close to the guess; those in `hold`
-    stay at their values in the guess. `q` is a differentiable function of the mechanism and of t, dq = −Φ_q⁻¹ (Φ_b db +
-    Φ_t dt). Where coordinates are free and not held, this is the change of smallest norm, and a change of the guess
-    moves q along the free ones. It is exact if the guess is assembled for every b. From a rough guess the search may
-    take the free coordinates elsewhere when b changes, which the derivative does not show: hold as many as there are
-    degrees of freedom.
+    The minimisation is Haug (3.6.9). Drivers count as constraints. Coordinates that the constraints leave free stay
+    close to the guess; those in `hold` keep the values of the guess.
+
+    `q` is a differentiable function of the numbers b of the mechanism and of t: dq = −Φ_q⁻¹ (Φ_b db + Φ_t dt). If
+    coordinates are free and not held, dq is the change of smallest norm, and a change of the guess moves q along the
+    free coordinates. This derivative is exact if the guess satisfies the constraints for every b. If the guess is
+    rough, the free coordinates may end elsewhere when b changes, and the derivative does not show this. Then hold as
+    many coordinates as there are degrees of freedom.
 
     Args:
         mech: the mechanism.
         guess: a mapping of names to coordinates, or q (n,); see `Mechanism.coordinates`.
         t: time.
         hold: names of coordinates, "crank.phi", …, that keep the values of the guess.
-        throw: raise `AnalysisError` where assembly fails (outside of transformations), with what `explain_failure`
-            says.
+        throw: raise `AnalysisError` where assembly fails, with the text of `explain_failure`; only outside of jit, vmap
+            and grad.
 
     Returns:
         `.q`, `.status` and `.residual`; see `Assembly`.

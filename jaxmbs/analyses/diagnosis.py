@@ -50,8 +50,8 @@ class Diagnosis(NamedTuple):
 def diagnose(mech: Mechanism, q: Coordinates, t: ArrayLike = 0.0) -> Diagnosis:
     """Rank, degrees of freedom and redundant constraints of a mechanism in a configuration, which should be assembled.
 
-    Rows of Φ_q are taken in order, constraints before drivers, so of several that depend on each other the last is
-    named. For concrete mechanisms; not to be used inside jit or vmap.
+    Rows of Φ_q are taken in order, constraints before drivers. So if several rows depend on each other, the last one is
+    named as redundant. All numbers of the mechanism must be known: this does not work inside jit or vmap.
 
     Args:
         mech: the mechanism.

@@ -34,14 +34,15 @@ def kinematics(
 ) -> Trajectory:
     """q(t), q̇(t), q̈(t) of a mechanism whose drivers determine its motion.
 
-    It assembles the mechanism at times[0] near the guess, then follows the motion. Every step predicts by q + h q̇ +
-    h²/2 q̈, (3.6.13), and corrects by up to `corrections` Newton steps and a last one, (3.6.7). Between two times it
-    takes shorter steps where the motion needs them, so that it never slips onto another branch. It finds lock-ups, and
-    goes straight through bifurcations.
+    It assembles the mechanism at times[0] near the guess, then follows the motion. A step of length h predicts
+    q + h q̇ + h²/2 q̈, Haug (3.6.13), and corrects this by up to `corrections` Newton steps and one last step, (3.6.7).
+    Between two times it takes shorter steps where the motion needs them, so that it never jumps to another branch
+    (another way to assemble the mechanism). It finds lock-ups, where the motion ends, and goes straight through
+    bifurcations, where the motion may branch.
 
-    q, q̇, q̈ are differentiable in the mechanism and in `times`, forward and reverse, with the exact implicit
-    derivatives. They do not depend on the guess. A sample that fails has a status, its last good values and a zero
-    gradient.
+    q, q̇, q̈ are differentiable with respect to the mechanism and to `times`, in forward and reverse mode. The
+    derivatives are the exact implicit ones, and the guess does not enter them. A sample that fails has a status other
+    than 0, keeps its last good values, and has a zero gradient.
 
     Args:
         mech: the mechanism.
@@ -49,8 +50,8 @@ def kinematics(
         guess: a mapping of names to coordinates, or q (n,); see `Mechanism.coordinates`.
         corrections: largest number of Newton steps that correct a prediction, before the last one.
         max_steps: largest number of trial steps, 200 + 8 T by default.
-        throw: raise `AnalysisError` where a status is bad (outside of transformations), with what `explain_failure`
-            says.
+        throw: raise `AnalysisError` where a status is bad, with the text of `explain_failure`; only outside of jit,
+            vmap and grad.
 
     Returns:
         A `Trajectory`.

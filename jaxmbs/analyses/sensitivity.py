@@ -16,7 +16,7 @@ from jaxmbs.system.mechanism import Coordinates, Mechanism
 
 
 def design_jacobian(build: Callable[[Any], Mechanism], b: Any, q: Coordinates, t: ArrayLike = 0.0) -> Any:
-    """Φ_b = ∂Φ(q, t; b)/∂b with q held.
+    """Φ_b = ∂Φ(q, t; b)/∂b, with q held constant.
 
     Args:
         build: design parameters → mechanism.

@@ -61,17 +61,18 @@ def find_singularities(
 ) -> Singularities:
     """Follow a motion and find where Φ_q is singular, and whether that is a lock-up or a bifurcation.
 
-    Candidates are sign changes of det Φ_q, zeros of its smallest singular value without a change of sign, and the end
-    of a motion that cannot be continued. Each is located between the times of the grid, then told apart by βᵀΦ_t. A
-    motion goes straight on through a bifurcation, and ends at a lock-up.
+    A motion ends at a lock-up, and goes straight on through a bifurcation, where it may branch. Candidates are: sign
+    changes of det Φ_q; zeros of the smallest singular value of Φ_q where det Φ_q does not change its sign; the end of a
+    motion that cannot be continued. Each is located between the times of the grid. Then βᵀΦ_t, with Φ_qᵀβ = 0, says
+    which kind it is: it vanishes at a bifurcation and does not at a lock-up.
 
-    For concrete mechanisms; not to be used inside jit or vmap.
+    All numbers of the mechanism must be known: this does not work inside jit or vmap.
 
     Args:
         mech: the mechanism; its drivers determine the motion.
         times: (T,), the grid along which the motion is followed. Singular positions that lie much closer together than
-            its times may be missed.
-        guess: near which it is assembled at times[0]; see `Mechanism.coordinates`.
+            the times of this grid may be missed.
+        guess: the mechanism is assembled near it at times[0]; see `Mechanism.coordinates`.
 
     Returns:
         `Singularities`.

@@ -28,13 +28,14 @@ class AbstractClosure(eqx.Module):
 
 
 class Projection(AbstractClosure):
-    """Positions, then velocities, go to the nearest ones that satisfy the constraints, in the metric of the mass
-    matrix.
+    """Moves positions, then velocities, to the nearest ones that satisfy the constraints; distances are measured
+    with the mass matrix.
 
     Gaps are at rounding level for any step length, and the method keeps its order.
 
     Args:
-        iterations: Newton steps for the positions, with one matrix. Each takes a gap δ to about δ² or less.
+        iterations: number of Newton steps for the positions, all with the same matrix. Each reduces a gap δ to about δ²
+            or less.
 
     Examples:
         >>> method = mbs.RK4(closure=mbs.Projection(iterations=2))

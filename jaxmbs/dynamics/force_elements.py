@@ -35,8 +35,8 @@ class ForceElements(AbstractNamed):
 
 
 def force_elements(mech: Mechanism, run: Trajectory) -> ForceElements:
-    """Force, length, rate, power, … of every spring, damper, torque and other force along a motion, by name.
-    Differentiable.
+    """Force, length, rate, power, … of every spring, damper, torque and other force along a motion, by name. The values
+    are differentiable.
 
     Args:
         mech: the mechanism.

@@ -236,10 +236,11 @@ def _together(kind, place, loads):
 def reactions(mech: Mechanism, run: Trajectory, *, formulation: AbstractFormulation | None = None) -> Reactions:
     """Force and torque of every joint and driver along a motion. The constraint force on body j is Φ_qjᵀλ.
 
-    For a motion by `kinematics` this is inverse dynamics: the multipliers are found first, the forces and driving
-    torques that the motion needs. Where constraints are redundant λ has the smallest norm, and `unique` is False for
-    the reactions that are not determined. Differentiable. Where a status is bad the values belong to the state that is
-    shown. A batch goes through `jax.vmap`, or has leading axes.
+    For a motion by `kinematics` this is inverse dynamics: the multipliers λ are computed first; they are the forces and
+    driving torques that the motion needs. If constraints are redundant, λ is not unique: the one of smallest norm is
+    taken, and `unique` is False for the reactions that are not determined. The result is differentiable. Where a status
+    is bad, reactions are those of the state that `run` has there. For a batch use `jax.vmap`, or a `run` with leading
+    axes.
 
     Args:
         mech: the mechanism.

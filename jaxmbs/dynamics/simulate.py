@@ -43,36 +43,40 @@ def simulate(
 ) -> Trajectory:
     """Motion of a mechanism under its forces and drivers, from the state (q0, v0) at times[0].
 
-    The start is brought to the constraints first: q0 and v0 go to the nearest values that satisfy Φ = 0 and Φ_q v = ν,
-    in the metric of the mass matrix. Results are given at `times` only; the steps in between are not kept. They are
-    differentiable in both modes with respect to everything: lengths, masses, stiffnesses, start, times, and what forces
-    close over. A step is differentiated implicitly, not through its Newton iterations. Reverse mode keeps about √n
-    states of n steps and computes the others again.
+    First, q0 and v0 move to the nearest values that satisfy Φ = 0 and Φ_q v = ν, measured with the mass matrix. Results
+    are given at `times` only; the steps in between are not kept.
 
-    A sample that fails keeps its last good state from there on, with a status, and does not affect its neighbours.
+    Results are differentiable in forward and reverse mode with respect to everything: lengths, masses, stiffnesses,
+    the initial state, times, and the variables that force functions close over. A step is differentiated implicitly,
+    not through its Newton iterations. Reverse mode keeps about √n states of n steps and recomputes the others.
+
+    A sample that fails keeps its last good state from then on, with a status other than 0, and does not affect its
+    neighbours.
 
     Args:
         mech: the mechanism.
         times: (T,), increasing or decreasing, not repeated; the first is the start.
         q0: q (n,), an `Assembly`, or a mapping of names to coordinates, which should be nearly assembled.
-        v0: v (m,), conjugate to the forces; or a mapping such as {"crank.phi": 5.0}. Named velocities are kept, and the
-            others follow from the constraints; where these leave them free, they are the smallest that fit. Named
-            velocities that the constraints do not allow raise an error; inside of transformations they give the status
-            NOT_ASSEMBLED. None: at rest, except for what drivers move.
-        step: the largest inner step. Without it there are at least 4,000 equal ones in all, and at least one for each
-            output. Compare with half the step to make sure that this is small enough.
+        v0: v (m,), conjugate to the forces: Qᵀv is their power; or a mapping such as {"crank.phi": 5.0}. Named
+            velocities keep their values, and the others follow from the constraints; if the constraints leave some
+            free, the smallest ones that fit are taken. Named velocities that the constraints do not allow raise an
+            error; inside of jit, vmap and grad they give the status NOT_ASSEMBLED. None: at rest, except for what
+            drivers move.
+        step: the largest length of an inner step. If it is not given, every interval between two outputs has the same
+            number of equal steps, at least one, and at least 4,000 in all; `Adaptive` chooses its own. To make sure
+            that the step is small enough, compare with a run at half the step.
         method: `RK4()` by default; `SemiImplicitEuler()`, `GeneralizedAlpha(rho)`, `HHT(alpha)`,
             `CoordinatePartitioning()`, `Adaptive(rtol, atol)`.
         formulation: `Augmented()` by default; `Natural()`, `JointCoordinates()`, `Kane()`.
-        throw: raise `AnalysisError` where a status is bad (outside of transformations), with what `explain_failure`
-            says.
+        throw: raise `AnalysisError` where a status is bad, with the text of `explain_failure`; only outside of jit,
+            vmap and grad.
 
     Returns:
         A `Trajectory`, with multipliers and energy.
 
     Raises:
-        ValueError: wrong shapes or names; named velocities that contradict the constraints; a step for times that are
-            not known yet because they are made inside of `jit`.
+        ValueError: wrong shapes or names; named velocities that contradict the constraints; a `step` together with
+            times that are computed inside of `jit`, so that they are not known yet.
 
     Examples:
         >>> run = mbs.simulate(pendulum, jnp.linspace(0, 1, 3), {"bob": (1, 0, jnp.pi / 2)}, step=0.01)

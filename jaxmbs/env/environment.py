@@ -209,7 +209,7 @@ class Environment(eqx.Module):
         ends = (failed, no, first.status)
         return State(*first[:4], steps, observation, reward, *ends, observation, metrics, params, task, key, first)
 
-    def step(self, state: State, action: Float[Array, " actions"], *, auto_reset: bool = True) -> State:
+    def step(self, state: State, action: ArrayLike, *, auto_reset: bool = True) -> State:
         """The state after a control step with an action that is held.
 
         A mechanism that locks up, or whose numbers are not finite, keeps its last good configuration: its `status` says so,

@@ -17,7 +17,7 @@ from jaxmbs.numerics.arrays import as_pytree, real
 
 
 class Gravity(AbstractForce):
-    """Weight of every body: V = −Σ m gᵀ r_c.
+    """Weight of every body, at its centre of mass r_c: V = −Σ m gᵀ r_c.
 
     Args:
         acceleration: g in the ground frame, (2,) in the plane or (3,) in space.
@@ -100,9 +100,9 @@ class PointForce(AbstractForce):
     Args:
         body: name of the body.
         point: s in the body frame, (2,) in the plane or (3,) in space.
-        value: F, a vector, constant or a function, or components that are numbers, motions or functions: f(state) of a
-            `State` is preferred, f(t, q, v) works too.
-        follower: whether the vector turns with the body; in the ground frame otherwise.
+        value: F: a constant vector, a function that gives a vector, or a tuple of components, each of them a number, a
+            motion or a function. A function is f(state) of a `State`; f(t, q, v) works too.
+        follower: whether F turns with the body. If not, F is a vector in the ground frame.
 
     Examples:
         >>> mech = mbs.Mechanism({"a": planar.Body()}, forces={"push": mbs.PointForce("a", (1, 0), (0.0, 5.0))})
@@ -134,13 +134,14 @@ class PointForce(AbstractForce):
 
 
 class UserForce(AbstractForce):
-    """Any generalized force: Q = f(state), conjugate to the velocities v.
+    """Any generalized force: Q = f(state), conjugate to the velocities v (its power is Qᵀv).
 
     Numbers and JAX arrays that `f` closes over may be traced, and are differentiated; NumPy arrays are constants.
 
     Args:
-        f: a function that gives Q (m,): f(state) of a `State` is preferred, f(q, v, t) works too.
-        potential_energy: V(q), if the force has a potential; it only counts in the energy.
+        f: a function f(state) of a `State` that gives Q (m,); a function f(q, v, t) works too.
+        potential_energy: V(q), if the force has a potential; it is used for the energy only, the force is not derived
+            from it.
 
     Examples:
         >>> drag = mbs.UserForce(lambda state: -0.5 * state.v)

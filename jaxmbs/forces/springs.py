@@ -116,7 +116,7 @@ class SpringDamper(AbstractSpringDamper):
     """A spring, a damper and an actuator in parallel between two points: f = k (ℓ − ℓ₀) + c ℓ̇ + f_n(ℓ, ℓ̇) + f_a pulls
     them together.
 
-    V = ½ k (ℓ − ℓ₀)², without a part of f_n. Where the points coincide there is no direction, and no force.
+    V = ½ k (ℓ − ℓ₀)²; f_n has no part in it. Where the points coincide there is no direction, and so no force.
 
     Args:
         i, j: names of the bodies.
@@ -124,8 +124,8 @@ class SpringDamper(AbstractSpringDamper):
         stiffness: k.
         damping: c.
         free_length: ℓ₀.
-        actuator: f_a, a number, a motion or a function: f(state) of a `State` is preferred, f(t, q, v) works too;
-            positive pulls.
+        actuator: f_a, a number, a motion or a function f(state) of a `State`; a function f(t, q, v) works too; positive
+            pulls.
         force: f_n, any function of the length ℓ and the rate ℓ̇, such as `lambda length, rate: k * (length - l0) ** 3`.
 
     Examples:
@@ -139,14 +139,14 @@ class SpringDamper(AbstractSpringDamper):
 class Spring(AbstractSpringDamper):
     """A spring between two points: f = k (ℓ − ℓ₀) pulls them together, V = ½ k (ℓ − ℓ₀)².
 
-    It may also have any other law f(ℓ, ℓ̇), whose potential energy is not known and does not count.
+    It may also have any other law f(ℓ, ℓ̇). The potential energy of such a law is not known and not counted in V.
 
     Args:
         i, j: names of the bodies.
         point_i, point_j: its ends in the body frames; the origins unless given.
         stiffness: k.
         free_length: ℓ₀.
-        force: f(ℓ, ℓ̇), in place of the stiffness or beside it; positive pulls.
+        force: f(ℓ, ℓ̇), instead of the stiffness or in addition to it; positive pulls the points together.
 
     Examples:
         >>> spring = mbs.Spring("ground", "a", (0, 0), (0, 0), stiffness=10.0, free_length=1.0)

@@ -94,20 +94,22 @@ class TorsionSpring(AbstractTorsionSpring):
     """A spring, a damper and an actuator about the axis between two bodies: T = −k (θ − θ₀) − c θ̇ + T_n(θ, θ̇) + T_a
     on body j.
 
-    θ is the angle of j relative to i, with full turns counted in the plane. In space it is the angle about the axis
-    that both bodies turn about, in (−π, π], zero where axis_j comes from axis_i by the shortest rotation; with `middle`
-    m it is in (m − π, m + π]. V = ½ k (θ − θ₀)², without a part of T_n.
+    θ is the angle of j relative to i. In the plane, full turns are counted. In space, θ is the angle about the common
+    axis of both bodies, in (−π, π]; it is zero where axis_j comes from axis_i by the shortest rotation, so for equal
+    ones where the bodies are parallel. With `middle` m it is in (m − π, m + π]. V = ½ k (θ − θ₀)²; T_n has no part in
+    it.
 
     Args:
-        i, j: names of the bodies. The numbers k, θ₀, c may follow in this order. Points before them have no effect.
+        i, j: names of the bodies. The numbers k, θ₀, c may follow without names, in this order. Points before these
+            numbers have no effect.
         stiffness: k.
         free_angle: θ₀ in radians.
         damping: c.
-        actuator: T_a, a number, a motion or a function: f(state) of a `State` is preferred, f(t, q, v) works too;
-            positive turns j in the positive sense.
+        actuator: T_a, a number, a motion or a function f(state) of a `State`; a function f(t, q, v) works too; positive
+            turns j in the positive sense.
         torque: T_n, any function of the angle θ and the rate θ̇, such as `lambda angle, rate: -k * angle**3`.
         axis_i, axis_j: in space, the axis in the body frames; z unless given, `axis_j` as `axis_i` unless given.
-        middle: m, in space, of the turn in which θ is counted; zero unless given.
+        middle: m, in space: the middle of the turn in which θ is counted; zero unless given.
 
     Examples:
         >>> spring = mbs.TorsionSpring("ground", "a", stiffness=10.0, free_angle=0.5)

@@ -39,28 +39,29 @@ def _names(names: str | Iterable[str] | None) -> tuple[str, ...]:
 
 
 class Kane(AbstractFormulation):
-    """Kane's equations for the unknown relative coordinates y: [A]{ẏ} = {f} without the rows and columns of those that
-    joints hold and drivers prescribe; Kamman (2) to (12).
+    """Kane's equations for the unknown relative speeds y: [A]{ẏ} = {f}, without the rows and columns of coordinates
+    that joints hold or drivers prescribe; Kamman (2) to (12).
 
-    Known coordinates are the motions of a `TotalJoint` or `RelativeJoint`, and those that a driver sets for a joint of
-    the tree whatever the others are. A mechanism whose joints are all driven has nothing to integrate, and its driving
-    torques are those of inverse dynamics. All other equations, of joints that close loops, of other drivers, of gears
-    and distances, are constraint rows with multipliers, (6) and (7). What holds known coordinates follows from the
-    equations of the bodies beyond, without a further system of equations.
+    The motions of a `TotalJoint` or `RelativeJoint` are known coordinates. So is a coordinate of a joint of the tree
+    that a driver sets independently of the other coordinates. If all joints of a mechanism are driven, there is nothing
+    to integrate, and the driving torques are those of inverse dynamics. All other equations (of joints that close
+    loops, of other drivers, of gears and distances) are constraint rows with multipliers, (6) and (7). The forces and
+    torques that hold known coordinates follow from the equations of the bodies further out in the tree, without a
+    further system of equations.
 
     Args:
         base: see `topology.spanning_tree`.
         cut: names of joints to cut.
         angles: names of spherical and free joints, and of bodies that no joint holds, whose rotation is to be described
-            by orientation angles 1-2-3, with their rates as speeds. They are singular where cos θ₂ = 0, and the status
-            says so.
+            by orientation angles 1-2-3, with their rates as speeds. These angles are singular where cos θ₂ = 0, and the
+            status says so.
         euler_parameters: names of joints to be described by Euler parameters, with the relative angular velocity as
-            speeds. Spherical and free ones are without being named. Others then have all their six coordinates, and
-            their equations as constraint rows.
+            speeds. Spherical and free joints have them without being named. Any other joint that is named here keeps
+            all its six coordinates, and its equations are constraint rows.
 
     Raises:
-        ValueError: a name that is not a joint of the tree, or in both; `angles` for what has an axis, or lies in the
-            plane.
+        ValueError: a name that is not a joint of the tree, or that is in both lists; `angles` for a joint that has an
+            axis; either list in the plane.
 
     Examples:
         >>> start = {"bob": (1, 0, jnp.pi / 2)}

@@ -166,9 +166,9 @@ class RevoluteDriver(Driver, RelativeConstraint):
 
     Args:
         i, j: names of the bodies. Points may follow; they have no effect.
-        motion: C(t) in radians, the angle from the actuator's x″ axis on i to that on j: a motion, a number or a
-            function of time.
-        angle_i, angle_j: θ in radians, directions of those axes in the body frames; zero unless given.
+        motion: C(t) in radians, a motion, a number or a function of time. The actuator has an x″ axis on each body; C
+            is the angle from the one on i to the one on j.
+        angle_i, angle_j: θ_i, θ_j in radians, directions of the x″ axes in the body frames; zero unless given.
 
     Examples:
         >>> motor = planar.RevoluteDriver("ground", "crank", mbs.motion.Ramp(rate=2.0))

@@ -17,7 +17,7 @@ from jaxmbs.planar.turning import HalfTurns, Turn
 
 
 class Revolute(PlanarConstraint):
-    """Pin joint, two points coincide: Φ = r_i + A_i s_i − r_j − A_j s_j; Haug (3.3.10).
+    """Pin joint that makes two points coincide: Φ = r_i + A_i s_i − r_j − A_j s_j; Haug (3.3.10).
 
     Args:
         i, j: names of the bodies.
@@ -53,7 +53,9 @@ class Revolute(PlanarConstraint):
 
 
 class Translational(PlanarConstraint):
-    """Two bodies slide along a line without turning: Φ = (v_i⊥ᵀ d_ij, v_i⊥ᵀ v_j); Haug (3.3.13).
+    """Two bodies slide along a common line without turning on each other: Φ = (v_i⊥ᵀ d_ij, v_i⊥ᵀ v_j); Haug (3.3.13).
+
+    d_ij is the vector from point_i to point_j, v_i⊥ is v_i turned by 90°.
 
     Args:
         i, j: names of the bodies.

@@ -122,6 +122,8 @@ class RelativeAngle(AngleBetween):
 class Distance(SquaredDistance):
     """Two points keep their distance: Φ = d_ijᵀ d_ij − C²; Haug (3.3.7), also the revolute–revolute coupler (3.3.15).
 
+    d_ij is the vector from point_i to point_j.
+
     Args:
         i, j: names of the bodies.
         point_i, point_j: the points in their body frames.

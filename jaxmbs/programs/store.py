@@ -174,19 +174,19 @@ def store() -> Store | None:
 def enable_cache(folder: str | os.PathLike | None = None, *, megabytes: float = LARGEST_MB) -> Path | None:
     """Keep compiled programs on disk, so that the next process need not make them again.
 
-    Kept are what tracing found out about a program, its machine code, and what XLA compiles (JAX's own compilation cache,
-    where that is not set up otherwise). A program is found by its content: the function of arrays, the versions of the
-    packages, the processor. Damaged files count as missing; several processes may use one folder.
+    It keeps the result of tracing a program, its machine code, and what XLA compiles (by JAX's own compilation cache,
+    unless you have set that up yourself). A program is found again by its content: the function of arrays, the versions
+    of the packages, the processor. Damaged files are treated as missing; several processes may use one folder.
 
     Args:
-        folder: where; without it $JAXMBS_CACHE or, where that is not set, `jaxmbs` in the user's cache folder
-            ($XDG_CACHE_HOME or ~/.cache). It is made if it is not there. JAXMBS_CACHE=off turns the cache off
-            altogether, whatever `folder` is.
-        megabytes: what the folder may hold; the files that were used longest ago go first.
+        folder: where programs are kept. If it is not given: $JAXMBS_CACHE or, if that is not set, `jaxmbs` in the
+            user's cache folder ($XDG_CACHE_HOME or ~/.cache). It is created if it does not exist. JAXMBS_CACHE=off
+            turns the cache off, whatever `folder` is.
+        megabytes: how much the folder may hold; the files that were used longest ago are deleted first.
 
     Returns:
-        The folder; None if the cache is off, or if the folder cannot be used: a warning says why. Then everything works as
-        without a cache.
+        The folder; None if the cache is off, or if the folder cannot be used; then a warning says why, and everything
+        works as without a cache.
 
     Raises:
         ValueError: a size that is not positive.

@@ -235,15 +235,16 @@ def check_frames(frames: Mapping[str, Frame]) -> None:
 
 class Body(AbstractBody):
     """A rigid body with coordinates (x, y, z, e0, e1, e2, e3), the position and the Euler parameters of its frame, and
-    velocities (ẋ, ẏ, ż, ω) with ω in the body frame: T = ½ m ṙ_cᵀṙ_c + ½ ωᵀJ ω.
+    velocities (ẋ, ẏ, ż, ω) with ω in the body frame. Its kinetic energy is T = ½ m ṙ_cᵀṙ_c + ½ ωᵀJ ω.
 
     Args:
         mass: m, positive.
         inertia: J about the centre of mass: three principal moments, the 3×3 matrix, or one number where all are equal.
-            A plain 0 makes a point mass. It is then part of the structure. So is a principal moment that is known to be
-            zero: a spin that nothing resists has no acceleration.
+            A plain 0 makes a point mass. This zero is part of the structure, and so is a principal moment that is known
+            to be zero: a spin that nothing resists has no acceleration.
         com: (3,), centre of mass in the body frame; the origin unless given.
-        inertia_frame: 3×3, columns are the axes to which `inertia` refers, in the body frame; the body's unless given.
+        inertia_frame: 3×3 matrix; its columns are the axes to which `inertia` refers, in the body frame; the axes of
+            the body unless given.
         frames: further frames by name, for joints; see `Frame`.
 
     Examples:

@@ -85,11 +85,12 @@ class Revolute(LowerPair):
 
     Args:
         i, j: names of the bodies.
-        point_i, point_j: a point of the axis in the body frames; or `Frame`s of the bodies, origin and axes.
+        point_i, point_j: a point of the axis in each body frame; or a `Frame` of each body, which has origin and axes.
         axis_i, axis_j: the axis in the body frames, z unless given; `axis_j` as `axis_i` unless given. The angle of the
-            joint is zero where axis_j comes from axis_i by the shortest rotation.
-        frame_i, frame_j: in place of the axes: 3×3, columns are the axes of the joint frames in the body frames, the
-            axis third; `frame_j` as `frame_i` unless given.
+            joint is zero where axis_j comes from axis_i by the shortest rotation, so for equal ones where the bodies
+            are parallel.
+        frame_i, frame_j: instead of the axes: 3×3 matrices, whose columns are the axes of the joint frames in the body
+            frames; the third is the axis of the joint; `frame_j` as `frame_i` unless given.
 
     Examples:
         >>> hinge = spatial.Revolute("ground", "door", (0, 0, 0), (0, 0, 0), axis_i=(0, 0, 1))

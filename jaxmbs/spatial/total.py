@@ -128,21 +128,25 @@ class TotalJoint(SixComponents):
     """Each of the six components of relative position and relative orientation is free, fixed, or prescribed as a
     function of time; Masarati 2013. For angles in place of the Euler vector see `RelativeJoint`.
 
-    Φ = (the held components of F_iᵀA_iᵀ(r_j^P − r_i^P) − x₀(t), those of 2 sin(‖ε‖/2) ε/‖ε‖). ε is the Euler vector of
-    R R₀ᵀ, with R the rotation of the frame on j as seen from the frame on i and R₀ = exp θ₀(t). The multipliers are the
-    components of the force on body j in the joint frame on i, and, if all three orientations are held, of the torque on
-    it about point_j.
+    Φ = (the held components of F_iᵀA_iᵀ(r_j^P − r_i^P) − x₀(t), those of 2 sin(‖ε‖/2) ε/‖ε‖). A component is held if
+    it is fixed or prescribed. F_i is the joint frame on body i, A_i the rotation matrix of body i, x₀ the prescribed
+    position. ε is the Euler vector (axis times angle) of R R₀ᵀ. R is the rotation of the frame on j as seen from the
+    frame on i, and R₀ = exp θ₀(t) the prescribed one.
+
+    The multipliers are components in the joint frame on i: of the force on body j and, if all three orientations are
+    held, of the torque on body j about point_j.
 
     Args:
         i, j: names of the bodies.
-        point_i, point_j: origins of the joint frames in the body frames; or `Frame`s of the bodies, origin and axes.
-        position: for each component "free", "fixed" (at zero) or a motion: position of point_j in the joint frame on i,
-            from point_i.
+        point_i, point_j: origins of the joint frames in the body frames; or a `Frame` of each body, which has origin
+            and axes.
+        position: of point_j from point_i, in the joint frame on i: for each component "free", "fixed" (at zero) or a
+            motion.
         orientation: likewise for the Euler vector θ₀ of the frame on j as seen from the frame on i. A free component
             counts as zero in θ₀.
-        axis_i, axis_j: only the z axes of the joint frames, in place of the frames; see `Revolute`.
-        frame_i, frame_j: 3×3, columns are the axes of the joint frames in the body frames; `frame_j` as `frame_i`
-            unless given.
+        axis_i, axis_j: instead of the frames, only the z axes of the joint frames; see `Revolute`.
+        frame_i, frame_j: 3×3 matrices, whose columns are the axes of the joint frames in the body frames; `frame_j` as
+            `frame_i` unless given.
 
     Examples:
         >>> lift = spatial.TotalJoint("ground", "a", position=("fixed", "free", mbs.motion.Ramp(2.0)))

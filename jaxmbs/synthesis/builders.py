@@ -100,40 +100,44 @@ def fit(
     progress: Report | None = None,
     resume: str | os.PathLike | None = None,
 ) -> Ranked[Fitted]:
-    """Least Σ ‖measure(b, mech, q(t_k)) − target_k‖² over designs b of a driven mechanism, planar or spatial.
+    """Minimise Σ ‖measure(b, mech, q(t_k)) − target_k‖² over designs b of a driven mechanism, planar or spatial.
 
-    Random designs within the bounds descend by the method of Levenberg and Marquardt, all in one program. The
-    configuration at each target is carried from step to step and closed again by Newton's method. Where a loop cannot
-    close, the gap counts as an error, so that the design is pulled towards those that assemble. So does a least
-    singular value of Φ_q below the given one. The results are followed through the whole motion by `kinematics`. Where
-    all designs give the same measure, such as at any scale if it is an angle, keep an entry by equal bounds.
+    The search starts from random designs within the bounds and improves all of them by the method of Levenberg and
+    Marquardt, in one program. The configuration at each target is kept from one step of the search to the next, and
+    closed again by Newton's method. If a loop cannot close, its gap counts as an error, which pulls the design towards
+    designs that assemble. A smallest singular value of Φ_q below `least_singular_value` counts as an error, too. At the
+    end `kinematics` follows each result through its whole motion.
+
+    If the measure does not tell designs apart (an angle is the same at any scale), fix an entry of the design: give it
+    equal bounds.
 
     Args:
-        build: a design ↦ a mechanism whose drivers determine the motion in time.
-        design: a tree of numbers, where to begin; other starts are random ones within the bounds.
+        build: a function: design ↦ mechanism. The drivers of the mechanism determine its motion in time.
+        design: a pytree of numbers, the first start; the other starts are random designs within the bounds.
         targets: (T, d), what `measure(design, mechanism, q)` should be.
         measure: a function of (design, mechanism, q) that gives a number or (d,); a `point` or `pose` of a body; or the
             name of a coordinate, such as "rocker.phi".
-        times: (T,), of the targets. None: each has a time of its own.
-        floating: with times, whether a common time is added to all of them, and their sense reversed, as fits best.
-        offset: whether a constant is added to the measure, as fits best.
-        period: of the motion that is looked at.
-        cyclic: whether the motion goes round.
-        ordered: whether designs that meet targets without times in their order, within a cycle, come before others.
-        guess: of the configuration at time 0, or a function of the design that gives one.
-        lower, upper: bounds, trees like `design`; None where there is none.
-        require: a function of the design, written in jax.numpy, of which no value may be negative.
-        least_singular_value: designs are pushed away from smaller ones of Φ_q, in units of the mechanism.
+        times: (T,), the times of the targets. None: the search finds a time for each target.
+        floating: if `times` are given, whether the search may add a common time to all of them and reverse their sense.
+        offset: whether the search may add a constant to the measure.
+        period: the length in time of the motion that is looked at, from time 0 on.
+        cyclic: whether the motion goes on after a period, as a crank that turns all round.
+        ordered: if `times` are not given, whether designs that meet the targets in their order, within a cycle, are
+            ranked before others.
+        guess: a guess of the configuration at time 0, or a function of the design that gives one.
+        lower, upper: bounds, pytrees like `design`; None where there is no bound.
+        require: a function of the design, written in jax.numpy; none of its values may be negative.
+        least_singular_value: designs are pushed away from smaller singular values of Φ_q, in units of the mechanism.
         starts: number of starts.
-        seed: of the random numbers.
-        keep: how many of the best to return.
-        progress, resume: as of `path`.
+        seed: the seed of the random numbers.
+        keep: how many of the best results to return.
+        progress, resume: as for `path`.
 
     Returns:
         `Ranked` `Fitted` mechanisms.
 
     Raises:
-        ValueError: an argument that is unusable, by name.
+        ValueError: an argument cannot be used; the message names it.
 
     Examples:
         >>> times, targets = jnp.array([0.0, jnp.pi / 2]), jnp.array([[3.5], [jnp.sqrt(2.5**2 - 1)]])

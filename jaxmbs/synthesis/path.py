@@ -98,32 +98,33 @@ def path(
     progress: Report | None = None,
     resume: str | os.PathLike | None = None,
 ) -> Ranked[Solution]:
-    """Dimensions of a linkage with a point that passes given places: least Σ‖P_k − target_k‖².
+    """Find the dimensions of a linkage with a point that passes given places: minimise Σ‖P_k − target_k‖².
 
-    Thousands of random linkages, each fitted to the targets by size, place and direction first, descend by the method
-    of Levenberg and Marquardt, all in one program. The same seed gives the same answer.
+    The search starts from thousands of random linkages. Each is first scaled, moved and turned to fit the targets. Then
+    all are improved by the method of Levenberg and Marquardt, in one program. The same seed gives the same answer.
 
     Args:
         targets: (T, 2), places in the order in which they are to be passed.
         mechanism: "four-bar", "slider-crank", "Watt I", "Watt II", "Stephenson I", "Stephenson III", "geared five-bar"
             or `GearedFiveBar(ratio=2)`. Or a function that builds any mechanism from a design, planar or spatial; its
-            drivers make one cycle in a unit of time, which is the crank angle divided by 2π. See `fit`.
-        crank_angles: (T,), by how much the crank has turned at each target, in radians from any zero. Where it starts,
-            and in which sense it turns, is free. None: every target has a crank angle of its own.
+            drivers must make one cycle in a unit of time, and time is then the crank angle divided by 2π. See `fit`.
+        crank_angles: (T,), by how much the crank has turned at each target, in radians from any zero. The angle at
+            which it starts and the sense in which it turns are free. None: the search finds a crank angle for each
+            target.
         closed: whether the targets go all round a closed curve.
-        ordered: whether targets without crank angles must be passed in their order within one turn. Two that are nearly
-            in the same place may be passed at once.
-        lower, upper: bounds of entries of the design by name; a number bounds all but angles. Lengths are always
-            positive. Angles come back between −π and π.
-        pivots: ((x, y), (x, y)), two corners of a box in which all pivots on the ground must be.
-        require: a function of the design, written in jax.numpy, of which no value may be negative.
-        transmission_angle: the least that is allowed, in degrees.
-        starts: number of starts.
-        seed: of the random numbers.
-        keep: how many of the best to return.
-        progress: is called with the steps done, the steps in all, and the least error so far;
+        ordered: whether targets without crank angles must be passed in their order within one turn. Two targets that
+            are nearly in the same place may be passed at the same time.
+        lower, upper: bounds of the design: a mapping of names of its entries to numbers, or one number for all entries
+            but angles. Lengths are always positive. Angles come back between −π and π.
+        pivots: ((x, y), (x, y)), two corners of a box that must contain all pivots on the ground.
+        require: a function of the design, written in jax.numpy; none of its values may be negative.
+        transmission_angle: the smallest one that is allowed, in degrees.
+        starts: number of random linkages to start from.
+        seed: the seed of the random numbers.
+        keep: how many of the best solutions to return.
+        progress: a function that is called with the steps done, the steps in all, and the least error so far, such as
             `viz.progress_bar("path")`.
-        resume: a file in which the search is kept; if it is there, the search goes on from it.
+        resume: a file in which the state of the search is saved; if it exists, the search goes on from it.
 
     Returns:
         `Ranked` `Solution`s.

@@ -37,7 +37,7 @@ def constraints(mech: Mechanism, q: Coordinates, t: ArrayLike = 0.0) -> Float[Ar
 
 
 def constraint_jacobian(mech: Mechanism, q: Coordinates, t: ArrayLike = 0.0) -> Float[Array, "rows m"]:
-    """Φ_q, with one column for each velocity: Φ_q v = ν; Haug (3.6.4).
+    """The Jacobian Φ_q of the constraints, with one column for each velocity: Φ_q v = ν; Haug (3.6.4).
 
     Args:
         mech: the mechanism.
@@ -147,7 +147,7 @@ def energy(mech: Mechanism, q: Coordinates, v: ArrayLike) -> Energy:
 
     Args:
         mech: the mechanism.
-        q: configuration (n,), as for `constraints`, or configurations along leading axes, such as a trajectory's.
+        q: configuration (n,), as for `constraints`; or several along leading axes, such as those of a trajectory.
         v: velocities (m,), with the same leading axes.
 
     Returns:

@@ -45,16 +45,19 @@ Velocities = ArrayLike | Sequence[float] | Mapping[str, Any]
 class Mechanism(eqx.Module):
     """Bodies joined by constraints, moved by drivers and forces: Φ(q, t) = 0, M v̇ = Q + Φ_qᵀλ.
 
-    A pytree. Every number in it (lengths, masses, axes, knots, …) is a leaf that can be traced, batched and
-    differentiated; names, types and connectivity are static. It holds no state. A configuration is a vector q (n,): the
-    coordinates of the bodies in their order, then extra coordinates of constraints, such as contact angles of cams.
-    Velocities v (m,) likewise.
+    Φ has the equations of constraints and drivers, λ their multipliers; M is the mass matrix, Q the generalized force.
+
+    A mechanism is a pytree. Every number in it (lengths, masses, axes, knots, …) is a leaf that can be traced, batched
+    and differentiated; names, types and connectivity are static. It holds no state. A configuration is a vector q (n,):
+    the coordinates of the bodies in their order, then extra coordinates of constraints, such as contact angles of cams.
+    The vector of velocities v (m,) has the same order.
 
     Args:
-        bodies, constraints, drivers, forces: name → element, as a mapping or as pairs. "ground" is the fixed frame.
+        bodies, constraints, drivers, forces: elements by name, as a mapping or as pairs (name, element). "ground" is
+            the fixed frame.
 
     Raises:
-        ValueError: an element that cannot be used, with its name and the reason.
+        ValueError: an element cannot be used; the message has its name and the reason.
 
     Examples:
         >>> pendulum = mbs.Mechanism(

@@ -25,19 +25,19 @@ from jaxmbs.system.mechanism import Mechanism
 class Trajectory(eqx.Module):
     """Configurations, velocities and accelerations in time, with access by name.
 
-    Leading axes are free: a batch made by `vmap` has one more axis in every array.
+    Arrays may have further leading axes: a batch made by `vmap` has one more axis in every array.
 
     Attributes:
         t: (T,), times.
         q: (T, n), configurations. Where the status is not 0, q, v and a are the last good ones.
         v: (T, m), velocities.
-        a: (T, m), their rates.
+        a: (T, m), accelerations, the rates of v.
         status: (T,); see `Status`.
         layout: names and places of the coordinates.
         multipliers: (T, rows), λ with M v̇ = Q + Φ_qᵀλ, rows as in Φ. Those of drivers are the driving forces and
-            torques. None in a motion that was not computed from forces.
+            torques. None if the motion was not computed from forces.
         energy: kinetic and potential, each (T,); None like the multipliers.
-        mechanism: its constraints and drivers, for `joint`.
+        mechanism: the constraints and drivers of the mechanism, which `joint` needs.
 
     Examples:
         >>> motion = mbs.kinematics(mech, jnp.array([0.0, jnp.pi / 2]), guess)

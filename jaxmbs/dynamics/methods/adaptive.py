@@ -16,15 +16,16 @@ from jaxmbs.programs.function import straight
 
 
 class Adaptive(AbstractMethod):
-    """The explicit method of Dormand and Prince, order 5, with steps chosen for an error; the loops run in diffrax.
+    """The explicit method of Dormand and Prince, order 5, with steps chosen to keep an error tolerance; by diffrax.
 
-    The equations are those of the projected state: q and v are closed before v̇ is computed, and at output. So stages
-    never leave the constraints by more than a step's error, and closure is hard. It is for motions whose speed changes
-    by orders of magnitude, and as a reference. `RK4` is much faster in a batch, where all samples wait for the slowest.
+    q and v are projected onto the constraints each time before v̇ is computed, and again at output. So stages never
+    leave the constraints by more than the error of a step, and closure is hard. Use this method for motions whose speed
+    changes by orders of magnitude, and as a reference. In a batch all samples wait for the slowest, and `RK4` is much
+    faster.
 
     Args:
         rtol, atol: relative and absolute tolerance of a step, in coordinates and velocities alike.
-        max_steps: a sample that needs more is NOT_CONVERGED.
+        max_steps: largest number of steps; a sample that needs more has the status NOT_CONVERGED.
 
     Examples:
         >>> method = mbs.Adaptive(rtol=1e-6, atol=1e-8)

@@ -46,10 +46,11 @@ def runge_kutta_4(rates: Callable, motion: Motion, t, h, *, written_out: bool = 
 
 
 class RK4(FixedStep):
-    """The classical Runge–Kutta method: order 4, four evaluations.
+    """The classical Runge–Kutta method: order 4, four evaluations in each step.
 
-    It damps a little: an oscillation of frequency ω loses (ωh)⁶/72 of its energy in a step. It is stable for ωh < 2.8.
-    The method to begin with, and the default, with hard closure. For stiff springs and dampers take `GeneralizedAlpha`.
+    This is the default, and the method to begin with; by default, closure is hard. It damps a little: in a step of
+    length h an oscillation of frequency ω loses (ωh)⁶/72 of its energy. It is stable for ωh < 2.8. For stiff
+    springs and dampers take `GeneralizedAlpha`.
 
     Args:
         closure: `Projection()` or `Baumgarte()`.

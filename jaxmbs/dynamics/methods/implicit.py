@@ -106,12 +106,13 @@ class AbstractAlpha(AbstractFixedStep):
 class GeneralizedAlpha(AbstractAlpha):
     """The generalized-α method for constrained systems; Chung and Hulbert 1993, Arnold and Brüls 2007. Order 2.
 
-    It is for stiff springs and dampers, and for steps longer than the fastest oscillation: stable for linear systems at
-    every step. Low frequencies are hardly damped; the highest are reduced to the fraction ρ∞ in each step.
+    It is for stiff springs and dampers, and for steps longer than the period of the fastest oscillation: for linear
+    systems it is stable at every step length. Low frequencies are hardly damped; in each step the highest ones are
+    reduced to the fraction ρ∞.
 
     Args:
         rho: ρ∞ in [0, 1]. 1 damps nothing, 0 removes the highest frequencies in one step.
-        iterations: Newton steps, fixed.
+        iterations: number of Newton steps in each step; it is fixed.
 
     Examples:
         >>> start = {"bob": (1, 0, jnp.pi / 2)}

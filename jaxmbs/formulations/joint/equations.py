@@ -33,13 +33,13 @@ class JointCoordinates(AbstractFormulation):
     """Joint coordinates θ of a spanning tree, with a multiplier for each equation of the joints that are cut and of the
     drivers: RᵀMR θ̈ = Rᵀ(Q − MṘθ̇) + (Φ_q R)ᵀλ, Φ(q(θ), t) = 0; Issa and Arczewski (3.7).
 
-    An open chain has no Φ: it is an ordinary differential equation, without gaps. Joints of the tree never open.
-    Accelerations come by elimination of body after body, so the cost grows with the number of bodies, not with its
-    cube.
+    The bodies move with v = R θ̇. An open chain without drivers has no Φ: its motion is an ordinary differential
+    equation, without gaps. Joints of the tree can never open. Accelerations are computed by eliminating one body after
+    the other, so the cost grows with the number of bodies, not with its cube.
 
     Args:
-        base: see `topology.spanning_tree`.
-        cut: names of joints to cut; by default those that leave the shortest paths.
+        base: the floating base; see `topology.spanning_tree`.
+        cut: names of joints to cut; by default those that leave the shortest paths from the ground to the bodies.
 
     Examples:
         >>> start = {"bob": (1, 0, jnp.pi / 2)}

@@ -17,12 +17,12 @@ from jaxmbs.system.mechanism import Mechanism
 
 
 class Natural(AbstractFormulation):
-    """Basic points and unit vectors in the ground frame as coordinates x, shared between the bodies at joints:
-    M ẍ = Q + Ψ_xᵀλ with Ψ(x, t) = 0 and a constant M; see `jaxmbs.formulations.natural.coordinates`.
+    """The coordinates x are basic points and unit vectors at the joints, in the ground frame; bodies share those of a
+    joint: M ẍ = Q + Ψ_xᵀλ with Ψ(x, t) = 0 and a constant M; see `jaxmbs.formulations.natural.coordinates`.
 
     Args:
-        own_vectors: names of bodies of the plane that get a unit vector of their own. A body of the plane with two or
-            more pins takes its direction from two of them; one whose pins all coincide needs this.
+        own_vectors: names of planar bodies that get a unit vector of their own. The direction of a planar body with two
+            or more pins is given by two of them; a body whose pins all coincide needs a vector of its own.
 
     Examples:
         >>> start = {"bob": (1, 0, jnp.pi / 2)}
