@@ -42,9 +42,6 @@ class Gravity(AbstractForce):
         lifted = lambda name, body: -body.mass * (self.acceleration @ body.centre_of_mass(state.poses[name]))
         return sum(lifted(name, body) for name, body in state.bodies.items())
 
-    def measures(self, state):
-        return {}
-
     def check(self, dimension):
         super().check(dimension)
         got = jnp.shape(self.acceleration)
@@ -81,9 +78,6 @@ class Torque(AbstractForce):
     def _torque(self, state):
         torque = evaluate(self.value, state, self.shapes[state.bodies[self.body].dimension], "value")
         return state.poses[self.body].direction(torque) if self.follower and torque.ndim else torque
-
-    def potential(self, state):
-        return jnp.zeros((), state.q.dtype)
 
     def measures(self, state):
         return {"torque": self._torque(state)}
@@ -122,9 +116,6 @@ class PointForce(AbstractForce):
         force = evaluate(self.value, state, self.point.shape, "value")
         return state.poses[self.body].direction(force) if self.follower else force
 
-    def potential(self, state):
-        return jnp.zeros((), state.q.dtype)
-
     def measures(self, state):
         return {"force": self._force(state)}
 
@@ -162,9 +153,6 @@ class UserForce(AbstractForce):
     def potential(self, state):
         energy = 0.0 if self.potential_energy is None else self.potential_energy(state.q)
         return jnp.asarray(energy, state.q.dtype)
-
-    def measures(self, state):
-        return {}
 
     def check(self, dimension):
         require(callable(self.f), f"f must be a function of the state, got {self.f!r}")

@@ -53,7 +53,7 @@ class ForceElement(eqx.Module):
 
 
 class AbstractForce(Structured):
-    """A force on some of the bodies. A subclass gives its part of Q, its potential energy, zero if it has none, and what it
+    """A force on some of the bodies. A subclass gives its part of Q, its potential energy if it has one, and what it
     measures.
 
     Attributes:
@@ -63,10 +63,6 @@ class AbstractForce(Structured):
         >>> class Lift(mbs.forces.AbstractForce):
         ...     def generalized(self, state):
         ...         return state.generalized({"a": state["a"].pose.force_at(jnp.zeros(2), jnp.array([0.0, 4.0]))})
-        ...     def potential(self, state):
-        ...         return jnp.zeros(())
-        ...     def measures(self, state):
-        ...         return {}
         >>> mech = mbs.Mechanism({"a": planar.Body()}, forces={"lift": Lift()})
         >>> print(mbs.generalized_force(mech, {"a": (0, 0, 0)}, jnp.zeros(3)))
         [0. 4. 0.]
@@ -78,13 +74,14 @@ class AbstractForce(Structured):
     def generalized(self, state: State) -> Float[Array, " n"]:
         """Its part of the generalized force Q (m,), conjugate to v, in a `state`."""
 
-    @abc.abstractmethod
     def potential(self, state: State) -> Float[Array, ""]:
         """Potential energy in a `state`; zero for a force that has none."""
+        return jnp.zeros((), state.q.dtype)
 
-    @abc.abstractmethod
     def measures(self, state: State) -> dict[str, Array]:
         """Force, torque, length, angle and rate in a `state`, as far as it has them; see `ForceElement`."""
+        del state
+        return {}
 
     def report(self, state: State) -> ForceElement:
         """What it does in a state."""

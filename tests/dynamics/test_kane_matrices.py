@@ -377,7 +377,7 @@ def test_gradients_of_a_motion():
 
     design, h = jnp.array([0.8, 0.7]), 1e-5
     slopes = jax.jit(jax.grad(end))(design)
-    around = jnp.concatenate([design + h * np.eye(2), design - h * np.eye(2)])
+    around = jnp.concatenate([design[None] + h * np.eye(2), design[None] - h * np.eye(2)])
     values = jax.jit(jax.vmap(end))(around)
     expected = (values[:2] - values[2:]) / (2 * h)
     assert np.all(np.abs(slopes - expected) < 1e-6 * np.abs(expected))

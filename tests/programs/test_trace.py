@@ -248,7 +248,7 @@ def scans(v, m):
         new = carry * 0.9 + jnp.sin(x)
         return new, (new * x, x[0])
 
-    table = jnp.arange(40, dtype=v.dtype)[:, None] * 0.1 * v
+    table = jnp.arange(40, dtype=v.dtype)[:, None] * 0.1 * v[None, :]
     short = lax.scan(step, v, table[:3])
     long = lax.scan(step, v, table)
     back = lax.scan(step, v, table, reverse=True)

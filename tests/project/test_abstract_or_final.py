@@ -12,7 +12,7 @@ OPTIONAL = {
     # What most elements have no answer to; the body in the abstract class says so.
     "AbstractBody": {"massless", "rest"},
     "AbstractConstraint": {"components", "freedom", "guide", "mobility", "relative", "shared"},
-    "AbstractForce": {"uniform"},
+    "AbstractForce": {"measures", "potential", "uniform"},
     "AbstractTurning": {"at_rest", "drift", "measured_twice", "of_either_sign", "settled", "singular"},
     "Frames": {"given_frames"},
     "Linkage": {"everywhere", "guess"},
