@@ -260,7 +260,7 @@ def nested_scans(v):
         c, inner = lax.scan(lambda a, y: (jnp.cos(a) * x[0] + y, a.sum()), c, table)
         return c, inner[-1] + lax.fori_loop(0, 30, lambda k, s: s + 0.1 * c[k % 4], 0.0)
 
-    table = jnp.linspace(0.0, 1.0, 80).reshape(20, 4) * v
+    table = jnp.linspace(0.0, 1.0, 80).reshape(20, 4) * v[None, :]
     return lax.scan(outer, v, table)
 
 
