@@ -27,7 +27,7 @@ def _cubic(fraction, left, right, moment_left, moment_right):
     return g * left + f * right + ((g**3 - g) * moment_left + (f**3 - f) * moment_right) / 6
 
 
-def periodic_spline(values: Float[Array, " n"], period: float, x: Float[Array, ""]) -> Float[Array, ""]:
+def periodic_spline(values: Float[Array, " n"], period: float, x: Float[Array, ""] | float) -> Float[Array, ""]:
     """The C² cubic through `values` at x = 0, p/n, 2p/n, …, continued with period p. Needs n ≥ 3."""
     n = values.shape[0]
     position = x * (n / period)
@@ -76,7 +76,9 @@ def _not_a_knot_second_derivatives(x, y):
     return jnp.concatenate([start[None], inner, end[None]])
 
 
-def cubic_spline(knots: Float[Array, " n"], values: Float[Array, " n"], x: Float[Array, ""]) -> Float[Array, ""]:
+def cubic_spline(
+    knots: Float[Array, " n"], values: Float[Array, " n"], x: Float[Array, ""] | float
+) -> Float[Array, ""]:
     """The C² cubic through (knots, values), with not-a-knot ends, so that cubics are reproduced exactly.
 
     Two knots give a line, three a parabola; beyond the ends the last cubic goes on. `knots` must increase.

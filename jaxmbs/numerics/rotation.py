@@ -315,7 +315,7 @@ def chart_rate(theta: Vector, omega: Vector) -> Vector:
     return omega + first / 2 + cross(theta, first) / 12
 
 
-def about(axis: int, angle: Float[Array, ""]) -> Parameters:
+def about(axis: int, angle: Float[Array, ""] | float) -> Parameters:
     """A rotation about a coordinate axis, as Euler parameters.
 
     Args:

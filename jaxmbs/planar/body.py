@@ -40,11 +40,11 @@ class Pose(NamedTuple):
         """A(φ), whose columns are the body's axes in the ground frame."""
         return rotation_matrix(self.phi) if self.turn is None else self.turn
 
-    def point(self, s: Float[Array, "2"]) -> Float[Array, "2"]:
+    def point(self, s: Float[Array, "2"] | tuple) -> Float[Array, "2"]:
         """r + A s: the point with body coordinates `s`, in the ground frame; Haug (2.4.8)."""
         return self.r + self.direction(s)
 
-    def direction(self, v: Float[Array, "2"]) -> Float[Array, "2"]:
+    def direction(self, v: Float[Array, "2"] | tuple) -> Float[Array, "2"]:
         """A v: the vector with body components `v`, in the ground frame."""
         return self.a @ jnp.asarray(v)
 
@@ -52,11 +52,11 @@ class Pose(NamedTuple):
         """Aᵀ w: the body components of a vector of the ground frame."""
         return self.a.T @ jnp.asarray(w)
 
-    def velocity(self, s: Float[Array, "2"], v: Float[Array, "3"]) -> Float[Array, "2"]:
+    def velocity(self, s: Float[Array, "2"] | tuple, v: Float[Array, "3"]) -> Float[Array, "2"]:
         """ṙ + φ̇ (A s)⊥: the velocity of the point `s`; Haug (2.5.6)."""
         return v[:2] + v[2] * perpendicular(self.direction(s))
 
-    def force_at(self, s: Float[Array, "2"], force: Float[Array, "2"]) -> Float[Array, "3"]:
+    def force_at(self, s: Float[Array, "2"] | tuple, force: Float[Array, "2"]) -> Float[Array, "3"]:
         """(F, (A s)⊥ᵀ F): the generalized force of a force F, in the ground frame, at the point `s`."""
         return jnp.append(force, perpendicular(self.direction(s)) @ force)
 

@@ -191,9 +191,8 @@ def enable_cache(folder: str | os.PathLike | None = None, *, megabytes: float = 
     Raises:
         ValueError: a size that is not positive.
 
-    Example:
-        >>> import jaxmbs as mbs
-        >>> mbs.enable_cache()  # doctest: +SKIP
+    Examples:
+        >>> mbs.enable_cache(megabytes=200)  # doctest: +SKIP
         PosixPath('/home/me/.cache/jaxmbs')
     """
     global _store
@@ -217,7 +216,11 @@ def enable_cache(folder: str | os.PathLike | None = None, *, megabytes: float = 
 
 
 def disable_cache() -> None:
-    """Keep nothing from now on. What JAX's own compilation cache does is left as it is."""
+    """Keep nothing from now on. JAX's own compilation cache is left as it is.
+
+    Examples:
+        >>> mbs.disable_cache()  # doctest: +SKIP
+    """
     global _store
     _store = None
 

@@ -46,11 +46,11 @@ class Pose(NamedTuple):
     p: Float[Array, "4"]
     a: Float[Array, "3 3"]
 
-    def point(self, s: Float[Array, "3"]) -> Float[Array, "3"]:
+    def point(self, s: Float[Array, "3"] | tuple) -> Float[Array, "3"]:
         """r + A s: the point with body coordinates `s`, in the ground frame."""
         return self.r + self.direction(s)
 
-    def direction(self, v: Float[Array, "3"]) -> Float[Array, "3"]:
+    def direction(self, v: Float[Array, "3"] | tuple) -> Float[Array, "3"]:
         """A v: the vector with body components `v`, in the ground frame."""
         return self.a @ jnp.asarray(v)
 
@@ -58,11 +58,11 @@ class Pose(NamedTuple):
         """Aᵀ w: the body components of a vector of the ground frame."""
         return self.a.T @ jnp.asarray(w)
 
-    def velocity(self, s: Float[Array, "3"], v: Float[Array, "6"]) -> Float[Array, "3"]:
+    def velocity(self, s: Float[Array, "3"] | tuple, v: Float[Array, "6"]) -> Float[Array, "3"]:
         """ṙ + A (ω × s): the velocity of the point `s`."""
         return v[:3] + self.direction(cross(v[3:], jnp.asarray(s)))
 
-    def force_at(self, s: Float[Array, "3"], force: Float[Array, "3"]) -> Float[Array, "6"]:
+    def force_at(self, s: Float[Array, "3"] | tuple, force: Float[Array, "3"]) -> Float[Array, "6"]:
         """(F, s × Aᵀ F): the generalized force of a force F, in the ground frame, at the point `s`."""
         return jnp.concatenate([force, cross(jnp.asarray(s), self.components(force))])
 

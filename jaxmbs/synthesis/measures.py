@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, ArrayLike
 
 from jaxmbs.numerics import rotation
 from jaxmbs.synthesis.common import positive, spread_of, table
@@ -83,7 +83,7 @@ class Output:
         return jnp.atleast_1d(value)
 
 
-def point(body: str, at: Float[np.ndarray, " d"] | str | Callable[[Any], Array]) -> Point:
+def point(body: str, at: ArrayLike | Sequence[float] | str | Callable[[Any], Array]) -> Point:
     """A measure for `fit`: where a point of a body is, in the plane or in space.
 
     Args:
@@ -94,7 +94,7 @@ def point(body: str, at: Float[np.ndarray, " d"] | str | Callable[[Any], Array])
     Examples:
         >>> end = mbs.synthesis.point("rod", (1.5, 0))
         >>> print(end(None, mech, mech.coordinates(guess)))
-        [3.5 0. ]
+        [2.5 0. ]
     """
     return Point(body, at if isinstance(at, str) or callable(at) else tuple(float(x) for x in at))
 
@@ -112,6 +112,6 @@ def pose(body: str, angle_length: float | None = None) -> Pose:
 
     Examples:
         >>> print(mbs.synthesis.pose("rod", angle_length=2.0)(None, mech, mech.coordinates(guess)))
-        [2. 0. 2. 0.]
+        [1. 0. 2. 0.]
     """
     return Pose(body, angle_length)
