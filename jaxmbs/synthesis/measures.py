@@ -96,7 +96,7 @@ def point(body: str, at: ArrayLike | Sequence[float] | str | Callable[[Any], Arr
         >>> print(end(None, mech, mech.coordinates(guess)))
         [2.5 0. ]
     """
-    return Point(body, at if isinstance(at, str) or callable(at) else tuple(float(x) for x in at))
+    return Point(body, at if isinstance(at, str) or callable(at) else tuple(np.asarray(at, float).tolist()))
 
 
 def pose(body: str, angle_length: float | None = None) -> Pose:

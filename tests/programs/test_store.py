@@ -114,11 +114,10 @@ def test_process_killed_while_it_writes(tmp_path):
     )
     folder = tmp_path / "kept"
     for pause in (0.02, 0.05, 0.11):
-        process = subprocess.Popen([sys.executable, "-c", script, folder], stdout=subprocess.PIPE)
-        process.stdout.readline()
-        time.sleep(pause)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+        with subprocess.Popen([sys.executable, "-c", script, folder], stdout=subprocess.PIPE) as process:
+            process.stdout.readline()
+            time.sleep(pause)
+            process.send_signal(signal.SIGKILL)
     place = Store(folder)
     found = {k: place.get("object", b"%d" % k) for k in range(5)}
     assert any(found.values())
