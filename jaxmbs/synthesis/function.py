@@ -146,10 +146,9 @@ def function(
     Args:
         f: a function of a number.
         x_range: (beginning, end), where it is wanted.
-        mechanism: "four-bar" or "slider-crank". Or a function that builds any mechanism from a design, planar or
-            spatial; its drivers take the input through its span, and the results are those of `fit`.
+        mechanism: "four-bar" or "slider-crank". For a mechanism of your own see `fit`.
         input_span: of the crank in radians: (beginning, end), or its width alone, the beginning being free. A negative
-            width turns backwards. For a mechanism of one's own the times of both ends, 0 and 1 by default.
+            width turns backwards.
         output_span: of the rocker in radians or of the slide in any unit of length; likewise.
         y_range: the values of f at the two ends of the output's span; by default f at the ends of the range if it rises
             or falls all the way, else its least and its largest value.

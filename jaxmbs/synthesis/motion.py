@@ -132,9 +132,7 @@ def motion(
 
     Args:
         poses: (K, 3), x, y of the body's origin and its angle in radians, in the order in which they are to be passed.
-        mechanism: "four-bar". Or a function that builds any mechanism from a design; its drivers make one cycle in a
-            unit of time. In space poses are the place of the origin and Euler parameters, (K, 7). The results are those
-            of `fit`, whose values are x, y, L cos φ, L sin φ, in space x, y, z and the three axes times L/√2.
+        mechanism: "four-bar". For a mechanism of your own, also in space, see `fit` and `pose`.
         angle_length: L, by which an angle is multiplied; by default the positions' root mean square distance from their
             centre.
         ordered: whether the poses must be passed in their order, as the crank goes one way by less than a turn.

@@ -106,8 +106,7 @@ def path(
     Args:
         targets: (T, 2), places in the order in which they are to be passed.
         mechanism: "four-bar", "slider-crank", "Watt I", "Watt II", "Stephenson I", "Stephenson III", "geared five-bar"
-            or `GearedFiveBar(ratio=2)`. Or a function that builds any mechanism from a design, planar or spatial; its
-            drivers must make one cycle in a unit of time, and time is then the crank angle divided by 2π. See `fit`.
+            or `GearedFiveBar(ratio=2)`. For a mechanism of your own see `fit`.
         crank_angles: (T,), by how much the crank has turned at each target, in radians from any zero. The angle at
             which it starts and the sense in which it turns are free. None: the search finds a crank angle for each
             target.
