@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 from jaxmbs.analyses.kinematics import kinematics
 from jaxmbs.numerics.implicit import jacobian
@@ -81,7 +81,7 @@ def fit(
     build: Callable[[Any], Mechanism],
     design: Any,
     targets: ArrayLike | Sequence[Any],
-    measure: Callable[[Any, Mechanism, Array], Float[Array, " d"]] | str,
+    measure: Callable[[Any, Mechanism, Array], Array] | str,
     *,
     times: ArrayLike | Sequence[float] | None = None,
     floating: bool = False,
