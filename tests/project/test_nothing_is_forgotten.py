@@ -8,6 +8,7 @@ import pytest
 
 import jaxmbs as mbs
 from jaxmbs import forces, planar, spatial
+from jaxmbs.cli import options
 from jaxmbs.dynamics.methods.method import AbstractMethod
 from jaxmbs.element import AbstractConstraint
 from jaxmbs.formulations.augmented import AbstractFormulation
@@ -53,8 +54,9 @@ def test_forces():
 
 
 def test_integrators(monkeypatch):
-    """In the README and in docs/dynamics.md, with a convergence order and with gradients in the tests."""
+    """In the README, docs/dynamics.md and the command line, with a convergence order and with gradients in the tests."""
     classes = public(mbs, AbstractMethod)
+    assert classes == set(options.METHODS)
     assert {"RK4", "HHT", "Adaptive"} <= classes
     assert classes <= named("README.md") & named("docs/dynamics.md")
     monkeypatch.syspath_prepend(ROOT / "tests" / "dynamics")
@@ -63,8 +65,9 @@ def test_integrators(monkeypatch):
 
 
 def test_formulations():
-    """In the README and in the table of docs/formulations.md; what is not Cartesian has a view of its coordinates."""
+    """In the README, the command line and docs/formulations.md; what is not Cartesian has a view of its coordinates."""
     classes = public(mbs, AbstractFormulation)
+    assert classes == set(options.FORMULATIONS.values())
     assert {"Augmented", "JointCoordinates"} <= classes
     assert classes <= named("README.md") & named("docs/formulations.md")
     assert all(hasattr(getattr(mbs, name), "of") for name in classes - {"Augmented"})
