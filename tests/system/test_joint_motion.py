@@ -165,7 +165,7 @@ def test_joints_of_batches_of_slices_and_under_transformations(turning):
     build = lambda length: windlass(length, 0.2 * length)
     lengths = jnp.array([0.3, 0.5, 0.9])
     runs = jax.jit(jax.vmap(lambda length: mbs.kinematics(build(length), TIMES)))(lengths)
-    np.testing.assert_allclose(runs.joint("pin").angle, 7 * TIMES + 0.2 * lengths[:, None], atol=1e-9)
+    np.testing.assert_allclose(runs.joint("pin").angle, 7 * TIMES[None] + 0.2 * lengths[:, None], atol=1e-9)
     np.testing.assert_allclose(runs.joint("rail").slide, np.tile(0.1 * np.sin(3 * TIMES), (3, 1)), atol=1e-9)
     part = jax.tree.map(lambda x: x[1, 2:12:3], runs)
     np.testing.assert_allclose(part.joint("pin").rate, 7, atol=1e-9)
