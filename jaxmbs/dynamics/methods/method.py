@@ -27,6 +27,8 @@ MAX_TURN_IN_STEP = 1e3
 LARGEST_ROLLOUT = 250_000
 # Newton steps at the start, where the given configuration may be off by more than a step's error.
 STARTING_ITERATIONS = 8
+# A start whose gaps are no more than this many roundings needs no closing.
+EXACT = 8
 # Named velocities may leave a gap in Φ_q v + Φ_t of this part of the largest: what is typed with four digits passes.
 KEPT = 1e-3
 
@@ -99,6 +101,11 @@ class Problem(eqx.Module):
         small = jnp.finfo(q.dtype).eps ** 0.5
         small_gap = jnp.max(jnp.abs(gap / self.rows), initial=0) <= small * scale / self.length
         return small_gap & (Units(self.equations.angular, scale).size(change) <= small)
+
+    def vanishes(self, gap, size) -> Bool[Array, ""]:
+        """Whether a gap of Φ or Φ̇ is rounding of coordinates or velocities of this size, in units of the mechanism."""
+        small = EXACT * jnp.finfo(gap.dtype).eps * size
+        return jax.lax.stop_gradient(jnp.max(jnp.abs(gap / self.rows), initial=0) <= small)
 
 
 class Grid(NamedTuple):
@@ -190,16 +197,21 @@ class FixedStep(AbstractFixedStep):
 
 
 def started(problem: Problem, start: Start, t) -> tuple[Motion, Int[Array, ""]]:
-    """The state that is nearest to a given one and satisfies the constraints, and a status.
+    """The state that is nearest to a given one and satisfies the constraints, and a status. One that satisfies them to
+    rounding stays as it is.
 
     Velocities that are to be kept are so, and the others are the smallest that fit, if any do.
     """
     equations, (q, v, given) = problem.equations, start
     metric, pivots = equations.metric(q, t), equations.pivots(q, t)
     closed = equations.close_position(q, t, metric, STARTING_ITERATIONS, pivots=pivots)
+    size = jnp.maximum(1, problem.units.size(equations.space.extent(q)))
+    exact = problem.vanishes(equations.residual(q, t), size)
+    closed = closed._replace(q=_kept_where(exact, q, closed.q))
     kept = jnp.asarray(True)
     if given is None:
-        v = equations.close_velocity(closed.q, v, t)
+        exact = exact & problem.vanishes(equations.velocity_gap(q, v, t), problem.units.size(v))
+        v = _kept_where(exact, v, equations.close_velocity(closed.q, v, t))
     else:
         free = jnp.where(np.array(given), 0, problem.units.vector**2)
         for _ in range(2):  # the second time for what rounding has left
@@ -217,6 +229,12 @@ def started(problem: Problem, start: Start, t) -> tuple[Motion, Int[Array, ""]]:
     status = jnp.where(singular, int(Status.SINGULAR), status).astype(jnp.int32)
     good = status == Status.CONVERGED
     return where_tree(good, motion, Motion(q, jnp.zeros_like(v), jnp.zeros_like(a), rows)), status
+
+
+def _kept_where(exact, given, closed):
+    """What was given, with the derivative of what it is closed to, where it needs no closing: with redundant rows that
+    could only make it worse."""
+    return closed + jax.lax.stop_gradient(jnp.where(exact, given - closed, 0))
 
 
 def judge(problem: Problem, motion: Motion, closed, t, h) -> Int[Array, ""]:
