@@ -152,7 +152,7 @@ def test_random_planar_loops_in_space(topology):
     expected = accelerations(topology, mbs.JointCoordinates(), designs, q, v)
     for formulation in (mbs.Kane(), mbs.Augmented(), mbs.Natural()):
         assert_agree(accelerations(topology, formulation, designs, q, v), expected)
-    for formulation in (mbs.JointCoordinates(), mbs.Kane(), mbs.Augmented(), mbs.Natural()):
+    for formulation in (mbs.JointCoordinates(), mbs.Kane(), mbs.Augmented()):
         run = jax.vmap(
             lambda d, q, v, f=formulation: mbs.simulate(
                 loop(topology, d), np.linspace(0, 0.02, 3), q, v, step=1e-3, formulation=f
