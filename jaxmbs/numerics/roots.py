@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from jaxmbs.programs import jax_compat
 from jaxmbs.programs.reverse import remembered
 
 
@@ -55,8 +56,10 @@ def implicit_solution(f: Callable, inverse: Callable, given, factors, x: Float[A
 def _opened(f: Callable, x) -> tuple[Callable, list]:
     """(g, given) with f(x) = g(given, x): all that `f` closes over."""
     closed = jax.make_jaxpr(f)(x)
-    jaxpr = closed.jaxpr
-    return lambda given, x: jax.core.eval_jaxpr(jaxpr, given, x)[0], list(closed.consts)
+    inner = closed.jaxpr
+    # Without the values themselves, which would tell functions apart that are the same.
+    opened = jax_compat.closed_jaxpr(inner, invars=[*inner.constvars, *inner.invars]).jaxpr
+    return lambda given, x: jax.core.eval_jaxpr(opened, [], *given, x)[0], list(closed.consts)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2))

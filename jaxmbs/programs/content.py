@@ -24,6 +24,7 @@ KNOWN_PACKAGES = frozenset({"jax", "jaxlib", "jaxmbs", "equinox", "numpy", "buil
 # Classes of JAX whose `repr` tells all.
 SHOWN_IN_FULL = frozenset(
     {"PyTreeDef", "Mesh", "AbstractMesh", "NamedSharding", "SingleDeviceSharding", "UnspecifiedValue", "PartitionSpec"}
+    | {"FTTuple", "FTDict", "FTPyTree", "FTSingleton", "FTStatic"}
 )
 # What a derivative rule closes over may be nested this deep.
 DEEPEST = 40
