@@ -109,8 +109,10 @@ def test_process_killed_while_it_writes(tmp_path):
     """What is there afterwards is whole, and half-written files go when the folder is cleared."""
     script = (
         "import sys; from pathlib import Path; from jaxmbs.programs.store import Store\n"
-        "place = Store(Path(sys.argv[1])); print(flush=True)\n"
-        "for k in range(10**9): place.put('object', b'%d' % (k % 5), bytes([k % 5]) * 3_000_000)"
+        "place = Store(Path(sys.argv[1]))\n"
+        "for k in range(10**9):\n"
+        "    place.put('object', b'%d' % (k % 5), bytes([k % 5]) * 3_000_000)\n"
+        "    print(flush=True)"
     )
     folder = tmp_path / "kept"
     for pause in (0.02, 0.05, 0.11):
