@@ -23,7 +23,7 @@ from jaxmbs.numerics.linear_algebra import factor_symmetric_semidefinite, solve_
 from jaxmbs.numerics.roots import newton_steps, root_near
 from jaxmbs.numerics.scaling import Units, unit_of_length
 from jaxmbs.numerics.space import Space
-from jaxmbs.programs.reverse import remembered
+from jaxmbs.programs.primitive import remembered
 
 # Refinements of the derivatives of `close_position`: the matrix is that of the point where the iteration begins, so two
 # are right to the square of the first correction.

@@ -19,6 +19,8 @@ from jaxmbs.numerics.factorisation import factor_array, solve_array
 from jaxmbs.numerics.roots import implicit_solution
 from jaxmbs.programs.primitive import zero_tangent
 from jaxmbs.programs.tracing.elimination import Elimination, Factors, factor_symmetric
+from jaxmbs.programs.tracing.marks import AbstractRule, marked
+from jaxmbs.programs.tracing.rules import product
 from jaxmbs.programs.tracing.trace import RULES, TAKES_MEMORY, Deferred, array
 
 
@@ -297,32 +299,63 @@ def _trace_factor(tracer, eqn, matrix, limit):
         sign, rcond = (lambda: elimination.sign), (lambda: elimination.rcond)
         kept = lambda: array([one] * n, (n,))
     else:
-        factors = symmetric = _symmetric_factors(eqn, graph, matrix, limit)
+        factors = symmetric = _symmetric(eqn.params["kind"], graph, matrix, limit)
         column = symmetric.half
         sign = lambda: one
         rcond = lambda: _smallest_pivot(graph, matrix, factors)
         taken = lambda step: graph.select(graph.make("ne", step.reciprocal, zero), one, zero)
         kept = lambda: array([taken(step) for step in sorted(factors.steps, key=lambda step: step.row)], (n,))
     made = lambda: array([x for e in identity for x in column(e)], (n, n)).T
-    scalar = lambda value: Deferred(lambda: array([value()], ()), None)
-    return [Deferred(made, factors), scalar(sign), scalar(rcond), Deferred(kept, None)]
+    # Factors and estimates have no derivative.
+    held = graph.held if tracer.marking else lambda x: x
+    scalar = lambda value: Deferred(lambda: array([held(value())], ()), None)
+    every = lambda: array([held(x) for x in kept()], (n,))
+    return [Deferred(made, factors), scalar(sign), scalar(rcond), Deferred(every, None)]
+
+
+class _Solution(AbstractRule):
+    """A x = b: A ẋ = ḃ − Ȧ x."""
+
+    def __init__(self, kind: str, transposed: bool):
+        self.kind, self.transposed = kind, transposed
+        self.key = "solution", kind, transposed
+
+    def tangents(self, tracer, inputs, outputs, rates):
+        matrix, factors, limit, _ = inputs
+        by_matrix, _, _, change = rates
+        if by_matrix is not None:
+            turned = by_matrix.T if self.transposed else by_matrix
+            moved = array([x for row in product(tracer.graph, turned, outputs[0]) for x in row], outputs[0].shape)
+            change = tracer.map("neg", moved) if change is None else tracer.map("sub", change, moved)
+        return self.solved(tracer, matrix, factors, limit, change)
+
+    def cotangents(self, tracer, inputs, active, cotangents):
+        return _Solution(self.kind, not self.transposed).solved(tracer, *inputs[:3], cotangents[0])
+
+    def is_linear(self, active):
+        return not active[0]
+
+    def solved(self, tracer, matrix, factors, limit, rhs):
+        """The solution in a trace, marked as one."""
+        graph = tracer.graph
+        known = factors.known if isinstance(factors, Deferred) else None
+        if known is None:
+            matrix = tracer.nodes(matrix)
+            general = self.kind == "general"
+            limit = None if general else tracer.nodes(limit)
+            known = Elimination(graph, matrix).factors if general else _symmetric(self.kind, graph, matrix, limit)
+        solve = known.solve_transposed if self.transposed else known.solve
+        columns = [solve(list(rhs[:, k])) for k in range(rhs.shape[1])]
+        x = array([x for column in columns for x in column], (rhs.shape[1], rhs.shape[0])).T
+        return marked(tracer, self, [matrix, factors, limit, rhs], [x])
 
 
 def _trace_solve(tracer, eqn, matrix, factors, limit, rhs):
-    rhs = tracer.nodes(rhs)
-    known = factors.known if isinstance(factors, Deferred) else None
-    if known is None:
-        graph, matrix = tracer.graph, tracer.nodes(matrix)
-        general = eqn.params["kind"] == "general"
-        limit = None if general else tracer.nodes(limit)
-        known = Elimination(graph, matrix).factors if general else _symmetric_factors(eqn, graph, matrix, limit)
-    solve = known.solve_transposed if eqn.params["transposed"] else known.solve
-    columns = [solve(list(rhs[:, k])) for k in range(rhs.shape[1])]
-    return array([x for column in columns for x in column], (rhs.shape[1], rhs.shape[0])).T
+    return _Solution(**eqn.params).solved(tracer, matrix, factors, limit, tracer.nodes(rhs))
 
 
-def _symmetric_factors(eqn, graph, matrix, limit):
-    return factor_symmetric(graph, matrix, list(limit) if eqn.params["kind"] == "semidefinite" else None)
+def _symmetric(kind: str, graph, matrix, limit):
+    return factor_symmetric(graph, matrix, list(limit) if kind == "semidefinite" else None)
 
 
 def _smallest_pivot(graph, matrix, factors):

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jaxmbs.programs import jax_compat
-from jaxmbs.programs.reverse import remembered
+from jaxmbs.programs.primitive import remembered
 
 
 def simplified_newton(f: Callable, solve: Callable, x: Float[Array, " m"], iterations: int, refinements: int = 2):

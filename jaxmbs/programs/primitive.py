@@ -9,18 +9,21 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-from collections.abc import Callable
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax.extend import core
 from jax.interpreters import ad, batching, mlir
 
-from jaxmbs.programs import jax_compat, reverse
+from jaxmbs.programs import jax_compat
 from jaxmbs.programs.backends import EMISSIONS, PLATFORMS, backend_for
-from jaxmbs.programs.reverse import zero_tangent as zero_tangent
-from jaxmbs.programs.store import remembered
+from jaxmbs.programs.derivatives.programs import (
+    cotangent_program,
+    has_loops,
+    instantiated,
+    linearized_programs,
+    tangent_program,
+)
 from jaxmbs.programs.tracing.program import Program
 from jaxmbs.programs.tracing.rules import rule
 
@@ -46,7 +49,30 @@ def emission(name: str):
 
 def run(program: Program, *args) -> list:
     """The outputs of a program."""
+    if EMISSION == "array":
+        return core.jaxpr_as_fun(program.source)(*args)
     return run_p.bind(*args, program=program, batch=(), emission=EMISSION)
+
+
+def zero_tangent(x):
+    """The tangent of a value that does not depend on what is differentiated."""
+    return ad.Zero(jax.typeof(x).to_tangent_aval())
+
+
+# x ↦ x, without derivative.
+remember_p = core.Primitive("remember")
+remember_p.def_impl(lambda x: x)
+remember_p.def_abstract_eval(lambda x: x)
+mlir.register_lowering(remember_p, lambda context, x: [x])
+batching.primitive_batchers[remember_p] = lambda args, dims: (remember_p.bind(*args), dims[0])
+ad.primitive_jvps[remember_p] = lambda primals, _: (remember_p.bind(*primals), zero_tangent(*primals))
+ad.primitive_transposes[remember_p] = lambda cotangent, _: [cotangent]
+
+
+def remembered(x):
+    """x, a value without derivative that costs much: where a round of a loop is computed twice in reverse mode, the second
+    time it is taken from the first."""
+    return remember_p.bind(jnp.asarray(x))
 
 
 @run_p.def_impl
@@ -72,64 +98,6 @@ def _batch(args, dims, *, program, batch, emission):
 
 
 batching.primitive_batchers[run_p] = _batch
-
-
-def tangent_program(program: Program, active: tuple[bool, ...]) -> Program:
-    """(args, tangents of the active ones) ↦ tangents of the real outputs."""
-    key = ("tangent", active)
-    if key not in program.derived:
-        real = [k for k, out in enumerate(program.outputs) if out.dtype.kind == "f"]
-
-        def tangent(*args):
-            function = core.jaxpr_as_fun(program.merged)
-            args, given = args[: len(active)], list(args[len(active) :])
-
-            def of_active(*some):
-                xs = list(some)
-                full = [xs.pop(0) if a else x for a, x in zip(active, args, strict=True)]
-                outputs = function(*full)
-                return [outputs[k] for k in real]
-
-            primals = [x for a, x in zip(active, args, strict=True) if a]
-            return jax.jvp(of_active, primals, given)[1]
-
-        shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in program.inputs]
-        shapes += [s for a, s in zip(active, shapes, strict=True) if a]
-        outs = [program.outputs[k] for k in real]
-        program.derived[key] = _derive(tangent, shapes, outs, program, key)
-    return program.derived[key]
-
-
-def cotangent_program(program: Program, linear: tuple[bool, ...]) -> Program:
-    """(the other args, cotangents of the outputs) ↦ cotangents of the args in which the program is linear."""
-    key = ("cotangent", linear)
-    if key not in program.derived:
-        shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in program.inputs]
-        outs = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in program.outputs]
-        wanted = [s for lin, s in zip(linear, shapes, strict=True) if lin]
-        others = [s for lin, s in zip(linear, shapes, strict=True) if not lin]
-
-        def cotangent(*args):
-            function = core.jaxpr_as_fun(program.merged)
-            given, cotangents = list(args[: len(others)]), args[len(others) :]
-
-            def of_linear(*some):
-                xs, rest = list(some), list(given)
-                return function(*[xs.pop(0) if lin else rest.pop(0) for lin in linear])
-
-            return jax.linear_transpose(of_linear, *wanted)(list(cotangents))
-
-        program.derived[key] = _derive(cotangent, [*others, *outs], wanted, program, key)
-    return program.derived[key]
-
-
-def _derive(function, inputs, outputs, program: Program, key: tuple) -> Program:
-    """A program of a derivative: known by its shapes, and made only if it is not in the store."""
-    what, *which = key
-    make = lambda: jax.make_jaxpr(function)(*inputs)
-    return Program(
-        make, inputs, outputs, name=f"{what}_of_{program.name}", key=program.key_of(what, which, *reverse.settings())
-    )
 
 
 def _jvp(primals, tangents, *, program: Program, batch, emission):
@@ -177,62 +145,10 @@ def _linearize(is_vjp, nonzeros, *primals, program: Program, batch, emission):
     return outputs, nonzero, [*primals, *states], tangents
 
 
-def linearized_programs(program: Program, active: tuple[bool, ...]) -> tuple[Program, Program, int]:
-    """The program with the kept states as further outputs, the tangent program with them as further inputs, and how many
-    they are. The cotangent program of the latter runs back through them."""
-    key = ("linearized", active)
-    if key not in program.derived:
-        shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in program.inputs]
-        saving = functools.cache(lambda: _saving(program, shapes))
-        found = remembered("states", program.key_of("states", *reverse.settings()), lambda: saving().states)
-        states = [jax.ShapeDtypeStruct(tuple(shape), dtype) for shape, dtype in found]
-        rates = [s for s, on in zip(shapes, active, strict=True) if on]
-        outs = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in program.outputs]
-        real = [x for x in outs if x.dtype.kind == "f"]
-        keeping = Program(
-            lambda: saving().keep,
-            shapes,
-            [*outs, *states],
-            name=f"keeping_of_{program.name}",
-            key=program.key_of("keeping", *reverse.settings()),
-        )
-
-        def tangent(*args):
-            plain = core.jaxpr_as_fun(tangent_program(program, active).source)
-            return plain(*args[: len(shapes)], *args[len(shapes) + len(states) :])
-
-        def cotangent(*args):
-            primals, kept = args[: len(shapes)], args[len(shapes) : len(shapes) + len(states)]
-            return saving().pull_back(primals, kept, args[len(shapes) + len(states) :], active)
-
-        # Only its shapes are needed, unless somebody wants the tangents themselves.
-        linear = _derive(tangent, [*shapes, *states, *rates], real, program, ("tangent", "states", active))
-        mask = (False,) * (len(shapes) + len(states)) + (True,) * len(rates)
-        backward = _derive(cotangent, [*shapes, *states, *real], rates, program, ("cotangent", "states", active))
-        linear.derived["cotangent", mask] = backward
-        program.derived[key] = keeping, linear, len(states)
-    return program.derived[key]
-
-
-class _Saving(NamedTuple):
-    """The run of a program that keeps states, as a closed jaxpr; their shapes; and what goes back through them."""
-
-    keep: core.ClosedJaxpr
-    states: list[tuple[tuple[int, ...], str]]
-    pull_back: Callable
-
-
-def _saving(program: Program, shapes) -> _Saving:
-    keep, pull_back = reverse.saving(program.merged)
-    closed = jax.make_jaxpr(keep)(*shapes)
-    states = [(x.shape, x.dtype.name) for x in closed.out_avals[len(program.outputs) :]]
-    return _Saving(closed, states, pull_back)
-
-
 def _linearize_any(is_vjp, nonzeros, *primals, program: Program, batch, emission):
     params = {"program": program, "batch": batch, "emission": emission}
     real = any(nz and x.dtype.kind == "f" for nz, x in zip(nonzeros, program.inputs, strict=True))
-    if real and reverse.has_loops(program.source.jaxpr):
+    if real and is_vjp and has_loops(program):
         return _linearize(is_vjp, nonzeros, *primals, **params)
     return jax_compat.linearize_by_jvp(run_p, is_vjp, nonzeros, *primals, **params)
 
@@ -281,16 +197,16 @@ for _platform in PLATFORMS:
 def _inside(tracer, eqn, *args):
     """A program within a program is taken apart again, so that both share what they have in common."""
     program, batch = eqn.params["program"], eqn.params["batch"]
-    if not batch:
-        return tracer.closed(program.source, args)
-    shapes = [jax.ShapeDtypeStruct(x.aval.shape, x.aval.dtype) for x in eqn.invars]
-    return tracer.closed(jax.make_jaxpr(functools.partial(_row_by_row, program, batch))(*shapes), args)
+    if batch:
+        shapes = [jax.ShapeDtypeStruct(x.aval.shape, x.aval.dtype) for x in eqn.invars]
+        return tracer.closed(jax.make_jaxpr(functools.partial(_row_by_row, program, batch))(*shapes), args)
+    return instantiated(program, tracer, args) if program.source is None else tracer.closed(program.source, args)
 
 
 def _row_by_row(program: Program, batch, *args):
     """A program for each row of a batch, as a loop: a program has one lane for what a batch inside of it does."""
     if not batch:
-        return core.jaxpr_as_fun(program.source)(*args)
+        return run_p.bind(*args, program=program, batch=(), emission=EMISSION)
     mapped = [x.shape[0] == batch[0] for x in args]
 
     def one(_, rows):

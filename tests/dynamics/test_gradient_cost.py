@@ -10,7 +10,7 @@ from jax.extend import core
 import jaxmbs as mbs
 from dynamic_problems import four_bar, four_bar_design, four_bar_start
 from jaxmbs.numerics.roots import simplified_newton
-from jaxmbs.programs.reverse import remembered
+from jaxmbs.programs.primitive import remembered
 from jaxmbs.programs.tracing.sharing import shared
 
 STEPS = 1000
@@ -73,7 +73,7 @@ def test_equal_equations_are_merged_before_they_are_differentiated():
 @pytest.mark.parametrize("rounds", [(1, 60), (20, 23)])
 def test_values_that_are_remembered_change_no_derivative(kept, rounds, monkeypatch):
     """Newton's root y of y³ + y = x in each round of a loop: reverse mode as without a program, in segments and nested."""
-    monkeypatch.setattr("jaxmbs.programs.reverse.KEPT_BYTES", kept)
+    monkeypatch.setattr("jaxmbs.programs.derivatives.segments.KEPT_BYTES", kept)
 
     def root(x, b):
         f = lambda y: y**3 + b * y - x

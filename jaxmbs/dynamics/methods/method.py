@@ -17,7 +17,7 @@ from jaxmbs.numerics.linear_algebra import diagonal, floors
 from jaxmbs.numerics.results import Status
 from jaxmbs.numerics.scaling import Units
 from jaxmbs.programs.function import straight
-from jaxmbs.programs.reverse import remembered
+from jaxmbs.programs.primitive import remembered
 
 # A step that turns a body by more than this, in radians, has diverged. The limit is far below overflow, so that the
 # derivatives of the rejected step stay finite.

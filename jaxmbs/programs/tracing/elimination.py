@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -32,12 +32,31 @@ class Step:
     factors: dict[int, Node]
     rest: dict[int, Node]
 
+    def nodes(self) -> list[Node]:
+        conditions = [swap[0] for swap in self.swaps]
+        return [self.pivot, self.reciprocal, *conditions, *self.factors.values(), *self.rest.values()]
+
+    def moved(self, of: Callable[[Node], Node]) -> Step:
+        swaps = [(of(condition), a, b) for condition, a, b in self.swaps]
+        every = lambda some: {k: of(x) for k, x in some.items()}
+        return Step(
+            self.row, self.column, of(self.pivot), of(self.reciprocal), swaps, every(self.factors), every(self.rest)
+        )
+
 
 class Factors(abc.ABC):
     """Triangular factors of a matrix, as the steps of its elimination."""
 
     def __init__(self, graph: Graph, steps: list[Step], rows: int):
         self.graph, self.steps, self.rows = graph, steps, rows
+
+    def nodes(self) -> list[Node]:
+        """All nodes of the factors."""
+        return [x for step in self.steps for x in step.nodes()]
+
+    def moved(self, graph: Graph, of: Callable[[Node], Node]) -> Factors:
+        """The same factors in another graph, `of` the nodes of this one."""
+        return type(self)(graph, [step.moved(of) for step in self.steps], self.rows)
 
     @abc.abstractmethod
     def solve(self, rhs: Sequence[Node]) -> list[Node]:

@@ -133,6 +133,11 @@ class Graph:
         self._known: dict[tuple, Node] = {}
         self._numbers: dict[type, dict] = {float: {}, int: {}, bool: {}}
         self._serial = 0
+        # In a graph that is to be differentiated: groups of marks, and the rules of equations that have one.
+        self.groups: dict[tuple, Any] = {}
+        self.rules: dict[int, Any] = {}
+        # Where new nodes are noted, if anywhere.
+        self.log: list[Node] | None = None
         # By far the most frequent operand.
         self.zero = self._constant(0.0)
 
@@ -152,6 +157,8 @@ class Graph:
         node.serial = self._serial
         self._serial += 1
         region.nodes.append(node)
+        if self.log is not None:
+            self.log.append(node)
         if self.limit is not None and self._serial > 12 * self.limit:
             raise ProgramTooLarge(
                 f"the function has far more than {self.limit} scalar operations; use array code (jax.jit and jax.vmap), or "
@@ -371,6 +378,12 @@ class Graph:
 
     def _integer(self, a):
         return a if a.kind == INTEGER else self.plain("integer", a, kind=INTEGER)
+
+    def held(self, a: Node, op: str = "stop") -> Node:
+        """a without derivative, in a graph that is to be differentiated; "remember" says that it costs much."""
+        if a.is_constant or a.op == op or (op == "stop" and a.kind != REAL):
+            return a
+        return self.shared(op, (a,), a.kind)
 
     def truth(self, a: Node) -> Node:
         """Whether a number is not zero."""

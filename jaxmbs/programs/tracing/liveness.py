@@ -14,7 +14,8 @@ from jaxmbs.programs.tracing.trace import Memory
 class Liveness:
     """Which nodes, carried values and rows are needed."""
 
-    def __init__(self, root: Region, results: Sequence[np.ndarray | Memory]):
+    def __init__(self, root: Region, results: Sequence[np.ndarray | Memory], marking: bool = False):
+        self.marking = marking  # whether what the rules of marks may need counts as well
         self.needed: set[int] = set()
         self.carried: dict[int, set[int]] = {}  # id(loop) → numbers of carried values
         self.buffers: set[int] = set()  # id(buffer) of those that are read
@@ -77,13 +78,16 @@ class Liveness:
             return
         self.needed.add(node.serial)
         if node.op == "param":
-            self._need_carried(*node.payload)
+            if isinstance(node.payload, tuple):
+                self._need_carried(*node.payload)
         elif node.op == "out":
             self._pending.append(node.args[0])
             self._need_carried(node.args[0].payload, node.payload)
         elif node.op == "loop":
             if node.payload.condition is not None:
                 self._pending.append(node.payload.condition)
+        elif node.op == "mark":
+            self._pending += [*node.args, *(node.payload[0].nodes() if self.marking else ())]
         elif node.op == "load":
             buffer = node.payload[0]
             if node.args and node.args[0].op in ("loop", "stack"):

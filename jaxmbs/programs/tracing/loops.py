@@ -10,7 +10,7 @@ import numpy as np
 from jax.extend import core
 
 from jaxmbs.programs import jax_compat
-from jaxmbs.programs.tracing.graph import INTEGER, REAL, TRUTH, Buffer, Loop, Node, ProgramError, Region
+from jaxmbs.programs.tracing.graph import INTEGER, REAL, TRUTH, Buffer, Graph, Loop, Node, ProgramError, Region
 from jaxmbs.programs.tracing.trace import MOVEMENTS, RULES, TAKES_MEMORY, Memory, Tracer, array, elementwise
 
 # Loops whose bodies would make no more than this many scalars in all are unrolled.
@@ -37,7 +37,7 @@ def scan(tracer: Tracer, eqn, *args):
         return loop, bound, new, results[n_carry:]
 
     loop, bound, _, ys = _settle(tracer, eqn, attempt, carry)
-    node = _close_loop(tracer, loop)
+    node = close_loop(tracer.graph, loop)
     finals = [known if known is not None else _final(tracer, loop, node, values) for values, known in bound]
     rows: list = []
     for y in ys:
@@ -209,14 +209,14 @@ def _steady_rows(tracer: Tracer, x: np.ndarray, index: Node) -> np.ndarray | Non
     return None
 
 
-def _close_loop(tracer: Tracer, loop: Loop) -> Node:
+def close_loop(graph: Graph, loop: Loop) -> Node:
     """The loop as a node of the region around it."""
-    region = tracer.graph.root
+    region = graph.root
     outer = [*loop.inits, *_live_ins(loop)]
     for node in outer:
         if node.region.depth > region.depth:
             region = node.region
-    return tracer.graph.node("loop", tuple(outer), REAL, loop, region, uniform=False)
+    return graph.node("loop", tuple(outer), REAL, loop, region, uniform=False)
 
 
 def _live_ins(loop: Loop) -> list[Node]:
@@ -280,7 +280,7 @@ def while_loop(tracer: Tracer, eqn, *args):
         return loop, seen, results
 
     loop, seen, _ = _settle(tracer, eqn, attempt, carry)
-    node = _close_loop(tracer, loop)
+    node = close_loop(tracer.graph, loop)
     return [_final(tracer, loop, node, params) for params in seen]
 
 

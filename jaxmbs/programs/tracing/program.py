@@ -14,15 +14,14 @@ import numpy as np
 
 from jaxmbs.programs.content import digest, joined
 from jaxmbs.programs.store import remembered, store
-from jaxmbs.programs.tracing import dense, indexing, loops, rules
+from jaxmbs.programs.tracing import dense, indexing, loops, marks, rules
 from jaxmbs.programs.tracing.graph import Graph, ProgramError, ProgramTooLarge, Region
 from jaxmbs.programs.tracing.listing import listing
 from jaxmbs.programs.tracing.liveness import Liveness
-from jaxmbs.programs.tracing.sharing import shared
 from jaxmbs.programs.tracing.trace import Memory, Tracer, place_argument
 
 # Modules that declare the rules of primitives.
-RULE_MODULES = (rules, indexing, dense, loops)
+RULE_MODULES = (rules, indexing, dense, loops, marks)
 # Above this number of scalar operations array code is the better choice: compilation takes seconds per ten thousand.
 LARGEST_PROGRAM = 40_000
 # Operations that cost nothing at run time, or are counted with what they belong to.
@@ -59,8 +58,34 @@ class Facts(NamedTuple):
     crossing: int
 
 
+class Traced(NamedTuple):
+    """A graph, its inputs in memory, and its results: for each output its nodes, or the array in memory that it is."""
+
+    graph: Graph
+    inputs: list[Memory]
+    results: list[np.ndarray | Memory]
+
+    @property
+    def root(self) -> Region:
+        """The outermost region."""
+        return self.graph.root
+
+    def live(self, marking: bool) -> Liveness:
+        """All that the results depend on; `marking` if what their derivatives may need counts as well."""
+        return Liveness(self.root, self.results, marking)
+
+    @classmethod
+    def of(cls, graph: Graph, inputs: list[Memory], values: Sequence, outputs: Sequence[Shape]) -> Traced:
+        """Values as the results; what lies in memory stays there if a loop can write it where it belongs."""
+        tracer = Tracer(graph, np.float64)
+        results = []
+        for value, out in zip(values, outputs, strict=True):
+            results.append(value if _is_whole(value, out, graph) else tracer.nodes(value))
+        return cls(graph, inputs, results)
+
+
 class Program:
-    """A graph of scalars made from a function of arrays; hashable by identity. Both are made when first needed.
+    """A graph of scalars made from a function of arrays; hashable by identity. The graph is made when first needed.
 
     Attributes:
         inputs, outputs: their shapes.
@@ -69,58 +94,57 @@ class Program:
         derived: programs for its derivatives, by what they are.
     """
 
-    def __init__(self, make: Callable, inputs, outputs, limit: int | None = None, name: str = "program", key=None):
-        self._make, self.limit, self.name, self._key = make, limit, name, key
+    def __init__(self, trace: Callable[[bool], Traced], inputs, outputs, name: str = "program", key=None):
+        self._trace, self.name, self._key = trace, name, key
         self.inputs, self.outputs = (
             tuple(Shape(tuple(x.shape), np.dtype(x.dtype)) for x in ends) for ends in (inputs, outputs)
         )
         self.dtype = floating_type(self.inputs + self.outputs)
+        self.source = None
         self.once = False
         self.derived: dict = {}
 
     @classmethod
     def of(cls, source, limit: int | None = None, name: str = "program") -> Program:
-        """The program of a closed jaxpr."""
-        return cls(lambda: source, source.in_avals, source.out_avals, limit, name)
+        """The program of a closed jaxpr, which it keeps as its `source`."""
 
-    @cached_property
-    def source(self):
-        """The function of arrays that the program computes, a closed jaxpr."""
-        return self._make()
+        def trace(marking: bool) -> Traced:
+            graph = Graph(None if marking else limit)
+            tracer = Tracer(graph, program.dtype, marking)
+            args = [place_argument(k, x.shape, x.dtype) for k, x in enumerate(program.inputs)]
+            return Traced.of(graph, args, tracer.closed(source, args), program.outputs)
+
+        program = cls(trace, source.in_avals, source.out_avals, name)
+        program.source = source
+        return program
 
     @cached_property
     def key(self) -> bytes | None:
         """By what the program is found in the store, before its graph is made; None where nothing is kept."""
-        return self._key if self._key is not None or store() is None else digest(self.source)
+        return self._key if self.source is None or store() is None else digest(self.source)
 
     def key_of(self, *what) -> bytes | None:
         """The key of something derived from the program."""
         return None if self.key is None else joined(self.key, *what)
 
     @cached_property
-    def merged(self):
-        """The same with calls opened and equal equations merged: what derivatives are made of."""
-        return shared(self.source)
+    def _traced(self) -> Traced:
+        return self._trace(False)
 
     @cached_property
-    def _traced(self) -> tuple[Region, list[np.ndarray | Memory]]:
-        graph = Graph(self.limit)
-        tracer = Tracer(graph, self.dtype)
-        args = [place_argument(tracer, k, x.shape, x.dtype) for k, x in enumerate(self.inputs)]
-        results = []
-        for value, out in zip(tracer.closed(self.source, args), self.outputs, strict=True):
-            results.append(value if _is_whole(value, out, graph) else tracer.nodes(value))
-        return graph.root, results
+    def marked(self) -> Traced:
+        """The graph for differentiating: with marks around what has a derivative of its own."""
+        return self._trace(True)
 
     @property
     def root(self) -> Region:
         """The outermost region."""
-        return self._traced[0]
+        return self._traced.root
 
     @property
     def results(self) -> list[np.ndarray | Memory]:
         """For each output its nodes, or the array in memory that it is."""
-        return self._traced[1]
+        return self._traced.results
 
     @cached_property
     def live(self) -> Liveness:

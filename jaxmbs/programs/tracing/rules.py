@@ -55,9 +55,22 @@ def rule(*names: str, movement: bool = False):
     return declare
 
 
-@rule("copy", "copy_p", "remember", "optimization_barrier", "pvary", "stop_gradient", "reduce_precision", movement=True)
+@rule("copy", "copy_p", "optimization_barrier", "pvary", "reduce_precision", movement=True)
 def _same(tracer, eqn, *args):
     return list(args)
+
+
+def _without_derivative(op: str):
+    def rule_(tracer, eqn, x):
+        if not tracer.marking:
+            return x
+        return elementwise(lambda a: tracer.graph.held(a, op), tracer.nodes(x))
+
+    return rule_
+
+
+for _name, _op in (("stop_gradient", "stop"), ("remember", "remember")):
+    rule(_name, movement=True)(_without_derivative(_op))
 
 
 @rule("square")

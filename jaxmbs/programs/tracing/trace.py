@@ -6,6 +6,7 @@ loop) stay there, as offsets into a buffer, until their scalars are needed.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -59,10 +60,11 @@ def kind_of(dtype) -> str:
 
 
 class Tracer:
-    """Interprets jaxprs into one graph."""
+    """Interprets jaxprs into one graph; `marking` if it is to be differentiated, see `marks`."""
 
-    def __init__(self, graph: Graph, dtype):
+    def __init__(self, graph: Graph, dtype, marking: bool = False):
         self.graph = graph
+        self.marking = marking
         self.dtype = np.dtype(dtype)
         self.depth = 0
         self.varying: dict[int, set[int]] = {}  # id of a loop's equation → carried scalars found to vary
@@ -114,7 +116,7 @@ class Tracer:
                 return self.constants(atom.val)
             return values[atom]
 
-        for eqn in jaxpr.eqns:
+        for eqn in _needed(jaxpr):
             for var, value in zip(eqn.outvars, self.apply(eqn, [read(x) for x in eqn.invars]), strict=True):
                 values[var] = value
         return [read(x) for x in jaxpr.outvars]
@@ -168,6 +170,18 @@ class Tracer:
         return elementwise(function, *args)
 
 
+@functools.lru_cache(maxsize=1024)
+def _needed(jaxpr) -> list:
+    """The equations that the results of a jaxpr depend on."""
+    needed = {x for x in jaxpr.outvars if not hasattr(x, "val")}
+    found = []
+    for eqn in reversed(jaxpr.eqns):
+        if eqn.effects or any(x in needed for x in eqn.outvars):
+            found.append(eqn)
+            needed.update(x for x in eqn.invars if not hasattr(x, "val"))
+    return found[::-1]
+
+
 def array(flat: Sequence, shape) -> np.ndarray:
     """A list of nodes as an array of this shape."""
     result = np.empty(len(flat), dtype=object)
@@ -198,7 +212,7 @@ def unknown_primitive(name: str) -> str:
     return f"the primitive {name!r} has no straight-line form; {advice}"
 
 
-def place_argument(tracer: Tracer, number: int, shape, dtype) -> Memory:
+def place_argument(number: int, shape, dtype) -> Memory:
     """An input of the program."""
     size = math.prod(shape)
     length = shape[0] if shape else 1

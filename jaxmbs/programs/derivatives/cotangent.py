@@ -1,0 +1,424 @@
+"""Reverse mode on a graph: cotangents of the results of a program ↦ cotangents of its inputs.
+
+Each operation is gone through once, from the last to the first, with its derivative as a factor. A loop is a loop backwards,
+from states that were kept or are computed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from jaxmbs.programs.derivatives import segments
+from jaxmbs.programs.derivatives.copying import Copy, Place, View, from_table
+from jaxmbs.programs.derivatives.dependence import Dependence
+from jaxmbs.programs.derivatives.partials import COSTLY
+from jaxmbs.programs.tracing.graph import REAL, Buffer, Graph, Loop, Node, ProgramError
+from jaxmbs.programs.tracing.marks import Group
+from jaxmbs.programs.tracing.trace import Deferred, Memory, Tracer, array
+
+# Rows with cotangents of their own up to this number are told apart by comparing, more by a table.
+FEW = 4
+
+
+class Adjoints:
+    """What has come together so far: for nodes by serial number, scalars in memory by (id(buffer), offset), carried values of
+    loops by (id(loop), number), and for parts of arrays in memory by id(buffer): (offsets there, where they lie now)."""
+
+    def __init__(self, graph: Graph):
+        self.graph = graph
+        self.values: dict[int, Node] = {}
+        self.elements: dict[tuple[int, int], Node] = {}
+        self.finals: dict[tuple[int, int], Node] = {}
+        self.memory: dict[int, list[tuple[np.ndarray, Memory]]] = {}
+
+    def add(self, where: dict, key, term: Node) -> None:
+        """Add a term to what a key of one of the dictionaries has."""
+        if term is not self.graph.zero:
+            where[key] = self.graph.add(where[key], term) if key in where else term
+
+    def take(self, buffer: Buffer) -> dict[int, Node]:
+        """All that has come together for an array in memory, by offset."""
+        found: dict[int, Node] = {}
+        for key in [key for key in self.elements if key[0] == id(buffer)]:
+            self.add(found, key[1], self.elements.pop(key))
+        for offsets, memory in self.memory.pop(id(buffer), ()):
+            view = View.of(memory)
+            for k, offset in enumerate(offsets.tolist()):
+                self.add(found, offset, view.at(self.graph, k))
+        return found
+
+
+class Around(NamedTuple):
+    """The loop whose body is gone through, and what each of its rounds adds to rows of arrays in memory around it:
+    (buffer, offset for each round, cotangent)."""
+
+    loop: Loop
+    rows: list[tuple[Buffer, np.ndarray, Node]]
+
+
+class Spread(NamedTuple):
+    """What the rounds of a loop have added to an array in memory: offsets (rounds, columns) and where they lie."""
+
+    buffer: Buffer
+    offsets: np.ndarray
+    memory: Memory
+
+
+class Reverse(Copy):
+    """Copies what is needed of a graph into a new one, and goes back through it there."""
+
+    def __init__(self, graph: Graph, dependence: Dependence, dtype, *, marking: bool):
+        super().__init__(graph, dependence.need, marking=marking)
+        self.dependence, self.dtype = dependence, np.dtype(dtype)
+
+    def loop(self, node, place):
+        """A loop that is gone back through keeps what it needs for that."""
+        if node.serial not in self.dependence.useful or id(node.payload) in place.kept:
+            return super().loop(node, place)
+        loop = node.payload
+        if loop.condition is not None:
+            raise ProgramError(
+                "a loop with a condition has no derivative in reverse mode: use a counted loop, or give its result a "
+                "derivative of its own"
+            )
+        carried = self.need.params(loop)
+        size = segments.state_bytes(loop, carried, self.dtype.itemsize)
+        parts = segments.parts_of(loop.length, size, segments.REMEMBERED_BYTES)
+        known = self._known(loop) if loop.length <= segments.LONGEST_MEMORY else []
+        place.kept[id(loop)] = segments.run(
+            self, loop, place, parts, known if parts[0].size == 1 else (), [[k] for k in carried]
+        )
+        return None
+
+    def seed(self, result: np.ndarray | Memory, cotangents: Memory, adjoints: Adjoints) -> None:
+        """Begin with the cotangents of a result."""
+        if isinstance(result, Memory):
+            adjoints.memory.setdefault(id(result.buffer), []).append((result.offsets.ravel(), cotangents))
+            return
+        view = View.of(cotangents)
+        for k, node in enumerate(result.ravel()):
+            if self.dependence.carries(node):
+                self._give(node, node, view.at(self.graph, k), adjoints)
+
+    def pull(self, nodes: Sequence[Node], place: Place, adjoints: Adjoints, around: Around | None) -> None:
+        """Go back through some nodes of a region, which are given in the order in which they were made."""
+        done: set[int] = set()
+        for node in reversed(nodes):
+            if node.op == "loop":
+                self._pull_loop(node, place, adjoints)
+            elif node.op == "stack":
+                for k, term in adjoints.take(node.payload).items():
+                    self._give(node, node.args[k], term, adjoints)
+            elif node.op == "mark":
+                group = node.payload[0]
+                if id(group) not in done:
+                    done.add(id(group))
+                    self._pull_group(group, place, adjoints, around)
+            elif node.op != "param" and node.serial in adjoints.values:
+                self._pull_node(node, adjoints.values.pop(node.serial), place, adjoints, around)
+
+    def _give(self, node: Node, argument: Node, term: Node, adjoints: Adjoints) -> None:
+        """A term for the cotangent of an argument of a node."""
+        if self.dependence.follows(node, argument):
+            adjoints.add(adjoints.values, argument.serial, term)
+
+    def _pull_node(self, node: Node, ct: Node, place, adjoints: Adjoints, around) -> None:
+        graph, op, args = self.graph, node.op, node.args
+        give = lambda x, term: self._give(node, x, term, adjoints)
+        if op == "add":
+            give(args[0], ct)
+            give(args[1], ct)
+        elif op == "sub":
+            give(args[0], ct)
+            give(args[1], graph.make("neg", ct))
+        elif op == "neg":
+            give(args[0], graph.make("neg", ct))
+        elif op == "mul":
+            for x, other in (args, args[::-1]):
+                if self.dependence.follows(node, x):
+                    give(x, graph.mul(ct, self.value(other, place)))
+        elif op == "select":
+            which = self.value(args[0], place)
+            give(args[1], graph.select(which, ct, graph.zero))
+            give(args[2], graph.select(which, graph.zero, ct))
+        elif op == "out":
+            adjoints.add(adjoints.finals, (id(args[0].payload), node.payload), ct)
+        elif op == "load":
+            self._pull_load(node, ct, place, adjoints, around)
+        else:
+            for x, slope in self.dependence.slopes[node.serial]:
+                give(x, graph.mul(ct, self.value(slope, place)))
+
+    def _pull_load(self, node: Node, ct: Node, place, adjoints: Adjoints, around: Around | None) -> None:
+        graph = self.graph
+        buffer, offset, stride = node.payload
+        in_memory = bool(node.args) and node.args[0].op in ("loop", "stack")
+        if len(node.args) == in_memory:
+            adjoints.add(adjoints.elements, (id(buffer), offset), ct)
+            return
+        index = node.args[-1]
+        rounds = None if around is None else _rounds(index, around.loop)
+        if around is not None and rounds is not None and len(set(rounds.tolist())) == len(rounds):
+            around.rows.append((buffer, offset + stride * rounds, ct))
+            return
+        size = buffer.length * buffer.width
+        possible = range((size - 1 - offset) // stride + 1 if stride else 1)
+        now = self.value(index, place)
+        for k in possible if rounds is None else sorted(set(rounds.tolist())):
+            here = graph.make("eq", now, graph.constant(int(k)))
+            adjoints.add(adjoints.elements, (id(buffer), offset + stride * int(k)), graph.select(here, ct, graph.zero))
+
+    def _pull_group(self, group: Group, place, adjoints: Adjoints, around) -> None:
+        cts = [adjoints.values.pop(mark.serial, self.graph.zero) for mark in group.marks]
+        if all(ct is self.graph.zero for ct in cts):
+            return
+        if self.dependence.is_direct(group):
+            self._pull_directly(group, cts, place, adjoints)
+            return
+        rates, results = self.dependence.linear(group)
+        for result, ct in zip(results, cts, strict=True):
+            self._give(result, result, ct, adjoints)
+        self.pull(self.dependence.own(group), place, adjoints, around)
+        for value in rates:
+            for x in value.ravel() if value is not None else ():
+                if x.serial in adjoints.values:
+                    self._give(group.marks[0], x.payload, adjoints.values.pop(x.serial), adjoints)
+
+    def _pull_directly(self, group: Group, cts, place, adjoints: Adjoints) -> None:
+        """By a rule for reverse mode."""
+        graph, mask = self.graph, self.dependence.masks[id(group)]
+        linear = group.rule.is_linear(mask)
+        inputs: list = []
+        for on, value in zip(mask, group.inputs, strict=True):
+            if isinstance(value, Deferred):
+                inputs.append(self.factors(value, lambda x: self.value(x, place)))
+            else:
+                nodes = [graph.zero] * value.size if on and linear else self.values(value.ravel(), place)
+                inputs.append(array(nodes, value.shape))
+        cts, given = list(cts), []
+        for value in group.values:
+            if value.size and value.ravel()[0].kind == REAL:
+                given.append(array([cts.pop(0) for _ in range(value.size)], value.shape))
+        tracer = Tracer(self.graph, self.dtype, self.marking)
+        tracer.depth = self.depth
+        found = group.rule.cotangents(tracer, inputs, mask, given)
+        for value, terms in zip((x for on, x in zip(mask, group.inputs, strict=True) if on), found, strict=True):
+            for x, term in zip(value.ravel(), tracer.nodes(terms).ravel(), strict=True):
+                self._give(group.marks[0], x, term, adjoints)
+
+    def _known(self, loop: Loop) -> list[Node]:
+        """Nodes of a loop's body that are worth keeping from a forward round for the way back through it."""
+        return [x for x in self.need.nodes(loop.body) if x.op in COSTLY and not x.uniform]
+
+    def _pull_loop(self, node: Node, place: Place, adjoints: Adjoints) -> None:
+        graph, loop = self.graph, node.payload
+        carried = sorted(k for k in self.dependence.carried.get(id(loop), ()) if self.dependence.carries(loop.params[k]))
+        cts = {k: adjoints.finals.pop((id(loop), k), graph.zero) for k in carried}
+        sources = _Sources(graph, loop, adjoints, self.dependence.carries)
+        if not sources.columns and all(ct is graph.zero for ct in cts.values()):
+            return
+        if id(loop) not in place.kept:
+            self.value(node, place)
+        for kept in reversed(place.kept[id(loop)]):
+            cts = self._back_through(kept, loop, place, adjoints, cts, sources)
+        for k in carried:
+            self._give(loop.params[k], loop.inits[k], cts[k], adjoints)
+
+    def _back_through(self, kept: segments.Kept, loop: Loop, place, adjoints, cts, sources) -> dict[int, Node]:
+        """A part of a loop, from its last segment to the first."""
+        graph = self.graph
+        first, count, size = part = kept.part
+        if size == 1:
+            number = lambda k: graph.add(graph.constant(first), k)
+            back = _Back(self, loop, place, count, number, kept.states, kept.known)
+            cts, spread = back.run(cts, sources, adjoints)
+            for buffer, offsets, memory in spread:
+                here = offsets[first : first + count]
+                adjoints.memory.setdefault(id(buffer), []).append((here.ravel(), memory))
+            return cts
+        outer = self.opened(count, reverse=True)
+        segment = graph.sub(graph.constant(count - 1), outer.index)
+        states = {k: view.indexed(graph, 0, 1, segment, count) for k, view in kept.states.items()}
+        known = self._known(loop) if size <= segments.LONGEST_MEMORY else ()
+        number = segments.numbering(graph, part, segment)
+        groups = [[k] for k in states]
+        again = self.rounds(loop, place, states, size, number, rows=False, states=groups, known=known)
+        back = _Back(self, loop, place, size, number, *again.views(groups))
+        inside = Adjoints(graph)
+        begin = {k: self.parameter(outer, ct) for k, ct in cts.items()}
+        results, spread = back.run(begin, sources, inside)
+        outer.results = [results[k] for k in begin]
+        collected = _collect(self, outer, inside, adjoints)
+        for _, _, memory in spread:
+            nodes = [View.of(memory).at(graph, k) for k in range(memory.offsets.size)]
+            outer.rows.append((Buffer(None, REAL, count, len(nodes)), nodes))
+        node = self.closed(outer)
+        collected(node)
+        for (buffer, offsets, _), (rows, _) in zip(spread, outer.rows, strict=True):
+            # The loop is reversed: its rows lie in the order of the segments.
+            memory = Memory(rows, np.arange(count * rows.width), node)
+            adjoints.memory.setdefault(id(buffer), []).append((offsets[first : first + count * size].ravel(), memory))
+        return {k: self.final(node, j) for j, k in enumerate(begin)}
+
+
+class _Back(NamedTuple):
+    """Some rounds of a loop, from the last to the first; states and known values by round, number: round ↦ that of the whole
+    loop."""
+
+    reverse: Reverse
+    loop: Loop
+    place: Place
+    length: int
+    number: Callable[[Node], Node]
+    states: dict[int, View]
+    known: dict[int, View]
+
+    def run(self, cts: dict[int, Node], sources: _Sources, adjoints: Adjoints) -> tuple[dict[int, Node], list[Spread]]:
+        """Cotangents of the carried values before these rounds from those after them."""
+        reverse, loop, graph = self.reverse, self.loop, self.reverse.graph
+        new = reverse.opened(self.length, reverse=True)
+        here = graph.sub(graph.constant(self.length - 1), new.index)
+        number = self.number(here)
+        inner = Place(loop.body, self.place)
+        inner.values[loop.index.serial] = number
+        for k, view in self.states.items():
+            inner.values[loop.params[k].serial] = view.indexed(graph, 0, 1, here, self.length)
+        for serial, view in self.known.items():
+            inner.values[serial] = view.indexed(graph, 0, 1, here, self.length)
+        own = Adjoints(graph)
+        params = {k: reverse.parameter(new, ct) for k, ct in cts.items()}
+        for k, p in params.items():
+            reverse._give(loop.params[k], loop.results[k], p, own)
+        for node, ct in sources.at(number):
+            reverse._give(node, node, ct, own)
+        around = Around(loop, [])
+        reverse.pull(reverse.dependence.nodes(loop.body), inner, own, around)
+        new.results = [own.values.pop(loop.params[k].serial, graph.zero) for k in params]
+        collected = _collect(reverse, new, own, adjoints)
+        spread = []
+        for rows in _disjoint(around.rows):
+            rows.sort(key=lambda row: row[1][0])
+            new.rows.append((Buffer(None, REAL, self.length, len(rows)), [ct for _, _, ct in rows]))
+            spread.append((rows[0][0], np.stack([offsets for _, offsets, _ in rows], axis=1)))
+        node = reverse.closed(new)
+        collected(node)
+        laid = [
+            Spread(buffer, offsets, Memory(own_rows, np.arange(offsets.shape[1] * self.length), node))
+            for (buffer, offsets), (own_rows, _) in zip(spread, new.rows, strict=True)
+        ]
+        return {k: reverse.final(node, j) for j, k in enumerate(params)}, laid
+
+
+def _disjoint(rows: list[tuple[Buffer, np.ndarray, Node]]) -> list[list]:
+    """Rows of one buffer together, as long as none adds to an offset that another one adds to."""
+    groups: list[tuple[int, set[int], list]] = []
+    for row in rows:
+        offsets = set(row[1].tolist())
+        for key, taken, group in groups:
+            if key == id(row[0]) and not taken & offsets:
+                taken |= offsets
+                group.append(row)
+                break
+        else:
+            groups.append((id(row[0]), offsets, [row]))
+    return [group for _, _, group in groups]
+
+
+def _collect(reverse: Reverse, new: Loop, own: Adjoints, adjoints: Adjoints) -> Callable[[Node], None]:
+    """What one round adds to values around the loop becomes sums that the loop carries; they are known when it is closed."""
+    graph = reverse.graph
+    for key in list(own.memory):
+        for offsets, memory in own.memory.pop(key):
+            view = View.of(memory)
+            for k, offset in enumerate(offsets.tolist()):
+                own.add(own.elements, (key, offset), view.at(graph, k))
+    sums = []
+    for inside, outside in ((own.values, adjoints.values), (own.elements, adjoints.elements)):
+        for key, term in inside.items():
+            p = reverse.parameter(new, outside.pop(key, graph.zero))
+            new.results.append(graph.add(p, term))
+            sums.append((outside, key, len(new.params) - 1))
+
+    def collected(node: Node) -> None:
+        for outside, key, k in sums:
+            adjoints.add(outside, key, reverse.final(node, k))
+
+    return collected
+
+
+class _Sources:
+    """Cotangents of the rows that a loop leaves, by round."""
+
+    def __init__(self, graph: Graph, loop: Loop, adjoints: Adjoints, carries: Callable[[Node], bool]):
+        self.graph, self.loop = graph, loop
+        # (node of a row, parts of arrays: (memory, offset for each round or −1), scalars by round)
+        self.columns: list[tuple[Node, list[tuple[Memory, np.ndarray]], dict[int, Node]]] = []
+        for buffer, row in loop.rows:
+            width, size = buffer.width, buffer.length * buffer.width
+            elements = {key[1]: adjoints.elements.pop(key) for key in list(adjoints.elements) if key[0] == id(buffer)}
+            parts = []
+            for offsets, memory in adjoints.memory.pop(id(buffer), ()):
+                full = np.full(size, -1)
+                full[offsets] = np.arange(len(offsets))
+                parts.append((memory, self._in_order(full.reshape(-1, width))))
+            for c, node in enumerate(row):
+                if not carries(node):
+                    continue
+                scalars = {self._round(k // width): x for k, x in elements.items() if k % width == c}
+                mine = [(memory, full[:, c]) for memory, full in parts if (full[:, c] >= 0).any()]
+                if scalars or mine:
+                    self.columns.append((node, mine, scalars))
+
+    def _in_order(self, rows: np.ndarray) -> np.ndarray:
+        return rows[::-1] if self.loop.reverse else rows
+
+    def _round(self, row: int) -> int:
+        return self.loop.length - 1 - row if self.loop.reverse else row
+
+    def at(self, number: Node) -> list[tuple[Node, Node]]:
+        """(node of a row, its cotangent) in a round."""
+        return [(node, self._sum(parts, scalars, number)) for node, parts, scalars in self.columns]
+
+    def _sum(self, parts, scalars: dict[int, Node], number: Node) -> Node:
+        graph, total = self.graph, self.graph.zero
+        some: dict[int, Node] = dict(scalars)
+        for memory, places in parts:
+            view = View.of(memory)
+            if places.min() >= 0:
+                total = graph.add(total, View([(memory.buffer, memory.after, memory.offsets.ravel()[places])]).indexed(
+                    graph, 0, 1, number))  # fmt: skip
+                continue
+            for k in np.flatnonzero(places >= 0).tolist():
+                x = view.at(graph, int(places[k]))
+                some[k] = graph.add(some[k], x) if k in some else x
+        if len(some) > FEW:
+            return graph.add(total, from_table(graph, [some.get(k, graph.zero) for k in range(self.loop.length)], number))
+        for k, x in some.items():
+            here = graph.make("eq", number, graph.constant(k))
+            total = graph.add(total, graph.select(here, x, graph.zero))
+        return total
+
+
+# Integer operations on the numbers of all rounds.
+NUMBERS: dict[str, Callable] = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "min": np.minimum, "max": np.maximum, "neg": np.negative,
+    "idiv": lambda a, b: np.trunc(a / b).astype(int), "irem": np.fmod,
+}  # fmt: skip
+
+
+def _rounds(index: Node, loop: Loop) -> np.ndarray | None:
+    """An integer in each round of a loop, if it follows from the number of the round alone."""
+    if index is loop.index:
+        return np.arange(loop.length)
+    if index.is_constant:
+        return np.full(loop.length, index.payload)
+    function = NUMBERS.get(index.op)
+    if function is None or index.kind != "i":
+        return None
+    args = [_rounds(x, loop) for x in index.args]
+    if any(x is None for x in args):
+        return None
+    return function(*args)

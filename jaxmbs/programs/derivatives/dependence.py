@@ -1,0 +1,251 @@
+"""What the derivative of a program goes through: the values that change with its inputs and that its results depend on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from jaxmbs.programs.derivatives.partials import DIRECT, STEADY, carriers, partials
+from jaxmbs.programs.tracing.graph import REAL, Loop, Node, Region
+from jaxmbs.programs.tracing.liveness import Liveness
+from jaxmbs.programs.tracing.marks import Group, nodes_of
+from jaxmbs.programs.tracing.program import Traced
+from jaxmbs.programs.tracing.trace import Memory, Tracer, array
+
+
+class Dependence:
+    """The part of a marked graph that carries the derivative of its real results by some of its inputs.
+
+    A node carries where it is both active, which means that it changes with these inputs, and useful, which means that a
+    result changes with it. Rules of marks, and slopes of other operations, become nodes of the same graph as they are met.
+
+    Attributes:
+        useful: serial numbers of carrying nodes, of loops and of stacks that have some.
+        carried: id(loop) → numbers of its carried values that carry.
+        slopes: serial number → (argument, derivative by it) of an operation.
+        need: what of the graph has to be computed for all that.
+    """
+
+    def __init__(
+        self,
+        traced: Traced,
+        dtype,
+        active_inputs: Sequence[bool],
+        *,
+        with_values: bool = False,
+        forward: bool = False,
+        marking: bool = False,
+    ):
+        self.forward = forward
+        self.traced, self.graph = traced, traced.graph
+        self.tracer = Tracer(self.graph, dtype, marking=True)
+        self.active_inputs = list(active_inputs)
+        self.active: set[int] = set()
+        # Nodes of rules: they carry what their own group's rates bring, whatever else they are made from.
+        self.inside: set[int] = set()
+        self.owner: dict[int, Group] = {}
+        self.rows: dict[int, Loop] = {}  # id(buffer) → the loop that writes it
+        self.useful: set[int] = set()
+        self.carried: dict[int, set[int]] = {}
+        self.slopes: dict[int, list[tuple[Node, Node]]] = {}
+        self.masks: dict[int, tuple[bool, ...]] = {}  # id(group) → active inputs
+        self._seeds: list[Node] = []
+        live = traced.live(marking=True)
+        for region in live.regions:
+            for node in live.nodes(region):
+                if node.op == "loop":
+                    self.rows.update({id(buffer): node.payload for buffer, _ in node.payload.rows})
+        self._activate(live.nodes(traced.root), live, self.active)
+        self._find_useful()
+        seeds = array(self._seeds, (len(self._seeds),))
+        self.need = Liveness(traced.root, [*(traced.results if with_values else ()), seeds], marking)
+
+    def carries(self, node: Node) -> bool:
+        """Whether a node has a derivative that counts."""
+        return node.serial in self.useful and (node.serial in self.active or node.serial in self.inside)
+
+    def follows(self, node: Node, argument: Node) -> bool:
+        """Whether the derivative goes from a carrying node on to an argument; from nodes of a rule only to such."""
+        return argument.serial in self.useful and argument.serial in self._context(node)
+
+    def _context(self, node: Node) -> set[int]:
+        return self.inside if node.serial in self.inside else self.active
+
+    def linear(self, group: Group) -> tuple[list, list[Node]]:
+        """Of a group: rates of its inputs, arrays of parameters or None, and rates of its marks."""
+        return group.linear[self.masks[id(group)]][:2]
+
+    def nodes(self, region: Region) -> list[Node]:
+        """The nodes of a region that take part, in the order in which they were made, without those of rules."""
+        return [x for x in region.nodes if x.serial in self.useful and x.serial not in self.owner]
+
+    def own(self, group: Group) -> list[Node]:
+        """The nodes of a group's rule that take part."""
+        log = group.linear[self.masks[id(group)]][2]
+        return [x for x in log if self.owner.get(x.serial) is group and x.serial in self.useful]
+
+    def _activate(self, nodes, live: Liveness | None, found: set[int]) -> None:
+        """Add the nodes that change with what `found` has already."""
+        for node in nodes:
+            # A loop is looked at again and again: a round around it may have made more of it active.
+            if (node.serial not in found or node.op == "loop") and self._is_active(node, live, found):
+                found.add(node.serial)
+
+    def _is_active(self, node: Node, live, found: set[int]) -> bool:
+        op = node.op
+        if op == "loop":
+            return self._activate_loop(node.payload, live, found)
+        if op == "out":
+            loop = node.args[0].payload
+            return node.kind == REAL and (loop.params[node.payload].serial in found)
+        if node.kind != REAL or op in STEADY:
+            return False
+        if op == "load":
+            buffer = node.payload[0]
+            if buffer.source is not None:
+                return found is self.active and self.active_inputs[buffer.source]
+            after = node.args[0]
+            if after.op == "stack":
+                return any(x.serial in found for x in after.args)
+            return any(x.serial in found for own, row in after.payload.rows if own is buffer for x in row)
+        if op == "mark":
+            return any(x.serial in found for value in node.payload[0].inputs if not hasattr(value, "known")
+                       for x in value.ravel())  # fmt: skip
+        return any(x.serial in found for x in node.args)
+
+    def _activate_loop(self, loop: Loop, live, found: set[int]) -> bool:
+        nodes = live.nodes(loop.body) if live is not None else loop.body.nodes
+        while True:
+            before = len(found)
+            for param, init, result in zip(loop.params, loop.inits, loop.results, strict=True):
+                if param.kind == REAL and (init.serial in found or result.serial in found):
+                    found.add(param.serial)
+            self._activate(nodes, live, found)
+            if len(found) == before:
+                break
+        return any(p.serial in found for p in loop.params) or any(
+            x.serial in found for _, row in loop.rows for x in row
+        )
+
+    def _find_useful(self) -> None:
+        pending: list[Node] = []
+        for result in self.traced.results:
+            if isinstance(result, Memory):
+                self._reach_memory(result.buffer, result.after, result.offsets.ravel().tolist(), pending)
+            else:
+                pending += result.ravel().tolist()
+        while pending:
+            node = pending.pop()
+            if node.serial in self.useful or node.kind != REAL:
+                continue
+            if node.serial not in self.inside and node.serial not in self.active:
+                continue
+            self.useful.add(node.serial)
+            self._reach(node, pending)
+
+    def _reach(self, node: Node, pending: list[Node]) -> None:
+        op = node.op
+        if op == "param":
+            if isinstance(node.payload, tuple):
+                self._reach_carried(*node.payload, pending)
+            elif node.payload is not None:
+                pending.append(node.payload)  # the rate of an input of a rule
+        elif op == "out":
+            self.useful.add(node.args[0].serial)
+            self._reach_carried(node.args[0].payload, node.payload, pending)
+        elif op == "load":
+            buffer, offset, stride = node.payload
+            after = node.args[0] if node.args and node.args[0].op in ("loop", "stack") else None
+            moving = len(node.args) > (after is not None)
+            if moving:
+                self._seeds.append(node.args[-1])
+            offsets = range(offset, buffer.length * buffer.width, max(stride, 1)) if moving else [offset]
+            self._reach_memory(buffer, after, offsets, pending)
+        elif op == "mark":
+            self._reach_mark(node, pending)
+        else:
+            carrying = self._context(node)
+            args = [x for x in carriers(node) if x.serial in carrying]
+            pending += args
+            self._slopes(node, args)
+
+    def _reach_carried(self, loop: Loop, k: int, pending) -> None:
+        carried = self.carried.setdefault(id(loop), set())
+        if k not in carried:
+            carried.add(k)
+            pending += [loop.inits[k], loop.results[k], loop.params[k]]
+
+    def _reach_memory(self, buffer, after, offsets, pending) -> None:
+        if after is None:
+            return
+        self.useful.add(after.serial)
+        if after.op == "stack":
+            pending += [after.args[k] for k in offsets if 0 <= k < len(after.args)]
+            return
+        columns = {k % buffer.width for k in offsets}
+        for own, row in after.payload.rows:
+            if own is buffer:
+                pending += [row[k] for k in columns]
+
+    def _reach_mark(self, node: Node, pending) -> None:
+        group, k = node.payload
+        carrying = self._context(node)
+        if id(group) not in self.masks:
+            mask = self.masks[id(group)] = group.mask(lambda x: x.kind == REAL and x.serial in carrying)
+            if self.forward or self.is_direct(group):
+                pending += [x for on, value in zip(mask, group.inputs, strict=True) if on for x in value.ravel()]
+            if self.is_direct(group):
+                for on, value in zip(mask, group.inputs, strict=True):
+                    if not on or not group.rule.is_linear(mask):
+                        self._seeds += nodes_of(value)
+            else:
+                self._expand(group, mask)
+        if self.forward:
+            self._seeds.append(self.linear(group)[1][k])
+        elif not self.is_direct(group):
+            pending.append(self.linear(group)[1][k])
+
+    def is_direct(self, group: Group) -> bool:
+        """Whether the cotangents of a group are made at once, not by going back through its rates."""
+        return not self.forward and group.rule.is_direct(self.masks[id(group)])
+
+    def _expand(self, group: Group, mask: tuple[bool, ...]) -> None:
+        """Trace the rule of a group for these inputs, if that was not done yet, and note what it is made of."""
+        graph = self.graph
+        if mask not in group.linear:
+            region = group.region
+            graph.log = log = []
+            depth, self.tracer.depth = self.tracer.depth, region.depth
+            rates: list = []
+            for on, value in zip(mask, group.inputs, strict=True):
+                make = lambda x: graph.parameter(REAL, region, x) if _may_change(x) else graph.zero
+                rates.append(array([make(x) for x in value.ravel()], value.shape) if on else None)
+            values, marks = [], iter(group.marks)
+            for value in group.values:
+                values.append(array([next(marks) if x.kind == REAL else x for x in value.ravel()], value.shape))
+            found = group.rule.tangents(self.tracer, group.inputs, values, rates)
+            results = [x for value in found for x in self.tracer.nodes(value).ravel()]
+            graph.log, self.tracer.depth = None, depth
+            group.linear[mask] = rates, results, log
+        rates, _, log = group.linear[mask]
+        self.inside.update(x.serial for value in rates if value is not None for x in value.ravel() if x.op == "param")
+        self._activate(log, None, self.inside)
+        self.owner.update({x.serial: group for x in log if x.region is group.region and x.serial in self.inside})
+
+    def _slopes(self, node: Node, args: Sequence[Node]) -> None:
+        """Note what is needed to go through an operation to some of its arguments."""
+        if node.op == "mul":
+            a, b = node.args
+            self._seeds += [other for x, other in ((a, b), (b, a)) if x in args]
+        elif node.op == "select":
+            self._seeds.append(node.args[0])
+        elif node.op not in DIRECT:
+            found = [(a, slope) for a, slope in partials(self.graph, node) if a in args]
+            self.slopes[node.serial] = found
+            self._seeds += [slope for _, slope in found]
+
+
+def _may_change(node: Node) -> bool:
+    return node.kind == REAL and not node.is_constant
+

@@ -1,0 +1,116 @@
+"""Forward mode on a graph: rates of the inputs of a program ↦ rates of its results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from jaxmbs.programs.derivatives.copying import Copy, Place, View
+from jaxmbs.programs.derivatives.dependence import Dependence
+from jaxmbs.programs.tracing.graph import REAL, Buffer, Graph, Node
+from jaxmbs.programs.tracing.trace import Memory
+
+
+class Rates(Copy):
+    """Copies what is needed of a graph into a new one, and the rates of its carrying nodes beside it."""
+
+    def __init__(self, graph: Graph, dependence: Dependence, *, marking: bool):
+        super().__init__(graph, dependence.need, marking=marking)
+        self.dependence = dependence
+        self.rates: dict[Place, dict[int, Node]] = {}
+        self.memory: dict[Place, dict[int, View]] = {}
+        self.finals: dict[Place, dict[tuple[int, int], Node]] = {}
+
+    def rate(self, node: Node, place: Place) -> Node:
+        """The rate of a node that has been gone through, zero if it has none."""
+        if not self.dependence.carries(node):
+            return self.graph.zero
+        return self.rates[place.of(node.region)].get(node.serial, self.graph.zero)
+
+    def begin(self, place: Place) -> None:
+        """Make room for the rates of a region."""
+        self.rates[place], self.memory[place], self.finals[place] = {}, {}, {}
+
+    def push(self, nodes: Iterable[Node], place: Place) -> None:
+        """Go through some nodes of a region in the order in which they were made."""
+        own = self.rates[place]
+        for node in nodes:
+            if node.op == "loop":
+                self._push_loop(node, place)
+            elif node.op == "stack":
+                self.memory[place][id(node.payload)] = View(nodes=[self.rate(x, place) for x in node.args])
+            elif node.op != "param" and self.dependence.carries(node):
+                own[node.serial] = self._of(node, place)
+
+    def _of(self, node: Node, place: Place) -> Node:
+        graph, op, args = self.graph, node.op, node.args
+        rate = lambda x: self.rate(x, place)
+        value = lambda x: self.value(x, place)
+        if op in ("add", "sub", "neg"):
+            return graph.make(op, *map(rate, args))
+        if op == "mul":
+            a, b = args
+            terms = [graph.mul(rate(x), value(y)) for x, y in ((a, b), (b, a)) if self.dependence.carries(x)]
+            return graph.total(terms)
+        if op == "select":
+            return graph.select(value(args[0]), rate(args[1]), rate(args[2]))
+        if op == "out":
+            return self.finals[place.of(args[0].region)].get((id(args[0].payload), node.payload), graph.zero)
+        if op == "load":
+            return self._loaded_rate(node, place)
+        if op == "mark":
+            return self._of_mark(node, place)
+        return graph.total([graph.mul(rate(x), value(slope)) for x, slope in self.dependence.slopes[node.serial]])
+
+    def _of_mark(self, node: Node, place: Place) -> Node:
+        group, k = node.payload
+        rates, results = self.dependence.linear(group)
+        own = place.of(group.region).values
+        for value in rates:
+            for x in value.ravel() if value is not None else ():
+                if x.op == "param":
+                    own[x.serial] = self.rate(x.payload, place)
+        return self.value(results[k], place)
+
+    def _loaded_rate(self, node: Node, place: Place) -> Node:
+        buffer, offset, stride = node.payload
+        in_memory = bool(node.args) and node.args[0].op in ("loop", "stack")
+        where = place.of(node.args[0].region if in_memory else self._root(place))
+        view = self.memory[where].get(id(buffer))
+        if view is None:
+            return self.graph.zero
+        if len(node.args) == in_memory:
+            return view.at(self.graph, offset)
+        return view.indexed(self.graph, offset, stride, self.value(node.args[-1], place))
+
+    def _push_loop(self, node: Node, place: Place) -> None:
+        """A loop with the rates of its carried values beside them."""
+        loop, graph = node.payload, self.graph
+        carries = self.dependence.carries
+        carried = self.need.params(loop)
+        moving = sorted(k for k in self.dependence.carried.get(id(loop), ()) if carries(loop.params[k]))
+        new = self.opened(loop.length, reverse=loop.reverse)
+        inner = Place(loop.body, place)
+        self.begin(inner)
+        inner.values[loop.index.serial] = new.index
+        for k in carried:
+            inner.values[loop.params[k].serial] = self.parameter(new, self.value(loop.inits[k], place))
+        for k in moving:
+            self.rates[inner][loop.params[k].serial] = self.parameter(new, self.rate(loop.inits[k], place))
+        if loop.condition is not None:
+            self._condition(loop, new, place, carried)
+        self.push(self.dependence.nodes(loop.body), inner)
+        written = [(buffer, row, self.values(row, inner)) for buffer, row in self.need.rows(loop)]
+        changing = [(b, [self.rate(x, inner) for x in row]) for b, row in loop.rows if any(map(carries, row))]
+        new.rows = [(Buffer(None, b.kind, loop.length, b.width), made) for b, _, made in written]
+        new.rows += [(Buffer(None, REAL, loop.length, b.width), made) for b, made in changing]
+        new.results = [self.value(loop.results[k], inner) for k in carried]
+        new.results += [self.rate(loop.results[k], inner) for k in moving]
+        closed = self.closed(new)
+        views = [View.of(Memory(b, np.arange(b.length * b.width), closed)) for b, _ in new.rows]
+        place.memory.update({id(b): view for (b, _, _), view in zip(written, views, strict=False)})
+        self.memory[place].update({id(b): v for (b, _), v in zip(changing, views[len(written) :], strict=True)})
+        place.finals.update({(id(loop), k): self.final(closed, j) for j, k in enumerate(carried)})
+        place.values[node.serial] = graph.zero
+        self.finals[place].update({(id(loop), k): self.final(closed, len(carried) + j) for j, k in enumerate(moving)})

@@ -1,0 +1,196 @@
+"""Values with a derivative of their own: roots, solutions of linear systems, what has a custom rule.
+
+A graph that is to be differentiated has a `mark` node around each of them. Derivatives of a mark follow its rule, whatever
+the value was computed from. Graphs that are only evaluated have no marks.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Sequence
+
+import jax
+import numpy as np
+
+from jaxmbs.programs import jax_compat
+from jaxmbs.programs.tracing.graph import REAL, Graph, Node, ProgramError, Region
+from jaxmbs.programs.tracing.trace import RULES, Deferred, Tracer, array
+
+
+class AbstractRule(abc.ABC):
+    """The derivative of some values by the inputs that they were made from.
+
+    Attributes:
+        key: equal for rules that do the same.
+    """
+
+    key: object
+
+    @abc.abstractmethod
+    def tangents(self, tracer: Tracer, inputs: Sequence, outputs: Sequence, rates: Sequence) -> list:
+        """For each output an array of nodes; None where it does not change. rates: likewise for each input."""
+
+    def cotangents(self, tracer: Tracer, inputs: Sequence, active: Sequence[bool], cotangents: Sequence) -> list:
+        """For each active input an array of nodes, where `is_direct`; other rules are gone back through by their rates."""
+        raise NotImplementedError
+
+    def is_linear(self, active: Sequence[bool]) -> bool:
+        """Whether the outputs are linear in these inputs, and have direct cotangents."""
+        return False
+
+    def is_direct(self, active: Sequence[bool]) -> bool:
+        """Whether there are direct cotangents by these inputs."""
+        return self.is_linear(active)
+
+
+class Group:
+    """Values that were made together, and their marks.
+
+    Attributes:
+        rule: their derivative.
+        inputs: arrays of nodes, or factors of a matrix as they are.
+        values: arrays of nodes; the marks stand in the places of the real ones.
+        linear: which inputs are active ↦ (rates of the inputs, of the marks, all nodes made for them).
+    """
+
+    __slots__ = ("inputs", "linear", "marks", "region", "rule", "values")
+
+    def __init__(self, rule: AbstractRule, inputs: list, values: list):
+        self.rule, self.inputs, self.values = rule, inputs, values
+        self.marks: list[Node] = []
+        self.linear: dict = {}
+        self.region: Region | None = None  # of its marks
+
+    def nodes(self) -> list[Node]:
+        """All nodes that the rule may need."""
+        found = [x for value in self.inputs for x in nodes_of(value)]
+        return found + [x for value in self.values for x in value.ravel()]
+
+    def mask(self, carries) -> tuple[bool, ...]:
+        """For each input whether it has an entry for which `carries` holds."""
+        return tuple(not isinstance(x, Deferred) and any(carries(n) for n in x.ravel()) for x in self.inputs)
+
+
+def nodes_of(value) -> list[Node]:
+    """The nodes of an array, or of factors."""
+    return value.known.nodes() if isinstance(value, Deferred) else list(value.ravel())
+
+
+def marked(tracer: Tracer, rule: AbstractRule, inputs: Sequence, outputs: Sequence) -> list:
+    """The outputs, in a graph that is to be differentiated with marks around them."""
+    if not tracer.marking:
+        return list(outputs)
+    held = [x if isinstance(x, Deferred) and x.known is not None else tracer.nodes(x) for x in inputs]
+    return mark(tracer.graph, rule, held, [tracer.nodes(x) for x in outputs])
+
+
+def mark(graph: Graph, rule: AbstractRule, inputs: list, values: list) -> list:
+    """Marks around the real ones of some values; the same for equal values of the same rule and inputs."""
+    key = (rule.key, *(x.serial for value in (*inputs, *values) for x in nodes_of(value)))
+    group = graph.groups.get(key)
+    if group is None:
+        group = graph.groups[key] = Group(rule, list(inputs), list(values))
+        everything = group.nodes()
+        if not any(x.kind == REAL and not x.is_constant for x in everything):
+            return list(values)
+        region = max((x.region for x in everything), key=lambda region: region.depth)
+        group.region = region
+        for value in values:
+            for node in value.ravel():
+                if node.kind == REAL:
+                    group.marks.append(graph.node("mark", (node,), REAL, (group, len(group.marks)), region))
+    marks = iter(group.marks)
+    if not group.marks:
+        return list(values)
+    return [array([next(marks) if x.kind == REAL else x for x in value.ravel()], value.shape) for value in values]
+
+
+class EquationRule(AbstractRule):
+    """The rule that an equation of a jaxpr has in JAX: that of a custom function, or of a linear system."""
+
+    def __init__(self, eqn):
+        self.eqn, self.key = eqn, id(eqn)
+        self._jaxprs: dict = {}
+
+    def tangents(self, tracer, inputs, outputs, rates):
+        if self.eqn.primitive.name == "custom_vjp_call":
+            raise ProgramError(f"{self._name()}: a function with a custom_vjp has no derivative in forward mode")
+        active = tuple(x is not None for x in rates)
+        return self._run(tracer, "tangents", active, [*inputs, *(x for x in rates if x is not None)])
+
+    def cotangents(self, tracer, inputs, active, cotangents):
+        return self._run(tracer, "cotangents", active, [*inputs, *cotangents])
+
+    def is_linear(self, active):
+        """A linear system by its right-hand side alone."""
+        if self.eqn.primitive.name != "custom_linear_solve":
+            return False
+        lengths = self.eqn.params["const_lengths"]
+        return not any(active[: lengths.matvec + lengths.vecmat + lengths.solve + lengths.transpose_solve])
+
+    def is_direct(self, active):
+        """So has a function with a rule for reverse mode only."""
+        return self.eqn.primitive.name == "custom_vjp_call" or self.is_linear(active)
+
+    def _run(self, tracer, what: str, active, args):
+        jaxpr = self._jaxprs.get((what, active))
+        if jaxpr is None:
+            jaxpr = self._jaxprs[what, active] = getattr(self, "_" + what)(active)
+        return tracer.closed(jaxpr, args)
+
+    def _name(self) -> str:
+        line = jax_compat.user_line(self.eqn)
+        return self.eqn.primitive.name if line is None else f"{self.eqn.primitive.name}, at {line}"
+
+    def _shapes(self, variables):
+        return [jax.ShapeDtypeStruct(x.aval.shape, x.aval.dtype) for x in variables]
+
+    def _of_active(self, args, active):
+        """The real results as a function of the active arguments."""
+
+        def function(*some):
+            given = list(some)
+            full = [given.pop(0) if on else x for on, x in zip(active, args, strict=True)]
+            results = jax_compat.bind_again(self.eqn, full, self.eqn.params)
+            return [y for y in results if np.dtype(y.dtype).kind == "f"]
+
+        return function
+
+    def _tangents(self, active):
+        count = len(active)
+
+        def tangents(*args):
+            primals = [x for on, x in zip(active, args[:count], strict=True) if on]
+            return jax.jvp(self._of_active(args[:count], active), primals, list(args[count:]))[1]
+
+        shapes = self._shapes(self.eqn.invars)
+        return jax.make_jaxpr(tangents)(*shapes, *(s for on, s in zip(active, shapes, strict=True) if on))
+
+    def _cotangents(self, active):
+        count = len(active)
+
+        def cotangents(*args):
+            primals = [x for on, x in zip(active, args[:count], strict=True) if on]
+            return jax.vjp(self._of_active(args[:count], active), *primals)[1](list(args[count:]))
+
+        results = [x for x in self._shapes(self.eqn.outvars) if np.dtype(x.dtype).kind == "f"]
+        return jax.make_jaxpr(cotangents)(*self._shapes(self.eqn.invars), *results)
+
+
+def _with_rule(plain):
+    """The rule of a trace for an equation that has a derivative of its own."""
+
+    def rule(tracer: Tracer, eqn, *args):
+        if not tracer.marking:
+            return plain(tracer, eqn, *args)
+        # The operations inside count only where the rule may be looked through, which is linear systems.
+        outputs = plain(tracer, eqn, *args)
+        rules = tracer.graph.rules
+        if id(eqn) not in rules:
+            rules[id(eqn)] = EquationRule(eqn)
+        return marked(tracer, rules[id(eqn)], args, outputs)
+
+    return rule
+
+
+RULES.update({name: _with_rule(RULES[name]) for name in ("custom_jvp_call", "custom_vjp_call", "custom_linear_solve")})
