@@ -306,10 +306,9 @@ class Copy:
         assert loop.condition_region is not None
         new.condition_region = Region(self.depth)
         seen = Place(loop.condition_region, place)
-        for k in range(len(carried)):
-            p = new.params[k]
+        for p in new.params:
             new.condition_params.append(self.graph.parameter(p.kind, new.condition_region, p.payload))
-        for k, p in zip(carried, new.condition_params, strict=True):
+        for k, p in zip(carried, new.condition_params, strict=False):
             seen.values[loop.condition_params[k].serial] = p
         new.condition = self.value(loop.condition, seen)
 

@@ -112,7 +112,7 @@ class Reverse(Copy):
             elif node.op == "stack":
                 for k, term in adjoints.take(node.payload).items():
                     self._give(node, node.args[k], term, adjoints)
-            elif node.op == "mark":
+            elif node.op == "mark" and self.dependence.masks[id(node.payload[0])] is not None:
                 group = node.payload[0]
                 if id(group) not in done:
                     done.add(id(group))
@@ -144,6 +144,8 @@ class Reverse(Copy):
             which = self.value(args[0], place)
             give(args[1], graph.select(which, ct, graph.zero))
             give(args[2], graph.select(which, graph.zero, ct))
+        elif op == "mark":
+            give(args[0], ct)
         elif op == "out":
             adjoints.add(adjoints.finals, (id(args[0].payload), node.payload), ct)
         elif op == "load":

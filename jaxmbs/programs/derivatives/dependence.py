@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -49,7 +50,7 @@ class Dependence:
         self.useful: set[int] = set()
         self.carried: dict[int, set[int]] = {}
         self.slopes: dict[int, list[tuple[Node, Node]]] = {}
-        self.masks: dict[int, tuple[bool, ...]] = {}  # id(group) → active inputs
+        self.masks: dict[int, Any] = {}  # id(group) → active inputs; None where the values themselves are gone through
         self._seeds: list[Node] = []
         live = traced.live(marking=True)
         for region in live.regions:
@@ -172,6 +173,8 @@ class Dependence:
 
     def _reach_carried(self, loop: Loop, k: int, pending) -> None:
         carried = self.carried.setdefault(id(loop), set())
+        if loop.condition is not None and not carried:
+            self._seeds.append(loop.condition)
         if k not in carried:
             carried.add(k)
             pending += [loop.inits[k], loop.results[k], loop.params[k]]
@@ -191,6 +194,11 @@ class Dependence:
     def _reach_mark(self, node: Node, pending) -> None:
         group, k = node.payload
         carrying = self._context(node)
+        if carrying is self.inside and not group.rule.is_linear(group.mask(lambda x: x.serial in carrying)):
+            # A rate is linear in other rates, however it is written: the operations that it consists of count.
+            self.masks[id(group)] = None
+            pending.append(node.args[0])
+            return
         if id(group) not in self.masks:
             mask = self.masks[id(group)] = group.mask(lambda x: x.kind == REAL and x.serial in carrying)
             if self.forward or self.is_direct(group):
