@@ -1,6 +1,7 @@
 """The first call of a function: CPU seconds with an empty cache folder, and in a second process that finds it filled."""
 
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -45,9 +46,64 @@ CASES = {
     "simulate, Andrews": """
 mech, guess = models.squeezer(), models.andrews_guess(models.ANDREWS)
 call = lambda: mbs.simulate(mech, 0.03 * times, guess, None, step=1e-3).q""",
-    "simulate, 5 windows": """
-call = lambda: mbs.simulate(models.windows(5), times, *models.windows_start(5), step=0.01).q""",
+    "its gradient by the start": """
+mech, guess = models.squeezer(), models.andrews_guess(models.ANDREWS)
+q = mech.coordinates(mbs.assemble(mech, guess).q)
+call = lambda: jax.grad(lambda q: last(mbs.simulate(mech, 0.03 * times, q, None, step=1e-3)))(q)""",
+    "its reactions": """
+mech, guess = models.squeezer(), models.andrews_guess(models.ANDREWS)
+run = mbs.simulate(mech, 0.03 * times, guess, None, step=1e-3)
+call = lambda: mbs.reactions(mech, run).force""",
+    **{
+        f"simulate, {n} windows": f"""
+call = lambda: mbs.simulate(models.windows({n}), times, *models.windows_start({n}), step=0.01).q"""
+        for n in (5, 10, 40)
+    },
+    **{
+        f"simulate, spatial chain of {n}": f"""
+import chains
+mech = chains.chain(chains.lengths_of({n}), 3)
+theta = chains.angles_of({n}, 1)[0]
+call = lambda: mbs.simulate(mech, times, mbs.configuration(mech, theta), None, step=0.01,
+                            formulation=mbs.JointCoordinates()).q"""
+        for n in (32, 256)
+    },
+    **{
+        f"simulate, Natural, spatial chain of {n}": f"""
+import chains
+mech = chains.chain(chains.lengths_of({n}), 3)
+theta = chains.angles_of({n}, 1)[0]
+start = mbs.configuration(mech, theta)
+call = lambda: mbs.simulate(mech, times, start, None, step=0.01, formulation=mbs.Natural()).q"""
+        for n in (1, 2, 4)
+    },
 }
+# Commands, whose whole process counts.
+MODELS = FOLDER.parent / "examples/models"
+COMMANDS = {
+    "jaxmbs check": ("check", str(MODELS / "slider_crank.json")),
+    "jaxmbs simulate": ("simulate", str(MODELS / "four_bar.xml")),
+}
+
+
+def command_row(name):
+    """CPU seconds of a command, imports included, and of the same a second time."""
+    arguments = [sys.executable, "-m", "jaxmbs.cli", *COMMANDS[name]]
+    with tempfile.TemporaryDirectory() as folder:
+        seconds = []
+        for _ in range(2):
+            begin = resource.getrusage(resource.RUSAGE_CHILDREN)
+            subprocess.run(arguments, env=os.environ | {"JAXMBS_CACHE": folder}, capture_output=True, check=True)
+            end = resource.getrusage(resource.RUSAGE_CHILDREN)
+            seconds.append(end.ru_utime + end.ru_stime - begin.ru_utime - begin.ru_stime)
+    cold, second = seconds
+    return {
+        "name": name,
+        "kind": "jaxmbs",
+        "first call s": cold,
+        "second process s": second,
+        "note": "the whole process",
+    }
 
 
 def first_call_row(name):

@@ -243,7 +243,10 @@ def main():
         ],
         "chains": [(*call, options.batch) for call in chains.CALLS],
         "synthesis": synthesis.CALLS,
-        "first calls": [(first_calls.first_call_row, name) for name in first_calls.CASES],
+        "first calls": [
+            *((first_calls.first_call_row, name) for name in first_calls.CASES),
+            *((first_calls.command_row, name) for name in first_calls.COMMANDS),
+        ],
     }
     tables = {title: collected(title, rows, options.only) for title, rows in calls.items()}
     if not options.only:

@@ -146,4 +146,6 @@ def _path(refusals: dict[str, str]) -> str:
     if refusals:
         name, reason = next(iter(refusals.items()))
         return f"array code for {', '.join(refusals)}: {reason} [{name}]"
+    if primitive.EMISSION == "array":
+        return "array code: chosen by JAXMBS_EMISSION"
     return backend_for(primitive.EMISSION, jax.default_backend()).explain()

@@ -330,10 +330,12 @@ class _Solution(AbstractRule):
         return self.solved(tracer, matrix, factors, limit, change)
 
     def cotangents(self, tracer, inputs, active, cotangents):
-        return _Solution(self.kind, not self.transposed).solved(tracer, *inputs[:3], cotangents[0])
+        return _Solution(self.kind, not self.transposed).solved(tracer, *inputs[:3], rhs=cotangents[0])
 
     def is_linear(self, active):
         return not active[0]
+
+    is_direct = is_linear
 
     def solved(self, tracer, matrix, factors, limit, rhs):
         """The solution in a trace, marked as one."""

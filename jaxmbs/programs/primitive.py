@@ -49,7 +49,7 @@ def emission(name: str):
 
 def run(program: Program, *args) -> list:
     """The outputs of a program."""
-    if EMISSION == "array":
+    if EMISSIONS.get(EMISSION) == ():
         return core.jaxpr_as_fun(program.source)(*args)
     return run_p.bind(*args, program=program, batch=(), emission=EMISSION)
 

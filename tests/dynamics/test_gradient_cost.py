@@ -11,7 +11,6 @@ import jaxmbs as mbs
 from dynamic_problems import four_bar, four_bar_design, four_bar_start
 from jaxmbs.numerics.roots import simplified_newton
 from jaxmbs.programs.primitive import remembered
-from jaxmbs.programs.tracing.sharing import shared
 
 STEPS = 1000
 ROWS = {
@@ -52,21 +51,6 @@ def test_gradient_of_simulate_costs_four_times_its_forward_run(name):
     forward = work(loss, *args)
     assert forward > 1000 * STEPS
     assert work(jax.value_and_grad(loss, (0, 1, 2)), *args) <= 4.1 * forward
-
-
-def test_equal_equations_are_merged_before_they_are_differentiated():
-    """Two calls of the same function leave one copy of it, also in loops; other numbers, other copies."""
-    waves = jax.jit(lambda x, k: jnp.sin(k * x) * jnp.exp(x))
-
-    def function(x):
-        body = lambda y, _: (waves(y, 2.0) + waves(y, 2.0) * waves(y, 3.0), None)
-        return lax.scan(body, waves(x, 2.0) + waves(x, 2.0), None, length=20)[0]
-
-    closed = jax.make_jaxpr(function)(0.1)
-    merged = shared(closed)
-    assert str(merged).count("sin") == 3  # before the loop one, in it one of each kind
-    assert str(merged).count("exp") == 2
-    np.testing.assert_array_equal(core.jaxpr_as_fun(merged)(0.1)[0], core.jaxpr_as_fun(closed)(0.1)[0])
 
 
 @pytest.mark.parametrize("kept", [100, 10**6])

@@ -7,12 +7,12 @@ import pytest
 
 import jaxmbs as mbs
 from jaxmbs.programs import backends, primitive
-from jaxmbs.programs.backends.array import ArrayCode
 from jaxmbs.programs.backends.backend import AbstractBackend
+from jaxmbs.programs.backends.xla import ElementwiseXLA
 
 
 class Counting(AbstractBackend):
-    """Array code that remembers for which programs, batches and platforms it was asked."""
+    """XLA that remembers for which programs, batches and platforms it was asked."""
 
     def __init__(self):
         self.asked = []
@@ -22,7 +22,7 @@ class Counting(AbstractBackend):
 
     def lower(self, program, batch, args, platform):
         self.asked.append((program.name, batch, platform))
-        return ArrayCode().lower(program, batch, args, platform)
+        return ElementwiseXLA().lower(program, batch, args, platform)
 
     def explain(self):
         return "counted"

@@ -88,9 +88,7 @@ def test_a_rule_of_ones_own_in_both_modes_and_in_loops():
     """What a custom_jvp says counts, not what the value is computed from; also where the rule has such parts itself."""
     compare(lambda x, y: product(x, sine(y)) * x, X, Y, plain=lambda x, y: x * jnp.sin(y) * x)
     loop = lambda step: lambda x, y: lax.fori_loop(0, 40, step, x) * y
-    compare(
-        loop(lambda k, s: s + 0.1 * product(s, sine(s))), X, Y, plain=loop(lambda k, s: s + 0.1 * s * jnp.sin(s))
-    )
+    compare(loop(lambda k, s: s + 0.1 * product(s, sine(s))), X, Y, plain=loop(lambda k, s: s + 0.1 * s * jnp.sin(s)))
 
 
 def test_a_rule_for_reverse_mode_only():

@@ -301,3 +301,19 @@ def test_python_numbers_take_the_type_of_the_arrays():
     f = mbs.program(lambda x, h: jnp.sin(x) * h)
     assert f(np.float32([0.5, 1.0]), 0.1).dtype == np.float32
     assert f(np.float64([0.5, 1.0]), 0.1).dtype == np.float64
+
+
+def test_large_regions_are_compiled_in_parts(monkeypatch):
+    """Functions of a few nodes each, with what goes from one to the other in memory, compute the same to rounding."""
+
+    def in_one_piece(x, matrix):
+        return function(x, matrix), jnp.cos(x) * 2
+
+    def in_parts(x, matrix):
+        return in_one_piece(x, matrix)
+
+    results = lambda f: jax.tree.leaves(jax.jit(jax.vmap(mbs.program(f)))(*samples(13)))
+    whole = results(in_one_piece)
+    monkeypatch.setattr("jaxmbs.programs.backends.llvm.plan.LARGEST_FUNCTION", 9)
+    for a, b in zip(whole, results(in_parts), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-14)

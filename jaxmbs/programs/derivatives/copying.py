@@ -23,7 +23,9 @@ class View:
 
     __slots__ = ("nodes", "pieces")
 
-    def __init__(self, pieces: Sequence[tuple[Buffer, Node | None, np.ndarray]] = (), nodes: Sequence[Node] | None = None):
+    def __init__(
+        self, pieces: Sequence[tuple[Buffer, Node | None, np.ndarray]] = (), nodes: Sequence[Node] | None = None
+    ):
         self.pieces, self.nodes = list(pieces), nodes
 
     @classmethod
@@ -45,7 +47,7 @@ class View:
         if index.is_constant:
             return self.at(graph, offset + stride * index.payload)
         size = len(self.nodes) if self.nodes is not None else len(self.pieces[0][2])
-        every = [k for k in range(offset, size if stride > 0 else -1, stride)] if stride else [offset]
+        every = list(range(offset, size if stride > 0 else -1, stride)) if stride else [offset]
         every = every if rows is None else every[:rows]
         if len(every) == 1:
             return self.at(graph, offset)
@@ -95,9 +97,19 @@ class Place:
         return place
 
 
+def root_of(place: Place) -> Region:
+    """The outermost region around a place."""
+    while place.around is not None:
+        place = place.around
+    return place.region
+
+
 class Rounds(NamedTuple):
-    """What a copied loop leaves: carried values, rows by id(buffer); of every round the state before it, in groups of carried
-    values, and known values in it. flipped: whether these lie in the order from the last round to the first."""
+    """What a copied loop leaves: carried values, and rows by id(buffer).
+
+    Of every round also the state before it, in groups of carried values, and known values in it. flipped: whether these lie
+    in the order from the last round to the first.
+    """
 
     finals: dict[int, Node]
     rows: dict[int, Memory]
@@ -129,10 +141,19 @@ class Copy:
 
     need: what of the old graph is needed; decides which carried values and rows of a loop are copied.
     marking: whether the new graph is to be differentiated as well.
+    on_loop: (node of a loop, place) ↦ whether it has copied the loop itself.
     """
 
-    def __init__(self, graph: Graph, need: Liveness, *, marking: bool, depth: int = 0):
-        self.graph, self.need, self.marking, self.depth = graph, need, marking, depth
+    def __init__(
+        self,
+        graph: Graph,
+        need: Liveness,
+        *,
+        marking: bool,
+        depth: int = 0,
+        on_loop: Callable[[Node, Place], bool] = lambda node, place: False,
+    ):
+        self.graph, self.need, self.marking, self.depth, self.on_loop = graph, need, marking, depth, on_loop
 
     def value(self, node: Node, place: Place) -> Node:
         """What a node has become; copied, with all that it needs, when first asked for."""
@@ -152,7 +173,9 @@ class Copy:
             if here.serial in own.values:
                 pending.pop()
                 continue
-            missing = [x for x in self._arguments(here, own) if x.op != "const" and x.serial not in place.of(x.region).values]
+            missing = [
+                x for x in self._arguments(here, own) if x.op != "const" and x.serial not in place.of(x.region).values
+            ]
             if missing:
                 pending += missing
                 continue
@@ -182,7 +205,8 @@ class Copy:
             place.memory[id(node.payload)] = View(nodes=nodes)
             return graph.zero
         if op == "loop":
-            self.loop(node, place)
+            if not self.on_loop(node, place):
+                self._loop(node, place)
             return graph.zero
         if op == "out":
             return place.finals[id(node.args[0].payload), node.payload]
@@ -195,15 +219,9 @@ class Copy:
     def _loaded(self, node: Node, place: Place, get: Callable) -> Node:
         buffer, offset, stride = node.payload
         after = node.args[0] if node.args and node.args[0].op in ("loop", "stack") else None
-        view = place.of(after.region if after is not None else self._root(place)).memory[id(buffer)]
+        view = place.of(after.region if after is not None else root_of(place)).memory[id(buffer)]
         index = node.args[-1] if len(node.args) > (after is not None) else None
         return view.at(self.graph, offset) if index is None else view.indexed(self.graph, offset, stride, get(index))
-
-    @staticmethod
-    def _root(place: Place) -> Region:
-        while place.around is not None:
-            place = place.around
-        return place.region
 
     def _marked(self, node: Node, get: Callable) -> Node:
         group, k = node.payload
@@ -223,7 +241,7 @@ class Copy:
 
         return Deferred(entries, known)
 
-    def loop(self, node: Node, place: Place) -> None:
+    def _loop(self, node: Node, place: Place) -> None:
         """A loop as it is."""
         loop = node.payload
         inits = {k: self.value(loop.inits[k], place) for k in self.need.params(loop)}
@@ -254,7 +272,7 @@ class Copy:
         for k in carried:
             inner.values[loop.params[k].serial] = self.parameter(new, inits[k])
         if loop.condition is not None:
-            self._condition(loop, new, place, carried)
+            self.condition(loop, new, place, carried)
         written = self.need.rows(loop) if rows else []
         buffers: list[tuple[Buffer, list[Node]]] = []
         for buffer, row in written:
@@ -301,7 +319,8 @@ class Copy:
         """A carried value after a loop."""
         return self.graph.shared("out", (node,), node.payload.params[k].kind, k)
 
-    def _condition(self, loop: Loop, new: Loop, place: Place, carried: Sequence[int]) -> None:
+    def condition(self, loop: Loop, new: Loop, place: Place, carried: Sequence[int]) -> None:
+        """The condition of a loop as that of its copy, whose first carried values are these."""
         assert loop.condition is not None
         assert loop.condition_region is not None
         new.condition_region = Region(self.depth)

@@ -1,13 +1,13 @@
 """Reverse mode on a graph: cotangents of the results of a program ↦ cotangents of its inputs.
 
-Each operation is gone through once, from the last to the first, with its derivative as a factor. A loop is a loop backwards,
+Each operation is gone through once, from the last to the first, with its slope as a factor. A loop is a loop backwards,
 from states that were kept or are computed again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,8 +24,12 @@ FEW = 4
 
 
 class Adjoints:
-    """What has come together so far: for nodes by serial number, scalars in memory by (id(buffer), offset), carried values of
-    loops by (id(loop), number), and for parts of arrays in memory by id(buffer): (offsets there, where they lie now)."""
+    """What has come together so far.
+
+    values: for nodes, by serial number. elements: for scalars in memory, by (id(buffer), offset).
+    finals: for carried values of loops, by (id(loop), number).
+    memory: for parts of arrays in memory, by id(buffer), as pairs (offsets there, where they lie now).
+    """
 
     def __init__(self, graph: Graph):
         self.graph = graph
@@ -67,31 +71,29 @@ class Spread(NamedTuple):
     memory: Memory
 
 
-class Reverse(Copy):
-    """Copies what is needed of a graph into a new one, and goes back through it there."""
+class Reverse:
+    """Goes back through a graph, in a new one beside a copy of what that needs."""
 
     def __init__(self, graph: Graph, dependence: Dependence, dtype, *, marking: bool):
-        super().__init__(graph, dependence.need, marking=marking)
-        self.dependence, self.dtype = dependence, np.dtype(dtype)
+        self.copy = Copy(graph, dependence.need, marking=marking, on_loop=self._keeps)
+        self.graph, self.dependence, self.dtype = graph, dependence, np.dtype(dtype)
 
-    def loop(self, node, place):
-        """A loop that is gone back through keeps what it needs for that."""
-        if node.serial not in self.dependence.useful or id(node.payload) in place.kept:
-            return super().loop(node, place)
+    def _keeps(self, node: Node, place: Place) -> bool:
+        """Copy a loop that is gone back through, with what it has to keep for that."""
         loop = node.payload
+        if node.serial not in self.dependence.useful or id(loop) in place.kept:
+            return False
         if loop.condition is not None:
             raise ProgramError(
                 "a loop with a condition has no derivative in reverse mode: use a counted loop, or give its result a "
                 "derivative of its own"
             )
-        carried = self.need.params(loop)
+        carried = self.copy.need.params(loop)
         size = segments.state_bytes(loop, carried, self.dtype.itemsize)
         parts = segments.parts_of(loop.length, size, segments.REMEMBERED_BYTES)
-        known = self._known(loop) if loop.length <= segments.LONGEST_MEMORY else []
-        place.kept[id(loop)] = segments.run(
-            self, loop, place, parts, known if parts[0].size == 1 else (), [[k] for k in carried]
-        )
-        return None
+        known = self._known(loop, loop.length) if parts[0].size == 1 else []
+        place.kept[id(loop)] = segments.run(self.copy, loop, place, parts, known, [[k] for k in carried])
+        return True
 
     def seed(self, result: np.ndarray | Memory, cotangents: Memory, adjoints: Adjoints) -> None:
         """Begin with the cotangents of a result."""
@@ -101,7 +103,7 @@ class Reverse(Copy):
         view = View.of(cotangents)
         for k, node in enumerate(result.ravel()):
             if self.dependence.carries(node):
-                self._give(node, node, view.at(self.graph, k), adjoints)
+                self.give(node, node, view.at(self.graph, k), adjoints)
 
     def pull(self, nodes: Sequence[Node], place: Place, adjoints: Adjoints, around: Around | None) -> None:
         """Go back through some nodes of a region, which are given in the order in which they were made."""
@@ -111,7 +113,7 @@ class Reverse(Copy):
                 self._pull_loop(node, place, adjoints)
             elif node.op == "stack":
                 for k, term in adjoints.take(node.payload).items():
-                    self._give(node, node.args[k], term, adjoints)
+                    self.give(node, node.args[k], term, adjoints)
             elif node.op == "mark" and self.dependence.masks[id(node.payload[0])] is not None:
                 group = node.payload[0]
                 if id(group) not in done:
@@ -120,14 +122,14 @@ class Reverse(Copy):
             elif node.op != "param" and node.serial in adjoints.values:
                 self._pull_node(node, adjoints.values.pop(node.serial), place, adjoints, around)
 
-    def _give(self, node: Node, argument: Node, term: Node, adjoints: Adjoints) -> None:
+    def give(self, node: Node, argument: Node, term: Node, adjoints: Adjoints) -> None:
         """A term for the cotangent of an argument of a node."""
         if self.dependence.follows(node, argument):
             adjoints.add(adjoints.values, argument.serial, term)
 
     def _pull_node(self, node: Node, ct: Node, place, adjoints: Adjoints, around) -> None:
         graph, op, args = self.graph, node.op, node.args
-        give = lambda x, term: self._give(node, x, term, adjoints)
+        give = lambda x, term: self.give(node, x, term, adjoints)
         if op == "add":
             give(args[0], ct)
             give(args[1], ct)
@@ -139,9 +141,9 @@ class Reverse(Copy):
         elif op == "mul":
             for x, other in (args, args[::-1]):
                 if self.dependence.follows(node, x):
-                    give(x, graph.mul(ct, self.value(other, place)))
+                    give(x, graph.mul(ct, self.copy.value(other, place)))
         elif op == "select":
-            which = self.value(args[0], place)
+            which = self.copy.value(args[0], place)
             give(args[1], graph.select(which, ct, graph.zero))
             give(args[2], graph.select(which, graph.zero, ct))
         elif op == "mark":
@@ -152,7 +154,7 @@ class Reverse(Copy):
             self._pull_load(node, ct, place, adjoints, around)
         else:
             for x, slope in self.dependence.slopes[node.serial]:
-                give(x, graph.mul(ct, self.value(slope, place)))
+                give(x, graph.mul(ct, self.copy.value(slope, place)))
 
     def _pull_load(self, node: Node, ct: Node, place, adjoints: Adjoints, around: Around | None) -> None:
         graph = self.graph
@@ -168,7 +170,7 @@ class Reverse(Copy):
             return
         size = buffer.length * buffer.width
         possible = range((size - 1 - offset) // stride + 1 if stride else 1)
-        now = self.value(index, place)
+        now = self.copy.value(index, place)
         for k in possible if rounds is None else sorted(set(rounds.tolist())):
             here = graph.make("eq", now, graph.constant(int(k)))
             adjoints.add(adjoints.elements, (id(buffer), offset + stride * int(k)), graph.select(here, ct, graph.zero))
@@ -182,12 +184,12 @@ class Reverse(Copy):
             return
         rates, results = self.dependence.linear(group)
         for result, ct in zip(results, cts, strict=True):
-            self._give(result, result, ct, adjoints)
+            self.give(result, result, ct, adjoints)
         self.pull(self.dependence.own(group), place, adjoints, around)
         for value in rates:
             for x in value.ravel() if value is not None else ():
                 if x.serial in adjoints.values:
-                    self._give(group.marks[0], x.payload, adjoints.values.pop(x.serial), adjoints)
+                    self.give(group.marks[0], x.payload, adjoints.values.pop(x.serial), adjoints)
 
     def _pull_directly(self, group: Group, cts, place, adjoints: Adjoints) -> None:
         """By a rule for reverse mode."""
@@ -196,38 +198,42 @@ class Reverse(Copy):
         inputs: list = []
         for on, value in zip(mask, group.inputs, strict=True):
             if isinstance(value, Deferred):
-                inputs.append(self.factors(value, lambda x: self.value(x, place)))
+                inputs.append(self.copy.factors(value, lambda x: self.copy.value(x, place)))
             else:
-                nodes = [graph.zero] * value.size if on and linear else self.values(value.ravel(), place)
+                nodes = [graph.zero] * value.size if on and linear else self.copy.values(value.ravel(), place)
                 inputs.append(array(nodes, value.shape))
         cts, given = list(cts), []
         for value in group.values:
             if value.size and value.ravel()[0].kind == REAL:
                 given.append(array([cts.pop(0) for _ in range(value.size)], value.shape))
-        tracer = Tracer(self.graph, self.dtype, self.marking)
-        tracer.depth = self.depth
+        tracer = Tracer(self.graph, self.dtype, self.copy.marking)
+        tracer.depth = self.copy.depth
         found = group.rule.cotangents(tracer, inputs, mask, given)
         for value, terms in zip((x for on, x in zip(mask, group.inputs, strict=True) if on), found, strict=True):
             for x, term in zip(value.ravel(), tracer.nodes(terms).ravel(), strict=True):
-                self._give(group.marks[0], x, term, adjoints)
+                self.give(group.marks[0], x, term, adjoints)
 
-    def _known(self, loop: Loop) -> list[Node]:
-        """Nodes of a loop's body that are worth keeping from a forward round for the way back through it."""
-        return [x for x in self.need.nodes(loop.body) if x.op in COSTLY and not x.uniform]
+    def _known(self, loop: Loop, rounds: int) -> list[Node]:
+        """Nodes of a loop's body that are worth keeping from so many rounds for the way back through them."""
+        if rounds > segments.LONGEST_MEMORY:
+            return []
+        return [x for x in self.copy.need.nodes(loop.body) if x.op in COSTLY and not x.uniform]
 
     def _pull_loop(self, node: Node, place: Place, adjoints: Adjoints) -> None:
         graph, loop = self.graph, node.payload
-        carried = sorted(k for k in self.dependence.carried.get(id(loop), ()) if self.dependence.carries(loop.params[k]))
+        carried = sorted(
+            k for k in self.dependence.carried.get(id(loop), ()) if self.dependence.carries(loop.params[k])
+        )
         cts = {k: adjoints.finals.pop((id(loop), k), graph.zero) for k in carried}
         sources = _Sources(graph, loop, adjoints, self.dependence.carries)
         if not sources.columns and all(ct is graph.zero for ct in cts.values()):
             return
         if id(loop) not in place.kept:
-            self.value(node, place)
+            self.copy.value(node, place)
         for kept in reversed(place.kept[id(loop)]):
             cts = self._back_through(kept, loop, place, adjoints, cts, sources)
         for k in carried:
-            self._give(loop.params[k], loop.inits[k], cts[k], adjoints)
+            self.give(loop.params[k], loop.inits[k], cts[k], adjoints)
 
     def _back_through(self, kept: segments.Kept, loop: Loop, place, adjoints, cts, sources) -> dict[int, Node]:
         """A part of a loop, from its last segment to the first."""
@@ -241,34 +247,36 @@ class Reverse(Copy):
                 here = offsets[first : first + count]
                 adjoints.memory.setdefault(id(buffer), []).append((here.ravel(), memory))
             return cts
-        outer = self.opened(count, reverse=True)
+        outer = self.copy.opened(count, reverse=True)
         segment = graph.sub(graph.constant(count - 1), outer.index)
         states = {k: view.indexed(graph, 0, 1, segment, count) for k, view in kept.states.items()}
-        known = self._known(loop) if size <= segments.LONGEST_MEMORY else ()
+        known = self._known(loop, size)
         number = segments.numbering(graph, part, segment)
         groups = [[k] for k in states]
-        again = self.rounds(loop, place, states, size, number, rows=False, states=groups, known=known)
+        again = self.copy.rounds(loop, place, states, size, number, rows=False, states=groups, known=known)
         back = _Back(self, loop, place, size, number, *again.views(groups))
         inside = Adjoints(graph)
-        begin = {k: self.parameter(outer, ct) for k, ct in cts.items()}
+        begin = {k: self.copy.parameter(outer, ct) for k, ct in cts.items()}
         results, spread = back.run(begin, sources, inside)
         outer.results = [results[k] for k in begin]
         collected = _collect(self, outer, inside, adjoints)
         for _, _, memory in spread:
             nodes = [View.of(memory).at(graph, k) for k in range(memory.offsets.size)]
             outer.rows.append((Buffer(None, REAL, count, len(nodes)), nodes))
-        node = self.closed(outer)
+        node = self.copy.closed(outer)
         collected(node)
         for (buffer, offsets, _), (rows, _) in zip(spread, outer.rows, strict=True):
             # The loop is reversed: its rows lie in the order of the segments.
             memory = Memory(rows, np.arange(count * rows.width), node)
             adjoints.memory.setdefault(id(buffer), []).append((offsets[first : first + count * size].ravel(), memory))
-        return {k: self.final(node, j) for j, k in enumerate(begin)}
+        return {k: self.copy.final(node, j) for j, k in enumerate(begin)}
 
 
 class _Back(NamedTuple):
-    """Some rounds of a loop, from the last to the first; states and known values by round, number: round ↦ that of the whole
-    loop."""
+    """Some rounds of a loop, from the last to the first.
+
+    states, known: carried values, and nodes, by round. number: round ↦ that of the whole loop.
+    """
 
     reverse: Reverse
     loop: Loop
@@ -281,7 +289,7 @@ class _Back(NamedTuple):
     def run(self, cts: dict[int, Node], sources: _Sources, adjoints: Adjoints) -> tuple[dict[int, Node], list[Spread]]:
         """Cotangents of the carried values before these rounds from those after them."""
         reverse, loop, graph = self.reverse, self.loop, self.reverse.graph
-        new = reverse.opened(self.length, reverse=True)
+        new = reverse.copy.opened(self.length, reverse=True)
         here = graph.sub(graph.constant(self.length - 1), new.index)
         number = self.number(here)
         inner = Place(loop.body, self.place)
@@ -291,11 +299,11 @@ class _Back(NamedTuple):
         for serial, view in self.known.items():
             inner.values[serial] = view.indexed(graph, 0, 1, here, self.length)
         own = Adjoints(graph)
-        params = {k: reverse.parameter(new, ct) for k, ct in cts.items()}
+        params = {k: reverse.copy.parameter(new, ct) for k, ct in cts.items()}
         for k, p in params.items():
-            reverse._give(loop.params[k], loop.results[k], p, own)
+            reverse.give(loop.params[k], loop.results[k], p, own)
         for node, ct in sources.at(number):
-            reverse._give(node, node, ct, own)
+            reverse.give(node, node, ct, own)
         around = Around(loop, [])
         reverse.pull(reverse.dependence.nodes(loop.body), inner, own, around)
         new.results = [own.values.pop(loop.params[k].serial, graph.zero) for k in params]
@@ -305,13 +313,13 @@ class _Back(NamedTuple):
             rows.sort(key=lambda row: row[1][0])
             new.rows.append((Buffer(None, REAL, self.length, len(rows)), [ct for _, _, ct in rows]))
             spread.append((rows[0][0], np.stack([offsets for _, offsets, _ in rows], axis=1)))
-        node = reverse.closed(new)
+        node = reverse.copy.closed(new)
         collected(node)
         laid = [
             Spread(buffer, offsets, Memory(own_rows, np.arange(offsets.shape[1] * self.length), node))
             for (buffer, offsets), (own_rows, _) in zip(spread, new.rows, strict=True)
         ]
-        return {k: reverse.final(node, j) for j, k in enumerate(params)}, laid
+        return {k: reverse.copy.final(node, j) for j, k in enumerate(params)}, laid
 
 
 def _disjoint(rows: list[tuple[Buffer, np.ndarray, Node]]) -> list[list]:
@@ -330,23 +338,24 @@ def _disjoint(rows: list[tuple[Buffer, np.ndarray, Node]]) -> list[list]:
 
 
 def _collect(reverse: Reverse, new: Loop, own: Adjoints, adjoints: Adjoints) -> Callable[[Node], None]:
-    """What one round adds to values around the loop becomes sums that the loop carries; they are known when it is closed."""
+    """What one round adds to values around the loop becomes sums that the loop carries, known when it is closed."""
     graph = reverse.graph
     for key in list(own.memory):
         for offsets, memory in own.memory.pop(key):
             view = View.of(memory)
             for k, offset in enumerate(offsets.tolist()):
                 own.add(own.elements, (key, offset), view.at(graph, k))
-    sums = []
-    for inside, outside in ((own.values, adjoints.values), (own.elements, adjoints.elements)):
+    sums: list[tuple[dict, Any, int]] = []
+    both: list[tuple[dict, dict]] = [(own.values, adjoints.values), (own.elements, adjoints.elements)]
+    for inside, outside in both:
         for key, term in inside.items():
-            p = reverse.parameter(new, outside.pop(key, graph.zero))
+            p = reverse.copy.parameter(new, outside.pop(key, graph.zero))
             new.results.append(graph.add(p, term))
             sums.append((outside, key, len(new.params) - 1))
 
     def collected(node: Node) -> None:
         for outside, key, k in sums:
-            adjoints.add(outside, key, reverse.final(node, k))
+            adjoints.add(outside, key, reverse.copy.final(node, k))
 
     return collected
 
@@ -397,7 +406,9 @@ class _Sources:
                 x = view.at(graph, int(places[k]))
                 some[k] = graph.add(some[k], x) if k in some else x
         if len(some) > FEW:
-            return graph.add(total, from_table(graph, [some.get(k, graph.zero) for k in range(self.loop.length)], number))
+            return graph.add(
+                total, from_table(graph, [some.get(k, graph.zero) for k in range(self.loop.length)], number)
+            )
         for k, x in some.items():
             here = graph.make("eq", number, graph.constant(k))
             total = graph.add(total, graph.select(here, x, graph.zero))

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from jaxmbs.programs.derivatives.partials import DIRECT, STEADY, carriers, partials
 from jaxmbs.programs.tracing.graph import REAL, Loop, Node, Region
 from jaxmbs.programs.tracing.liveness import Liveness
@@ -149,7 +147,7 @@ class Dependence:
         op = node.op
         if op == "param":
             if isinstance(node.payload, tuple):
-                self._reach_carried(*node.payload, pending)
+                self._reach_carried(node.payload[0], node.payload[1], pending)
             elif node.payload is not None:
                 pending.append(node.payload)  # the rate of an input of a rule
         elif op == "out":
@@ -223,7 +221,8 @@ class Dependence:
         graph = self.graph
         if mask not in group.linear:
             region = group.region
-            graph.log = log = []
+            log: list[Node] = []
+            graph.log = log
             depth, self.tracer.depth = self.tracer.depth, region.depth
             rates: list = []
             for on, value in zip(mask, group.inputs, strict=True):
@@ -256,4 +255,3 @@ class Dependence:
 
 def _may_change(node: Node) -> bool:
     return node.kind == REAL and not node.is_constant
-

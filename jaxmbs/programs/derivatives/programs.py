@@ -15,7 +15,7 @@ from jaxmbs.programs.derivatives.cotangent import Adjoints, Reverse
 from jaxmbs.programs.derivatives.dependence import Dependence
 from jaxmbs.programs.derivatives.tangent import Rates
 from jaxmbs.programs.store import remembered
-from jaxmbs.programs.tracing.graph import INTEGER, REAL, Graph, Node, Region
+from jaxmbs.programs.tracing.graph import INTEGER, REAL, Graph, Node
 from jaxmbs.programs.tracing.program import Program, Shape, Traced
 from jaxmbs.programs.tracing.trace import Memory, array, place_argument
 
@@ -32,16 +32,16 @@ def tangent_program(program: Program, active: tuple[bool, ...]) -> Program:
             dependence = Dependence(old, program.dtype, active, forward=True, marking=marking)
             graph = Graph()
             args = _placed([*program.inputs, *rates])
-            copy, place = Rates(graph, dependence, marking=marking), Place(old.root)
-            copy.begin(place)
+            forward, place = Rates(graph, dependence, marking=marking), Place(old.root)
+            forward.begin(place)
             given = iter(args[len(active) :])
             for memory, own, on in zip(old.inputs, args, active, strict=False):
                 place.memory[id(memory.buffer)] = View.of(own)
                 if on:
-                    copy.memory[place][id(memory.buffer)] = View.of(next(given))
-            copy.push(dependence.nodes(old.root), place)
+                    forward.memory[place][id(memory.buffer)] = View.of(next(given))
+            forward.push(dependence.nodes(old.root), place)
             values = [
-                _rate(copy, result, place)
+                _rate(forward, result, place)
                 for result, out in zip(old.results, program.outputs, strict=True)
                 if out.dtype.kind == "f"
             ]
@@ -172,11 +172,11 @@ class _Saving:
     def shapes(self) -> list[tuple[tuple[int, ...], str]]:
         """Shapes and types of the arrays."""
         types = {REAL: self.program.dtype, INTEGER: jax.dtypes.canonicalize_dtype(np.int64), "b": np.dtype(bool)}
-        found = []
+        found: list[tuple[tuple[int, ...], str]] = []
         for node, parts, groups, finals in self._plan[1]:
             kind = lambda k, loop=node.payload: types[loop.params[k].kind].name
             for part in parts:
-                found += [((part.count, len(group)), kind(group[0])) for group in groups]
+                found += [((part.segments, len(group)), kind(group[0])) for group in groups]
             found += [((len(group),), kind(group[0])) for group in segments.grouped(node.payload, finals)]
         return found
 
@@ -188,7 +188,7 @@ class _Saving:
         copy, place = Copy(graph, dependence.need, marking=marking), Place(old.root)
         for memory, own in zip(old.inputs, args, strict=True):
             place.memory[id(memory.buffer)] = View.of(own)
-        kept = []
+        kept: list = []
         for node, parts, groups, finals in loops:
             loop = node.payload
             if parts:
@@ -237,7 +237,12 @@ def instantiated(program: Program, tracer, args: Sequence) -> list:
     for memory, value in zip(old.inputs, args, strict=True):
         view = View.of(value) if isinstance(value, Memory) else View(nodes=list(tracer.nodes(value).ravel()))
         place.memory[id(memory.buffer)] = view
-    return [_copied(copy, result, place).reshape(out.shape) for result, out in zip(old.results, program.outputs, strict=True)]
+    pairs = zip(old.results, program.outputs, strict=True)
+    return [_shaped(_copied(copy, result, place), out.shape) for result, out in pairs]
+
+
+def _shaped(value, shape):
+    return value.moved(value.offsets.reshape(shape)) if isinstance(value, Memory) else value.reshape(shape)
 
 
 def _program(program: Program, trace, inputs, outputs, key: tuple) -> Program:
@@ -267,13 +272,13 @@ def _copied(copy: Copy, result, place: Place):
     return _seen(copy.graph, place.memory[id(result.buffer)], result)
 
 
-def _rate(copy: Rates, result, place: Place):
+def _rate(forward: Rates, result, place: Place):
     if not isinstance(result, Memory):
-        return array([copy.rate(x, place) for x in result.ravel()], result.shape)
-    view = copy.memory[place].get(id(result.buffer))
+        return array([forward.rate(x, place) for x in result.ravel()], result.shape)
+    view = forward.memory[place].get(id(result.buffer))
     if view is None:
-        return array([copy.graph.zero] * result.offsets.size, result.offsets.shape)
-    return _seen(copy.graph, view, result)
+        return array([forward.graph.zero] * result.offsets.size, result.offsets.shape)
+    return _seen(forward.graph, view, result)
 
 
 def _seen(graph: Graph, view: View, result: Memory):

@@ -1,7 +1,7 @@
 """What a loop keeps for its way back: the carried state before every round, or before each segment of rounds only.
 
-Where only the first state of a segment is kept, the way back computes the states of the segment again before it goes through
-it. What is remembered, and what takes long to compute, is then kept for the segment as well.
+Where only the first state of a segment is kept, the way back computes the states of the segment again before it goes
+through it. What is remembered, and what takes long to compute, is then kept for the segment as well.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ def settings() -> tuple:
 
 
 class Part(NamedTuple):
-    """Rounds of a loop from the `first`: `count` segments of `size`."""
+    """Rounds of a loop from the `first`: so many segments of a size."""
 
     first: int
-    count: int
+    segments: int
     size: int
 
 
@@ -101,7 +101,7 @@ def run(
 
 def _by_segments(copy: Copy, loop: Loop, place: Place, part: Part, state: dict[int, Node], groups) -> Rounds:
     """A loop over segments, each a loop over its rounds; states are those before each segment."""
-    graph, count = copy.graph, part.count
+    graph, count = copy.graph, part.segments
     outer = copy.opened(count, reverse=loop.reverse)
     begin = {k: copy.parameter(outer, x) for k, x in state.items()}
     found = copy.rounds(loop, place, begin, part.size, numbering(graph, part, outer.index))
@@ -137,7 +137,7 @@ def _joined(loop: Loop, buffer: Buffer, parts: Sequence[Part], found: Sequence[M
     """The rows of a loop from those of its parts; each wrote its own in the order of the loop."""
     width, pieces = buffer.width, []
     for part, memory in zip(parts, found, strict=True):
-        rounds = part.count * part.size
+        rounds = part.segments * part.size
         first = loop.length - part.first - rounds if loop.reverse else part.first
         offsets = np.full(loop.length * width, -1)
         offsets[first * width : (first + rounds) * width] = memory.offsets.ravel()

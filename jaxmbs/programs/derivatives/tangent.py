@@ -6,18 +6,18 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from jaxmbs.programs.derivatives.copying import Copy, Place, View
+from jaxmbs.programs.derivatives.copying import Copy, Place, View, root_of
 from jaxmbs.programs.derivatives.dependence import Dependence
 from jaxmbs.programs.tracing.graph import REAL, Buffer, Graph, Node
 from jaxmbs.programs.tracing.trace import Memory
 
 
-class Rates(Copy):
-    """Copies what is needed of a graph into a new one, and the rates of its carrying nodes beside it."""
+class Rates:
+    """The rates of the carrying nodes of a graph, in a new graph beside a copy of what they need."""
 
     def __init__(self, graph: Graph, dependence: Dependence, *, marking: bool):
-        super().__init__(graph, dependence.need, marking=marking)
-        self.dependence = dependence
+        self.copy = Copy(graph, dependence.need, marking=marking)
+        self.graph, self.dependence = graph, dependence
         self.rates: dict[Place, dict[int, Node]] = {}
         self.memory: dict[Place, dict[int, View]] = {}
         self.finals: dict[Place, dict[tuple[int, int], Node]] = {}
@@ -46,7 +46,7 @@ class Rates(Copy):
     def _of(self, node: Node, place: Place) -> Node:
         graph, op, args = self.graph, node.op, node.args
         rate = lambda x: self.rate(x, place)
-        value = lambda x: self.value(x, place)
+        value = lambda x: self.copy.value(x, place)
         if op in ("add", "sub", "neg"):
             return graph.make(op, *map(rate, args))
         if op == "mul":
@@ -71,46 +71,48 @@ class Rates(Copy):
             for x in value.ravel() if value is not None else ():
                 if x.op == "param":
                     own[x.serial] = self.rate(x.payload, place)
-        return self.value(results[k], place)
+        return self.copy.value(results[k], place)
 
     def _loaded_rate(self, node: Node, place: Place) -> Node:
         buffer, offset, stride = node.payload
         in_memory = bool(node.args) and node.args[0].op in ("loop", "stack")
-        where = place.of(node.args[0].region if in_memory else self._root(place))
+        where = place.of(node.args[0].region if in_memory else root_of(place))
         view = self.memory[where].get(id(buffer))
         if view is None:
             return self.graph.zero
         if len(node.args) == in_memory:
             return view.at(self.graph, offset)
-        return view.indexed(self.graph, offset, stride, self.value(node.args[-1], place))
+        return view.indexed(self.graph, offset, stride, self.copy.value(node.args[-1], place))
 
     def _push_loop(self, node: Node, place: Place) -> None:
         """A loop with the rates of its carried values beside them."""
         loop, graph = node.payload, self.graph
         carries = self.dependence.carries
-        carried = self.need.params(loop)
+        carried = self.dependence.need.params(loop)
         moving = sorted(k for k in self.dependence.carried.get(id(loop), ()) if carries(loop.params[k]))
-        new = self.opened(loop.length, reverse=loop.reverse)
+        new = self.copy.opened(loop.length, reverse=loop.reverse)
         inner = Place(loop.body, place)
         self.begin(inner)
         inner.values[loop.index.serial] = new.index
         for k in carried:
-            inner.values[loop.params[k].serial] = self.parameter(new, self.value(loop.inits[k], place))
+            inner.values[loop.params[k].serial] = self.copy.parameter(new, self.copy.value(loop.inits[k], place))
         for k in moving:
-            self.rates[inner][loop.params[k].serial] = self.parameter(new, self.rate(loop.inits[k], place))
+            self.rates[inner][loop.params[k].serial] = self.copy.parameter(new, self.rate(loop.inits[k], place))
         if loop.condition is not None:
-            self._condition(loop, new, place, carried)
+            self.copy.condition(loop, new, place, carried)
         self.push(self.dependence.nodes(loop.body), inner)
-        written = [(buffer, row, self.values(row, inner)) for buffer, row in self.need.rows(loop)]
+        written = [(buffer, row, self.copy.values(row, inner)) for buffer, row in self.dependence.need.rows(loop)]
         changing = [(b, [self.rate(x, inner) for x in row]) for b, row in loop.rows if any(map(carries, row))]
         new.rows = [(Buffer(None, b.kind, loop.length, b.width), made) for b, _, made in written]
         new.rows += [(Buffer(None, REAL, loop.length, b.width), made) for b, made in changing]
-        new.results = [self.value(loop.results[k], inner) for k in carried]
+        new.results = [self.copy.value(loop.results[k], inner) for k in carried]
         new.results += [self.rate(loop.results[k], inner) for k in moving]
-        closed = self.closed(new)
+        closed = self.copy.closed(new)
         views = [View.of(Memory(b, np.arange(b.length * b.width), closed)) for b, _ in new.rows]
         place.memory.update({id(b): view for (b, _, _), view in zip(written, views, strict=False)})
         self.memory[place].update({id(b): v for (b, _), v in zip(changing, views[len(written) :], strict=True)})
-        place.finals.update({(id(loop), k): self.final(closed, j) for j, k in enumerate(carried)})
+        place.finals.update({(id(loop), k): self.copy.final(closed, j) for j, k in enumerate(carried)})
         place.values[node.serial] = graph.zero
-        self.finals[place].update({(id(loop), k): self.final(closed, len(carried) + j) for j, k in enumerate(moving)})
+        self.finals[place].update(
+            {(id(loop), k): self.copy.final(closed, len(carried) + j) for j, k in enumerate(moving)}
+        )

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import numpy as np
 
 from jaxmbs.programs.tracing.graph import Buffer, Loop, Node, Region
 from jaxmbs.programs.tracing.trace import Memory
+
+# The last part of a region that is computed in several.
+LAST = -1
 
 
 class Liveness:
@@ -49,29 +52,45 @@ class Liveness:
     @cached_property
     def crossing(self) -> set[int]:
         """Serial numbers of nodes that a region other than their own uses."""
-        crossing: set[int] = set()
+        return self.used_elsewhere({})
 
-        def use(node: Node, region: Region):
-            if node.region is not region and node.op not in ("const", "param"):
-                crossing.add(node.serial)
+    def used_elsewhere(self, part: dict[int, int]) -> set[int]:
+        """Serial numbers of nodes that another region, or another part of their own, uses.
+
+        part: serial number → part of its region, 0 unless given. What a region leaves is used in its last part, number −1.
+        """
+        found: set[int] = set()
+
+        def use(node: Node, region: Region, here: int):
+            if node.op in ("const", "param"):
+                return
+            # The counter is known in all parts of its own region.
+            if node.region is not region or (node.op != "index" and part.get(node.serial, 0) != here):
+                found.add(node.serial)
 
         for region in self.regions:
             for node in self.nodes(region):
+                here = part.get(node.serial, 0)
                 if node.op == "loop":
-                    loop = node.payload
-                    for k in self.params(loop):
-                        use(loop.results[k], loop.body)
-                        use(loop.inits[k], region)
-                    for _, row in self.rows(loop):
-                        for x in row:
-                            use(x, loop.body)
-                    if loop.condition is not None:
-                        use(loop.condition, loop.condition_region)
+                    self._use_loop(node, region, here, use, part)
                     continue
                 for arg in node.args:
                     if arg.op not in ("loop", "stack"):
-                        use(arg, region)
-        return crossing
+                        use(arg, region, here)
+        return found
+
+    def _use_loop(self, node: Node, region: Region, here: int, use: Callable, part: dict[int, int]) -> None:
+        loop = node.payload
+        end = lambda region: LAST if any(part.get(x.serial, 0) == LAST for x in region.nodes) else 0
+        body = end(loop.body)
+        for k in self.params(loop):
+            use(loop.results[k], loop.body, body)
+            use(loop.inits[k], region, here)
+        for _, row in self.rows(loop):
+            for x in row:
+                use(x, loop.body, body)
+        if loop.condition is not None:
+            use(loop.condition, loop.condition_region, end(loop.condition_region))
 
     def _visit(self, node: Node) -> None:
         if node.serial in self.needed:

@@ -30,17 +30,17 @@ class AbstractRule(abc.ABC):
     def tangents(self, tracer: Tracer, inputs: Sequence, outputs: Sequence, rates: Sequence) -> list:
         """For each output an array of nodes; None where it does not change. rates: likewise for each input."""
 
+    @abc.abstractmethod
     def cotangents(self, tracer: Tracer, inputs: Sequence, active: Sequence[bool], cotangents: Sequence) -> list:
         """For each active input an array of nodes, where `is_direct`; other rules are gone back through by their rates."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def is_linear(self, active: Sequence[bool]) -> bool:
         """Whether the outputs are linear in these inputs, and have direct cotangents."""
-        return False
 
+    @abc.abstractmethod
     def is_direct(self, active: Sequence[bool]) -> bool:
         """Whether there are direct cotangents by these inputs."""
-        return self.is_linear(active)
 
 
 class Group:
@@ -50,6 +50,7 @@ class Group:
         rule: their derivative.
         inputs: arrays of nodes, or factors of a matrix as they are.
         values: arrays of nodes; the marks stand in the places of the real ones.
+        region: the innermost of all these nodes, in which the marks are.
         linear: which inputs are active ↦ (rates of the inputs, of the marks, all nodes made for them).
     """
 
@@ -59,7 +60,8 @@ class Group:
         self.rule, self.inputs, self.values = rule, inputs, values
         self.marks: list[Node] = []
         self.linear: dict = {}
-        self.region: Region | None = None  # of its marks
+        everything = self.nodes()
+        self.region: Region = max((x.region for x in everything), key=lambda region: region.depth)
 
     def nodes(self) -> list[Node]:
         """All nodes that the rule may need."""
@@ -90,15 +92,12 @@ def mark(graph: Graph, rule: AbstractRule, inputs: list, values: list) -> list:
     group = graph.groups.get(key)
     if group is None:
         group = graph.groups[key] = Group(rule, list(inputs), list(values))
-        everything = group.nodes()
-        if not any(x.kind == REAL and not x.is_constant for x in everything):
+        if not any(x.kind == REAL and not x.is_constant for x in group.nodes()):
             return list(values)
-        region = max((x.region for x in everything), key=lambda region: region.depth)
-        group.region = region
         for value in values:
             for node in value.ravel():
                 if node.kind == REAL:
-                    group.marks.append(graph.node("mark", (node,), REAL, (group, len(group.marks)), region))
+                    group.marks.append(graph.node("mark", (node,), REAL, (group, len(group.marks)), group.region))
     marks = iter(group.marks)
     if not group.marks:
         return list(values)

@@ -30,19 +30,32 @@ class Emitter:
         return self.module.text()
 
     def _region(self, name: str, nodes: list[Node], finish, params: str = "", counter: Node | None = None) -> str:
+        """The function of a region, and of a large one those that it calls for its first parts."""
         code = Code(self.plan, counter)
         if counter is not None and counter.serial in self.plan.crossing:
             code.save(counter.serial, INTEGER, "%index", uniform=True)
+        *earlier, last = self.plan.parts(nodes)
+        for k, part in enumerate(earlier):
+            inner = Code(self.plan, counter)
+            self._nodes(inner, part)
+            inner.line("ret void")
+            self._function(f"{name}.{k}", "void", params, inner)
+            code.line(f"call fastcc void @{name}.{k}(ptr %frame{', i64 %index' if params else ''})")
+        self._nodes(code, last)
+        self._function(name, finish(code) or "void", params, code)
+        return name
+
+    def _nodes(self, code: Code, nodes: list[Node]) -> None:
         code.plan_blocks(nodes)
         for node in nodes:
             if node.op == "loop":
                 self._loop(code, node.payload)
             else:
                 code.node(node)
-        result = finish(code)
-        head = f"define internal fastcc {result or 'void'} @{name}(ptr noalias nocapture %frame{params}) #0 {{"
+
+    def _function(self, name: str, result: str, params: str, code: Code) -> None:
+        head = f"define internal fastcc {result} @{name}(ptr noalias nocapture %frame{params}) #0 {{"
         self.module.functions.append("\n".join([head, "entry:", *code.lines, "}"]))
-        return name
 
     def _store_results(self, code: Code) -> None:
         first = len(self.program.inputs)

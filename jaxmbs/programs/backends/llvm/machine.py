@@ -139,7 +139,7 @@ def object_code(program: Program, lanes: int) -> bytes:
     module = binding.parse_assembly(text)
     if elementary:
         module.link_in(binding.parse_assembly(elementary_text(elementary, program.dtype)))
-    machine = _machine(2 if program.largest_region <= LARGEST_OPTIMISED and not program.once else 0)
+    machine = _machine(0 if program.once else 2)
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
     # Inlining only: a trace leaves nothing for the other passes, which would take a third of the time of all this.

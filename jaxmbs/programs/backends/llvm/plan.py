@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from jaxmbs.programs.backends.llvm.text import ALIGNMENT, Frame, Text
-from jaxmbs.programs.tracing.graph import Buffer
+from jaxmbs.programs.tracing.graph import Buffer, Node
+from jaxmbs.programs.tracing.liveness import LAST
 from jaxmbs.programs.tracing.program import Program
 from jaxmbs.programs.tracing.trace import Memory
+
+# Nodes of one function at most: the time that LLVM takes for a function grows faster than its length.
+LARGEST_FUNCTION = 6_000
 
 
 class Plan:
@@ -22,13 +26,42 @@ class Plan:
         self.module = Text(lanes, program.dtype)
         self.frame = Frame(lanes)
         self.live = program.live
-        self.crossing = self.live.crossing
+        self.part = self._parts()
+        self.crossing = self._crossing()
         self.written: dict[int, list[int]] = {}
         self.inner: set[int] = set()
         self.scratch: dict[int, int] = {}
         self.scratch_bytes = 0
         self._names = 0
         self._plan_memory()
+
+    def parts(self, nodes: list[Node]) -> list[list[Node]]:
+        """Nodes of a region as those of its functions; the last one does what there is to do at its end."""
+        found: dict[int, list[Node]] = {}
+        for node in nodes:
+            if node.op not in ("const", "param", "index"):
+                found.setdefault(self.part.get(node.serial, LAST), []).append(node)
+        return [*(found[k] for k in found if k != LAST), found.get(LAST, [])]
+
+    def _parts(self) -> dict[int, int]:
+        """For nodes of regions that are too large for one function, by serial number: which function they belong to."""
+        found: dict[int, int] = {}
+        for region in self.live.regions:
+            nodes = [x for x in self.live.nodes(region) if x.op not in ("const", "param", "index")]
+            count = -(-len(nodes) // LARGEST_FUNCTION)
+            if count > 1:
+                size = -(-len(nodes) // count)
+                for k, node in enumerate(nodes):
+                    found[node.serial] = k // size if k // size < count - 1 else LAST
+        return found
+
+    def _crossing(self) -> set[int]:
+        if not self.part:
+            return self.live.crossing
+        # Results are stored at the end of the root.
+        ends = {x.serial for result in self.program.results if not isinstance(result, Memory) for x in result.ravel()}
+        earlier = {serial for serial in ends if self.part.get(serial, LAST) != LAST}
+        return self.live.used_elsewhere(self.part) | earlier
 
     def name(self, kind: str) -> str:
         """A new name for a function or a label."""
