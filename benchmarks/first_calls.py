@@ -53,7 +53,7 @@ call = lambda: jax.grad(lambda q: last(mbs.simulate(mech, 0.03 * times, q, None,
     "its reactions": """
 mech, guess = models.squeezer(), models.andrews_guess(models.ANDREWS)
 run = mbs.simulate(mech, 0.03 * times, guess, None, step=1e-3)
-call = lambda: mbs.reactions(mech, run).force""",
+call = lambda: mbs.reactions(mech, run)""",
     **{
         f"simulate, {n} windows": f"""
 call = lambda: mbs.simulate(models.windows({n}), times, *models.windows_start({n}), step=0.01).q"""

@@ -14,7 +14,7 @@ from jaxmbs.analyses.assembly import assemble
 from jaxmbs.analyses.diagnosis import diagnose
 from jaxmbs.analyses.kinematics import motion_without_derivatives
 from jaxmbs.dynamics.methods.explicit import RK4
-from jaxmbs.dynamics.methods.method import LARGEST_ROLLOUT, AbstractFixedStep, AbstractMethod, Motion, Problem
+from jaxmbs.dynamics.methods.method import AbstractFixedStep, AbstractMethod, Motion, Problem
 from jaxmbs.formulations.augmented import AbstractFormulation, Augmented
 from jaxmbs.numerics.arrays import instance_of
 from jaxmbs.programs import primitive
@@ -132,7 +132,7 @@ def _simulation(mech: Mechanism, q, t, method, formulation) -> dict[str, tuple[S
     found: dict[str, tuple[Straight, tuple]] = {"acceleration": (acceleration, (equations, x, u, t))}
     if isinstance(method, AbstractFixedStep):
         state = _zeros(method.start, problem, Motion(x, u, u, problem.rows), t)
-        step = Straight(lambda problem, state, t, h: method.step(problem, state, t, h)[0], LARGEST_ROLLOUT)
+        step = Straight(lambda problem, state, t, h: method.step(problem, state, t, h)[0])
         found[f"step of {type(method).__name__}"] = step, (problem, state, t, jnp.ones((), q.dtype))
     return found
 

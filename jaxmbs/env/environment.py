@@ -15,7 +15,7 @@ from jaxtyping import Array, ArrayLike, Bool, Float, Int, PRNGKeyArray, PyTree
 from jaxmbs.analyses.assembly import assemble, finite
 from jaxmbs.dynamics.closure import Projection
 from jaxmbs.dynamics.methods.explicit import SemiImplicitEuler
-from jaxmbs.dynamics.methods.method import LARGEST_ROLLOUT, AbstractFixedStep, Motion, Problem, judge
+from jaxmbs.dynamics.methods.method import AbstractFixedStep, Motion, Problem, judge
 from jaxmbs.dynamics.simulate import simulate
 from jaxmbs.formulations.augmented import AbstractFormulation
 from jaxmbs.formulations.joint.equations import JointCoordinates
@@ -234,7 +234,7 @@ class Environment(eqx.Module):
     def _step(self, state: State, action, auto_reset: bool) -> State:
         begin = (state.steps * self.control_step).astype(state.q.dtype)
         given = (state.params, state.task, state.x, state.u, state.first.status, begin, action)
-        found = straight(self._advance, *given, limit=LARGEST_ROLLOUT)
+        found = straight(self._advance, *given)
         failed, steps = found["status"] != Status.CONVERGED, state.steps + 1
         terminated = failed | found["terminated"]
         reward = jnp.where(failed, self.failure, found["reward"])

@@ -22,9 +22,6 @@ from jaxmbs.programs.primitive import remembered
 # A step that turns a body by more than this, in radians, has diverged. The limit is far below overflow, so that the
 # derivatives of the rejected step stay finite.
 MAX_TURN_IN_STEP = 1e3
-# Scalar operations of a simulation that is a straight-line program; beyond, dense array code, slower by far. A hundred
-# bodies stay below; they compile for minutes.
-LARGEST_ROLLOUT = 250_000
 # Newton steps at the start, where the given configuration may be off by more than a step's error.
 STARTING_ITERATIONS = 8
 # A start whose gaps are no more than this many roundings needs no closing.
@@ -161,7 +158,7 @@ class AbstractFixedStep(AbstractMethod):
 
     def run(self, problem, times, grid, start):
         rollout = lambda problem, times, q, v: self._rollout(problem, times, grid.steps, Start(q, v, start.given))
-        first, rows = straight(rollout, problem, grid.boundaries(times), start.q, start.v, limit=LARGEST_ROLLOUT)
+        first, rows = straight(rollout, problem, grid.boundaries(times), start.q, start.v)
         together = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), first, rows)
         return jax.tree.map(lambda x: x[np.array(grid.rows)], together)
 

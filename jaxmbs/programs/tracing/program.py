@@ -22,8 +22,9 @@ from jaxmbs.programs.tracing.trace import Memory, Tracer, place_argument
 
 # Modules that declare the rules of primitives.
 RULE_MODULES = (rules, indexing, dense, loops, marks)
-# Above this number of scalar operations array code is the better choice: compilation takes seconds per ten thousand.
-LARGEST_PROGRAM = 40_000
+# Above this number of scalar operations array code is the better choice: compilation takes a minute for this many, and as
+# many gigabytes as ten.
+LARGEST_PROGRAM = 1_000_000
 # Operations that cost nothing at run time, or are counted with what they belong to.
 FREE = frozenset({"const", "param", "index", "out", "load", "loop", "stack", "real", "integer"})
 

@@ -382,15 +382,18 @@ def _as_matrices(x, batch, contract, first: bool):
 def product(graph, a, b) -> list[list[Node]]:
     """A matrix product; terms that are known to vanish are not even looked at."""
     zero = graph.constant(0.0 if not a.size or a.flat[0].kind == REAL else 0)
-    others = [[(j, y) for j, y in enumerate(row) if y is not zero] for row in b]
+    others = [[(j, row[j]) for j in np.flatnonzero(there)] for row, there in zip(b, b != zero, strict=True)]
     result = []
-    for row in a:
-        products: list[list[Node]] = [[] for _ in range(b.shape[1])]
-        for k, x in enumerate(row):
-            if x is not zero:
-                for j, y in others[k]:
-                    products[j].append(graph.mul(x, y))
-        result.append([graph.total(terms, zero.kind) if terms else zero for terms in products])
+    for row, there in zip(a, a != zero, strict=True):
+        products: dict[int, list[Node]] = {}
+        for k in np.flatnonzero(there):
+            x = row[k]
+            for j, y in others[k]:
+                products.setdefault(j, []).append(graph.mul(x, y))
+        sums = [zero] * b.shape[1]
+        for j, terms in products.items():
+            sums[j] = graph.total(terms, zero.kind)
+        result.append(sums)
     return result
 
 

@@ -21,6 +21,10 @@ from jaxmbs.programs.tracing.graph import INTEGER, REAL, TRUTH, Buffer, Graph, N
 LARGEST_ARRAY = 100_000
 
 
+# Entries of an array that are dealt with one by one; of larger ones equal entries together.
+FEW = 16
+
+
 class Memory:
     """An array in memory: offsets into a buffer, `after` the loop or stack that fills it."""
 
@@ -76,8 +80,14 @@ class Tracer:
         if values.dtype == jax.dtypes.float0:  # the tangent of an integer
             values = np.zeros(values.shape, bool)
         kind_of(values.dtype)
-        flat = [self.graph.constant(x) for x in values.ravel().tolist()]
-        return array(flat, values.shape)
+        flat = values.ravel()
+        if flat.size <= FEW:
+            return array([self.graph.constant(x) for x in flat.tolist()], values.shape)
+        # Bits tell 0.0 from −0.0.
+        bits = flat.view(f"i{flat.dtype.itemsize}") if flat.dtype.kind == "f" else flat
+        _, first, place = np.unique(bits, return_index=True, return_inverse=True)
+        different = array([self.graph.constant(x) for x in flat[first].tolist()], (len(first),))
+        return different[place].reshape(values.shape)
 
     def nodes(self, value) -> np.ndarray:
         """A value as an array of nodes: what is in memory is loaded, what was put off is computed."""
@@ -189,8 +199,23 @@ def array(flat: Sequence, shape) -> np.ndarray:
     return result.reshape(shape)
 
 
+def _once(function: Callable) -> Callable:
+    """The same, computed once for the same arguments: most of a large matrix are zeros."""
+    known: dict[tuple, Any] = {}
+
+    def remembered(*args):
+        found = known.get(args)
+        if found is None:
+            found = known[args] = function(*args)
+        return found
+
+    return remembered
+
+
 def elementwise(function: Callable, *args: np.ndarray) -> np.ndarray:
-    """function(a, b, …) entry by entry, with broadcasting."""
+    """function(a, b, …) entry by entry, with broadcasting; once for equal entries."""
+    if max(x.size for x in args) > FEW:
+        function = _once(function)
     with np.errstate(all="ignore"):
         result = np.frompyfunc(function, len(args), 1)(*args)
     if not isinstance(result, np.ndarray):

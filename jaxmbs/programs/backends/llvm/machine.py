@@ -23,8 +23,10 @@ from jaxmbs.programs.tracing.program import Program
 WORTH_A_THREAD = 100_000
 # Parts into which a batch is divided for each thread: more even out the load, fewer cost less.
 PARTS_PER_THREAD = 4
-# Scalar operations of a region up to which LLVM optimises its selection of instructions and registers. That takes more
-# than linear time: at this size some ten seconds. Without it code is five times quicker to make and 2.5 times slower.
+# How much LLVM does for the choice of instructions and registers. Twice as much makes code that runs no faster and takes
+# twice as long to make; nothing, code that is made five times quicker and is 2.5 times slower. That is for what runs once
+# for a sample, and is large: programs without loops from so many scalar operations on.
+EFFORT = 1
 LARGEST_OPTIMISED = 20_000
 
 # Without an aligned stack every second spill crosses a cache line, which halves the speed.
@@ -139,13 +141,18 @@ def object_code(program: Program, lanes: int) -> bytes:
     module = binding.parse_assembly(text)
     if elementary:
         module.link_in(binding.parse_assembly(elementary_text(elementary, program.dtype)))
-    machine = _machine(0 if program.once else 2)
+    machine = _machine(_effort(program))
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
     # Inlining only: a trace leaves nothing for the other passes, which would take a third of the time of all this.
     passes = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=0))
     passes.getModulePassManager().run(module, passes)
     return machine.emit_object(module)
+
+
+def _effort(program: Program) -> int:
+    facts = program.facts
+    return 0 if program.once or (facts.regions == 1 and facts.size > LARGEST_OPTIMISED) else EFFORT
 
 
 def _machine(effort: int):
