@@ -79,7 +79,7 @@ class Place:
     values: serial number → node. memory: id(buffer) → view. finals: (id(loop), number of a carried value) → node.
     """
 
-    __slots__ = ("around", "finals", "kept", "memory", "region", "values")
+    __slots__ = ("around", "finals", "kept", "marks", "memory", "region", "values")
 
     def __init__(self, region: Region, around: Place | None = None):
         self.region, self.around = region, around
@@ -87,6 +87,7 @@ class Place:
         self.memory: dict[int, View] = {}
         self.finals: dict[tuple[int, int], Node] = {}
         self.kept: dict[int, list] = {}  # id(loop) → parts, see `segments`
+        self.marks: dict[int, list[Node]] = {}  # id(group) → its marks
 
     def of(self, region: Region) -> Place:
         """The place of a region around this one."""
@@ -185,7 +186,8 @@ class Copy:
 
     def _arguments(self, node: Node, place: Place) -> Iterable[Node]:
         if node.op == "mark":
-            return (*node.args, *node.payload[0].nodes()) if self.marking else node.args
+            group = node.payload[0]
+            return node.args if not self.marking or id(group) in place.marks else (*node.args, *group.nodes())
         if node.op == "loop":
             # Bodies ask for what they need.
             return [node.payload.inits[k] for k in self.need.params(node.payload)]
@@ -213,7 +215,7 @@ class Copy:
         if op in ("stop", "remember"):
             return graph.held(get(node.args[0]), op) if self.marking else get(node.args[0])
         if op == "mark":
-            return self._marked(node, get)
+            return self._marked(node, place, get)
         return graph.make(op, *map(get, node.args), kind=node.kind)
 
     def _loaded(self, node: Node, place: Place, get: Callable) -> Node:
@@ -223,14 +225,18 @@ class Copy:
         index = node.args[-1] if len(node.args) > (after is not None) else None
         return view.at(self.graph, offset) if index is None else view.indexed(self.graph, offset, stride, get(index))
 
-    def _marked(self, node: Node, get: Callable) -> Node:
+    def _marked(self, node: Node, place: Place, get: Callable) -> Node:
         group, k = node.payload
         if not self.marking:
             return get(node.args[0])
-        every = lambda value: array([get(x) for x in value.ravel()], value.shape)
-        inputs = [self.factors(x, get) if isinstance(x, Deferred) else every(x) for x in group.inputs]
-        values = mark(self.graph, group.rule, inputs, [every(x) for x in group.values])
-        return _nth(values, group, k)
+        if id(group) not in place.marks:
+            every = lambda value: array([get(x) for x in value.ravel()], value.shape)
+            inputs = [self.factors(x, get) if isinstance(x, Deferred) else every(x) for x in group.inputs]
+            values = mark(self.graph, group.rule, inputs, [every(x) for x in group.values])
+            pairs = zip(values, group.values, strict=True)
+            flat = [pair for new, old in pairs for pair in zip(new.ravel(), old.ravel(), strict=True)]
+            place.marks[id(group)] = [new for new, old in flat if old.kind == REAL]
+        return place.marks[id(group)][k]
 
     def factors(self, value: Deferred, get: Callable) -> Deferred:
         """Factors of a matrix as those of its copy."""
@@ -330,10 +336,3 @@ class Copy:
         for k, p in zip(carried, new.condition_params, strict=False):
             seen.values[loop.condition_params[k].serial] = p
         new.condition = self.value(loop.condition, seen)
-
-
-def _nth(values: Sequence[np.ndarray], group, k: int) -> Node:
-    """The k-th of the real ones among marked values."""
-    real = [x for value, old in zip(values, group.values, strict=True)
-            for x, before in zip(value.ravel(), old.ravel(), strict=True) if before.kind == REAL]  # fmt: skip
-    return real[k]

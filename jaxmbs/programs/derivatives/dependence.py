@@ -109,8 +109,8 @@ class Dependence:
                 return any(x.serial in found for x in after.args)
             return any(x.serial in found for own, row in after.payload.rows if own is buffer for x in row)
         if op == "mark":
-            return any(x.serial in found for value in node.payload[0].inputs if not hasattr(value, "known")
-                       for x in value.ravel())  # fmt: skip
+            group = node.payload[0]
+            return any(x.serial in found for x in group.marks) or any(group.mask(lambda x: x.serial in found))
         return any(x.serial in found for x in node.args)
 
     def _activate_loop(self, loop: Loop, live, found: set[int]) -> bool:

@@ -22,6 +22,7 @@ class Liveness:
         self.needed: set[int] = set()
         self.carried: dict[int, set[int]] = {}  # id(loop) → numbers of carried values
         self.buffers: set[int] = set()  # id(buffer) of those that are read
+        self._groups: set[int] = set()
         self._pending: list[Node] = []
         for result in results:
             if isinstance(result, Memory):
@@ -106,7 +107,9 @@ class Liveness:
             if node.payload.condition is not None:
                 self._pending.append(node.payload.condition)
         elif node.op == "mark":
-            self._pending += [*node.args, *(node.payload[0].nodes() if self.marking else ())]
+            self._pending += node.args
+            if self.marking:
+                self._need_group(node.payload[0])
         elif node.op == "load":
             buffer = node.payload[0]
             if node.args and node.args[0].op in ("loop", "stack"):
@@ -116,6 +119,11 @@ class Liveness:
                 self._pending += node.args
         else:
             self._pending += node.args
+
+    def _need_group(self, group) -> None:
+        if id(group) not in self._groups:
+            self._groups.add(id(group))
+            self._pending += group.nodes()
 
     def _need_memory(self, after: Node | None, buffer: Buffer) -> None:
         self.buffers.add(id(buffer))
