@@ -382,11 +382,11 @@ def _as_matrices(x, batch, contract, first: bool):
 def product(graph, a, b) -> list[list[Node]]:
     """A matrix product; terms that are known to vanish are not even looked at."""
     zero = graph.constant(0.0 if not a.size or a.flat[0].kind == REAL else 0)
-    others = [[(j, row[j]) for j in np.flatnonzero(there)] for row, there in zip(b, b != zero, strict=True)]
+    others = [[(j, row[j]) for j in np.flatnonzero(there).tolist()] for row, there in zip(b, b != zero, strict=True)]
     result = []
     for row, there in zip(a, a != zero, strict=True):
         products: dict[int, list[Node]] = {}
-        for k in np.flatnonzero(there):
+        for k in np.flatnonzero(there).tolist():
             x = row[k]
             for j, y in others[k]:
                 products.setdefault(j, []).append(graph.mul(x, y))
