@@ -329,7 +329,7 @@ class Copy:
         """The condition of a loop as that of its copy, whose first carried values are these."""
         assert loop.condition is not None
         assert loop.condition_region is not None
-        new.condition_region = Region(self.depth)
+        new.condition_region, new.line = Region(self.depth), loop.line
         seen = Place(loop.condition_region, place)
         for p in new.params:
             new.condition_params.append(self.graph.parameter(p.kind, new.condition_region, p.payload))

@@ -84,9 +84,10 @@ class Reverse:
         if node.serial not in self.dependence.useful or id(loop) in place.kept:
             return False
         if loop.condition is not None:
+            where = "" if loop.line is None else f" [while, at {loop.line}]"
             raise ProgramError(
                 "a loop with a condition has no derivative in reverse mode: use a counted loop, or give its result a "
-                "derivative of its own"
+                f"derivative of its own{where}"
             )
         carried = self.copy.need.params(loop)
         size = segments.state_bytes(loop, carried, self.dtype.itemsize)

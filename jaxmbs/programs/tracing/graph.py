@@ -90,6 +90,7 @@ class Loop:
         condition, condition_params, condition_region: of a loop with a condition, else None. A lane whose condition
             fails keeps its carried values; the loop ends when all lanes do.
         rows: (buffer, nodes of a row) written in every round, row number `index`, or backwards if `reverse`.
+        line: where it comes from in the user's code, of a loop with a condition; None if that is not known.
     """
 
     def __init__(self, length: int, body: Region, index: Node, reverse: bool = False):
@@ -104,6 +105,7 @@ class Loop:
         self.condition_params: list[Node] = []
         self.condition_region: Region | None = None
         self.rows: list[tuple[Buffer, list[Node]]] = []
+        self.line: str | None = None
 
 
 # Comparisons of truth values, false before true, by logic alone.

@@ -260,6 +260,7 @@ def while_loop(tracer: Tracer, eqn, *args):
 
     def attempt(varying: set[int]):
         loop = _new_loop(tracer, bound)
+        loop.line = jax_compat.user_line(eqn)
         loop.condition_region = Region(tracer.depth)
         seen, seen_by_condition, start = [], [], 0
         for init in carry:
