@@ -74,6 +74,12 @@ def bind_again(eqn, args, params) -> list:
     return list(results) if eqn.primitive.multiple_results else [results]
 
 
+def expanded(eqn):
+    """The closed jaxpr of a `call_hi_primitive`, which since JAX 0.12 stands for `searchsorted` and others."""
+    shapes = [jax.ShapeDtypeStruct(x.aval.shape, x.aval.dtype) for x in eqn.invars]
+    return jax.make_jaxpr(eqn.params["_prim"].expand)(*shapes)
+
+
 def user_line(eqn) -> str | None:
     """File, line and function of the user's code that an equation comes from; None within a function of JAX."""
     if source_info_util.user_frame(eqn.source_info.traceback) is None:

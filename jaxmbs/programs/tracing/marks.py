@@ -14,7 +14,7 @@ import numpy as np
 
 from jaxmbs.programs import jax_compat
 from jaxmbs.programs.tracing.graph import REAL, Graph, Node, ProgramError, Region
-from jaxmbs.programs.tracing.trace import RULES, Deferred, Tracer, array
+from jaxmbs.programs.tracing.trace import RULES, TAKES_MEMORY, Deferred, Tracer, array
 
 
 class AbstractRule(abc.ABC):
@@ -192,4 +192,7 @@ def _with_rule(plain):
     return rule
 
 
-RULES.update({name: _with_rule(RULES[name]) for name in ("custom_jvp_call", "custom_vjp_call", "custom_linear_solve")})
+RULES["call_hi_primitive"] = lambda tracer, eqn, *args: tracer.closed(jax_compat.expanded(eqn), args)
+TAKES_MEMORY.add("call_hi_primitive")
+OWN_RULES = ("custom_jvp_call", "custom_vjp_call", "custom_linear_solve", "call_hi_primitive")
+RULES.update({name: _with_rule(RULES[name]) for name in OWN_RULES})
