@@ -1,6 +1,7 @@
 """Settings of all tests: checked shapes, quick compilation, float64, a compilation cache that outlives the run."""
 
 import gc
+import itertools
 import os
 import time
 from importlib.metadata import version
@@ -73,12 +74,20 @@ def _nothing_kept_where_the_engine_is_the_subject(request, monkeypatch):
         monkeypatch.setattr(store, "_store", None)
 
 
+FILES_BETWEEN = 12
+_files = itertools.count(1)
+
+
 @pytest.fixture(autouse=True, scope="module")
 def _bounded_memory():
     """Compiled programs of a file are of no use to the next; together they would take gigabytes."""
     yield
     jax.clear_caches()
+    # Millions of objects outlive a file. They are looked through now and then only: each time takes seconds.
+    if next(_files) % FILES_BETWEEN == 0:
+        gc.unfreeze()
     gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(params=["llvm", "xla", "array"])

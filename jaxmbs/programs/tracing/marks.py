@@ -88,19 +88,18 @@ def marked(tracer: Tracer, rule: AbstractRule, inputs: Sequence, outputs: Sequen
 
 def mark(graph: Graph, rule: AbstractRule, inputs: list, values: list) -> list:
     """Marks around the real ones of some values; the same for equal values of the same rule and inputs."""
-    key = (rule.key, *(x.serial for value in (*inputs, *values) for x in nodes_of(value)))
+    everything = [x for value in (*inputs, *values) for x in nodes_of(value)]
+    if not any(x.kind == REAL and not x.is_constant for x in everything):
+        return list(values)
+    key = (rule.key, *(x.serial for x in everything))
     group = graph.groups.get(key)
     if group is None:
         group = graph.groups[key] = Group(rule, list(inputs), list(values))
-        if not any(x.kind == REAL and not x.is_constant for x in group.nodes()):
-            return list(values)
         for value in values:
             for node in value.ravel():
                 if node.kind == REAL:
                     group.marks.append(graph.node("mark", (node,), REAL, (group, len(group.marks)), group.region))
     marks = iter(group.marks)
-    if not group.marks:
-        return list(values)
     return [array([next(marks) if x.kind == REAL else x for x in value.ravel()], value.shape) for value in values]
 
 
