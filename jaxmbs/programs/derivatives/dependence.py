@@ -44,17 +44,12 @@ class Dependence:
         # Nodes of rules: they carry what their own group's rates bring, whatever else they are made from.
         self.inside: set[int] = set()
         self.owner: dict[int, Group] = {}
-        self.rows: dict[int, Loop] = {}  # id(buffer) → the loop that writes it
         self.useful: set[int] = set()
         self.carried: dict[int, set[int]] = {}
         self.slopes: dict[int, list[tuple[Node, Node]]] = {}
         self.masks: dict[int, Any] = {}  # id(group) → active inputs; None where the values themselves are gone through
         self._seeds: list[Node] = []
         live = traced.live(marking=True)
-        for region in live.regions:
-            for node in live.nodes(region):
-                if node.op == "loop":
-                    self.rows.update({id(buffer): node.payload for buffer, _ in node.payload.rows})
         self._activate(live.nodes(traced.root), live, self.active)
         self._find_useful()
         seeds = array(self._seeds, (len(self._seeds),))
