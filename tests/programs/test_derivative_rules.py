@@ -136,6 +136,20 @@ LOOPS = {
     "an index that is computed": lambda x, u: lax.fori_loop(
         0, 25, lambda k, s: s + 0.1 * u[jnp.clip((4 * s[0]).astype(int), 0, 29)], x
     ),
+    "one row for all rounds": lambda x, u: lax.scan(
+        lambda s, r: (jnp.tanh(s * r + x), s * r),
+        x,
+        jnp.broadcast_to(lax.scan(lambda s, r: (s + 0.1 * r, s * r), x, u)[1][4], (20, 3)),
+    )[0],
+    "one row of a table for all rounds": lambda x, u: lax.scan(
+        lambda s, r: (jnp.tanh(s * r + x), s * r), x, jnp.broadcast_to(u[4], (30, 3))
+    )[1],
+    "rows backwards": lambda x, u: lax.scan(
+        lambda s, r: (jnp.tanh(s * r + x), s * r), x, lax.scan(lambda s, r: (s + 0.1 * r, s * r), x, u)[1][::-1]
+    )[0],
+    "a computed index into rows backwards": lambda x, u: lax.fori_loop(
+        0, 25, lambda k, s: s + 0.1 * u[::-1][jnp.clip((4 * s[0]).astype(int), 0, 29)], x
+    ),
     "some of the rows": lambda x, u: lax.scan(lambda s, r: (jnp.sin(s) + r, s * s), x, u)[1][jnp.array([2, 17, 29])],
     "many of the rows": lambda x, u: lax.scan(lambda s, r: (jnp.sin(s) + r, s * s), x, u)[1][5:27:2],
 }

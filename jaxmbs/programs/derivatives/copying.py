@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxmbs.programs.tracing.graph import INTEGER, REAL, Buffer, Graph, Loop, Node, Region
+from jaxmbs.programs.tracing.graph import REAL, Buffer, Graph, Loop, Node, Region
 from jaxmbs.programs.tracing.liveness import Liveness
-from jaxmbs.programs.tracing.loops import close_loop
+from jaxmbs.programs.tracing.loops import close_loop, new_loop
 from jaxmbs.programs.tracing.marks import mark
-from jaxmbs.programs.tracing.trace import Deferred, Memory, array
+from jaxmbs.programs.tracing.trace import Deferred, Memory, array, reached
 
 
 class View:
@@ -39,7 +39,7 @@ class View:
             return self.nodes[offset]
         for buffer, after, offsets in self.pieces:
             if offsets[offset] >= 0:
-                return _load(graph, buffer, after, int(offsets[offset]), 0, None)
+                return graph.load(buffer, after, int(offsets[offset]))
         raise AssertionError("no piece of memory has this scalar")
 
     def indexed(self, graph: Graph, offset: int, stride: int, index: Node, rows: int | None = None) -> Node:
@@ -47,8 +47,7 @@ class View:
         if index.is_constant:
             return self.at(graph, offset + stride * index.payload)
         size = len(self.nodes) if self.nodes is not None else len(self.pieces[0][2])
-        every = list(range(offset, size if stride > 0 else -1, stride)) if stride else [offset]
-        every = every if rows is None else every[:rows]
+        every = list(reached(size, offset, stride))[:rows]
         if len(every) == 1:
             return self.at(graph, offset)
         if len(self.pieces) == 1:
@@ -56,7 +55,7 @@ class View:
             found = offsets[every]
             step = int(found[1] - found[0])
             if found.min() >= 0 and (np.diff(found) == step).all():
-                return _load(graph, buffer, after, int(found[0]), step, index)
+                return graph.load(buffer, after, int(found[0]), index, step)
         return from_table(graph, [self.at(graph, k) for k in every], index)
 
 
@@ -65,12 +64,7 @@ def from_table(graph: Graph, table: Sequence[Node], index: Node) -> Node:
     if all(x is table[0] for x in table):
         return table[0]
     stack = graph.stack(tuple(table), len(table))
-    return _load(graph, stack.payload, stack, 0, 1, index)
-
-
-def _load(graph: Graph, buffer: Buffer, after: Node | None, offset: int, stride: int, index: Node | None) -> Node:
-    args = tuple(x for x in (after, index) if x is not None)
-    return graph.shared("load", args, buffer.kind, (buffer, offset, stride))
+    return graph.load(stack.payload, stack, 0, index, 1)
 
 
 class Place:
@@ -305,9 +299,7 @@ class Copy:
     def opened(self, length: int, reverse: bool = False) -> Loop:
         """A new loop, to be filled and closed."""
         self.depth += 1
-        region = Region(self.depth)
-        index = self.graph.node("index", (), INTEGER, None, region, uniform=True)
-        return Loop(length, region, index, reverse)
+        return new_loop(self.graph, self.depth, length, reverse)
 
     def parameter(self, loop: Loop, init: Node) -> Node:
         """A carried value of an open loop, which starts from a node."""

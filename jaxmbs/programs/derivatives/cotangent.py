@@ -17,7 +17,7 @@ from jaxmbs.programs.derivatives.dependence import Dependence
 from jaxmbs.programs.derivatives.partials import COSTLY
 from jaxmbs.programs.tracing.graph import REAL, Buffer, Graph, Loop, Node, ProgramError
 from jaxmbs.programs.tracing.marks import Group
-from jaxmbs.programs.tracing.trace import Deferred, Memory, Tracer, array
+from jaxmbs.programs.tracing.trace import Deferred, Memory, Tracer, array, reached
 
 # Rows with cotangents of their own up to this number are told apart by comparing, more by a table.
 FEW = 4
@@ -161,20 +161,20 @@ class Reverse:
         graph = self.graph
         buffer, offset, stride = node.payload
         in_memory = bool(node.args) and node.args[0].op in ("loop", "stack")
-        if len(node.args) == in_memory:
-            adjoints.add(adjoints.elements, (id(buffer), offset), ct)
+        add = lambda offset, term: adjoints.add(adjoints.elements, (id(buffer), offset), term)
+        if len(node.args) == in_memory or not stride:
+            add(offset, ct)
             return
         index = node.args[-1]
         rounds = None if around is None else _rounds(index, around.loop)
         if around is not None and rounds is not None and len(set(rounds.tolist())) == len(rounds):
             around.rows.append((buffer, offset + stride * rounds, ct))
             return
-        size = buffer.length * buffer.width
-        possible = range((size - 1 - offset) // stride + 1 if stride else 1)
         now = self.copy.value(index, place)
+        possible = range(len(reached(buffer.length * buffer.width, offset, stride)))
         for k in possible if rounds is None else sorted(set(rounds.tolist())):
             here = graph.make("eq", now, graph.constant(int(k)))
-            adjoints.add(adjoints.elements, (id(buffer), offset + stride * int(k)), graph.select(here, ct, graph.zero))
+            add(offset + stride * int(k), graph.select(here, ct, graph.zero))
 
     def _pull_group(self, group: Group, place, adjoints: Adjoints, around) -> None:
         cts = [adjoints.values.pop(mark.serial, self.graph.zero) for mark in group.marks]

@@ -10,7 +10,7 @@ from jaxmbs.programs.tracing.graph import REAL, Loop, Node, Region
 from jaxmbs.programs.tracing.liveness import Liveness
 from jaxmbs.programs.tracing.marks import Group, nodes_of
 from jaxmbs.programs.tracing.program import Traced
-from jaxmbs.programs.tracing.trace import Memory, Tracer, array
+from jaxmbs.programs.tracing.trace import Memory, Tracer, array, reached
 
 
 class Dependence:
@@ -154,7 +154,7 @@ class Dependence:
             moving = len(node.args) > (after is not None)
             if moving:
                 self._seeds.append(node.args[-1])
-            offsets = range(offset, buffer.length * buffer.width, max(stride, 1)) if moving else [offset]
+            offsets = reached(buffer.length * buffer.width, offset, stride) if moving else [offset]
             self._reach_memory(buffer, after, offsets, pending)
         elif op == "mark":
             self._reach_mark(node, pending)
@@ -177,7 +177,7 @@ class Dependence:
             return
         self.useful.add(after.serial)
         if after.op == "stack":
-            pending += [after.args[k] for k in offsets if 0 <= k < len(after.args)]
+            pending += [after.args[k] for k in offsets]
             return
         columns = {k % buffer.width for k in offsets}
         for own, row in after.payload.rows:
@@ -223,12 +223,11 @@ class Dependence:
             for on, value in zip(mask, group.inputs, strict=True):
                 make = lambda x: graph.parameter(REAL, region, x) if _may_change(x) else graph.zero
                 rates.append(array([make(x) for x in value.ravel()], value.shape) if on else None)
-            values, marks = [], iter(group.marks)
-            for value in group.values:
-                values.append(array([next(marks) if x.kind == REAL else x for x in value.ravel()], value.shape))
-            found = group.rule.tangents(self.tracer, group.inputs, values, rates)
-            results = [x for value in found for x in self.tracer.nodes(value).ravel()]
-            graph.log, self.tracer.depth = None, depth
+            try:
+                found = group.rule.tangents(self.tracer, group.inputs, group.marked(), rates)
+                results = [x for value in found for x in self.tracer.nodes(value).ravel()]
+            finally:
+                graph.log, self.tracer.depth = None, depth
             group.linear[mask] = rates, results, log
         rates, _, log = group.linear[mask]
         self.inside.update(x.serial for value in rates if value is not None for x in value.ravel() if x.op == "param")

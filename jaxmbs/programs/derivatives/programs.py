@@ -231,7 +231,7 @@ class _KeptLoop(NamedTuple):
 
 def instantiated(program: Program, tracer, args: Sequence) -> list:
     """The results of a program for other inputs, within a trace."""
-    old = program.marked if tracer.marking else program._traced
+    old = program.marked if tracer.marking else program.traced
     need = old.live(tracer.marking)
     copy, place = Copy(tracer.graph, need, marking=tracer.marking, depth=tracer.depth), Place(old.root)
     for memory, value in zip(old.inputs, args, strict=True):

@@ -413,6 +413,11 @@ class Graph:
             found = self._known[key] = self.node("stack", values, values[0].kind, buffer)
         return found
 
+    def load(self, buffer: Buffer, after: Node | None, offset: int, index: Node | None = None, stride: int = 0) -> Node:
+        """The scalar at offset + stride·index of a buffer, which a loop or a stack fills unless it is an input."""
+        args = tuple(x for x in (after, index) if x is not None)
+        return self.shared("load", args, buffer.kind, (buffer, offset, stride))
+
     def lookup(self, index: Node, table: Sequence[Node]) -> Node:
         """table[index], the index held within the table."""
         if len({id(x) for x in table}) == 1:
@@ -422,7 +427,7 @@ class Graph:
         if len(table) > LARGEST_SELECTION:
             rows = self.stack(tuple(table), len(table))
             held = self.make("min", self.make("max", index, self.constant(0)), self.constant(len(table) - 1))
-            return self.shared("load", (rows, held), table[0].kind, (rows.payload, 0, 1))
+            return self.load(rows.payload, rows, 0, held, 1)
         result = table[-1]
         for k in range(len(table) - 2, -1, -1):
             result = self.select(self.make("le", index, self.constant(k)), table[k], result)

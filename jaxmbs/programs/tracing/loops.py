@@ -29,7 +29,8 @@ def scan(tracer: Tracer, eqn, *args):
         return _unrolled(tracer, body, step, carry, xs, length, reverse)
 
     def attempt(varying: set[int]):
-        loop = _new_loop(tracer, length, reverse)
+        tracer.depth += 1
+        loop = new_loop(tracer.graph, tracer.depth, length, reverse)
         bound = _bind_carry(tracer, loop, body.jaxpr, n_consts, carry, varying)
         results = step([*(values for values, _ in bound), *(_row_of(tracer, loop, x) for x in xs)])
         tracer.depth -= 1
@@ -116,10 +117,10 @@ def _unrolled(tracer, body, step, carry, xs, length, reverse):
     return [*carry, *ys]
 
 
-def _new_loop(tracer: Tracer, length: int, reverse: bool = False) -> Loop:
-    tracer.depth += 1
-    region = Region(tracer.depth)
-    index = tracer.graph.node("index", (), INTEGER, None, region, uniform=True)
+def new_loop(graph: Graph, depth: int, length: int, reverse: bool = False) -> Loop:
+    """A loop inside of as many others as its depth says, less one; to be filled and closed."""
+    region = Region(depth)
+    index = graph.node("index", (), INTEGER, None, region, uniform=True)
     return Loop(length, region, index, reverse)
 
 
@@ -259,7 +260,8 @@ def while_loop(tracer: Tracer, eqn, *args):
         )
 
     def attempt(varying: set[int]):
-        loop = _new_loop(tracer, bound)
+        tracer.depth += 1
+        loop = new_loop(tracer.graph, tracer.depth, bound)
         loop.line = jax_compat.user_line(eqn)
         loop.condition_region = Region(tracer.depth)
         seen, seen_by_condition, start = [], [], 0

@@ -28,7 +28,7 @@ class AbstractRule(abc.ABC):
 
     @abc.abstractmethod
     def tangents(self, tracer: Tracer, inputs: Sequence, outputs: Sequence, rates: Sequence) -> list:
-        """For each output an array of nodes; None where it does not change. rates: likewise for each input."""
+        """For each real output an array of nodes. rates: those of the inputs, None where one does not change."""
 
     @abc.abstractmethod
     def cotangents(self, tracer: Tracer, inputs: Sequence, active: Sequence[bool], cotangents: Sequence) -> list:
@@ -68,6 +68,12 @@ class Group:
         found = [x for value in self.inputs for x in nodes_of(value)]
         return found + [x for value in self.values for x in value.ravel()]
 
+    def marked(self) -> list[np.ndarray]:
+        """The values with the marks in the places of the real ones."""
+        marks = iter(self.marks)
+        places = lambda value: [next(marks) if x.kind == REAL else x for x in value.ravel()]
+        return [array(places(value), value.shape) for value in self.values]
+
     def mask(self, carries) -> tuple[bool, ...]:
         """For each input whether it has an entry for which `carries` holds."""
         return tuple(not isinstance(x, Deferred) and any(carries(n) for n in x.ravel()) for x in self.inputs)
@@ -99,8 +105,7 @@ def mark(graph: Graph, rule: AbstractRule, inputs: list, values: list) -> list:
             for node in value.ravel():
                 if node.kind == REAL:
                     group.marks.append(graph.node("mark", (node,), REAL, (group, len(group.marks)), group.region))
-    marks = iter(group.marks)
-    return [array([next(marks) if x.kind == REAL else x for x in value.ravel()], value.shape) for value in values]
+    return group.marked()
 
 
 class EquationRule(AbstractRule):

@@ -129,7 +129,8 @@ class Program:
         return None if self.key is None else joined(self.key, *what)
 
     @cached_property
-    def _traced(self) -> Traced:
+    def traced(self) -> Traced:
+        """The graph for evaluating."""
         return self._trace(False)
 
     @cached_property
@@ -140,12 +141,12 @@ class Program:
     @property
     def root(self) -> Region:
         """The outermost region."""
-        return self._traced.root
+        return self.traced.root
 
     @property
     def results(self) -> list[np.ndarray | Memory]:
         """For each output its nodes, or the array in memory that it is."""
-        return self._traced.results
+        return self.traced.results
 
     @cached_property
     def live(self) -> Liveness:

@@ -51,6 +51,13 @@ class Deferred:
         self.entries, self.known = entries, known
 
 
+def reached(size: int, offset: int, stride: int) -> range:
+    """The offsets offset + stride·index of memory of a size, for an index from 0 on; one if the stride is 0."""
+    if not stride:
+        return range(offset, offset + 1)
+    return range(offset, size if stride > 0 else -1, stride)
+
+
 def kind_of(dtype) -> str:
     """The kind of scalars of a dtype."""
     kind = np.dtype(dtype).kind
@@ -104,8 +111,7 @@ class Tracer:
 
     def load(self, memory: Memory, offset: int, index: Node | None = None, stride: int = 0) -> Node:
         """The scalar at offset + stride·index of a buffer."""
-        args = tuple(x for x in (memory.after, index) if x is not None)
-        return self.graph.shared("load", args, memory.buffer.kind, (memory.buffer, offset, stride))
+        return self.graph.load(memory.buffer, memory.after, offset, index, stride)
 
     def stack(self, values: np.ndarray) -> Memory:
         """Nodes put into memory, row by row."""
