@@ -67,7 +67,7 @@ def four_bar_loss(method, step):
     return loss
 
 
-IN_SHORT = ("RK4",)
+IN_SHORT = ("RK4", "generalized-alpha")
 
 
 @pytest.mark.parametrize("name", [pytest.param(x, marks=[] if x in IN_SHORT else pytest.mark.slow) for x in METHODS])

@@ -7,6 +7,7 @@ import pytest
 from jax import lax
 
 import jaxmbs as mbs
+from jaxmbs.numerics.roots import implicit_solution
 
 X, Y = np.array([0.4, 0.7, 1.3]), np.array([0.9, 0.3, 0.2])
 TABLE = np.linspace(-1.0, 2.0, 12)
@@ -72,6 +73,13 @@ def sine(x):
 sine.defjvp(lambda primals, tangents: (sine(*primals), sine(primals[0] + jnp.pi / 2) * tangents[0]))
 
 
+def quotient(x, y):
+    """y / x, a root found by a solver that is a root again; neither has been computed with a derivative."""
+    gap = lambda given, z: given[0] * z - given[1]
+    inner = lambda x, y: implicit_solution(gap, lambda x, r: r / x, (x, y), x, y / x)
+    return implicit_solution(gap, inner, (x, y), x, lax.stop_gradient(y / x))
+
+
 @jax.custom_vjp
 def clipped(x, y):
     """x y; the way back is clipped."""
@@ -89,6 +97,13 @@ def test_a_rule_of_ones_own_in_both_modes_and_in_loops():
     compare(lambda x, y: product(x, sine(y)) * x, X, Y, plain=lambda x, y: x * jnp.sin(y) * x)
     loop = lambda step: lambda x, y: lax.fori_loop(0, 40, step, x) * y
     compare(loop(lambda k, s: s + 0.1 * product(s, sine(s))), X, Y, plain=loop(lambda k, s: s + 0.1 * s * jnp.sin(s)))
+
+
+def test_a_root_whose_solver_is_a_root():
+    """The rate of a root is a root again: its way back goes through the values, whatever has no derivative there."""
+    # JAX's own second derivative of such a root, forward over reverse, is another number.
+    chain = lambda divide: lambda x, y: lax.fori_loop(0, 3, lambda _, z: divide(2 + x * z, y), y)
+    compare(chain(quotient), X, Y, plain=chain(lambda x, y: y / x))
 
 
 def test_a_rule_for_reverse_mode_only():

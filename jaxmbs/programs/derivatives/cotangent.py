@@ -14,7 +14,7 @@ import numpy as np
 from jaxmbs.programs.derivatives import segments
 from jaxmbs.programs.derivatives.copying import Copy, Place, View, from_table
 from jaxmbs.programs.derivatives.dependence import Dependence
-from jaxmbs.programs.derivatives.partials import COSTLY
+from jaxmbs.programs.derivatives.partials import COSTLY, HANDED_ON
 from jaxmbs.programs.tracing.graph import REAL, Buffer, Graph, Loop, Node, ProgramError
 from jaxmbs.programs.tracing.marks import Group
 from jaxmbs.programs.tracing.trace import Deferred, Memory, Tracer, array, reached
@@ -147,7 +147,7 @@ class Reverse:
             which = self.copy.value(args[0], place)
             give(args[1], graph.select(which, ct, graph.zero))
             give(args[2], graph.select(which, graph.zero, ct))
-        elif op == "mark":
+        elif op == "mark" or op in HANDED_ON:
             give(args[0], ct)
         elif op == "out":
             adjoints.add(adjoints.finals, (id(args[0].payload), node.payload), ct)

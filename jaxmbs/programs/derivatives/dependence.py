@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jaxmbs.programs.derivatives.partials import DIRECT, STEADY, carriers, partials
+from jaxmbs.programs.derivatives.partials import DIRECT, HANDED_ON, STEADY, carriers, partials
 from jaxmbs.programs.tracing.graph import REAL, Loop, Node, Region
 from jaxmbs.programs.tracing.liveness import Liveness
 from jaxmbs.programs.tracing.marks import Group, nodes_of
@@ -93,7 +93,7 @@ class Dependence:
         if op == "out":
             loop = node.args[0].payload
             return node.kind == REAL and (loop.params[node.payload].serial in found)
-        if node.kind != REAL or op in STEADY:
+        if node.kind != REAL or (op in STEADY and not (op in HANDED_ON and found is self.inside)):
             return False
         if op == "load":
             buffer = node.payload[0]

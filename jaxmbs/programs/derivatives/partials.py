@@ -11,8 +11,10 @@ STEADY = frozenset(
     {"const", "param", "index", "stop", "remember", "sign", "floor", "ceil", "round", "trunc", "real", "integer"}
     | {"eq", "ne", "lt", "le", "gt", "ge", "and", "or", "xor", "not", "idiv", "irem"}
 )
+# Steady ones that hand on a rate of a rule as it is: it is a value there, linear in others.
+HANDED_ON = frozenset({"stop", "remember"})
 # Those that `cotangent` and `tangent` know themselves.
-DIRECT = frozenset({"add", "sub", "neg", "mul", "select", "load", "stack", "out", "loop", "mark"})
+DIRECT = frozenset({"add", "sub", "neg", "mul", "select", "load", "stack", "out", "loop", "mark"}) | HANDED_ON
 # Operations that take as long as ten multiplications or more.
 COSTLY = frozenset(
     {"div", "sqrt", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh", "acosh"}
@@ -35,7 +37,9 @@ def partials(graph: Graph, node: Node) -> list[tuple[Node, Node]]:
 
 
 def carriers(node: Node) -> tuple[Node, ...]:
-    """The arguments by which an operation may have a derivative, memory and loops aside."""
+    """The arguments by which an active operation may have a derivative, memory and loops aside."""
+    if node.op in HANDED_ON:
+        return node.args
     if node.op in STEADY or node.op in ("load", "stack", "out", "loop", "mark"):
         return ()
     return node.args[1:] if node.op == "select" else node.args
