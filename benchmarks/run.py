@@ -195,6 +195,30 @@ def kinematics_row(name, run, problem, times):
     return timing.row(name, runs, count, **more)
 
 
+def bad_samples_row(problem, times):
+    """`mbs.kinematics` of a batch of which a sixth has no configuration and a sixth locks up, against one without."""
+
+    @jax.jit
+    @jax.vmap
+    def run(b, start):
+        motion = mbs.kinematics(driven(b), times, start)
+        return motion.status, motion.q
+
+    size = problem.q.shape[0]
+    part = np.random.default_rng(0).permutation(size) % 6
+    shorter = {"coupler": np.select([part == 0, part == 1], [0.4, 0.6], 1.0), "rocker": np.where(part == 0, 0.4, 1.0)}
+    spoiled = {name: x * shorter.get(name, 1.0) for name, x in problem.designs.items()}
+    _, good_runs = timing.measure(run, problem.designs, problem.q)
+    (status, _), runs = timing.measure(run, spoiled, problem.q)
+    ends = status[:, -1]
+    more = {
+        "times a good batch": runs.median / good_runs.median,
+        "not assembled": int(jnp.sum(ends == mbs.Status.NOT_ASSEMBLED)),
+        "locked up": int(jnp.sum(ends == mbs.Status.LOCKED_UP)),
+    }
+    return timing.row(f"jaxmbs, {size}, a third bad", runs, len(times) * size, kind="jaxmbs", **more)
+
+
 ROLLOUT_ROWS = [kernel_row, program_row, gradient_row, cores_row, xla_row, *others.ROWS, textbook_row]
 ACCELERATION_ROWS = [program_acceleration_row, textbook_acceleration_row]
 KINEMATICS_ROWS = [jaxmbs_kinematics_row, textbook_kinematics_row]
@@ -224,7 +248,10 @@ def main():
     calls = {
         "rollout": [(row, problem) for row in ROLLOUT_ROWS],
         "acceleration": [(row, *pair, options.batch) for pair in mechanisms for row in ACCELERATION_ROWS],
-        "kinematics": [(row, driven_problem, times) for row in KINEMATICS_ROWS],
+        "kinematics": [
+            *((row, driven_problem, times) for row in KINEMATICS_ROWS),
+            (bad_samples_row, four_bars(10_000, angle=0.0), times),
+        ],
         "dynamics": [
             *((dynamics.simulate_row, name, problem) for name in dynamics.METHODS),
             *((dynamics.simulate_gradient_row, name, problem) for name in dynamics.GRADIENTS),

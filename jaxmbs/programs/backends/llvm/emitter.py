@@ -3,13 +3,16 @@
 Every region of a program (the program itself, the body or condition of a loop) becomes one function, not inlined, so
 that compilation stays linear. Within it there is one SSA value per node. What crosses from one region to another lies
 in a frame of one vector per value, which stays in the first-level cache.
+
+A loop with a condition takes as many rounds as the slowest lane of its group. See `patience` for what is done about that.
 """
 
 from __future__ import annotations
 
 from jaxmbs.programs.backends.llvm.code import Code
+from jaxmbs.programs.backends.llvm.patience import Patience
 from jaxmbs.programs.backends.llvm.plan import Plan
-from jaxmbs.programs.backends.llvm.text import ALIGNMENT, aligned
+from jaxmbs.programs.backends.llvm.text import ALIGNMENT, aligned, following, splat
 from jaxmbs.programs.tracing.graph import INTEGER, TRUTH, Loop, Node
 from jaxmbs.programs.tracing.program import Program
 from jaxmbs.programs.tracing.trace import Memory
@@ -22,10 +25,13 @@ class Emitter:
         self.program, self.lanes = program, lanes
         self.plan = Plan(program, lanes)
         self.module, self.frame, self.live = self.plan.module, self.plan.frame, self.plan.live
+        self.patience = Patience(self.plan)
 
     def emit(self) -> str:
         """The module: `kernel(first, last, meta, buffers)` and what it calls."""
         self._region("root", self.live.nodes(self.program.root), self._store_results)
+        if self.patience.loops:
+            self.module.functions.append(self.patience.decision())
         self.module.functions.append(self._kernel())
         return self.module.text()
 
@@ -71,6 +77,8 @@ class Emitter:
         body = self._body(loop)
         for k in live.params(loop):
             code.save(("carry", id(loop), k), loop.params[k].kind, code.wide(loop.inits[k]))
+        if loop.condition is not None and self.lanes > 1:
+            self.patience.begin(code, loop)
         before = code.let("add i64 0, 0")
         code.line(f"br label %{label}.before")
         code.lines.append(f"{label}.before:")
@@ -124,6 +132,8 @@ class Emitter:
 
         def finish(code: Code) -> str:
             mask = code.wide(condition)
+            if self.lanes > 1:
+                mask = self.patience.go_on(code, loop, mask)
             code.save(("mask", id(loop)), TRUTH, mask)
             if self.lanes == 1:
                 code.line(f"ret i1 {mask}")
@@ -143,23 +153,20 @@ class Emitter:
         axis, in scalars. The lanes of a last group that is not full repeat its last sample.
         """
         used = [k for k in range(len(self._shapes)) if ("buffer", k) in self.frame.places]
+        choice, after = self.patience.groups() if self.patience.loops else self._groups()
         lines = [
             "define internal i32 @kernel(i64 %first, i64 %last, ptr %meta, ptr %buffers) #0 {",
             "entry:",
             *self._memory(),
             *(line for k in used for line in self._buffer(k)),
             "  br label %group",
-            "group:",
-            "  %base = phi i64 [ %first, %start ], [ %next, %run ]",
-            "  %more = icmp slt i64 %base, %last",
-            "  br i1 %more, label %address, label %done",
-            "address:",
+            *choice,
             *self._lane_numbers(),
             *(line for k in used for line in self._addresses(k)),
             "  br label %run",
             "run:",
             "  call fastcc void @root(ptr %frame)",
-            f"  %next = add i64 %base, {self.lanes}",
+            *after,
             "  br label %group",
             "done:",
             "  call void @free(ptr %frame)",
@@ -167,6 +174,18 @@ class Emitter:
             "}",
         ]
         return "\n".join(lines)
+
+    def _groups(self) -> tuple[list[str], list[str]]:
+        """Blocks that choose the samples of the next group, %l, and what follows when it is done: one after another."""
+        choice = [
+            "group:",
+            "  %base = phi i64 [ %first, %start ], [ %next, %run ]",
+            "  %more = icmp slt i64 %base, %last",
+            "  br i1 %more, label %address, label %done",
+            "address:",
+            *following(self.module, "l"),
+        ]
+        return choice, [f"  %next = add i64 %base, {self.lanes}"]
 
     @property
     def _shapes(self):
@@ -189,6 +208,8 @@ class Emitter:
             "  %flat = icmp eq i64 %inner, 1",
             "  %most = sub i64 %last, 1",
         ]
+        if self.patience.loops:
+            lines += self.patience.memory()
         if "scratch" in self.frame.places:
             lines += [
                 f"  %scratch.at = getelementptr i8, ptr %frame, i64 {self.frame.place('scratch')}",
@@ -211,9 +232,9 @@ class Emitter:
         """Where the samples of a group of lanes lie in a buffer, put into the frame."""
         integers = self.module.wide("i64")
         return [
-            *self._splat(f"outer{k}", f"so{k}"),
-            *self._splat(f"inner{k}", f"si{k}"),
-            *self._splat(f"buffer{k}", f"sb{k}"),
+            *splat(self.lanes, f"outer{k}", f"so{k}"),
+            *splat(self.lanes, f"inner{k}", f"si{k}"),
+            *splat(self.lanes, f"buffer{k}", f"sb{k}"),
             f"  %a{k} = mul {integers} %o, %so{k}",
             f"  %b{k} = mul {integers} %r, %si{k}",
             f"  %c{k} = add {integers} %a{k}, %b{k}",
@@ -226,22 +247,10 @@ class Emitter:
     def _lane_numbers(self) -> list[str]:
         """%o and %r: the sample's place along the outer and the inner batch axis."""
         integers = self.module.wide("i64")
-        if self.lanes == 1:
-            lines = ["  %l = add i64 %base, 0"]
-        else:
-            numbers = ", ".join(f"i64 {k}" for k in range(self.lanes))
-            minimum = self.module.declare(integers, f"llvm.smin.{self.module.suffix('i64')}", [integers] * 2)
-            lines = [
-                *self._splat("base", "bases"),
-                *self._splat("most", "mosts"),
-                f"  %l0 = add {integers} %bases, <{numbers}>",
-                f"  %l = call {integers} @{minimum}({integers} %l0, {integers} %mosts)",
-            ]
         return [
-            *lines,
             "  br i1 %flat, label %joined, label %divide",
             "divide:",
-            *self._splat("inner", "inners"),
+            *splat(self.lanes, "inner", "inners"),
             f"  %q = sdiv {integers} %l, %inners",
             f"  %p = mul {integers} %q, %inners",
             f"  %rest = sub {integers} %l, %p",
@@ -253,12 +262,3 @@ class Emitter:
 
     def _same(self, value: int) -> str:
         return str(value) if self.lanes == 1 else f"splat (i64 {value})"
-
-    def _splat(self, scalar: str, name: str) -> list[str]:
-        if self.lanes == 1:
-            return [f"  %{name} = add i64 %{scalar}, 0"]
-        kind = f"<{self.lanes} x i64>"
-        return [
-            f"  %{name}.0 = insertelement {kind} poison, i64 %{scalar}, i64 0",
-            f"  %{name} = shufflevector {kind} %{name}.0, {kind} poison, <{self.lanes} x i32> zeroinitializer",
-        ]

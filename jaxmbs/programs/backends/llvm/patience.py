@@ -1,0 +1,211 @@
+"""Lanes that go on for long while the others of their group wait are set aside, and finished together.
+
+To set a lane aside costs its share of the work of a group, since its sample runs again later, from the beginning, in a
+group of samples that were set aside in the same loop, which is patient to the end. So it is due when a loop has kept the
+others waiting for as long as that. What one lane computes does not depend on its neighbours: results are the same to the
+bit.
+
+The frame holds the work of a group so far; for each loop with a condition what its rounds for less than half of the lanes
+have cost since it began; and, with one bit for each lane, which ones are set aside, in all and in which loops.
+"""
+
+from __future__ import annotations
+
+from jaxmbs.programs.backends.llvm.code import Code
+from jaxmbs.programs.backends.llvm.plan import Plan
+from jaxmbs.programs.backends.llvm.text import following, numbers, splat
+from jaxmbs.programs.tracing.graph import TRUTH, Loop, Region
+from jaxmbs.programs.tracing.liveness import Liveness
+
+# Lists of samples that wait, at most: loops beyond that share them.
+LISTS = 4
+# So much work as never comes together: groups that begin with it set no lane aside.
+ENDLESS = 1 << 50
+
+
+class Patience:
+    """What the functions of a program do about it, for more than one lane.
+
+    Attributes:
+        loops: id of a loop with a condition → the number of its list.
+    """
+
+    def __init__(self, plan: Plan):
+        self.plan, self.lanes, self.bits = plan, plan.lanes, f"i{plan.lanes}"
+        self.loops: dict[int, int] = {}
+
+    def begin(self, code: Code, loop: Loop) -> None:
+        """What there is to do before a loop with a condition."""
+        code.line(f"store i64 0, ptr {code.slot(('waited', id(loop)))}")
+
+    def go_on(self, code: Code, loop: Loop, mask: str) -> str:
+        """The lanes that take one more round of a loop, of those whose condition holds."""
+        truths, bits = code.module.vector(TRUTH), self.bits
+        number = self.loops.setdefault(id(loop), len(self.loops) % LISTS)
+        own, waited = code.slot(("aside", number)), code.slot(("waited", id(loop)))
+        on = code.let(f"bitcast {truths} {mask} to {bits}")
+        price = cost(self.plan.live, loop.body)
+        left = code.let(f"call fastcc {bits} @go.on(ptr %frame, ptr {waited}, ptr {own}, {bits} {on}, i64 {price})")
+        return code.let(f"bitcast {bits} {left} to {truths}")
+
+    def decision(self) -> str:
+        """The function that keeps the accounts of a group, and says which lanes go on."""
+        bits = self.bits
+        return f"""\
+define internal fastcc {bits} @go.on(ptr %frame, ptr %waited.at, ptr %own.at, {bits} %on, i64 %cost) #0 {{
+{self._place("work", "work.at")}
+{self._place("aside", "aside.at")}
+  %aside = load {bits}, ptr %aside.at
+  %others = xor {bits} %aside, -1
+  %now = and {bits} %on, %others
+  %count = call {bits} @{self._count()}({bits} %now)
+  %number = zext {bits} %count to i64
+  %none = icmp eq i64 %number, 0
+  %are.many = icmp uge i64 %number, {self.lanes // 2}
+  %account = select i1 %are.many, ptr %work.at, ptr %waited.at
+  %before = load i64, ptr %account
+  %added = select i1 %none, i64 0, i64 %cost
+  %after = add i64 %before, %added
+  store i64 %after, ptr %account
+  %work = load i64, ptr %work.at
+  %waited = load i64, ptr %waited.at
+  %kept = mul i64 %waited, {self.lanes}
+  %again = mul i64 %work, %number
+  %over = icmp ugt i64 %kept, %again
+  %are.few = xor i1 %are.many, true
+  %due = and i1 %over, %are.few
+  %more = select i1 %due, {bits} %now, {bits} 0
+  %all = or {bits} %aside, %more
+  store {bits} %all, ptr %aside.at
+  %own = load {bits}, ptr %own.at
+  %new = or {bits} %own, %more
+  store {bits} %new, ptr %own.at
+  %left = xor {bits} %now, %more
+  ret {bits} %left
+}}"""
+
+    def memory(self) -> list[str]:
+        """Lines at the start of the kernel: the lists, which never hold two groups in full, and how long they are."""
+        count = self._lists
+        return [
+            f"  %lists = alloca [{count * 2 * self.lanes} x i64], align 64",
+            f"  %waiting = alloca [{count} x i64], align 64",
+            *(f"  %list{k} = getelementptr i64, ptr %lists, i64 {k * 2 * self.lanes}" for k in range(count)),
+            *(f"  %waiting{k} = getelementptr i64, ptr %waiting, i64 {k}" for k in range(count)),
+            *(f"  store i64 0, ptr %waiting{k}" for k in range(count)),
+            *(self._place(("aside", k), f"own{k}") for k in range(count)),
+            self._place("work", "work.at"),
+            self._place("aside", "aside.at"),
+        ]
+
+    def groups(self) -> tuple[list[str], list[str]]:
+        """Blocks of the kernel that choose the samples of the next group, %l, and what follows when it is done: the next
+        ones, or those of a list as soon as they fill a group, and of all lists at the end."""
+        return [*self._choice(), *self._fresh(), *self._again(), *self._both()], self._after()
+
+    def _choice(self) -> list[str]:
+        return [
+            "group:",
+            "  %base = phi i64 [ %first, %start ], [ %next, %run ]",
+            *self._search(self.lanes, "full"),
+            f"  %is.full = icmp ult i64 %full, {self._lists}",
+            "  br i1 %is.full, label %again, label %ordinary",
+            "ordinary:",
+            "  %more = icmp slt i64 %base, %last",
+            "  br i1 %more, label %fresh, label %remains",
+            "remains:",
+            *self._search(1, "some"),
+            f"  %is.some = icmp ult i64 %some, {self._lists}",
+            "  br i1 %is.some, label %again, label %done",
+        ]
+
+    def _search(self, least: int, name: str) -> list[str]:
+        """Lines that make %name, the first list that is so long; the number of lists if there is none."""
+        lines, found = [], str(self._lists)
+        for k in reversed(range(self._lists)):
+            to = name if k == 0 else f"{name}.{k}"
+            lines += [
+                f"  %{name}.count{k} = load i64, ptr %waiting{k}",
+                f"  %{name}.long{k} = icmp uge i64 %{name}.count{k}, {least}",
+                f"  %{to} = select i1 %{name}.long{k}, i64 {k}, i64 {found}",
+            ]
+            found = f"%{to}"
+        return lines
+
+    def _fresh(self) -> list[str]:
+        return ["fresh:", *following(self.plan.module, "l.fresh"), f"  %onward = add i64 %base, {self.lanes}",
+                "  br label %address"]  # fmt: skip
+
+    def _again(self) -> list[str]:
+        """A group from the front of a list, filled up by its first sample; the rest of the list moves there."""
+        module, lanes = self.plan.module, self.lanes
+        wide, truths = module.wide("i64"), module.vector(TRUTH)
+        less = module.declare("i64", "llvm.usub.sat.i64", ["i64", "i64"])
+        return [
+            "again:",
+            "  %chosen = phi i64 [ %full, %group ], [ %some, %remains ]",
+            f"  %distance = mul i64 %chosen, {2 * lanes}",
+            "  %front.at = getelementptr i64, ptr %lists, i64 %distance",
+            f"  %rear.at = getelementptr i64, ptr %front.at, i64 {lanes}",
+            f"  %front = load {wide}, ptr %front.at, align 8",
+            f"  %rear = load {wide}, ptr %rear.at, align 8",
+            f"  store {wide} %rear, ptr %front.at, align 8",
+            "  %count.at = getelementptr i64, ptr %waiting, i64 %chosen",
+            "  %count = load i64, ptr %count.at",
+            f"  %rest.count = call i64 @{less}(i64 %count, i64 {lanes})",
+            "  store i64 %rest.count, ptr %count.at",
+            f"  %one = extractelement {wide} %front, i64 0",
+            *splat(lanes, "one", "ones"),
+            *splat(lanes, "count", "counts"),
+            f"  %in = icmp ult {wide} <{numbers(lanes)}>, %counts",
+            f"  %l.again = select {truths} %in, {wide} %front, {wide} %ones",
+            "  br label %address",
+        ]
+
+    def _both(self) -> list[str]:
+        wide = self.plan.module.wide("i64")
+        return [
+            "address:",
+            f"  %l = phi {wide} [ %l.again, %again ], [ %l.fresh, %fresh ]",
+            "  %next = phi i64 [ %base, %again ], [ %onward, %fresh ]",
+            f"  %begun = phi i64 [ {ENDLESS}, %again ], [ {cost(self.plan.live, self.plan.program.root)}, %fresh ]",
+            "  store i64 %begun, ptr %work.at",
+            f"  store {self.bits} 0, ptr %aside.at",
+            *(f"  store {self.bits} 0, ptr %own{k}" for k in range(self._lists)),
+        ]
+
+    def _after(self) -> list[str]:
+        """Lines that add the samples set aside to the lists."""
+        module, bits, lines = self.plan.module, self.bits, []
+        wide, truths = module.wide("i64"), module.vector(TRUTH)
+        write = module.declare("void", f"llvm.masked.compressstore.{module.suffix('i64')}", [wide, "ptr", truths])
+        for k in range(self._lists):
+            lines += [
+                f"  %aside{k} = load {bits}, ptr %own{k}",
+                f"  %mask{k} = bitcast {bits} %aside{k} to {truths}",
+                f"  %length{k} = load i64, ptr %waiting{k}",
+                f"  %end{k} = getelementptr i64, ptr %list{k}, i64 %length{k}",
+                f"  call void @{write}({wide} %l, ptr %end{k}, {truths} %mask{k})",
+                f"  %bits{k} = call {bits} @{self._count()}({bits} %aside{k})",
+                f"  %number{k} = zext {bits} %bits{k} to i64",
+                f"  %longer{k} = add i64 %length{k}, %number{k}",
+                f"  store i64 %longer{k}, ptr %waiting{k}",
+            ]
+        return lines
+
+    @property
+    def _lists(self) -> int:
+        return min(LISTS, len(self.loops))
+
+    def _place(self, key, name: str) -> str:
+        return f"  %{name} = getelementptr i8, ptr %frame, i64 {self.plan.frame.place(key)}"
+
+    def _count(self) -> str:
+        return self.plan.module.declare(self.bits, f"llvm.ctpop.{self.bits}", [self.bits])
+
+
+def cost(live: Liveness, region: Region) -> int:
+    """The operations of a region, with those of counted loops in it; other loops count by themselves."""
+    nodes = live.nodes(region)
+    loops = [x.payload for x in nodes if x.op == "loop" and x.payload.condition is None]
+    return len(nodes) + sum(loop.length * cost(live, loop.body) for loop in loops)
