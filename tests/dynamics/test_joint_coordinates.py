@@ -317,23 +317,32 @@ def test_reactions_with_a_coordinate_without_inertia(name):
         np.testing.assert_allclose(found[joint].torque, expected[joint].torque, rtol=0, atol=1e-9, err_msg=joint)
 
 
-def branched(links, sides=()):
-    """A chain of the plane that starts at the ground; on each link in `sides` hang two more links."""
-    link = planar.Body(1.0, 0.1, (0.05, 0.02))
+def branched(links, sides=(), turns=1):
+    """A chain of the plane that starts at the ground, of so many kinds of link by turns; on each link in `sides` hang two
+    more links."""
+    kinds = [planar.Body(1.0, 0.1, com) for com in ((0.05, 0.02), (0.05, 0), (0, 0.02))[:turns]]
     parents = {"b0": (GROUND, (0, 0))} | {f"b{k}": (f"b{k - 1}", (0.25, 0)) for k in range(1, links)}
     for k in sides:
         parents |= {f"s{k}": (f"b{k}", (0.0, 0.1)), f"t{k}": (f"s{k}", (0.25, 0))}
     joints = {f"J {name}": planar.Revolute(i, name, at, (-0.25, 0)) for name, (i, at) in parents.items()}
     spring = mbs.SpringDamper("b1", f"b{links - 1}", (0, 0), (0.1, 0.1), 20.0, 1.0, 1.0)
-    return mbs.Mechanism(dict.fromkeys(parents, link), joints, forces={"gravity": GRAVITY, "spring": spring})
+    bodies = {name: kinds[int(name[1:]) % turns] for name in parents}
+    return mbs.Mechanism(bodies, joints, forces={"gravity": GRAVITY, "spring": spring})
 
 
 @pytest.mark.parametrize(
-    ("links", "sides"), [(18, (6, 13)), pytest.param(40, (), marks=pytest.mark.slow)], ids=["branched", "40 links"]
+    ("links", "sides", "turns", "runs"),
+    [
+        pytest.param(18, (6, 13), 1, [1, 17, 1, 1, 1, 1], marks=pytest.mark.slow),
+        # The last link is one too many for the turns.
+        (20, (6, 13, 18), 3, [1, 6, 6, 6, *[1] * 7]),
+        pytest.param(40, (), 1, [1, 39], marks=pytest.mark.slow),
+    ],
+    ids=["branched", "by turns", "40 links"],
 )
-def test_long_chains(links, sides, monkeypatch):
+def test_long_chains(links, sides, turns, runs, monkeypatch):
     """Loops over the links of a run, written out link by link, and Cartesian coordinates: the same to 1e-10."""
-    mech, rng = branched(links, sides), np.random.default_rng(7)
+    mech, rng = branched(links, sides, turns), np.random.default_rng(7)
     space = mbs.joint_space(mech)
     theta, rate = (jnp.asarray(rng.uniform(-0.5, 0.5, space.n)) for _ in range(2))
 
@@ -344,7 +353,7 @@ def test_long_chains(links, sides, monkeypatch):
         return q, v, a, equations.multipliers(theta, rate, t), *equations.from_bodies(q, v, t)
 
     # The first link hangs at the origin, whose zeros are structure: it is not like the others.
-    assert [run.stop - run.start for run in space.runs] == [1, links - 1, *[1] * 2 * len(sides)]
+    assert [len(run.bodies) for run in space.runs] == runs
     found = mbs.program(motion)(mech, theta, rate)
     q, v, a, multipliers, *again = found
     assert size(again[0] - theta) < 1e-11

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jaxmbs.formulations.joint.recursion import backward, forward
+from jaxmbs.formulations.joint.recursion import backward, forward, joined
 from jaxmbs.formulations.joint.space import Edge, JointSpace, JointTree, Link, by_run, moved
 from jaxmbs.numerics.linear_algebra import factor_symmetric_positive, factor_symmetric_semidefinite
 
@@ -54,7 +54,7 @@ class Articulated(eqx.Module):
         given = list(zip(self.links, self.pivots, efforts, strict=True))
         found = forward(self.space.runs, _accelerate, self._none, given, lambda x: x[0])
         extra = jnp.zeros(len(self.space.extra), self._none.dtype)
-        return jnp.concatenate([*(rates.reshape(-1) for _, rates in found), extra])
+        return jnp.concatenate([*joined(self.space.runs, [rates for _, rates in found]), extra])
 
     @property
     def _none(self):
@@ -185,4 +185,4 @@ def efforts(space: JointSpace, links: list, wrenches: list, extra) -> Float[Arra
     """Rᵀ f: the force or torque at each joint coordinate by wrenches on the bodies, and those at the extra coordinates."""
     totals = carried_wrenches(space, links, wrenches)
     parts = [jnp.sum(link.axes * total[..., None], axis=-2) for link, total in zip(links, totals, strict=True)]
-    return jnp.concatenate([*(x.reshape(-1) for x in parts), extra])
+    return jnp.concatenate([*joined(space.runs, parts), extra])

@@ -1,43 +1,53 @@
 """Recursions over the bodies of a tree: from the ground to the leaves, and back.
 
-Bodies of a branch that are all made alike, one carried by the one before it, make a run. A short run is written out, body
-by body; a long one is a loop, so that a chain costs as much to compile with 64 links as with 256.
+Bodies of a branch, one carried by the one before it, that are all made alike, or alike by turns, are run through in a loop,
+so that a chain costs as much to compile with 64 links as with 256. Each turn is a run of bodies that are alike. Where there
+are too few for a loop, each body is a run and written out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-# From this number of bodies on, a run is a loop.
+# From this number of bodies on, they are run through in a loop.
 MIN_BODIES_IN_LOOP = 17
+# The most that one round of a loop has, and the fewest rounds.
+MAX_TURNS = 8
+MIN_ROUNDS = 4
 
 
 class Run(NamedTuple):
-    """Bodies start, …, stop − 1, each the parent of the next, and the parent of the first.
+    """Bodies start, start + turns, …, below stop, that are alike, and the parent of the first.
 
     Attributes:
-        loop: whether it is a loop; else it has one body.
+        turns: how many runs go through a loop together; they follow each other.
+        first: the first body of the first of them.
         parent: the number of the body that carries the first, −1 for the ground.
-        side: (number in the run, run) of the runs that are carried by a body of this one, but for its last.
-        end: the runs that are carried by its last body.
+        side: (number in the run, run) of the runs that are carried by a body of this one, but for the last of the loop.
+        end: the runs that are carried by the last body of the loop, for the run that has it.
     """
 
     start: int
     stop: int
+    turns: int
+    first: int
     parent: int
     side: tuple[tuple[int, int], ...]
     end: tuple[int, ...]
 
     @property
+    def bodies(self) -> range:
+        """The numbers of its bodies."""
+        return range(self.start, self.stop, self.turns)
+
+    @property
     def loop(self) -> bool:
         """Whether it has more than one body."""
-        return self.stop - self.start > 1
+        return len(self.bodies) > 1
 
 
 def runs_of(parents: Sequence[int], alike: Sequence[Any], long: int | None = None) -> tuple[Run, ...]:
@@ -45,66 +55,109 @@ def runs_of(parents: Sequence[int], alike: Sequence[Any], long: int | None = Non
 
     alike: for each body a key; only bodies with the same one are in the same run.
     """
-    long = MIN_BODIES_IN_LOOP if long is None else long
-    cuts, start = [0], 0
-    for k in range(1, len(parents) + 1):
-        if k == len(parents) or parents[k] != k - 1 or alike[k] != alike[k - 1]:
-            cuts.extend([k] if k - start >= long else range(start + 1, k + 1))
-            start = k
-    spans = list(pairwise(cuts))
-    carried: list[list[tuple[int, int]]] = [[] for _ in spans]
-    owner = np.repeat(np.arange(len(spans)), [b - a for a, b in spans])
-    for number, (a, _) in enumerate(spans):
-        if parents[a] >= 0:
-            run = int(owner[parents[a]])
-            carried[run].append((parents[a] - spans[run][0], number))
+    spans = list(_spans(parents, alike, MIN_BODIES_IN_LOOP if long is None else long))
+    bodies = [(range(a + turn, b, turns), a, b, turns) for a, b, turns in spans for turn in range(turns)]
+    place = {k: (n, row) for n, (numbers, *_) in enumerate(bodies) for row, k in enumerate(numbers)}
+    side: list[list[tuple[int, int]]] = [[] for _ in bodies]
+    end: list[list[int]] = [[] for _ in bodies]
+    for number, (numbers, first, _, _) in enumerate(bodies):
+        parent = parents[first]
+        if numbers.start == first and parent >= 0:
+            n, row = place[parent]
+            if parent == bodies[n][2] - 1:
+                end[n].append(number)
+            else:
+                side[n].append((row, number))
     return tuple(
-        Run(
-            a,
-            b,
-            parents[a],
-            tuple((k, r) for k, r in carried[n] if k != b - a - 1),
-            tuple(r for k, r in carried[n] if k == b - a - 1),
-        )
-        for n, (a, b) in enumerate(spans)
+        Run(numbers.start, b, turns, a, parents[numbers.start], tuple(side[n]), tuple(end[n]))
+        for n, (numbers, a, b, turns) in enumerate(bodies)
     )
+
+
+def _spans(parents: Sequence[int], alike: Sequence[Any], long: int) -> Iterator[tuple[int, int, int]]:
+    """(start, stop, turns) of each loop, and of each body that is in none."""
+    start = 0
+    while start < len(parents):
+        stop, chosen = start + 1, 1
+        for turns in range(1, MAX_TURNS + 1):
+            k = start + 1
+            while k < len(parents) and parents[k] == k - 1 and (k < start + turns or alike[k] == alike[k - turns]):
+                k += 1
+            k -= (k - start) % turns
+            if k > stop and k - start >= max(long, MIN_ROUNDS * turns):
+                stop, chosen = k, turns
+        yield start, stop, chosen
+        start = stop
+
+
+def _together(runs: Sequence[Run]) -> list[range]:
+    """The numbers of the runs, those of a loop together."""
+    return [range(n, n + run.turns) for n, run in enumerate(runs) if run.start == run.first]
 
 
 def gathered(runs: Sequence[Run], each: Sequence[Any]) -> list:
     """Things of the bodies, one by one, as things of the runs: stacked where these are loops."""
     stack = lambda *leaves: jnp.stack(leaves)
-    return [jax.tree.map(stack, *each[run.start : run.stop]) if run.loop else each[run.start] for run in runs]
+    return [jax.tree.map(stack, *(each[k] for k in run.bodies)) if run.loop else each[run.start] for run in runs]
 
 
 def scattered(runs: Sequence[Run], by_run: Sequence[Any]) -> list:
     """The inverse of `gathered`."""
-    out: list = []
+    out: dict[int, Any] = {}
     for run, value in zip(runs, by_run, strict=True):
         if not run.loop:
-            out.append(value)
+            out[run.start] = value
             continue
         # Leaf by leaf: one slice for each.
         leaves, tree = jax.tree.flatten(value)
-        out += [jax.tree.unflatten(tree, [leaf[k] for leaf in leaves]) for k in range(run.stop - run.start)]
+        out |= {k: jax.tree.unflatten(tree, [leaf[row] for leaf in leaves]) for row, k in enumerate(run.bodies)}
+    return [out[k] for k in range(len(out))]
+
+
+def divided(runs: Sequence[Run], x, slices: Sequence[slice]) -> list:
+    """A vector, or columns of it, as things of the runs; the slices are those of the bodies in it."""
+    out = []
+    for run in runs:
+        here = slices[run.start]
+        if not run.loop:
+            out.append(x[here])
+            continue
+        begin = slices[run.first].start
+        rounds = x[begin : slices[run.stop - 1].stop].reshape(len(run.bodies), -1, *x.shape[1:])
+        out.append(rounds[:, here.start - begin : here.stop - begin])
+    return out
+
+
+def joined(runs: Sequence[Run], parts: Sequence[Any]) -> list:
+    """Vectors of the bodies, things of the runs, as vectors that follow each other: the inverse of `divided`."""
+    out = []
+    for numbers in _together(runs):
+        some = [parts[n] for n in numbers]
+        rounds = [x.reshape(len(runs[n].bodies), -1) for n, x in zip(numbers, some, strict=True)]
+        out.append((jnp.concatenate(rounds, axis=1) if len(rounds) > 1 else rounds[0]).reshape(-1))
     return out
 
 
 def forward(runs: Sequence[Run], step: Callable, ground: Any, given: Sequence[Any], passed: Callable) -> list:
     """y_k = step(passed(y_parent), x_k) for all bodies, as things of the runs; what the ground passes on is given."""
     out: list = []
-    where = {k: (n, k - run.start) for n, run in enumerate(runs) for k in range(run.start, run.stop)}
+    where = {k: (n, row) for n, run in enumerate(runs) for row, k in enumerate(run.bodies)}
 
-    def loop(carry, x):
-        y = step(carry, x)
-        return passed(y), y
+    def loop(carry, xs):
+        ys = []
+        for x in xs:
+            ys.append(step(carry, x))
+            carry = passed(ys[-1])
+        return carry, ys
 
-    for run, x in zip(runs, given, strict=True):
-        parent = ground
+    for numbers in _together(runs):
+        run, parent = runs[numbers[0]], ground
         if run.parent >= 0:
             n, k = where[run.parent]
             parent = passed(out[n])
             parent = jax.tree.map(lambda leaf, k=k: leaf[k], parent) if runs[n].loop else parent
-        out.append(jax.lax.scan(loop, parent, x)[1] if run.loop else step(parent, x))
+        xs = [given[n] for n in numbers]
+        out += jax.lax.scan(loop, parent, xs)[1] if run.loop else [step(parent, xs[0])]
     return out
 
 
@@ -114,19 +167,22 @@ def backward(runs: Sequence[Run], step: Callable, given: Sequence[Any], nothing:
     out, passed = [None] * len(runs), [None] * len(runs)
 
     def loop(carry, row):
-        x, more = row
-        y, c = step(carry if more is None else jax.tree.map(jnp.add, carry, more), x)
-        return c, y
+        ys = []
+        for x, more in reversed(list(zip(*row, strict=True))):
+            y, carry = step(carry if more is None else jax.tree.map(jnp.add, carry, more), x)
+            ys.append(y)
+        return carry, ys[::-1]
 
     total = lambda parts: jax.tree.map(lambda *leaves: sum(leaves[1:], leaves[0]), *parts) if parts else nothing
-    for n in reversed(range(len(runs))):
-        run, x = runs[n], given[n]
-        received = total([passed[r] for r in run.end])
-        if not run.loop:
-            out[n], passed[n] = step(received, x)
+    for numbers in reversed(_together(runs)):
+        n, last = numbers[0], numbers[-1]
+        received = total([passed[r] for r in runs[last].end])
+        if not runs[n].loop:
+            out[n], passed[n] = step(received, given[n])
             continue
-        beside = _rows(run.stop - run.start, nothing, [(k, passed[r]) for k, r in run.side])
-        passed[n], out[n] = jax.lax.scan(loop, received, (x, beside), reverse=True)
+        beside = [_rows(len(runs[k].bodies), nothing, [(row, passed[r]) for row, r in runs[k].side]) for k in numbers]
+        xs = [given[k] for k in numbers]
+        passed[n], out[n : last + 1] = jax.lax.scan(loop, received, (xs, beside), reverse=True)
     return out, total([passed[n] for n, run in enumerate(runs) if run.parent < 0])
 
 

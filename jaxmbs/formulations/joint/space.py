@@ -21,7 +21,7 @@ from jaxtyping import Array, Float
 
 from jaxmbs.element import GROUND, AbstractBody, AbstractConstraint
 from jaxmbs.formulations.joint.forms import FREED, OWN, Form, drivers_of, joint_of, mobility_of, traced
-from jaxmbs.formulations.joint.recursion import Run, forward, gathered, runs_of, scattered
+from jaxmbs.formulations.joint.recursion import Run, divided, forward, gathered, joined, runs_of, scattered
 from jaxmbs.mobility import Given, Mobility, Motion
 from jaxmbs.numerics.linear_algebra import factor_symmetric_positive
 from jaxmbs.numerics.space import Flat, Manifold, Space
@@ -276,12 +276,7 @@ def _placed(edge: Edge, pose, theta):
 
 def by_run(space: JointSpace, theta, *, velocities: bool = False) -> list:
     """θ, or θ̇, or columns of them, as things of the runs."""
-    slices = space.velocity_slices if velocities else space.slices
-    out = []
-    for run in space.runs:
-        part = theta[slices[run.start].start : slices[run.stop - 1].stop]
-        out.append(part.reshape(run.stop - run.start, -1, *part.shape[1:]) if run.loop else part)
-    return out
+    return divided(space.runs, theta, space.velocity_slices if velocities else space.slices)
 
 
 def links(tree: JointTree, theta, rate, gravity=None, also: Callable | None = None) -> list:
@@ -343,7 +338,7 @@ def measured(tree: JointTree, q) -> Float[Array, " n"]:
         return edge.mobility.measure(*ends, edge.given, twice=space.any_angle)
 
     parts = mapped(space.runs, measure, tree.edges, parents, children)
-    return jnp.concatenate([*(x.reshape(-1) for x in parts), q[layout.n - len(space.extra) :]])
+    return jnp.concatenate([*joined(space.runs, parts), q[layout.n - len(space.extra) :]])
 
 
 def moved(pose, twist, arm):
