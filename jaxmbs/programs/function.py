@@ -54,8 +54,8 @@ class ProgramFunction:
                 self._traces[key] = found
                 if len(self._traces) > REMEMBERED:
                     self._traces.popitem(last=False)
-        program, constants, out_tree = found
-        return program, constants, leaves, out_tree
+        program, constants, used, out_tree = found
+        return program, constants, [x for x, is_used in zip(leaves, used, strict=True) if is_used], out_tree
 
     def _trace(self, tree, leaves):
         self.trace_count += 1
@@ -74,10 +74,10 @@ class ProgramFunction:
             raise ProgramError(
                 f"{self.__name__}: shapes and branches must not depend on values; use jnp.where or lax.cond. ({error})"
             ) from error
-        closed, constants = _hoisted(closed)
+        closed, constants, used = _needed(*_hoisted(closed))
         program = checked_program(closed, self.limit, self.__name__)
         program.once = self.once
-        return program, constants, out_tree
+        return program, constants, used, out_tree
 
 
 def _arrays(leaves) -> list:
@@ -100,6 +100,18 @@ def _hoisted(closed):
     constants = [c for c, k in zip(closed.consts, keep, strict=True) if not k]
     kept = [c for c, k in zip(closed.consts, keep, strict=True) if k]
     return jax_compat.closed_jaxpr(jaxpr, consts=kept, constvars=stay, invars=[*moved, *jaxpr.invars]), constants
+
+
+def _needed(closed, constants):
+    """The same without what no result depends on, and which of the arguments are left: a mechanism has many."""
+    jaxpr, used = jax_compat.without_dead_code(closed.jaxpr)
+    count = len(constants)
+    constants = [c for c, is_used in zip(constants, used, strict=False) if is_used]
+    return (
+        jax_compat.closed_jaxpr(jaxpr, consts=closed.consts, constvars=jaxpr.constvars, invars=jaxpr.invars),
+        constants,
+        used[count:],
+    )
 
 
 def program(f: Callable, *, limit: int | None = LARGEST_PROGRAM) -> ProgramFunction:

@@ -317,3 +317,23 @@ def test_large_regions_are_compiled_in_parts(monkeypatch):
     monkeypatch.setattr("jaxmbs.programs.backends.llvm.plan.LARGEST_FUNCTION", 9)
     for a, b in zip(whole, results(in_parts), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-14)
+
+
+def test_what_no_result_depends_on_is_no_input(emission):
+    """It is dropped where the function does not use it, not handed over where a zero makes it vanish; results and
+    derivatives are those of all arguments."""
+
+    def function(x, unused, vanishing):
+        return x**2 + jnp.diag(np.array([0.0, 1.0])) @ vanishing, {"constant": jnp.ones(())}
+
+    program = mbs.program(function)
+    args = jnp.array([1.0, 2.0]), jnp.full(3, jnp.nan), jnp.array([5.0, 3.0])
+    traced = program.trace(*args)
+    assert [x.shape for x in traced.inputs] == [(2,), (2,)]
+    assert program.trace(*args[:2], jnp.zeros(2)) is traced
+    np.testing.assert_array_equal(program(*args)[0], [1.0, 7.0])
+    jacobians = jax.jacrev(lambda *a: program(*a)[0], (0, 1, 2))(*args[:2], jnp.ones(2))
+    for found, wanted in zip(jacobians, (np.diag([2.0, 4.0]), np.zeros((2, 3)), np.diag([0.0, 1.0])), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    batch = jax.vmap(program, (None, 0, None))(args[0], jnp.ones((5, 3)), jnp.ones(2))
+    np.testing.assert_array_equal(batch[0], np.tile([1.0, 5.0], (5, 1)))

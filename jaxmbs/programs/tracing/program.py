@@ -49,6 +49,7 @@ class Facts(NamedTuple):
         size, work: scalar operations, the body of a loop counted once, or every round of it.
         regions, largest_region: how many loop bodies and other regions there are, and the operations of the largest.
         crossing: values that go from one region to another.
+        loaded: the numbers of the inputs that results depend on.
     """
 
     fingerprint: str
@@ -57,6 +58,7 @@ class Facts(NamedTuple):
     regions: int
     largest_region: int
     crossing: int
+    loaded: list[int]
 
 
 class Traced(NamedTuple):
@@ -169,7 +171,9 @@ class Program:
         own = [sum(node.op not in FREE for node in self.live.nodes(region)) for region in self.live.regions]
         fingerprint = hashlib.sha256(str(self).encode()).hexdigest()[:32]
         crossing = len(self.live.crossing) + sum(len(numbers) for numbers in self.live.carried.values())
-        return Facts(fingerprint, sum(own), self._work(self.root), len(own), max(own), crossing)
+        loads = (x.payload[0].source for r in self.live.regions for x in self.live.nodes(r) if x.op == "load")
+        loaded = sorted({number for number in loads if number is not None})
+        return Facts(fingerprint, sum(own), self._work(self.root), len(own), max(own), crossing, loaded)
 
     @property
     def size(self) -> int:

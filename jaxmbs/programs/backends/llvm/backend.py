@@ -22,7 +22,8 @@ class MachineCodeOnCPU(AbstractBackend):
     def lower(self, program, batch, args, platform):
         total = math.prod(batch)
         name = target(program, total)
-        args, inner, strides = _strides(args, batch, program)
+        # What no result depends on is not handed over: a mechanism has many numbers.
+        args, inner, strides = _strides([args[k] for k in program.facts.loaded], batch, program)
         meta = jnp.asarray(np.array([total, inner, *strides], dtype=np.int64).view(np.int32))
         outputs = [jax.ShapeDtypeStruct((*batch, *out.shape), out.dtype) for out in program.outputs]
         if total == 0 or not outputs:
@@ -66,8 +67,8 @@ def _strides(args, batch, program: Program):
         merged.append((1, (False,) * len(args)))
     (_, by_outer), (inner, by_inner) = merged
     strides = []
-    for shape, a, b in zip(program.inputs, by_outer, by_inner, strict=True):
-        size = shape.size
+    for number, a, b in zip(program.facts.loaded, by_outer, by_inner, strict=True):
+        size = program.inputs[number].size
         strides += [size * (inner if b else 1) if a else 0, size if b else 0]
     for out in program.outputs:
         strides += [out.size * inner, out.size]

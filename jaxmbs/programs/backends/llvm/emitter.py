@@ -149,8 +149,8 @@ class Emitter:
     def _kernel(self) -> str:
         """All lanes from `first` to `last`, a group at a time; 1 if there is no memory.
 
-        meta: number of the inner batch axis's samples, then for each buffer its strides along the outer and the inner
-        axis, in scalars. The lanes of a last group that is not full repeat its last sample.
+        meta: number of the inner batch axis's samples, then for each input that is loaded, and each output, its strides
+        along the outer and the inner axis, in scalars. The lanes of a last group that is not full repeat its last sample.
         """
         used = [k for k in range(len(self._shapes)) if ("buffer", k) in self.frame.places]
         choice, after = self.patience.groups() if self.patience.loops else self._groups()
@@ -219,12 +219,14 @@ class Emitter:
 
     def _buffer(self, k: int) -> list[str]:
         """Where a buffer begins, and its strides along both batch axes."""
+        first, loaded = len(self.program.inputs), self.program.facts.loaded
+        place = len(loaded) + k - first if k >= first else loaded.index(k)
         return [
-            f"  %buffer.at{k} = getelementptr ptr, ptr %buffers, i64 {k}",
+            f"  %buffer.at{k} = getelementptr ptr, ptr %buffers, i64 {place}",
             f"  %buffer{k} = load i64, ptr %buffer.at{k}",
-            f"  %outer.at{k} = getelementptr i64, ptr %meta, i64 {1 + 2 * k}",
+            f"  %outer.at{k} = getelementptr i64, ptr %meta, i64 {1 + 2 * place}",
             f"  %outer{k} = load i64, ptr %outer.at{k}",
-            f"  %inner.at{k} = getelementptr i64, ptr %meta, i64 {2 + 2 * k}",
+            f"  %inner.at{k} = getelementptr i64, ptr %meta, i64 {2 + 2 * place}",
             f"  %inner{k} = load i64, ptr %inner.at{k}",
         ]
 

@@ -74,7 +74,7 @@ def module_text(program: Program, lanes: int) -> tuple[str, set]:
     emitter = Emitter(program, lanes)
     kernel = emitter.emit()
     major, minor = api_version()
-    inputs, outputs = len(program.inputs), len(program.outputs)
+    inputs, outputs = len(program.facts.loaded), len(program.outputs)
     handler = HANDLER.format(
         number_of_threads=api_field("XLA_FFI_ThreadPool_NumThreads"),
         schedule=api_field("XLA_FFI_ThreadPool_Schedule"),
