@@ -103,15 +103,21 @@ def _hoisted(closed):
 
 
 def _needed(closed, constants):
-    """The same without what no result depends on, and which of the arguments are left: a mechanism has many."""
-    jaxpr, used = jax_compat.without_dead_code(closed.jaxpr)
+    """The same without the equations and inputs that no result depends on, and which arguments are left: a mechanism has
+    many. Equations stay as they are, and what is within them: their derivative rules are part of what they are."""
+    jaxpr = closed.jaxpr
+    needed = {v for v in jaxpr.outvars if not hasattr(v, "val")}
+    equations = []
+    for eqn in reversed(jaxpr.eqns):
+        if eqn.effects or not needed.isdisjoint(eqn.outvars):
+            equations.append(eqn)
+            needed.update(v for v in eqn.invars if not hasattr(v, "val"))
+    used = [v in needed for v in jaxpr.invars]
     count = len(constants)
     constants = [c for c, is_used in zip(constants, used, strict=False) if is_used]
-    return (
-        jax_compat.closed_jaxpr(jaxpr, consts=closed.consts, constvars=jaxpr.constvars, invars=jaxpr.invars),
-        constants,
-        used[count:],
-    )
+    invars = [v for v, is_used in zip(jaxpr.invars, used, strict=True) if is_used]
+    ends = {"consts": closed.consts, "constvars": jaxpr.constvars, "invars": invars, "eqns": equations[::-1]}
+    return jax_compat.closed_jaxpr(jaxpr, **ends), constants, used[count:]
 
 
 def program(f: Callable, *, limit: int | None = LARGEST_PROGRAM) -> ProgramFunction:

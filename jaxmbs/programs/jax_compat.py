@@ -66,11 +66,6 @@ def closed_jaxpr(like, *, consts: Sequence = (), constvars: Sequence = (), invar
     return core.ClosedJaxpr(jaxpr, list(consts))
 
 
-def without_dead_code(jaxpr) -> tuple:
-    """The same jaxpr with what its results depend on alone, and for each input whether that is among it."""
-    return partial_eval.dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))
-
-
 def bind_again(eqn, args, params) -> list:
     """The results of an equation for other operands and parameters, with its place in the source and its context."""
     stack = source_info_util.current_name_stack() + eqn.source_info.name_stack
