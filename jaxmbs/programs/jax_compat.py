@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import jax
-from jax._src import linear_util, source_info_util, util
+from jax._src import dispatch, linear_util, sharding_impls, source_info_util, util
 from jax._src.interpreters import ad, partial_eval
 from jax.extend import core
 
@@ -64,6 +64,17 @@ def closed_jaxpr(like, *, consts: Sequence = (), constvars: Sequence = (), invar
         debug_info=like.debug_info.with_unknown_names(),
     )
     return core.ClosedJaxpr(jaxpr, list(consts))
+
+
+def define_partition(primitive) -> None:
+    """Lowering rules of a primitive may ask whether it `is_partitioned`."""
+    dispatch.prim_requires_devices_during_lowering.add(primitive)
+
+
+def is_partitioned(context) -> bool:
+    """Whether what is lowered now runs on several devices, and XLA decides which part of it on which."""
+    devices = context.module_context.axis_context
+    return isinstance(devices, sharding_impls.ShardingContext) and devices.num_devices > 1
 
 
 def bind_again(eqn, args, params) -> list:

@@ -24,6 +24,7 @@ from jaxmbs.programs.derivatives.programs import (
     linearized_programs,
     tangent_program,
 )
+from jaxmbs.programs.sharding import by_shards
 from jaxmbs.programs.tracing.program import Program
 from jaxmbs.programs.tracing.rules import rule
 
@@ -185,9 +186,20 @@ def _on(platform: str):
     def lower(*args, program: Program, batch, emission):
         return backend_for(emission, platform).lower(program, batch, args, platform)
 
-    return mlir.lower_fun(lower, multiple_results=True)
+    def lower_by_shards(*args, batch, **params):
+        whole = functools.partial(run_p.bind, batch=batch, **params)
+        return by_shards(whole, lambda batch, *args: lower(*args, batch=batch, **params), batch, args)
+
+    alone, shared = (mlir.lower_fun(f, multiple_results=True) for f in (lower, lower_by_shards))
+
+    def rule(context, *args, program: Program, batch, emission):
+        is_shared = batch and program.outputs and jax_compat.is_partitioned(context)
+        return (shared if is_shared else alone)(context, *args, program=program, batch=batch, emission=emission)
+
+    return rule
 
 
+jax_compat.define_partition(run_p)
 mlir.register_lowering(run_p, _on("other"))
 for _platform in PLATFORMS:
     mlir.register_lowering(run_p, _on(_platform), platform=_platform)

@@ -1,0 +1,49 @@
+"""Batches that are sharded over devices: each device computes its own samples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import jax
+from jax.experimental.custom_partitioning import custom_partitioning
+from jax.sharding import NamedSharding, PartitionSpec
+
+
+def by_shards(whole: Callable, lower: Callable, batch: Sequence[int], args: Sequence) -> list:
+    """whole(*args), which XLA may take apart along the axes of the batch: for its shards by lower(their batch, *args).
+    Without that it knows no better than to compute the whole batch on each device.
+
+    args: with the axes of the batch in front, of size 1 where an operand does not depend on one; results depend on all.
+    """
+    depth = len(batch)
+
+    def local(*args):
+        return lower(tuple(max(x.shape[k] for x in args) for k in range(depth)), *args)
+
+    def partition(mesh, arg_shapes, result_shapes):
+        axes = (*result_shapes[0].sharding.spec, *[None] * depth)[:depth]
+        spec = lambda x: PartitionSpec(*(axes[k] if x.shape[k] == batch[k] else None for k in range(depth)))
+        place = lambda x: NamedSharding(mesh, spec(x))
+        return mesh, local, [place(x) for x in result_shapes], tuple(place(x) for x in arg_shapes)
+
+    function = custom_partitioning(whole)
+    function.def_partition(partition, **_rule(batch, args, jax.eval_shape(whole, *args)))
+    return function(*args)
+
+
+def _rule(batch: Sequence[int], args: Sequence, outputs: Sequence) -> dict:
+    """What may be sharded: the axes of the batch; every other axis is a factor of its own, which stays whole."""
+    whole: list[str] = []
+
+    def named(x) -> str:
+        names = []
+        for k, size in enumerate(x.shape):
+            if k < len(batch) and size == batch[k]:
+                names.append(f"batch{k}")
+            else:
+                names.append(f"whole{len(whole)}")
+                whole.append(names[-1])
+        return " ".join(names)
+
+    rule = f"{', '.join(map(named, args))} -> {', '.join(map(named, outputs))}"
+    return {"sharding_rule": rule, "need_replication_factors": tuple(whole)}

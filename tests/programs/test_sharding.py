@@ -1,0 +1,76 @@
+"""Batches sharded over several devices: each device computes its own samples, and nothing is gathered."""
+
+import os
+import subprocess
+import sys
+
+# Runs in a process of its own, with eight devices of the host.
+SCRIPT = """
+import re, time
+import jax, jax.numpy as jnp, numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+import jaxmbs as mbs
+from jaxmbs import planar
+
+jax.config.update("jax_enable_x64", True)
+devices = np.array(jax.devices())
+assert devices.size == 8
+row = NamedSharding(Mesh(devices, ("d",)), P("d"))
+table = NamedSharding(Mesh(devices.reshape(4, 2), ("a", "b")), P("a", "b"))
+
+def crank(length, driven=False):
+    rod = lambda x: planar.Body(x, x**3 / 12)
+    bodies = {"crank": rod(length), "rod": rod(3 * length), "rocker": rod(jnp.full_like(length, 2.5))}
+    joints = {
+        "O": planar.Revolute("ground", "crank", (0, 0), (-length / 2, 0)),
+        "A": planar.Revolute("crank", "rod", (length / 2, 0), (-1.5 * length, 0)),
+        "B": planar.Revolute("rod", "rocker", (1.5 * length, 0), (1.25, 0)),
+        "C": planar.Revolute("ground", "rocker", (3.5, 0), (-1.25, 0)),
+    }
+    motor = {"motor": planar.RevoluteDriver("ground", "crank", mbs.motion.Ramp(1.0))} if driven else {}
+    return mbs.Mechanism(bodies, joints, motor, {"weight": mbs.Gravity((0, -9.81))})
+
+guess = {"crank": (0.5, 0, 0.0), "rod": (2.0, 1.0, 0.7), "rocker": (3.0, 1.0, 2.0)}
+times = np.linspace(0.0, 0.5, 6)
+simulate = lambda x: mbs.simulate(crank(x), times, guess, step=0.01, method=mbs.RK4()).q
+kinematics = lambda x: mbs.kinematics(crank(x, True), times, guess).v
+slope = jax.grad(lambda x: jnp.sum(simulate(x)[-1] ** 2))
+
+def check(function, x, sharding):
+    function = jax.jit(function)
+    one, many = jax.device_put(x, jax.devices()[0]), jax.device_put(x, sharding)
+    text = function.lower(many).compile().as_text()
+    assert not re.search("all-gather|all-reduce|all-to-all|collective", text), text
+    found, expected = function(many), function(one)
+    assert found.sharding.is_equivalent_to(NamedSharding(sharding.mesh, sharding.spec), found.ndim), found.sharding
+    np.testing.assert_array_equal(found, expected)
+
+    def seconds(x):
+        begin = time.process_time()
+        jax.block_until_ready(function(x))
+        return time.process_time() - begin
+
+    return min(seconds(many) for _ in range(5)) / min(seconds(one) for _ in range(5))
+
+x = np.linspace(0.95, 1.05, 4096)
+ratios = [check(jax.vmap(f), x, row) for f in (simulate, slope, kinematics)]
+assert max(ratios) < 2, ratios  # every device computes all: 8
+check(jax.vmap(jax.vmap(simulate)), x[:64].reshape(16, 4), table)
+# An operand for one axis, one for the other: their sum over what they do not depend on is all that is communicated.
+half = mbs.program(lambda x, y: jnp.sin(x) * y / 2)
+product = jax.vmap(jax.vmap(half, (None, 0)), (0, None))
+a, b = (NamedSharding(table.mesh, P(axis)) for axis in "ab")
+loss = jax.jit(jax.grad(lambda x, y: jnp.sum(product(x, y)), (0, 1)))
+found = loss(jax.device_put(x[:8], a), jax.device_put(x[:6], b))
+np.testing.assert_allclose(found[0], np.cos(x[:8]) * x[:6].sum() / 2, rtol=1e-12)
+np.testing.assert_allclose(found[1], np.full(6, np.sin(x[:8]).sum() / 2), rtol=1e-12)
+"""
+
+
+def test_eight_devices():
+    """Simulation, its gradient and kinematics, one and two axes of the batch, operands that depend on one of them: results
+    to the bit as on one device, no communication, and the CPU time of one device."""
+    flags = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=8"
+    environment = os.environ | {"XLA_FLAGS": flags}
+    done = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
