@@ -31,7 +31,7 @@ STRAIGHT_POWER = 0.3
 # Steps shorter than this power of the rounding unit times the interval are not tried (3e-7 of it in float64).
 SHORTEST_POWER = 0.42
 
-# The part of the way to a fold that one step takes. Of 0.65 and more the prediction backwards is too far off near it.
+# The part of the way to a fold that one step takes. From 0.65 on the backward prediction is too far off near a fold.
 FOLD = 0.55
 
 
@@ -180,8 +180,9 @@ class _Stepper:
         return _Point(_State(t, q, v, a, sign), finite & (gap <= self.limit), ~regular)
 
     def diverges(self, state: _State, interval):
-        """Whether the velocity would change a hundredfold within an interval: a fold is close."""
-        return self.units.size(state.a) * interval > 1e2 * self.units.size(state.v)
+        """Whether the velocity would change a hundredfold within an interval, in float32 fiftyfold: a fold is close.
+        A march that ends at one has come to within a few of its shortest steps."""
+        return self.units.size(state.a) * interval > min(1e2, 0.06 / self.shortest) * self.units.size(state.v)
 
     def attempt(self, state: _State, t, interval):
         """The point at t, and whether the step to it is resolved."""
@@ -207,7 +208,7 @@ class _Stepper:
         return point, (resolved & (~crossed | straight)) | kink
 
     def step_size(self, state: _State, largest_step):
-        """Near a fold at distance d the velocity goes as d^(−1/2): |v| / 2|a| is d; a step of half of it is resolved."""
+        """Near a fold at distance d the velocity goes as d^(−1/2): |v| / 2|a| is d; a step of `FOLD` of it is resolved."""
         fold = FOLD * self.units.size(state.v) / (2 * self.units.size(state.a) + jnp.finfo(self.dtype).tiny)
         size = jnp.minimum(jnp.maximum(fold, largest_step / 32), largest_step)
         return jnp.where(jnp.isfinite(largest_step), size, jnp.inf)

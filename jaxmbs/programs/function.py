@@ -103,8 +103,8 @@ def _hoisted(closed):
 
 
 def _needed(closed, constants):
-    """The same without the equations and inputs that no result depends on, and which arguments are left: a mechanism has
-    many. Equations stay as they are, and what is within them: their derivative rules are part of what they are."""
+    """The same without the equations and inputs that no result depends on, and which arguments are left: of the many that
+    a mechanism has. Equations stay whole, as what is within them: derivative rules are part of what they are."""
     jaxpr = closed.jaxpr
     needed = {v for v in jaxpr.outvars if not hasattr(v, "val")}
     equations = []

@@ -61,6 +61,31 @@ def test_example_3_7_1_lock_up_where_sin_phi_equals_the_rod(rod):
     assert set(status[np.arcsin(rod) < GRID]) == {mbs.Status.LOCKED_UP}
 
 
+def test_lock_ups_in_single_precision():
+    """Over an interval of two turns, where a march comes to a fold in steps that are soon the shortest: each of 500
+    four-bars, all of which lock up before the crank points away from the rocker, ends with the right name."""
+    jax.config.update("jax_enable_x64", False)
+
+    def last(coupler):
+        constraints = {
+            "O": planar.Revolute("ground", "crank", (0, 0), (-0.5, 0)),
+            "A": planar.Revolute("crank", "coupler", (0.5, 0), (-coupler / 2, 0)),
+            "B": planar.Revolute("coupler", "rocker", (coupler / 2, 0), (1.25, 0)),
+            "C": planar.Revolute("ground", "rocker", (3.5, 0), (-1.25, 0)),
+        }
+        motor = {"motor": planar.AbsoluteAngleDriver("crank", mbs.motion.Ramp(1.0))}
+        mech = mbs.Mechanism(dict.fromkeys(("crank", "coupler", "rocker"), planar.Body()), constraints, motor)
+        # The triangle of coupler, rocker and the 2.5 between their far ends.
+        angle, zero = jnp.arccos(coupler / 5), jnp.zeros_like(coupler)
+        x, y = coupler * jnp.cos(angle) / 2, coupler * jnp.sin(angle) / 2
+        guess = {"crank": (0.5, 0, 0), "coupler": (1 + x, y, angle), "rocker": (2.25 + x, y, 2 * angle)}
+        guess = {name: jnp.stack([x + zero for x in values]) for name, values in guess.items()}
+        return mbs.kinematics(mech, jnp.array([0.0, 12.0]), guess).status[-1]
+
+    found = np.asarray(jax.jit(jax.vmap(last))(jnp.linspace(1.2, 1.95, 500)))
+    assert np.mean(found == mbs.Status.LOCKED_UP) > 0.99, np.bincount(found)
+
+
 def test_example_3_7_1_bifurcation_with_rod_one():
     mech = slider_crank(1.0)
     found = mbs.find_singularities(mech, GRID, coupler_guess(1.0, GRID[0]))

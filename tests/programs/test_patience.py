@@ -60,15 +60,24 @@ def test_every_sample_has_its_own_result(dtype):
     np.testing.assert_array_equal(np.asarray(run(x[order], counts[order])), whole[order])
 
 
-def test_few_slow_samples_do_not_hold_the_others():
+def flat(x, count):
+    """So many rounds."""
+    step = lambda c: (c[0] + 1, jnp.sin(c[1]) + jnp.cos(x * c[1]) / jnp.sqrt(1 + c[1] ** 2))
+    return jax.lax.while_loop(lambda c: (c[0] < 300) & (c[0] < count), step, (0, x))[1]
+
+
+def nested(x, count):
+    """So many rounds, in each of them six of a loop inside."""
+    inner = lambda c: (c[0] + 1, jnp.sin(c[1]) + jnp.cos(x * c[1]) / jnp.sqrt(1 + c[1] ** 2))
+    step = lambda c: (c[0] + 1, jax.lax.while_loop(lambda c: (c[0] < 6) & (c[1] < 1e9), inner, (0, c[1]))[1])
+    return jax.lax.while_loop(lambda c: (c[0] < 300) & (c[0] < count), step, (0, x))[1]
+
+
+@pytest.mark.parametrize("function", [flat, nested])
+def test_few_slow_samples_do_not_hold_the_others(function):
     """One sample in eight takes 300 rounds, the others 3: mixed they take no more than twice the time of sorted ones."""
-
-    def function(x, count):
-        step = lambda c: (c[0] + 1, jnp.sin(c[1]) + jnp.cos(x * c[1]) / jnp.sqrt(1 + c[1] ** 2))
-        return jax.lax.while_loop(lambda c: (c[0] < 300) & (c[0] < count), step, (0, x))[1]
-
     rng = np.random.default_rng(0)
-    counts = np.where(np.arange(16_384) % 8 == 0, 300, 3)
+    counts = np.where(np.arange(8192) % 8 == 0, 300, 3)
     x = rng.uniform(size=counts.size)
     run = jax.jit(jax.vmap(mbs.program(function)))
 

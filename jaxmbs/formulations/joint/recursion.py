@@ -21,14 +21,14 @@ MIN_ROUNDS = 4
 
 
 class Run(NamedTuple):
-    """Bodies start, start + turns, …, below stop, that are alike, and the parent of the first.
+    """Bodies start, start + turns, …, below stop, that are alike.
 
     Attributes:
         turns: how many runs go through a loop together; they follow each other.
         first: the first body of the first of them.
-        parent: the number of the body that carries the first, −1 for the ground.
+        parent: the number of the body that carries body `start`, −1 for the ground.
         side: (number in the run, run) of the runs that are carried by a body of this one, but for the last of the loop.
-        end: the runs that are carried by the last body of the loop, for the run that has it.
+        end: the runs that are carried by the last body of the loop, in the run that this body is in.
     """
 
     start: int

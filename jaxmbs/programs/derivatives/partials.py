@@ -11,7 +11,8 @@ STEADY = frozenset(
     {"const", "param", "index", "stop", "remember", "sign", "floor", "ceil", "round", "trunc", "real", "integer"}
     | {"eq", "ne", "lt", "le", "gt", "ge", "and", "or", "xor", "not", "idiv", "irem"}
 )
-# Steady ones that hand on a rate of a rule as it is: it is a value there, linear in others.
+# Steady operations that return their argument. In the rates of a rule they hand the cotangent on: there a rate is a value,
+# linear in other rates. In forward mode rates of a rule are copied as values.
 HANDED_ON = frozenset({"stop", "remember"})
 # Those that `cotangent` and `tangent` know themselves.
 DIRECT = frozenset({"add", "sub", "neg", "mul", "select", "load", "stack", "out", "loop", "mark"}) | HANDED_ON

@@ -4,7 +4,7 @@ Every region of a program (the program itself, the body or condition of a loop) 
 that compilation stays linear. Within it there is one SSA value per node. What crosses from one region to another lies
 in a frame of one vector per value, which stays in the first-level cache.
 
-A loop with a condition takes as many rounds as the slowest lane of its group. See `patience` for what is done about that.
+A loop with a condition takes as many rounds as the slowest lane of its group. `patience` sets such lanes aside.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ class Emitter:
         self.plan = Plan(program, lanes)
         self.module, self.frame, self.live = self.plan.module, self.plan.frame, self.plan.live
         self.patience = Patience(self.plan)
+        # Loops with a condition that are being emitted, from the outermost: who has left one takes no part in those inside.
+        self.around: list[Loop] = []
 
     def emit(self) -> str:
         """The module: `kernel(first, last, meta, buffers)` and what it calls."""
@@ -84,8 +86,8 @@ class Emitter:
         code.lines.append(f"{label}.before:")
         code.line(f"br label %{label}")
         code.lines.append(f"{label}:")
-        now, following = f"%{label}.index", f"%{label}.next"
-        code.line(f"{now} = phi i64 [ {before}, %{label}.before ], [ {following}, %{label}.body ]")
+        now, then = f"%{label}.index", f"%{label}.next"
+        code.line(f"{now} = phi i64 [ {before}, %{label}.before ], [ {then}, %{label}.body ]")
         goes_on = code.let(f"icmp slt i64 {now}, {loop.length}")
         if loop.condition is not None:
             condition = self._condition(loop)
@@ -95,7 +97,7 @@ class Emitter:
         code.line(f"br i1 {goes_on}, label %{label}.body, label %{label}.end")
         code.lines.append(f"{label}.body:")
         code.line(f"call fastcc void @{body}(ptr %frame, i64 {now})")
-        code.line(f"{following} = add i64 {now}, 1")
+        code.line(f"{then} = add i64 {now}, 1")
         code.line(f"br label %{label}")
         code.lines.append(f"{label}.end:")
 
@@ -121,7 +123,11 @@ class Emitter:
             code.line("ret void")
 
         nodes = [node for node in live.nodes(loop.body) if node.op not in ("param", "index")]
-        return self._region(name, nodes, finish, ", i64 %index", loop.index)
+        around = [loop] if loop.condition is not None else []
+        self.around += around
+        region = self._region(name, nodes, finish, ", i64 %index", loop.index)
+        del self.around[len(self.around) - len(around) :]
+        return region
 
     def _condition(self, loop: Loop) -> str:
         """The function that says whether any lane goes on, and leaves which ones do in the frame."""
@@ -129,9 +135,13 @@ class Emitter:
         assert loop.condition is not None
         assert loop.condition_region is not None
         condition = loop.condition
+        around = self.around[-1] if self.around else None
 
         def finish(code: Code) -> str:
             mask = code.wide(condition)
+            if around is not None:
+                kind = self.module.vector(TRUTH)
+                mask = code.let(f"and {kind} {mask}, {code.reload(('mask', id(around)), TRUTH)}")
             if self.lanes > 1:
                 mask = self.patience.go_on(code, loop, mask)
             code.save(("mask", id(loop)), TRUTH, mask)

@@ -1,9 +1,9 @@
 """Lanes that go on for long while the others of their group wait are set aside, and finished together.
 
 To set a lane aside costs its share of the work of a group, since its sample runs again later, from the beginning, in a
-group of samples that were set aside in the same loop, which is patient to the end. So it is due when a loop has kept the
-others waiting for as long as that. What one lane computes does not depend on its neighbours: results are the same to the
-bit.
+group of samples that were set aside in the same loop, which is patient to the end. So a lane is set aside when a loop has
+kept the others waiting for as long as that. What one lane computes does not depend on its neighbours: results are the
+same to the bit.
 
 The frame holds the work of a group so far; for each loop with a condition what its rounds for less than half of the lanes
 have cost since it began; and, with one bit for each lane, which ones are set aside, in all and in which loops.
@@ -19,12 +19,12 @@ from jaxmbs.programs.tracing.liveness import Liveness
 
 # Lists of samples that wait, at most: loops beyond that share them.
 LISTS = 4
-# So much work as never comes together: groups that begin with it set no lane aside.
+# More work than any group does: groups that begin with it set no lane aside.
 ENDLESS = 1 << 50
 
 
 class Patience:
-    """What the functions of a program do about it, for more than one lane.
+    """The lines that set lanes aside, in the functions of a program with more than one lane.
 
     Attributes:
         loops: id of a loop with a condition → the number of its list.
@@ -205,7 +205,7 @@ define internal fastcc {bits} @go.on(ptr %frame, ptr %waited.at, ptr %own.at, {b
 
 
 def cost(live: Liveness, region: Region) -> int:
-    """The operations of a region, with those of counted loops in it; other loops count by themselves."""
+    """The nodes of a region, with those of counted loops in it; other loops count by themselves."""
     nodes = live.nodes(region)
     loops = [x.payload for x in nodes if x.op == "loop" and x.payload.condition is None]
     return len(nodes) + sum(loop.length * cost(live, loop.body) for loop in loops)
