@@ -184,7 +184,7 @@ def _on(platform: str):
     """The rule by which XLA gets the operations of a program on a platform."""
 
     def lower(*args, program: Program, batch, emission):
-        return backend_for(emission, platform).lower(program, batch, args, platform)
+        return backend_for(emission, platform, program).lower(program, batch, args, platform)
 
     def lower_by_shards(*args, batch, **params):
         whole = functools.partial(run_p.bind, batch=batch, **params)

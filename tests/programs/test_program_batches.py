@@ -13,7 +13,7 @@ import pytest
 from jax import lax
 
 import jaxmbs as mbs
-from jaxmbs.programs.backends.llvm import handler, machine
+from jaxmbs.programs.backends.cpu import handler, machine
 
 
 def function(x, matrix):
@@ -103,7 +103,7 @@ import jax, jax.numpy as jnp, numpy as np
 jax.config.update("jax_enable_x64", True)
 from jax import lax
 import jaxmbs as mbs
-from jaxmbs.programs.backends.llvm import handler, machine
+from jaxmbs.programs.backends.cpu import handler, machine
 
 libc = ctypes.CDLL(None, use_errno=True)
 libc.mmap.restype = ctypes.c_void_p
@@ -314,7 +314,7 @@ def test_large_regions_are_compiled_in_parts(monkeypatch):
 
     results = lambda f: jax.tree.leaves(jax.jit(jax.vmap(mbs.program(f)))(*samples(13)))
     whole = results(in_one_piece)
-    monkeypatch.setattr("jaxmbs.programs.backends.llvm.plan.LARGEST_FUNCTION", 9)
+    monkeypatch.setattr("jaxmbs.programs.backends.cpu.plan.LARGEST_FUNCTION", 9)
     for a, b in zip(whole, results(in_parts), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-14)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from llvmlite import ir
 
-from jaxmbs.programs.backends.llvm import vector_math
+from jaxmbs.programs.llvm import vector_math
 
 DTYPES = [np.float64, np.float32]
 LANES = 16

@@ -4,26 +4,31 @@ A backend is an `AbstractBackend`, in a module or folder of its own that knows n
 """
 
 from jaxmbs.programs.backends.backend import AbstractBackend
-from jaxmbs.programs.backends.llvm.backend import MachineCodeOnCPU
+from jaxmbs.programs.backends.cpu.backend import MachineCodeOnCPU
+from jaxmbs.programs.backends.gpu.backend import KernelOnGPU, KernelOnHost
 from jaxmbs.programs.backends.xla import ElementwiseXLA
+from jaxmbs.programs.tracing.program import Program
 
 # Names of XLA for the platforms that a backend may want to tell apart; all others are "other".
 PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 # What JAXMBS_EMISSION may be, and the backends of each: the first that takes a platform makes the code for it.
 EMISSIONS: dict[str, tuple[AbstractBackend, ...]] = {
-    "llvm": (MachineCodeOnCPU(), ElementwiseXLA()),
+    "llvm": (MachineCodeOnCPU(), KernelOnGPU(), ElementwiseXLA()),
     "xla": (ElementwiseXLA(),),
+    # What a GPU would run, on this processor, to test it.
+    "gpu-on-host": (KernelOnHost(), ElementwiseXLA()),
     # The function of arrays as it was written, by JAX alone.
     "array": (),
 }
 
 
-def backend_for(emission: str, platform: str) -> AbstractBackend:
-    """The backend that runs programs of an emission on a platform.
+def backend_for(emission: str, platform: str, program: Program | None = None) -> AbstractBackend:
+    """The backend that runs programs of an emission on a platform; with a program the one that runs this one.
 
     Raises:
         ValueError: an emission that does not exist, with those that do.
     """
     if emission not in EMISSIONS:
         raise ValueError(f"JAXMBS_EMISSION must be one of {', '.join(map(repr, EMISSIONS))}, got {emission!r}")
-    return next(backend for backend in EMISSIONS[emission] if backend.takes(platform))
+    taking = (backend for backend in EMISSIONS[emission] if backend.takes(platform))
+    return next(backend for backend in taking if program is None or backend.refusal(program) is None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import math
 from collections.abc import Callable
 
 import jax
@@ -22,6 +23,10 @@ class AbstractBackend(abc.ABC):
     def takes(self, platform: str) -> bool:
         """Whether this backend makes code for a platform of XLA, "cpu" or "cuda", on this machine."""
 
+    def refusal(self, program: Program) -> str | None:
+        """Why a program does not run by this backend, None if it does; the next one gets it."""
+        return None
+
     @abc.abstractmethod
     def lower(self, program: Program, batch: tuple[int, ...], args, platform: str) -> list:
         """The outputs for a batch, in JAX operations that XLA has: called while a platform's code is made.
@@ -36,6 +41,31 @@ class AbstractBackend(abc.ABC):
     @abc.abstractmethod
     def explain(self) -> str:
         """What programs run as, for `mbs.explain`."""
+
+
+def two_axes(args, batch: tuple[int, ...]) -> tuple[list, int, list[tuple[int, int]]]:
+    """Batch axes as an outer and an inner one: the operands, how many samples there are along the inner axis, and for each
+    operand how many of its own samples lie between neighbours along the outer and the inner axis.
+
+    Neighbouring axes on which all operands agree become one; if more than two are left, operands are spread out.
+    """
+    depends = [tuple(x.shape[k] == size for x in args) for k, size in enumerate(batch)]
+    merged: list[tuple[int, tuple[bool, ...]]] = []
+    for size, pattern in zip(batch, depends, strict=True):
+        if size == 1:
+            continue
+        if merged and merged[-1][1] == pattern:
+            merged[-1] = (merged[-1][0] * size, pattern)
+        else:
+            merged.append((size, pattern))
+    if len(merged) > 2:
+        args = [jnp.broadcast_to(x, (*batch, *x.shape[len(batch) :])) for x in args]
+        merged = [(math.prod(batch), (True,) * len(args))]
+    while len(merged) < 2:
+        merged.append((1, (False,) * len(args)))
+    (_, by_outer), (inner, by_inner) = merged
+    places = [((inner if b else 1) * a, int(b)) for a, b in zip(by_outer, by_inner, strict=True)]
+    return list(args), inner, places
 
 
 def over_batch(function: Callable, batch: tuple[int, ...], args) -> list:

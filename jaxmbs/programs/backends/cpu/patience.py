@@ -11,9 +11,9 @@ have cost since it began; and, with one bit for each lane, which ones are set as
 
 from __future__ import annotations
 
-from jaxmbs.programs.backends.llvm.code import Code
-from jaxmbs.programs.backends.llvm.plan import Plan
-from jaxmbs.programs.backends.llvm.text import following, numbers, splat
+from jaxmbs.programs.backends.cpu.lanes import following, numbers, splat
+from jaxmbs.programs.llvm.code import Code
+from jaxmbs.programs.llvm.plan import Plan
 from jaxmbs.programs.tracing.graph import TRUTH, Loop, Region
 from jaxmbs.programs.tracing.liveness import Liveness
 

@@ -1,42 +1,8 @@
-"""The function that XLA calls, in LLVM's text: it unpacks the buffers, answers the question for the version of the
-interface, and shares a large batch among XLA's threads.
-
-It follows XLA's C interface for foreign functions (`xla/ffi/api/c_api.h` in `jax.ffi.include_dir()`). The places of
-fields that depend on the version are read from that header.
-"""
+"""The function that XLA calls, in LLVM's text: it unpacks the buffers and shares a large batch among XLA's threads."""
 
 from __future__ import annotations
 
-import functools
-import re
-from pathlib import Path
-
-import jax
-
-
-@functools.cache
-def header() -> str:
-    """XLA's C interface, as text."""
-    return (Path(jax.ffi.include_dir()) / "xla" / "ffi" / "api" / "c_api.h").read_text()
-
-
-@functools.cache
-def api_version() -> tuple[int, int]:
-    """Major and minor version of XLA's interface."""
-    numbers = [
-        int(x) for name in ("MAJOR", "MINOR") for x in re.findall(rf"#define XLA_FFI_API_{name} (\d+)", header())
-    ]
-    if len(numbers) != 2:
-        raise RuntimeError("XLA's interface for foreign functions has no version that is known here")
-    return numbers[0], numbers[1]
-
-
-@functools.cache
-def api_field(name: str) -> int:
-    """Offset in bytes of a function in the table `XLA_FFI_Api`; the functions follow 48 bytes of other fields."""
-    fields = re.findall(r"_XLA_FFI_API_STRUCT_FIELD\((\w+)\);", header())
-    return 48 + 8 * fields.index(name)
-
+from jaxmbs.programs.llvm import ffi
 
 HANDLER = """
 declare i32 @sched_yield()
@@ -145,23 +111,6 @@ define internal void @destroy(ptr %api, ptr %error) #0 {{
 
 @no_memory = private constant [47 x i8] c"no memory for the scratch space of the program\\00"
 
-define internal ptr @failure(ptr %frame) #0 {{
-  %api.at = getelementptr i8, ptr %frame, i64 16
-  %api = load ptr, ptr %api.at
-  %f.at = getelementptr i8, ptr %api, i64 {create_error}
-  %f = load ptr, ptr %f.at
-  %args = alloca [4 x i64]
-  store i64 32, ptr %args
-  %a1 = getelementptr i8, ptr %args, i64 8
-  store ptr null, ptr %a1
-  %a2 = getelementptr i8, ptr %args, i64 16
-  store ptr @no_memory, ptr %a2
-  %a3 = getelementptr i8, ptr %args, i64 24
-  store i64 8, ptr %a3
-  %error = call ptr %f(ptr %args)
-  ret ptr %error
-}}
-
 define internal i32 @parallel(ptr %frame, i64 %total, i64 %threads, ptr %meta, ptr %buffers) #0 {{
 entry:
   %api.at = getelementptr i8, ptr %frame, i64 16
@@ -240,43 +189,11 @@ finished:
   ret i32 %code2
 }}
 
-define ptr @handler(ptr %frame) #0 {{
-entry:
-  %extension.at = getelementptr i8, ptr %frame, i64 8
-  %extension = load ptr, ptr %extension.at
-  %plain = icmp eq ptr %extension, null
-  br i1 %plain, label %stage, label %metadata
-metadata:
-  %type.at = getelementptr i8, ptr %extension, i64 8
-  %type = load i32, ptr %type.at
-  %asked = icmp eq i32 %type, 1
-  br i1 %asked, label %answer, label %stage
-answer:
-  %data.at = getelementptr i8, ptr %extension, i64 24
-  %data = load ptr, ptr %data.at
-  %major = getelementptr i8, ptr %data, i64 24
-  store i32 {major}, ptr %major
-  %minor = getelementptr i8, ptr %data, i64 28
-  store i32 {minor}, ptr %minor
-  %traits = getelementptr i8, ptr %data, i64 32
-  store i32 0, ptr %traits
-  ret ptr null
-stage:
-  %stage.at = getelementptr i8, ptr %frame, i64 32
-  %now = load i32, ptr %stage.at
-  %execute = icmp eq i32 %now, 3
-  br i1 %execute, label %run, label %nothing
-nothing:
-  ret ptr null
-run:
+{begin}
   %buffers = alloca [{count} x ptr]
-  %args.at = getelementptr i8, ptr %frame, i64 72
-  %args = load ptr, ptr %args.at
-  %rets.at = getelementptr i8, ptr %frame, i64 112
-  %rets = load ptr, ptr %rets.at
-{pointers}
-  %total = load i64, ptr %meta
-  %kernel.meta = getelementptr i64, ptr %meta, i64 1
+{buffers}
+  %total = load i64, ptr %data0
+  %kernel.meta = getelementptr i64, ptr %data0, i64 1
   %effort = mul i64 %total, {effort}
   %large = icmp sgt i64 %effort, {worth}
   %groups = icmp sgt i64 %total, {lanes}
@@ -299,28 +216,18 @@ end:
 success:
   ret ptr null
 bad:
-  %message = call ptr @failure(ptr %frame)
-  ret ptr %message
+  %error = call ptr @failure(ptr %frame, ptr @no_memory)
+  ret ptr %error
 }}
 """
 
 
-def pointers(inputs: int, outputs: int) -> str:
-    """Lines that copy the addresses of all buffers; the first argument is the list of strides."""
-    lines = []
-    for k in range(1 + inputs + outputs):
-        source, place = ("args", k) if k <= inputs else ("rets", k - 1 - inputs)
+def buffers(inputs: int, outputs: int) -> str:
+    """Lines that put the addresses of all buffers into %buffers; the first operand is the list of strides."""
+    lines = [ffi.addresses(1 + inputs, outputs)]
+    for k in range(inputs + outputs):
         lines += [
-            f"  %p{k}.at = getelementptr ptr, ptr %{source}, i64 {place}",
-            f"  %p{k} = load ptr, ptr %p{k}.at",
-            f"  %p{k}.data = getelementptr i8, ptr %p{k}, i64 24",
+            f"  %b{k} = getelementptr ptr, ptr %buffers, i64 {k}",
+            f"  store ptr %data{k + 1}, ptr %b{k}",
         ]
-        if k == 0:
-            lines.append("  %meta = load ptr, ptr %p0.data")
-        else:
-            lines += [
-                f"  %d{k} = load ptr, ptr %p{k}.data",
-                f"  %b{k} = getelementptr ptr, ptr %buffers, i64 {k - 1}",
-                f"  store ptr %d{k}, ptr %b{k}",
-            ]
     return "\n".join(lines)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from jaxmbs.programs.backends.llvm.instructions import Instructions
-from jaxmbs.programs.backends.llvm.text import storage
+from jaxmbs.programs.llvm.instructions import Instructions
+from jaxmbs.programs.llvm.text import storage
 from jaxmbs.programs.tracing.graph import INTEGER, REAL, TRUTH, Buffer, Loop, Node
 
 # Neighbours in memory that are moved at once: the float64 of an AVX-512 vector.
@@ -62,12 +62,12 @@ class Code(Instructions):
         if name not in self.addresses:
             self.addresses[name] = self.reload(key, INTEGER)
         moved = self.let(f"add {integers} {self.addresses[name]}, {distance}")
-        return self.let(f"inttoptr {integers} {moved} to {self.module.wide('ptr')}")
+        return self.let(f"inttoptr {integers} {moved} to {self.module.wide(self.module.pointer)}")
 
     def _gather(self, pointers: str, scalar: str) -> str:
         module = self.module
         if module.lanes == 1:
-            return self.let(f"load {scalar}, ptr {pointers}")
+            return self.let(f"load {scalar}, {module.pointer} {pointers}")
         kind, bits = module.wide(scalar), module.wide("i1")
         name = f"llvm.masked.gather.{module.suffix(scalar)}.{module.suffix('ptr')}"
         module.declare(kind, name, [module.wide("ptr"), "i32 immarg", bits, kind])
@@ -94,26 +94,26 @@ class Code(Instructions):
 
     def _scratch_base(self) -> str:
         if "scratch" not in self.addresses:
-            self.addresses["scratch"] = self.let(f"load ptr, ptr {self.slot('scratch')}")
+            self.addresses["scratch"] = self.let(f"load {self.module.pointer}, ptr {self.slot('scratch')}")
         return self.addresses["scratch"]
 
-    def _scratch_pointer(self, buffer: Buffer, offset: int, stride: int, index: Node | None) -> str:
-        """Where the vector of a scalar of a buffer begins; the index, if any, is the same in all lanes."""
-        base, start = self._scratch_base(), self.plan.scratch[id(buffer)]
+    def _scratch_pointer(self, buffer: Buffer, offset: int, stride: int = 0, number: str | None = None) -> str:
+        """Where the vector of the scalar offset + stride·number of a buffer begins."""
+        pointer, base, start = self.module.pointer, self._scratch_base(), self.plan.scratch[id(buffer)]
         wide = 8 * self.module.lanes
-        here = self.let(f"getelementptr i8, ptr {base}, i64 {start + offset * wide}")
-        if index is None:
+        here = self.let(f"getelementptr i8, {pointer} {base}, i64 {start + offset * wide}")
+        if number is None:
             return here
-        moved = self.let(f"mul i64 {self.value(index)}, {stride * wide}")
-        return self.let(f"getelementptr i8, ptr {here}, i64 {moved}")
+        moved = self.let(f"mul i64 {number}, {stride * wide}")
+        return self.let(f"getelementptr i8, {pointer} {here}, i64 {moved}")
 
     def _load_scratch(self, node: Node, buffer: Buffer, offset, stride, index: Node | None) -> str:
         inside, outside = self._held(buffer.kind, False)
         if index is None or index.uniform or self.module.lanes == 1:
-            pointer = self._scratch_pointer(buffer, offset, stride, index)
-            value = self.let(f"load {outside}, ptr {pointer}, align 8")
+            pointer = self._scratch_pointer(buffer, offset, stride, None if index is None else self.value(index))
+            value = self.let(f"load {outside}, {self.module.pointer} {pointer}, align 8")
         else:
-            start = self._scratch_pointer(buffer, offset, 0, None)
+            start = self._scratch_pointer(buffer, offset)
             address = self.splat(self.let(f"ptrtoint ptr {start} to i64"), "i64")
             integers = self.module.vector(INTEGER)
             size = 1 if buffer.kind == TRUTH else 8 if buffer.kind == INTEGER else self.module.size
@@ -130,11 +130,11 @@ class Code(Instructions):
         value = self.wide(node)
         if kind == TRUTH:
             value = self.let(f"zext {inside} {value} to {outside}")
-        self.line(f"store {outside} {value}, ptr {pointer}, align 8")
+        self.line(f"store {outside} {value}, {self.module.pointer} {pointer}, align 8")
 
     def _stack(self, node: Node) -> None:
         for offset, entry in enumerate(node.args):
-            self._store_scratch(self._scratch_pointer(node.payload, offset, 0, None), node.kind, entry)
+            self._store_scratch(self._scratch_pointer(node.payload, offset), node.kind, entry)
 
     def store_row(self, loop: Loop, buffer: Buffer, row: list[Node]) -> None:
         """A round's row of a buffer: into the scratch memory if the program reads it, and to the outputs that it is."""
@@ -145,9 +145,7 @@ class Code(Instructions):
             number = self.let(f"sub i64 {loop.length - 1}, {self.values[index.serial]}")
         for k, node in enumerate(row):
             if id(buffer) in plan.inner:
-                start = self._scratch_pointer(buffer, k, 0, None)
-                moved = self.let(f"mul i64 {number}, {buffer.width * 8 * self.module.lanes}")
-                self._store_scratch(self.let(f"getelementptr i8, ptr {start}, i64 {moved}"), buffer.kind, node)
+                self._store_scratch(self._scratch_pointer(buffer, k, buffer.width, number), buffer.kind, node)
         for output in plan.written.get(id(buffer), ()):
             self._store_row_out(output, row, number)
 
@@ -252,7 +250,7 @@ class Code(Instructions):
         elif dtype.kind in "iu" and dtype.itemsize < 8:
             value = self.let(f"trunc {inside} {value} to {kind}")
         if module.lanes == 1:
-            self.line(f"store {stored} {value}, ptr {pointers}")
+            self.line(f"store {stored} {value}, {module.pointer} {pointers}")
             return
         bits = module.wide("i1")
         name = f"llvm.masked.scatter.{module.suffix(stored)}.{module.suffix('ptr')}"

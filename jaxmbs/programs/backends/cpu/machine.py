@@ -9,12 +9,11 @@ import platform
 
 import numpy as np
 from llvmlite import binding
-from llvmlite import ir as llvm_ir
 
-from jaxmbs.programs.backends.llvm import vector_math
-from jaxmbs.programs.backends.llvm.emitter import Emitter
-from jaxmbs.programs.backends.llvm.handler import HANDLER, api_field, api_version, pointers
+from jaxmbs.programs.backends.cpu.handler import HANDLER, buffers
+from jaxmbs.programs.backends.cpu.vectors import VectorEmitter
 from jaxmbs.programs.content import joined
+from jaxmbs.programs.llvm import elementary, ffi
 from jaxmbs.programs.store import store
 from jaxmbs.programs.tracing.program import Program
 
@@ -71,76 +70,51 @@ def natural_lanes(program: Program) -> int:
 
 def module_text(program: Program, lanes: int) -> tuple[str, set]:
     """The whole module as text, and the elementary functions that it calls."""
-    emitter = Emitter(program, lanes)
+    emitter = VectorEmitter(program, lanes)
     kernel = emitter.emit()
-    major, minor = api_version()
     inputs, outputs = len(program.facts.loaded), len(program.outputs)
     handler = HANDLER.format(
-        number_of_threads=api_field("XLA_FFI_ThreadPool_NumThreads"),
-        schedule=api_field("XLA_FFI_ThreadPool_Schedule"),
-        destroy_error=api_field("XLA_FFI_Error_Destroy"),
-        create_error=api_field("XLA_FFI_Error_Create"),
-        major=major,
-        minor=minor,
+        begin=ffi.begin(),
+        number_of_threads=ffi.api_field("XLA_FFI_ThreadPool_NumThreads"),
+        schedule=ffi.api_field("XLA_FFI_ThreadPool_Schedule"),
+        destroy_error=ffi.api_field("XLA_FFI_Error_Destroy"),
         count=max(inputs + outputs, 1),
-        pointers=pointers(inputs, outputs),
+        buffers=buffers(inputs, outputs),
         effort=program.work,
         worth=WORTH_A_THREAD,
         parts=PARTS_PER_THREAD,
         lanes=lanes,
     )
-    cpu, features, width = host()
-    attributes = [f'"target-cpu"="{cpu}"', f'"target-features"="{features}"']
-    attributes += [f'"{name}"="{8 * width}"' for name in ("prefer-vector-width", "min-legal-vector-width")]
     declared = _declared(kernel)
     lines = [line for line in handler.splitlines() if line.split("(")[0] not in declared]
-    text = "\n".join([kernel, *lines, f"attributes #0 = {{ {' '.join(ATTRIBUTES + attributes)} }}"])
-    real = emitter.module.real
-    for name, count in sorted(emitter.module.elementary):
-        kind = real if count == 1 else f"<{count} x {real}>"
-        result = f"{{{kind}, {kind}}}" if name == "sin_cos" else kind
-        text += f"\ndeclare {result} @{name}.{count}({', '.join([kind] * (_arity(name)))})"
-    return text, emitter.module.elementary
+    attributes = " ".join([*ATTRIBUTES, _target_attributes()])
+    called = emitter.module.elementary
+    text = [
+        kernel,
+        *lines,
+        f"attributes #0 = {{ {attributes} }}",
+        *elementary.declarations(called, emitter.module.real),
+    ]
+    return "\n".join(text), called
 
 
-def _arity(name: str) -> int:
-    return 2 if name == "atan2" else 1
+def _target_attributes() -> str:
+    cpu, features, width = host()
+    attributes = {"target-cpu": cpu, "target-features": features}
+    attributes |= dict.fromkeys(("prefer-vector-width", "min-legal-vector-width"), 8 * width)
+    return " ".join(f'"{name}"="{value}"' for name, value in attributes.items())
 
 
 def _declared(text: str) -> set[str]:
     return {line.split("(")[0] for line in text.splitlines() if line.startswith("declare")}
 
 
-def elementary_text(functions, dtype) -> str:
-    """A module with these elementary functions, each to be inlined where it is called."""
-    module = llvm_ir.Module("elementary")
-    for name, lanes in sorted(functions):
-        scalar = llvm_ir.FloatType() if np.dtype(dtype) == np.float32 else llvm_ir.DoubleType()
-        kind = scalar if lanes == 1 else llvm_ir.VectorType(scalar, lanes)
-        result = llvm_ir.LiteralStructType([kind, kind]) if name == "sin_cos" else kind
-        count = _arity(name)
-        function = llvm_ir.Function(module, llvm_ir.FunctionType(result, [kind] * count), f"{name}.{lanes}")
-        function.linkage = "linkonce_odr"
-        function.attributes.add("alwaysinline")
-        builder = llvm_ir.IRBuilder(function.append_basic_block())
-        value = getattr(vector_math, name)(builder, *function.args)
-        if name == "sin_cos":
-            pair = builder.insert_value(llvm_ir.Constant(result, llvm_ir.Undefined), value[0], 0)
-            value = builder.insert_value(pair, value[1], 1)
-        builder.ret(value)
-    cpu, features, width = host()
-    text = str(module)
-    # The same target as the callers', or they would not be inlined.
-    attributes = f'"target-cpu"="{cpu}" "target-features"="{features}" "min-legal-vector-width"="{8 * width}"'
-    return text.replace("alwaysinline", f"alwaysinline {attributes}")
-
-
 def object_code(program: Program, lanes: int) -> bytes:
     """A program compiled for this processor, as an object file."""
-    text, elementary = module_text(program, lanes)
+    text, called = module_text(program, lanes)
     module = binding.parse_assembly(text)
-    if elementary:
-        module.link_in(binding.parse_assembly(elementary_text(elementary, program.dtype)))
+    if called:
+        module.link_in(binding.parse_assembly(elementary.definitions(called, program.dtype, _target_attributes())))
     machine = _machine(_effort(program))
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from jaxmbs.programs.backends.llvm.plan import Plan
-from jaxmbs.programs.backends.llvm.text import ALIGNMENT, unsigned
+from jaxmbs.programs.llvm.plan import Plan
+from jaxmbs.programs.llvm.text import ALIGNMENT, unsigned
 from jaxmbs.programs.tracing.graph import INTEGER, REAL, TRUTH, Node
 
 INTRINSICS = {"abs": "fabs", "sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "round": "rint", "trunc": "trunc"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jaxmbs.programs.backends.llvm.text import ALIGNMENT, Frame, Text
+from jaxmbs.programs.llvm.text import ALIGNMENT, Frame, Text
 from jaxmbs.programs.tracing.graph import Buffer, Node
 from jaxmbs.programs.tracing.liveness import LAST
 from jaxmbs.programs.tracing.program import Program
@@ -19,11 +19,12 @@ class Plan:
         written: id(buffer) → outputs that are this buffer.
         inner: id(buffer) of those that are read inside of the program.
         scratch: id(buffer) → offset in bytes in the scratch memory, of `scratch_bytes`.
+        apart: numbers of the inputs, and behind them the outputs, whose scalars do not lie side by side.
     """
 
-    def __init__(self, program: Program, lanes: int):
+    def __init__(self, program: Program, lanes: int, pointer: str = "ptr"):
         self.program, self.lanes = program, lanes
-        self.module = Text(lanes, program.dtype)
+        self.module = Text(lanes, program.dtype, pointer)
         self.frame = Frame(lanes)
         self.live = program.live
         self.part = self._parts()
@@ -32,6 +33,7 @@ class Plan:
         self.inner: set[int] = set()
         self.scratch: dict[int, int] = {}
         self.scratch_bytes = 0
+        self.apart: frozenset[int] = frozenset()
         self._names = 0
         self._plan_memory()
 

@@ -14,10 +14,14 @@ ALIGNMENT = 64
 
 
 class Text:
-    """A module as text: functions, and declarations each once."""
+    """A module as text: functions, and declarations each once.
 
-    def __init__(self, lanes: int, dtype):
-        self.lanes = lanes
+    Attributes:
+        pointer: the type of an address in a buffer; the frame has plain `ptr`.
+    """
+
+    def __init__(self, lanes: int, dtype, pointer: str = "ptr"):
+        self.lanes, self.pointer = lanes, pointer
         self.single = np.dtype(dtype) == np.float32
         self.real = "float" if self.single else "double"
         self.size = 4 if self.single else 8
@@ -90,33 +94,3 @@ def storage(dtype) -> str:
     if dtype.kind == "f":
         return "float" if dtype.itemsize == 4 else "double"
     return "i8" if dtype.kind == "b" else f"i{8 * dtype.itemsize}"
-
-
-def splat(lanes: int, scalar: str, name: str) -> list[str]:
-    """Lines that make %name, the integer %scalar in every lane."""
-    if lanes == 1:
-        return [f"  %{name} = add i64 %{scalar}, 0"]
-    kind = f"<{lanes} x i64>"
-    return [
-        f"  %{name}.0 = insertelement {kind} poison, i64 %{scalar}, i64 0",
-        f"  %{name} = shufflevector {kind} %{name}.0, {kind} poison, <{lanes} x i32> zeroinitializer",
-    ]
-
-
-def following(module: Text, name: str) -> list[str]:
-    """Lines that make %name, the numbers of the samples from %base on; the last one, %most, again where there are fewer."""
-    if module.lanes == 1:
-        return [f"  %{name} = add i64 %base, 0"]
-    integers = module.wide("i64")
-    minimum = module.declare(integers, f"llvm.smin.{module.suffix('i64')}", [integers] * 2)
-    return [
-        *splat(module.lanes, "base", "bases"),
-        *splat(module.lanes, "most", "mosts"),
-        f"  %{name}.0 = add {integers} %bases, <{numbers(module.lanes)}>",
-        f"  %{name} = call {integers} @{minimum}({integers} %{name}.0, {integers} %mosts)",
-    ]
-
-
-def numbers(lanes: int) -> str:
-    """The numbers of the lanes, as they stand in a vector."""
-    return ", ".join(f"i64 {k}" for k in range(lanes))

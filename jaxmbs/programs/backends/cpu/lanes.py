@@ -1,0 +1,35 @@
+"""Lines of LLVM that deal with all lanes of a group."""
+
+from __future__ import annotations
+
+from jaxmbs.programs.llvm.text import Text
+
+
+def splat(lanes: int, scalar: str, name: str) -> list[str]:
+    """Lines that make %name, the integer %scalar in every lane."""
+    if lanes == 1:
+        return [f"  %{name} = add i64 %{scalar}, 0"]
+    kind = f"<{lanes} x i64>"
+    return [
+        f"  %{name}.0 = insertelement {kind} poison, i64 %{scalar}, i64 0",
+        f"  %{name} = shufflevector {kind} %{name}.0, {kind} poison, <{lanes} x i32> zeroinitializer",
+    ]
+
+
+def following(module: Text, name: str) -> list[str]:
+    """Lines that make %name, the numbers of the samples from %base on; the last one, %most, again where there are fewer."""
+    if module.lanes == 1:
+        return [f"  %{name} = add i64 %base, 0"]
+    integers = module.wide("i64")
+    minimum = module.declare(integers, f"llvm.smin.{module.suffix('i64')}", [integers] * 2)
+    return [
+        *splat(module.lanes, "base", "bases"),
+        *splat(module.lanes, "most", "mosts"),
+        f"  %{name}.0 = add {integers} %bases, <{numbers(module.lanes)}>",
+        f"  %{name} = call {integers} @{minimum}({integers} %{name}.0, {integers} %mosts)",
+    ]
+
+
+def numbers(lanes: int) -> str:
+    """The numbers of the lanes, as they stand in a vector."""
+    return ", ".join(f"i64 {k}" for k in range(lanes))

@@ -1,0 +1,146 @@
+"""Programs for vectors of samples, one lane each.
+
+A loop with a condition takes as many rounds as the slowest lane of its group. `patience` sets such lanes aside.
+"""
+
+from __future__ import annotations
+
+from jaxmbs.programs.backends.cpu.lanes import following, splat
+from jaxmbs.programs.backends.cpu.patience import Patience
+from jaxmbs.programs.llvm.emitter import AbstractEmitter
+from jaxmbs.programs.llvm.text import ALIGNMENT, aligned
+
+
+class VectorEmitter(AbstractEmitter):
+    """Emits `kernel(first, last, meta, buffers)`, which takes a group of lanes at a time. Regions are not inlined."""
+
+    def __init__(self, program, lanes):
+        super().__init__(program, lanes)
+        self.patience = Patience(self.plan)
+
+    def begins(self, code, loop):
+        if self.lanes > 1:
+            self.patience.begin(code, loop)
+
+    def goes_on(self, code, loop, mask):
+        return self.patience.go_on(code, loop, mask)
+
+    def attributes(self, code):
+        return "#0"
+
+    def kernel(self) -> str:
+        """All lanes from `first` to `last`, a group at a time; 1 if there is no memory.
+
+        meta: number of the inner batch axis's samples, then for each input that is loaded, and each output, its strides
+        along the outer and the inner axis, in scalars. The lanes of a last group that is not full repeat its last sample.
+        """
+        used = self.used_buffers
+        choice, after = self._groups()
+        if self.patience.loops:
+            self.module.functions.append(self.patience.decision())
+            choice, after = self.patience.groups()
+        lines = [
+            "define internal i32 @kernel(i64 %first, i64 %last, ptr %meta, ptr %buffers) #0 {",
+            "entry:",
+            *self._memory(),
+            *(line for k in used for line in self._buffer(k)),
+            "  br label %group",
+            *choice,
+            *self._lane_numbers(),
+            *(line for k in used for line in self._addresses(k)),
+            "  br label %run",
+            "run:",
+            "  call fastcc void @root(ptr %frame)",
+            *after,
+            "  br label %group",
+            "done:",
+            "  call void @free(ptr %frame)",
+            "  ret i32 0",
+            "}",
+        ]
+        return "\n".join(lines)
+
+    def _groups(self) -> tuple[list[str], list[str]]:
+        """Blocks that choose the samples of the next group, %l, and what follows when it is done: one after another."""
+        choice = [
+            "group:",
+            "  %base = phi i64 [ %first, %start ], [ %next, %run ]",
+            "  %more = icmp slt i64 %base, %last",
+            "  br i1 %more, label %address, label %done",
+            "address:",
+            *following(self.module, "l"),
+        ]
+        return choice, [f"  %next = add i64 %base, {self.lanes}"]
+
+    def _memory(self) -> list[str]:
+        """The frame, and behind it the scratch memory; what all groups of lanes share."""
+        frame_bytes = aligned(max(self.frame.bytes, 1))
+        self.module.declare("ptr", "aligned_alloc", ["i64", "i64"])
+        self.module.declare("void", "free", ["ptr"])
+        lines = [
+            f"  %frame = call ptr @aligned_alloc(i64 {ALIGNMENT}, i64 {frame_bytes + aligned(self.plan.scratch_bytes)})",
+            "  %missing = icmp eq ptr %frame, null",
+            "  br i1 %missing, label %fail, label %start",
+            "fail:",
+            "  ret i32 1",
+            "start:",
+            f"  %scratch = getelementptr i8, ptr %frame, i64 {frame_bytes}",
+            "  %inner = load i64, ptr %meta",
+            "  %flat = icmp eq i64 %inner, 1",
+            "  %most = sub i64 %last, 1",
+        ]
+        if self.patience.loops:
+            lines += self.patience.memory()
+        if "scratch" in self.frame.places:
+            lines += [
+                f"  %scratch.at = getelementptr i8, ptr %frame, i64 {self.frame.place('scratch')}",
+                "  store ptr %scratch, ptr %scratch.at",
+            ]
+        return lines
+
+    def _buffer(self, k: int) -> list[str]:
+        """Where a buffer begins, and its strides along both batch axes."""
+        place = self.operand(k)
+        return [
+            f"  %buffer.at{k} = getelementptr ptr, ptr %buffers, i64 {place}",
+            f"  %buffer{k} = load i64, ptr %buffer.at{k}",
+            f"  %outer.at{k} = getelementptr i64, ptr %meta, i64 {1 + 2 * place}",
+            f"  %outer{k} = load i64, ptr %outer.at{k}",
+            f"  %inner.at{k} = getelementptr i64, ptr %meta, i64 {2 + 2 * place}",
+            f"  %inner{k} = load i64, ptr %inner.at{k}",
+        ]
+
+    def _addresses(self, k: int) -> list[str]:
+        """Where the samples of a group of lanes lie in a buffer, put into the frame."""
+        integers = self.module.wide("i64")
+        return [
+            *splat(self.lanes, f"outer{k}", f"so{k}"),
+            *splat(self.lanes, f"inner{k}", f"si{k}"),
+            *splat(self.lanes, f"buffer{k}", f"sb{k}"),
+            f"  %a{k} = mul {integers} %o, %so{k}",
+            f"  %b{k} = mul {integers} %r, %si{k}",
+            f"  %c{k} = add {integers} %a{k}, %b{k}",
+            f"  %d{k} = mul {integers} %c{k}, {self._same(self.shapes[k].dtype.itemsize)}",
+            f"  %e{k} = add {integers} %d{k}, %sb{k}",
+            f"  %slot{k} = getelementptr i8, ptr %frame, i64 {self.frame.place(('buffer', k))}",
+            f"  store {integers} %e{k}, ptr %slot{k}, align {8 if self.lanes == 1 else ALIGNMENT}",
+        ]
+
+    def _lane_numbers(self) -> list[str]:
+        """%o and %r: the sample's place along the outer and the inner batch axis."""
+        integers = self.module.wide("i64")
+        return [
+            "  br i1 %flat, label %joined, label %divide",
+            "divide:",
+            *splat(self.lanes, "inner", "inners"),
+            f"  %q = sdiv {integers} %l, %inners",
+            f"  %p = mul {integers} %q, %inners",
+            f"  %rest = sub {integers} %l, %p",
+            "  br label %joined",
+            "joined:",
+            f"  %o = phi {integers} [ %l, %address ], [ %q, %divide ]",
+            f"  %r = phi {integers} [ {self._same(0)}, %address ], [ %rest, %divide ]",
+        ]
+
+    def _same(self, value: int) -> str:
+        return str(value) if self.lanes == 1 else f"splat (i64 {value})"

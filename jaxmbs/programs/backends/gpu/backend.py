@@ -1,0 +1,167 @@
+"""Programs as kernels with a thread for each sample, which XLA calls as foreign functions."""
+
+from __future__ import annotations
+
+import abc
+import functools
+import math
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxmbs.programs.backends.backend import AbstractBackend, two_axes
+from jaxmbs.programs.tracing.program import Program
+
+# Bytes of a workspace at most. Where samples need more, fewer threads take more samples each.
+LARGEST_WORKSPACE = 2**30
+# Up to this many samples, blocks have one warp, so that they spread over the whole GPU.
+FEW, WARP = 2**15, 32
+
+
+class AbstractThreads(AbstractBackend):
+    """One kernel for a program, with its loops inside and a thread for each sample."""
+
+    def lower(self, program, batch, args, platform):
+        total = math.prod(batch)
+        if total == 0 or not program.outputs:
+            return [jnp.zeros((*batch, *out.shape), out.dtype) for out in program.outputs]
+        name, kernel = self.target(program)
+        blocks, block = grid(total, kernel.scratch)
+        loaded, first = program.facts.loaded, len(program.inputs)
+        args, inner, places = two_axes([args[k] for k in loaded], batch)
+        meta, layouts = [total, inner], []
+        buffers = [*loaded, *range(first, first + len(program.outputs))]
+        shapes = [*program.inputs, *program.outputs]
+        samples = [math.prod(x.shape[: len(batch)]) for x in args] + [total] * len(program.outputs)
+        for k, count, place in zip(buffers, samples, [*places, *[(inner, 1)] * len(program.outputs)], strict=True):
+            is_apart = k in kernel.apart
+            size = 1 if is_apart else shapes[k].size
+            meta += [place[0] * size, place[1] * size, count if is_apart else 1]
+            axes = tuple(range(len(batch) + len(shapes[k].shape)))
+            layouts.append((*axes[len(batch) :], *axes[: len(batch)]) if is_apart else axes)
+        outputs = [jax.ShapeDtypeStruct((*batch, *out.shape), out.dtype) for out in program.outputs]
+        if kernel.scratch:
+            outputs.append(jax.ShapeDtypeStruct((blocks * block * kernel.scratch,), np.int8))
+            layouts.append((0,))
+        call = jax.ffi.ffi_call(
+            name, outputs, input_layouts=[(0,), *layouts[: len(args)]], output_layouts=layouts[len(args) :]
+        )
+        results = call(
+            jnp.asarray(np.array(meta, dtype=np.int64).view(np.int32)),
+            *args,
+            grid=np.array([blocks, block], dtype=np.int64),
+        )
+        return list(results[: len(program.outputs)])
+
+    def refusal(self, program):
+        from jaxmbs.programs.backends.gpu import ptx
+
+        kernel = ptx.kernel(program, self.capability())
+        if not kernel.refused and kernel.scratch * WARP > LARGEST_WORKSPACE:
+            return f"a sample needs {kernel.scratch / 2**20:.0f} MB of workspace, which a GPU has not for many of them"
+        return kernel.refused or None
+
+    @abc.abstractmethod
+    def capability(self) -> tuple[int, int]:
+        """The compute capability that kernels are made for."""
+
+    @abc.abstractmethod
+    def target(self, program: Program):
+        """The name under which XLA finds the kernel of a program, and the kernel."""
+
+
+class KernelOnGPU(AbstractThreads):
+    """Kernels on NVIDIA's GPUs. Imports llvmlite when it is needed."""
+
+    def takes(self, platform):
+        return platform == "cuda" and _available()
+
+    def explain(self):
+        return "straight-line, one kernel on the GPU"
+
+    def refusal(self, program):
+        return super().refusal(program) or _loaded(program)
+
+    def capability(self):
+        from jaxmbs.programs.backends.gpu import driver
+
+        return driver.capability()
+
+    def target(self, program):
+        from jaxmbs.programs.backends.gpu import ptx
+
+        return _name(program, self.capability()), ptx.kernel(program, self.capability())
+
+
+class KernelOnHost(AbstractThreads):
+    """The same kernels on this processor, one thread after the other: for tests."""
+
+    def takes(self, platform):
+        return platform == "cpu" and _available()
+
+    def explain(self):
+        return "straight-line, one kernel, its threads one after the other on the host"
+
+    def capability(self):
+        return 8, 0
+
+    def target(self, program):
+        from jaxmbs.programs.backends.gpu import host, ptx
+
+        return host.target(program), ptx.kernel(program, self.capability())
+
+
+def grid(total: int, scratch: int) -> tuple[int, int]:
+    """Numbers of blocks and of threads in each, for a number of samples that need a workspace of so many bytes each."""
+    from jaxmbs.programs.backends.gpu import ptx
+
+    block = WARP if total <= FEW else ptx.BLOCK
+    blocks = -(-total // block)
+    if scratch:
+        blocks = max(1, min(blocks, LARGEST_WORKSPACE // (scratch * block)))
+    return blocks, block
+
+
+@functools.cache
+def _available() -> bool:
+    try:
+        from jaxmbs.programs.backends.gpu import ptx
+        from jaxmbs.programs.llvm import ffi
+
+        ffi.api_version()
+        return ptx.supported()
+    except (ImportError, OSError, RuntimeError):
+        return False
+
+
+def _name(program: Program, capability: tuple[int, int]) -> str:
+    return f"jaxmbs_gpu_{capability[0]}{capability[1]}_{program.fingerprint}"
+
+
+_loads: dict[str, tuple[object, str | None]] = {}
+
+
+def _loaded(program: Program) -> str | None:
+    """Load the kernel of a program and register what runs it, if there is a driver; the reason why the driver refuses it,
+    which is also a warning, once."""
+    from jaxmbs.programs.backends.gpu import driver, host, ptx
+
+    if driver.library() is None:
+        return None
+    capability = driver.capability()
+    name = _name(program, capability)
+    if name not in _loads:
+        kernel = ptx.kernel(program, capability)
+        try:
+            code = host.launcher(program, bool(kernel.scratch), driver.load(kernel.text))
+        except driver.DriverError as error:
+            warnings.warn(
+                f"XLA computes '{program.name}' on the GPU without a kernel of its own: {error}", stacklevel=2
+            )
+            _loads[name] = None, str(error)
+        else:
+            jax.ffi.register_ffi_target(name, code.capsule(), platform="CUDA")
+            _loads[name] = code, None
+    return _loads[name][1]

@@ -1,0 +1,157 @@
+"""The function that XLA calls to run a kernel, in LLVM's text: it hands the addresses of all buffers to the driver."""
+
+from __future__ import annotations
+
+from jaxmbs.programs.llvm import ffi
+
+# The kernel gets `meta`, the workspace, the inputs and the outputs. XLA gives `meta` and the inputs as operands, the outputs
+# and behind them the workspace as results. The numbers of blocks and of threads in each are an attribute.
+_HANDLER = """
+{driver}
+declare i32 @snprintf(ptr, i64, ptr, ...)
+{unknown}
+{format}
+{begin}
+{addresses}
+  %params = alloca [{count} x ptr]
+{params}
+  %attributes.at = getelementptr i8, ptr %frame, i64 160
+  %attributes = load ptr, ptr %attributes.at
+  %attribute = load ptr, ptr %attributes
+  %grid.at = getelementptr i8, ptr %attribute, i64 16
+  %grid = load ptr, ptr %grid.at
+  %blocks.long = load i64, ptr %grid
+  %block.at = getelementptr i64, ptr %grid, i64 1
+  %block.long = load i64, ptr %block.at
+  %blocks = trunc i64 %blocks.long to i32
+  %block = trunc i64 %block.long to i32
+{stream}
+  %function = inttoptr i64 {function} to ptr
+  %code = call i32 @cuLaunchKernel(ptr %function, i32 %blocks, i32 1, i32 1, i32 %block, i32 1, i32 1, i32 0,
+    ptr %stream, ptr %params, ptr null)
+  %good = icmp eq i32 %code, 0
+  br i1 %good, label %success, label %bad
+success:
+  ret ptr null
+bad:
+  %why.at = alloca ptr
+  store ptr @unknown, ptr %why.at
+  %found = call i32 @cuGetErrorString(i32 %code, ptr %why.at)
+  %why = load ptr, ptr %why.at
+  %message = alloca [512 x i8]
+  %length = call i32 (ptr, i64, ptr, ...) @snprintf(ptr %message, i64 512, ptr @format, i32 %blocks, i32 %block, ptr %why)
+  %error = call ptr @failure(ptr %frame, ptr %message)
+  ret ptr %error
+}}
+"""
+_DRIVER = """
+declare i32 @cuLaunchKernel(ptr, i32, i32, i32, i32, i32, i32, i32, ptr, ptr, ptr)
+declare i32 @cuGetErrorString(i32, ptr)
+"""
+_STREAM = """
+  %api.at = getelementptr i8, ptr %frame, i64 16
+  %api = load ptr, ptr %api.at
+  %context.at = getelementptr i8, ptr %frame, i64 24
+  %context = load ptr, ptr %context.at
+  %get.at = getelementptr i8, ptr %api, i64 {get}
+  %get = load ptr, ptr %get.at
+  %asked = alloca [4 x i64]
+  store i64 32, ptr %asked
+  %asked1 = getelementptr i8, ptr %asked, i64 8
+  store ptr null, ptr %asked1
+  %asked2 = getelementptr i8, ptr %asked, i64 16
+  store ptr %context, ptr %asked2
+  %asked3 = getelementptr i8, ptr %asked, i64 24
+  store ptr null, ptr %asked3
+  %refused = call ptr %get(ptr %asked)
+  %ready = icmp eq ptr %refused, null
+  br i1 %ready, label %launch, label %stop
+stop:
+  ret ptr %refused
+launch:
+  %stream = load ptr, ptr %asked3"""
+# In place of the driver: one thread after the other, on this processor.
+_HOST_DRIVER = """
+define internal i32 @cuGetErrorString(i32 %code, ptr %why) {{
+  ret i32 0
+}}
+
+define internal i32 @cuLaunchKernel(ptr %function, i32 %blocks, i32 %by, i32 %bz, i32 %block, i32 %ty, i32 %tz, i32 %shared,
+    ptr %stream, ptr %params, ptr %extra) {{
+entry:
+{values}
+  %all = mul i32 %blocks, %block
+  %threads = zext i32 %all to i64
+  br label %next
+next:
+  %thread = phi i64 [ 0, %entry ], [ %further, %run ]
+  %more = icmp slt i64 %thread, %threads
+  br i1 %more, label %run, label %done
+run:
+  call void @kernel(i64 %thread, i64 %threads, {arguments})
+  %further = add i64 %thread, 1
+  br label %next
+done:
+  ret i32 0
+}}
+"""
+
+
+def on_gpu(name: str, inputs: int, outputs: int, workspace: bool, function: int) -> str:
+    """The handler of a kernel that the driver has loaded.
+
+    Args:
+        name: of the program.
+        inputs, outputs: how many buffers there are.
+        workspace: whether there is a workspace behind the outputs.
+        function: the driver's handle of the kernel.
+    """
+    stream = _STREAM.format(get=ffi.api_field("XLA_FFI_Stream_Get"))
+    return _handler(name, inputs, outputs, workspace, _DRIVER, stream, function)
+
+
+def on_host(name: str, inputs: int, outputs: int, workspace: bool, kinds: list[str]) -> str:
+    """The handler of a kernel in the same module, which the calling thread runs.
+
+    kinds: types of the kernel's parameters behind the thread's number and how many there are.
+    """
+    values, arguments = [], []
+    for k, kind in enumerate(kinds):
+        values += [
+            f"  %at{k} = getelementptr ptr, ptr %params, i64 {k}",
+            f"  %place{k} = load ptr, ptr %at{k}",
+            f"  %value{k} = load {kind}, ptr %place{k}",
+        ]
+        arguments.append(f"{kind} %value{k}")
+    driver = _HOST_DRIVER.format(values="\n".join(values), arguments=", ".join(arguments))
+    return _handler(name, inputs, outputs, workspace, driver, "  %stream = inttoptr i64 0 to ptr", 0)
+
+
+def _handler(name, inputs, outputs, workspace, driver, stream, function) -> str:
+    results = outputs + workspace
+    # The workspace comes second; without one its place stays empty.
+    order = [0, inputs + results if workspace else None, *range(1, 1 + inputs + outputs)]
+    params = []
+    for place, source in enumerate(order):
+        params += [
+            f"  %value{place} = alloca ptr",
+            f"  store ptr {'null' if source is None else f'%data{source}'}, ptr %value{place}",
+            f"  %param{place} = getelementptr ptr, ptr %params, i64 {place}",
+            f"  store ptr %value{place}, ptr %param{place}",
+        ]
+    name = "".join(x for x in name if x.isalnum() or x in "_ ")[:40]
+    return _HANDLER.format(
+        driver=driver,
+        unknown=_constant("unknown", "unknown error"),
+        format=_constant("format", f"CUDA cannot run %d blocks of %d threads of '{name}': %s"),
+        begin=ffi.begin(),
+        addresses=ffi.addresses(1 + inputs, results),
+        count=len(order),
+        params="\n".join(params),
+        stream=stream,
+        function=function,
+    )
+
+
+def _constant(name: str, text: str) -> str:
+    return f'@{name} = private constant [{len(text) + 1} x i8] c"{text}\\00"'

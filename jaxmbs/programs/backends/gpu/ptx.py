@@ -1,0 +1,160 @@
+"""From a program to PTX, which the driver of a GPU compiles for its processor; or to the same kernel for this processor."""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+from llvmlite import binding
+
+from jaxmbs.programs.backends.gpu.threads import ThreadEmitter
+from jaxmbs.programs.content import joined
+from jaxmbs.programs.llvm import elementary
+from jaxmbs.programs.llvm.instructions import LIBRARY
+from jaxmbs.programs.store import remembered
+from jaxmbs.programs.tracing.program import Program
+
+TRIPLE = "nvptx64-nvidia-cuda"
+# Threads of a block at most. 128 of them have 255 registers each on every GPU.
+BLOCK = 128
+# Compute capabilities that code is made for, and the versions of PTX that have them. Newer GPUs run what is made for an
+# older one.
+ARCHITECTURES = {(7, 0): 60, (7, 5): 63, (8, 0): 70, (8, 6): 71, (8, 9): 78, (9, 0): 78, (10, 0): 86, (12, 0): 87}
+# Bytes that a thread may keep outside of its registers. A GPU sets them aside for every thread that it can hold: 40 kB for
+# each of an H100's 270,000 are 11 GB.
+LARGEST_FRAME = 40_000
+# Buffers that a kernel takes: their addresses have to fit into 4 kB.
+MOST_BUFFERS = 500
+# Larger programs get no optimisation, which takes longer than it saves.
+LARGEST_OPTIMISED = 40_000
+
+
+class Kernel(NamedTuple):
+    """A compiled program.
+
+    Attributes:
+        text: PTX, zero-terminated when it is loaded.
+        frame, scratch: bytes for each thread, in its own memory and in the workspace.
+        apart: numbers of the inputs, and behind them the outputs, whose scalars lie apart.
+        refused: why there is no kernel, or nothing.
+    """
+
+    text: str
+    frame: int
+    scratch: int
+    apart: list[int]
+    refused: str = ""
+
+
+@functools.cache
+def supported() -> bool:
+    """Whether LLVM has the target here."""
+    binding.initialize_all_targets()
+    binding.initialize_all_asmprinters()
+    try:
+        binding.Target.from_triple(TRIPLE)
+    except RuntimeError:
+        return False
+    return True
+
+
+def architecture(capability: tuple[int, int]) -> tuple[int, int]:
+    """The newest of `ARCHITECTURES` that a GPU of a compute capability runs; the oldest for older ones."""
+    return max((x for x in ARCHITECTURES if x <= capability), default=min(ARCHITECTURES))
+
+
+def kernel(program: Program, capability: tuple[int, int]) -> Kernel:
+    """A program for GPUs from a compute capability on; made, or found in the store."""
+    chosen = architecture(capability)
+    key = None if program.key is None else joined(program.key, *chosen)
+    return Kernel(*remembered("ptx", key, lambda: _kernel(program, chosen)))
+
+
+def _kernel(program: Program, chosen: tuple[int, int]) -> Kernel:
+    supported()
+    found = module_text(program)
+    if isinstance(found, str):
+        return Kernel("", 0, 0, [], found)
+    text, emitter = found
+    target = binding.Target.from_triple(TRIPLE)
+    major, minor = chosen
+    machine = target.create_target_machine(
+        cpu=f"sm_{major}{minor}",
+        features=f"+ptx{ARCHITECTURES[chosen]}",
+        opt=2 if program.size <= LARGEST_OPTIMISED else 0,
+    )
+    module = linked(text + ENTRY.format(params=emitter.params, block=BLOCK), emitter, program)
+    module.triple = TRIPLE
+    module.data_layout = str(machine.target_data)
+    optimised(module, machine)
+    return Kernel(
+        machine.emit_assembly(module), emitter.frame.bytes, emitter.plan.scratch_bytes, sorted(emitter.plan.apart)
+    )
+
+
+def module_text(program: Program) -> tuple[str, ThreadEmitter] | str:
+    """The functions of a program for a thread, and what has emitted them; or why there are none."""
+    unknown = sorted(LIBRARY & set(program.operations))
+    if unknown:
+        return f"no kernel computes {', '.join(unknown)}"
+    buffers = len(program.facts.loaded) + len(program.outputs)
+    if buffers > MOST_BUFFERS:
+        return f"{buffers} arrays are more than a kernel takes ({MOST_BUFFERS})"
+    emitter = ThreadEmitter(program)
+    text = emitter.emit()
+    if emitter.frame.bytes > LARGEST_FRAME:
+        return f"{emitter.frame.bytes} bytes for each thread are more than a GPU should set aside ({LARGEST_FRAME})"
+    lines = [
+        text,
+        "attributes #0 = { nounwind alwaysinline }",
+        "attributes #1 = { nounwind noinline }",
+        "!0 = !{}",
+        *elementary.declarations(emitter.module.elementary, emitter.module.real),
+    ]
+    return "\n".join(lines), emitter
+
+
+def linked(text: str, emitter: ThreadEmitter, program: Program):
+    """A module of LLVM with the elementary functions."""
+    module = binding.parse_assembly(text)
+    called = emitter.module.elementary
+    if called:
+        module.link_in(binding.parse_assembly(elementary.definitions(called, program.dtype)))
+    return module
+
+
+def optimised(module, machine) -> None:
+    """Inline everything, and put what lies in the frame into registers."""
+    builder = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=0))
+    passes = binding.create_new_module_pass_manager()
+    passes.add_always_inliner_pass()
+    passes.add_global_dead_code_eliminate_pass()
+    passes.add_sroa_pass()
+    passes.add_simplify_cfg_pass()
+    passes.add_instruction_combine_pass()
+    passes.run(module, builder)
+
+
+ENTRY = """
+declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+declare i32 @llvm.nvvm.read.ptx.sreg.ntid.x()
+declare i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
+declare i32 @llvm.nvvm.read.ptx.sreg.nctaid.x()
+
+define ptx_kernel void @entry({params}) #2 {{
+  %t = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+  %n = call i32 @llvm.nvvm.read.ptx.sreg.ntid.x()
+  %b = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
+  %g = call i32 @llvm.nvvm.read.ptx.sreg.nctaid.x()
+  %within = zext i32 %t to i64
+  %size = zext i32 %n to i64
+  %block = zext i32 %b to i64
+  %blocks = zext i32 %g to i64
+  %before = mul i64 %block, %size
+  %thread = add i64 %before, %within
+  %threads = mul i64 %blocks, %size
+  call void @kernel(i64 %thread, i64 %threads, {params})
+  ret void
+}}
+attributes #2 = {{ nounwind "nvvm.maxntid"="{block}" }}
+"""

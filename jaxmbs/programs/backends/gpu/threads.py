@@ -1,0 +1,162 @@
+"""Programs for one thread per sample: all that a thread computes, with its loops, in one kernel.
+
+A thread leaves a loop when its own sample is done. Where there are more samples than threads, each takes the next one that
+is as far away as there are threads.
+
+Arrays that loops read or write row by row lie with their scalars apart and neighbouring samples side by side, so that
+neighbouring threads touch neighbouring addresses. So does the workspace, where rows lie that the program itself reads.
+"""
+
+from __future__ import annotations
+
+from jaxmbs.programs.llvm.code import Code
+from jaxmbs.programs.llvm.emitter import AbstractEmitter
+from jaxmbs.programs.tracing.program import Program
+from jaxmbs.programs.tracing.trace import Memory
+
+# An address in the memory of the whole GPU.
+GLOBAL = "ptr addrspace(1)"
+# Functions up to this many lines become part of those that call them: what crosses between them can stay in registers.
+INLINED_LINES = 12_000
+
+
+def apart(program: Program) -> frozenset[int]:
+    """Numbers of the inputs, and behind them the outputs, that loops read or write row by row."""
+    first, live = len(program.inputs), program.live
+    read = {
+        node.payload[0].source
+        for region in live.regions
+        for node in live.nodes(region)
+        if node.op == "load" and node.payload[0].source is not None and node.args
+    }
+    written = {first + k for k, result in enumerate(program.results) if isinstance(result, Memory)}
+    return frozenset(read | written)
+
+
+class ThreadCode(Code):
+    """The lines of one function of a thread."""
+
+    def _pointers(self, key, distance):
+        if key[1] in self.plan.apart:
+            distance = self.let(f"mul i64 {distance}, {self._kept(('apart', key[1]))}")
+        return super()._pointers(key, distance)
+
+    def _gather(self, pointers, scalar):
+        return self.let(f"load {scalar}, {GLOBAL} {pointers}, !invariant.load !0")
+
+    def _scratch_pointer(self, buffer, offset, stride=0, number=None):
+        place = str(self.plan.scratch[id(buffer)] // 8 + offset)
+        if number is not None:
+            place = self.let(f"add i64 {self.let(f'mul i64 {number}, {stride}')}, {place}")
+        moved = self.let(f"mul i64 {place}, {self._kept('row')}")
+        return self.let(f"getelementptr i8, {GLOBAL} {self._scratch_base()}, i64 {moved}")
+
+    def _kept(self, key) -> str:
+        """An integer that the kernel has put into the frame."""
+        name = ("kept", key)
+        if name not in self.addresses:
+            self.addresses[name] = self.let(f"load i64, ptr {self.slot(key)}")
+        return self.addresses[name]
+
+
+class ThreadEmitter(AbstractEmitter):
+    """Emits `kernel(thread, threads, meta, workspace, buffers…)`."""
+
+    code = ThreadCode
+
+    def __init__(self, program):
+        super().__init__(program, 1, GLOBAL)
+        self.plan.apart = apart(program)
+
+    def begins(self, code, loop):
+        pass
+
+    def goes_on(self, code, loop, mask):
+        return mask
+
+    def attributes(self, code):
+        return "#0" if len(code.lines) <= INLINED_LINES else "#1"
+
+    @property
+    def params(self) -> str:
+        """The parameters of the kernel behind the thread's number and how many there are."""
+        count = len(self.program.facts.loaded) + len(self.program.outputs)
+        return ", ".join([f"{GLOBAL} %meta", f"{GLOBAL} %workspace", *(f"i64 %operand{k}" for k in range(count))])
+
+    def kernel(self):
+        """All samples of a thread.
+
+        meta: number of samples, of those along the inner batch axis; then for each input that is loaded, and each output,
+        its strides along the outer and the inner axis, and between its scalars, in scalars.
+        """
+        used = self.used_buffers
+        buffers = [line for k in used for line in self._buffer(k)]
+        workspace = self._workspace()
+        addresses = [line for k in used for line in self._address(k)]
+        return "\n".join(
+            [
+                f"define internal void @kernel(i64 %thread, i64 %threads, {self.params}) #0 {{",
+                "entry:",
+                f"  %frame = alloca [{max(self.frame.bytes, 8)} x i8], align 8",
+                f"  %total = load i64, {GLOBAL} %meta",
+                f"  %inner.at = getelementptr i64, {GLOBAL} %meta, i64 1",
+                f"  %inner = load i64, {GLOBAL} %inner.at",
+                *buffers,
+                *workspace,
+                "  br label %next",
+                "next:",
+                "  %sample = phi i64 [ %thread, %entry ], [ %further, %run ]",
+                "  %more = icmp slt i64 %sample, %total",
+                "  br i1 %more, label %run, label %done",
+                "run:",
+                "  %outer = sdiv i64 %sample, %inner",
+                "  %before = mul i64 %outer, %inner",
+                "  %rest = sub i64 %sample, %before",
+                *addresses,
+                "  call fastcc void @root(ptr %frame)",
+                "  %further = add i64 %sample, %threads",
+                "  br label %next",
+                "done:",
+                "  ret void",
+                "}",
+            ]
+        )
+
+    def _buffer(self, k: int) -> list[str]:
+        """The strides of a buffer; the one between its scalars goes into the frame."""
+        place = self.operand(k)
+        lines = []
+        for number, name in enumerate(["outer", "inner", "apart"]):
+            lines += [
+                f"  %{name}.at{k} = getelementptr i64, {GLOBAL} %meta, i64 {2 + 3 * place + number}",
+                f"  %{name}{k} = load i64, {GLOBAL} %{name}.at{k}",
+            ]
+        return [*lines, *(self._keep(f"apart{k}", ("apart", k)) if k in self.plan.apart else [])]
+
+    def _address(self, k: int) -> list[str]:
+        """Where a sample lies in a buffer, put into the frame."""
+        return [
+            f"  %a{k} = mul i64 %outer, %outer{k}",
+            f"  %b{k} = mul i64 %rest, %inner{k}",
+            f"  %c{k} = add i64 %a{k}, %b{k}",
+            f"  %d{k} = mul i64 %c{k}, {self.shapes[k].dtype.itemsize}",
+            f"  %e{k} = add i64 %d{k}, %operand{self.operand(k)}",
+            *self._keep(f"e{k}", ("buffer", k)),
+        ]
+
+    def _workspace(self) -> list[str]:
+        """Where a thread's part of the workspace begins, and how far apart its scalars lie."""
+        if "scratch" not in self.frame.places:
+            return []
+        return [
+            f"  %own = getelementptr i64, {GLOBAL} %workspace, i64 %thread",
+            *self._keep("own", "scratch", GLOBAL),
+            "  %row = mul i64 %threads, 8",
+            *self._keep("row", "row"),
+        ]
+
+    def _keep(self, name: str, key, kind: str = "i64") -> list[str]:
+        return [
+            f"  %keep.{name} = getelementptr i8, ptr %frame, i64 {self.frame.place(key)}",
+            f"  store {kind} %{name}, ptr %keep.{name}, align 8",
+        ]
