@@ -20,6 +20,8 @@ from jaxmbs.numerics.arrays import instance_of
 from jaxmbs.programs import primitive
 from jaxmbs.programs.backends import backend_for
 from jaxmbs.programs.function import Straight
+from jaxmbs.programs.jax_compat import default_platform
+from jaxmbs.programs.tracing.program import Program
 from jaxmbs.system import equations
 from jaxmbs.system.mechanism import Coordinates, Mechanism, as_times
 
@@ -105,16 +107,16 @@ def explain(
     if layout.m <= len(layout.row_owners):
         march = Straight(partial(motion_without_derivatives, corrections=4, max_steps=None))
         functions["kinematics"] = (march, (mech, jnp.stack([time, time + 1]), q))
-    operations, refusals = {}, {}
+    programs, refusals = {}, {}
     for name, (function, args) in functions.items():
         refusal = function.refusal(*args)
         if refusal is None:
-            operations[name] = function.program.trace(*args).size
+            programs[name] = function.program.trace(*args)
         else:
             refusals[name] = refusal
     return Explanation(
-        path=_path(refusals),
-        operations=operations,
+        path=_path(refusals, programs),
+        operations={name: program.size for name, program in programs.items()},
         coordinates=layout.n,
         constraints=len(layout.row_owners),
         rank=report.rank,
@@ -142,10 +144,18 @@ def _zeros(f: Callable, *args):
     return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(f, *args))
 
 
-def _path(refusals: dict[str, str]) -> str:
+def _path(refusals: dict[str, str], programs: dict[str, Program]) -> str:
+    """How programs run, and which of them otherwise and why."""
     if refusals:
         name, reason = next(iter(refusals.items()))
         return f"array code for {', '.join(refusals)}: {reason} [{name}]"
     if primitive.EMISSION == "array":
         return "array code: chosen by JAXMBS_EMISSION"
-    return backend_for(primitive.EMISSION, jax.default_backend()).explain()
+    platform = default_platform()
+    usual = backend_for(primitive.EMISSION, platform)
+    refused = {name: reason for name, program in programs.items() if (reason := usual.refusal(program)) is not None}
+    if not refused:
+        return usual.explain()
+    name, reason = next(iter(refused.items()))
+    other = backend_for(primitive.EMISSION, platform, programs[name])
+    return f"{usual.explain()}; {other.explain()} for {', '.join(refused)}: {reason} [{name}]"

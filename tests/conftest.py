@@ -90,7 +90,7 @@ def _bounded_memory():
     gc.freeze()
 
 
-@pytest.fixture(params=["llvm", "xla", "array"])
+@pytest.fixture(params=["llvm", "xla", "gpu-on-host", "array"])
 def emission(request, monkeypatch):
     """The test in every emission."""
     from jaxmbs.programs import primitive

@@ -66,6 +66,14 @@ def closed_jaxpr(like, *, consts: Sequence = (), constvars: Sequence = (), invar
     return core.ClosedJaxpr(jaxpr, list(consts))
 
 
+def default_platform() -> str:
+    """XLA's name of the platform that JAX computes on: "cuda" or "rocm" for what JAX calls "gpu"."""
+    name = jax.default_backend()
+    if name != "gpu":
+        return name
+    return "rocm" if "rocm" in jax.devices()[0].client.platform_version.lower() else "cuda"
+
+
 def define_partition(primitive) -> None:
     """Lowering rules of a primitive may ask whether it `is_partitioned`."""
     dispatch.prim_requires_devices_during_lowering.add(primitive)

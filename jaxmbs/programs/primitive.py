@@ -37,7 +37,7 @@ EMISSION = os.environ.get("JAXMBS_EMISSION", "llvm")
 
 @contextlib.contextmanager
 def emission(name: str):
-    """Within this context new programs run by another one of `EMISSIONS`: "llvm", "xla" or "array"."""
+    """Within this context new programs run by another one of `EMISSIONS`: "llvm", "xla", "gpu-on-host" or "array"."""
     global EMISSION
     if name not in EMISSIONS:
         raise ValueError(f"emission must be one of {', '.join(map(repr, EMISSIONS))}, got {name!r}")

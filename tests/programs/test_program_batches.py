@@ -13,7 +13,8 @@ import pytest
 from jax import lax
 
 import jaxmbs as mbs
-from jaxmbs.programs.backends.cpu import handler, machine
+from jaxmbs.programs.backends.cpu import machine
+from jaxmbs.programs.llvm import ffi
 
 
 def function(x, matrix):
@@ -103,7 +104,8 @@ import jax, jax.numpy as jnp, numpy as np
 jax.config.update("jax_enable_x64", True)
 from jax import lax
 import jaxmbs as mbs
-from jaxmbs.programs.backends.cpu import handler, machine
+from jaxmbs.programs.backends.cpu import machine
+from jaxmbs.programs.llvm import ffi
 
 libc = ctypes.CDLL(None, use_errno=True)
 libc.mmap.restype = ctypes.c_void_p
@@ -176,7 +178,7 @@ def check(dtype, count, at_end, lanes):
     extension = Extension(ctypes.sizeof(Extension), 1, None, ctypes.addressof(metadata))
     frame = CallFrame(ctypes.sizeof(CallFrame), ctypes.addressof(extension))
     assert call(ctypes.addressof(frame)) is None
-    assert (metadata.major, metadata.minor) == handler.api_version(), (metadata.major, metadata.minor)
+    assert (metadata.major, metadata.minor) == ffi.api_version(), (metadata.major, metadata.minor)
     strides = []
     for shape in (*program.inputs, *program.outputs):
         strides += [0, shape.size]
@@ -229,14 +231,21 @@ def test_offsets_are_those_of_the_header(tmp_path):
         "XLA_FFI_ThreadPool_Schedule",
         "XLA_FFI_Error_Destroy",
         "XLA_FFI_Error_Create",
+        "XLA_FFI_Stream_Get",
     ]
-    places = {f"offsetof(XLA_FFI_Api, {name})": handler.api_field(name) for name in functions}
-    frame = {"extension_start": 8, "api": 16, "ctx": 24, "stage": 32, "args.args": 72, "rets.rets": 112}
+    places = {f"offsetof(XLA_FFI_Api, {name})": ffi.api_field(name) for name in functions}
+    frame = {
+        "extension_start": 8,
+        "api": 16,
+        "ctx": 24,
+        "stage": 32,
+        "args.args": 72,
+        "rets.rets": 112,
+        "attrs.attrs": 160,
+    }
     places |= {f"offsetof(XLA_FFI_CallFrame, {name})": at for name, at in frame.items()}
     # Renamed in JAX 0.11.
-    extension = (
-        "XLA_FFI_InternalExtension" if "XLA_FFI_InternalExtension" in handler.header() else "XLA_FFI_Extension_Base"
-    )
+    extension = "XLA_FFI_InternalExtension" if "XLA_FFI_InternalExtension" in ffi.header() else "XLA_FFI_Extension_Base"
     metadata = {"api_version.major_version": 24, "api_version.minor_version": 28, "traits": 32}
     places |= {f"offsetof(XLA_FFI_Metadata, {name})": at for name, at in metadata.items()}
     places |= {
@@ -245,6 +254,10 @@ def test_offsets_are_those_of_the_header(tmp_path):
         f"offsetof({extension}, type)": 8,
         "XLA_FFI_ExecutionStage_EXECUTE": 3,
         "XLA_FFI_Extension_Metadata": 1,
+        "offsetof(XLA_FFI_Array, data)": 16,
+        "sizeof(XLA_FFI_Stream_Get_Args)": 32,
+        "offsetof(XLA_FFI_Stream_Get_Args, ctx)": 16,
+        "offsetof(XLA_FFI_Stream_Get_Args, stream)": 24,
         "sizeof(XLA_FFI_ThreadPool_Schedule_Args)": 40,
         "sizeof(XLA_FFI_ThreadPool_NumThreads_Args)": 32,
         "sizeof(XLA_FFI_Error_Create_Args)": 32,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from llvmlite import ir
 
-from jaxmbs.programs.llvm import vector_math
+from jaxmbs.programs.llvm import exponentials, vector_math
 
 DTYPES = [np.float64, np.float32]
 LANES = 16
@@ -17,12 +17,26 @@ SLACK = 0.0 if np.finfo(np.longdouble).eps < np.finfo(np.float64).eps else 1.0
 INF, NAN, PI = np.inf, np.nan, np.pi
 
 
+# The largest error in units in the last place, and the largest argument whose value is finite in float64 and float32.
+EXPONENTIALS = {
+    "expm1": (2.1, (709.7, 88.7)), "log1p": (2, (1e300, 1e38)), "cbrt": (2, (1e308, 3e38)), "sinh": (3, (710.4, 89.4)),
+    "cosh": (3, (710.4, 89.4)), "tanh": (3, (1e3, 1e3)), "asinh": (3, (1e308, 3e38)), "acosh": (3, (1e308, 3e38)),
+    "atanh": (3, (1.0, 1.0)),
+}  # fmt: skip
+
+
+def one_result(f):
+    return lambda builder, x: (f(builder, x),)
+
+
 # name: number of arguments, number of results, what emits it
 FUNCTIONS = {
     "sin_cos": (1, 2, vector_math.sin_cos),
     "exp": (1, 1, lambda builder, x: (vector_math.exp(builder, x),)),
     "log": (1, 1, lambda builder, x: (vector_math.log(builder, x),)),
     "atan2": (2, 1, lambda builder, y, x: (vector_math.atan2(builder, y, x),)),
+    "pow": (2, 1, lambda builder, x, y: (exponentials.pow(builder, x, y),)),
+    **{name: (1, 1, one_result(getattr(exponentials, name))) for name in EXPONENTIALS},
 }
 
 
@@ -259,6 +273,72 @@ class TestAtan2:
         nan = np.full_like(values, NAN)
         assert np.isnan(evaluate("atan2", values, nan)).all()
         assert np.isnan(evaluate("atan2", nan, values)).all()
+
+
+INVERSE = {"asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh"}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", EXPONENTIALS)
+def test_exponentials(name, dtype):
+    """Errors all over the range, and next to 0, ±1 and the ends; C's values where it ends."""
+    most, (double, single) = EXPONENTIALS[name]
+    end = double if dtype is np.float64 else single
+    info, exact = np.finfo(dtype), getattr(np, INVERSE.get(name, name))
+    rng = np.random.default_rng(6)
+    x = either_sign(
+        np.concatenate(
+            [
+                np.logspace(np.log10(float(info.smallest_subnormal)), np.log10(end), 100_000),
+                np.logspace(-6, min(3, np.log10(end)), 100_000),
+                rng.uniform(0, min(end, 50), 100_000),
+                1 + np.arange(-300, 300) * float(info.eps) / 2,
+                end * (1 - np.arange(1, 300) * float(info.eps)),
+            ]
+        ).astype(dtype)
+    )
+    with np.errstate(all="ignore"):
+        expected = exact(wide(x))
+        ordinary = np.isfinite(expected.astype(dtype))
+        # Where long double is lost in subnormal numbers, so is the comparison.
+        value = evaluate(name, x)
+        assert largest_error(value[ordinary], expected[ordinary]) < most
+        np.testing.assert_array_equal(np.isnan(value), np.isnan(expected))
+        ends = np.array([0.0, -0.0, 1.0, -1.0, INF, -INF, NAN, 1e30, -1e30], dtype)
+        value, expected = evaluate(name, ends), exact(ends)
+    special = ~np.isfinite(expected) | (expected == 0)
+    assert_same_with_signs(value[special], expected[special])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+class TestPow:
+    def test_errors(self, dtype):
+        """Two units, and an eighth of one for each unit of |y log x|."""
+        rng = np.random.default_rng(7)
+        low, high = (-300, 300) if dtype is np.float64 else (-37, 37)
+        for x, y in [
+            (10 ** rng.uniform(low, high, 200_000), rng.uniform(-3, 3, 200_000)),
+            (rng.uniform(0.5, 2, 200_000), rng.uniform(-100, 100, 200_000)),
+            (1 + rng.normal(size=100_000) * 1e-3, 10 ** rng.uniform(0, 5, 100_000)),
+            (-(10 ** rng.uniform(-5, 5, 50_000)), rng.integers(-8, 8, 50_000).astype(float)),
+        ]:
+            x, y = x.astype(dtype), y.astype(dtype)
+            with np.errstate(all="ignore"):
+                exact, value = wide(x) ** wide(y), evaluate("pow", x, y)
+                rounded = exact.astype(dtype)
+                ordinary = np.isfinite(rounded) & (np.abs(rounded) >= np.finfo(dtype).tiny)
+                allowed = 2 + 0.125 * np.abs(wide(y) * np.log(np.abs(wide(x)))) + SLACK
+                error = np.abs(value.astype(exact.dtype) - exact) / np.spacing(np.abs(rounded))
+            assert (error < allowed)[ordinary].all(), np.max((error / allowed)[ordinary])
+
+    def test_special_values(self, dtype):
+        values = either_sign(np.array([0.0, 0.5, 1.0, 2.0, 3.0, 4.5, 1e30, INF, NAN], dtype))
+        x, y = (grid.ravel() for grid in np.meshgrid(values, values))
+        with np.errstate(all="ignore"):
+            expected, value = np.power(x, y), evaluate("pow", x, y)
+        np.testing.assert_allclose(value, expected, rtol=100 * np.finfo(dtype).eps)
+        number = ~np.isnan(expected)
+        np.testing.assert_array_equal(np.signbit(value[number]), np.signbit(expected[number]))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 from llvmlite import ir
 
-from jaxmbs.programs.llvm import vector_math
+from jaxmbs.programs.llvm import exponentials, vector_math
+
+# Sine and cosine come as a pair.
+FUNCTIONS = {
+    **{f.__name__: f for f in (vector_math.sin_cos, vector_math.exp, vector_math.log, vector_math.atan2)},
+    **{f.__name__: f for f in (exponentials.expm1, exponentials.log1p, exponentials.cbrt, exponentials.pow)},
+    **{f.__name__: f for f in (exponentials.sinh, exponentials.cosh, exponentials.tanh)},
+    **{f.__name__: f for f in (exponentials.asinh, exponentials.acosh, exponentials.atanh)},
+}
 
 
 def declarations(functions, real: str) -> list[str]:
@@ -33,7 +41,7 @@ def definitions(functions, dtype, attributes: str = "") -> str:
         function.linkage = "linkonce_odr"
         function.attributes.add("alwaysinline")
         builder = ir.IRBuilder(function.append_basic_block())
-        value = getattr(vector_math, name)(builder, *function.args)
+        value = FUNCTIONS[name](builder, *function.args)
         if name == "sin_cos":
             pair = builder.insert_value(ir.Constant(result, ir.Undefined), value[0], 0)
             value = builder.insert_value(pair, value[1], 1)
@@ -42,4 +50,4 @@ def definitions(functions, dtype, attributes: str = "") -> str:
 
 
 def _arity(name: str) -> int:
-    return 2 if name == "atan2" else 1
+    return 2 if name in ("atan2", "pow") else 1

@@ -14,7 +14,9 @@ FLOAT_COMPARISONS = {"eq": "oeq", "ne": "une", "lt": "olt", "le": "ole", "gt": "
 INTEGER_COMPARISONS = {"eq": "eq", "ne": "ne", "lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge"}
 ARITHMETIC = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
 INTEGER_ARITHMETIC = {"add": "add", "sub": "sub", "mul": "mul"}
-LIBRARY = frozenset(["sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "expm1", "log1p", "cbrt", "pow"])
+EXPONENTIALS = frozenset(
+    ["exp", "log", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "expm1", "log1p", "cbrt", "pow"]
+)
 
 
 class Instructions:
@@ -198,7 +200,7 @@ class Instructions:
             return self._remainder(own, args, uniform)
         if op in ("sin", "cos", "tan"):
             return self._sin_cos(node, own, args[0], uniform)
-        if op in ("exp", "log"):
+        if op in EXPONENTIALS:
             return self._elementary(op, own, args, uniform)
         if op in ("atan2", "atan"):
             return self._elementary("atan2", own, [args[0], args[1] if op == "atan2" else one], uniform)
@@ -207,8 +209,6 @@ class Instructions:
             high = self.let(f"fadd {own} {one}, {args[0]}")
             root = self._call("sqrt", own, [self.let(f"fmul {own} {low}, {high}")], uniform)
             return self._elementary("atan2", own, [args[0], root] if op == "asin" else [root, args[0]], uniform)
-        if op in LIBRARY:
-            return self._library(op, own, args, uniform)
         raise NotImplementedError(op)
 
     def _largest(self, own, args, uniform) -> str:
@@ -261,16 +261,3 @@ class Instructions:
     def _elementary(self, name: str, own, args, uniform) -> str:
         symbol = self._elementary_name(name, uniform)
         return self.let(f"call {own} @{symbol}({', '.join(f'{own} {a}' for a in args)})")
-
-    def _library(self, op: str, own, args, uniform) -> str:
-        """A function of the C library, lane by lane."""
-        real, lanes = self.module.real, 1 if uniform else self.module.lanes
-        name = self.module.declare(real, op + ("f" if self.module.single else ""), [real] * len(args))
-        if lanes == 1:
-            return self.let(f"call {real} @{name}({', '.join(f'{real} {a}' for a in args)})")
-        result = "poison"
-        for k in range(lanes):
-            entries = [self.let(f"extractelement {own} {a}, i64 {k}") for a in args]
-            value = self.let(f"call {real} @{name}({', '.join(f'{real} {e}' for e in entries)})")
-            result = self.let(f"insertelement {own} {result}, {real} {value}, i64 {k}")
-        return result

@@ -169,30 +169,30 @@ def sin_cos(builder: ir.IRBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value]:
     inexact before long, and an angle known to no better than 2^-7 (2^-3) is no angle to compute with.
     """
     type_ = x.type
-    format_ = _format(type_)
+    format_ = format_of(type_)
     # x overflows from the limit on and then makes a NaN of itself: two operations, and off the critical path.
     scaled = builder.fmul(x, constant(type_, 2.0 ** (format_.bias + 1 - format_.sin_cos_limit)))
-    guarded = _fma(builder, scaled, constant(type_, 0.0), x)
+    guarded = fma(builder, scaled, constant(type_, 0.0), x)
 
     magic = constant(type_, format_.magic)
-    shifted = _fma(builder, x, constant(type_, 0.6366197723675814), magic)
+    shifted = fma(builder, x, constant(type_, 0.6366197723675814), magic)
     n = builder.fsub(shifted, magic)
     # The first product cancels so many bits of x that its sum is exact.
     r = guarded
     for part in format_.half_pi:
-        r = _fma(builder, n, constant(type_, -part), r)
+        r = fma(builder, n, constant(type_, -part), r)
 
     z = builder.fmul(r, r)
-    sin_r = _fma(builder, builder.fmul(r, z), _horner(builder, z, format_.sin), r)
-    cos_r = _horner(builder, z, (1.0, -0.5, *format_.cos))
+    sin_r = fma(builder, builder.fmul(r, z), horner(builder, z, format_.sin), r)
+    cos_r = horner(builder, z, (1.0, -0.5, *format_.cos))
 
     # n's last bit swaps; the one before is the sine's sign, and the exclusive or of both is the cosine's.
-    bits_type = _bits_type(type_)
-    quadrant = builder.bitcast(shifted, bits_type)
-    last = builder.and_(quadrant, constant(bits_type, 1))
-    swap = builder.icmp_unsigned("!=", last, constant(bits_type, 0))
-    sign_of_sin = builder.shl(quadrant, constant(bits_type, format_.width - 2))
-    sign_of_cos = builder.add(sign_of_sin, constant(bits_type, 1 << (format_.width - 2)))
+    bits = bits_type(type_)
+    quadrant = builder.bitcast(shifted, bits)
+    last = builder.and_(quadrant, constant(bits, 1))
+    swap = builder.icmp_unsigned("!=", last, constant(bits, 0))
+    sign_of_sin = builder.shl(quadrant, constant(bits, format_.width - 2))
+    sign_of_cos = builder.add(sign_of_sin, constant(bits, 1 << (format_.width - 2)))
     sin = _flip_sign(builder, builder.select(swap, cos_r, sin_r), sign_of_sin)
     cos = _flip_sign(builder, builder.select(swap, sin_r, cos_r), sign_of_cos)
     return sin, cos
@@ -206,7 +206,21 @@ def exp(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
     the last place. Infinity and 0 where the result over- or underflows, NaN for NaN.
     """
     type_ = x.type
-    format_ = _format(type_)
+    format_ = format_of(type_)
+    r, half, rest = powers_of_two(builder, x)
+    exp_r = horner(builder, r, (1.0, 1.0, *format_.exp))
+    to_exponent = constant(bits_type(type_), format_.mantissa)
+    for exponent in (half, rest):
+        factor = builder.bitcast(builder.shl(exponent, to_exponent), type_)
+        exp_r = builder.fmul(exp_r, factor)
+    return exp_r
+
+
+def powers_of_two(builder: ir.IRBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
+    """r, a and b in x = (a + b) ln 2 + r with |r| <= ln 2 / 2; a and b are integers with the bias of an exponent, whose
+    higher bits mean nothing. x is limited to where its exponential is 0 or infinite."""
+    type_ = x.type
+    format_ = format_of(type_)
     low, high = (constant(type_, bound) for bound in format_.exp_range)
     # Comparisons that are false for NaN let it pass.
     x = builder.select(builder.fcmp_ordered("<", x, low), low, x)
@@ -214,22 +228,15 @@ def exp(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
 
     # The biases of both factors' exponents ride along in the low bits.
     magic = constant(type_, format_.magic + 2 * format_.bias)
-    shifted = _fma(builder, x, constant(type_, 1.4426950408889634), magic)
+    shifted = fma(builder, x, constant(type_, 1.4426950408889634), magic)
     n = builder.fsub(shifted, magic)
     r = x
     for part in format_.ln2:
-        r = _fma(builder, n, constant(type_, -part), r)
-    exp_r = _horner(builder, r, (1.0, 1.0, *format_.exp))
-
-    bits_type = _bits_type(type_)
-    to_exponent = constant(bits_type, format_.mantissa)
-    half = _fma(builder, n, constant(type_, 0.5), constant(type_, format_.magic + format_.bias))
-    half_bits = builder.bitcast(half, bits_type)
-    rest_bits = builder.sub(builder.bitcast(shifted, bits_type), half_bits)
-    for exponent in (half_bits, rest_bits):
-        factor = builder.bitcast(builder.shl(exponent, to_exponent), type_)
-        exp_r = builder.fmul(exp_r, factor)
-    return exp_r
+        r = fma(builder, n, constant(type_, -part), r)
+    bits = bits_type(type_)
+    half = fma(builder, n, constant(type_, 0.5), constant(type_, format_.magic + format_.bias))
+    half_bits = builder.bitcast(half, bits)
+    return r, half_bits, builder.sub(builder.bitcast(shifted, bits), half_bits)
 
 
 def log(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
@@ -241,21 +248,57 @@ def log(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
     and for NaN, infinity at infinity. One division.
     """
     type_ = x.type
-    format_ = _format(type_)
-    bits_type = _bits_type(type_)
+    format_ = format_of(type_)
+    f, k, half_square, s, series = _terms_of_log(builder, x)
+    small = fma(builder, s, series, builder.fmul(k, constant(type_, format_.ln2[1])))
+    mantissa_log = builder.fsub(f, builder.fsub(half_square, small))
+    result = fma(builder, k, constant(type_, format_.ln2[0]), mantissa_log)
+    return _outside(builder, x, result)
+
+
+def parts_of_log(builder: ir.IRBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """The natural logarithm of `x` as the sum of two numbers: the error is an eighth of a unit in the last place of the
+    first. Where that is not finite, the second is NaN or 0."""
+    type_ = x.type
+    format_ = format_of(type_)
+    f, k, half_square, s, series = _terms_of_log(builder, x)
+    small = builder.fmul(s, series)
+    ln2, ln2_low = (constant(type_, part) for part in format_.ln2)
+    product = builder.fmul(k, ln2)
+    lost = fma(builder, k, ln2_low, fma(builder, k, ln2, builder.fneg(product)))
+    lost_square = fma(builder, builder.fmul(f, constant(type_, 0.5)), f, builder.fneg(half_square))
+    total, error = _two_sum(builder, product, f)
+    total, other = _two_sum(builder, total, builder.fneg(half_square))
+    low = builder.fadd(builder.fadd(error, other), builder.fadd(builder.fsub(lost, lost_square), small))
+    high, low = _two_sum(builder, total, low)
+    return _outside(builder, x, high), low
+
+
+def _two_sum(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """a + b rounded, and what rounding has lost (Knuth)."""
+    total = builder.fadd(a, b)
+    part = builder.fsub(total, a)
+    return total, builder.fadd(builder.fsub(a, builder.fsub(total, part)), builder.fsub(b, part))
+
+
+def _terms_of_log(builder: ir.IRBuilder, x: ir.Value) -> tuple[ir.Value, ...]:
+    """f, k, f²/2, s and f²/2 + R(s²) of the formula of `log`."""
+    type_ = x.type
+    format_ = format_of(type_)
+    bits = bits_type(type_)
     subnormal = builder.fcmp_ordered("<", x, constant(type_, 2.0 ** (1 - format_.bias)))
     lift = format_.mantissa + 2
     lifted = builder.select(subnormal, builder.fmul(x, constant(type_, 2.0**lift)), x)
 
     # Shifted so that the exponent's field steps at sqrt(1/2) in place of 1; `k` is read off as a float's low bits.
-    sqrt_half = constant(bits_type, _SQRT_HALF_BITS[format_.width])
-    step = constant(bits_type, format_.one_bits - _SQRT_HALF_BITS[format_.width])
-    bits = builder.add(builder.bitcast(lifted, bits_type), step)
-    fraction = builder.and_(bits, constant(bits_type, (1 << format_.mantissa) - 1))
+    sqrt_half = constant(bits, _SQRT_HALF_BITS[format_.width])
+    step = constant(bits, format_.one_bits - _SQRT_HALF_BITS[format_.width])
+    shifted = builder.add(builder.bitcast(lifted, bits), step)
+    fraction = builder.and_(shifted, constant(bits, (1 << format_.mantissa) - 1))
     f = builder.fsub(builder.bitcast(builder.add(fraction, sqrt_half), type_), constant(type_, 1.0))
-    exponent = builder.lshr(bits, constant(bits_type, format_.mantissa))
+    exponent = builder.lshr(shifted, constant(bits, format_.mantissa))
     unit = 2.0**format_.mantissa
-    unit_bits = constant(bits_type, (format_.bias + format_.mantissa) << format_.mantissa)
+    unit_bits = constant(bits, (format_.bias + format_.mantissa) << format_.mantissa)
     offset = builder.select(
         subnormal, constant(type_, unit + format_.bias + lift), constant(type_, unit + format_.bias)
     )
@@ -264,11 +307,12 @@ def log(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
     s = builder.fdiv(f, builder.fadd(f, constant(type_, 2.0)))
     z = builder.fmul(s, s)
     half_square = builder.fmul(builder.fmul(f, constant(type_, 0.5)), f)
-    series = _fma(builder, z, _horner(builder, z, format_.log), half_square)
-    small = _fma(builder, s, series, builder.fmul(k, constant(type_, format_.ln2[1])))
-    mantissa_log = builder.fsub(f, builder.fsub(half_square, small))
-    result = _fma(builder, k, constant(type_, format_.ln2[0]), mantissa_log)
+    return f, k, half_square, s, fma(builder, z, horner(builder, z, format_.log), half_square)
 
+
+def _outside(builder: ir.IRBuilder, x: ir.Value, result: ir.Value) -> ir.Value:
+    """A logarithm, with what it is for zeros, infinity, negative numbers and NaN."""
+    type_ = x.type
     # Not less than infinity: infinity or NaN, which pass as they are.
     zero, infinity = constant(type_, 0.0), constant(type_, float("inf"))
     result = builder.select(builder.fcmp_ordered("<", x, infinity), result, x)
@@ -285,36 +329,36 @@ def atan2(builder: ir.IRBuilder, y: ir.Value, x: ir.Value) -> ir.Value:
     give what C's atan2 gives, NaN in either argument gives NaN. One division.
     """
     type_ = x.type
-    format_ = _format(type_)
-    bits_type = _bits_type(type_)
+    format_ = format_of(type_)
+    bits = bits_type(type_)
     zero, one = constant(type_, 0.0), constant(type_, 1.0)
-    x_bits = builder.bitcast(x, bits_type)
-    x_sign = builder.and_(x_bits, constant(bits_type, format_.sign_bit))
-    abs_x = _intrinsic(builder, "fabs", x)
-    abs_y = _intrinsic(builder, "fabs", y)
+    x_bits = builder.bitcast(x, bits)
+    x_sign = builder.and_(x_bits, constant(bits, format_.sign_bit))
+    abs_x = intrinsic(builder, "fabs", x)
+    abs_y = intrinsic(builder, "fabs", y)
     steep = builder.fcmp_ordered(">", abs_y, abs_x)
     quotient = builder.fdiv(builder.select(steep, builder.fneg(x), abs_y), builder.select(steep, abs_y, x))
     # Two zeros or two infinities divide to NaN: on the diagonals the quotient is known, 1 or at the origin 0.
     diagonal = builder.select(builder.fcmp_ordered("==", y, zero), zero, one)
-    diagonal = builder.bitcast(builder.or_(builder.bitcast(diagonal, bits_type), x_sign), type_)
+    diagonal = builder.bitcast(builder.or_(builder.bitcast(diagonal, bits), x_sign), type_)
     q = builder.select(builder.fcmp_ordered("==", abs_y, abs_x), diagonal, quotient)
 
     z = builder.fmul(q, q)
-    angle = _fma(builder, builder.fmul(q, z), _horner(builder, z, format_.atan), q)
+    angle = fma(builder, builder.fmul(q, z), horner(builder, z, format_.atan), q)
 
     half_pi, half_pi_low, _ = format_.half_pi
-    behind = builder.icmp_signed("<", x_bits, constant(bits_type, 0))
+    behind = builder.icmp_signed("<", x_bits, constant(bits, 0))
     base = builder.select(behind, constant(type_, 2 * half_pi), zero)
     base = builder.select(steep, constant(type_, half_pi), base)
     # The base's lower part is the same multiple of its upper part for 0, pi/2 and pi.
-    angle = builder.fadd(base, _fma(builder, base, constant(type_, half_pi_low / half_pi), angle))
-    return _intrinsic(builder, "copysign", angle, y)
+    angle = builder.fadd(base, fma(builder, base, constant(type_, half_pi_low / half_pi), angle))
+    return intrinsic(builder, "copysign", angle, y)
 
 
 _SQRT_HALF_BITS = {64: 0x3FE6A09E667F3BCD, 32: 0x3F3504F3}
 
 
-def _format(type_: ir.Type) -> _Format:
+def format_of(type_: ir.Type) -> _Format:
     element = type_.element if isinstance(type_, ir.VectorType) else type_
     if isinstance(element, ir.DoubleType):
         return _DOUBLE
@@ -323,29 +367,29 @@ def _format(type_: ir.Type) -> _Format:
     raise TypeError(f"float or double, or a vector of these, is needed, not {type_}")
 
 
-def _bits_type(type_: ir.Type) -> ir.Type:
+def bits_type(type_: ir.Type) -> ir.Type:
     """The integer type of the same shape and width."""
-    integer = ir.IntType(_format(type_).width)
+    integer = ir.IntType(format_of(type_).width)
     return ir.VectorType(integer, type_.count) if isinstance(type_, ir.VectorType) else integer
 
 
-def _intrinsic(builder: ir.IRBuilder, name: str, *arguments: ir.Value) -> ir.Value:
+def intrinsic(builder: ir.IRBuilder, name: str, *arguments: ir.Value) -> ir.Value:
     """A call of llvm.`name`, whose arguments and result are all of one type."""
     type_ = arguments[0].type
     lanes = f"v{type_.count}" if isinstance(type_, ir.VectorType) else ""
-    mangled = f"llvm.{name}.{lanes}{_format(type_).name}"
+    mangled = f"llvm.{name}.{lanes}{format_of(type_).name}"
     function = builder.module.globals.get(mangled)
     if function is None:
         function = ir.Function(builder.module, ir.FunctionType(type_, [type_] * len(arguments)), mangled)
     return builder.call(function, arguments)
 
 
-def _fma(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
+def fma(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
     """a b + c, rounded once."""
-    return _intrinsic(builder, "fma", a, b, c)
+    return intrinsic(builder, "fma", a, b, c)
 
 
-def _horner(builder: ir.IRBuilder, z: ir.Value, coefficients: Sequence[float]) -> ir.Value:
+def horner(builder: ir.IRBuilder, z: ir.Value, coefficients: Sequence[float]) -> ir.Value:
     """The polynomial in `z`, its coefficients from the constant term up: the fewest operations, if not the shortest.
 
     Estrin's scheme is shorter in time for one vector alone, but takes more operations; two or more vectors in flight
@@ -354,12 +398,12 @@ def _horner(builder: ir.IRBuilder, z: ir.Value, coefficients: Sequence[float]) -
     *rest, last = coefficients
     value = constant(z.type, last)
     for coefficient in reversed(rest):
-        value = _fma(builder, value, z, constant(z.type, coefficient))
+        value = fma(builder, value, z, constant(z.type, coefficient))
     return value
 
 
 def _flip_sign(builder: ir.IRBuilder, value: ir.Value, bits: ir.Value) -> ir.Value:
     """`value`, negated where the top bit of `bits` is set."""
     type_ = value.type
-    sign = builder.and_(bits, constant(bits.type, _format(type_).sign_bit))
+    sign = builder.and_(bits, constant(bits.type, format_of(type_).sign_bit))
     return builder.bitcast(builder.xor(builder.bitcast(value, bits.type), sign), type_)

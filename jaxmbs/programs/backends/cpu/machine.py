@@ -101,7 +101,7 @@ def module_text(program: Program, lanes: int) -> tuple[str, set]:
 def _target_attributes() -> str:
     cpu, features, width = host()
     attributes = {"target-cpu": cpu, "target-features": features}
-    attributes |= dict.fromkeys(("prefer-vector-width", "min-legal-vector-width"), 8 * width)
+    attributes |= dict.fromkeys(("prefer-vector-width", "min-legal-vector-width"), str(8 * width))
     return " ".join(f'"{name}"="{value}"' for name, value in attributes.items())
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from jaxmbs.programs.llvm import ffi
 
-# The kernel gets `meta`, the workspace, the inputs and the outputs. XLA gives `meta` and the inputs as operands, the outputs
-# and behind them the workspace as results. The numbers of blocks and of threads in each are an attribute.
+# The kernel gets `meta`, the workspace, the inputs and the outputs. XLA gives `meta` and the inputs as operands, and as
+# results the outputs and behind them the workspace. The numbers of blocks and of threads in each are an attribute.
 _HANDLER = """
 {driver}
 declare i32 @snprintf(ptr, i64, ptr, ...)
@@ -55,21 +55,21 @@ _STREAM = """
   %context = load ptr, ptr %context.at
   %get.at = getelementptr i8, ptr %api, i64 {get}
   %get = load ptr, ptr %get.at
-  %asked = alloca [4 x i64]
-  store i64 32, ptr %asked
-  %asked1 = getelementptr i8, ptr %asked, i64 8
-  store ptr null, ptr %asked1
-  %asked2 = getelementptr i8, ptr %asked, i64 16
-  store ptr %context, ptr %asked2
-  %asked3 = getelementptr i8, ptr %asked, i64 24
-  store ptr null, ptr %asked3
-  %refused = call ptr %get(ptr %asked)
+  %query = alloca [4 x i64]
+  store i64 32, ptr %query
+  %query1 = getelementptr i8, ptr %query, i64 8
+  store ptr null, ptr %query1
+  %query2 = getelementptr i8, ptr %query, i64 16
+  store ptr %context, ptr %query2
+  %query3 = getelementptr i8, ptr %query, i64 24
+  store ptr null, ptr %query3
+  %refused = call ptr %get(ptr %query)
   %ready = icmp eq ptr %refused, null
   br i1 %ready, label %launch, label %stop
 stop:
   ret ptr %refused
 launch:
-  %stream = load ptr, ptr %asked3"""
+  %stream = load ptr, ptr %query3"""
 # In place of the driver: one thread after the other, on this processor.
 _HOST_DRIVER = """
 define internal i32 @cuGetErrorString(i32 %code, ptr %why) {{

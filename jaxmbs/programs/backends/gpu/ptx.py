@@ -10,7 +10,6 @@ from llvmlite import binding
 from jaxmbs.programs.backends.gpu.threads import ThreadEmitter
 from jaxmbs.programs.content import joined
 from jaxmbs.programs.llvm import elementary
-from jaxmbs.programs.llvm.instructions import LIBRARY
 from jaxmbs.programs.store import remembered
 from jaxmbs.programs.tracing.program import Program
 
@@ -94,9 +93,6 @@ def _kernel(program: Program, chosen: tuple[int, int]) -> Kernel:
 
 def module_text(program: Program) -> tuple[str, ThreadEmitter] | str:
     """The functions of a program for a thread, and what has emitted them; or why there are none."""
-    unknown = sorted(LIBRARY & set(program.operations))
-    if unknown:
-        return f"no kernel computes {', '.join(unknown)}"
     buffers = len(program.facts.loaded) + len(program.outputs)
     if buffers > MOST_BUFFERS:
         return f"{buffers} arrays are more than a kernel takes ({MOST_BUFFERS})"

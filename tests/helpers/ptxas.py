@@ -1,0 +1,50 @@
+"""NVIDIA's assembler, and the programs that a function consists of."""
+
+import re
+import shutil
+import subprocess
+import sysconfig
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+
+PTXAS = next(Path(sysconfig.get_paths()["purelib"]).glob("nvidia/*/bin/ptxas"), None) or shutil.which("ptxas")
+
+
+class Assembled(NamedTuple):
+    """What the assembler says: registers of a thread, its bytes outside of them, those written for want of registers."""
+
+    registers: int
+    stack: int
+    spilled: int
+
+
+def assembled(text: str, capability: tuple[int, int], folder: Path) -> Assembled:
+    """Assemble PTX for a compute capability; an error if it is refused."""
+    source = folder / "kernel.ptx"
+    source.write_text(text)
+    command = [PTXAS, f"-arch=sm_{capability[0]}{capability[1]}", "-v", source, "-o", folder / "kernel.cubin"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[:2000]
+    number = lambda pattern: max(map(int, re.findall(pattern, done.stderr)), default=0)
+    return Assembled(
+        number(r"Used (\d+) registers"), number(r"(\d+) bytes stack frame"), number(r"(\d+) bytes spill stores")
+    )
+
+
+def programs_of(function, *args) -> list:
+    """The programs that a function of arrays runs, each once."""
+    found = {}
+
+    def search(jaxpr):
+        for eqn in jaxpr.eqns:
+            if "program" in eqn.params:
+                found[eqn.params["program"].fingerprint] = eqn.params["program"]
+            for value in jax.tree.leaves(tuple(eqn.params.values()), is_leaf=lambda x: hasattr(x, "eqns")):
+                inner = getattr(value, "jaxpr", value)
+                if hasattr(inner, "eqns"):
+                    search(inner)
+
+    search(jax.make_jaxpr(function)(*args).jaxpr)
+    return list(found.values())

@@ -1,0 +1,300 @@
+"""Kernels for GPUs, as far as a machine without one can prove them: their own text run thread by thread on the host, PTX
+that NVIDIA's assembler accepts, and the calls of the driver."""
+
+import ctypes
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from llvmlite import binding
+
+import jaxmbs as mbs
+from dynamic_problems import four_bar, four_bar_design, four_bar_start
+from jaxmbs.programs import primitive
+from jaxmbs.programs.backends.gpu import backend, driver, host, ptx
+from jaxmbs.programs.llvm import ffi
+from ptxas import assembled, programs_of
+
+
+def rows(x, matrix):
+    """Rows that a loop writes and another reads backwards, a loop that ends early, a solution, elementary functions."""
+    z = jnp.linalg.solve(matrix, jnp.sin(x))
+    z, states = lax.scan(lambda c, u: (0.9 * c + u * jnp.tanh(c), c), z, jnp.arange(40, dtype=x.dtype) * 0.01)
+    back, sums = lax.scan(lambda c, s: (c + s @ s, c), jnp.zeros((), x.dtype), states, reverse=True)
+    count, size = lax.while_loop(lambda s: (s[0] < 20) & (s[1] > 0.1), lambda s: (s[0] + 1, 0.7 * s[1]), (0, abs(z[0])))
+    return jnp.where(z > x, z, x), states, sums, back, count, size, jnp.argmax(z), z[0] > 0
+
+
+ROWS = mbs.program(rows)
+
+
+def samples(count, dtype=np.float64):
+    rng = np.random.default_rng(count)
+    return rng.normal(size=(count, 3)).astype(dtype), (rng.normal(size=(count, 3, 3)) + 3 * np.eye(3)).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("count", [1, 31, 33, 1000])
+def test_threads_give_what_lanes_give(count, dtype, agree):
+    """For fewer and for more samples than a block has threads, one of them without a number."""
+    x, matrix = samples(count, dtype)
+    x[count // 2, 1] = np.nan
+    expected = jax.jit(jax.vmap(ROWS))(x, matrix)
+    with primitive.emission("gpu-on-host"):
+        found = jax.jit(jax.vmap(ROWS))(x, matrix)
+    np.testing.assert_array_equal(found[4], expected[4])
+    agree(found, expected, 1e-12 if dtype == np.float64 else 1e-5)
+
+
+def test_operands_that_the_batch_shares(agree):
+    """Along both axes, along one of them, along none; three axes, which are too many to be told apart."""
+    x, matrix = samples(30)
+    x, matrix = x.reshape(2, 3, 5, 3), matrix.reshape(2, 3, 5, 3, 3)
+    both = jax.vmap(jax.vmap(ROWS, (0, None)), (None, 0))
+    three = jax.vmap(jax.vmap(jax.vmap(ROWS, (0, None)), (None, 0)))
+    for function, args in [
+        (both, (x[0, 0], matrix[0, :, 0])),
+        (jax.vmap(ROWS, (0, None)), (x[0, 0], matrix[0, 0, 0])),
+        (three, (x[:, 0], matrix[:, :, 0])),
+    ]:
+        expected = jax.jit(function)(*args)
+        with primitive.emission("gpu-on-host"):
+            agree(jax.jit(function)(*args), expected)
+
+
+def test_few_threads_for_many_samples(agree, monkeypatch):
+    """Where the workspace for all of them is too large, a thread takes one sample after the other."""
+    x, matrix = samples(1000)
+    program = ROWS.trace(x[0], matrix[0])
+    kernel = ptx.kernel(program, (8, 0))
+    assert kernel.scratch > 0
+    monkeypatch.setattr(backend, "LARGEST_WORKSPACE", 70 * kernel.scratch)
+    assert backend.grid(1000, kernel.scratch) == (2, 32)
+    with primitive.emission("gpu-on-host"):
+        found = jax.jit(lambda *args: jax.vmap(ROWS)(*args))(x, matrix)
+    agree(found, jax.jit(jax.vmap(ROWS))(x, matrix))
+    monkeypatch.setattr(backend, "LARGEST_WORKSPACE", kernel.scratch)
+    assert "MB of workspace" in backend.KernelOnHost().refusal(program)
+
+
+DESIGN = jax.tree.map(jnp.asarray, four_bar_design())
+START = four_bar_start(DESIGN, (0.4, 0.3, 1.2))
+TIMES = np.linspace(0.0, 0.2, 3)
+SLOW = pytest.mark.slow
+
+
+def swing(method, formulation):
+    """The last configuration of a four-bar as a function of its lengths."""
+
+    def last(b):
+        return mbs.simulate(four_bar(b), TIMES, START, step=0.02, method=method, formulation=formulation).q[-1]
+
+    return last
+
+
+SWINGS = {
+    "Augmented": swing(mbs.RK4(), None),
+    "JointCoordinates": swing(mbs.RK4(), mbs.JointCoordinates()),
+    "Natural": swing(mbs.RK4(), mbs.Natural()),
+    "Kane": swing(mbs.RK4(), mbs.Kane()),
+    "semi-implicit": swing(mbs.SemiImplicitEuler(), None),
+    "generalized-alpha": swing(mbs.GeneralizedAlpha(0.9), None),
+    "HHT": swing(mbs.HHT(), None),
+    "partitioning": swing(mbs.CoordinatePartitioning(), None),
+}
+
+
+@pytest.mark.parametrize("name", ["JointCoordinates", *(pytest.param(x, marks=SLOW) for x in SWINGS if x[0] != "J")])
+def test_simulations_and_gradients(name, agree):
+    """In every formulation and by every method, of lengths that close and of some that do not."""
+    function = lambda b: (SWINGS[name](b), jax.grad(lambda b: jnp.sum(SWINGS[name](b) ** 2))(b))
+    batch = jax.tree.map(lambda x: x * jnp.ones(5), DESIGN)
+    batch["coupler"] = batch["coupler"] * jnp.array([0.98, 1.0, 0.01, 1.02, 1.01])
+    expected = jax.jit(jax.vmap(function))(batch)
+    with primitive.emission("gpu-on-host"):
+        found = jax.jit(lambda b: jax.vmap(function)(b))(batch)
+    np.testing.assert_array_equal(np.isnan(found[0]), np.isnan(expected[0]))
+    good = jnp.array([0, 1, 3, 4])
+    agree(*(jax.tree.map(lambda x: x[good], y) for y in (found, expected)), 1e-9)
+
+
+@pytest.mark.parametrize("capability", [(8, 0), (9, 0)])
+@pytest.mark.parametrize("name", ["JointCoordinates", *(pytest.param(x, marks=SLOW) for x in SWINGS if x[0] != "J")])
+def test_the_assembler_takes_kernels_and_their_derivatives(name, capability, tmp_path):
+    """No kernel has more than 255 registers, or a frame that LLVM has not put into them."""
+    function = SWINGS[name]
+    for f in (function, jax.grad(lambda b: jnp.sum(function(b) ** 2))):
+        for program in programs_of(f, DESIGN):
+            kernel = ptx.kernel(program, capability)
+            assert not kernel.refused
+            assert f".target sm_{capability[0]}{capability[1]}" in kernel.text
+            found = assembled(kernel.text, capability, tmp_path)
+            assert found.registers <= 255
+            # What is outside of the registers is there because they are full.
+            assert found.stack <= found.spilled + 8, (program.name, found)
+
+
+def test_single_precision_stays_in_registers(tmp_path):
+    jax.config.update("jax_enable_x64", False)
+    for program in programs_of(SWINGS["JointCoordinates"], jax.tree.map(lambda x: x.astype(np.float32), DESIGN)):
+        assert assembled(ptx.kernel(program, (9, 0)).text, (9, 0), tmp_path).spilled == 0
+
+
+def lowered(function, *args) -> str:
+    return jax.jit(function).trace(*args).lower(lowering_platforms=("cuda",)).as_text()
+
+
+def test_the_text_for_cuda_has_kernels_and_no_loops():
+    """Simulation and its gradient: XLA's `while` would ask the host after each round."""
+    batch = jax.tree.map(lambda x: x * jnp.ones(64), DESIGN)
+    gradient = jax.grad(lambda b: jnp.sum(jax.vmap(SWINGS["JointCoordinates"])(b) ** 2))
+    text = lowered(gradient, batch)
+    assert "while" not in text
+    calls = re.findall(r"custom_call @(\w+)", text)
+    assert calls
+    assert all(name.startswith("jaxmbs_gpu_80_") for name in calls)
+
+
+def test_neighbours_lie_side_by_side():
+    """The states that reverse mode keeps: the batch is the last axis in memory."""
+    text = lowered(jax.vmap(ROWS), *samples(64))
+    layouts = text[text.index("result_layouts") :].splitlines()[0]
+    assert "dense<[0, 2, 1]> : tensor<3xindex>" in layouts  # 64 × 40 × 3
+
+
+def test_what_does_not_fit_into_a_thread_is_computed_by_xla(monkeypatch):
+    monkeypatch.setattr(ptx, "LARGEST_FRAME", 64)
+    x, matrix = samples(3)
+    program = ROWS.trace(x[0], matrix[0])
+    assert re.search(r"\d+ bytes for each thread are more than .* \(64\)", backend.KernelOnGPU().refusal(program))
+    text = lowered(lambda *args: jax.vmap(ROWS)(*args), x, matrix)
+    assert "custom_call @jaxmbs" not in text
+    assert "while" in text
+    monkeypatch.setattr(ptx, "MOST_BUFFERS", 4)
+    assert "10 arrays are more than a kernel takes (4)" in backend.KernelOnGPU().refusal(program)
+
+
+class Frame(ctypes.Structure):
+    """XLA's frame of a call."""
+
+    _fields_ = (
+        [(name, ctypes.c_void_p) for name in ("size", "extension", "api", "context")]
+        + [("stage", ctypes.c_int64)]
+        + [(f"{group}{k}", ctypes.c_void_p) for group in ("args", "rets", "attrs") for k in range(5)]
+        + [("more", ctypes.c_void_p)]  # attributes have a name each, too
+    )
+
+
+class Driver:
+    """A driver that counts, and a frame of XLA's to call a launcher with."""
+
+    def __init__(self, code=0):
+        self.launches, self.errors, self.keep = [], [], []
+        integer, pointer = ctypes.c_int, ctypes.c_void_p
+        launch = ctypes.CFUNCTYPE(integer, pointer, *[integer] * 7, *[pointer] * 3)
+        explain = ctypes.CFUNCTYPE(integer, integer, ctypes.POINTER(ctypes.c_char_p))
+        call = ctypes.CFUNCTYPE(pointer, ctypes.POINTER(pointer))
+
+        def launched(function, *rest):
+            addresses = ctypes.cast(rest[8], ctypes.POINTER(ctypes.POINTER(ctypes.c_uint64)))
+            self.launches.append((function, rest[:7], rest[7], [addresses[k][0] for k in range(self.params)]))
+            return code
+
+        def explained(code, why):
+            why[0] = b"no room"
+            return 0
+
+        def streams(args):
+            args[3] = 0x57EA
+            return None
+
+        def failed(args):
+            self.errors.append(ctypes.string_at(args[2]).decode())
+            return 0xE44
+
+        for name, function in (("cuLaunchKernel", launch(launched)), ("cuGetErrorString", explain(explained))):
+            self.keep.append(function)
+            binding.add_symbol(name, ctypes.cast(function, pointer).value)
+        api = (pointer * 40)()
+        for name, function in (("XLA_FFI_Stream_Get", call(streams)), ("XLA_FFI_Error_Create", call(failed))):
+            self.keep.append(function)
+            api[ffi.api_field(name) // 8] = ctypes.cast(function, pointer).value
+        self.api = api
+
+    def call(self, code, operands, results, grid):
+        """What the launcher returns for addresses of buffers and a grid."""
+        self.params = len(operands) + max(len(results), 1)
+        words = lambda *values: (
+            self.keep.append((ctypes.c_void_p * len(values))(*values)) or ctypes.addressof(self.keep[-1])
+        )
+        buffers = [words(*[words(0, 0, 0, at, 0, 0) for at in group]) for group in (operands, results)]
+        numbers = (ctypes.c_int64 * 2)(*grid)
+        attribute = words(words(0, 2, ctypes.addressof(numbers)))
+        frame = Frame(api=ctypes.addressof(self.api), stage=3)
+        frame.args4, frame.rets4, frame.more = buffers[0], buffers[1], attribute
+        handler = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(code.address)
+        return handler(ctypes.addressof(frame))
+
+
+def test_the_driver_gets_the_grid_the_stream_and_all_addresses():
+    x, matrix = samples(1)
+    program = ROWS.trace(x[0], matrix[0])
+    inputs, outputs = len(program.facts.loaded), len(program.outputs)
+    fake = Driver()
+    code = host.launcher(program, True, 0xF00)
+    operands = [0x1000 + k for k in range(1 + inputs)]
+    results = [0x2000 + k for k in range(outputs + 1)]
+    assert fake.call(code, operands, results, (7, 128)) is None
+    meta, *loaded = operands
+    *written, workspace = results
+    assert fake.launches == [(0xF00, (7, 1, 1, 128, 1, 1, 0), 0x57EA, [meta, workspace, *loaded, *written])]
+    assert fake.errors == []
+
+
+def test_an_error_of_the_driver_is_an_error_of_xla():
+    x, matrix = samples(1)
+    program = ROWS.trace(x[0], matrix[0])
+    fake = Driver(code=2)
+    code = host.launcher(program, False, 0xF00)
+    count = len(program.facts.loaded), len(program.outputs)
+    assert fake.call(code, [1] * (1 + count[0]), [2] * count[1], (7, 128)) == 0xE44
+    assert fake.errors == ["CUDA cannot run 7 blocks of 128 threads of 'rows': no room"]
+
+
+class Refusing:
+    """A driver that takes no PTX."""
+
+    def cuLibraryLoadData(self, module, text, options, values, count, *rest):
+        assert text.startswith(b"//")
+        ctypes.memmove(values[0], b"ptxas: too new", 15)
+        return 222
+
+    def cuGetErrorString(self, code, text):
+        text._obj.value = b"the provided PTX was compiled with an unsupported toolchain."
+        return 0
+
+
+def test_a_driver_that_takes_no_kernel(monkeypatch):
+    """One warning, and XLA computes."""
+    monkeypatch.setattr(driver, "library", lambda: Refusing())
+    monkeypatch.setattr(backend, "_loads", {})
+    x, matrix = samples(3)
+    function = lambda *args: jax.vmap(ROWS)(*args)
+    with pytest.warns(UserWarning, match="XLA computes 'rows' on the GPU .* unsupported toolchain.*ptxas: too new"):
+        assert "custom_call @jaxmbs" not in lowered(function, x, matrix)
+    assert "custom_call @jaxmbs" not in lowered(lambda *args: function(*args), x, matrix)
+    monkeypatch.setattr(driver, "library", lambda: object())
+    monkeypatch.setattr(backend, "_loads", {})
+    with pytest.warns(UserWarning, match="older than CUDA 12"):
+        lowered(lambda *args: function(*args), x, matrix)
+
+
+@pytest.mark.parametrize(
+    ("capability", "chosen"),
+    [((6, 1), (7, 0)), ((8, 0), (8, 0)), ((8, 7), (8, 6)), ((9, 0), (9, 0)), ((12, 1), (12, 0))],
+)
+def test_a_gpu_gets_the_newest_code_that_it_runs(capability, chosen):
+    assert ptx.architecture(capability) == chosen
