@@ -153,9 +153,9 @@ def _path(refusals: dict[str, str], programs: dict[str, Program]) -> str:
         return "array code: chosen by JAXMBS_EMISSION"
     platform = default_platform()
     usual = backend_for(primitive.EMISSION, platform)
-    refused = {name: reason for name, program in programs.items() if (reason := usual.refusal(program)) is not None}
-    if not refused:
+    others = {name: why for name, program in programs.items() if (why := usual.refusal(program)) is not None}
+    if not others:
         return usual.explain()
-    name, reason = next(iter(refused.items()))
-    other = backend_for(primitive.EMISSION, platform, programs[name])
-    return f"{usual.explain()}; {other.explain()} for {', '.join(refused)}: {reason} [{name}]"
+    first, why = next(iter(others.items()))
+    other = backend_for(primitive.EMISSION, platform, programs[first])
+    return f"{usual.explain()}; {other.explain()} for {', '.join(others)}: {why} [{first}]"

@@ -187,6 +187,8 @@ def _on(platform: str):
         return backend_for(emission, platform, program).lower(program, batch, args, platform)
 
     def lower_by_shards(*args, batch, **params):
+        # XLA asks for the shards when it compiles, or not at all if it finds the result in JAX's cache.
+        backend_for(params["emission"], platform, params["program"])
         whole = functools.partial(run_p.bind, batch=batch, **params)
         return by_shards(whole, lambda batch, *args: lower(*args, batch=batch, **params), batch, args)
 

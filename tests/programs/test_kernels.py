@@ -2,14 +2,15 @@
 that NVIDIA's assembler accepts, and the calls of the driver."""
 
 import ctypes
+import itertools
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
-from llvmlite import binding
 
 import jaxmbs as mbs
 from dynamic_problems import four_bar, four_bar_design, four_bar_start
@@ -72,6 +73,7 @@ def test_few_threads_for_many_samples(agree, monkeypatch):
     kernel = ptx.kernel(program, (8, 0))
     assert kernel.scratch > 0
     monkeypatch.setattr(backend, "LARGEST_WORKSPACE", 70 * kernel.scratch)
+    monkeypatch.setattr(backend, "FEWEST_THREADS", 64)
     assert backend.grid(1000, kernel.scratch) == (2, 32)
     with primitive.emission("gpu-on-host"):
         found = jax.jit(lambda *args: jax.vmap(ROWS)(*args))(x, matrix)
@@ -137,10 +139,15 @@ def test_the_assembler_takes_kernels_and_their_derivatives(name, capability, tmp
             assert found.stack <= found.spilled + 8, (program.name, found)
 
 
-def test_single_precision_stays_in_registers(tmp_path):
+def test_a_simulation_in_single_precision_stays_in_registers(tmp_path):
+    """The largest kernel, which has the steps in it."""
     jax.config.update("jax_enable_x64", False)
-    for program in programs_of(SWINGS["JointCoordinates"], jax.tree.map(lambda x: x.astype(np.float32), DESIGN)):
-        assert assembled(ptx.kernel(program, (9, 0)).text, (9, 0), tmp_path).spilled == 0
+    single = lambda x: jax.tree.map(lambda x: jnp.asarray(np.asarray(x), np.float32), x)
+    start, times = single(START), TIMES.astype(np.float32)
+    march = lambda b: mbs.simulate(four_bar(b), times, start, step=0.02, formulation=mbs.JointCoordinates()).q
+    largest = max(programs_of(march, single(DESIGN)), key=lambda program: program.size)
+    assert largest.dtype == np.float32
+    assert assembled(ptx.kernel(largest, (9, 0)).text, (9, 0), tmp_path).spilled == 0
 
 
 def lowered(function, *args) -> str:
@@ -166,15 +173,17 @@ def test_neighbours_lie_side_by_side():
 
 
 def test_what_does_not_fit_into_a_thread_is_computed_by_xla(monkeypatch):
-    monkeypatch.setattr(ptx, "LARGEST_FRAME", 64)
     x, matrix = samples(3)
-    program = ROWS.trace(x[0], matrix[0])
-    assert re.search(r"\d+ bytes for each thread are more than .* \(64\)", backend.KernelOnGPU().refusal(program))
-    text = lowered(lambda *args: jax.vmap(ROWS)(*args), x, matrix)
+    monkeypatch.setattr(ptx, "LARGEST_FRAME", 64)
+    program = mbs.program(lambda *args: rows(*args))
+    traced = program.trace(x[0], matrix[0])
+    assert re.search(r"\d+ bytes for each thread are more than .* \(64\)", backend.KernelOnGPU().refusal(traced))
+    text = lowered(jax.vmap(program), x, matrix)
     assert "custom_call @jaxmbs" not in text
     assert "while" in text
     monkeypatch.setattr(ptx, "MOST_BUFFERS", 4)
-    assert "10 arrays are more than a kernel takes (4)" in backend.KernelOnGPU().refusal(program)
+    traced = mbs.program(lambda *args: rows(*args)).trace(x[0], matrix[0])
+    assert "10 arrays are more than a kernel takes (4)" in backend.KernelOnGPU().refusal(traced)
 
 
 class Frame(ctypes.Structure):
@@ -212,12 +221,12 @@ class Driver:
             return None
 
         def failed(args):
-            self.errors.append(ctypes.string_at(args[2]).decode())
+            self.errors.append((ctypes.string_at(args[2]).decode(), args[3] & 0xFFFFFFFF))
             return 0xE44
 
-        for name, function in (("cuLaunchKernel", launch(launched)), ("cuGetErrorString", explain(explained))):
-            self.keep.append(function)
-            binding.add_symbol(name, ctypes.cast(function, pointer).value)
+        functions = launch(launched), explain(explained)
+        self.keep.append(functions)
+        self.loaded = driver.Loaded(0xF00, *(ctypes.cast(function, pointer).value for function in functions))
         api = (pointer * 40)()
         for name, function in (("XLA_FFI_Stream_Get", call(streams)), ("XLA_FFI_Error_Create", call(failed))):
             self.keep.append(function)
@@ -244,7 +253,7 @@ def test_the_driver_gets_the_grid_the_stream_and_all_addresses():
     program = ROWS.trace(x[0], matrix[0])
     inputs, outputs = len(program.facts.loaded), len(program.outputs)
     fake = Driver()
-    code = host.launcher(program, True, 0xF00)
+    code = host.launcher(program, True, fake.loaded)
     operands = [0x1000 + k for k in range(1 + inputs)]
     results = [0x2000 + k for k in range(outputs + 1)]
     assert fake.call(code, operands, results, (7, 128)) is None
@@ -254,42 +263,113 @@ def test_the_driver_gets_the_grid_the_stream_and_all_addresses():
     assert fake.errors == []
 
 
-def test_an_error_of_the_driver_is_an_error_of_xla():
+@pytest.mark.parametrize(("code", "kind"), [(2, 8), (700, 13)])
+def test_an_error_of_the_driver_is_an_error_of_xla(code, kind):
+    """No memory is XLA's RESOURCE_EXHAUSTED, all else INTERNAL."""
     x, matrix = samples(1)
     program = ROWS.trace(x[0], matrix[0])
-    fake = Driver(code=2)
-    code = host.launcher(program, False, 0xF00)
+    fake = Driver(code)
+    code = host.launcher(program, False, fake.loaded)
     count = len(program.facts.loaded), len(program.outputs)
     assert fake.call(code, [1] * (1 + count[0]), [2] * count[1], (7, 128)) == 0xE44
-    assert fake.errors == ["CUDA cannot run 7 blocks of 128 threads of 'rows': no room"]
+    assert fake.errors == [("CUDA cannot run 7 blocks of 128 threads of 'rows': no room", kind)]
 
 
-class Refusing:
-    """A driver that takes no PTX."""
+class Device:
+    compute_capability, local_hardware_id = "9.0", 0
+
+
+class Loading:
+    """A driver that takes PTX or not, and a GPU with so many bytes of local memory for each thread of a kernel."""
+
+    def __init__(self, code=0, local=0):
+        self.code, self.local = code, local
+        self.cuLaunchKernel = self.cuGetErrorString = Explaining
 
     def cuLibraryLoadData(self, module, text, options, values, count, *rest):
         assert text.startswith(b"//")
-        ctypes.memmove(values[0], b"ptxas: too new", 15)
-        return 222
+        if self.code:
+            ctypes.memmove(values[0], b"ptxas: too new", 15)
+        return self.code
 
-    def cuGetErrorString(self, code, text):
-        text._obj.value = b"the provided PTX was compiled with an unsupported toolchain."
+    def cuLibraryGetKernel(self, kernel, module, name):
+        kernel._obj.value = 0xF00
+        return 0
+
+    def cuKernelGetAttribute(self, value, *rest):
+        value._obj.value = self.local
+        return 0
+
+    def cuDeviceGet(self, device, number):
+        return 0
+
+    def cuDeviceGetAttribute(self, value, attribute, device):
+        value._obj.value = {driver.MULTIPROCESSORS: 100, driver.THREADS_OF_ONE: 1000}[attribute]
+        return 0
+
+    def cuDeviceTotalMem_v2(self, total, device):
+        total._obj.value = 10 * 2**30
         return 0
 
 
-def test_a_driver_that_takes_no_kernel(monkeypatch):
-    """One warning, and XLA computes."""
-    monkeypatch.setattr(driver, "library", lambda: Refusing())
-    monkeypatch.setattr(backend, "_loads", {})
-    x, matrix = samples(3)
-    function = lambda *args: jax.vmap(ROWS)(*args)
-    with pytest.warns(UserWarning, match="XLA computes 'rows' on the GPU .* unsupported toolchain.*ptxas: too new"):
-        assert "custom_call @jaxmbs" not in lowered(function, x, matrix)
-    assert "custom_call @jaxmbs" not in lowered(lambda *args: function(*args), x, matrix)
-    monkeypatch.setattr(driver, "library", lambda: object())
-    monkeypatch.setattr(backend, "_loads", {})
-    with pytest.warns(UserWarning, match="older than CUDA 12"):
-        lowered(lambda *args: function(*args), x, matrix)
+@ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.POINTER(ctypes.c_char_p))
+def Explaining(code, text):
+    text[0] = b"the provided PTX was compiled with an unsupported toolchain."
+    return 0
+
+
+def lowered_with(fake, monkeypatch) -> str:
+    """The text for CUDA of a program that no other test has, where JAX has a GPU with this driver."""
+    monkeypatch.setattr(driver, "library", lambda: fake)
+    monkeypatch.setattr(driver, "devices", lambda: [Device])
+    monkeypatch.setattr(driver, "capability", lambda: (9, 0))
+    number = next(NUMBERS)
+    return lowered(jax.vmap(mbs.program(lambda x: jnp.sin(x) * number)), samples(3)[0])
+
+
+NUMBERS = itertools.count(2)
+
+
+def test_a_driver_that_takes_kernels(monkeypatch):
+    assert "custom_call @jaxmbs_gpu_90" in lowered_with(Loading(), monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("fake", "message"),
+    [
+        (Loading(code=222), "XLA computes '.*' on the GPU .* unsupported toolchain. ptxas: too new"),
+        (Loading(local=40_000), "40000 bytes for each of 100000 threads are 3.7 GB of 10.0"),
+        (object(), "older than CUDA 12"),
+    ],
+)
+def test_a_driver_that_takes_no_kernel(fake, message, monkeypatch):
+    """A warning that says why, and XLA computes."""
+    with pytest.warns(UserWarning, match=message):
+        assert "custom_call @jaxmbs" not in lowered_with(fake, monkeypatch)
+
+
+def test_a_gpu_without_its_driver(monkeypatch):
+    assert "custom_call @jaxmbs" not in lowered_with(None, monkeypatch)
+
+
+def test_names_in_greek_and_many_threads_at_once(agree):
+    """What is compiled on several threads at once is registered once."""
+
+    def Φ(x):
+        return jnp.sin(x) * x
+
+    x = samples(5)[0]
+    with primitive.emission("gpu-on-host"), ThreadPoolExecutor(4) as pool:
+        functions = [jax.jit(jax.vmap(mbs.program(Φ))) for _ in range(4)]
+        found = list(pool.map(lambda function: function(x), functions))
+    for value in found:
+        agree(value, Φ(jnp.asarray(x)))
+
+
+def test_nan_is_the_largest(agree):
+    """`abs` on a GPU keeps the sign of NaN, so the larger of two is not found by their bits."""
+    function = mbs.program(lambda x, y: jnp.maximum(jnp.abs(x), jnp.abs(y)) + jnp.abs(x))
+    assert "max.s64" not in ptx.kernel(function.trace(1.0, 2.0), (9, 0)).text
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ class AbstractEmitter(abc.ABC):
 
     @abc.abstractmethod
     def goes_on(self, code: Code, loop: Loop, mask: str) -> str:
-        """The lanes that take one more round of a loop, of those whose condition holds; asked where there are several."""
+        """The lanes that take one more round of a loop, of those whose condition holds; called only with several lanes."""
 
     @abc.abstractmethod
     def attributes(self, code: Code) -> str:

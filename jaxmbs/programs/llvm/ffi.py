@@ -1,4 +1,5 @@
-"""XLA's C interface for foreign functions, in LLVM's text: the beginning of a handler, its buffers, its errors.
+"""XLA's C interface for foreign functions: in LLVM's text the beginning of a handler, its buffers and its errors; and how
+handlers are registered.
 
 It follows `xla/ffi/api/c_api.h` in `jax.ffi.include_dir()`. The places of fields that depend on the version are read from
 that header.
@@ -6,8 +7,11 @@ that header.
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import re
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import jax
@@ -37,8 +41,11 @@ def api_field(name: str) -> int:
     return 48 + 8 * fields.index(name)
 
 
+# Codes of errors.
+EXHAUSTED, INTERNAL = 8, 13
+
 _BEGIN = """
-define internal ptr @failure(ptr %frame, ptr %message) #0 {{
+define internal ptr @failure(ptr %frame, ptr %message, i32 %code) #0 {{
   %api.at = getelementptr i8, ptr %frame, i64 16
   %api = load ptr, ptr %api.at
   %f.at = getelementptr i8, ptr %api, i64 {create_error}
@@ -50,7 +57,7 @@ define internal ptr @failure(ptr %frame, ptr %message) #0 {{
   %a2 = getelementptr i8, ptr %args, i64 16
   store ptr %message, ptr %a2
   %a3 = getelementptr i8, ptr %args, i64 24
-  store i64 8, ptr %a3
+  store i32 %code, ptr %a3
   %error = call ptr %f(ptr %args)
   ret ptr %error
 }}
@@ -92,7 +99,7 @@ run:
 
 def begin() -> str:
     """The beginning of `handler`, which answers the question for the version of the interface and goes on where there is
-    something to compute, with %args and %rets; and `failure`, which makes an error of a message."""
+    something to compute, with %args and %rets; and `failure`, which makes an error of a message and a code."""
     major, minor = api_version()
     return _BEGIN.format(major=major, minor=minor, create_error=api_field("XLA_FFI_Error_Create"))
 
@@ -109,3 +116,31 @@ def addresses(inputs: int, outputs: int) -> str:
             f"  %data{k} = load ptr, ptr %p{k}.data",
         ]
     return "\n".join(lines)
+
+
+def capsule(address: int):
+    """A handler as XLA takes it."""
+    make = ctypes.pythonapi.PyCapsule_New
+    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    return make(address, b"xla._CUSTOM_CALL_TARGET", None)
+
+
+class Registry:
+    """Handlers by name, each compiled and registered with XLA once, whatever the number of threads that ask for it.
+
+    Args:
+        platform: XLA's name for `jax.ffi.register_ffi_target`.
+    """
+
+    def __init__(self, platform: str):
+        self.platform = platform
+        self._codes: dict[str, object] = {}
+        self._lock = threading.RLock()
+
+    def add(self, name: str, make: Callable) -> None:
+        """Register make(), which has an `address`, unless there is a handler of this name; it stays for good."""
+        with self._lock:
+            if name not in self._codes:
+                code = make()
+                jax.ffi.register_ffi_target(name, capsule(code.address), platform=self.platform)
+                self._codes[name] = code

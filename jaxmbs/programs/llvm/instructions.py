@@ -178,7 +178,7 @@ class Instructions:
             return self.let(f"fneg {own} {args[0]}")
         if op in INTRINSICS:
             return self._call(INTRINSICS[op], own, args, uniform)
-        if op == "max" and all(x.serial in self.unsigned or unsigned(x) for x in node.args):
+        if op == "max" and all(self.is_unsigned(x) for x in node.args):
             self.unsigned.add(node.serial)
             return self._largest(own, args, uniform)
         if op in ("min", "max"):
@@ -210,6 +210,10 @@ class Instructions:
             root = self._call("sqrt", own, [self.let(f"fmul {own} {low}, {high}")], uniform)
             return self._elementary("atan2", own, [args[0], root] if op == "asin" else [root, args[0]], uniform)
         raise NotImplementedError(op)
+
+    def is_unsigned(self, node: Node) -> bool:
+        """Whether the sign bit of a value is never set, not even that of NaN, as far as can be told."""
+        return node.serial in self.unsigned or unsigned(node)
 
     def _largest(self, own, args, uniform) -> str:
         """The larger of two numbers without a sign, by their bits: one instruction, and NaN is larger than any number."""

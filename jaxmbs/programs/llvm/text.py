@@ -80,7 +80,7 @@ class Frame:
 
 
 def unsigned(node: Node) -> bool:
-    """Whether the sign bit of a value is never set, not even that of NaN, as far as its operation tells."""
+    """Whether the operation of a value never sets its sign bit, not even that of NaN."""
     return math.copysign(1.0, node.payload) > 0 if node.op == "const" else node.op == "abs"
 
 

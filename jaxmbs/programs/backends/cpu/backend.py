@@ -51,7 +51,11 @@ def _available() -> bool:
         return False
 
 
-_targets: dict[tuple[str, int, bool], object] = {}
+@functools.cache
+def _registry():
+    from jaxmbs.programs.llvm import ffi
+
+    return ffi.Registry("cpu")
 
 
 def target(program: Program, total: int) -> str:
@@ -59,10 +63,6 @@ def target(program: Program, total: int) -> str:
     from jaxmbs.programs.backends.cpu import machine
 
     lanes = 1 if total == 1 else machine.natural_lanes(program)
-    key = (program.fingerprint, lanes, program.once)
     name = f"jaxmbs_{program.fingerprint}_{lanes}" + "_once" * program.once
-    if key not in _targets:
-        code = machine.MachineCode(program, lanes)
-        jax.ffi.register_ffi_target(name, code.capsule(), platform="cpu")
-        _targets[key] = code
+    _registry().add(name, lambda: machine.MachineCode(program, lanes))
     return name

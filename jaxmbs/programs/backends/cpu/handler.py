@@ -216,7 +216,7 @@ end:
 success:
   ret ptr null
 bad:
-  %error = call ptr @failure(ptr %frame, ptr @no_memory)
+  %error = call ptr @failure(ptr %frame, ptr @no_memory, i32 {exhausted})
   ret ptr %error
 }}
 """

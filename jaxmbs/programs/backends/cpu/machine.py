@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import os
 import platform
@@ -75,6 +74,7 @@ def module_text(program: Program, lanes: int) -> tuple[str, set]:
     inputs, outputs = len(program.facts.loaded), len(program.outputs)
     handler = HANDLER.format(
         begin=ffi.begin(),
+        exhausted=ffi.EXHAUSTED,
         number_of_threads=ffi.api_field("XLA_FFI_ThreadPool_NumThreads"),
         schedule=ffi.api_field("XLA_FFI_ThreadPool_Schedule"),
         destroy_error=ffi.api_field("XLA_FFI_Error_Destroy"),
@@ -150,9 +150,3 @@ class MachineCode:
         self.engine.add_object_file(binding.ObjectFileRef.from_data(code))
         self.engine.finalize_object()
         self.address = self.engine.get_function_address("handler")
-
-    def capsule(self):
-        """The handler as XLA takes it."""
-        make = ctypes.pythonapi.PyCapsule_New
-        make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-        return make(self.address, b"xla._CUSTOM_CALL_TARGET", None)

@@ -14,8 +14,8 @@ import numpy as np
 from jaxmbs.programs.backends.backend import AbstractBackend, two_axes
 from jaxmbs.programs.tracing.program import Program
 
-# Bytes of a workspace at most. Where samples need more, fewer threads take more samples each.
-LARGEST_WORKSPACE = 2**30
+# Bytes of a workspace at most. Where samples need more, fewer threads take more samples each; but not fewer than this.
+LARGEST_WORKSPACE, FEWEST_THREADS = 2**30, 4096
 # Up to this many samples, blocks have one warp, so that they spread over the whole GPU.
 FEW, WARP = 2**15, 32
 
@@ -49,7 +49,7 @@ class AbstractThreads(AbstractBackend):
             name, outputs, input_layouts=[(0,), *layouts[: len(args)]], output_layouts=layouts[len(args) :]
         )
         results = call(
-            jnp.asarray(np.array(meta, dtype=np.int64).view(np.int32)),
+            np.array(meta, dtype=np.int64).view(np.int32),
             *args,
             grid=np.array([blocks, block], dtype=np.int64),
         )
@@ -59,8 +59,8 @@ class AbstractThreads(AbstractBackend):
         from jaxmbs.programs.backends.gpu import ptx
 
         kernel = ptx.kernel(program, self.capability())
-        if not kernel.refused and kernel.scratch * WARP > LARGEST_WORKSPACE:
-            return f"a sample needs {kernel.scratch / 2**20:.0f} MB of workspace, which a GPU has not for many of them"
+        if not kernel.refused and kernel.scratch * FEWEST_THREADS > LARGEST_WORKSPACE:
+            return f"a sample needs {kernel.scratch / 2**20:.1f} MB of workspace, too much for many samples at once"
         return kernel.refused or None
 
     @abc.abstractmethod
@@ -82,7 +82,7 @@ class KernelOnGPU(AbstractThreads):
         return "straight-line, one kernel on the GPU"
 
     def refusal(self, program):
-        return super().refusal(program) or _loaded(program)
+        return super().refusal(program) or _refused(program)
 
     def capability(self):
         from jaxmbs.programs.backends.gpu import driver
@@ -110,7 +110,9 @@ class KernelOnHost(AbstractThreads):
     def target(self, program):
         from jaxmbs.programs.backends.gpu import host, ptx
 
-        return host.target(program), ptx.kernel(program, self.capability())
+        name = f"jaxmbs_threads_{program.fingerprint}"
+        _registry("cpu").add(name, lambda: host.kernel(program))
+        return name, ptx.kernel(program, self.capability())
 
 
 def grid(total: int, scratch: int) -> tuple[int, int]:
@@ -119,9 +121,7 @@ def grid(total: int, scratch: int) -> tuple[int, int]:
 
     block = WARP if total <= FEW else ptx.BLOCK
     blocks = -(-total // block)
-    if scratch:
-        blocks = max(1, min(blocks, LARGEST_WORKSPACE // (scratch * block)))
-    return blocks, block
+    return min(blocks, LARGEST_WORKSPACE // (scratch * block)) if scratch else blocks, block
 
 
 @functools.cache
@@ -140,28 +140,34 @@ def _name(program: Program, capability: tuple[int, int]) -> str:
     return f"jaxmbs_gpu_{capability[0]}{capability[1]}_{program.fingerprint}"
 
 
-_loads: dict[str, tuple[object, str | None]] = {}
+@functools.cache
+def _registry(platform: str):
+    from jaxmbs.programs.llvm import ffi
+
+    return ffi.Registry(platform)
 
 
-def _loaded(program: Program) -> str | None:
-    """Load the kernel of a program and register what runs it, if there is a driver; the reason why the driver refuses it,
-    which is also a warning, once."""
+_refusals: dict[str, str] = {}
+
+
+def _refused(program: Program) -> str | None:
+    """Load the kernel of a program and register what runs it; or the reason why the driver refuses it, which is also a
+    warning, once. Where JAX has no GPU there is nothing to load: the code is for another machine."""
     from jaxmbs.programs.backends.gpu import driver, host, ptx
 
-    if driver.library() is None:
+    if not driver.devices():
         return None
+    if driver.library() is None:
+        return f"{driver.LIBRARY} is missing"
     capability = driver.capability()
     name = _name(program, capability)
-    if name not in _loads:
+    if name not in _refusals:
         kernel = ptx.kernel(program, capability)
+        launcher = lambda: host.launcher(program, bool(kernel.scratch), driver.load(kernel.text))
         try:
-            code = host.launcher(program, bool(kernel.scratch), driver.load(kernel.text))
+            _registry("CUDA").add(name, launcher)
         except driver.DriverError as error:
-            warnings.warn(
-                f"XLA computes '{program.name}' on the GPU without a kernel of its own: {error}", stacklevel=2
-            )
-            _loads[name] = None, str(error)
-        else:
-            jax.ffi.register_ffi_target(name, code.capsule(), platform="CUDA")
-            _loads[name] = code, None
-    return _loads[name][1]
+            _refusals[name] = str(error)
+            why = f"XLA computes '{program.name}' on the GPU without a kernel of its own: {error}"
+            warnings.warn(why, stacklevel=2)
+    return _refusals.get(name)

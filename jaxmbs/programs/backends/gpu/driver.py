@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import ctypes
 import functools
+from typing import NamedTuple
 
 import jax
-from llvmlite import binding
 
 LIBRARY = "libcuda.so.1"
-# Options of the driver's compiler, and attributes of a kernel, by their numbers in `cuda.h`.
+# Options of the driver's compiler, attributes of a kernel and of a device, by their numbers in `cuda.h`.
 ERROR_LOG, ERROR_LOG_BYTES = 5, 6
-LOCAL_BYTES, REGISTERS = 3, 4
+LOCAL_BYTES = 3
+MULTIPROCESSORS, THREADS_OF_ONE = 16, 39
 LOG_BYTES = 8192
+# The part of a GPU's memory that threads may take outside of their registers; JAX takes three quarters for arrays.
+LOCAL_PART = 0.15
 
 
 class DriverError(RuntimeError):
     """What the driver refuses, and its reason."""
+
+
+class Loaded(NamedTuple):
+    """A kernel that is loaded: the driver's handle, and the addresses of its functions that run it and explain errors."""
+
+    function: int
+    launch: int
+    explain: int
 
 
 @functools.cache
@@ -26,46 +37,73 @@ def library() -> ctypes.CDLL | None:
         found = ctypes.CDLL(LIBRARY)
     except OSError:
         return None
-    if found.cuInit(0) != 0:
-        return None
-    binding.load_library_permanently(LIBRARY)
-    return found
+    return found if found.cuInit(0) == 0 else None
+
+
+def devices() -> list:
+    """The GPUs that JAX computes on in this process."""
+    try:
+        return jax.local_devices(backend="cuda")
+    except RuntimeError:
+        return []
 
 
 @functools.cache
 def capability() -> tuple[int, int]:
-    """The least compute capability of the GPUs that JAX sees; 8.0 if it sees none."""
-    try:
-        devices = jax.local_devices(backend="cuda")
-    except RuntimeError:
-        return 8, 0
-    major, minor = min(tuple(map(int, x.compute_capability.split("."))) for x in devices)
+    """The lowest compute capability of these GPUs; 8.0 if there are none."""
+    found = [tuple(map(int, x.compute_capability.split("."))) for x in devices()]
+    major, minor = min(found, default=(8, 0))
     return major, minor
 
 
-def load(ptx: str) -> int:
-    """The handle of the kernel `entry` of a module in PTX. It is the same for all GPUs, and stays loaded.
+# What the driver's compiler was given: it may use it until a kernel is first launched.
+_given: list = []
+
+
+def load(ptx: str) -> Loaded:
+    """Load the kernel `entry` of a module in PTX. It is the same for all GPUs, and stays loaded.
 
     Raises:
-        DriverError: the driver does not take it; with what its compiler says.
+        DriverError: the driver does not take it, with what its compiler says; or its threads need too much memory.
     """
     driver = library()
     assert driver is not None
     log = ctypes.create_string_buffer(LOG_BYTES)
     options = (ctypes.c_int * 2)(ERROR_LOG, ERROR_LOG_BYTES)
     values = (ctypes.c_void_p * 2)(ctypes.cast(log, ctypes.c_void_p), LOG_BYTES)
+    _given.append((log, options, values))
     module, kernel = ctypes.c_void_p(), ctypes.c_void_p()
     try:
         code = driver.cuLibraryLoadData(ctypes.byref(module), ptx.encode(), options, values, 2, None, None, 0)
         code = code or driver.cuLibraryGetKernel(ctypes.byref(kernel), module, b"entry")
-        # Asked for a number, the driver compiles what it would else compile at the first launch.
-        registers = ctypes.c_int()
-        code = code or driver.cuKernelGetAttribute(ctypes.byref(registers), REGISTERS, kernel, 0)
+        if code != 0 or kernel.value is None:
+            raise DriverError(f"{_reason(driver, code)} {log.value.decode(errors='replace').strip()}".strip())
+        for device in devices():
+            _check_memory(driver, kernel, device.local_hardware_id)
     except AttributeError as error:
         raise DriverError("the driver is older than CUDA 12") from error
-    if code != 0 or kernel.value is None:
-        raise DriverError(f"{_reason(driver, code)}. {log.value.decode(errors='replace').strip()}")
-    return kernel.value
+    address = lambda function: ctypes.cast(function, ctypes.c_void_p).value or 0
+    return Loaded(kernel.value, address(driver.cuLaunchKernel), address(driver.cuGetErrorString))
+
+
+def _check_memory(driver: ctypes.CDLL, kernel: ctypes.c_void_p, number: int) -> None:
+    """Whether all threads that a GPU can hold find their memory. Asked for it, the driver compiles what it would else
+    compile at the first launch."""
+    local, device, count, threads = (ctypes.c_int() for _ in range(4))
+    total = ctypes.c_size_t()
+    code = driver.cuDeviceGet(ctypes.byref(device), number)
+    code = code or driver.cuKernelGetAttribute(ctypes.byref(local), LOCAL_BYTES, kernel, device)
+    for value, attribute in ((count, MULTIPROCESSORS), (threads, THREADS_OF_ONE)):
+        code = code or driver.cuDeviceGetAttribute(ctypes.byref(value), attribute, device)
+    code = code or driver.cuDeviceTotalMem_v2(ctypes.byref(total), device)
+    if code != 0:
+        raise DriverError(_reason(driver, code))
+    needed = local.value * count.value * threads.value
+    if needed > LOCAL_PART * total.value:
+        raise DriverError(
+            f"{local.value} bytes for each of {count.value * threads.value} threads are {needed / 2**30:.1f} GB of "
+            f"{total.value / 2**30:.1f}"
+        )
 
 
 def _reason(driver: ctypes.CDLL, code: int) -> str:

@@ -27,7 +27,7 @@ declare i32 @snprintf(ptr, i64, ptr, ...)
   %block = trunc i64 %block.long to i32
 {stream}
   %function = inttoptr i64 {function} to ptr
-  %code = call i32 @cuLaunchKernel(ptr %function, i32 %blocks, i32 1, i32 1, i32 %block, i32 1, i32 1, i32 0,
+  %code = call i32 {launch}(ptr %function, i32 %blocks, i32 1, i32 1, i32 %block, i32 1, i32 1, i32 0,
     ptr %stream, ptr %params, ptr null)
   %good = icmp eq i32 %code, 0
   br i1 %good, label %success, label %bad
@@ -36,17 +36,15 @@ success:
 bad:
   %why.at = alloca ptr
   store ptr @unknown, ptr %why.at
-  %found = call i32 @cuGetErrorString(i32 %code, ptr %why.at)
+  %found = call i32 {explain}(i32 %code, ptr %why.at)
   %why = load ptr, ptr %why.at
   %message = alloca [512 x i8]
   %length = call i32 (ptr, i64, ptr, ...) @snprintf(ptr %message, i64 512, ptr @format, i32 %blocks, i32 %block, ptr %why)
-  %error = call ptr @failure(ptr %frame, ptr %message)
+  %no.memory = icmp eq i32 %code, 2
+  %kind = select i1 %no.memory, i32 {exhausted}, i32 {internal}
+  %error = call ptr @failure(ptr %frame, ptr %message, i32 %kind)
   ret ptr %error
 }}
-"""
-_DRIVER = """
-declare i32 @cuLaunchKernel(ptr, i32, i32, i32, i32, i32, i32, i32, ptr, ptr, ptr)
-declare i32 @cuGetErrorString(i32, ptr)
 """
 _STREAM = """
   %api.at = getelementptr i8, ptr %frame, i64 16
@@ -72,11 +70,11 @@ launch:
   %stream = load ptr, ptr %query3"""
 # In place of the driver: one thread after the other, on this processor.
 _HOST_DRIVER = """
-define internal i32 @cuGetErrorString(i32 %code, ptr %why) {{
+define internal i32 @explain(i32 %code, ptr %why) {{
   ret i32 0
 }}
 
-define internal i32 @cuLaunchKernel(ptr %function, i32 %blocks, i32 %by, i32 %bz, i32 %block, i32 %ty, i32 %tz, i32 %shared,
+define internal i32 @launch(ptr %function, i32 %blocks, i32 %by, i32 %bz, i32 %block, i32 %ty, i32 %tz, i32 %shared,
     ptr %stream, ptr %params, ptr %extra) {{
 entry:
 {values}
@@ -97,7 +95,7 @@ done:
 """
 
 
-def on_gpu(name: str, inputs: int, outputs: int, workspace: bool, function: int) -> str:
+def on_gpu(name: str, inputs: int, outputs: int, workspace: bool, function: int, launch: int, explain: int) -> str:
     """The handler of a kernel that the driver has loaded.
 
     Args:
@@ -105,9 +103,11 @@ def on_gpu(name: str, inputs: int, outputs: int, workspace: bool, function: int)
         inputs, outputs: how many buffers there are.
         workspace: whether there is a workspace behind the outputs.
         function: the driver's handle of the kernel.
+        launch, explain: addresses of the driver's `cuLaunchKernel` and `cuGetErrorString`.
     """
+    calls = {key: f"inttoptr (i64 {at} to ptr)" for key, at in (("launch", launch), ("explain", explain))}
     stream = _STREAM.format(get=ffi.api_field("XLA_FFI_Stream_Get"))
-    return _handler(name, inputs, outputs, workspace, _DRIVER, stream, function)
+    return _handler(name, inputs, outputs, workspace, driver="", stream=stream, function=function, **calls)
 
 
 def on_host(name: str, inputs: int, outputs: int, workspace: bool, kinds: list[str]) -> str:
@@ -124,10 +124,12 @@ def on_host(name: str, inputs: int, outputs: int, workspace: bool, kinds: list[s
         ]
         arguments.append(f"{kind} %value{k}")
     driver = _HOST_DRIVER.format(values="\n".join(values), arguments=", ".join(arguments))
-    return _handler(name, inputs, outputs, workspace, driver, "  %stream = inttoptr i64 0 to ptr", 0)
+    calls = {"launch": "@launch", "explain": "@explain", "function": 0}
+    stream = "  %stream = inttoptr i64 0 to ptr"
+    return _handler(name, inputs, outputs, workspace, driver=driver, stream=stream, **calls)
 
 
-def _handler(name, inputs, outputs, workspace, driver, stream, function) -> str:
+def _handler(name, inputs, outputs, workspace, **parts) -> str:
     results = outputs + workspace
     # The workspace comes second; without one its place stays empty.
     order = [0, inputs + results if workspace else None, *range(1, 1 + inputs + outputs)]
@@ -139,17 +141,17 @@ def _handler(name, inputs, outputs, workspace, driver, stream, function) -> str:
             f"  %param{place} = getelementptr ptr, ptr %params, i64 {place}",
             f"  store ptr %value{place}, ptr %param{place}",
         ]
-    name = "".join(x for x in name if x.isalnum() or x in "_ ")[:40]
+    name = "".join(x for x in name if x.isascii() and (x.isalnum() or x in "_ "))[:40]
     return _HANDLER.format(
-        driver=driver,
         unknown=_constant("unknown", "unknown error"),
         format=_constant("format", f"CUDA cannot run %d blocks of %d threads of '{name}': %s"),
         begin=ffi.begin(),
         addresses=ffi.addresses(1 + inputs, results),
         count=len(order),
         params="\n".join(params),
-        stream=stream,
-        function=function,
+        exhausted=ffi.EXHAUSTED,
+        internal=ffi.INTERNAL,
+        **parts,
     )
 
 

@@ -14,7 +14,8 @@ from jaxmbs.programs.store import remembered
 from jaxmbs.programs.tracing.program import Program
 
 TRIPLE = "nvptx64-nvidia-cuda"
-# Threads of a block at most. 128 of them have 255 registers each on every GPU.
+# Threads of a block at most. 128 of them have 255 registers each on every GPU. The code does not say so (`.maxntid`): told
+# that, NVIDIA's assembler gives large kernels 32 registers, and spills ten times as much.
 BLOCK = 128
 # Compute capabilities that code is made for, and the versions of PTX that have them. Newer GPUs run what is made for an
 # older one.
@@ -24,6 +25,7 @@ ARCHITECTURES = {(7, 0): 60, (7, 5): 63, (8, 0): 70, (8, 6): 71, (8, 9): 78, (9,
 LARGEST_FRAME = 40_000
 # Buffers that a kernel takes: their addresses have to fit into 4 kB.
 MOST_BUFFERS = 500
+ATTRIBUTES = "attributes #0 = { nounwind alwaysinline }"
 # Larger programs get no optimisation, which takes longer than it saves.
 LARGEST_OPTIMISED = 40_000
 
@@ -32,7 +34,7 @@ class Kernel(NamedTuple):
     """A compiled program.
 
     Attributes:
-        text: PTX, zero-terminated when it is loaded.
+        text: PTX.
         frame, scratch: bytes for each thread, in its own memory and in the workspace.
         apart: numbers of the inputs, and behind them the outputs, whose scalars lie apart.
         refused: why there is no kernel, or nothing.
@@ -65,13 +67,15 @@ def architecture(capability: tuple[int, int]) -> tuple[int, int]:
 def kernel(program: Program, capability: tuple[int, int]) -> Kernel:
     """A program for GPUs from a compute capability on; made, or found in the store."""
     chosen = architecture(capability)
-    key = None if program.key is None else joined(program.key, *chosen)
-    return Kernel(*remembered("ptx", key, lambda: _kernel(program, chosen)))
+    if ("kernel", chosen) not in program.derived:
+        key = None if program.key is None else joined(program.key, *chosen)
+        program.derived["kernel", chosen] = Kernel(*remembered("ptx", key, lambda: _kernel(program, chosen)))
+    return program.derived["kernel", chosen]
 
 
 def _kernel(program: Program, chosen: tuple[int, int]) -> Kernel:
-    supported()
-    found = module_text(program)
+    supported()  # makes the target known
+    found = module_text(program, ATTRIBUTES)
     if isinstance(found, str):
         return Kernel("", 0, 0, [], found)
     text, emitter = found
@@ -82,17 +86,20 @@ def _kernel(program: Program, chosen: tuple[int, int]) -> Kernel:
         features=f"+ptx{ARCHITECTURES[chosen]}",
         opt=2 if program.size <= LARGEST_OPTIMISED else 0,
     )
-    module = linked(text + ENTRY.format(params=emitter.params, block=BLOCK), emitter, program)
-    module.triple = TRIPLE
-    module.data_layout = str(machine.target_data)
+    # Ahead of the text, so that loads and stores are as aligned as GPUs want them.
+    target = f'target datalayout = "{machine.target_data}"\ntarget triple = "{TRIPLE}"'
+    module = linked("\n".join([target, text, ENTRY.format(params=emitter.params)]), emitter, program)
     optimised(module, machine)
     return Kernel(
         machine.emit_assembly(module), emitter.frame.bytes, emitter.plan.scratch_bytes, sorted(emitter.plan.apart)
     )
 
 
-def module_text(program: Program) -> tuple[str, ThreadEmitter] | str:
-    """The functions of a program for a thread, and what has emitted them; or why there are none."""
+def module_text(program: Program, attributes: str) -> tuple[str, ThreadEmitter] | str:
+    """The functions of a program for a thread, and what has emitted them; or why there are none.
+
+    attributes: #0, of the kernel and of functions that may be inlined; #1 is given, those of the others.
+    """
     buffers = len(program.facts.loaded) + len(program.outputs)
     if buffers > MOST_BUFFERS:
         return f"{buffers} arrays are more than a kernel takes ({MOST_BUFFERS})"
@@ -102,7 +109,7 @@ def module_text(program: Program) -> tuple[str, ThreadEmitter] | str:
         return f"{emitter.frame.bytes} bytes for each thread are more than a GPU should set aside ({LARGEST_FRAME})"
     lines = [
         text,
-        "attributes #0 = { nounwind alwaysinline }",
+        attributes,
         "attributes #1 = { nounwind noinline }",
         "!0 = !{}",
         *elementary.declarations(emitter.module.elementary, emitter.module.real),
@@ -152,5 +159,5 @@ define ptx_kernel void @entry({params}) #2 {{
   call void @kernel(i64 %thread, i64 %threads, {params})
   ret void
 }}
-attributes #2 = {{ nounwind "nvvm.maxntid"="{block}" }}
+attributes #2 = {{ nounwind }}
 """

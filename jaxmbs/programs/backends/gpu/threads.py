@@ -1,7 +1,7 @@
 """Programs for one thread per sample: all that a thread computes, with its loops, in one kernel.
 
-A thread leaves a loop when its own sample is done. Where there are more samples than threads, each takes the next one that
-is as far away as there are threads.
+A thread leaves a loop when its own sample is done. Where there are more samples than threads, a thread goes on with the
+sample that is as many further on as there are threads.
 
 Arrays that loops read or write row by row lie with their scalars apart and neighbouring samples side by side, so that
 neighbouring threads touch neighbouring addresses. So does the workspace, where rows lie that the program itself reads.
@@ -35,6 +35,10 @@ def apart(program: Program) -> frozenset[int]:
 
 class ThreadCode(Code):
     """The lines of one function of a thread."""
+
+    def is_unsigned(self, node):
+        # `abs.f64` of a GPU hands a NaN on as it is, and the usual one has its sign set.
+        return node.op == "const" and super().is_unsigned(node)
 
     def _pointers(self, key, distance):
         if key[1] in self.plan.apart:

@@ -1,0 +1,130 @@
+"""What is measured on a GPU: functions of one sample, batches of them, and how many steps they take."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import chains
+import jax
+import jax.numpy as jnp
+import models
+import numpy as np
+
+import jaxmbs as mbs
+from jaxmbs import env
+
+STEP = 1e-3
+STEPS, LONG = 100, 1000
+# How far lengths are spread, and angles of crank and chain at the start.
+SPREAD = 0.05
+
+
+class Case(NamedTuple):
+    """A case.
+
+    Attributes:
+        make: dtype → (function of one sample, a batch of its arguments by the size of the batch).
+        steps: of one sample: time steps, or positions.
+        closes: whether the first output is q of a four-bar with its lengths as arguments, so that its gap can be computed.
+        largest: the largest batch.
+        single: whether float32 is measured as well.
+        counted: whether all loops have a known number of rounds, so that operations per step mean something.
+    """
+
+    make: Callable
+    steps: int = STEPS
+    closes: bool = False
+    largest: int = 2**20
+    single: bool = False
+    counted: bool = True
+
+
+def _lengths(size, dtype):
+    """Lengths of four-bars within 5 % of the nominal ones."""
+    return jax.tree.map(lambda x: jnp.asarray(np.asarray(x), dtype), models.four_bar_batch(size, SPREAD))
+
+
+def _simulated(formulation=None, steps=STEPS, gradient=False):
+    def make(dtype):
+        times = np.array([0.0, steps * STEP], dtype)
+
+        def run(b):
+            start = models.four_bar_guess(b, 1.0)
+            motion = mbs.simulate(
+                models.four_bar(b), times, start, step=STEP, method=mbs.RK4(), formulation=formulation
+            )
+            return motion.q[-1], motion.status[-1]
+
+        slope = jax.grad(lambda b: jnp.sum(run(b)[0] ** 2))
+        return (slope if gradient else run), lambda size: (_lengths(size, dtype),)
+
+    return make
+
+
+def _kinematics(gradient=False):
+    def make(dtype):
+        times = np.linspace(0, 6, STEPS).astype(dtype)
+
+        def run(b):
+            motion = mbs.kinematics(models.four_bar(b, motor=True), times, models.four_bar_guess(b))
+            return motion.q[-1], motion.status[-1]
+
+        slope = jax.grad(lambda b: jnp.sum(run(b)[0] ** 2))
+        return (slope if gradient else run), lambda size: (_lengths(size, dtype),)
+
+    return make
+
+
+def _bricard(dtype):
+    mech = models.bricard()
+    q, v = (part(x) for part, x in zip((mech.coordinates, mech.velocities), models.bricard_start(), strict=True))
+    times = np.array([0.0, STEPS * STEP], dtype)
+
+    def run(factor):
+        motion = mbs.simulate(mech, times, q.astype(dtype), v.astype(dtype) + 0.1 * factor, step=STEP)
+        return motion.q[-1], motion.status[-1]
+
+    return run, lambda size: (jnp.linspace(0.0, 1e-9, size, dtype=dtype),)
+
+
+def _chain(links):
+    def make(dtype):
+        mech = chains.chain(chains.lengths_of(links), 3)
+        times = np.array([0.0, STEPS * STEP], dtype)
+
+        def run(angles):
+            start = mbs.configuration(mech, angles)
+            motion = mbs.simulate(mech, times, start, step=STEP, formulation=mbs.JointCoordinates())
+            return motion.q[-1], motion.status[-1]
+
+        return run, lambda size: (jnp.asarray(chains.angles_of(links, size), dtype),)
+
+    return make
+
+
+def _environment(dtype):
+    robot = env.make("five-bar", horizon=STEPS)
+
+    def run(key, actions):
+        step = lambda state, action: (robot.step(state, action), state.reward)
+        state, rewards = jax.lax.scan(step, robot.reset(key), actions)
+        return jnp.sum(rewards), state.q
+
+    def batch(size):
+        rng = np.random.default_rng(0)
+        actions = rng.uniform(-1, 1, (size, STEPS, robot.action_size)).astype(dtype)
+        return jax.random.split(jax.random.key(0), size), jnp.asarray(actions)
+
+    return run, batch
+
+
+CASES = {
+    "four-bar, RK4, joint coordinates": Case(_simulated(mbs.JointCoordinates()), closes=True, single=True),
+    "four-bar, RK4, Augmented": Case(_simulated(), closes=True, single=True),
+    "its gradient, 1,000 steps": Case(_simulated(mbs.JointCoordinates(), LONG, gradient=True), LONG, largest=2**17),
+    "its forward run, 1,000 steps": Case(_simulated(mbs.JointCoordinates(), LONG), LONG, closes=True, largest=2**17),
+    "four-bar, kinematics": Case(_kinematics(), closes=True, single=True, counted=False),
+    "its gradient": Case(_kinematics(gradient=True), largest=2**18, counted=False),
+    "Bricard's mechanism, RK4": Case(_bricard, largest=2**17),
+    "spatial chain of 8, RK4": Case(_chain(8), largest=2**18),
+    "five-bar environment": Case(_environment, largest=2**17),
+}

@@ -1,0 +1,93 @@
+"""The kernels of GPUs without a GPU: `python benchmarks/kernels.py` compiles those of all cases, asks NVIDIA's assembler
+for their registers, and writes the table in gpu.md.
+
+The assembler is `ptxas` of CUDA, or of the wheel `nvidia-cuda-nvcc`, which `pip install -e ".[test]"` brings.
+"""
+
+import re
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import jax
+import numpy as np
+from gpu_cases import CASES
+
+from jaxmbs.programs.backends.gpu import ptx
+
+sys.path.append(str(Path(__file__).parents[1] / "tests/helpers"))
+from ptxas import PTXAS, assembled, programs_of
+
+PAGE = Path(__file__).with_name("gpu.md")
+CAPABILITY = (9, 0)
+# Float64 instructions that an H100 or H200 (SXM) can start in a second: 33.5 TFLOP/s without tensor cores (NVIDIA's data
+# sheets), at two operations each.
+INSTRUCTIONS = 33.5e12 / 2
+HEAD = (
+    "| case | kernel | type | operations | registers | spilled, B | frame, B | to PTX, s | ptxas, s | steps/s at most |"
+)
+# Kernels with fewer operations are left out.
+SMALL = 300
+
+
+def rows(name, case, dtype, seen):
+    """A row of cells for each kernel of a case that is not in `seen`."""
+    jax.config.update("jax_enable_x64", dtype == np.float64)
+    function, batch = case.make(dtype)
+    sample = jax.tree.map(lambda x: x[0], batch(2))
+    found = {program.fingerprint: program for program in programs_of(function, *sample) if program.size > SMALL}
+    for number, (fingerprint, program) in enumerate(found.items()):
+        if fingerprint not in seen:
+            seen.add(fingerprint)
+            yield [name, str(number + 1), np.dtype(dtype).name, f"{program.size:,}", *_compiled(program, case)]
+
+
+def _compiled(program, case):
+    begin = time.perf_counter()
+    kernel = ptx.kernel(program, CAPABILITY)
+    to_ptx = time.perf_counter() - begin
+    if kernel.refused:
+        return ["", "", "", f"{to_ptx:.1f}", "", kernel.refused]
+    begin = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder:
+        found = assembled(kernel.text, CAPABILITY, Path(folder))
+    seconds = time.perf_counter() - begin
+    per_step = program.work / case.steps
+    counted = case.counted and program.dtype == np.float64 and program.work > program.size * case.steps / 2
+    ceiling = f"{INSTRUCTIONS / per_step:.1e} ({per_step:,.0f} operations)" if counted else ""
+    return [
+        str(found.registers), f"{found.spilled:,}", f"{kernel.frame:,}", f"{to_ptx:.1f}", f"{seconds:.1f}", ceiling
+    ]  # fmt: skip
+
+
+def write(section, lines):
+    """Put lines in place of a section of the page; the others stay."""
+    text = PAGE.read_text() if PAGE.exists() else ""
+    body = "\n".join(lines).strip()
+    pattern = re.compile(rf"^## {re.escape(section)}\n.*?(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+    new = f"## {section}\n\n{body}\n\n"
+    text = pattern.sub(lambda _: new, text) if pattern.search(text) else text + new
+    PAGE.write_text(text.rstrip() + "\n")
+
+
+def table():
+    """The lines of the section."""
+    lines, seen = [HEAD, re.sub(r"[^|]+", "---", HEAD)], set()
+    for name, case in CASES.items():
+        for dtype in (np.float64, np.float32) if case.single else (np.float64,):
+            for cells in rows(name, case, dtype, seen):
+                print(" | ".join(cells), flush=True)
+                lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+if __name__ == "__main__":
+    assert PTXAS, "ptxas is needed: pip install nvidia-cuda-nvcc"
+    explained = (
+        f"The kernels of each case with more than {SMALL} operations, for compute capability 9.0. A thread has at most 255 "
+        "registers of 32 bits; what they cannot hold is spilled into local memory, which the caches hold. *Steps/s at "
+        "most*: the float64 instructions that an H100 or H200 (SXM) can start in a second over the operations of a step, "
+        "none of them fused. It is an estimate on paper, not a measurement."
+    )
+    write("Kernels", [explained, "", *table()])
