@@ -7,7 +7,7 @@ BIN := .venv/bin
 NEWEST_PYTHON ?= $(shell python3.13 -c "" 2>/dev/null && echo python3.13 || echo "$$(pyenv prefix 3.13)/bin/python")
 NEWEST := .venv-newest/bin
 
-.PHONY: demo test test-slow test-newest bench docs wheel lint format clean
+.PHONY: demo test test-slow test-kernels test-newest bench docs wheel lint format clean
 
 demo: .venv/installed
 	$(BIN)/python examples/01_path_synthesis.py
@@ -17,6 +17,10 @@ test: .venv/installed
 
 test-slow: .venv/installed
 	JAXMBS_TEST_SHAPES=off $(BIN)/pytest -n 2 -W default -m slow
+
+# The engine's tests through what a GPU would run, thread by thread on this processor.
+test-kernels: .venv/installed
+	JAXMBS_EMISSION=gpu-on-host $(BIN)/pytest -n 2 -m "not slow" tests/programs
 
 # The engine, and a mechanism in every analysis, on the newest JAX and Python; `make test` has the oldest.
 # What newer packages deprecate is said, and no error.

@@ -13,13 +13,13 @@ from pathlib import Path
 import jax
 import numpy as np
 from gpu_cases import CASES
+from page import write
 
 from jaxmbs.programs.backends.gpu import ptx
 
 sys.path.append(str(Path(__file__).parents[1] / "tests/helpers"))
 from ptxas import PTXAS, assembled, programs_of
 
-PAGE = Path(__file__).with_name("gpu.md")
 CAPABILITY = (9, 0)
 # Float64 instructions that an H100 or H200 (SXM) can start in a second: 33.5 TFLOP/s without tensor cores (NVIDIA's data
 # sheets), at two operations each.
@@ -59,16 +59,6 @@ def _compiled(program, case):
     return [
         str(found.registers), f"{found.spilled:,}", f"{kernel.frame:,}", f"{to_ptx:.1f}", f"{seconds:.1f}", ceiling
     ]  # fmt: skip
-
-
-def write(section, lines):
-    """Put lines in place of a section of the page; the others stay."""
-    text = PAGE.read_text() if PAGE.exists() else ""
-    body = "\n".join(lines).strip()
-    pattern = re.compile(rf"^## {re.escape(section)}\n.*?(?=^## |\Z)", re.MULTILINE | re.DOTALL)
-    new = f"## {section}\n\n{body}\n\n"
-    text = pattern.sub(lambda _: new, text) if pattern.search(text) else text + new
-    PAGE.write_text(text.rstrip() + "\n")
 
 
 def table():

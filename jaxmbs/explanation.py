@@ -32,7 +32,8 @@ class Explanation(NamedTuple):
     """What `explain` found; print it.
 
     Attributes:
-        path: the code that runs: "straight-line, LLVM", "straight-line, XLA", or "array code: …" with the reason.
+        path: the code that runs: "straight-line, LLVM", "straight-line, one kernel on the GPU", "straight-line, XLA", or
+            "array code: …" with the reason.
         operations: scalar operations of one evaluation by function, for those that are straight-line programs; loop
             bodies count once. First Φ, Φ_q, …; then what `simulate` runs, "acceleration" and "step of RK4" or of
             another method, its start and end closed; and "kinematics" where the drivers determine the motion.
@@ -149,13 +150,13 @@ def _path(refusals: dict[str, str], programs: dict[str, Program]) -> str:
     if refusals:
         name, reason = next(iter(refusals.items()))
         return f"array code for {', '.join(refusals)}: {reason} [{name}]"
-    if primitive.EMISSION == "array":
+    if primitive.EMISSION.value == "array":
         return "array code: chosen by JAXMBS_EMISSION"
     platform = default_platform()
-    usual = backend_for(primitive.EMISSION, platform)
+    usual = backend_for(primitive.EMISSION.value, platform)
     others = {name: why for name, program in programs.items() if (why := usual.refusal(program)) is not None}
     if not others:
         return usual.explain()
     first, why = next(iter(others.items()))
-    other = backend_for(primitive.EMISSION, platform, programs[first])
+    other = backend_for(primitive.EMISSION.value, platform, programs[first])
     return f"{usual.explain()}; {other.explain()} for {', '.join(others)}: {why} [{first}]"

@@ -91,12 +91,12 @@ def _bounded_memory():
 
 
 @pytest.fixture(params=["llvm", "xla", "gpu-on-host", "array"])
-def emission(request, monkeypatch):
+def emission(request):
     """The test in every emission."""
     from jaxmbs.programs import primitive
 
-    monkeypatch.setattr(primitive, "EMISSION", request.param)
-    return request.param
+    with primitive.emission(request.param):
+        yield request.param
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,6 @@ axis has size 1 there.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 
@@ -31,28 +30,22 @@ from jaxmbs.programs.tracing.rules import rule
 run_p = core.Primitive("straight_line_program")
 run_p.multiple_results = True
 
-# Which of `EMISSIONS` new programs run by.
-EMISSION = os.environ.get("JAXMBS_EMISSION", "llvm")
+# Which of `EMISSIONS` new programs run by. It is a part of what JAX finds compiled functions by.
+EMISSION = jax.make_user_context(os.environ.get("JAXMBS_EMISSION", "llvm"))
 
 
-@contextlib.contextmanager
 def emission(name: str):
-    """Within this context new programs run by another one of `EMISSIONS`: "llvm", "xla", "gpu-on-host" or "array"."""
-    global EMISSION
+    """Within this context programs run by another one of `EMISSIONS`: "llvm", "xla", "gpu-on-host" or "array"."""
     if name not in EMISSIONS:
         raise ValueError(f"emission must be one of {', '.join(map(repr, EMISSIONS))}, got {name!r}")
-    before, EMISSION = EMISSION, name
-    try:
-        yield
-    finally:
-        EMISSION = before
+    return EMISSION(name)
 
 
 def run(program: Program, *args) -> list:
     """The outputs of a program."""
-    if EMISSIONS.get(EMISSION) == ():
+    if EMISSIONS.get(EMISSION.value) == ():
         return core.jaxpr_as_fun(program.source)(*args)
-    return run_p.bind(*args, program=program, batch=(), emission=EMISSION)
+    return run_p.bind(*args, program=program, batch=(), emission=EMISSION.value)
 
 
 def zero_tangent(x):
@@ -220,7 +213,7 @@ def _inside(tracer, eqn, *args):
 def _row_by_row(program: Program, batch, *args):
     """A program for each row of a batch, as a loop: a program has one lane for what a batch inside of it does."""
     if not batch:
-        return run_p.bind(*args, program=program, batch=(), emission=EMISSION)
+        return run_p.bind(*args, program=program, batch=(), emission=EMISSION.value)
     mapped = [x.shape[0] == batch[0] for x in args]
 
     def one(_, rows):

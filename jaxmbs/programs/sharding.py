@@ -6,7 +6,15 @@ from collections.abc import Callable, Sequence
 
 import jax
 from jax.experimental.custom_partitioning import custom_partitioning
-from jax.sharding import NamedSharding, PartitionSpec
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+
+def over_devices(tree):
+    """Arrays with their rows shared out over all devices of this process, if that can be done evenly."""
+    devices = jax.local_devices()
+    if len(devices) == 1 or any(len(x) % len(devices) for x in jax.tree.leaves(tree)):
+        return tree
+    return jax.device_put(tree, NamedSharding(Mesh(devices, ("rows",)), PartitionSpec("rows")))
 
 
 def by_shards(whole: Callable, lower: Callable, batch: Sequence[int], args: Sequence) -> list:

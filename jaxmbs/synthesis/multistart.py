@@ -15,6 +15,7 @@ import numpy as np
 
 from jaxmbs.numerics.least_squares import START, levenberg_marquardt
 from jaxmbs.programs.function import Straight
+from jaxmbs.programs.sharding import over_devices
 from jaxmbs.synthesis.stages import Part, Report, in_stages
 
 S = TypeVar("S")
@@ -156,7 +157,7 @@ def descended(
 def _advance(problem: Problem, wanted):
     def advance(state: State, steps: int) -> State:
         shared, own, carried, _, damping, data = state
-        fit = _program(problem, steps)(shared, own, carried, damping, data, wanted)
+        fit = _program(problem, steps)(*over_devices((shared, own, carried, damping, data)), wanted)
         return State(fit.shared, fit.own, fit.state, fit.cost, fit.damping, data)
 
     return advance

@@ -4,7 +4,10 @@ that NVIDIA's assembler accepts, and the calls of the driver."""
 import ctypes
 import itertools
 import re
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +20,9 @@ from dynamic_problems import four_bar, four_bar_design, four_bar_start
 from jaxmbs.programs import primitive
 from jaxmbs.programs.backends.gpu import backend, driver, host, ptx
 from jaxmbs.programs.llvm import ffi
+from planar_catalogue import CATALOGUE
 from ptxas import assembled, programs_of
+from random_mechanisms import random_closed
 
 
 def rows(x, matrix):
@@ -112,7 +117,9 @@ SWINGS = {
 @pytest.mark.parametrize("name", ["JointCoordinates", *(pytest.param(x, marks=SLOW) for x in SWINGS if x[0] != "J")])
 def test_simulations_and_gradients(name, agree):
     """In every formulation and by every method, of lengths that close and of some that do not."""
-    function = lambda b: (SWINGS[name](b), jax.grad(lambda b: jnp.sum(SWINGS[name](b) ** 2))(b))
+    slopes = jax.grad(lambda b: jnp.sum(SWINGS[name](b) ** 2))
+    # Stacked, since some slopes are zero but for rounding.
+    function = lambda b: (SWINGS[name](b), jnp.stack(jax.tree.leaves(slopes(b))))
     batch = jax.tree.map(lambda x: x * jnp.ones(5), DESIGN)
     batch["coupler"] = batch["coupler"] * jnp.array([0.98, 1.0, 0.01, 1.02, 1.01])
     expected = jax.jit(jax.vmap(function))(batch)
@@ -137,6 +144,46 @@ def test_the_assembler_takes_kernels_and_their_derivatives(name, capability, tmp
             assert found.registers <= 255
             # What is outside of the registers is there because they are full.
             assert found.stack <= found.spilled + 8, (program.name, found)
+
+
+@SLOW
+@pytest.mark.parametrize("capability", [(8, 0), (9, 0)])
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_the_assembler_takes_every_planar_element(name, capability, tmp_path):
+    """Kinematics of a mechanism with it, and its gradient by all numbers of the element."""
+    entry = CATALOGUE[name]
+    motion = lambda b: mbs.kinematics(entry.build(b), np.array([0.2, 0.3]), entry.start()).v
+    for f in (motion, jax.grad(lambda b: jnp.sum(motion(b)[-1] ** 2))):
+        for program in programs_of(f, jax.tree.map(jnp.asarray, entry.b)):
+            assembled(ptx.kernel(program, capability).text, capability, tmp_path)
+
+
+@SLOW
+@pytest.mark.parametrize(
+    "formulation", [mbs.Augmented(), mbs.JointCoordinates()], ids=["Augmented", "JointCoordinates"]
+)
+@pytest.mark.parametrize("seed", range(4))
+def test_the_assembler_takes_mechanisms_in_space(seed, formulation, tmp_path):
+    """Closed chains of random joints: accelerations, a simulation and its gradient by the start."""
+    mech, q = random_closed(np.random.default_rng(seed), 4, structure_seed=seed)
+    run = lambda q: mbs.simulate(mech, np.array([0.0, 0.02]), q, step=5e-3, formulation=formulation).q
+    for f in (run, jax.grad(lambda q: jnp.sum(run(q)[-1] ** 2))):
+        for program in programs_of(f, q):
+            kernel = ptx.kernel(program, (9, 0))
+            assert not kernel.refused
+            assembled(kernel.text, (9, 0), tmp_path)
+
+
+@SLOW
+def test_the_script_for_gpus_runs():
+    """Its checks and its tables on a CPU, with small batches."""
+    script = Path(__file__).parents[2] / "benchmarks/gpu.py"
+    command = [sys.executable, script, "--host", "--only", "RK4, joint"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.count("agrees") == 2
+    assert "| float64 | kernel |" in done.stdout
+    assert "failed" not in done.stdout
 
 
 def test_a_simulation_in_single_precision_stays_in_registers(tmp_path):
@@ -359,9 +406,13 @@ def test_names_in_greek_and_many_threads_at_once(agree):
         return jnp.sin(x) * x
 
     x = samples(5)[0]
-    with primitive.emission("gpu-on-host"), ThreadPoolExecutor(4) as pool:
-        functions = [jax.jit(jax.vmap(mbs.program(Φ))) for _ in range(4)]
-        found = list(pool.map(lambda function: function(x), functions))
+
+    def run(function):
+        with primitive.emission("gpu-on-host"):
+            return function(x)
+
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(run, [jax.jit(jax.vmap(mbs.program(Φ))) for _ in range(4)]))
     for value in found:
         agree(value, Φ(jnp.asarray(x)))
 

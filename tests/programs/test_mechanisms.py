@@ -34,7 +34,7 @@ def by_jax(mech, q, v):
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
-def test_equations_of_every_element(name, agree, monkeypatch):
+def test_equations_of_every_element(name, agree):
     """At random configurations and velocities, in all emissions and without programs."""
     entry = CATALOGUE[name]
     mech = entry.build(entry.b)
@@ -42,9 +42,14 @@ def test_equations_of_every_element(name, agree, monkeypatch):
     over = lambda f: quick_jit(jax.vmap(lambda q, v: f(mech, q, v)))(q, v)
     expected = over(by_jax)
     # Array code runs the functions as they are written: a few elements are enough.
-    for emission in ("llvm", "xla", *(["array"] if name in ("Revolute", "CamFollower", "RevoluteDriver") else [])):
-        monkeypatch.setattr(primitive, "EMISSION", emission)
-        agree(over(by_programs), expected)
+    for emission in (
+        "llvm",
+        "xla",
+        "gpu-on-host",
+        *(["array"] if name in ("Revolute", "CamFollower", "RevoluteDriver") else []),
+    ):
+        with primitive.emission(emission):
+            agree(over(by_programs), expected)
 
 
 BARS = {"crank": 1.0, "coupler": 2.9, "rocker": 3.0, "ground": 3.5}
@@ -77,54 +82,59 @@ TIMES = jnp.linspace(0.0, 0.4, 4)
 
 
 @pytest.mark.parametrize("name", LINKAGES)
-def test_kinematics(name, agree, monkeypatch):
+def test_kinematics(name, agree):
     """Positions, velocities and accelerations are the same in all emissions."""
     mech, guess = LINKAGES[name]()
     found = {}
-    for emission in ("array", "llvm", "xla"):
-        monkeypatch.setattr(primitive, "EMISSION", emission)
-        motion = quick_jit(mbs.kinematics)(mech, TIMES, guess)
-        assert np.all(motion.status == mbs.Status.CONVERGED)
-        found[emission] = motion.q, motion.v, motion.a
-        agree(found[emission], found["array"], 1e-11)
+    for emission in ("array", "llvm", "xla", "gpu-on-host"):
+        with primitive.emission(emission):
+            motion = quick_jit(mbs.kinematics)(mech, TIMES, guess)
+            assert np.all(motion.status == mbs.Status.CONVERGED)
+            found[emission] = motion.q, motion.v, motion.a
+            agree(found[emission], found["array"], 1e-11)
 
 
-@pytest.mark.parametrize("emission_", ["llvm", "xla"])
-def test_single_precision(emission_, monkeypatch):
+@pytest.mark.parametrize("emission_", ["llvm", "xla", "gpu-on-host"])
+def test_single_precision(emission_):
     """In float32 a motion is as exact as that."""
     mech, guess = LINKAGES["four-bar"]()
     exact = quick_jit(mbs.kinematics)(mech, TIMES, guess)
-    monkeypatch.setattr(primitive, "EMISSION", emission_)
-    single = jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), (mech, TIMES, guess))
-    motion = quick_jit(mbs.kinematics)(*single)
-    assert np.all(motion.status == mbs.Status.CONVERGED)
-    for a, b in ((motion.q, exact.q), (motion.v, exact.v), (motion.a, exact.a)):
-        assert a.dtype == np.float32
-        np.testing.assert_allclose(a, b, atol=1e-4 * np.abs(b).max())
+    with primitive.emission(emission_):
+        single = jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), (mech, TIMES, guess))
+        motion = quick_jit(mbs.kinematics)(*single)
+        assert np.all(motion.status == mbs.Status.CONVERGED)
+        for a, b in ((motion.q, exact.q), (motion.v, exact.v), (motion.a, exact.a)):
+            assert a.dtype == np.float32
+            np.testing.assert_allclose(a, b, atol=1e-4 * np.abs(b).max())
 
 
 @pytest.mark.parametrize(
     ("emission", "path"),
-    [("llvm", "straight-line, "), ("xla", "straight-line, XLA"), ("array", "array code: chosen by JAXMBS_EMISSION")],
+    [
+        ("llvm", "straight-line, "),
+        ("xla", "straight-line, XLA"),
+        ("gpu-on-host", "straight-line, one kernel"),
+        ("array", "array code: chosen by JAXMBS_EMISSION"),
+    ],
 )
-def test_explanation_of_a_driven_four_bar(emission, path, monkeypatch):
+def test_explanation_of_a_driven_four_bar(emission, path):
     """What runs, how large it is, and how many freedoms are left without the driver."""
-    monkeypatch.setattr(primitive, "EMISSION", emission)
-    mech, guess = LINKAGES["four-bar"]()
-    explained = mbs.explain(mech, guess)
-    assert explained.path.startswith(path)
-    assert list(explained.operations) == [
-        "constraints",
-        "constraint_jacobian",
-        "velocity_rhs",
-        "acceleration_rhs",
-        "mass_matrix",
-        "generalized_force",
-        "acceleration",
-        "step of RK4",
-        "kinematics",
-    ]
-    assert 0 < explained.operations["constraints"] < 100 < explained.operations["kinematics"]
-    assert (explained.coordinates, explained.constraints, explained.rank, explained.dof) == (9, 9, 9, 1)
-    assert f"path: {explained.path}" in str(explained)
-    assert "degrees of freedom 1" in str(explained)
+    with primitive.emission(emission):
+        mech, guess = LINKAGES["four-bar"]()
+        explained = mbs.explain(mech, guess)
+        assert explained.path.startswith(path)
+        assert list(explained.operations) == [
+            "constraints",
+            "constraint_jacobian",
+            "velocity_rhs",
+            "acceleration_rhs",
+            "mass_matrix",
+            "generalized_force",
+            "acceleration",
+            "step of RK4",
+            "kinematics",
+        ]
+        assert 0 < explained.operations["constraints"] < 100 < explained.operations["kinematics"]
+        assert (explained.coordinates, explained.constraints, explained.rank, explained.dof) == (9, 9, 9, 1)
+        assert f"path: {explained.path}" in str(explained)
+        assert "degrees of freedom 1" in str(explained)

@@ -7,6 +7,7 @@ import pytest
 from jax import lax
 
 import jaxmbs as mbs
+from jaxmbs.programs import primitive
 from jaxmbs.programs.derivatives import segments
 
 X = np.array([0.4, -0.7, 1.1])
@@ -78,11 +79,11 @@ def test_derivatives(name, transform, agree):
 
 @pytest.mark.parametrize("emission_", ["xla", "array"])
 @pytest.mark.parametrize("transform", ["grad", "jacfwd"])
-def test_derivatives_in_other_emissions(transform, emission_, agree, monkeypatch):
+def test_derivatives_in_other_emissions(transform, emission_, agree):
     """The same where programs are emitted as XLA, or not at all."""
-    monkeypatch.setattr("jaxmbs.programs.primitive.EMISSION", emission_)
-    function, apply = rollout(50), TRANSFORMS[transform]
-    agree(jax.jit(apply(mbs.program(function)))(X, Y), jax.jit(apply(function))(X, Y))
+    with primitive.emission(emission_):
+        function, apply = rollout(50), TRANSFORMS[transform]
+        agree(jax.jit(apply(mbs.program(function)))(X, Y), jax.jit(apply(function))(X, Y))
 
 
 @pytest.mark.parametrize(("steps", "kept"), [(10, 0), (11, 0), (50, 0), (53, 0), (50, 2**20)])

@@ -64,6 +64,13 @@ loss = jax.jit(jax.grad(lambda x, y: jnp.sum(product(x, y)), (0, 1)))
 found = loss(jax.device_put(x[:8], a), jax.device_put(x[:6], b))
 np.testing.assert_allclose(found[0], np.cos(x[:8]) * x[:6].sum() / 2, rtol=1e-12)
 np.testing.assert_allclose(found[1], np.full(6, np.sin(x[:8]).sum() / 2), rtol=1e-12)
+# Starts of a search are shared out by themselves: as many on each device, and the same result as on one.
+turn = np.linspace(0, 6, 7)
+targets = np.stack([1 + 0.4 * np.cos(turn), 1 + 0.2 * np.sin(turn)], axis=1)
+search = lambda: mbs.synthesis.path(targets, starts=64).best
+everywhere = search()
+jax.local_devices = lambda: [jax.devices()[0]]
+assert everywhere.design == search().design
 """
 
 

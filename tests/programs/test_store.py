@@ -42,7 +42,7 @@ print(float(value).hex(), float(slope).hex(), len(made))
 
 
 def started(folder) -> subprocess.Popen:
-    environment = os.environ | {"JAXMBS_CACHE": str(folder)}
+    environment = os.environ | {"JAXMBS_CACHE": str(folder), "JAXMBS_EMISSION": "llvm"}
     return subprocess.Popen(
         [sys.executable, "-c", SCRIPT], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

@@ -132,19 +132,18 @@ def test_one_bad_sample_leaves_the_others_alone():
 
 
 @pytest.mark.slow
-def test_emissions_agree_in_space(monkeypatch):
-    """LLVM, XLA and array code: equations and a short motion in a batch, each compiled anew."""
+def test_emissions_agree_in_space():
+    """LLVM, XLA, a GPU's kernels and array code: equations and a short motion in a batch."""
     mech, v = tumbler(START), 0.3 * jnp.arange(18.0).reshape(3, 6)
     q = jnp.stack([jnp.asarray(assembled())] * 3)
     found = []
-    for emission in ("array", "llvm", "xla"):
-        monkeypatch.setattr(primitive, "EMISSION", emission)
-        jax.clear_caches()
-        rows = jax.vmap(lambda q, v: (mbs.constraint_jacobian(mech, q), mbs.acceleration_rhs(mech, q, v)))(q, v)
-        run = jax.vmap(lambda q, v: mbs.simulate(mech, np.array([0, 0.02]), q, v, step=5e-3))(q, v)
-        assert not run.status.any()
-        found.append(np.concatenate([np.ravel(x) for x in (*rows, run.q, run.v)]))
-    np.testing.assert_allclose(found[1:], [found[0]] * 2, rtol=0, atol=1e-11)
+    for emission in ("array", "llvm", "xla", "gpu-on-host"):
+        with primitive.emission(emission):
+            rows = jax.vmap(lambda q, v: (mbs.constraint_jacobian(mech, q), mbs.acceleration_rhs(mech, q, v)))(q, v)
+            run = jax.vmap(lambda q, v: mbs.simulate(mech, np.array([0, 0.02]), q, v, step=5e-3))(q, v)
+            assert not run.status.any()
+            found.append(np.concatenate([np.ravel(x) for x in (*rows, run.q, run.v)]))
+    np.testing.assert_allclose(found[1:], [found[0]] * 3, rtol=0, atol=1e-11)
 
 
 def test_single_precision():

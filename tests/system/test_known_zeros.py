@@ -83,10 +83,10 @@ def test_axes_frames_and_inertia_matrices_of_plain_zeros():
 
 @pytest.mark.parametrize("emission", ["llvm", "xla", "array"])
 @pytest.mark.parametrize("pair", [(four_bar(BARS, com=(0, 0)), numbers(BARS)), (arm(), arm(as_given=np.asarray))])
-def test_the_same_accelerations_as_with_numbers(pair, emission, agree, monkeypatch):
-    monkeypatch.setattr(primitive, "EMISSION", emission)
-    found = [acceleration(mech, *state(mech)) for mech in pair]
-    agree(found[0], found[1], 1e-12)
+def test_the_same_accelerations_as_with_numbers(pair, emission, agree):
+    with primitive.emission(emission):
+        found = [acceleration(mech, *state(mech)) for mech in pair]
+        agree(found[0], found[1], 1e-12)
 
 
 def test_gradient_by_a_whole_mechanism():

@@ -1,4 +1,4 @@
-"""Emission for GPUs and TPUs, and where LLVM is missing: elementwise XLA operations on one array per scalar."""
+"""Emission for all platforms that have no better one: elementwise XLA operations on one array per scalar."""
 
 from __future__ import annotations
 
