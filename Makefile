@@ -30,6 +30,7 @@ test-newest: .venv-newest/installed
 # MuJoCo, MJX, Pinocchio and pylinkage take part where they are installed: .venv/bin/pip install -e ".[bench]"
 bench: .venv/installed
 	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/kernels.py
 
 docs: .venv/installed
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict

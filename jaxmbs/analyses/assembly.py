@@ -17,7 +17,7 @@ from jaxmbs.numerics.implicit import differentiable_root, jacobian
 from jaxmbs.numerics.linear_algebra import factor
 from jaxmbs.numerics.results import Status, check_known
 from jaxmbs.numerics.search import find_root
-from jaxmbs.programs.function import straight
+from jaxmbs.programs.function import Straight
 from jaxmbs.system.equations import residuals
 from jaxmbs.system.failure import Failures, failures
 from jaxmbs.system.kept import Kept
@@ -114,7 +114,7 @@ def _common(mech, guess, t):
 
 @eqx.filter_jit
 def _assemble(mech: Mechanism, guess, t, held: tuple[int, ...] = ()) -> tuple[Array, Array, Array]:
-    q, status, residual = straight(_search(held), *jax.lax.stop_gradient((mech, guess, t)))
+    q, status, residual = Straight(_search(held))(*jax.lax.stop_gradient((mech, guess, t)))
     assembled = status == Status.CONVERGED
     phi, still, _ = frozen(mech, guess, t, held)
     if mech.layout.m > len(mech.layout.row_owners) + len(held):

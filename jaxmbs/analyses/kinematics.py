@@ -18,7 +18,7 @@ from jaxmbs.numerics.implicit import differentiable_motion
 from jaxmbs.numerics.march import follow_root
 from jaxmbs.numerics.results import Status, check_known
 from jaxmbs.numerics.search import find_root
-from jaxmbs.programs.function import straight
+from jaxmbs.programs.function import Straight
 from jaxmbs.system.mechanism import Coordinates, Mechanism, as_times
 from jaxmbs.system.trajectory import Trajectory
 
@@ -89,7 +89,7 @@ def kinematics(
 def _kinematics(mech: Mechanism, times, guess, corrections: int, max_steps: int | None) -> Trajectory:
     clean_times = jnp.where(jnp.isfinite(times), times, 0)
     held = jax.lax.stop_gradient((mech, clean_times, guess))
-    q, v, a, status = straight(partial(motion_without_derivatives, corrections=corrections, max_steps=max_steps), *held)
+    q, v, a, status = Straight(partial(motion_without_derivatives, corrections=corrections, max_steps=max_steps))(*held)
     status = jnp.where(jnp.all(jnp.isfinite(times)), status, int(Status.NON_FINITE))
     phi, _, _ = frozen(mech, guess, times[0])
     q, v, a = jax.vmap(lambda q, v, a, t, ok: differentiable_motion(phi, mech.layout, q, v, a, t, ok))(

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxmbs.forces import ForceElement
-from jaxmbs.programs.function import straight
+from jaxmbs.programs.function import Straight
 from jaxmbs.system.equations import of_forces, state_of
 from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.named import AbstractNamed
@@ -56,7 +56,7 @@ def force_elements(mech: Mechanism, run: Trajectory) -> ForceElements:
 
 @eqx.filter_jit
 def _force_elements(mech: Mechanism, t, q, v) -> dict[str, ForceElement]:
-    function = partial(straight, _at_one_time, mech)
+    function = partial(Straight(_at_one_time), mech)
     for _ in range(jnp.ndim(t)):
         function = jax.vmap(function)
     return function(t, q, v)

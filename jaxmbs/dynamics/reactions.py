@@ -15,7 +15,7 @@ from jaxmbs.element import GROUND, require
 from jaxmbs.formulations.augmented import AbstractFormulation, Augmented
 from jaxmbs.motion import Function
 from jaxmbs.numerics.arrays import instance_of
-from jaxmbs.programs.function import straight
+from jaxmbs.programs.function import Straight
 from jaxmbs.system.equations import residual_of
 from jaxmbs.system.layout import Layout
 from jaxmbs.system.mechanism import Mechanism
@@ -265,7 +265,7 @@ def reactions(mech: Mechanism, run: Trajectory, *, formulation: AbstractFormulat
 @eqx.filter_jit
 def _reactions(mech: Mechanism, t, q, v, formulation: AbstractFormulation) -> dict[str, dict]:
     at_one_time = lambda mech, t, q, v: _at_one_time(mech, formulation, t, q, v)
-    return _over(partial(straight, at_one_time, mech), jnp.ndim(t))(t, q, v)
+    return _over(partial(Straight(at_one_time), mech), jnp.ndim(t))(t, q, v)
 
 
 def _at_one_time(mech: Mechanism, formulation, t, q, v) -> dict[str, dict]:

@@ -17,7 +17,7 @@ from jaxmbs.dynamics.named_velocities import contradiction
 from jaxmbs.formulations.augmented import AbstractFormulation, Augmented
 from jaxmbs.numerics.arrays import instance_of, is_concrete
 from jaxmbs.numerics.results import Status, check_known
-from jaxmbs.programs.function import straight
+from jaxmbs.programs.function import Straight
 from jaxmbs.system.equations import Energy, energy
 from jaxmbs.system.mechanism import Coordinates, Mechanism, Velocities, as_times
 from jaxmbs.system.trajectory import Trajectory
@@ -181,16 +181,16 @@ def _simulate(mech: Mechanism, times, start: Start, grid: Grid, method, formulat
 
     begin = jax.lax.stop_gradient((q, v))
     equations = formulation.equations(clean)
-    x, u, entered = straight(enter, equations, clean, clean_times[0], q, v, once=True)
+    x, u, entered = Straight(enter, once=True)(equations, clean, clean_times[0], q, v)
     held = jax.lax.stop_gradient((equations, clean_times[0], x))
     given = None if equations.own_coordinates else start.given
-    problem = Problem.of(equations, straight(lambda equations, t, q: equations.scales(q, t), *held, once=True))
+    problem = Problem.of(equations, Straight(lambda equations, t, q: equations.scales(q, t), once=True)(*held))
     x, u, status = method.run(problem, clean_times, grid, Start(x, u, given))
     begun = entered == Status.CONVERGED
     status = jnp.where(begun, status, entered)
     status = jnp.where(usable, status, int(Status.NON_FINITE)).astype(jnp.int32)
     rarely = grid.steps >= MIN_STEPS_PER_RARE_OUTPUT
-    found = jax.vmap(lambda t, x, u: straight(output, problem.equations, clean, t, x, u, once=rarely))(
+    found = jax.vmap(lambda t, x, u: Straight(output, once=rarely)(problem.equations, clean, t, x, u))(
         clean_times, x, u
     )
     q, v, a, multipliers, energies = found

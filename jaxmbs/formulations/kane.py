@@ -27,7 +27,7 @@ from jaxmbs.formulations.joint.forms import BY_ANGLES, FREE, FREE_BY_ANGLES, OWN
 from jaxmbs.formulations.joint.space import JointSpace
 from jaxmbs.numerics import rotation
 from jaxmbs.numerics.results import Status
-from jaxmbs.programs.function import straight_of
+from jaxmbs.programs.function import Straight
 from jaxmbs.system.layout import unknown
 from jaxmbs.system.mechanism import Coordinates, Mechanism, Velocities
 from jaxmbs.system.topology import Names, Tree, spanning_tree
@@ -161,13 +161,13 @@ class KaneView(eqx.Module):
         cos θ₂ = 0.
         """
         mech = self.mech
-        return straight_of(_coordinates, self.space)(mech, mech.coordinates(q), mech.velocities(v))
+        return Straight.of(_coordinates, self.space)(mech, mech.coordinates(q), mech.velocities(v))
 
     def configuration(self, x: ArrayLike, y: ArrayLike | None = None) -> tuple[Array, Array]:
         """q and v of coordinates `x` and speeds `y`, zero unless given, as in `Mechanism.coordinates` and
         `Mechanism.velocities`. Joints need not be closed.
         """
-        return straight_of(_configuration, self.space)(self.mech, *self._state(x, y))
+        return Straight.of(_configuration, self.space)(self.mech, *self._state(x, y))
 
     def matrices(self, x: ArrayLike, y: ArrayLike, t: ArrayLike = 0.0) -> tuple[Array, Array]:
         """[A] (6N, 6N) and {f} (6N,) of the system without its joints, [A]{ẏ} = {f}; Kamman (2) to (4).
@@ -183,13 +183,13 @@ class KaneView(eqx.Module):
             ValueError: x or y of a wrong shape.
         """
         x, y = self._state(x, y)
-        return straight_of(_matrices, self.space)(self.mech, x, y, jnp.asarray(t, x.dtype))
+        return Straight.of(_matrices, self.space)(self.mech, x, y, jnp.asarray(t, x.dtype))
 
     def partial_velocities(self, x: ArrayLike, y: ArrayLike | None = None) -> dict[str, PartialVelocities]:
         """Partial velocities and partial angular velocities of all bodies, and their rates; `x` and `y` as in
         `matrices`.
         """
-        found = straight_of(_partial_velocities, self.space)(self.mech, *self._state(x, y))
+        found = Straight.of(_partial_velocities, self.space)(self.mech, *self._state(x, y))
         return {name: found[name] for name in self.mech.bodies}
 
     def multipliers(self, run: Trajectory) -> Float[Array, "*batch T m"]:
@@ -198,7 +198,7 @@ class KaneView(eqx.Module):
         These are the multipliers of the known coordinates of an open system; at its unknown ones they are zero to
         rounding. The order is that of `names`. `joint_moment` makes moments of those of a body.
         """
-        function = partial(straight_of(_multipliers, self.space), self.mech)
+        function = partial(Straight.of(_multipliers, self.space), self.mech)
         for _ in range(jnp.ndim(run.t)):
             function = jax.vmap(function)
         return function(run.t, run.q, run.v, run.a)

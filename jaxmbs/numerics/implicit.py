@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 from jaxmbs.numerics.linear_algebra import Factored, factor
 from jaxmbs.numerics.roots import given_tangents, with_respect_to
 from jaxmbs.numerics.space import Space
-from jaxmbs.programs.function import straight
+from jaxmbs.programs.function import Straight
 
 
 def rate(f: Callable, space: Space, q, v, t):
@@ -91,7 +91,7 @@ def _root_jvp(f, space, primals, tangents):
     # The result, not the argument: its own derivative counts when the tangent is differentiated again.
     q = _root(f, space, regular, t, constants, q)
     given = given_tangents((t_dot, constants_dot))
-    return q, straight(tangent, q, t, constants, regular, *given) if given else jnp.zeros_like(q)
+    return q, Straight(tangent)(q, t, constants, regular, *given) if given else jnp.zeros_like(q)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1))
@@ -135,4 +135,4 @@ def _motion_jvp(f, space, primals, tangents):
         a_dot = -factors.solve(jax.jvp(acceleration, (active, q, v), (given, q_dot, v_dot))[1])
         return q_dot, v_dot, a_dot
 
-    return out, straight(tangent, *out, t, constants, regular, *given)
+    return out, Straight(tangent)(*out, t, constants, regular, *given)

@@ -156,6 +156,12 @@ class Straight:
         self.f, self.program = f, ProgramFunction(f, limit, once)
         self._refused: OrderedDict[Any, str] = OrderedDict()
 
+    @classmethod
+    @lru_cache(maxsize=256)
+    def of(cls, f: Callable, *static) -> Straight:
+        """f(*static, …), made once for each of what is static."""
+        return cls(partial(f, *static))
+
     def __call__(self, *args):
         key = self.program.key((args, {}))[0]
         if key not in self._refused:
@@ -174,14 +180,3 @@ class Straight:
         except ProgramError as error:
             return str(error)
         return None
-
-
-@lru_cache(maxsize=256)
-def straight_of(f: Callable, *static) -> Straight:
-    """f(*static, …) as a straight-line program where it has one; made once for each of what is static."""
-    return Straight(partial(f, *static))
-
-
-def straight(f: Callable, *args, limit: int = LARGEST_PROGRAM, once: bool = False):
-    """f(*args), as a straight-line program where `f` has one; for `once` see `Program`."""
-    return Straight(f, limit, once)(*args)

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Int
 
 from jaxmbs.element import GROUND
 from jaxmbs.numerics.results import Status
-from jaxmbs.programs.function import straight
+from jaxmbs.programs.function import Straight
 from jaxmbs.relative_motion import JointMotion, coordinates_of, measured, unwrapped
 from jaxmbs.system.equations import Energy
 from jaxmbs.system.failure import Failures, failures
@@ -173,6 +173,6 @@ def _joint_motion(joint: Kept, kind, *ends) -> list[Array]:
     """Slides and angles of a joint, their rates and second rates."""
 
     def at_one_time(element, *ends):
-        return straight(lambda element, i, j: measured(element, kind, i, j), element, *ends, once=True)
+        return Straight(lambda element, i, j: measured(element, kind, i, j), once=True)(element, *ends)
 
     return joint.over(at_one_time)(*ends)

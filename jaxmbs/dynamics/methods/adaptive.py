@@ -12,7 +12,7 @@ import numpy as np
 from jaxmbs.dynamics.closure import Projection
 from jaxmbs.dynamics.methods.method import AbstractMethod, Start, judge, started
 from jaxmbs.numerics.results import Status
-from jaxmbs.programs.function import straight
+from jaxmbs.programs.function import Straight
 
 
 class Adaptive(AbstractMethod):
@@ -44,8 +44,8 @@ class Adaptive(AbstractMethod):
 
         closure = Projection()
         given = start.given
-        first, status = straight(
-            lambda problem, q, v, t: started(problem, Start(q, v, given), t), problem, start.q, start.v, times[0]
+        first, status = Straight(lambda problem, q, v, t: started(problem, Start(q, v, given), t))(
+            problem, start.q, start.v, times[0]
         )
 
         def closed(problem, first, t, q, v):
@@ -56,7 +56,7 @@ class Adaptive(AbstractMethod):
             return problem.equations.space.rate(motion.q, motion.v), motion.a
 
         def rates(t, y, args):
-            return straight(of_state, *args, t, *y)
+            return Straight(of_state)(*args, t, *y)
 
         longest = jnp.max(jnp.abs(jnp.diff(times))) / grid.steps if len(times) > 1 else jnp.inf
         solution = diffrax.diffeqsolve(
@@ -79,7 +79,7 @@ class Adaptive(AbstractMethod):
 
         def output(t, q, v, reached):
             q, v = (jnp.where(reached, x, start) for x, start in ((q, first.q), (v, first.v)))
-            motion, settled = straight(closed, problem, first, t, q, v)
+            motion, settled = Straight(closed)(problem, first, t, q, v)
             # No length of step to judge the speed by.
             now = judge(problem, motion, settled, t, jnp.zeros_like(t))
             return motion.q, motion.v, jnp.where(reached, now, int(Status.NOT_CONVERGED))

@@ -16,7 +16,7 @@ from jaxmbs.numerics.arrays import where_tree
 from jaxmbs.numerics.linear_algebra import diagonal, floors
 from jaxmbs.numerics.results import Status
 from jaxmbs.numerics.scaling import Units
-from jaxmbs.programs.function import straight
+from jaxmbs.programs.function import Straight
 from jaxmbs.programs.primitive import remembered
 
 # A step that turns a body by more than this, in radians, has diverged. The limit is far below overflow, so that the
@@ -158,7 +158,7 @@ class AbstractFixedStep(AbstractMethod):
 
     def run(self, problem, times, grid, start):
         rollout = lambda problem, times, q, v: self._rollout(problem, times, grid.steps, Start(q, v, start.given))
-        first, rows = straight(rollout, problem, grid.boundaries(times), start.q, start.v)
+        first, rows = Straight(rollout)(problem, grid.boundaries(times), start.q, start.v)
         together = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), first, rows)
         return jax.tree.map(lambda x: x[np.array(grid.rows)], together)
 

@@ -20,7 +20,7 @@ from jaxtyping import Array, Float
 from jaxmbs.formulations.joint import space as spaces
 from jaxmbs.formulations.joint.space import JointSpace
 from jaxmbs.formulations.natural.view import natural_rates
-from jaxmbs.programs.function import straight_of
+from jaxmbs.programs.function import Straight
 from jaxmbs.system.mechanism import Coordinates, Mechanism, Velocities
 from jaxmbs.system.topology import Names
 
@@ -65,7 +65,7 @@ class JointView(eqx.Module):
         turns count.
         """
         mech = self.mech
-        return straight_of(_measured, self.space)(mech, mech.coordinates(q), _time(mech, t))
+        return Straight.of(_measured, self.space)(mech, mech.coordinates(q), _time(mech, t))
 
     def velocities(self, q: Coordinates, v: Velocities, t: ArrayLike = 0.0) -> Float[Array, " l"]:
         """θ̇ of the velocities `v` of the bodies in a configuration `q` at the time `t`: the solution of R θ̇ = v.
@@ -75,7 +75,7 @@ class JointView(eqx.Module):
         """
         mech = self.mech
         space = spaces.space_of(mech, self.space.tree, any_angle=True)
-        return straight_of(_rates, space)(mech, mech.coordinates(q), mech.velocities(v), _time(mech, t))
+        return Straight.of(_rates, space)(mech, mech.coordinates(q), mech.velocities(v), _time(mech, t))
 
     def configuration(
         self, theta: ArrayLike, t: ArrayLike = 0.0, *, near: Coordinates | None = None
@@ -84,7 +84,7 @@ class JointView(eqx.Module):
         `near` is a configuration that tells senses and signs which θ does not.
         """
         mech, theta = self.mech, self._checked(theta, self.space.n)
-        return straight_of(_configuration, self.space)(mech, theta, _near(mech, near), _time(mech, t))
+        return Straight.of(_configuration, self.space)(mech, theta, _near(mech, near), _time(mech, t))
 
     def transformation(
         self, theta: ArrayLike, t: ArrayLike = 0.0, *, coordinates: str = "bodies", near: Coordinates | None = None
@@ -106,7 +106,7 @@ class JointView(eqx.Module):
         Raises:
             ValueError: θ of a wrong shape, or unknown coordinates.
         """
-        program = straight_of(_transformation, self.space, _known(coordinates))
+        program = Straight.of(_transformation, self.space, _known(coordinates))
         mech, theta = self.mech, self._checked(theta, self.space.n)
         return program(mech, theta, _near(mech, near), _time(mech, t))
 
@@ -125,7 +125,7 @@ class JointView(eqx.Module):
             theta, theta_dot: θ and θ̇, in the order of `names` and `velocity_names`.
             t, coordinates, near: as for `transformation`.
         """
-        program = straight_of(_transformation_rate, self.space, _known(coordinates))
+        program = Straight.of(_transformation_rate, self.space, _known(coordinates))
         mech, theta = self.mech, self._checked(theta, self.space.n)
         theta_dot = self._checked(theta_dot, self.space.m, "theta_dot")
         return program(mech, theta, theta_dot, _near(mech, near), _time(mech, t))

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 
 from jaxmbs.formulations.natural.coordinates import NaturalCoordinates
 from jaxmbs.numerics.implicit import jacobian
-from jaxmbs.programs.function import Straight, straight_of
+from jaxmbs.programs.function import Straight
 from jaxmbs.system.mechanism import Coordinates, Mechanism, as_times
 
 
@@ -69,7 +69,7 @@ class NaturalView(eqx.Module):
         return self._program(_jacobian)(self.mech, *self._arguments(x, t, near))
 
     def _program(self, f: Callable) -> Straight:
-        return straight_of(f, self.own_vectors)
+        return Straight.of(f, self.own_vectors)
 
     def _arguments(self, x, t, near):
         x = jnp.asarray(x)
