@@ -78,7 +78,8 @@ def explain(
 
     Args:
         mech: the mechanism.
-        guess: the mechanism is assembled near it; rank and degrees of freedom are those of the assembled configuration.
+        guess: the mechanism is assembled near it; rank (with drivers) and degrees of freedom (without) are those
+            found there.
         t: time.
         method, formulation: as for `simulate`.
 

@@ -47,7 +47,8 @@ def kinematics(
     Args:
         mech: the mechanism.
         times: (T,), in any order; the motion runs through them in the given order.
-        guess: a mapping of names to coordinates, or q (n,); see `Mechanism.coordinates`.
+        guess: a mapping of names to coordinates, or q (n,); None: that of the model file, or zeros; see
+            `Mechanism.coordinates`.
         corrections: largest number of Newton steps that correct a prediction, before the last one.
         max_steps: largest number of trial steps, 200 + 8 T by default.
         throw: raise `AnalysisError` where a status is bad, with the text of `explain_failure`; only outside of jit,
@@ -57,7 +58,8 @@ def kinematics(
         A `Trajectory`.
 
     Raises:
-        ValueError: drivers are missing, or some are redundant; outside of transformations both by name.
+        ValueError: drivers are missing (how many), or some are redundant (their names, outside of jit, vmap and
+            grad).
 
     Examples:
         >>> motion = mbs.kinematics(mech, jnp.array([0.0, jnp.pi / 2, jnp.pi]), guess)

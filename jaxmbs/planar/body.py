@@ -154,7 +154,7 @@ class Body(AbstractBody):
     """A rigid body with coordinates (x, y, φ) of its frame and kinetic energy T = ½ m ṙ_cᵀṙ_c + ½ J φ̇².
 
     Args:
-        mass: m, positive.
+        mass: m, positive; 1 unless given.
         inertia: J, about the centre of mass, not negative. A plain 0 makes a point mass. This zero is part of the
             structure, not a number that can be changed or differentiated.
         com: (2,), centre of mass in the body frame; the origin unless given.

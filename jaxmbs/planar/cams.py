@@ -28,8 +28,8 @@ def check_outline(name: str, outline) -> None:
 class CamFollower(PlanarConstraint):
     """Two outlines touch: Φ = (r_i + A_i (s_i + ρ_i u_i) − A_j (s_j + ρ_j u_j) − r_j, g_i⊥ᵀ g_j); Haug (3.4.20).
 
-    Extra coordinates: alpha_i, alpha_j, the polar angles of the contact in the two body frames. The tangency does not
-    tell outside from inside, so a guess must be on the right side.
+    Extra coordinates: alpha_i, alpha_j, the polar angles of the contact in the two body frames. u points to the
+    contact, g is the tangent, ⊥ turns by 90°. Tangency does not tell outside from inside: guess on the right side.
 
     Args:
         i, j: names of the bodies.

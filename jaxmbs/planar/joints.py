@@ -60,8 +60,8 @@ class Translational(PlanarConstraint):
     Args:
         i, j: names of the bodies.
         point_i, point_j: a point of the line in each body frame.
-        axis_i, axis_j: direction v of the line in each body frame; `axis_j` as `axis_i` unless given. Their lengths
-            scale Φ and do not change the joint.
+        axis_i, axis_j: direction v of the line in each body frame; `axis_i` is x and `axis_j` is `axis_i` unless
+            given. Their lengths scale Φ and do not change the joint.
 
     Examples:
         >>> guide = planar.Translational("ground", "slider", (0, 0), (0, 0), axis_i=(1, 0))

@@ -123,10 +123,10 @@ def _needed(closed, constants):
 def program(f: Callable, *, limit: int | None = LARGEST_PROGRAM) -> ProgramFunction:
     """Compile a function of small arrays into straight-line code, one lane per sample of a batch.
 
-    The code is vector machine code on CPUs and elementwise XLA on other platforms. The result is called like `f` and
-    works under every JAX transformation; its derivatives are straight-line programs too. Use it for the inner functions
-    of a simulation: a vector field, a whole rollout with its time loop (`scan`, `fori_loop`), anything made of small
-    arrays.
+    The code is vector machine code on CPUs, one kernel on NVIDIA GPUs and elementwise XLA elsewhere. The result is
+    called like `f` and works under every JAX transformation; its derivatives are straight-line programs too. Use it
+    for the inner functions of a simulation: a vector field, a whole rollout with its time loop (`scan`, `fori_loop`),
+    anything made of small arrays.
 
     Args:
         f: a function of pytrees of arrays, in jax.numpy. Loops need constant bounds; linear systems, norms, `where`,

@@ -174,9 +174,9 @@ class Gear(Frames):
 
     α_i is the angle about the axis of i, from the x axis of its joint frame, of the direction from point_i to point_j;
     α_j that from point_j to point_i about the axis of j. Both are extra coordinates alpha_i and alpha_j, so that any
-    number of turns counts. Their two equations say that tan α is right. Whatever carries the gears may move; other
-    constraints must hold them. Axes that are not parallel make bevel or skew gears. Each point must then be off the
-    axis of the other gear.
+    number of turns counts. Two of the equations fit tan α_i and tan α_j to the positions. The carrier may move; other
+    constraints must hold the gears on it. Axes that are not parallel make bevel or skew gears. Each point must then
+    be off the axis of the other gear.
 
     Args:
         i, j: names of the bodies.

@@ -85,7 +85,8 @@ class Revolute(LowerPair):
 
     Args:
         i, j: names of the bodies.
-        point_i, point_j: a point of the axis in each body frame; or a `Frame` of each body, which has origin and axes.
+        point_i, point_j: a point of the axis in each body frame, the origins unless given; or a `Frame` of each body,
+            which has origin and axes.
         axis_i, axis_j: the axis in the body frames, z unless given; `axis_j` as `axis_i` unless given. The angle of the
             joint is zero where axis_j comes from axis_i by the shortest rotation, so for equal ones where the bodies
             are parallel.

@@ -98,7 +98,7 @@ def path(
     progress: Report | None = None,
     resume: str | os.PathLike | None = None,
 ) -> Ranked[Solution]:
-    """Find the dimensions of a linkage with a point that passes given places: minimise Σ‖P_k − target_k‖².
+    """Find the dimensions of a linkage whose point passes through given places: minimise Σ‖P_k − target_k‖².
 
     The search starts from thousands of random linkages. Each is first scaled, moved and turned to fit the targets. Then
     all are improved by the method of Levenberg and Marquardt, in one program. The same seed gives the same answer.

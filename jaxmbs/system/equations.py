@@ -74,7 +74,7 @@ def velocity_rhs(mech: Mechanism, q: Coordinates, t: ArrayLike = 0.0) -> Float[A
 
 
 def acceleration_rhs(mech: Mechanism, q: Coordinates, v: ArrayLike, t: ArrayLike = 0.0) -> Float[Array, " rows"]:
-    """γ = −(Φ_q q̇)_q q̇ − 2 Φ_qt q̇ − Φ_tt, the right side of Φ_q v̇ = γ; Haug (3.1.10).
+    """γ = −(Φ_q v)_q q̇ − 2 Φ_qt v − Φ_tt, the right side of Φ_q v̇ = γ; Haug (3.1.10).
 
     Args:
         mech: the mechanism.

@@ -29,7 +29,8 @@ class Trajectory(eqx.Module):
 
     Attributes:
         t: (T,), times.
-        q: (T, n), configurations. Where the status is not 0, q, v and a are the last good ones.
+        q: (T, n), configurations. Where a sample has failed, q, v and a are the last good ones; at a bifurcation in
+            `kinematics` (SINGULAR) q is right.
         v: (T, m), velocities.
         a: (T, m), accelerations, the rates of v.
         status: (T,); see `Status`.

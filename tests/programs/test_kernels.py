@@ -22,7 +22,7 @@ from jaxmbs.programs.backends.gpu import backend, driver, host, ptx
 from jaxmbs.programs.llvm import ffi
 from planar_catalogue import CATALOGUE
 from ptxas import assembled, programs_of
-from random_mechanisms import random_closed
+from random_mechanisms import random_closed, random_tree
 
 
 def rows(x, matrix):
@@ -140,10 +140,9 @@ def test_the_assembler_takes_kernels_and_their_derivatives(name, capability, tmp
             kernel = ptx.kernel(program, capability)
             assert not kernel.refused
             assert f".target sm_{capability[0]}{capability[1]}" in kernel.text
-            found = assembled(kernel.text, capability, tmp_path)
-            assert found.registers <= 255
-            # What is outside of the registers is there because they are full.
-            assert found.stack <= found.spilled + 8, (program.name, found)
+            # LLVM has put the frame into registers: a thread has no memory of its own but for what the assembler spills.
+            assert "__local_depot" not in kernel.text
+            assert assembled(kernel.text, capability, tmp_path).registers <= 255
 
 
 @SLOW
@@ -162,13 +161,14 @@ def test_the_assembler_takes_every_planar_element(name, capability, tmp_path):
 @pytest.mark.parametrize(
     "formulation", [mbs.Augmented(), mbs.JointCoordinates()], ids=["Augmented", "JointCoordinates"]
 )
-@pytest.mark.parametrize("seed", range(4))
-def test_the_assembler_takes_mechanisms_in_space(seed, formulation, tmp_path):
-    """Closed chains of random joints: accelerations, a simulation and its gradient by the start."""
-    mech, q = random_closed(np.random.default_rng(seed), 4, structure_seed=seed)
+@pytest.mark.parametrize("kind", ["closed in the plane", "open in space"])
+def test_the_assembler_takes_random_mechanisms(kind, formulation, tmp_path):
+    """A simulation and its gradient by the start."""
+    rng = np.random.default_rng(0)
+    mech, q = random_closed(rng, 4, dimension=2) if kind == "closed in the plane" else random_tree(rng, 2)
     run = lambda q: mbs.simulate(mech, np.array([0.0, 0.02]), q, step=5e-3, formulation=formulation).q
     for f in (run, jax.grad(lambda q: jnp.sum(run(q)[-1] ** 2))):
-        for program in programs_of(f, q):
+        for program in programs_of(f, jnp.asarray(q)):
             kernel = ptx.kernel(program, (9, 0))
             assert not kernel.refused
             assembled(kernel.text, (9, 0), tmp_path)

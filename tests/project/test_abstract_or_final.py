@@ -9,6 +9,7 @@ import jaxmbs
 
 # Methods that are overridden all the same.
 OPTIONAL = {
+    "AbstractBackend": {"refusal"},
     # What most elements have no answer to; the body in the abstract class says so.
     "AbstractBody": {"massless", "rest"},
     "AbstractConstraint": {"components", "freedom", "guide", "mobility", "relative", "shared"},
@@ -25,8 +26,8 @@ OPTIONAL = {
 # A class adds conditions to those of its parents by `super().check()`, as in `__check_init__`.
 COOPERATIVE = {"check"}
 # Classes with objects of their own and subclasses: a rotor is a body, a model a mechanism, a hinge a pair; an error has
-# special cases; `Structured` says how fields are read, `Instructions` is the part of `Code` that knows no program.
-EXTENDED = {"Body", "Instructions", "LowerPair", "Mechanism", "ProgramError", "Structured"}
+# special cases; `Structured` says how fields are read.
+EXTENDED = {"Body", "LowerPair", "Mechanism", "ProgramError", "Structured"}
 KINDS = (property, classmethod, staticmethod, functools.cached_property)
 
 

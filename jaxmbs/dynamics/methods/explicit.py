@@ -48,9 +48,9 @@ def runge_kutta_4(rates: Callable, motion: Motion, t, h, *, written_out: bool = 
 class RK4(FixedStep):
     """The classical Runge–Kutta method: order 4, four evaluations in each step.
 
-    This is the default, and the method to begin with; by default, closure is hard. It damps a little: in a step of
-    length h an oscillation of frequency ω loses (ωh)⁶/72 of its energy. It is stable for ωh < 2.8. For stiff
-    springs and dampers take `GeneralizedAlpha`.
+    This is the default, and the method to begin with; by default, constraints are closed to rounding. It damps a
+    little: in a step of length h an oscillation of frequency ω loses (ωh)⁶/72 of its energy. It is stable for ωh <
+    2.8. For stiff springs and dampers take `GeneralizedAlpha`.
 
     Args:
         closure: `Projection()` or `Baumgarte()`.
@@ -102,8 +102,8 @@ class SemiImplicitEuler(FixedStep):
 
 
 class CoordinatePartitioning(FixedStep):
-    """Wehage and Haug's method: independent coordinates go by Runge–Kutta, order 4; the others follow from the
-    constraints.
+    """Wehage and Haug's method: independent coordinates are integrated by Runge–Kutta, order 4; the others follow
+    from the constraints.
 
     In every step the independent coordinates are chosen anew, by elimination in Φ_q with column pivoting. At every
     stage the dependent positions come from Φ = 0 by Newton's method, and the dependent velocities from Φ_q v = ν.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import abc
+
 import numpy as np
 
 from jaxmbs.programs.llvm.instructions import Instructions
@@ -12,8 +14,8 @@ from jaxmbs.programs.tracing.graph import INTEGER, REAL, TRUTH, Buffer, Loop, No
 BLOCK = 8
 
 
-class Code(Instructions):
-    """The nodes of one region, as the lines of one function."""
+class AbstractCode(Instructions):
+    """The nodes of one region, as the lines of one function. Where things lie in memory depends on the processor."""
 
     def node(self, node: Node) -> None:
         """Compute a node."""
@@ -55,26 +57,13 @@ class Code(Instructions):
         moved = self.let(f"add {kind} {scaled}, {same(offset * size)}")
         return self.splat(moved, "i64") if index.uniform else moved
 
-    def _pointers(self, key: object, distance: str) -> str:
-        """Addresses of all lanes: those of the buffer plus a distance in bytes."""
-        integers = self.module.vector(INTEGER)
-        name = ("addresses", key)
-        if name not in self.addresses:
-            self.addresses[name] = self.reload(key, INTEGER)
-        moved = self.let(f"add {integers} {self.addresses[name]}, {distance}")
-        return self.let(f"inttoptr {integers} {moved} to {self.module.wide(self.module.pointer)}")
+    @abc.abstractmethod
+    def _pointers(self, key: tuple[str, int], distance: str) -> str:
+        """Addresses of all lanes: those of the buffer ("buffer", number) plus a distance in bytes."""
 
+    @abc.abstractmethod
     def _gather(self, pointers: str, scalar: str) -> str:
-        module = self.module
-        if module.lanes == 1:
-            return self.let(f"load {scalar}, {module.pointer} {pointers}")
-        kind, bits = module.wide(scalar), module.wide("i1")
-        name = f"llvm.masked.gather.{module.suffix(scalar)}.{module.suffix('ptr')}"
-        module.declare(kind, name, [module.wide("ptr"), "i32 immarg", bits, kind])
-        size = {"double": 8, "float": 4, "i64": 8, "i32": 4, "i8": 1}.get(scalar, 1)
-        return self.let(
-            f"call {kind} @{name}({module.wide('ptr')} {pointers}, i32 {size}, {bits} splat (i1 true), {kind} poison)"
-        )
+        """What lies at the addresses of all lanes."""
 
     def _load_input(self, number: int, offset: int, stride: int, index: Node | None) -> str:
         dtype = self.plan.program.inputs[number].dtype
@@ -97,15 +86,9 @@ class Code(Instructions):
             self.addresses["scratch"] = self.let(f"load {self.module.pointer}, ptr {self.slot('scratch')}")
         return self.addresses["scratch"]
 
+    @abc.abstractmethod
     def _scratch_pointer(self, buffer: Buffer, offset: int, stride: int = 0, number: str | None = None) -> str:
         """Where the vector of the scalar offset + stride·number of a buffer begins."""
-        pointer, base, start = self.module.pointer, self._scratch_base(), self.plan.scratch[id(buffer)]
-        wide = 8 * self.module.lanes
-        here = self.let(f"getelementptr i8, {pointer} {base}, i64 {start + offset * wide}")
-        if number is None:
-            return here
-        moved = self.let(f"mul i64 {number}, {stride * wide}")
-        return self.let(f"getelementptr i8, {pointer} {here}, i64 {moved}")
 
     def _load_scratch(self, node: Node, buffer: Buffer, offset, stride, index: Node | None) -> str:
         inside, outside = self._held(buffer.kind, False)
@@ -198,7 +181,7 @@ class Code(Instructions):
             if node.serial in self.plan.crossing:
                 self.save(node.serial, node.kind, value)
 
-    def _lane_addresses(self, key: object, distance: str) -> list[str]:
+    def _lane_addresses(self, key: tuple[str, int], distance: str) -> list[str]:
         """The pointer of every lane."""
         pointers = self._pointers(key, distance)
         kind = self.module.wide("ptr")

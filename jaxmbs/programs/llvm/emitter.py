@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import abc
 
-from jaxmbs.programs.llvm.code import Code
+from jaxmbs.programs.llvm.code import AbstractCode
 from jaxmbs.programs.llvm.plan import Plan
 from jaxmbs.programs.tracing.graph import INTEGER, TRUTH, Loop, Node
 from jaxmbs.programs.tracing.program import Program
@@ -23,7 +23,7 @@ class AbstractEmitter(abc.ABC):
         code: the class of what writes a function.
     """
 
-    code: type[Code] = Code
+    code: type[AbstractCode]
 
     def __init__(self, program: Program, lanes: int, pointer: str = "ptr"):
         self.program, self.lanes = program, lanes
@@ -43,15 +43,15 @@ class AbstractEmitter(abc.ABC):
         """The function that runs `root` for samples of a batch."""
 
     @abc.abstractmethod
-    def begins(self, code: Code, loop: Loop) -> None:
+    def begins(self, code: AbstractCode, loop: Loop) -> None:
         """What there is to do before a loop with a condition."""
 
     @abc.abstractmethod
-    def goes_on(self, code: Code, loop: Loop, mask: str) -> str:
+    def goes_on(self, code: AbstractCode, loop: Loop, mask: str) -> str:
         """The lanes that take one more round of a loop, of those whose condition holds; called only with several lanes."""
 
     @abc.abstractmethod
-    def attributes(self, code: Code) -> str:
+    def attributes(self, code: AbstractCode) -> str:
         """The attributes of a function."""
 
     @property
@@ -84,7 +84,7 @@ class AbstractEmitter(abc.ABC):
         self._function(name, finish(code) or "void", params, code)
         return name
 
-    def _nodes(self, code: Code, nodes: list[Node]) -> None:
+    def _nodes(self, code: AbstractCode, nodes: list[Node]) -> None:
         code.plan_blocks(nodes)
         for node in nodes:
             if node.op == "loop":
@@ -92,13 +92,13 @@ class AbstractEmitter(abc.ABC):
             else:
                 code.node(node)
 
-    def _function(self, name: str, result: str, params: str, code: Code) -> None:
+    def _function(self, name: str, result: str, params: str, code: AbstractCode) -> None:
         head = (
             f"define internal fastcc {result} @{name}(ptr noalias nocapture %frame{params}) {self.attributes(code)} {{"
         )
         self.module.functions.append("\n".join([head, "entry:", *code.lines, "}"]))
 
-    def _store_results(self, code: Code) -> None:
+    def _store_results(self, code: AbstractCode) -> None:
         first = len(self.program.inputs)
         for k, (result, out) in enumerate(zip(self.program.results, self.program.outputs, strict=True)):
             if not isinstance(result, Memory):
@@ -106,7 +106,7 @@ class AbstractEmitter(abc.ABC):
                     code.store_output(first + k, out.dtype, offset, node, None)
         code.line("ret void")
 
-    def _loop(self, code: Code, loop: Loop) -> None:
+    def _loop(self, code: AbstractCode, loop: Loop) -> None:
         live = self.live
         label = self.plan.name("loop")
         body = self._body(loop)
@@ -139,7 +139,7 @@ class AbstractEmitter(abc.ABC):
         name = self.plan.name("body")
         live = self.live
 
-        def finish(code: Code) -> None:
+        def finish(code: AbstractCode) -> None:
             for buffer, row in live.rows(loop):
                 code.store_row(loop, buffer, row)
             masked = loop.condition is not None and self.lanes > 1
@@ -171,7 +171,7 @@ class AbstractEmitter(abc.ABC):
         condition = loop.condition
         around = self.around[-1] if self.around else None
 
-        def finish(code: Code) -> str:
+        def finish(code: AbstractCode) -> str:
             mask = code.wide(condition)
             if self.lanes == 1:
                 code.line(f"ret i1 {mask}")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import abc
 import math
 from collections.abc import Sequence
 
 from jaxmbs.programs.llvm.plan import Plan
-from jaxmbs.programs.llvm.text import ALIGNMENT, unsigned
+from jaxmbs.programs.llvm.text import ALIGNMENT
 from jaxmbs.programs.tracing.graph import INTEGER, REAL, TRUTH, Node
 
 INTRINSICS = {"abs": "fabs", "sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "round": "rint", "trunc": "trunc"}
@@ -19,7 +20,7 @@ EXPONENTIALS = frozenset(
 )
 
 
-class Instructions:
+class Instructions(abc.ABC):
     """The lines of one function, written one instruction at a time."""
 
     def __init__(self, plan: Plan, counter: Node | None = None):
@@ -211,9 +212,9 @@ class Instructions:
             return self._elementary("atan2", own, [args[0], root] if op == "asin" else [root, args[0]], uniform)
         raise NotImplementedError(op)
 
+    @abc.abstractmethod
     def is_unsigned(self, node: Node) -> bool:
         """Whether the sign bit of a value is never set, not even that of NaN, as far as can be told."""
-        return node.serial in self.unsigned or unsigned(node)
 
     def _largest(self, own, args, uniform) -> str:
         """The larger of two numbers without a sign, by their bits: one instruction, and NaN is larger than any number."""

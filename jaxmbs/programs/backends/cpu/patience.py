@@ -12,7 +12,7 @@ have cost since it began; and, with one bit for each lane, which ones are set as
 from __future__ import annotations
 
 from jaxmbs.programs.backends.cpu.lanes import following, numbers, splat
-from jaxmbs.programs.llvm.code import Code
+from jaxmbs.programs.llvm.code import AbstractCode
 from jaxmbs.programs.llvm.plan import Plan
 from jaxmbs.programs.tracing.graph import TRUTH, Loop, Region
 from jaxmbs.programs.tracing.liveness import Liveness
@@ -34,11 +34,11 @@ class Patience:
         self.plan, self.lanes, self.bits = plan, plan.lanes, f"i{plan.lanes}"
         self.loops: dict[int, int] = {}
 
-    def begin(self, code: Code, loop: Loop) -> None:
+    def begin(self, code: AbstractCode, loop: Loop) -> None:
         """What there is to do before a loop with a condition."""
         code.line(f"store i64 0, ptr {code.slot(('waited', id(loop)))}")
 
-    def go_on(self, code: Code, loop: Loop, mask: str) -> str:
+    def go_on(self, code: AbstractCode, loop: Loop, mask: str) -> str:
         """The lanes that take one more round of a loop, of those whose condition holds."""
         truths, bits = code.module.vector(TRUTH), self.bits
         number = self.loops.setdefault(id(loop), len(self.loops) % LISTS)

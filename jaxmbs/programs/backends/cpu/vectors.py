@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from jaxmbs.programs.backends.cpu.lanes import following, splat
 from jaxmbs.programs.backends.cpu.patience import Patience
+from jaxmbs.programs.backends.cpu.vector_code import VectorCode
 from jaxmbs.programs.llvm.emitter import AbstractEmitter
 from jaxmbs.programs.llvm.text import ALIGNMENT, aligned
 
 
 class VectorEmitter(AbstractEmitter):
     """Emits `kernel(first, last, meta, buffers)`, which takes a group of lanes at a time. Regions are not inlined."""
+
+    code = VectorCode
 
     def __init__(self, program, lanes):
         super().__init__(program, lanes)

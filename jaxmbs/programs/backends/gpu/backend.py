@@ -27,7 +27,9 @@ class AbstractThreads(AbstractBackend):
         total = math.prod(batch)
         if total == 0 or not program.outputs:
             return [jnp.zeros((*batch, *out.shape), out.dtype) for out in program.outputs]
-        name, kernel = self.target(program)
+        from jaxmbs.programs.backends.gpu import ptx
+
+        kernel = ptx.kernel(program, self.capability())
         blocks, block = grid(total, kernel.scratch)
         loaded, first = program.facts.loaded, len(program.inputs)
         args, inner, places = two_axes([args[k] for k in loaded], batch)
@@ -46,7 +48,10 @@ class AbstractThreads(AbstractBackend):
             outputs.append(jax.ShapeDtypeStruct((blocks * block * kernel.scratch,), np.int8))
             layouts.append((0,))
         call = jax.ffi.ffi_call(
-            name, outputs, input_layouts=[(0,), *layouts[: len(args)]], output_layouts=layouts[len(args) :]
+            self.name(program),
+            outputs,
+            input_layouts=[(0,), *layouts[: len(args)]],
+            output_layouts=layouts[len(args) :],
         )
         results = call(
             np.array(meta, dtype=np.int64).view(np.int32),
@@ -61,15 +66,19 @@ class AbstractThreads(AbstractBackend):
         kernel = ptx.kernel(program, self.capability())
         if not kernel.refused and kernel.scratch * FEWEST_THREADS > LARGEST_WORKSPACE:
             return f"a sample needs {kernel.scratch / 2**20:.1f} MB of workspace, too much for many samples at once"
-        return kernel.refused or None
+        return kernel.refused or self.load(program)
+
+    @abc.abstractmethod
+    def load(self, program: Program) -> str | None:
+        """Make the kernel of a program known to XLA; the reason why that cannot be."""
 
     @abc.abstractmethod
     def capability(self) -> tuple[int, int]:
         """The compute capability that kernels are made for."""
 
     @abc.abstractmethod
-    def target(self, program: Program):
-        """The name under which XLA finds the kernel of a program, and the kernel."""
+    def name(self, program: Program) -> str:
+        """The name under which XLA finds the kernel of a program."""
 
 
 class KernelOnGPU(AbstractThreads):
@@ -81,18 +90,16 @@ class KernelOnGPU(AbstractThreads):
     def explain(self):
         return "straight-line, one kernel on the GPU"
 
-    def refusal(self, program):
-        return super().refusal(program) or _refused(program)
+    def load(self, program):
+        return _refused(program)
 
     def capability(self):
         from jaxmbs.programs.backends.gpu import driver
 
         return driver.capability()
 
-    def target(self, program):
-        from jaxmbs.programs.backends.gpu import ptx
-
-        return _name(program, self.capability()), ptx.kernel(program, self.capability())
+    def name(self, program):
+        return _name(program, self.capability())
 
 
 class KernelOnHost(AbstractThreads):
@@ -107,12 +114,14 @@ class KernelOnHost(AbstractThreads):
     def capability(self):
         return 8, 0
 
-    def target(self, program):
-        from jaxmbs.programs.backends.gpu import host, ptx
+    def load(self, program):
+        from jaxmbs.programs.backends.gpu import host
 
-        name = f"jaxmbs_threads_{program.fingerprint}"
-        _registry("cpu").add(name, lambda: host.kernel(program))
-        return name, ptx.kernel(program, self.capability())
+        _registry("cpu").add(self.name(program), lambda: host.kernel(program))
+        return None
+
+    def name(self, program):
+        return f"jaxmbs_threads_{program.fingerprint}"
 
 
 def grid(total: int, scratch: int) -> tuple[int, int]:

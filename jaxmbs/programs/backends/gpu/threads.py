@@ -9,8 +9,9 @@ neighbouring threads touch neighbouring addresses. So does the workspace, where 
 
 from __future__ import annotations
 
-from jaxmbs.programs.llvm.code import Code
+from jaxmbs.programs.llvm.code import AbstractCode
 from jaxmbs.programs.llvm.emitter import AbstractEmitter
+from jaxmbs.programs.llvm.text import unsigned
 from jaxmbs.programs.tracing.program import Program
 from jaxmbs.programs.tracing.trace import Memory
 
@@ -33,17 +34,17 @@ def apart(program: Program) -> frozenset[int]:
     return frozenset(read | written)
 
 
-class ThreadCode(Code):
+class ThreadCode(AbstractCode):
     """The lines of one function of a thread."""
 
     def is_unsigned(self, node):
         # `abs.f64` of a GPU hands a NaN on as it is, and the usual one has its sign set.
-        return node.op == "const" and super().is_unsigned(node)
+        return node.op == "const" and unsigned(node)
 
     def _pointers(self, key, distance):
         if key[1] in self.plan.apart:
             distance = self.let(f"mul i64 {distance}, {self._kept(('apart', key[1]))}")
-        return super()._pointers(key, distance)
+        return self.let(f"inttoptr i64 {self.let(f'add i64 {self._kept(key)}, {distance}')} to {GLOBAL}")
 
     def _gather(self, pointers, scalar):
         return self.let(f"load {scalar}, {GLOBAL} {pointers}, !invariant.load !0")
