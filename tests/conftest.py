@@ -29,7 +29,8 @@ if STRICT:
     )
 
 import jaxmbs as mbs
-from jaxmbs.programs import store
+from jaxmbs.programs import primitive, store
+from jaxmbs.programs.backends import EMISSIONS
 
 CACHE = Path(os.environ.get("JAXMBS_TEST_CACHE", Path(__file__).parent.parent / ".cache"))
 # Commands keep their programs in the same place as the tests.
@@ -90,11 +91,9 @@ def _bounded_memory():
     gc.freeze()
 
 
-@pytest.fixture(params=["llvm", "xla", "gpu-on-host", "array"])
+@pytest.fixture(params=EMISSIONS)
 def emission(request):
     """The test in every emission."""
-    from jaxmbs.programs import primitive
-
     with primitive.emission(request.param):
         yield request.param
 

@@ -35,7 +35,7 @@ EMISSION = jax.make_user_context(os.environ.get("JAXMBS_EMISSION", "llvm"))
 
 
 def emission(name: str):
-    """Within this context programs run by another one of `EMISSIONS`: "llvm", "xla", "gpu-on-host" or "array"."""
+    """Within this context programs run by another one of `EMISSIONS`, such as "xla"."""
     if name not in EMISSIONS:
         raise ValueError(f"emission must be one of {', '.join(map(repr, EMISSIONS))}, got {name!r}")
     return EMISSION(name)
