@@ -58,7 +58,7 @@ format: .venv/installed
 .venv-newest/installed: pyproject.toml
 	$(NEWEST_PYTHON) -m venv .venv-newest
 	$(NEWEST)/python -m pip install --quiet --upgrade pip
-	$(NEWEST)/python -m pip install --quiet --upgrade --editable . pytest pytest-xdist pytest-timeout beartype hypothesis scipy
+	$(NEWEST)/python -m pip install --quiet --upgrade --editable . pytest pytest-xdist pytest-timeout beartype hypothesis scipy "nvidia-cuda-nvcc>=13"
 	touch $@
 
 clean:
