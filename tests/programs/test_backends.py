@@ -64,6 +64,7 @@ def test_each_platform_has_one_foreign_call():
     f = jax.jit(jax.vmap(mbs.program(lambda x: jnp.sin(x) @ x)))
     lowered = lambda platform: f.trace(jnp.ones((4, 3))).lower(lowering_platforms=(platform,)).as_text()
     calls = {"cuda": "custom_call @jaxmbs_gpu_80_", "cpu": "custom_call @jaxmbs_"}
-    for platform, call in calls.items():
-        assert lowered(platform).count(call) == lowered(platform).count("custom_call") == 1
-    assert "custom_call" not in lowered("tpu")
+    with primitive.emission("llvm"):
+        for platform, call in calls.items():
+            assert lowered(platform).count(call) == lowered(platform).count("custom_call") == 1
+        assert "custom_call" not in lowered("tpu")

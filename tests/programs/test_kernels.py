@@ -198,7 +198,8 @@ def test_a_simulation_in_single_precision_stays_in_registers(tmp_path):
 
 
 def lowered(function, *args) -> str:
-    return jax.jit(function).trace(*args).lower(lowering_platforms=("cuda",)).as_text()
+    with primitive.emission("llvm"):
+        return jax.jit(function).trace(*args).lower(lowering_platforms=("cuda",)).as_text()
 
 
 def test_the_text_for_cuda_has_kernels_and_no_loops():
