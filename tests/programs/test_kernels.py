@@ -418,7 +418,7 @@ def test_names_in_greek_and_many_threads_at_once(agree):
         agree(value, Φ(jnp.asarray(x)))
 
 
-def test_nan_is_the_largest(agree):
+def test_numbers_are_not_compared_by_their_bits():
     """`abs` on a GPU keeps the sign of NaN, so the larger of two is not found by their bits."""
     function = mbs.program(lambda x, y: jnp.maximum(jnp.abs(x), jnp.abs(y)) + jnp.abs(x))
     assert "max.s64" not in ptx.kernel(function.trace(1.0, 2.0), (9, 0)).text

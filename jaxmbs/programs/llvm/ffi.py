@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import importlib
 import re
 import threading
 from collections.abc import Callable
@@ -32,6 +33,16 @@ def api_version() -> tuple[int, int]:
     if len(numbers) != 2:
         raise RuntimeError("XLA's interface for foreign functions has no version that is known here")
     return numbers[0], numbers[1]
+
+
+@functools.cache
+def available(module: str) -> bool:
+    """Whether a module that compiles programs, and needs llvmlite for it, is `supported` here."""
+    try:
+        api_version()
+        return importlib.import_module(module).supported()
+    except (ImportError, OSError, RuntimeError):
+        return False
 
 
 @functools.cache

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 
 import jax
@@ -10,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxmbs.programs.backends.backend import AbstractBackend, two_axes
+from jaxmbs.programs.llvm import ffi
 from jaxmbs.programs.tracing.program import Program
 
 
@@ -17,7 +17,7 @@ class MachineCodeOnCPU(AbstractBackend):
     """One kernel for a program, with its loops inside and a lane for each sample. Imports llvmlite when it is needed."""
 
     def takes(self, platform):
-        return platform == "cpu" and _available()
+        return platform == "cpu" and ffi.available("jaxmbs.programs.backends.cpu.machine")
 
     def lower(self, program, batch, args, platform):
         total = math.prod(batch)
@@ -38,24 +38,7 @@ class MachineCodeOnCPU(AbstractBackend):
         return "straight-line, LLVM"
 
 
-@functools.cache
-def _available() -> bool:
-    """Whether programs can become machine code here."""
-    try:
-        from jaxmbs.programs.backends.cpu import machine
-        from jaxmbs.programs.llvm import ffi
-
-        ffi.api_version()
-        return machine.supported()
-    except (ImportError, OSError, RuntimeError):
-        return False
-
-
-@functools.cache
-def _registry():
-    from jaxmbs.programs.llvm import ffi
-
-    return ffi.Registry("cpu")
+_registry = ffi.Registry("cpu")
 
 
 def target(program: Program, total: int) -> str:
@@ -64,5 +47,5 @@ def target(program: Program, total: int) -> str:
 
     lanes = 1 if total == 1 else machine.natural_lanes(program)
     name = f"jaxmbs_{program.fingerprint}_{lanes}" + "_once" * program.once
-    _registry().add(name, lambda: machine.MachineCode(program, lanes))
+    _registry.add(name, lambda: machine.MachineCode(program, lanes))
     return name

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-import functools
 import math
 import warnings
 
@@ -12,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxmbs.programs.backends.backend import AbstractBackend, two_axes
+from jaxmbs.programs.llvm import ffi
 from jaxmbs.programs.tracing.program import Program
 
 # Bytes of a workspace at most. Where samples need more, fewer threads take more samples each; but not fewer than this.
@@ -85,7 +85,7 @@ class KernelOnGPU(AbstractThreads):
     """Kernels on NVIDIA's GPUs. Imports llvmlite when it is needed."""
 
     def takes(self, platform):
-        return platform == "cuda" and _available()
+        return platform == "cuda" and ffi.available("jaxmbs.programs.backends.gpu.ptx")
 
     def explain(self):
         return "straight-line, one kernel on the GPU"
@@ -106,7 +106,7 @@ class KernelOnHost(AbstractThreads):
     """The same kernels on this processor, one thread after the other: for tests."""
 
     def takes(self, platform):
-        return platform == "cpu" and _available()
+        return platform == "cpu" and ffi.available("jaxmbs.programs.backends.gpu.ptx")
 
     def explain(self):
         return "straight-line, one kernel, its threads one after the other on the host"
@@ -117,7 +117,7 @@ class KernelOnHost(AbstractThreads):
     def load(self, program):
         from jaxmbs.programs.backends.gpu import host
 
-        _registry("cpu").add(self.name(program), lambda: host.kernel(program))
+        _on_host.add(self.name(program), lambda: host.kernel(program))
         return None
 
     def name(self, program):
@@ -133,29 +133,11 @@ def grid(total: int, scratch: int) -> tuple[int, int]:
     return min(blocks, LARGEST_WORKSPACE // (scratch * block)) if scratch else blocks, block
 
 
-@functools.cache
-def _available() -> bool:
-    try:
-        from jaxmbs.programs.backends.gpu import ptx
-        from jaxmbs.programs.llvm import ffi
-
-        ffi.api_version()
-        return ptx.supported()
-    except (ImportError, OSError, RuntimeError):
-        return False
-
-
 def _name(program: Program, capability: tuple[int, int]) -> str:
     return f"jaxmbs_gpu_{capability[0]}{capability[1]}_{program.fingerprint}"
 
 
-@functools.cache
-def _registry(platform: str):
-    from jaxmbs.programs.llvm import ffi
-
-    return ffi.Registry(platform)
-
-
+_on_host, _on_gpu = ffi.Registry("cpu"), ffi.Registry("CUDA")
 _refusals: dict[str, str] = {}
 
 
@@ -174,7 +156,7 @@ def _refused(program: Program) -> str | None:
         kernel = ptx.kernel(program, capability)
         launcher = lambda: host.launcher(program, bool(kernel.scratch), driver.load(kernel.text))
         try:
-            _registry("CUDA").add(name, launcher)
+            _on_gpu.add(name, launcher)
         except driver.DriverError as error:
             _refusals[name] = str(error)
             why = f"XLA computes '{program.name}' on the GPU without a kernel of its own: {error}"

@@ -87,8 +87,8 @@ def _kernel(program: Program, chosen: tuple[int, int]) -> Kernel:
         opt=2 if program.size <= LARGEST_OPTIMISED else 0,
     )
     # Ahead of the text, so that loads and stores are as aligned as GPUs want them.
-    target = f'target datalayout = "{machine.target_data}"\ntarget triple = "{TRIPLE}"'
-    module = linked("\n".join([target, text, ENTRY.format(params=emitter.params)]), emitter, program)
+    heading = f'target datalayout = "{machine.target_data}"\ntarget triple = "{TRIPLE}"'
+    module = linked("\n".join([heading, text, ENTRY.format(params=emitter.params)]), emitter, program)
     optimised(module, machine)
     return Kernel(
         machine.emit_assembly(module), emitter.frame.bytes, emitter.plan.scratch_bytes, sorted(emitter.plan.apart)
