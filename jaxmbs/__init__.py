@@ -116,8 +116,8 @@ from jaxmbs.system.mechanism import Mechanism as Mechanism
 from jaxmbs.system.trajectory import Trajectory as Trajectory
 
 # Imported when first asked for: a script uses plane or space, `synthesis` needs optax, some need matplotlib or Gymnasium.
-_LATE = ("env", "io", "planar", "spatial", "synthesis", "viz")
-_OF_FILES = ("Model", "ModelError", "load", "save")
+_LATE = ("env", "io", "planar", "spatial", "sweeps", "synthesis", "viz")
+_OF_LATE = {"io": ("Model", "ModelError", "load", "save"), "sweeps": ("sweep",)}
 
 
 def __getattr__(name: str):
@@ -126,10 +126,11 @@ def __getattr__(name: str):
 
     if name in _LATE:
         return importlib.import_module(f"jaxmbs.{name}")
-    if name in _OF_FILES:
-        return getattr(importlib.import_module("jaxmbs.io"), name)
+    for module, names in _OF_LATE.items():
+        if name in names:
+            return getattr(importlib.import_module(f"jaxmbs.{module}"), name)
     raise AttributeError(f"module 'jaxmbs' has no attribute {name!r}")
 
 
 def __dir__():
-    return sorted({*globals(), *_LATE, *_OF_FILES})
+    return sorted({*globals(), *_LATE, *(name for names in _OF_LATE.values() for name in names)})

@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from jaxmbs.cli.options import (
-    add_integrator,
-    add_model,
-    add_times,
-    integrator_of,
-    positive,
-    read_model,
-    status_names,
-    times_of,
-)
+from jaxmbs.cli.motion import determined, motion_of
+from jaxmbs.cli.options import add_integrator, add_model, add_times, positive, read_model, status_names
 from jaxmbs.cli.report import FAILED, OK, Report, working
 
 SUFFIXES = (".gif", ".html", ".mp4")
@@ -40,13 +32,9 @@ def run(args) -> Report:
         raise ValueError(f"{args.film.name}: a film ends in {', '.join(SUFFIXES)}")
     model = read_model(args)
     traces = [_trace(model, words) for words in args.trace]
-    determined = len(model.layout.row_owners) >= model.layout.m
     with working("computing the motion"):
-        if determined:
-            motion = mbs.kinematics(model, times_of(args))
-        else:
-            motion = mbs.simulate(model, times_of(args), **integrator_of(args))
-    values = {"name": model.name or args.model.stem, "motion": "kinematics" if determined else "simulation"}
+        motion = motion_of(args, model)
+    values = {"name": model.name or args.model.stem, "motion": "kinematics" if determined(model) else "simulation"}
     values |= {"status": status_names(motion.status)}
     if np.all(np.asarray(motion.status)):
         # Nothing to show.

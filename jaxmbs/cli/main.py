@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import os
 import signal
 import sys
 import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 
 from jaxmbs.cli.report import BAD_INPUT, FAILED, INTERRUPTED, complain, show
@@ -22,6 +23,7 @@ COMMANDS = {
     "animate": "motion as a film: GIF, HTML or MP4",
     "synthesize": "find a linkage for a path, a function or a set of poses",
     "testspeed": "steps per second against batch size, seconds of compilation, device",
+    "sweep": "numbers of the motion of very many variants, kept in a folder",
     "convert": "read a model in one format and write it in another",
     "schema": "the JSON Schema of model files",
     "cache": "what is kept on disk of compiled programs",
@@ -66,9 +68,29 @@ def console() -> int:
     return main()
 
 
+# What the first interrupt sets, where a command ends by itself then.
+_halts: list[threading.Event] = []
+
+
+@contextlib.contextmanager
+def patient(halt: threading.Event) -> Iterator[None]:
+    """The first interrupt only sets `halt`; a second one ends the process."""
+    _halts.append(halt)
+    try:
+        yield
+    finally:
+        _halts.remove(halt)
+
+
 def _wait_for_interrupt(reader: int) -> None:
-    while os.read(reader, 1) != bytes([signal.SIGINT]):
-        pass
+    while True:
+        if os.read(reader, 1) == bytes([signal.SIGINT]):
+            first = [halt for halt in _halts if not halt.is_set()]
+            if not first:
+                break
+            print("\njaxmbs: interrupted; what is computed is being stored", file=sys.stderr)
+            for halt in first:
+                halt.set()
     complain("interrupted", "--json" in sys.argv, INTERRUPTED)
     sys.stdout.flush()
     os._exit(INTERRUPTED)

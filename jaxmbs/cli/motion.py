@@ -1,4 +1,4 @@
-"""What `simulate` and `kinematics` share: a motion as a table."""
+"""What commands that compute a motion share: which analysis it is, and the motion as a table."""
 
 from __future__ import annotations
 
@@ -11,6 +11,21 @@ from jaxmbs.cli.options import status_names
 from jaxmbs.cli.report import FAILED, OK, Report, without_noise
 
 SUFFIXES = (".csv", ".json")
+
+
+def determined(model) -> bool:
+    """Whether drivers determine the motion."""
+    return len(model.layout.row_owners) >= model.layout.m
+
+
+def motion_of(args, model):
+    """The motion of a model, by kinematics where drivers determine it and by simulation elsewhere."""
+    import jaxmbs as mbs
+    from jaxmbs.cli.options import integrator_of, times_of
+
+    if determined(model):
+        return mbs.kinematics(model, times_of(args))
+    return mbs.simulate(model, times_of(args), **integrator_of(args))
 
 
 def add_output(parser) -> None:

@@ -9,12 +9,17 @@ from pathlib import Path
 METHODS = ("RK4", "SemiImplicitEuler", "GeneralizedAlpha", "HHT", "CoordinatePartitioning", "Adaptive")
 # Times, samples, steps: more of them do not fit into memory.
 MOST = 10_000_000
+# Designs of a sweep, which are never in memory all at once.
+MOST_DESIGNS = 10**12
 FORMULATIONS = {"augmented": "Augmented", "natural": "Natural", "joint": "JointCoordinates", "kane": "Kane"}
 
 
-def add_model(parser: argparse.ArgumentParser) -> None:
+def add_model(parser: argparse.ArgumentParser, optional: bool = False) -> None:
     """The model file, and how it is read."""
-    parser.add_argument("model", type=Path, metavar="MODEL", help="a file that ends in .json, .xml, .mjcf or .urdf")
+    parser.add_argument(
+        "model", type=Path, nargs="?" if optional else None, metavar="MODEL",
+        help="a file that ends in .json, .xml, .mjcf or .urdf",
+    )  # fmt: skip
     parser.add_argument(
         "--ignore", action="append", default=[], metavar="TAG",
         help="leave out what cannot be represented, by its tag in MJCF or URDF: contact, actuator, …",
@@ -95,13 +100,18 @@ def positive_count(text: str) -> int:
     return _whole(text, 1)
 
 
-def _whole(text: str, least: int) -> int:
+def designs_count(text: str) -> int:
+    """A number of designs."""
+    return _whole(text, 1, MOST_DESIGNS)
+
+
+def _whole(text: str, least: int, most: int = MOST) -> int:
     try:
         value = int(text)
     except ValueError:
         value = least - 1
-    if not least <= value <= MOST:
-        raise argparse.ArgumentTypeError(f"must be a whole number from {least} to {MOST}, got {text}")
+    if not least <= value <= most:
+        raise argparse.ArgumentTypeError(f"must be a whole number from {least} to {most}, got {text}")
     return value
 
 

@@ -31,6 +31,8 @@ class Status(IntEnum):
     NON_FINITE = 5
     """A NaN or an infinity in the parameters, the times or the guess; or a simulated motion that grew without bound, as
     from steps that are too long for stiff forces."""
+    REFUSED = 6
+    """In a sweep that calls its measure for each design: it raised `ValueError` for this one."""
 
 
 class AnalysisError(ValueError):

@@ -55,6 +55,7 @@ class _Content:
         self.alive: list = []  # what is named by its id must not be collected
         self.types: dict[Any, str] = {}
         self.depth = 0
+        self.marks: dict[int, int] = {}
 
     def of(self, x) -> bytes:
         return hashlib.sha256(repr(self.text(x)).encode()).digest()
@@ -74,6 +75,10 @@ class _Content:
             return "memory"
         if type(x).__qualname__ in SHOWN_IN_FULL:
             return self.shown(x)
+        if type(x) is object or type(x).__qualname__ == "TraceTag":
+            # Marks of a transformation that a rule has been through: it counts only which is which.
+            self.alive.append(x)
+            return "mark", self.marks.setdefault(id(x), len(self.marks))
         if isinstance(x, jax_compat.STATIC_ARGUMENTS):
             return "static", self.text(x.val)
         if isinstance(x, (tuple, list)):
@@ -91,9 +96,11 @@ class _Content:
         if dataclasses.is_dataclass(x):
             return self.name(type(x)), [(f.name, self.text(getattr(x, f.name, None))) for f in dataclasses.fields(x)]
         if hasattr(x, "key") and hasattr(x, "derived"):  # a program within a program
-            if x.key is None:
+            # Programs have keys where they are kept on disk.
+            key = x.key if x.key is not None or x.source is None else digest(x.source)
+            if key is None:
                 raise Unknown("a program without a key")
-            return "program", x.key
+            return "program", key
         return self.shown(x)
 
     @staticmethod

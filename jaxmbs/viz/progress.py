@@ -4,31 +4,34 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 
 class ProgressBar:
-    """Called with the steps done, the steps in all, and the least error so far; `close` ends it.
+    """Called with the steps done, the steps in all, and what else there is to say; `close` ends it.
 
     It writes to the standard error. Where that is no terminal there is one line at the end instead.
     """
 
-    def __init__(self, label: str):
-        self.label = label
+    def __init__(self, label: str, unit: str = "steps", told: Callable[[Any], str] = lambda best: f"best {best:.2g}"):
+        self.label, self.unit, self.told = label, unit, told
         self._console = Console(stderr=True)
         self._began = time.monotonic()
         self._last = ""
         self._progress: Progress | None = None
 
-    def __call__(self, done: int, total: int, best: float) -> None:
-        self._last = f"{done}/{total} steps, best {best:.2g}"
+    def __call__(self, done: int, total: int, more: Any) -> None:
+        told = self.told(more)
+        self._last = f"{done}/{total} {self.unit}, {told}"
         if not self._console.is_terminal:
             return
         if self._progress is None:
             self._progress = self._started()
-        self._progress.update(self._progress.task_ids[0], completed=done, total=total, best=f"best {best:.2g}")
+        self._progress.update(self._progress.task_ids[0], completed=done, total=total, told=told)
 
     def close(self) -> None:
         """Leave the bar as it stands. A call after that begins a new one."""
@@ -47,11 +50,11 @@ class ProgressBar:
             MofNCompleteColumn(),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
-            TextColumn("{task.fields[best]}"),
+            TextColumn("{task.fields[told]}"),
             console=self._console,
             get_time=time.monotonic,
         )
-        task = progress.add_task(self.label, best="")
+        task = progress.add_task(self.label, told="")
         # What came before the first report, compilation above all, is part of the time.
         progress.tasks[task].start_time = self._began
         progress.start()

@@ -90,6 +90,9 @@ def work(jaxpr) -> int:
         if inner:
             rounds = eqn.params.get("length", 1)
             total += rounds * sum(work(getattr(x, "jaxpr", x)) for x in inner)
+        elif "program" in eqn.params:
+            program, rounds = eqn.params["program"], math.prod(eqn.params["batch"])
+            total += rounds * (program.size if program.source is None else work(program.source.jaxpr))
         elif eqn.primitive.name not in MOVEMENTS:
             total += sum(math.prod(v.aval.shape) for v in eqn.outvars)
     return total

@@ -1,0 +1,317 @@
+"""The designs of a sweep: the k-th one follows from k and a seed alone, so any part of them can be made anywhere."""
+
+from __future__ import annotations
+
+import abc
+import hashlib
+import threading
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Float, UInt
+
+from jaxmbs.sweeps.columns import path_name
+from jaxmbs.sweeps.distributions import AbstractDistribution
+
+# Sobol's points have this many bits, and so there are at most as many of them.
+SOBOL_BITS = 30
+FEISTEL_ROUNDS = 4
+
+
+class AbstractDesigns(abc.ABC):
+    """N designs, made from their numbers."""
+
+    size: int
+
+    @abc.abstractmethod
+    def rows(self, start: int, stop: int) -> Any:
+        """Designs number `start` to `stop` − 1: a tree of arrays with a leading axis."""
+
+    @abc.abstractmethod
+    def varied(self) -> list[bool]:
+        """For each leaf of the tree whether it differs between designs: what does not is not stored with each."""
+
+    @abc.abstractmethod
+    def told(self) -> dict[str, Any]:
+        """What the designs are, as JSON; two that are told alike are the same."""
+
+
+class Arrays(AbstractDesigns):
+    """Designs that are given as a tree of arrays (N, …)."""
+
+    def __init__(self, tree: Any):
+        leaves = [np.asarray(x) for x in jax.tree.leaves(tree)]
+        if not leaves or any(x.ndim == 0 for x in leaves) or len({len(x) for x in leaves}) != 1:
+            shapes = ", ".join(str(x.shape) for x in leaves) or "none"
+            raise ValueError(f"designs must be arrays with the same number of rows, got shapes {shapes}")
+        wrong = [x.dtype for x in leaves if x.dtype.kind not in "biuf"]
+        if wrong:
+            raise ValueError(f"designs must be numbers, got an array of {wrong[0]}")
+        self.tree = jax.tree.unflatten(jax.tree.structure(tree), leaves)
+        self.size = _count(len(leaves[0]))
+
+    def rows(self, start, stop):
+        return jax.tree.map(lambda x: x[start:stop], self.tree)
+
+    def varied(self):
+        return [True] * len(jax.tree.leaves(self.tree))
+
+    def told(self):
+        digest = hashlib.sha256(str(jax.tree.structure(self.tree)).encode())
+        for leaf in jax.tree.leaves(self.tree):
+            digest.update(f"{leaf.shape}{leaf.dtype}".encode())
+            digest.update(np.ascontiguousarray(leaf).data)
+        return {"kind": "arrays", "size": self.size, "digest": digest.hexdigest()}
+
+
+class AbstractSampler(AbstractDesigns):
+    """Designs with a point u of the unit cube for each, which the distributions in them turn into numbers."""
+
+    def __init__(self, design: Any, size: int, seed: int = 0):
+        self.size, self.seed = _count(size), int(seed)
+        self.places, self.structure = jax.tree_util.tree_flatten_with_path(design)
+        self.dimensions = sum(int(np.prod(x.shape)) for _, x in self.places if isinstance(x, AbstractDistribution))
+        if not self.dimensions:
+            raise ValueError(
+                "nothing varies: put a distribution, such as mbs.sweeps.Uniform(0.9, 1.1), into the design"
+            )
+        for path, x in self.places:
+            if not isinstance(x, AbstractDistribution) and np.asarray(x).dtype.kind not in "biuf":
+                raise ValueError(f"design {path_name(path)}: must be a distribution or a number, got {x!r}")
+
+    @abc.abstractmethod
+    def unit(self, start: int, stop: int) -> Float[np.ndarray, "rows dimensions"]:
+        """The points u of these designs."""
+
+    def rows(self, start, stop):
+        u, at, leaves = self.unit(start, stop), 0, []
+        for _, x in self.places:
+            if isinstance(x, AbstractDistribution):
+                width = int(np.prod(x.shape))
+                leaves.append(x.of(u[:, at : at + width].reshape(-1, *x.shape)))
+                at += width
+            else:
+                leaves.append(np.broadcast_to(x, (stop - start, *np.shape(x))))
+        return jax.tree.unflatten(self.structure, leaves)
+
+    def varied(self):
+        return [isinstance(x, AbstractDistribution) for _, x in self.places]
+
+    def told(self):
+        tell = lambda x: x.told() if isinstance(x, AbstractDistribution) else np.asarray(x).tolist()
+        design = {path_name(path): tell(x) for path, x in self.places}
+        return {"kind": type(self).__name__, "size": self.size, "seed": self.seed, "design": design}
+
+
+class Random(AbstractSampler):
+    """Independent random designs.
+
+    Args:
+        design: a tree with a distribution, such as `Uniform` or `Normal`, at each place that varies, and numbers
+            elsewhere.
+        size: number of designs.
+        seed: of the random numbers.
+
+    Examples:
+        >>> designs = mbs.sweeps.Random({"rod": mbs.sweeps.Normal(2.0, 0.01), "ground": 3.0}, size=1000)
+        >>> print(designs.rows(998, 1000)["rod"].round(4), designs.rows(998, 1000)["ground"])
+        [1.9913 2.0024] [3. 3.]
+    """
+
+    def unit(self, start, stop):
+        return _random(self.seed, start, stop, self.dimensions)
+
+
+class LatinHypercube(AbstractSampler):
+    """A Latin hypercube: of N designs each has an interval of its own, of N equal ones, in every variable.
+
+    The order of the intervals is a pseudo-random permutation by a Feistel network, so that the k-th design is known
+    without the others. M. D. McKay, R. J. Beckman & W. J. Conover, Technometrics 21, 1979; J. Black & P. Rogaway,
+    Ciphers with arbitrary finite domains, 2002.
+
+    Args:
+        design: a tree with distributions and numbers, see `Random`.
+        size: number of designs.
+        seed: of the random numbers.
+
+    Examples:
+        >>> designs = mbs.sweeps.LatinHypercube(mbs.sweeps.Uniform(0.0, 5.0), size=5)
+        >>> print(np.sort(np.floor(designs.rows(0, 5))))
+        [0. 1. 2. 3. 4.]
+    """
+
+    def unit(self, start, stop):
+        inside = _random(self.seed, start, stop, self.dimensions)
+        k = np.arange(start, stop, dtype=np.uint64)
+        keys = np.random.SeedSequence([self.seed, 1]).generate_state(self.dimensions * FEISTEL_ROUNDS, np.uint64)
+        strata = [permuted(k, self.size, row) for row in keys.reshape(self.dimensions, -1)]
+        return (np.stack(strata, axis=1) + inside) / self.size
+
+
+class Sobol(AbstractSampler):
+    """Sobol's points, scrambled: they fill the space more evenly than random ones, best where N is a power of two.
+
+    They are those of `scipy.stats.qmc.Sobol`. I. M. Sobol', USSR Comput. Math. Math. Phys. 7, 1967.
+
+    Args:
+        design: a tree with distributions and numbers, see `Random`.
+        size: number of designs, at most 2³⁰.
+        seed: of the scrambling.
+
+    Examples:
+        >>> designs = mbs.sweeps.Sobol({"x": mbs.sweeps.Uniform(0.0, 4.0)}, size=4)
+        >>> print(np.sort(np.floor(designs.rows(0, 4)["x"])))
+        [0. 1. 2. 3.]
+    """
+
+    def __init__(self, design: Any, size: int, seed: int = 0):
+        super().__init__(design, size, seed)
+        if self.size > 2**SOBOL_BITS:
+            raise ValueError(f"Sobol: there are at most 2^{SOBOL_BITS} points, got size={size}")
+
+    def unit(self, start, stop):
+        engine = _sobol(self.dimensions, self.seed, start)
+        if start > engine.num_generated:
+            engine.fast_forward(start - engine.num_generated)
+        # A single point first: SciPy warns where the first call asks for another number than a power of two.
+        first = engine.random(1)
+        return np.concatenate([first, engine.random(stop - start - 1)]) if stop - start > 1 else first
+
+
+class Grid(AbstractDesigns):
+    """Every combination of some values; the last leaf of the tree changes fastest.
+
+    Args:
+        values: a tree with a row of values at each place that varies, and single numbers elsewhere.
+
+    Examples:
+        >>> designs = mbs.sweeps.Grid({"crank": [1.0, 2.0], "rod": [3.0, 4.0, 5.0]})
+        >>> print(designs.size, designs.rows(2, 4))
+        6 {'crank': array([1., 2.]), 'rod': array([5., 3.])}
+    """
+
+    def __init__(self, values: Any):
+        is_row = lambda x: isinstance(x, (list, tuple)) and all(np.ndim(y) == 0 for y in x)
+        self.places, self.structure = jax.tree_util.tree_flatten_with_path(values, is_leaf=is_row)
+        self.axes = [np.asarray(x) for _, x in self.places]
+        for (path, _), axis in zip(self.places, self.axes, strict=True):
+            if axis.ndim > 1 or not axis.size or axis.dtype.kind not in "biuf":
+                raise ValueError(f"Grid {path_name(path)}: must be a row of numbers, got shape {axis.shape}")
+        self.counts = tuple(x.size for x in self.axes)
+        size = 1
+        for count in self.counts:
+            size *= count
+        self.size = _count(size)
+
+    def rows(self, start, stop):
+        at = np.unravel_index(np.arange(start, stop), self.counts)
+        leaves = [np.atleast_1d(axis)[k] for axis, k in zip(self.axes, at, strict=True)]
+        return jax.tree.unflatten(self.structure, leaves)
+
+    def varied(self):
+        return [axis.ndim > 0 for axis in self.axes]
+
+    def told(self):
+        values = {path_name(path): axis.tolist() for (path, _), axis in zip(self.places, self.axes, strict=True)}
+        return {"kind": "Grid", "size": self.size, "design": values}
+
+
+def table(path: str | PathLike[str]) -> Arrays:
+    """The designs of a file: one for each row, a mapping of its columns' names to numbers.
+
+    Args:
+        path: a CSV file with a line of names, or a Parquet file.
+
+    Raises:
+        ValueError: not such a file, or a column that does not hold numbers.
+
+    Examples:
+        >>> _ = pathlib.Path("designs.csv").write_text("crank,rod\\n1.0,2.0\\n1.5,2.5\\n")
+        >>> print(mbs.sweeps.table("designs.csv").rows(0, 2))
+        {'crank': array([1. , 1.5]), 'rod': array([2. , 2.5])}
+    """
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    path = Path(path)
+    readers = {".csv": csv.read_csv, ".parquet": parquet.read_table}
+    if path.suffix.lower() not in readers:
+        raise ValueError(f"{path.name}: a table of designs ends in {' or '.join(readers)}")
+    try:
+        read = readers[path.suffix.lower()](str(path))
+    except pa.ArrowInvalid as error:
+        raise ValueError(f"{path.name}: {' '.join(str(error).split())}") from None
+    columns: Mapping[str, np.ndarray] = {name: read[name].to_numpy() for name in read.column_names}
+    for name, column in columns.items():
+        if column.dtype.kind not in "biuf":
+            raise ValueError(f"{path.name}: column {name!r} must hold numbers")
+    return Arrays(dict(columns))
+
+
+def as_designs(designs: Any) -> AbstractDesigns:
+    """Designs as they are given to a sweep."""
+    return designs if isinstance(designs, AbstractDesigns) else Arrays(designs)
+
+
+def permuted(k: UInt[np.ndarray, " rows"], size: int, keys) -> UInt[np.ndarray, " rows"]:
+    """π(k) for a pseudo-random permutation π of 0 … size − 1: a Feistel network over the next even number of bits, applied
+    again where it leads beyond the size.
+
+    Examples:
+        >>> from jaxmbs.sweeps.designs import permuted
+        >>> print(np.sort(permuted(np.arange(6, dtype=np.uint64), 6, np.arange(4, dtype=np.uint64))))
+        [0 1 2 3 4 5]
+    """
+    half = np.uint64(max(1, -(-(size - 1).bit_length() // 2)))
+    mask = np.uint64((1 << int(half)) - 1)
+
+    def once(x):
+        left, right = x >> half, x & mask
+        for key in keys:
+            left, right = right, left ^ (mixed(right ^ key) & mask)
+        return (left << half) | right
+
+    x = once(k)
+    beyond = np.nonzero(x >= size)[0]
+    while beyond.size:
+        x[beyond] = once(x[beyond])
+        beyond = beyond[x[beyond] >= size]
+    return x
+
+
+def mixed(x: np.ndarray) -> np.ndarray:
+    """A number whose bits depend on all bits of another: the last steps of SplitMix64."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+def _random(seed: int, start: int, stop: int, dimensions: int) -> np.ndarray:
+    """Rows of a table of random numbers in [0, 1), each of which takes one step of the generator."""
+    bits = np.random.PCG64DXSM(seed)
+    bits.advance(start * dimensions)
+    return np.random.Generator(bits).random((stop - start, dimensions))
+
+
+_engines = threading.local()
+
+
+def _sobol(dimensions: int, seed: int, start: int):
+    """An engine of SciPy that has not passed a number yet: that of the last call if possible, as skipping takes time."""
+    from scipy.stats import qmc
+
+    known = getattr(_engines, "last", None)
+    if known is None or known[0] != (dimensions, seed) or known[1].num_generated > start:
+        engine = qmc.Sobol(dimensions, bits=SOBOL_BITS, rng=np.random.default_rng(seed))
+        known = _engines.last = ((dimensions, seed), engine)
+    return known[1]
+
+
+def _count(size) -> int:
+    if isinstance(size, bool) or int(size) != size or size < 1:
+        raise ValueError(f"size must be a positive whole number of designs, got {size!r}")
+    return int(size)

@@ -1,0 +1,157 @@
+"""How single numbers of a design are spread: each distribution maps u, evenly spread over (0, 1), to values."""
+
+from __future__ import annotations
+
+import abc
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+# u is kept this far from 0 and 1, where the inverse of a normal distribution is infinite.
+EDGE = 2.0**-54
+
+
+class AbstractDistribution(abc.ABC):
+    """What varies at one place of a design: a number, or an array of independent ones."""
+
+    @property
+    @abc.abstractmethod
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the numbers at this place, () for one."""
+
+    @abc.abstractmethod
+    def of(self, u: Float[np.ndarray, "rows *shape"]) -> Float[np.ndarray, "rows *shape"]:
+        """The values for u: the inverse of the cumulative distribution."""
+
+    def told(self) -> dict[str, Any]:
+        """The distribution as JSON."""
+        return {"kind": type(self).__name__} | {name: np.asarray(x).tolist() for name, x in vars(self).items()}
+
+
+@dataclass(frozen=True, eq=False)
+class _Between(AbstractDistribution):
+    lower: Any
+    upper: Any
+
+    def __post_init__(self):
+        lower, upper = _finite(self, "lower", "upper")
+        if not np.all(lower <= upper):
+            raise ValueError(f"{type(self).__name__}: lower must not be above upper, got {self.lower} and {self.upper}")
+
+    @property
+    def shape(self):
+        return np.broadcast_shapes(np.shape(self.lower), np.shape(self.upper))
+
+
+@dataclass(frozen=True, eq=False)
+class Uniform(_Between):
+    """Evenly spread between two bounds.
+
+    Args:
+        lower, upper: numbers, or arrays of them.
+
+    Examples:
+        >>> print(mbs.sweeps.Uniform(2.0, 4.0).of(np.array([0.0, 0.25, 0.5])))
+        [2.  2.5 3. ]
+    """
+
+    def of(self, u):
+        lower, upper = np.asarray(self.lower, float), np.asarray(self.upper, float)
+        return lower + (upper - lower) * u
+
+
+@dataclass(frozen=True, eq=False)
+class LogUniform(_Between):
+    """Evenly spread in the logarithm, between two positive bounds.
+
+    Args:
+        lower, upper: positive numbers, or arrays of them.
+
+    Examples:
+        >>> print(mbs.sweeps.LogUniform(1.0, 100.0).of(np.array([0.0, 0.5])))
+        [ 1. 10.]
+    """
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not np.all(np.asarray(self.lower) > 0):
+            raise ValueError(f"LogUniform: bounds must be positive, got {self.lower}")
+
+    def of(self, u):
+        low, high = np.log(np.asarray(self.lower, float)), np.log(np.asarray(self.upper, float))
+        return np.exp(low + (high - low) * u)
+
+
+@dataclass(frozen=True, eq=False)
+class Normal(AbstractDistribution):
+    """Normally distributed.
+
+    Args:
+        mean, deviation: numbers, or arrays of them; the standard deviation is not negative.
+
+    Examples:
+        >>> print(mbs.sweeps.Normal(3.0, 0.1).of(np.array([0.5, 0.8413447])).round(6))
+        [3.  3.1]
+    """
+
+    mean: Any
+    deviation: Any
+
+    def __post_init__(self):
+        _, deviation = _finite(self, "mean", "deviation")
+        if not np.all(deviation >= 0):
+            raise ValueError(f"Normal: deviation must not be negative, got {self.deviation}")
+
+    @property
+    def shape(self):
+        return np.broadcast_shapes(np.shape(self.mean), np.shape(self.deviation))
+
+    def of(self, u):
+        from scipy.special import ndtri
+
+        return np.asarray(self.mean, float) + np.asarray(self.deviation, float) * ndtri(np.clip(u, EDGE, 1 - EDGE))
+
+
+@dataclass(frozen=True, eq=False)
+class Choice(AbstractDistribution):
+    """One of some numbers, each as likely.
+
+    Args:
+        values: the numbers, (n,).
+
+    Examples:
+        >>> print(mbs.sweeps.Choice([10, 12, 15]).of(np.array([0.1, 0.5, 0.9])))
+        [10. 12. 15.]
+    """
+
+    values: Any
+
+    def __post_init__(self):
+        (values,) = _finite(self, "values")
+        if values.ndim != 1 or not values.size:
+            raise ValueError(f"Choice: values must be a row of numbers, got shape {values.shape}")
+
+    @property
+    def shape(self):
+        return ()
+
+    def of(self, u):
+        values = np.asarray(self.values, float)
+        return values[np.minimum((u * len(values)).astype(int), len(values) - 1)]
+
+
+def _finite(distribution, *names: str) -> list[np.ndarray]:
+    """Its numbers as arrays."""
+    arrays = []
+    for name in names:
+        try:
+            array = np.asarray(getattr(distribution, name), float)
+        except (TypeError, ValueError):
+            array = np.array(np.nan)
+        if not np.all(np.isfinite(array)):
+            kind = type(distribution).__name__
+            raise ValueError(f"{kind}: {name} must be numbers, got {getattr(distribution, name)!r}")
+        arrays.append(array)
+    return arrays

@@ -1,0 +1,190 @@
+"""Workers of several kinds, and eight devices: the same store as from one process on one device."""
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxmbs as mbs
+
+SIZE = 6000
+DESIGNS = mbs.sweeps.LatinHypercube({"x": mbs.sweeps.Uniform(0.0, 1.0)}, SIZE)
+
+
+def measure(design):
+    return {"y": jnp.exp(design["x"]), "status": jnp.where(design["x"] > 0.5, 1, 0)}
+
+
+def check(found):
+    x = np.asarray(DESIGNS.rows(0, SIZE)["x"])
+    assert found.missing == []
+    np.testing.assert_array_equal(found.numpy("design.x"), x)
+    np.testing.assert_allclose(found.numpy("y"), np.exp(x), rtol=1e-14)
+    np.testing.assert_array_equal(found.numpy("sample"), np.arange(SIZE))
+
+
+class Losing(Executor):
+    """An executor each of whose workers is lost with its first task, as one that a cluster takes away."""
+
+    def __init__(self, lost: int):
+        self.lost = lost
+        self.tried: list[tuple] = []
+
+    def submit(self, fn, /, *args, **kwargs):
+        future: Future = Future()
+        self.tried.append(args[2:4])
+        if len([x for x in self.tried if x == args[2:4]]) <= self.lost:
+            future.set_exception(RuntimeError("the node went away"))
+        else:
+            future.set_result(fn(*args, **kwargs))
+        return future
+
+
+def test_lost_workers(tmp_path):
+    """A range is tried three times; after that what is stored stays."""
+    losing = Losing(lost=2)
+    check(mbs.sweep(measure, DESIGNS, store=tmp_path / "a", batch=1000, executor=losing, progress=False))
+    assert len(losing.tried) == 18
+    with pytest.raises(
+        RuntimeError, match=r"a worker was lost with samples \d+ to \d+: the node went away. What is stored"
+    ):
+        mbs.sweep(measure, DESIGNS, store=tmp_path / "b", batch=1000, executor=Losing(lost=3), progress=False)
+
+
+class Deadly:
+    """As a measure that a process can be sent."""
+
+    def __init__(self, mark):
+        self.mark, self.here = mark, os.getpid()
+
+    def __call__(self, design):
+        if os.getpid() != self.here and not os.path.exists(self.mark):
+            with open(self.mark, "w"):
+                os.kill(os.getpid(), signal.SIGKILL)
+        return measure(design)
+
+
+def test_processes(tmp_path):
+    """A pool whose process dies is broken, which is told; the next sweep goes on."""
+    deadly = Deadly(str(tmp_path / "mark"))
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=spawn) as pool, pytest.raises(RuntimeError, match="a worker was lost"):
+        mbs.sweep(deadly, DESIGNS, store=tmp_path / "a", batch=2000, executor=pool, progress=False)
+    with ProcessPoolExecutor(2, mp_context=spawn) as pool:
+        check(mbs.sweep(deadly, DESIGNS, store=tmp_path / "a", batch=2000, executor=pool, progress=False))
+
+
+def test_what_cannot_be_sent(tmp_path):
+    lock = multiprocessing.Lock()
+
+    def locked(design):
+        assert lock
+        return measure(design)
+
+    with pytest.raises(ValueError, match="measure and designs must be such that they can be sent to workers"):
+        mbs.sweep(locked, DESIGNS, store=tmp_path, batch=1000, executor=Losing(0), progress=False)
+
+
+# Dask warns of ports that are taken and of what its own dependencies deprecate.
+@pytest.mark.filterwarnings("ignore")
+def test_dask_with_a_worker_killed_in_flight(tmp_path):
+    """Two worker processes, one of which is killed while it computes: its samples are computed by the other."""
+    from distributed import Client, LocalCluster
+
+    def slowly(design):
+        time.sleep(0.001)
+        return {"y": np.exp(design["x"]), "status": int(design["x"] > 0.5)}
+
+    # The settings of the tests' own process are not those of the workers.
+    cluster = LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50)
+    with cluster, Client(cluster) as client:
+        pids, killed = client.run(os.getpid), []
+
+        def kill(done, total, counts):
+            if not killed and done < total:
+                killed.append(next(iter(pids.values())))
+                os.kill(killed[0], signal.SIGKILL)
+
+        executor = client.get_executor()
+        # One design after the other takes long enough to be killed within.
+        options = {"traced": False, "batch": 100, "executor": executor, "progress": kill}
+        found = mbs.sweep(slowly, DESIGNS, store=tmp_path, **options)
+        assert killed
+        check(found)
+        assert killed[0] not in client.run(os.getpid).values()
+
+
+SCRIPT = """
+import sys, time
+from pathlib import Path
+import jax, jax.numpy as jnp, numpy as np
+import jaxmbs as mbs
+from jaxmbs import planar
+from jaxmbs.sweeps import task
+
+jax.config.update("jax_enable_x64", True)
+assert len(jax.devices()) == 8
+
+def crank(length):
+    bodies = {name: planar.Body() for name in ("crank", "rod", "rocker")}
+    joints = {
+        "O": planar.Revolute("ground", "crank", (0, 0), (0, 0)),
+        "A": planar.Revolute("crank", "rod", (length, 0), (0, 0)),
+        "B": planar.Revolute("rod", "rocker", (3.0, 0), (2.5, 0)),
+        "C": planar.Revolute("ground", "rocker", (3.5, 0), (0, 0)),
+    }
+    return mbs.Mechanism(bodies, joints, {"motor": planar.RevoluteDriver("ground", "crank", mbs.motion.Ramp(1.0))})
+
+guess = {"rod": (1.0, 0.0, 0.9), "rocker": (3.5, 0.0, 1.8)}
+times = np.linspace(0.0, 1.0, 12)
+
+def measure(length):
+    motion = mbs.kinematics(crank(length), times, guess)
+    return {"swing": jnp.ptp(motion.position("rocker.phi")), "status": motion.status}
+
+designs = mbs.sweeps.Sobol(mbs.sweeps.Uniform(0.9, 1.1), 40_000)
+
+def swept(name):
+    folder = sys.argv[1] + "/" + name
+    found = mbs.sweep(measure, designs, store=folder, batch=8000, progress=False)
+    # Without compilation: the same samples into another folder.
+    own, seconds = task.Task(measure, designs), []
+    for k in range(4):
+        again = Path(f"{folder}-{k}")
+        again.mkdir()
+        began = time.process_time()
+        assert sum(sum(counts.values()) for counts in own.run(again, 0, 40_000, 8000)) == 40_000
+        seconds.append(time.process_time() - began)
+    return min(seconds), found
+
+many = task.Task(measure, designs)
+rows = task.over_devices(many._rows_of_designs(0, 8000))
+text = many._compute.lower(rows).compile().as_text()
+assert "num_partitions=8" in text and not any(x in text for x in ("all-gather", "all-reduce", "all-to-all", "collective"))
+all_devices, found = swept("many")
+jax.local_devices = lambda: [jax.devices()[0]]
+one_device, expected = swept("one")
+for name, array in expected.numpy().items():
+    np.testing.assert_array_equal(found.numpy(name), array)
+assert found.statuses() == {"CONVERGED": 40_000}
+print(all_devices / one_device)
+"""
+
+
+def test_eight_devices(tmp_path):
+    """Batches are shared out: nothing is communicated, and the CPU seconds are those of one device."""
+    flags = "--xla_force_host_platform_device_count=8 --xla_cpu_multi_thread_eigen=false"
+    environment = os.environ | {"XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {flags}"}
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(tmp_path)], env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    # Every device computing all would be 8.
+    assert float(done.stdout) < 1.5
