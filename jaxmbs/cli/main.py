@@ -88,7 +88,7 @@ def _wait_for_interrupt(reader: int) -> None:
             first = [halt for halt in _halts if not halt.is_set()]
             if not first:
                 break
-            print("\njaxmbs: interrupted; what is computed is being stored", file=sys.stderr)
+            print("\njaxmbs: interrupted: storing what is computed; once more ends at once", file=sys.stderr)
             for halt in first:
                 halt.set()
     complain("interrupted", "--json" in sys.argv, INTERRUPTED)

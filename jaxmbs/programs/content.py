@@ -42,15 +42,24 @@ def digest(closed: core.ClosedJaxpr) -> bytes | None:
         return None
 
 
+def digest_of_values(closed: core.ClosedJaxpr) -> bytes:
+    """The digest of what a closed jaxpr computes: of operations, constants and programs, whatever their derivatives are."""
+    return _Content(rules=False).of(closed)
+
+
 def joined(*parts) -> bytes:
     """The digest of several digests, numbers and names."""
     return hashlib.sha256(repr(parts).encode()).digest()
 
 
 class _Content:
-    """Digests of values; those of jaxprs and functions are kept, as they occur in many places."""
+    """Digests of values; those of jaxprs and functions are kept, as they occur in many places.
 
-    def __init__(self):
+    rules: whether functions count, by what they do, or by their names alone.
+    """
+
+    def __init__(self, rules: bool = True):
+        self.rules = rules
         self.known: dict[int, bytes] = {}
         self.alive: list = []  # what is named by its id must not be collected
         self.types: dict[Any, str] = {}
@@ -89,24 +98,27 @@ class _Content:
             return "set", sorted(repr(self.text(y)) for y in x)
         if isinstance(x, enum.Enum):
             return type(x).__qualname__, x.name
-        if isinstance(x, (core.ClosedJaxpr, core.Jaxpr)) or callable(x) or jax_compat.rule_within(x) is not None:
+        if isinstance(x, (core.ClosedJaxpr, core.Jaxpr)):
             return self.once(x)
+        if callable(x) or jax_compat.rule_within(x) is not None:
+            return self.once(x) if self.rules else getattr(x, "__qualname__", type(x).__qualname__)
         if isinstance(x, types.ModuleType) and x.__name__.split(".")[0] in KNOWN_PACKAGES:
             return "module", x.__name__
         if dataclasses.is_dataclass(x):
             return self.name(type(x)), [(f.name, self.text(getattr(x, f.name, None))) for f in dataclasses.fields(x)]
         if hasattr(x, "key") and hasattr(x, "derived"):  # a program within a program
             # Programs have keys where they are kept on disk.
-            key = x.key if x.key is not None or x.source is None else digest(x.source)
-            if key is None:
+            key = x.key if self.rules or x.source is None else self.once(x.source)
+            if key is None and self.rules:
                 raise Unknown("a program without a key")
             return "program", key
         return self.shown(x)
 
-    @staticmethod
-    def shown(x):
+    def shown(self, x):
         text = repr(x)
         if type(x).__qualname__ not in SHOWN_IN_FULL or " at 0x" in text:
+            if not self.rules:
+                return type(x).__qualname__
             raise Unknown(text)
         return type(x).__qualname__, text
 
@@ -183,7 +195,7 @@ class _Content:
         return code.co_code, code.co_names, code.co_varnames, constants
 
     def name(self, x) -> str:
-        if self.package(x) not in KNOWN_PACKAGES and isinstance(x, type):
+        if self.rules and self.package(x) not in KNOWN_PACKAGES and isinstance(x, type):
             raise Unknown(f"the class {x.__qualname__}, whose code is not known by version")
         return f"{x.__module__}.{x.__qualname__}"
 

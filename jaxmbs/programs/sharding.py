@@ -5,16 +5,36 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import jax
+import numpy as np
+from jax.experimental import multihost_utils
 from jax.experimental.custom_partitioning import custom_partitioning
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 
-def over_devices(tree):
-    """Arrays with their rows shared out over all devices of this process, if that can be done evenly."""
-    devices = jax.local_devices()
+def over_devices(tree, everywhere: bool = False):
+    """Arrays with their rows shared out over all devices of this process, if that can be done evenly.
+
+    everywhere: over those of all processes of `jax.distributed`, each of which has the same arrays.
+    """
+    devices = jax.devices() if everywhere else jax.local_devices()
     if len(devices) == 1 or any(len(x) % len(devices) for x in jax.tree.leaves(tree)):
         return tree
-    return jax.device_put(tree, NamedSharding(Mesh(devices, ("rows",)), PartitionSpec("rows")))
+    sharding = NamedSharding(Mesh(devices, ("rows",)), PartitionSpec("rows"))
+    if sharding.is_fully_addressable:
+        return jax.device_put(tree, sharding)
+    own = lambda x: jax.make_array_from_callback(np.shape(x), sharding, lambda index: np.asarray(x)[index])
+    return jax.tree.map(own, tree)
+
+
+def gathered(tree):
+    """The arrays of NumPy of a tree, whole in every process, wherever their rows are."""
+
+    def whole(x):
+        if isinstance(x, jax.Array) and not x.is_fully_addressable:
+            return np.asarray(multihost_utils.process_allgather(x, tiled=True))
+        return np.asarray(x)
+
+    return jax.tree.map(whole, tree)
 
 
 def by_shards(whole: Callable, lower: Callable, batch: Sequence[int], args: Sequence) -> list:

@@ -93,10 +93,10 @@ class Task:
 
     @property
     def told(self) -> dict[str, Any]:
-        """What the measure is, as JSON: its name, and a digest of the operations it consists of, None if there is none."""
+        """What the measure is, as JSON: its name, and a digest of the operations that it consists of where it is traced."""
         name = getattr(self.measure, "__qualname__", type(self.measure).__qualname__)
-        digest = content.digest(self._traced[0]) if self.traced else None
-        return {"name": f"{self.measure.__module__}.{name}", "digest": digest.hex() if digest else None}
+        digest = content.digest_of_values(self._traced[0]).hex() if self.traced else None
+        return {"name": f"{self.measure.__module__}.{name}", "digest": digest}
 
     def _rows_of_designs(self, start: int, stop: int) -> Any:
         """Designs in the precision in which JAX computes."""

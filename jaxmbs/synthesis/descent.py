@@ -13,6 +13,7 @@ import optax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Float
 
+from jaxmbs.programs.sharding import gathered, over_devices
 from jaxmbs.synthesis import bfgs
 from jaxmbs.synthesis.bfgs import Point
 from jaxmbs.synthesis.bounds import Variables
@@ -70,10 +71,11 @@ def minimise(
     seed: int = 0,
     keep: int = 10,
     steps: tuple[int, int] = (300, 60),
+    samples: Any = None,
     progress: Report | None = None,
     resume: str | os.PathLike | None = None,
 ) -> Ranked[Design]:
-    """The least values of objective(design), from many starts at once.
+    """The least values of objective(design), or of its mean over samples, from many starts at once.
 
     All starts descend together, in one program under `jax.vmap`: first by Adam's method, with steps that fall to
     nothing along a cosine, then from the best place of each by BFGS, which ends at a minimum. Bounds are kept exactly,
@@ -83,6 +85,9 @@ def minimise(
     leads to such numbers is not taken. The same seed gives the same answer. D. P. Kingma & J. Ba, Adam, 2015; J.
     Nocedal & S. Wright, Numerical Optimization, 2006, section 6.1; the change of variables is that of F. James & M.
     Roos, Minuit, 1975.
+
+    Under `jax.distributed` all processes make the same call, and get the same result: samples or starts are shared out
+    over the devices of all of them, and gradients are summed.
 
     Args:
         objective: a differentiable function of a design; gives a number, or (number, dict of what is to be kept with
@@ -94,6 +99,9 @@ def minimise(
         seed: of the random numbers.
         keep: how many of the best to return.
         steps: of Adam, and of BFGS.
+        samples: a tree of arrays (N, …), such as tolerances, loads or measured cases: the objective is then the mean of
+            objective(design, sample), and what it gives beside its value is averaged as well. They are shared out over
+            all devices; starts are where there are no samples.
         progress: called after every stage with (steps done, steps in all, least value).
         resume: a file that keeps the search after every stage, and from which it goes on after a break.
 
@@ -109,10 +117,15 @@ def minimise(
         >>> found = mbs.synthesis.minimise(lambda rod: (reach(rod) - 3.5) ** 2, 2.0, starts=4, steps=(50, 20))
         >>> round(found.best.design, 4)
         2.5
+        >>> wear = np.linspace(-0.1, 0.1, 8)  # as much shorter, or longer
+        >>> cost = lambda rod, wear: (reach(rod + wear) - 3.5) ** 2
+        >>> found = mbs.synthesis.minimise(cost, 2.0, samples=wear, starts=2, steps=(50, 20))
+        >>> round(found.best.design, 4), round(found.best.value, 4)
+        (2.5, 0.0043)
     """
     variables = Variables.of(design, lower, upper)
     search, steps = Search.of(starts, seed, keep, progress, resume), _two("steps", steps)
-    batch = _Batch(_with_checks(objective), variables)
+    batch = _Batch(_with_checks(objective), variables, samples)
     point = batch(np.asarray(variables.starts(search.rng, search.starts)))
     if not np.any(np.isfinite(point.value)):
         raise ValueError("objective is finite, with its derivatives, at none of the starts")
@@ -136,17 +149,26 @@ def minimise(
 class _Batch:
     """u (starts, n) ↦ `Point`: values and slopes of all starts, compiled once for the whole search.
 
+    Devices share the samples, or the starts where there are none.
+
     Attributes:
         checks: what the objective gave beside its values at the last call, a row for each start.
     """
 
-    def __init__(self, function: Callable, variables: Variables):
-        of_one = lambda u: function(variables.design(u))
-        self._evaluate = jax.jit(jax.vmap(jax.value_and_grad(of_one, has_aux=True)))
+    def __init__(self, function: Callable, variables: Variables, samples: Any = None):
+        self._samples = _shared(samples)
+
+        def of_one(u, samples):
+            if samples is None:
+                return function(variables.design(u))
+            results = jax.vmap(lambda sample: function(variables.design(u), sample))(samples)
+            return jax.tree.map(lambda x: jnp.mean(x, axis=0), results)
+
+        self._evaluate = jax.jit(jax.vmap(jax.value_and_grad(of_one, has_aux=True), in_axes=(0, None)))
 
     def __call__(self, u: Float[np.ndarray, "starts n"]) -> Point:
-        (value, self.checks), slope = self._evaluate(u)
-        value, slope = np.asarray(value), np.asarray(slope)
+        given = over_devices(u, everywhere=True) if self._samples is None else u
+        (value, self.checks), slope = gathered(self._evaluate(given, self._samples))
         good = np.isfinite(value) & np.isfinite(slope).all(axis=1)
         return Point(u, np.where(good, value, np.inf), np.where(good[:, None], slope, 0))
 
@@ -198,13 +220,24 @@ def _repeated(step: Callable[[State], State]) -> Callable[[State, int], State]:
     return advance
 
 
+def _shared(samples: Any) -> Any:
+    """Samples over all devices, as far as these share them evenly."""
+    if samples is None:
+        return None
+    leaves = [np.shape(x) for x in jax.tree.leaves(samples)]
+    if not leaves or any(not shape for shape in leaves) or len({shape[0] for shape in leaves}) != 1:
+        told = ", ".join(map(str, leaves)) or "none"
+        raise ValueError(f"samples must be arrays with the same number of rows, got shapes {told}")
+    return over_devices(jax.tree.map(np.asarray, samples), everywhere=True)
+
+
 def _with_checks(objective: Callable) -> Callable:
-    """design ↦ (value, checks)."""
+    """(design, …) ↦ (value, checks)."""
     if not callable(objective):
         raise ValueError(f"objective must be a function of a design, got {objective!r}")
 
-    def function(design):
-        given = objective(design)
+    def function(*given):
+        given = objective(*given)
         value, checks = given if isinstance(given, tuple) and len(given) == 2 else (given, {})
         if not isinstance(checks, dict):
             raise ValueError(f"objective must give a number, or (number, dict), got {type(checks).__name__} beside it")
@@ -227,7 +260,7 @@ def _two(name: str, given) -> tuple[int, int]:
 def _candidates(batch: _Batch, variables: Variables, state: State):
     """Designs, those with the least values first: what tells each from others, and how it becomes a result."""
     point = batch(state.best_u)
-    checks = jax.tree.map(np.asarray, batch.checks)
+    checks = batch.checks
     for k in best_first(point.value):
 
         def check(k=k):

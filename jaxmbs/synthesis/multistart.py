@@ -157,7 +157,7 @@ def descended(
 def _advance(problem: Problem, wanted):
     def advance(state: State, steps: int) -> State:
         shared, own, carried, _, damping, data = state
-        fit = _program(problem, steps)(*over_devices((shared, own, carried, damping, data)), wanted)
+        fit = _program(problem, steps)(*over_devices((shared, own, carried, damping, data), everywhere=True), wanted)
         return State(fit.shared, fit.own, fit.state, fit.cost, fit.damping, data)
 
     return advance

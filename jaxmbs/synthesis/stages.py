@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from jaxmbs.programs.sharding import gathered
+
 # report(steps done, steps in all, least error so far). `jaxmbs.viz.progress_bar` draws one on the screen.
 Report = Callable[[int, int, float], None]
 
@@ -55,6 +57,8 @@ def in_stages(
     path, total = None if resume is None else Path(resume), sum(part.steps for part in parts)
     mark = fingerprint((task, [part.steps for part in parts]))
     first, done = 0, 0
+    # Of several processes, which all do the same, one tells of it.
+    first_process = jax.process_index() == 0
     if path is not None and path.exists():
         first, done, state = _loaded(path, mark, jax.tree.structure(state))
     try:
@@ -63,11 +67,11 @@ def in_stages(
                 state, done = part.select(state), 0
             while done < part.steps:
                 count = min(part.at_once, part.steps - done)
-                state = jax.tree.map(np.asarray, part.advance(state, count))
+                state = gathered(part.advance(state, count))
                 done += count
-                if path is not None:
+                if path is not None and first_process:
                     _saved(path, mark, (k, done), state)
-                if progress is not None:
+                if progress is not None and first_process:
                     progress(sum(before.steps for before in parts[:k]) + done, total, float(best(state)))
     finally:
         close = getattr(progress, "close", None)

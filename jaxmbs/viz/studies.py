@@ -81,7 +81,7 @@ def scatter_matrix(
 def _histogram(ax, values: Float[np.ndarray, " rows"]) -> None:
     limits = _limits(values)
     if limits is not None:
-        ax.hist(values, BINS, limits, color=PALETTE[0], alpha=0.8)
+        ax.hist(values, BINS, range=limits, color=PALETTE[0], alpha=0.8)
     ax.grid(False)
 
 

@@ -22,19 +22,6 @@ MODELS = Path(__file__).parent.parent.parent / "examples" / "models"
 SLIDER, PENDULUM = str(MODELS / "slider_crank.json"), str(MODELS / "double_pendulum.json")
 
 
-@pytest.fixture
-def run(capsys, monkeypatch, tmp_path):
-    """Runs a command in an empty folder: exit code, what JSON it printed, what it complained about."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*words):
-        code = main([str(word) for word in (*words, "--json")])
-        out, err = capsys.readouterr()
-        return code, json.loads(out), err
-
-    return run
-
-
 def test_check_says_what_the_mechanism_is(run):
     code, found, _ = run("check", SLIDER, "--until", 0.3, "--times", 11)
     assert code == 0
