@@ -4,7 +4,7 @@ Units are any consistent set, such as m, kg, s, N; angles are in radians. The ex
 lines: a slider-crank with crank 1 and rod 2 that is driven from its outer dead centre, and a pendulum, a point mass of
 2 at the distance 1 below its pin.
 
-    >>> import jax, jax.numpy as jnp, jaxmbs as mbs
+    >>> import jax, jax.numpy as jnp, jaxmbs as mbs, numpy as np
     >>> from jaxmbs import planar, spatial
     >>> jax.config.update("jax_enable_x64", True)
     >>> def slider_crank(rod=2.0):

@@ -31,7 +31,7 @@ MODULES = {
     "jaxmbs": "The front door", "jaxmbs.planar": "Planar elements", "jaxmbs.spatial": "Spatial elements",
     "jaxmbs.motion": "Motions", "jaxmbs.forces": "Forces", "jaxmbs.synthesis": "Synthesis",
     "jaxmbs.system.topology": "Topology", "jaxmbs.numerics.rotation": "Rotations", "jaxmbs.io": "Files",
-    "jaxmbs.env": "Environments", "jaxmbs.viz": "Pictures",
+    "jaxmbs.env": "Environments", "jaxmbs.sweeps": "Large studies", "jaxmbs.viz": "Pictures",
 }  # fmt: skip
 
 

@@ -249,4 +249,4 @@ def _need_pyarrow() -> None:
     try:
         import pyarrow  # noqa: F401
     except ImportError as error:
-        raise ImportError("sweeps need pyarrow: pip install 'jaxmbs[sweeps]'") from error
+        raise ImportError("sweeps need pyarrow: pip install pyarrow") from error
