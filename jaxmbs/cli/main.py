@@ -112,10 +112,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader has seen enough.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
-    except (ValueError, OSError, ImportError, MemoryError) as error:
+    except (ValueError, OSError, ImportError, MemoryError, RuntimeError) as error:
         from jaxmbs.numerics.results import AnalysisError
 
-        code = FAILED if isinstance(error, AnalysisError) else BAD_INPUT
+        code = FAILED if isinstance(error, AnalysisError | RuntimeError) else BAD_INPUT
         return complain(str(error) or type(error).__name__, as_json, code)
 
 

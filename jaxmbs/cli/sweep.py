@@ -12,6 +12,7 @@ from jaxmbs.cli.report import FAILED, INTERRUPTED, OK, Report, working
 
 SAMPLERS = {"random": "Random", "latin": "LatinHypercube", "sobol": "Sobol", "grid": "Grid"}
 SIZE = 1000
+PICTURES, MOST_DRAWN = (".png", ".svg", ".pdf"), 10
 
 
 def arguments(parser) -> None:
@@ -39,12 +40,17 @@ def arguments(parser) -> None:
     parser.add_argument("--output", type=Path, metavar="STORE", help="the folder; the same command again goes on there")
     parser.add_argument("--summary", type=Path, metavar="STORE", help="quantiles of a store, and a picture of it")
     parser.add_argument(
-        "--picture", type=Path, metavar="FILE", help="of a summary, by default summary.png in the store"
+        "--picture", type=Path, metavar="FILE", help="of a summary, by default that of the store with .png"
     )
     parser.add_argument("--merge", type=Path, nargs="+", metavar="STORE", help="copy stores of one sweep into --output")
 
 
 def run(args) -> Report:
+    given = [name for name in ("summary", "merge") if getattr(args, name)]
+    if given and (args.model or args.vary or args.record or len(given) > 1):
+        raise ValueError(
+            f"--{given[0]} is of a store that is there: give no model, nothing to vary, and nothing else to do"
+        )
     if args.summary is not None:
         return _summary(args)
     if args.output is None:
@@ -97,11 +103,13 @@ def _study(args):
     from jaxmbs.cli.motion import motion_of
     from jaxmbs.cli.options import read_model
     from jaxmbs.cli.recorded import recorder
-    from jaxmbs.cli.varied import place_of, with_number
+    from jaxmbs.cli.varied import check_values, extremes, place_of, with_number
 
     model = read_model(args)
-    designs, paths = _designs(args)
-    places = {path: _named("--vary", place_of, model, path) for path in paths}
+    designs, varied = _designs(args)
+    places = {path: _named("--vary", place_of, model, path) for path in varied}
+    for path, steps in places.items():
+        _named(f"--vary {path}", check_values, model, steps, extremes(varied[path], designs.size))
     if not args.record:
         raise ValueError('--record is missing: what to keep of each motion, such as "max piston.x"')
     records = {text: _named("--record", recorder, model, text) for text in args.record}
@@ -118,7 +126,7 @@ def _study(args):
 
 
 def _designs(args):
-    """The designs, a mapping of places to numbers, and these places."""
+    """The designs, a mapping of places to numbers, and how each place varies."""
     import jaxmbs as mbs
     from jaxmbs.cli.varied import distribution_of
 
@@ -128,19 +136,19 @@ def _designs(args):
         if args.size is not None or args.sampler != "random":
             raise ValueError("--size and --sampler are not for --designs: a table has its own rows")
         designs = mbs.sweeps.table(args.designs)
-        return designs, list(designs.rows(0, 1))
+        return designs, designs.tree
     grid, varied = args.sampler == "grid", {}
     for text in args.vary:
         path, sign, how = text.partition("=")
-        if not sign or path in varied:
+        if not sign or not path or path in varied:
             raise ValueError(f"--vary {text}: give each place once, as in bodies.rod.mass=0.5:1.5")
         varied[path] = _named(f"--vary {path}", distribution_of, how, grid)
     if grid:
         if args.size is not None:
             raise ValueError("--size is not for a grid, whose size is the product of its axes")
-        return mbs.sweeps.Grid(varied), list(varied)
+        return mbs.sweeps.Grid(varied), varied
     sampler = getattr(mbs.sweeps, SAMPLERS[args.sampler])
-    return sampler(varied, args.size or SIZE, args.seed), list(varied)
+    return sampler(varied, args.size or SIZE, args.seed), varied
 
 
 def _named(option: str, function, *given):
@@ -165,12 +173,20 @@ def _summary(args) -> Report:
     import jaxmbs as mbs
 
     found = mbs.sweeps.Results(args.summary)
-    picture = args.picture or args.summary / "summary.png"
+    picture = args.picture or args.summary.with_name(f"{args.summary.name}.png")
+    if picture.suffix.lower() not in PICTURES or not picture.parent.is_dir():
+        raise ValueError(f"{picture}: a picture ends in {', '.join(PICTURES)}, in a folder that is there")
     with working("reading"):
         rows = [{"column": name} | numbers for name, numbers in found.quantiles().items()]
         statuses = found.statuses()
     values = {"store": found.folder, "samples": found.size, "stored": len(found), "status": statuses}
+    if not rows:
+        return Report(values)
     with working("drawing"):
         counts = ", ".join(f"{count:,} {name}" for name, count in statuses.items())
-        mbs.viz.scatter_matrix(*found.thinned(mbs.viz.MOST_POINTS), title=counts).savefig(picture)
+        columns, status = found.thinned(mbs.viz.MOST_POINTS)
+        results = [name for name in columns if not name.startswith("design.")][:MOST_DRAWN]
+        designs = [name for name in columns if name.startswith("design.")][: MOST_DRAWN - len(results)]
+        chosen = {name: columns[name] for name in (*designs, *results)}
+        mbs.viz.scatter_matrix(chosen, status, title=counts).savefig(picture)
     return Report(values | {"quantiles": rows, "written": picture})

@@ -43,6 +43,8 @@ def place_of(model, path: str) -> Steps:
     try:
         steps += [int(word) for word in words]
         single = np.zeros(shape)[tuple(int(word) for word in words)].ndim == 0
+        if any(int(word) < 0 for word in words):
+            raise IndexError
     except (ValueError, IndexError):
         raise ValueError(f"{path}: {passed} has shape {shape}, and no place {'.'.join(words)}") from None
     if not _is_array(node) or np.asarray(node).dtype.kind != "f":
@@ -71,6 +73,25 @@ def with_number(node, steps: Steps, value):
     return same
 
 
+def check_values(model, steps: Steps, values) -> None:
+    """Raise `ValueError` for values that the model does not take, such as negative masses."""
+    from jaxmbs.io.models.json_format.document import model_from, parsed, write_json
+
+    for value in values:
+        try:
+            model_from(parsed(write_json(with_number(model, steps, np.asarray(value, float)))))
+        except ValueError as error:
+            raise ValueError(f"there are values such as {value:g}: {error}") from None
+
+
+def extremes(how: Any, count: int) -> list[float]:
+    """The least and the largest value that are likely among so many."""
+    from jaxmbs.sweeps.distributions import AbstractDistribution
+
+    values = how.of(np.array([0.5, count - 0.5]) / count) if isinstance(how, AbstractDistribution) else np.asarray(how)
+    return [float(np.min(values)), float(np.max(values))]
+
+
 def distribution_of(text: str, grid: bool) -> Any:
     """How a number varies: a distribution, or the values of a grid.
 
@@ -94,7 +115,7 @@ def distribution_of(text: str, grid: bool) -> Any:
             return LogUniform(low, high)
         case "", False, [low, high] if not grid:
             return Uniform(low, high)
-        case "", False, [low, high, count] if count == int(count) and count >= 1:
+        case "", False, [low, high, count] if count >= 1 and count.is_integer():
             values = np.linspace(low, high, int(count)).tolist()
             return values if grid else Choice(values)
         case "", True, [_, *_]:

@@ -11,6 +11,7 @@ import enum
 import functools
 import hashlib
 import types
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -42,9 +43,9 @@ def digest(closed: core.ClosedJaxpr) -> bytes | None:
         return None
 
 
-def digest_of_values(closed: core.ClosedJaxpr) -> bytes:
-    """The digest of what a closed jaxpr computes: of operations, constants and programs, whatever their derivatives are."""
-    return _Content(rules=False).of(closed)
+def digest_of_values(computed: core.ClosedJaxpr | Callable) -> bytes:
+    """The digest of what a closed jaxpr or a function computes; what in it has none counts by its name."""
+    return _Content(strict=False).of(computed)
 
 
 def joined(*parts) -> bytes:
@@ -55,11 +56,11 @@ def joined(*parts) -> bytes:
 class _Content:
     """Digests of values; those of jaxprs and functions are kept, as they occur in many places.
 
-    rules: whether functions count, by what they do, or by their names alone.
+    strict: raise `Unknown` for what has none. Else it counts by its name.
     """
 
-    def __init__(self, rules: bool = True):
-        self.rules = rules
+    def __init__(self, strict: bool = True):
+        self.strict = strict
         self.known: dict[int, bytes] = {}
         self.alive: list = []  # what is named by its id must not be collected
         self.types: dict[Any, str] = {}
@@ -101,15 +102,20 @@ class _Content:
         if isinstance(x, (core.ClosedJaxpr, core.Jaxpr)):
             return self.once(x)
         if callable(x) or jax_compat.rule_within(x) is not None:
-            return self.once(x) if self.rules else getattr(x, "__qualname__", type(x).__qualname__)
+            try:
+                return self.once(x)
+            except Unknown:
+                if self.strict:
+                    raise
+                return getattr(x, "__qualname__", type(x).__qualname__)
         if isinstance(x, types.ModuleType) and x.__name__.split(".")[0] in KNOWN_PACKAGES:
             return "module", x.__name__
         if dataclasses.is_dataclass(x):
             return self.name(type(x)), [(f.name, self.text(getattr(x, f.name, None))) for f in dataclasses.fields(x)]
         if hasattr(x, "key") and hasattr(x, "derived"):  # a program within a program
             # Programs have keys where they are kept on disk.
-            key = x.key if self.rules or x.source is None else self.once(x.source)
-            if key is None and self.rules:
+            key = x.key if self.strict or x.source is None else self.once(x.source)
+            if key is None and self.strict:
                 raise Unknown("a program without a key")
             return "program", key
         return self.shown(x)
@@ -117,7 +123,7 @@ class _Content:
     def shown(self, x):
         text = repr(x)
         if type(x).__qualname__ not in SHOWN_IN_FULL or " at 0x" in text:
-            if not self.rules:
+            if not self.strict:
                 return type(x).__qualname__
             raise Unknown(text)
         return type(x).__qualname__, text
@@ -195,7 +201,7 @@ class _Content:
         return code.co_code, code.co_names, code.co_varnames, constants
 
     def name(self, x) -> str:
-        if self.rules and self.package(x) not in KNOWN_PACKAGES and isinstance(x, type):
+        if self.strict and self.package(x) not in KNOWN_PACKAGES and isinstance(x, type):
             raise Unknown(f"the class {x.__qualname__}, whose code is not known by version")
         return f"{x.__module__}.{x.__qualname__}"
 

@@ -53,7 +53,10 @@ def columns_of(tree: Any, what: str, alone: str, prefix: str = "") -> list[Colum
     columns = []
     for path, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]:
         name = ".".join(part for part in (prefix, path_name(path)) if part) or alone
-        dtype = np.dtype(leaf.dtype)
+        try:
+            dtype = np.dtype(leaf.dtype)
+        except TypeError:  # one of JAX's own, such as a key of random numbers
+            raise ValueError(f"{what}: {name} must hold real numbers, got {leaf.dtype}") from None
         if dtype.kind not in "biuf":
             raise ValueError(f"{what}: {name} must hold real numbers, got {dtype}")
         columns.append(Column(name, dtype.name, tuple(leaf.shape)))
@@ -76,21 +79,20 @@ def schema(columns: Sequence[Column]):
     return pa.schema([pa.field(column.name, kind(column), nullable=False) for column in columns])
 
 
-def as_table(columns: Sequence[Column], arrays: Sequence[np.ndarray]):
-    """An Arrow table of arrays (rows, …), without a copy."""
+def as_table(columns: Sequence[Column], arrays: Sequence[Sequence[np.ndarray]]):
+    """An Arrow table of columns in pieces (rows, …), without a copy."""
     import pyarrow as pa
 
     fields = schema(columns)
 
     def whole(field, array):
+        array = np.ascontiguousarray(array)
         if array.ndim == 1:
             return pa.array(array, field.type)
-        flat = pa.array(array.reshape(-1), field.type.value_type)
-        return pa.FixedSizeListArray.from_arrays(flat, type=field.type)
+        return pa.FixedSizeListArray.from_arrays(pa.array(array.reshape(-1), field.type.value_type), type=field.type)
 
-    return pa.Table.from_arrays(
-        [whole(f, np.ascontiguousarray(a)) for f, a in zip(fields, arrays, strict=True)], schema=fields
-    )
+    chunked = lambda field, pieces: pa.chunked_array([whole(field, x) for x in pieces], field.type)
+    return pa.Table.from_arrays([chunked(f, pieces) for f, pieces in zip(fields, arrays, strict=True)], schema=fields)
 
 
 def as_array(column: Column, chunk) -> np.ndarray:

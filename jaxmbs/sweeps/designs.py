@@ -52,7 +52,7 @@ class Arrays(AbstractDesigns):
         if wrong:
             raise ValueError(f"designs must be numbers, got an array of {wrong[0]}")
         self.tree = jax.tree.unflatten(jax.tree.structure(tree), leaves)
-        self.size = _count(len(leaves[0]))
+        self.size = count_of("the number of designs", len(leaves[0]))
 
     def rows(self, start, stop):
         return jax.tree.map(lambda x: x[start:stop], self.tree)
@@ -72,7 +72,9 @@ class AbstractSampler(AbstractDesigns):
     """Designs with a point u of the unit cube for each, which the distributions in them turn into numbers."""
 
     def __init__(self, design: Any, size: int, seed: int = 0):
-        self.size, self.seed = _count(size), int(seed)
+        if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
+            raise ValueError(f"seed must be a whole number from 0 on, got {seed!r}")
+        self.size, self.seed = count_of("size", size), int(seed)
         self.places, self.structure = jax.tree_util.tree_flatten_with_path(design)
         self.dimensions = sum(int(np.prod(x.shape)) for _, x in self.places if isinstance(x, AbstractDistribution))
         if not self.dimensions:
@@ -174,19 +176,23 @@ class Sobol(AbstractSampler):
             raise ValueError(f"Sobol: there are at most 2^{SOBOL_BITS} points, got size={size}")
 
     def unit(self, start, stop):
+        if start == stop:
+            return np.zeros((0, self.dimensions))
         engine = _sobol(self.dimensions, self.seed, start)
         if start > engine.num_generated:
             engine.fast_forward(start - engine.num_generated)
         # A single point first: SciPy warns where the first call asks for another number than a power of two.
-        first = engine.random(1)
-        return np.concatenate([first, engine.random(stop - start - 1)]) if stop - start > 1 else first
+        points = [engine.random(1), *([engine.random(stop - start - 1)] if stop - start > 1 else [])]
+        # SciPy gives the lower ends of cells; their middles are neither 0 nor 1.
+        return np.concatenate(points) + 0.5 ** (SOBOL_BITS + 1)
 
 
 class Grid(AbstractDesigns):
     """Every combination of some values; the last leaf of the tree changes fastest.
 
     Args:
-        values: a tree with a row of values at each place that varies, and single numbers elsewhere.
+        values: a tree with a row of values at each place that varies, a list, tuple or array of numbers, and single
+            numbers elsewhere.
 
     Examples:
         >>> designs = mbs.sweeps.Grid({"crank": [1.0, 2.0], "rod": [3.0, 4.0, 5.0]})
@@ -205,7 +211,7 @@ class Grid(AbstractDesigns):
         size = 1
         for count in self.counts:
             size *= count
-        self.size = _count(size)
+        self.size = count_of("the number of designs", size)
 
     def rows(self, start, stop):
         at = np.unravel_index(np.arange(start, stop), self.counts)
@@ -246,8 +252,15 @@ def table(path: str | PathLike[str]) -> Arrays:
         read = readers[path.suffix.lower()](str(path))
     except pa.ArrowInvalid as error:
         raise ValueError(f"{path.name}: {' '.join(str(error).split())}") from None
+    twice = {name for name in read.column_names if read.column_names.count(name) > 1}
+    if twice:
+        raise ValueError(f"{path.name}: has two columns {min(twice)!r}")
     columns: Mapping[str, np.ndarray] = {name: read[name].to_numpy() for name in read.column_names}
+    if not read.num_rows:
+        raise ValueError(f"{path.name}: has no rows")
     for name, column in columns.items():
+        if read[name].null_count:
+            raise ValueError(f"{path.name}: column {name!r} has empty cells")
         if column.dtype.kind not in "biuf":
             raise ValueError(f"{path.name}: column {name!r} must hold numbers")
     return Arrays(dict(columns))
@@ -312,7 +325,16 @@ def _sobol(dimensions: int, seed: int, start: int):
     return known[1]
 
 
-def _count(size) -> int:
-    if isinstance(size, bool) or int(size) != size or size < 1:
-        raise ValueError(f"size must be a positive whole number of designs, got {size!r}")
-    return int(size)
+def count_of(name: str, value) -> int:
+    """A number of things, at least one.
+
+    Raises:
+        ValueError: anything else.
+    """
+    try:
+        count = 0 if isinstance(value, bool) else int(value)
+    except (TypeError, ValueError, OverflowError):
+        count = 0
+    if count < 1 or count != value:
+        raise ValueError(f"{name} must be a positive whole number, got {value!r}")
+    return count

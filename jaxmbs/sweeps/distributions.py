@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 # u is kept this far from 0 and 1, where the inverse of a normal distribution is infinite.
-EDGE = 2.0**-54
+EDGE = 2.0**-53
 
 
 class AbstractDistribution(abc.ABC):

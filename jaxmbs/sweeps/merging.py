@@ -33,12 +33,14 @@ def merge(stores: Sequence[str | os.PathLike[str]], store: str | os.PathLike[str
     if not stores:
         raise ValueError("there are no stores to merge")
     opened = [Store(folder) for folder in stores]
-    whole = Store.opened(store, opened[0].manifest)
     for one in opened:
-        one.check(whole.manifest)
-    with whole.written_by((1, 1)):
+        one.check(opened[0].manifest)
+    whole = Store.opened(store, opened[0].manifest)
+    with whole.written(0, whole.size):
+        whole.remove_damaged(0, whole.size)
         for one in opened:
+            there = whole.parts()
             for part in one.parts():
-                if missing(whole.parts(), part.start, part.stop):
+                if missing(there, part.start, part.stop):
                     written_whole(whole.folder / part.path.name, content_of(part))
     return Results(whole.folder)

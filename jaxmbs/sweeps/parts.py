@@ -6,17 +6,20 @@ changed. Ranges may be of any length: whoever goes on with a sweep looks which s
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import socket
 import threading
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-NAME = re.compile(r"part-(\d{12})-(\d{12})-([0-9a-f]{8})\.parquet")
-UNFINISHED = "unfinished-"
+from jaxmbs.sweeps.columns import SAMPLE, STATUS
+
+NAME = re.compile(r"part-(\d{12,})-(\d{12,})-([0-9a-f]{8})\.parquet")
+UNFINISHED = ".unfinished-"
 
 
 class Part(NamedTuple):
@@ -42,13 +45,17 @@ def write_part(folder: Path, start: int, table) -> Path:
     import pyarrow as pa
     from pyarrow import parquet
 
-    stream = pa.BufferOutputStream()
-    # Mantissas of computed numbers do not compress; a status is mostly the same.
-    parquet.write_table(table, stream, compression="none", use_dictionary=["status"])
-    content = stream.getvalue()
-    name = f"part-{start:012d}-{start + table.num_rows:012d}-{zlib.crc32(content):08x}.parquet"
-    written_whole(folder / name, content)
-    return folder / name
+    name = f"part-{start:012d}-{start + table.num_rows:012d}"
+    with _beside(folder / name) as path:
+        # Mantissas of computed numbers do not compress; a status is mostly the same, and samples follow each other.
+        encoding = {"use_dictionary": [STATUS], "column_encoding": {SAMPLE: "DELTA_BINARY_PACKED"}}
+        with pa.OSFile(str(path), "wb") as file:
+            parquet.write_table(table, file, compression="none", **encoding)
+        with path.open("r+b") as file:
+            os.fsync(file.fileno())
+        placed = folder / f"{name}-{_checksum(_mapped(path))}.parquet"
+        path.replace(placed)
+    return placed
 
 
 def written_whole(path: Path, content, exclusive: bool = False) -> None:
@@ -56,8 +63,7 @@ def written_whole(path: Path, content, exclusive: bool = False) -> None:
 
     exclusive: raise `FileExistsError` if there is one.
     """
-    beside = path.with_name(f"{UNFINISHED}{socket.gethostname()}-{os.getpid()}-{threading.get_ident()}-{path.name}")
-    try:
+    with _beside(path) as beside:
         with beside.open("wb") as file:
             file.write(content)
             file.flush()
@@ -73,6 +79,15 @@ def written_whole(path: Path, content, exclusive: bool = False) -> None:
             if path.exists():
                 raise FileExistsError(path) from None
             beside.replace(path)
+
+
+@contextlib.contextmanager
+def _beside(path: Path) -> Iterator[Path]:
+    """A name beside a path that nobody else uses; after all the folder is forced onto the disk, and nothing left there."""
+    mine = f"{socket.gethostname()}.{os.getpid()}.{threading.get_ident()}"
+    beside = path.with_name(f"{UNFINISHED}{path.name}.{mine}")
+    try:
+        yield beside
     finally:
         beside.unlink(missing_ok=True)
         _sync_folder(path.parent)
@@ -110,11 +125,8 @@ def content_of(part: Part) -> Any:
     Raises:
         DamagedPart: they are not.
     """
-    import pyarrow as pa
-
-    with pa.memory_map(str(part.path)) as file:
-        content = file.read_buffer()
-    if f"{zlib.crc32(content):08x}" != part.checksum:
+    content = _mapped(part.path)
+    if _checksum(content) != part.checksum:
         raise DamagedPart(f"{part.path.name} is damaged; run the sweep again, and its samples are computed anew")
     return content
 
@@ -126,6 +138,18 @@ def read_part(part: Part, columns: Sequence[str] | None = None):
 
     table = parquet.read_table(pa.BufferReader(content_of(part)), columns=None if columns is None else list(columns))
     return table.slice(part.start - part.first)
+
+
+def _mapped(path: Path) -> Any:
+    """The bytes of a file, which are read when they are looked at."""
+    import pyarrow as pa
+
+    with pa.memory_map(str(path)) as file:
+        return file.read_buffer()
+
+
+def _checksum(content) -> str:
+    return f"{zlib.crc32(content):08x}"
 
 
 def _sync_folder(folder: Path) -> None:

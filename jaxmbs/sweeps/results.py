@@ -11,7 +11,8 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from jaxmbs.sweeps.columns import SAMPLE, STATUS, Column, as_array
+from jaxmbs.numerics.results import Status
+from jaxmbs.sweeps.columns import SAMPLE, STATUS, Column, as_array, schema
 from jaxmbs.sweeps.designs import mixed
 from jaxmbs.sweeps.parts import missing, read_part
 from jaxmbs.sweeps.status import named
@@ -134,7 +135,11 @@ class Results:
         """A `pyarrow.dataset` of all files, for filters and other engines; checksums are not looked at."""
         from pyarrow import dataset
 
-        return dataset.dataset([str(part.path) for part in self._parts], format="parquet")
+        whole = [str(part.path) for part in self._parts if part.start == part.first]
+        found = [dataset.dataset(whole, schema(self.columns), format="parquet")]
+        # Of what overlaps, as after shares of different sizes, the rest.
+        found += [dataset.dataset(read_part(part)) for part in self._parts if part.start > part.first]
+        return dataset.dataset(found)
 
     def statuses(self) -> dict[str, int]:
         """How many samples ended how, by name."""
@@ -167,17 +172,18 @@ class Results:
         sums = {name: np.array([0.0, 0.0, 0.0, np.inf, -np.inf]) for name in chosen}
         picked: dict[str, list[np.ndarray]] = {name: [] for name in chosen}
         centre: dict[str, float] = {}
+        well = self.statuses().get(Status.CONVERGED.name, 0)
         for part in self.parts(SAMPLE, *chosen, STATUS):
             good = part[STATUS] == 0
-            some = _some(part[SAMPLE][good], MOST_SORTED / max(1, len(self)))
+            some = _some(part[SAMPLE][good], MOST_SORTED / max(1, well))
             for name in chosen:
                 values = part[name][good].astype(float)
                 if not values.size:
                     continue
                 # Moments about a first value lose no digits where the spread is small.
-                apart = values - centre.setdefault(name, float(values[0]))
-                now = sums[name]
-                now[:3] += values.size, apart.sum(), (apart**2).sum()
+                apart, now = values - centre.setdefault(name, float(values[0])), sums[name]
+                with np.errstate(over="ignore"):
+                    now[:3] += values.size, apart.sum(), (apart**2).sum()
                 now[3:] = min(now[3], values.min()), max(now[4], values.max())
                 picked[name].append(values[some])
         return {name: _described(sums[name], centre.get(name, np.nan), picked[name]) for name in chosen}
@@ -199,11 +205,12 @@ def _some(sample: np.ndarray, part: float) -> np.ndarray:
 
 
 def _described(sums: np.ndarray, centre: float, picked: list[np.ndarray]) -> dict[str, float]:
-    count, first, second, least, largest = sums.tolist()
-    if not count:
+    count, first, second, least, largest = sums
+    values = np.concatenate(picked) if picked else np.zeros(0)
+    if not values.size:
         return {}
-    mean = first / count
-    quantiles = np.quantile(np.concatenate(picked), QUANTILES)
-    told = {f"{100 * q:g}%": float(x) for q, x in zip(QUANTILES, quantiles, strict=True)}
-    deviation = float(np.sqrt(max(second / count - mean**2, 0.0)))
-    return {"mean": centre + mean, "deviation": deviation, "least": least, **told, "largest": largest}
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean, variance = centre + first / count, second / count - (first / count) ** 2
+    told = dict(zip((f"{100 * q:g}%" for q in QUANTILES), np.quantile(values, QUANTILES), strict=True))
+    found = {"mean": mean, "deviation": np.sqrt(max(variance, 0.0)), "least": least, **told, "largest": largest}
+    return {name: float(value) for name, value in found.items()}

@@ -5,6 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
+import secrets
+import warnings
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -13,7 +16,9 @@ from typing import Any
 from jaxmbs.sweeps.columns import Column
 from jaxmbs.sweeps.parts import UNFINISHED, DamagedPart, Part, content_of, parts_of, written_whole
 
-MANIFEST, LOCK = "sweep.json", ".lock"
+# Readers of Parquet pass over names that begin like these.
+MANIFEST, LOCK, RUNNING = "_sweep.json", ".lock-", ".running-"
+RANGE = re.compile(r"(\d+)-(\d+)")
 FORMAT, VERSION = "jaxmbs sweep", 1
 # Whose versions are told; of another version of the first the same numbers are not expected.
 PACKAGES = ("jaxmbs", "jax", "jaxlib", "numpy", "scipy", "pyarrow")
@@ -33,6 +38,11 @@ def manifest_of(measure: dict[str, Any], designs: dict[str, Any], columns: list[
     }
 
 
+def known_columns(folder: str | os.PathLike[str]) -> list[Column]:
+    """The columns of a store, none where there is none yet."""
+    return Store(folder).columns if (Path(folder) / MANIFEST).exists() else []
+
+
 class Store:
     """A folder with a manifest and parts.
 
@@ -45,12 +55,12 @@ class Store:
         path = self.folder / MANIFEST
         try:
             self.manifest = json.loads(path.read_text("utf-8"))
-            known = self.manifest["format"] == FORMAT
+            held = self.manifest["format"], self.manifest["version"]
+            whole = all(key in self.manifest for key in (*SAME, "versions"))
         except (OSError, ValueError, KeyError, TypeError):
             raise ValueError(f"{self.folder} is not the store of a sweep: it has no readable {MANIFEST}") from None
-        if not known or self.manifest["version"] > VERSION:
-            held = f"{self.manifest['format']!r} of version {self.manifest['version']}"
-            raise ValueError(f"{self.folder} holds {held}, not {FORMAT!r} of {VERSION}")
+        if held != (FORMAT, VERSION) or not whole:
+            raise ValueError(f"{self.folder} holds {held[0]!r} of version {held[1]}, not {FORMAT!r} of {VERSION}")
 
     @classmethod
     def opened(cls, folder: str | os.PathLike[str], manifest: dict[str, Any]) -> Store:
@@ -60,9 +70,11 @@ class Store:
             ValueError: the folder holds something else, another sweep, or that of another version.
         """
         folder = Path(folder)
+        if folder.exists() and not folder.is_dir():
+            raise ValueError(f"{folder} is a file: a store is a folder")
         if not (folder / MANIFEST).exists():
             folder.mkdir(parents=True, exist_ok=True)
-            if any(not name.startswith((UNFINISHED, LOCK, MANIFEST)) for name in os.listdir(folder)):
+            if any(not name.startswith((UNFINISHED, LOCK, RUNNING, MANIFEST)) for name in os.listdir(folder)):
                 raise ValueError(f"{folder} is not the store of a sweep, and not empty: give another folder")
             # Of several that begin at once the first one makes it.
             with contextlib.suppress(FileExistsError):
@@ -83,7 +95,7 @@ class Store:
             held, given = self.manifest[key], json.loads(json.dumps(manifest[key]))
             if key == "measure":
                 # What is known by its operations may have any name.
-                told = "name" if others or None in (held["digest"], given["digest"]) else "digest"
+                told = "name" if others else "digest"
                 held, given = held[told], given[told]
             if held != given:
                 where = "" if key == "measure" else _where(held, given)
@@ -114,27 +126,48 @@ class Store:
                     found.append(part)
         return found
 
+    def remove_damaged(self, start: int, stop: int) -> None:
+        """Remove damaged parts, with a warning for each; what they hid is looked at as well."""
+        while damaged := self.damaged(start, stop):
+            for part in damaged:
+                warnings.warn(f"{part.path} is damaged: its samples are computed again", stacklevel=4)
+                part.path.unlink(missing_ok=True)
+
     @contextlib.contextmanager
-    def written_by(self, shard: tuple[int, int]) -> Iterator[None]:
-        """Nobody else writes this shard, (k, n), while this lasts: the lock ends with the process, however that ends.
+    def written(self, start: int, stop: int) -> Iterator[Path]:
+        """Nobody else writes these samples while this lasts: the lock ends with the process, however that ends.
+
+        Returns the path of a file that is there as long: workers that find it gone have nobody who waits for them.
 
         Raises:
             ValueError: somebody does.
         """
-        k, n = shard
         with contextlib.ExitStack() as held:
-            locks = [(LOCK, n == 1)] + [(f"{LOCK}-{k}-of-{n}", True)] * (n > 1)
-            for name, exclusive in locks:
-                if not held.enter_context(_locked(self.folder / name, exclusive)):
+            mine = f"{LOCK}{start}-{stop}"
+            # One's own first, so that of two that begin at once at least one sees the other.
+            for name in [mine, *(x for x in self._of_range(LOCK, start, stop) if x != mine)]:
+                if not held.enter_context(_locked(self.folder / name)):
                     raise ValueError(f"another sweep is writing to {self.folder}")
-            if n == 1:
-                for path in self.folder.glob(f"{UNFINISHED}*"):
-                    path.unlink(missing_ok=True)
-            yield
+            for prefix in (RUNNING, UNFINISHED):
+                for name in self._of_range(prefix, start, stop):
+                    (self.folder / name).unlink(missing_ok=True)
+            token = self.folder / f"{RUNNING}{start}-{stop}-{secrets.token_hex(4)}"
+            token.touch()
+            held.callback(token.unlink, missing_ok=True)
+            yield token
+
+    def _of_range(self, prefix: str, start: int, stop: int) -> list[str]:
+        """Files whose name tells a range of samples that has some of these."""
+        found = []
+        for name in os.listdir(self.folder):
+            match = RANGE.search(name)
+            if name.startswith(prefix) and match and int(match[1]) < stop and int(match[2]) > start:
+                found.append(name)
+        return sorted(found)
 
 
 @contextlib.contextmanager
-def _locked(path: Path, exclusive: bool) -> Iterator[bool]:
+def _locked(path: Path) -> Iterator[bool]:
     """Whether a lock could be had at once, which is held then."""
     try:
         import fcntl
@@ -143,10 +176,15 @@ def _locked(path: Path, exclusive: bool) -> Iterator[bool]:
         return
     with path.open("a") as file:
         try:
-            fcntl.flock(file, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             got = True
         except BlockingIOError:
             got = False
+        except OSError as error:  # a file system without locks
+            warnings.warn(
+                f"{path.parent} cannot be locked ({error.strerror}): write to it once at a time", stacklevel=5
+            )
+            got = True
         yield got
 
 

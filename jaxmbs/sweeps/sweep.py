@@ -5,30 +5,24 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import pickle
 import time
-import warnings
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
-from functools import lru_cache
+from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
-import jax
-
-from jaxmbs.sweeps.designs import as_designs
+from jaxmbs.sweeps.batches import Stop
+from jaxmbs.sweeps.designs import as_designs, count_of
 from jaxmbs.sweeps.parts import missing
 from jaxmbs.sweeps.results import Results
 from jaxmbs.sweeps.status import named
-from jaxmbs.sweeps.store import Store, manifest_of
-from jaxmbs.sweeps.task import Counts, Stop, Task
+from jaxmbs.sweeps.store import Store, known_columns, manifest_of
+from jaxmbs.sweeps.task import Counts, Task
+from jaxmbs.sweeps.workers import by_workers
 
 # report(samples done, samples in all, how many ended how).
 Report = Callable[[int, int, dict[str, int]], None]
-# A range for a worker is a thousandth of all, of whole batches. So many are under way for each worker, and so many where
-# an executor does not say how many it has. A range whose worker was lost is given to another one so many times.
-RANGES, UNDER_WAY, UNDER_WAY_UNKNOWN, MAX_ATTEMPTS = 1000, 2, 256, 3
 
 
 def sweep(
@@ -56,9 +50,9 @@ def sweep(
         designs: a tree of arrays (N, …), or a sampler: `Random`, `LatinHypercube`, `Sobol`, `Grid`, `table(file)` of
             `mbs.sweeps`.
         store: the folder, made if it is not there.
-        batch: samples that are computed at once. Found by a few trials unless given.
+        batch: samples that are computed at once. Unless given it grows as long as that is faster.
         executor: who computes, any `concurrent.futures.Executor`: of processes, Dask's `client.get_executor()`, one of
-            submitit, mpi4py or Ray. Its workers have to see the folder. None: this process.
+            submitit or mpi4py. Its workers have to see the folder. None: this process.
         shard: (k, n), the k-th of n equal parts of the designs, for job arrays; see `merge`.
         traced: False for a measure that needs the numbers of its design, such as `synthesis.path`; it is called for one
             design after the other. One for which it raises `ValueError` has the status REFUSED.
@@ -85,127 +79,77 @@ def sweep(
         {'CONVERGED': 240, 'LOCKED_UP': 16}
     """
     _need_pyarrow()
-    k, n = shard
-    if not (isinstance(k, int) and isinstance(n, int) and 1 <= k <= n):
-        raise ValueError(f"shard must be (k, n) with k from 1 to n, got {shard}")
-    if batch is not None and (isinstance(batch, bool) or int(batch) != batch or batch < 1):
-        raise ValueError(f"batch must be a positive whole number, got {batch!r}")
-    task = Task(measure, as_designs(designs), traced)
+    k, n = _shard(shard)
+    batch = None if batch is None else count_of("batch", batch)
+    if executor is not None and not hasattr(executor, "submit"):
+        raise ValueError(f"executor must be one such as ProcessPoolExecutor(8), got {executor!r}")
+    task = Task(measure, as_designs(designs), traced, () if traced else known_columns(store))
     size = task.designs.size
     opened = Store.opened(store, manifest_of(task.told, task.designs.told(), task.columns))
     start, stop = size * (k - 1) // n, size * k // n
-    with opened.written_by(shard), _shown(progress) as report:
-        _remove_damaged(opened, start, stop)
+    with opened.written(start, stop) as token, _shown(progress or False) as report, _disk_full_told(opened):
+        opened.remove_damaged(start, stop)
         gaps = missing(opened.parts(), start, stop)
         done = stop - start - sum(b - a for a, b in gaps)
         counts: Counter = Counter()
-        if gaps:
-            batch = task.best_batch() if batch is None else batch
-            share = _share(task, opened.folder, gaps, batch, executor, halt)
-            with _disk_full_told(opened), contextlib.closing(share) as parts:
-                for found in parts:
-                    counts.update(found)
-                    done += sum(found.values())
+        halts = _Halts(halt)
+        if executor is None:
+            share = _here(task, opened.folder, gaps, batch, halts)
+        else:
+            share = by_workers(executor, task, token, gaps, batch, halts)
+        with contextlib.closing(share) as parts:
+            for found in parts:
+                counts.update(found)
+                done += sum(found.values())
+                # What is computed is stored before an error of the report, or an interrupt of it, is raised.
+                with halts.first():
                     report(done, stop - start, named(counts))
+        halts.raised()
     return Results(opened.folder)
 
 
-def _share(
-    task: Task, folder: Path, gaps, batch: int, executor: Executor | None, halt: Stop | None
-) -> Generator[Counts, None, None]:
+def _here(task: Task, folder: Path, gaps, batch: int | None, halt: Stop) -> Generator[Counts, None, None]:
     """How many samples of each finished part ended how, as they come."""
-    if executor is not None:
-        yield from _by_workers(executor, task, folder, gaps, batch, halt)
-        return
     for start, stop in gaps:
-        if halt is None or not halt.is_set():
+        if not halt.is_set():
             yield from task.run(folder, start, stop, batch, halt)
 
 
-# --- workers ----------------------------------------------------------------------------------------------------------
+class _Halts:
+    """Whether to stop: the user says so, or something was raised that waits for its turn."""
+
+    def __init__(self, halt: Stop | None):
+        self.halt = halt
+        self.error: BaseException | None = None
+
+    def is_set(self) -> bool:
+        """Whether."""
+        return self.error is not None or (self.halt is not None and self.halt.is_set())
+
+    @contextlib.contextmanager
+    def first(self) -> Iterator[None]:
+        """Keep what is raised for later, the first time."""
+        try:
+            yield
+        except BaseException as error:
+            if self.error is not None:
+                raise
+            self.error = error
+
+    def raised(self) -> None:
+        """Raise it."""
+        if self.error is not None:
+            raise self.error
 
 
-def _by_workers(executor: Executor, task: Task, folder: Path, gaps, batch: int, halt: Stop | None) -> Iterator[Counts]:
-    """Ranges by an executor's workers; one whose worker was lost is tried again."""
-    payload = _pickled(task)
-    length = batch * max(1, -(-sum(b - a for a, b in gaps) // (RANGES * batch)))
-    waiting = [(a, min(a + length, stop), 1) for start, stop in gaps for a in range(start, stop, length)][::-1]
-    workers = getattr(executor, "_max_workers", None)
-    most = UNDER_WAY * workers if isinstance(workers, int) else UNDER_WAY_UNKNOWN
-    under_way: dict[Future, tuple[int, int, int]] = {}
-    exact = bool(jax.config.read("jax_enable_x64"))
+def _shard(given) -> tuple[int, int]:
     try:
-        while waiting or under_way:
-            while waiting and len(under_way) < most and (halt is None or not halt.is_set()):
-                a, b, attempt = waiting.pop()
-                under_way[_submit(executor, payload, str(folder.resolve()), a, b, batch, exact)] = a, b, attempt
-            if not under_way:
-                return
-            for future in wait(under_way, return_when=FIRST_COMPLETED).done:
-                a, b, attempt = under_way.pop(future)
-                error = future.exception()
-                if error is None:
-                    yield future.result()
-                elif isinstance(error, (ValueError, OSError)):
-                    raise error
-                elif isinstance(error, BrokenExecutor) or attempt == MAX_ATTEMPTS:
-                    raise _lost(a, b, error) from error
-                else:
-                    waiting.append((a, b, attempt + 1))
-    finally:
-        for future in under_way:
-            future.cancel()
-
-
-def _submit(executor: Executor, payload: bytes, folder: str, a: int, b: int, batch: int, exact: bool) -> Future:
-    try:
-        return executor.submit(work, payload, folder, a, b, batch, exact)
-    except (BrokenExecutor, RuntimeError) as error:
-        raise _lost(a, b, error) from error
-
-
-def _lost(start: int, stop: int, error: BaseException) -> RuntimeError:
-    told = " ".join(str(error).split()) or type(error).__name__
-    return RuntimeError(
-        f"a worker was lost with samples {start} to {stop - 1}: {told}. What is stored stays; run the sweep again to go on"
-    )
-
-
-def work(payload: bytes, folder: str, start: int, stop: int, batch: int, exact: bool) -> Counts:
-    """Compute a range and store it, in whatever process this runs; returns how many samples ended how."""
-    counts: Counter = Counter()
-    with jax.enable_x64(exact):
-        for found in _unpickled(payload).run(Path(folder), start, stop, batch):
-            counts.update(found)
-    return dict(counts)
-
-
-def _pickled(task: Task) -> bytes:
-    try:
-        import cloudpickle as pickler
-    except ImportError:
-        pickler = pickle
-    try:
-        return pickler.dumps((task.measure, task.designs, task.traced))
-    except Exception as error:  # pickles raise anything
-        raise ValueError(
-            f"measure and designs must be such that they can be sent to workers: {' '.join(str(error).split())}"
-        ) from error
-
-
-@lru_cache(maxsize=2)
-def _unpickled(payload: bytes) -> Task:
-    """The task of a worker, which is compiled once."""
-    return Task(*pickle.loads(payload))
-
-
-# --- around it --------------------------------------------------------------------------------------------------------
-
-
-def _remove_damaged(store: Store, start: int, stop: int) -> None:
-    for part in store.damaged(start, stop):
-        warnings.warn(f"{part.path} is damaged: its samples are computed again", stacklevel=3)
-        part.path.unlink(missing_ok=True)
+        k, n = (count_of("shard", x) for x in given)
+    except (TypeError, ValueError):
+        k, n = 1, 0
+    if k > n:
+        raise ValueError(f"shard must be (k, n) with k from 1 to n, got {given!r}")
+    return k, n
 
 
 @contextlib.contextmanager

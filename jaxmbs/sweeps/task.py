@@ -2,44 +2,38 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
+import itertools
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxmbs.numerics.arrays import NOT_TRACEABLE
 from jaxmbs.numerics.results import Status
 from jaxmbs.programs import content
 from jaxmbs.programs.function import Straight
 from jaxmbs.programs.sharding import over_devices
+from jaxmbs.programs.tracing.loops import work
+from jaxmbs.sweeps.batches import Batches, Stop
 from jaxmbs.sweeps.columns import DESIGN, SAMPLE, STATUS, Column, as_table, columns_of
 from jaxmbs.sweeps.designs import AbstractDesigns
 from jaxmbs.sweeps.parts import missing, parts_of, write_part
 
 # A part is stored when it has so many bytes or has taken so long: what a break costs at most.
 PART_BYTES, PART_SECONDS = 48 * 2**20, 20.0
-# Batches that are tried, while a larger one is faster by more than this part and takes no more of the memory than that.
-FIRST_BATCH, GROWTH, LARGEST_BATCH = 4096, 4, 2**20
-WORTH_IT, MEMORY_PART = 0.05, 0.25
+# A measure with larger arrays than a straight-line program should have is computed by array code.
+MOST_SCALARS = 50_000
 # A measure that is called from Python is told from its results: so many designs are tried until one has some.
 TRIES = 100
 
 Counts = dict[int, int]
-
-
-class Stop(Protocol):
-    """Something that says whether to stop, such as `threading.Event`."""
-
-    def is_set(self) -> bool:
-        """Whether."""
 
 
 class Rows(NamedTuple):
@@ -49,56 +43,80 @@ class Rows(NamedTuple):
     results: list[Any]
     status: Any
 
+    def cut(self, rows: slice) -> Rows:
+        """Some of the rows, as arrays of NumPy: XLA would compile something for each number of them."""
+        some = lambda arrays: [np.asarray(x)[rows] for x in arrays]
+        return Rows(some(self.designs), some(self.results), np.asarray(self.status)[rows])
+
+    @property
+    def arrays(self) -> list[Any]:
+        """All columns but the number of the sample."""
+        return [*self.designs, *self.results, self.status]
+
 
 class Task:
     """A measure and its designs.
 
     Args:
         measure: design ↦ tree of results. designs: all of them. traced: whether it is compiled, for a batch at once.
+        known: the columns of a store that is there, of which those of results are taken where the measure is called.
     """
 
-    def __init__(self, measure: Callable[[Any], Any], designs: AbstractDesigns, traced: bool = True):
+    def __init__(self, measure: Callable, designs: AbstractDesigns, traced: bool = True, known: Sequence[Column] = ()):
         if not callable(measure):
             raise ValueError(f"measure must be a function of a design, got {measure!r}")
-        self.measure, self.designs, self.traced = measure, designs, traced
+        self.measure, self.designs, self.traced, self._known = measure, designs, traced, tuple(known)
         self._refused = False
-        self._programs: dict[int, Callable] = {}
+        self.batches = Batches(self._compiled, self._designs, designs.size) if traced else None
 
     # --- what comes out ----------------------------------------------------------------------------------------------
 
     @cached_property
     def columns(self) -> list[Column]:
-        """Sample, varied parts of the design, results, status."""
-        design = self._rows_of_designs(0, 1)
-        of_designs = columns_of(jax.tree.map(lambda x: x[0], design), "designs", DESIGN, DESIGN)
-        of_designs = [x for x, varied in zip(of_designs, self.designs.varied(), strict=True) if varied]
-        results = [x for x in self._results if x.name != STATUS]
-        taken = {x.name for x in of_designs} & {x.name for x in results}
-        if taken:
-            raise ValueError(f"measure: {min(taken)!r} is the name of a part of the design as well")
-        ends = Column(SAMPLE, "int64", ()), Column(STATUS, "int32", ())
-        return [ends[0], *of_designs, *results, ends[1]]
+        """Sample, what varies in the design, results, status."""
+        design = jax.tree.map(lambda x: x[0], self._designs(0, 1))
+        of_designs = [
+            x for x, kept in zip(columns_of(design, "designs", DESIGN, DESIGN), self._varied, strict=True) if kept
+        ]
+        return [Column(SAMPLE, "int64", ()), *of_designs, *self._stored, Column(STATUS, "int32", ())]
 
     @cached_property
-    def _results(self) -> list[Column]:
-        """The columns of what the measure gives, its own "status" among them."""
-        given = self._traced[1] if self.traced else self._first_result
-        columns = columns_of(given, "measure", "value")
-        for column in columns:
-            if column.name.split(".")[0] == DESIGN:
-                raise ValueError(f"measure: {column.name!r} is kept for designs; give it another name")
-            if column.name == STATUS and not _is_status(column):
-                raise ValueError(f"measure: {STATUS!r} must hold whole numbers such as those of mbs.Status")
-        return columns
+    def _varied(self) -> list[bool]:
+        """Which leaves of a design have a column. An array without entries has none."""
+        leaves = jax.tree.leaves(self._designs(0, 1))
+        return [varied and x.size > 0 for varied, x in zip(self.designs.varied(), leaves, strict=True)]
+
+    @cached_property
+    def _stored(self) -> list[Column]:
+        """The columns of results."""
+        if self._known:
+            return [x for x in self._known if x.name not in (SAMPLE, STATUS) and x.name.split(".")[0] != DESIGN]
+        return [x for x in (self._given if self.traced else self._first_given()) if _has_column(x)]
+
+    @cached_property
+    def _given(self) -> list[Column]:
+        """What the measure gives, a "status" of the sample itself among it."""
+        return _checked(columns_of(self._traced[1], "measure", "value"))
+
+    def _first_given(self) -> list[Column]:
+        """What a measure gives that is called: for the first of some designs that it does not refuse."""
+        refused: Exception | None = None
+        for k in np.unique(np.linspace(0, self.designs.size - 1, TRIES).astype(int)).tolist():
+            try:
+                return _checked(columns_of(self._called(self._designs(k, k + 1), 0), "measure", "value"))
+            except _Refused as error:
+                refused = error
+        raise ValueError(f"measure refuses each of the designs that were tried: {refused}")
 
     @property
     def told(self) -> dict[str, Any]:
-        """What the measure is, as JSON: its name, and a digest of the operations that it consists of where it is traced."""
-        name = getattr(self.measure, "__qualname__", type(self.measure).__qualname__)
-        digest = content.digest_of_values(self._traced[0]).hex() if self.traced else None
-        return {"name": f"{self.measure.__module__}.{name}", "digest": digest}
+        """What the measure is, as JSON: its name, and a digest of its operations, or of its code where it is called."""
+        inner = getattr(self.measure, "func", self.measure)  # of a partial function
+        name = getattr(inner, "__qualname__", type(inner).__qualname__)
+        digest = content.digest_of_values(self._traced[0] if self.traced else self.measure)
+        return {"name": f"{getattr(inner, '__module__', '')}.{name}", "digest": digest.hex()}
 
-    def _rows_of_designs(self, start: int, stop: int) -> Any:
+    def _designs(self, start: int, stop: int) -> Any:
         """Designs in the precision in which JAX computes."""
         exact = lambda x: np.asarray(x, jax.dtypes.canonicalize_dtype(np.asarray(x).dtype))
         return jax.tree.map(exact, self.designs.rows(start, stop))
@@ -108,211 +126,221 @@ class Task:
     @cached_property
     def _traced(self) -> tuple[Any, Any]:
         """The operations of the measure of one design, and the shapes of its results."""
-        design = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), self._rows_of_designs(0, 1))
+        design = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), self._designs(0, 1))
         try:
             return jax.make_jaxpr(_of_arrays(self.measure), return_shape=True)(design)
-        except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError) as error:
+        except NOT_TRACEABLE as error:
             raise ValueError(
-                "measure needs the numbers of its design, and cannot be compiled for many at once; give traced=False, and "
-                f"it is called for each: {str(error).splitlines()[0]}"
+                "measure needs the numbers of its design, so it cannot be compiled for many at once. Write it in "
+                "jax.numpy, or give traced=False, and it is called for one design after the other: "
+                f"{str(error).splitlines()[0]}"
             ) from error
         except (ValueError, TypeError) as error:
             raise ValueError(f"measure: {' '.join(str(error).split())}") from error
 
+    def _compiled(self, design: Any) -> Any:
+        """The program for batches of this size: designs ↦ results, and the status of each."""
+        return self._compute.lower(design).compile()
+
     @cached_property
     def _compute(self) -> Any:
-        """Designs (rows, …) ↦ results, and the status of each."""
-        columns, function = self._results, jax.extend.core.jaxpr_as_fun(self._traced[0])
+        columns, closed = self._given, self._traced[0]
+        function = jax.extend.core.jaxpr_as_fun(closed)
 
         def of_one(*leaves):
             results = function(*leaves)
-            return results, combined_status(columns, results)
+            kept = [x for column, x in zip(columns, results, strict=True) if _has_column(column)]
+            return kept, combined_status(columns, results, jnp)
 
-        program = Straight(of_one)
+        program = Straight(of_one) if work(closed.jaxpr, loops=False) <= MOST_SCALARS else of_one
         return jax.jit(jax.vmap(lambda design: program(*jax.tree.leaves(design))))
-
-    def _compiled(self, design: Any) -> Callable[[Any], tuple[list[Any], Any]]:
-        """The program for batches of this size, compiled once."""
-        rows = len(jax.tree.leaves(design)[0])
-        if rows not in self._programs:
-            self._programs[rows] = self._compute.lower(design).compile()
-        return self._programs[rows]
 
     def _begin(self, start: int, stop: int, batch: int) -> Rows:
         """Samples that are being computed: the devices may still be at work."""
-        design = self._rows_of_designs(start, stop)
-        leaves = jax.tree.leaves(design)
-        kept = [x for x, varied in zip(leaves, self.designs.varied(), strict=True) if varied]
-        if not self.traced:
-            return Rows(kept, *self._one_by_one(design, start))
-        filled = stop - start
-        if filled < batch:
-            design = jax.tree.map(lambda x: x[np.minimum(np.arange(batch), filled - 1)], design)
-        design = over_devices(design)
-        results, status = self._compiled(design)(design)
-        return Rows(kept, [x[:filled] for x in results], status[:filled])
+        design = self._designs(start, stop)
+        kept = [x for x, varied in zip(jax.tree.leaves(design), self._varied, strict=True) if varied]
+        if self.batches is None:
+            results, status = self._one_by_one(design, start)
+        else:
+            filled = np.minimum(np.arange(batch), stop - start - 1)
+            design = jax.tree.map(lambda x: x[filled], design) if batch > stop - start else design
+            results, status = self.batches.program(batch)(over_devices(design))
+        return Rows(kept, results, status)
 
     # --- a measure that is called ------------------------------------------------------------------------------------
 
-    @cached_property
-    def _first_result(self) -> Any:
-        """Results of the first design that has some, as arrays."""
-        for k in range(min(TRIES, self.designs.size)):
-            try:
-                return jax.tree.map(np.asarray, self.measure(self._design(self._rows_of_designs(k, k + 1), 0)))
-            except ValueError as error:
-                refused = error
-        raise ValueError(f"measure: refuses each of the first designs: {refused}")
-
-    @staticmethod
-    def _design(designs: Any, k: int) -> Any:
-        return jax.tree.map(lambda x: x[k], designs)
+    def _called(self, designs: Any, k: int) -> Any:
+        """The results of one design."""
+        try:
+            return jax.tree.map(np.asarray, self.measure(jax.tree.map(lambda x: x[k], designs)))
+        except ValueError as error:
+            raise _Refused(*error.args) from error
 
     def _one_by_one(self, designs: Any, start: int) -> tuple[list[np.ndarray], np.ndarray]:
         """Results and status of each design; one that is refused has NaN, and 0 where there is none."""
-        columns, rows = self._results, []
-        expected: Any = jax.tree.structure(self._first_result)
+        columns, rows = self._stored, []
         for k in range(len(jax.tree.leaves(designs)[0])):
             try:
-                given = self.measure(self._design(designs, k))
-            except ValueError as error:
+                given = self._called(designs, k)
+            except _Refused as error:
                 if not self._refused:
                     self._refused = True
-                    warnings.warn(
-                        f"sample {start + k} is refused: {error}; others that are have this status", stacklevel=2
-                    )
+                    warnings.warn(f"sample {start + k} is refused, as others may be: {error}", stacklevel=2)
                 empty = [np.full(x.shape, np.nan if np.dtype(x.dtype).kind == "f" else 0, x.dtype) for x in columns]
                 rows.append((empty, int(Status.REFUSED)))
                 continue
-            results = [np.asarray(x) for x in jax.tree.leaves(given)]
-            if jax.tree.structure(given) != expected or [x.shape for x in results] != [x.shape for x in columns]:
-                told = ", ".join(str(x.shape) for x in results)
-                raise ValueError(f"measure gives another shape for sample {start + k} than for others: {told}")
-            rows.append((results, int(combined_status(columns, results))))
+            own, results = _checked(columns_of(given, "measure", "value")), jax.tree.leaves(given)
+            kept = [k for k, column in enumerate(own) if _has_column(column)]
+            self._check_same([own[k] for k in kept], start + k)
+            rows.append(([results[k] for k in kept], int(combined_status(own, results, np))))
         stacked = [np.array([row[0][j] for row in rows], x.dtype) for j, x in enumerate(columns)]
         return stacked, np.array([row[1] for row in rows], np.int32)
 
+    def _check_same(self, given: Sequence[Column], sample: int) -> None:
+        """Raise `ValueError` for results that do not fit into the columns of others."""
+        told = lambda columns: ", ".join(f"{x.name} {x.dtype}{list(x.shape) or ''}" for x in columns) or "nothing"
+        fits = len(given) == len(self._stored) and all(
+            x.name == y.name and x.shape == y.shape and np.can_cast(x.dtype, y.dtype, "same_kind")
+            for x, y in zip(given, self._stored, strict=True)
+        )
+        if not fits:
+            raise ValueError(f"measure gives {told(given)} for sample {sample}, and {told(self._stored)} for others")
+
     # --- parts -------------------------------------------------------------------------------------------------------
 
-    def run(self, folder: Path, start: int, stop: int, batch: int, halt: Stop | None = None) -> Iterator[Counts]:
+    def run(
+        self, folder: Path, start: int, stop: int, batch: int | None = None, halt: Stop | None = None
+    ) -> Iterator[Counts]:
         """Compute what of these samples is in no part, and store it; after each part how many samples ended how.
 
-        While one part is written the next one is computed. An interrupt, and `halt`, end it with what has been computed
-        until then stored.
+        While one part is written the next one is computed. An error, an interrupt, and `halt`, end it with what has been
+        computed until then stored.
         """
         with ThreadPoolExecutor(1) as writer:
             waiting: Future | None = None
             for begin, end in missing(parts_of(folder), start, stop):
                 for first, arrays in self._in_parts(begin, end, batch, halt):
-                    if waiting is not None:
-                        yield waiting.result()
-                    waiting = writer.submit(_stored, folder, first, self.columns, arrays)
+                    write = partial(_stored, folder, first, self.columns, arrays)
+                    try:
+                        counts = None if waiting is None else waiting.result()
+                    except KeyboardInterrupt:
+                        writer.submit(write)
+                        raise
+                    waiting = writer.submit(write)
+                    if counts is not None:
+                        yield counts
             if waiting is not None:
                 yield waiting.result()
 
-    def _in_parts(self, start: int, stop: int, batch: int, halt: Stop | None) -> Iterator[tuple[int, list[np.ndarray]]]:
-        """Arrays of all columns, part by part, each with its first sample."""
+    def _in_parts(
+        self, start: int, stop: int, batch: int | None, halt: Stop | None
+    ) -> Iterator[tuple[int, list[list[np.ndarray]]]]:
+        """Pieces of all columns, part by part, each with its first sample."""
         most = max(1, PART_BYTES // sum(x.bytes for x in self.columns))
-        first, held, began = start, _Held(self, min(most, stop - start)), time.monotonic()
+        held, began = _Held(start, min(most, stop - start)), time.monotonic()
         try:
             for rows in self._batches(start, stop, batch, halt):
-                while rows.designs or rows.results:
-                    rows = held.take(rows)
-                    if held.full or (rows is _NOTHING and time.monotonic() - began > PART_SECONDS):
-                        yield first, held.arrays(first)
-                        first += held.filled
-                        held, began = _Held(self, min(most, stop - first)), time.monotonic()
-        except KeyboardInterrupt:
+                left: Rows | None = rows
+                while left is not None:
+                    left = held.take(left)
+                    if held.full or time.monotonic() - began > PART_SECONDS:
+                        yield held.first, held.arrays()
+                        first = held.first + held.filled
+                        held, began = _Held(first, min(most, stop - first)), time.monotonic()
+        except GeneratorExit:
+            raise
+        except BaseException:
             if held.filled:
-                yield first, held.arrays(first)
+                yield held.first, held.arrays()
             raise
         if held.filled:
-            yield first, held.arrays(first)
+            yield held.first, held.arrays()
 
-    def _batches(self, start: int, stop: int, batch: int, halt: Stop | None) -> Iterator[Rows]:
+    def _batches(self, start: int, stop: int, batch: int | None, halt: Stop | None) -> Iterator[Rows]:
         """One batch after the other; the next one is begun before one is handed on."""
-        begun: Rows | None = None
-        for at in range(start, stop, batch):
-            if halt is not None and halt.is_set():
-                break
-            following = self._begin(at, min(at + batch, stop), batch)
+        begun, filled = None, 0
+        while start < stop and not (halt is not None and halt.is_set()):
+            if self.batches is None:
+                yield self._begin(start, start + 1, 1)
+                start += 1
+                continue
+            size, timed = self.batches.next(stop - start, batch)
+            began, end = time.perf_counter(), min(start + size, stop)
+            following = self._begin(start, end, size)
+            if timed:
+                jax.block_until_ready(following.results)
+                self.batches.took(size, time.perf_counter() - began)
             if begun is not None:
-                yield begun
-            begun = following
+                yield begun.cut(slice(0, filled))
+            begun, filled, start = following, end - start, end
         if begun is not None:
-            yield begun
-
-    def best_batch(self) -> int:
-        """The batch that is fastest, as far as a few trials tell, and fits into the memory."""
-        devices = len(jax.local_devices())
-        size, rounded = self.designs.size, lambda n: -(-n // devices) * devices
-        if not self.traced:
-            return 1
-        if size <= FIRST_BATCH:
-            return rounded(size)
-        batch, best, rate = rounded(FIRST_BATCH), rounded(FIRST_BATCH), 0.0
-        while batch <= min(size, LARGEST_BATCH):
-            design = over_devices(self._rows_of_designs(0, batch))
-            compiled = self._compiled(design)
-            if best < batch and _bytes_of(compiled) > MEMORY_PART * _memory():
-                break
-            # The first run is not measured: it makes the memory of the process grow.
-            seconds = [_seconds(compiled, design) for _ in range(3)]
-            if batch / min(seconds[1:]) < (1 + WORTH_IT) * rate:
-                break
-            best, rate = batch, batch / min(seconds[1:])
-            batch *= GROWTH
-        return best
+            yield begun.cut(slice(0, filled))
 
 
-_NOTHING = Rows([], [], None)
+class _Refused(ValueError):
+    """A `ValueError` of the measure itself."""
 
 
 class _Held:
-    """Rows of a part that is not complete yet."""
+    """Rows of a part that is not complete yet, from a first sample on; nothing is copied."""
 
-    def __init__(self, task: Task, most: int):
-        self.designs = [i for i, x in enumerate(task.columns) if x.name.split(".")[0] == DESIGN]
-        self.kept = [j for j, x in enumerate(task._results) if x.name != STATUS]
-        self.most, self.filled = most, 0
-        self.columns = [np.empty((most, *x.shape), x.dtype) for x in task.columns[1:]]
+    def __init__(self, first: int, most: int):
+        self.first, self.most, self.filled = first, most, 0
+        self.pieces: list[Rows] = []
 
     @property
     def full(self) -> bool:
         """Whether no row has room any more."""
         return self.filled == self.most
 
-    def take(self, rows: Rows) -> Rows:
-        """Copy as many rows as there is room for; returns the others."""
-        arrays = [*rows.designs, *(rows.results[j] for j in self.kept), rows.status]
+    def take(self, rows: Rows) -> Rows | None:
+        """Take as many rows as there is room for; returns the others."""
         count = min(self.most - self.filled, len(rows.status))
-        for column, array in zip(self.columns, arrays, strict=True):
-            column[self.filled : self.filled + count] = np.asarray(array)[:count]
+        self.pieces.append(rows.cut(slice(count)))
         self.filled += count
-        if count == len(rows.status):
-            return _NOTHING
-        return Rows([x[count:] for x in rows.designs], [x[count:] for x in rows.results], rows.status[count:])
+        return rows.cut(slice(count, None)) if count < len(rows.status) else None
 
-    def arrays(self, first: int) -> list[np.ndarray]:
-        """All columns."""
-        return [np.arange(first, first + self.filled), *(column[: self.filled] for column in self.columns)]
+    def arrays(self) -> list[list[np.ndarray]]:
+        """The pieces of each column."""
+        ends = np.cumsum([self.first, *(len(rows.status) for rows in self.pieces)])
+        samples = [np.arange(a, b) for a, b in itertools.pairwise(ends)]
+        return [samples, *map(list, zip(*(rows.arrays for rows in self.pieces), strict=True))]
 
 
-def combined_status(columns: list[Column], results: list[Any]) -> Any:
-    """The status of a sample: the largest of those that its results have; where these are all 0 and a result is not finite,
-    that."""
-    worst = jnp.asarray(0, jnp.int32)
-    finite = jnp.asarray(True)
+def combined_status(columns: Sequence[Column], results: Sequence[Any], xp: Any) -> Any:
+    """The status of a sample: that of its results which is furthest from 0, or NON_FINITE where all are 0 and one is not.
+
+    xp: NumPy or `jax.numpy`.
+    """
+    worst, finite = xp.asarray(0), xp.asarray(True)
     for column, value in zip(columns, results, strict=True):
-        if _is_status(column):
-            worst = jnp.maximum(worst, jnp.max(jnp.asarray(value), initial=0).astype(jnp.int32))
+        if _is_status(column) and column.bytes:
+            ends = np.iinfo(np.int32)
+            least, most = (xp.clip(f(value), ends.min + 1, ends.max).astype(np.int32) for f in (xp.min, xp.max))
+            own = xp.where(most >= -least, most, least)
+            worst = xp.where(abs(own) > abs(worst), own, worst)
         elif np.dtype(column.dtype).kind == "f":
-            finite = finite & jnp.all(jnp.isfinite(jnp.asarray(value)))
-    return jnp.where((worst == 0) & ~finite, int(Status.NON_FINITE), worst)
+            finite = finite & xp.all(xp.isfinite(value))
+    return xp.where((worst == 0) & ~finite, int(Status.NON_FINITE), worst).astype(np.int32)
+
+
+def _has_column(result: Column) -> bool:
+    """Whether it is stored as it is: the status of the sample is stored with others; an array without entries is not."""
+    return result.name != STATUS and result.bytes > 0
 
 
 def _is_status(column: Column) -> bool:
     return column.name.split(".")[-1] == STATUS and np.dtype(column.dtype).kind in "iu"
+
+
+def _checked(columns: list[Column]) -> list[Column]:
+    """Columns of results, with names that are free."""
+    for column in columns:
+        if column.name.split(".")[0] == DESIGN:
+            raise ValueError(f"measure: {column.name!r} is kept for designs; give it another name")
+        if column.name == STATUS and not _is_status(column):
+            raise ValueError(f"measure: {STATUS!r} must hold whole numbers such as those of mbs.Status")
+    return columns
 
 
 def _of_arrays(measure: Callable) -> Callable:
@@ -320,32 +348,7 @@ def _of_arrays(measure: Callable) -> Callable:
     return lambda design: jax.tree.map(jnp.asarray, measure(design))
 
 
-def _stored(folder: Path, first: int, columns: list[Column], arrays: list[np.ndarray]) -> Counts:
+def _stored(folder: Path, first: int, columns: Sequence[Column], arrays: list[list[np.ndarray]]) -> Counts:
     write_part(folder, first, as_table(columns, arrays))
-    codes, counts = np.unique(arrays[-1], return_counts=True)
+    codes, counts = np.unique(np.concatenate(arrays[-1]), return_counts=True)
     return dict(zip(codes.tolist(), counts.tolist(), strict=True))
-
-
-def _seconds(compiled, design) -> float:
-    begin = time.perf_counter()
-    jax.block_until_ready(compiled(design))
-    return time.perf_counter() - begin
-
-
-def _bytes_of(compiled) -> int:
-    """Memory that a call takes, as far as XLA says."""
-    with contextlib.suppress(Exception):
-        told = compiled.memory_analysis()
-        return told.temp_size_in_bytes + told.argument_size_in_bytes + told.output_size_in_bytes
-    return 0
-
-
-def _memory() -> float:
-    """Bytes that are free on the devices together, or on the host where it is one of them."""
-    devices = jax.local_devices()
-    told = [device.memory_stats() for device in devices]
-    if all(told):
-        return float(sum(x["bytes_limit"] - x["bytes_in_use"] for x in told))
-    with contextlib.suppress(ValueError, OSError, AttributeError):
-        return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    return float("inf")

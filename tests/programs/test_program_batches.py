@@ -285,6 +285,17 @@ def test_batches_of_programs_inside_of_a_program(agree):
     agree(jax.grad(lambda x: mbs.program(function)(x).sum())(x), jax.grad(lambda x: plain(x).sum())(x))
 
 
+def test_long_batches_inside_of_a_program_stay_loops():
+    """The program of a long batch is as long as that of one that is longer still."""
+    inner = mbs.program(lambda x: jnp.linalg.solve(jnp.eye(3) + jnp.outer(x, x), x))
+    outer = mbs.program(lambda x: jax.vmap(inner)(x).sum())
+    sizes = [outer.trace(np.ones((count, 3))).size for count in (100, 1000)]
+    assert sizes[1] - sizes[0] <= 4 * 900  # the sum of three numbers of each row
+    x = np.random.default_rng(0).random((100, 3))
+    expected = sum(np.linalg.solve(np.eye(3) + np.outer(y, y), y).sum() for y in x)
+    np.testing.assert_allclose(outer(x), expected, rtol=1e-12)
+
+
 def test_without_llvmlite():
     """Where llvmlite is missing, XLA gives the same values."""
     code = """

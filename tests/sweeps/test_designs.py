@@ -73,7 +73,8 @@ def test_permutations_look_random():
 
 def test_sobol_is_that_of_scipy():
     rows = mbs.sweeps.Sobol([mbs.sweeps.Uniform(0, 1)] * 5, 256, seed=9).rows(0, 256)
-    expected = qmc.Sobol(5, rng=np.random.default_rng(9)).random(256)
+    # The middles of its cells.
+    expected = qmc.Sobol(5, rng=np.random.default_rng(9)).random(256) + 2.0**-31
     np.testing.assert_array_equal(np.stack(rows, axis=1), expected)
 
 
@@ -114,6 +115,9 @@ BAD = [
     (lambda _: mbs.sweeps.Random({"a": 1.0}, 10), "nothing varies"),
     (lambda _: mbs.sweeps.Random({"a": "b", "c": mbs.sweeps.Uniform(0, 1)}, 10), "design a: must be"),
     (lambda _: mbs.sweeps.Random(mbs.sweeps.Uniform(0, 1), 0), "positive whole number"),
+    (lambda _: mbs.sweeps.Random(mbs.sweeps.Uniform(0, 1), float("inf")), "positive whole number, got inf"),
+    (lambda _: mbs.sweeps.Random(mbs.sweeps.Uniform(0, 1), "ten"), "positive whole number, got 'ten'"),
+    (lambda _: mbs.sweeps.Random(mbs.sweeps.Uniform(0, 1), 5, seed=-1), "seed must be a whole number from 0 on"),
     (lambda _: mbs.sweeps.Sobol(mbs.sweeps.Uniform(0, 1), 2**31), "at most 2"),
     (lambda _: mbs.sweeps.Grid({"a": np.zeros((2, 2))}), "must be a row of numbers, got"),
     (lambda _: Arrays({"a": np.zeros(3), "b": np.zeros(4)}), "same number of rows"),

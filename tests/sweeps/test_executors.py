@@ -33,18 +33,62 @@ def check(found):
 class Losing(Executor):
     """An executor each of whose workers is lost with its first task, as one that a cluster takes away."""
 
-    def __init__(self, lost: int):
-        self.lost = lost
+    def __init__(self, lost: int, error: Exception | None = None):
+        self.lost, self.error = lost, error or RuntimeError("the node went away")
         self.tried: list[tuple] = []
 
     def submit(self, fn, /, *args, **kwargs):
         future: Future = Future()
         self.tried.append(args[2:4])
         if len([x for x in self.tried if x == args[2:4]]) <= self.lost:
-            future.set_exception(RuntimeError("the node went away"))
+            future.set_exception(self.error)
         else:
             future.set_result(fn(*args, **kwargs))
         return future
+
+
+class Jobs:
+    """An executor whose jobs are no futures, as those of submitit."""
+
+    class Job:
+        def __init__(self, call):
+            self.call, self.asked = call, 0
+
+        def done(self):
+            self.asked += 1
+            return self.asked > 1
+
+        def result(self):
+            return self.call()
+
+        def cancel(self):
+            pass
+
+    def submit(self, fn, /, *args):
+        return self.Job(lambda: fn(*args))
+
+
+def test_jobs_that_are_no_futures(tmp_path):
+    check(mbs.sweep(measure, DESIGNS, store=tmp_path, batch=3000, executor=Jobs(), progress=False))
+
+
+def test_each_worker_has_something_to_do(tmp_path):
+    losing = Losing(lost=0)
+    losing._max_workers = 4
+    check(mbs.sweep(measure, DESIGNS, store=tmp_path, executor=losing, progress=False))
+    assert len(losing.tried) == 8
+
+
+def test_errors_of_the_measure_are_not_those_of_a_worker(tmp_path):
+    def wrong(design):
+        if design["x"] > 0.5:
+            raise TypeError("this is no number")
+        return 1.0
+
+    losing = Losing(lost=0)
+    with pytest.raises(TypeError, match="this is no number"):
+        mbs.sweep(wrong, {"x": np.arange(10) / 10}, store=tmp_path, traced=False, executor=losing, progress=False)
+    assert len(mbs.sweeps.Results(tmp_path)) == 6  # before the first that fails
 
 
 def test_lost_workers(tmp_path):
@@ -52,6 +96,8 @@ def test_lost_workers(tmp_path):
     losing = Losing(lost=2)
     check(mbs.sweep(measure, DESIGNS, store=tmp_path / "a", batch=1000, executor=losing, progress=False))
     assert len(losing.tried) == 18
+    cut = Losing(lost=1, error=ConnectionResetError("cut"))
+    check(mbs.sweep(measure, DESIGNS, store=tmp_path / "c", batch=1000, executor=cut, progress=False))
     with pytest.raises(
         RuntimeError, match=r"a worker was lost with samples \d+ to \d+: the node went away. What is stored"
     ):
@@ -165,7 +211,7 @@ def swept(name):
     return min(seconds), found
 
 many = task.Task(measure, designs)
-rows = task.over_devices(many._rows_of_designs(0, 8000))
+rows = task.over_devices(many._designs(0, 8000))
 text = many._compute.lower(rows).compile().as_text()
 assert "num_partitions=8" in text and not any(x in text for x in ("all-gather", "all-reduce", "all-to-all", "collective"))
 all_devices, found = swept("many")

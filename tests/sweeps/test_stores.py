@@ -10,6 +10,7 @@ import threading
 
 import jax.numpy as jnp
 import numpy as np
+import pandas
 import pytest
 
 import jaxmbs as mbs
@@ -187,9 +188,15 @@ def test_shards_and_merging(tmp_path, expected):
         assert len(found) == 20_000 * k // 3 - 20_000 * (k - 1) // 3
     merged = mbs.sweeps.merge([tmp_path / "shard-3", tmp_path / "shard-1"], tmp_path / "all")
     assert merged.missing == [(6666, 13333)]
-    merged = mbs.sweeps.merge([tmp_path / f"shard-{k}" for k in (1, 2, 3)], tmp_path / "all")
+    next((tmp_path / "all").glob("part-*")).write_bytes(b"damaged")
+    with pytest.warns(UserWarning, match="is damaged"):
+        merged = mbs.sweeps.merge([tmp_path / f"shard-{k}" for k in (1, 2, 3)], tmp_path / "all")
     assert merged.missing == []
     same(merged, expected)
+    mbs.sweep(jnp.sin, np.arange(3.0), store=tmp_path / "other", progress=False)
+    with pytest.raises(ValueError, match="belongs to another sweep"):
+        mbs.sweeps.merge([tmp_path / "shard-1", tmp_path / "other"], tmp_path / "new")
+    assert not (tmp_path / "new").exists()
     # Into one folder at the same time.
     threads = [threading.Thread(target=run, args=(tmp_path / "one",), kwargs={"shard": (k, 2)}) for k in (1, 2)]
     for thread in threads:
@@ -197,6 +204,29 @@ def test_shards_and_merging(tmp_path, expected):
     for thread in threads:
         thread.join()
     same(mbs.sweeps.Results(tmp_path / "one"), expected)
+
+
+def test_shards_that_overlap_wait_for_each_other(tmp_path):
+    tried = []
+
+    def other(*_):
+        if not tried:
+            tried.append(True)
+            with pytest.raises(ValueError, match="another sweep is writing to"):
+                run(tmp_path, shard=(1, 3))
+            run(tmp_path, shard=(3, 3))  # another part
+
+    run(tmp_path, shard=(1, 2), progress=other)
+    assert mbs.sweeps.Results(tmp_path).missing == [(10_000, 13_333)]
+
+
+def test_a_file_system_without_locks(tmp_path, monkeypatch):
+    def refused(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", refused)
+    with pytest.warns(UserWarning, match="cannot be locked"):
+        assert len(run(tmp_path, shard=(1, 10))) == 2000
 
 
 def test_overlapping_parts_count_once(tmp_path, expected):
@@ -207,7 +237,17 @@ def test_overlapping_parts_count_once(tmp_path, expected):
     for folder in "bc":
         for path in (tmp_path / folder).glob("part-*"):
             shutil.copy(path, tmp_path / "a")
-    same(mbs.sweeps.Results(tmp_path / "a"), expected)
+    found = mbs.sweeps.Results(tmp_path / "a")
+    same(found, expected)
+    table = found.dataset().to_table(columns=["sample"])
+    np.testing.assert_array_equal(np.sort(table["sample"].to_numpy()), np.arange(20_000))
+    # What a damaged part hid is looked at as well.
+    for path in [next((tmp_path / "a").glob("part-000000000000-*")), *(tmp_path / "a").glob("part-00000000666*")]:
+        path.write_bytes(b"nothing")
+    with pytest.warns(UserWarning, match="is damaged"):
+        again = run(tmp_path / "a")
+    same(again, expected)
+    assert again.damaged() == []
 
 
 def test_stores_of_something_else(tmp_path, expected):
@@ -228,8 +268,11 @@ def test_stores_of_something_else(tmp_path, expected):
     manifest["versions"]["jaxmbs"] = "0.0.1"
     (folder / store.MANIFEST).write_text(json.dumps(manifest))
     refused("was begun with jaxmbs 0.0.1")
-    (folder / store.MANIFEST).write_text("{")
-    refused("is not the store of a sweep")
+    for text in ("{", "[]", "3", '{"format": "jaxmbs sweep"}'):
+        (folder / store.MANIFEST).write_text(text)
+        refused("is not the store of a sweep")
+    (folder / store.MANIFEST).write_text('{"format": "jaxmbs sweep", "version": 1}')
+    refused("holds 'jaxmbs sweep' of version 1")
     (folder / store.MANIFEST).unlink()
     refused("is not the store of a sweep, and not empty")
     with pytest.raises(ValueError, match="is not the store of a sweep"):
@@ -249,6 +292,7 @@ def test_reading(expected):
     assert told["deviation"] == pytest.approx(good.sine.std(ddof=0), rel=1e-12)
     table = expected.dataset().to_table(columns=["sample", "sine"])
     assert table.num_rows == 20_000
+    assert len(pandas.read_parquet(expected.folder)) == 20_000  # as any other reader
     assert expected.jax("both").shape == (20_000, 2)
     assert sum(len(part["both"]) for part in expected.parts("both")) == 20_000
     with pytest.raises(ValueError, match="no column is called 'cosine'"):

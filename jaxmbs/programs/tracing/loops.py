@@ -82,17 +82,17 @@ def _settle(tracer: Tracer, eqn, attempt: Callable, carry):
         varying |= changed
 
 
-def work(jaxpr) -> int:
-    """A rough count of the scalars that a jaxpr makes."""
+def work(jaxpr, loops: bool = True) -> int:
+    """A rough count of the scalars that a jaxpr makes, in every round of its loops or in one."""
     total = 0
     for eqn in jaxpr.eqns:
         inner = [x for x in jax.tree.leaves(list(eqn.params.values()), is_leaf=_is_jaxpr) if _is_jaxpr(x)]
         if inner:
-            rounds = eqn.params.get("length", 1)
-            total += rounds * sum(work(getattr(x, "jaxpr", x)) for x in inner)
+            rounds = eqn.params.get("length", 1) if loops else 1
+            total += rounds * sum(work(getattr(x, "jaxpr", x), loops) for x in inner)
         elif "program" in eqn.params:
-            program, rounds = eqn.params["program"], math.prod(eqn.params["batch"])
-            total += rounds * (program.size if program.source is None else work(program.source.jaxpr))
+            program, rounds = eqn.params["program"], math.prod(eqn.params["batch"]) if loops else 1
+            total += rounds * (program.size if program.source is None else work(program.source.jaxpr, loops))
         elif eqn.primitive.name not in MOVEMENTS:
             total += sum(math.prod(v.aval.shape) for v in eqn.outvars)
     return total

@@ -1,0 +1,102 @@
+"""How many samples are computed at once: as many as make it faster and fit into the memory."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import jax
+
+from jaxmbs.programs.sharding import over_devices
+
+# Batches grow while a larger one is faster by more than this part, and takes no more of the memory than that.
+FIRST_BATCH, GROWTH, LARGEST_BATCH = 4096, 4, 2**20
+WORTH_IT, MEMORY_PART = 0.05, 0.25
+
+
+class Stop(Protocol):
+    """Something that says whether to stop, such as `threading.Event`."""
+
+    def is_set(self) -> bool:
+        """Whether."""
+
+
+class Batches:
+    """Sizes of batches, found while samples are computed, and the programs for them.
+
+    Args:
+        compiled: designs ↦ the program for as many. designs: (start, stop) ↦ designs. size: how many there are.
+    """
+
+    def __init__(self, compiled: Callable[[Any], Any], designs: Callable[[int, int], Any], size: int):
+        self._compiled, self._designs, self._count = compiled, designs, size
+        self._programs: dict[int, Any] = {}
+        self._size, self._rate, self._runs, self._grows = FIRST_BATCH, 0.0, 0, True
+        self._best = FIRST_BATCH
+
+    def next(self, left: int, asked: int | None) -> tuple[int, bool]:
+        """The size of the next batch where so many samples are left, and whether to say how long it took.
+
+        asked: a size that is given.
+        """
+        size = self._size if asked is None else asked
+        if left < size:
+            # What is compiled already may be larger than what is left.
+            size = min((one for one in self._programs if one >= left), default=left)
+        size = self._rounded(size)
+        while asked is None and size > self._rounded(1) and self._takes(size) > MEMORY_PART * _memory():
+            del self._programs[size]
+            size = self._rounded(size // GROWTH)
+            self._size = self._best = size
+            self._grows = False
+        return size, asked is None and self._grows and size == self._rounded(self._size) and left >= size
+
+    def took(self, size: int, seconds: float) -> None:
+        """A batch of the size of now took so long. The first one of a size does not count: it makes memory grow."""
+        self._runs += 1
+        if self._runs < 2:
+            return
+        rate = size / max(seconds, 1e-9)
+        faster = rate > (1 + WORTH_IT) * self._rate
+        if faster:
+            self._best, self._rate = self._size, rate
+        following = self._size * GROWTH
+        if faster and following <= LARGEST_BATCH and GROWTH * self._takes(size) <= MEMORY_PART * _memory():
+            self._size, self._runs = following, 0
+        else:
+            self._size, self._grows = self._best, False
+
+    def program(self, size: int) -> Any:
+        """The program for batches of a size, compiled once."""
+        if size not in self._programs:
+            # Any designs will do; where there are fewer, the first one again and again.
+            rows = self._designs(0, min(size, self._count))
+            if size > self._count:
+                rows = jax.tree.map(lambda x: x[[0] * size], rows)
+            self._programs[size] = self._compiled(over_devices(rows))
+        return self._programs[size]
+
+    def _takes(self, size: int) -> int:
+        """Bytes of memory that a batch takes, as far as XLA says."""
+        with contextlib.suppress(Exception):
+            told = self.program(size).memory_analysis()
+            return told.temp_size_in_bytes + told.argument_size_in_bytes + told.output_size_in_bytes
+        return 0
+
+    @staticmethod
+    def _rounded(size: int) -> int:
+        """A size that all devices share evenly."""
+        devices = len(jax.local_devices())
+        return -(-size // devices) * devices
+
+
+def _memory() -> float:
+    """Bytes that are free on the devices together, or on the host where it is one of them."""
+    told = [device.memory_stats() for device in jax.local_devices()]
+    if all(told):
+        return float(sum(x["bytes_limit"] - x["bytes_in_use"] for x in told))
+    with contextlib.suppress(ValueError, OSError, AttributeError):
+        return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    return float("inf")
