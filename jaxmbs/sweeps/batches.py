@@ -11,9 +11,10 @@ import jax
 
 from jaxmbs.programs.sharding import over_devices
 
-# Batches grow while a larger one is faster by more than this part, and takes no more of the memory than that.
+# Batches grow until two larger ones in a row are not faster by more than this part, or the next one would take more than
+# that of the memory. Of the runs with each size the first one does not count, and the fastest of the others does.
 FIRST_BATCH, GROWTH, LARGEST_BATCH = 4096, 4, 2**20
-WORTH_IT, MEMORY_PART = 0.05, 0.25
+WORTH_IT, MEMORY_PART, RUNS, MOST_FLAT = 0.05, 0.25, 4, 2
 
 
 class Stop(Protocol):
@@ -33,8 +34,9 @@ class Batches:
     def __init__(self, compiled: Callable[[Any], Any], designs: Callable[[int, int], Any], size: int):
         self._compiled, self._designs, self._count = compiled, designs, size
         self._programs: dict[int, Any] = {}
-        self._size, self._rate, self._runs, self._grows = FIRST_BATCH, 0.0, 0, True
-        self._best = FIRST_BATCH
+        self._size, self._best, self._rate, self._grows = FIRST_BATCH, FIRST_BATCH, 0.0, True
+        self._seconds: list[float] = []
+        self._flat = 0
 
     def next(self, left: int, asked: int | None) -> tuple[int, bool]:
         """The size of the next batch where so many samples are left, and whether to say how long it took.
@@ -54,19 +56,19 @@ class Batches:
         return size, asked is None and self._grows and size == self._rounded(self._size) and left >= size
 
     def took(self, size: int, seconds: float) -> None:
-        """A batch of the size of now took so long. The first one of a size does not count: it makes memory grow."""
-        self._runs += 1
-        if self._runs < 2:
+        """A batch of the size of now took so long."""
+        self._seconds.append(seconds)
+        if len(self._seconds) < RUNS:
             return
-        rate = size / max(seconds, 1e-9)
-        faster = rate > (1 + WORTH_IT) * self._rate
-        if faster:
-            self._best, self._rate = self._size, rate
-        following = self._size * GROWTH
-        if faster and following <= LARGEST_BATCH and GROWTH * self._takes(size) <= MEMORY_PART * _memory():
-            self._size, self._runs = following, 0
+        rate = size / max(min(self._seconds[1:]), 1e-9)
+        if rate > (1 + WORTH_IT) * self._rate:
+            self._best, self._rate, self._flat = self._size, rate, 0
         else:
-            self._size, self._grows = self._best, False
+            self._flat += 1
+        following = self._size * GROWTH
+        fits = following <= LARGEST_BATCH and GROWTH * self._takes(size) <= MEMORY_PART * _memory()
+        self._grows = fits and self._flat < MOST_FLAT
+        self._size, self._seconds = following if self._grows else self._best, []
 
     def program(self, size: int) -> Any:
         """The program for batches of a size, compiled once."""

@@ -20,6 +20,8 @@ from jaxmbs.sweeps.distributions import AbstractDistribution
 # Sobol's points have this many bits, and so there are at most as many of them.
 SOBOL_BITS = 30
 FEISTEL_ROUNDS = 4
+# Designs that are made at once.
+BLOCK = 8192
 
 
 class AbstractDesigns(abc.ABC):
@@ -90,14 +92,20 @@ class AbstractSampler(AbstractDesigns):
         """The points u of these designs."""
 
     def rows(self, start, stop):
-        u, at, leaves = self.unit(start, stop), 0, []
-        for _, x in self.places:
-            if isinstance(x, AbstractDistribution):
-                width = int(np.prod(x.shape))
-                leaves.append(x.of(u[:, at : at + width].reshape(-1, *x.shape)))
-                at += width
-            else:
-                leaves.append(np.broadcast_to(x, (stop - start, *np.shape(x))))
+        varied = lambda x: isinstance(x, AbstractDistribution)
+        leaves = [
+            np.empty((stop - start, *x.shape)) if varied(x) else np.broadcast_to(x, (stop - start, *np.shape(x)))
+            for _, x in self.places
+        ]
+        # Blocks stay in the cache of the processor; large arrays are made of memory that is new each time.
+        for first in range(start, stop, BLOCK):
+            here, at = slice(first - start, min(first + BLOCK, stop) - start), 0
+            u = np.ascontiguousarray(self.unit(first, min(first + BLOCK, stop)).T)
+            for leaf, (_, x) in zip(leaves, self.places, strict=True):
+                if varied(x):
+                    width = int(np.prod(x.shape))
+                    leaf[here] = x.of(u[at : at + width].T.reshape(-1, *x.shape))
+                    at += width
         return jax.tree.unflatten(self.structure, leaves)
 
     def varied(self):

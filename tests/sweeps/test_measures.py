@@ -170,7 +170,8 @@ def test_large_arrays_are_left_to_array_code(tmp_path):
 
 
 def test_batches_grow_while_that_is_faster(monkeypatch):
-    """Twice of each size, of which the second counts, up to one that is no faster; and no further than memory allows."""
+    """Four times of each size, of which the fastest after the first counts, until two are no faster; and no further than
+    memory allows."""
 
     class Compiled:
         def __init__(self, rows):
@@ -183,7 +184,7 @@ def test_batches_grow_while_that_is_faster(monkeypatch):
     def sizes(seconds, left=10**7):
         own = batches.Batches(Compiled, lambda a, b: np.zeros(b - a), 10**7)
         found = []
-        for _ in range(9):
+        for _ in range(24):
             size, timed = own.next(left, None)
             found.append(size)
             if timed:
@@ -191,14 +192,14 @@ def test_batches_grow_while_that_is_faster(monkeypatch):
         return found
 
     growing = sizes(lambda size: 1e-3 + 1e-8 * size)
-    assert growing == [4096] * 2 + [16384] * 2 + [65536] * 2 + [262144] * 2 + [1048576]
+    assert growing == [4096] * 4 + [16384] * 4 + [65536] * 4 + [262144] * 4 + [1048576] * 8
     level = sizes(lambda size: 1e-6 * size)
-    assert level == [4096] * 2 + [16384] * 2 + [4096] * 5
-    assert sizes(lambda size: 1, left=100) == [100] * 9
+    assert level == [4096] * 4 + [16384] * 4 + [65536] * 4 + [4096] * 12
+    assert sizes(lambda size: 1, left=100) == [100] * 24
     monkeypatch.setattr(batches, "_memory", lambda: 8.0 * 70_000)
-    assert sizes(lambda size: 1e-3) == [4096] * 2 + [16384] * 7
+    assert sizes(lambda size: 1e-3) == [4096] * 4 + [16384] * 20
     monkeypatch.setattr(batches, "_memory", lambda: 8.0 * 5000)
-    assert sizes(lambda size: 1e-3) == [1024] * 9
+    assert sizes(lambda size: 1e-3) == [1024] * 24
 
 
 def test_errors_of_a_report_come_after_what_is_computed(tmp_path, monkeypatch):
