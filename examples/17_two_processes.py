@@ -34,7 +34,7 @@ jax.config.update("jax_enable_x64", True)
 
 SAMPLES, EPISODES, STEPS = 1024, 64, 25
 ANGLES = np.deg2rad([0.0, 40.0, 80.0, 120.0, 160.0])
-TARGETS = np.array([(1.7, 1.9), (1.3, 2.1), (0.8, 2.1), (0.35, 1.85), (0.15, 1.45)])
+TARGETS = np.array([(1.317, 1.598), (1.547, 2.157), (1.152, 2.378), (0.502, 2.175), (-0.022, 1.632)])
 START = {"crank": 1.0, "coupler": 3.0, "rocker": 2.5, "ground": 3.5, "x": 1.2, "y": 1.0}
 
 

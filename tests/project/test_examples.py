@@ -12,11 +12,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import jaxmbs as mbs
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 # These compile for half a minute and more.
 LONG = (
     "04_andrews", "05_balancing", "06_bricard", "07_shafts", "08_velocity_transformation", "09_arms", "10_six_bar",
     "11_excavator", "12_published_paths", "13_five_bar_policy", "14_five_bar_ppo", "15_five_bar_codesign",
+    "17_two_processes",
 )  # fmt: skip
 REFERENCE = json.loads((Path(__file__).parent.parent / "references" / "path_synthesis.json").read_text())
 
@@ -237,3 +240,39 @@ def test_published_paths_are_bettered(outputs):
         assert problem["assembled"], name
         assert problem["closed"], name
         assert problem["published"] is None or problem["error"] < problem["published"], name
+
+
+def test_tolerances_add_up(outputs):
+    """Errors are those of the closed form, and within the bound to first order."""
+    numbers = found("16_tolerances", outputs)
+    assert numbers["statuses"] == {"CONVERGED": numbers["samples"]}
+    bound = numbers["largest error to first order, no more than (mm)"]
+    assert 0.8 * bound < numbers["error (mm)"]["largest"] < 1.01 * bound
+    tolerances = example("16_tolerances")
+    nominal, angles = tolerances["NOMINAL"], tolerances["ANGLES"]
+    pin = lambda b: b["crank"] * np.column_stack([np.cos(angles), np.sin(angles)])
+
+    def points(b):
+        """The coupler point from two circles."""
+        line = np.array([b["ground"], 0.0]) - pin(b)
+        square = (line**2).sum(1)
+        along = (square + b["coupler"] ** 2 - b["rocker"] ** 2) / (2 * square)
+        across = np.sqrt(b["coupler"] ** 2 / square - along**2)
+        e = (along[:, None] * line + across[:, None] * np.column_stack([-line[:, 1], line[:, 0]])) / b["coupler"]
+        x, y = tolerances["POINT"]
+        return pin(b) + x * e + y * np.column_stack([-e[:, 1], e[:, 0]])
+
+    designs = mbs.sweeps.Sobol(dict.fromkeys(nominal, mbs.sweeps.Uniform(-0.1, 0.1)), 10**5)
+    rows = designs.rows(0, 50)
+    store = mbs.sweeps.Results(outputs("16_tolerances") / "tolerances_quick")
+    errors = store.numpy("error")
+    for k in range(50):
+        away = points({name: nominal[name] + rows[name][k] for name in nominal}) - points(nominal)
+        assert errors[k] == pytest.approx(np.linalg.norm(away, axis=1).max(), rel=1e-9)
+
+
+@pytest.mark.slow
+def test_two_processes_find_what_one_finds(outputs):
+    numbers = found("17_two_processes", outputs)
+    assert numbers["difference of the designs"] < 1e-9
+    assert numbers["difference of the weights"] < 1e-12
