@@ -12,6 +12,7 @@ from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
+from jaxmbs.numerics.results import Status
 from jaxmbs.sweeps.batches import Stop
 from jaxmbs.sweeps.designs import as_designs, count_of
 from jaxmbs.sweeps.parts import missing
@@ -179,8 +180,9 @@ def _shown(progress: bool | Report) -> Iterator[Report]:
         began = time.monotonic()
 
         def told(counts: dict[str, int]) -> str:
-            rate = sum(counts.values()) / (time.monotonic() - began)
-            return ", ".join([f"{rate:.3g} per second", *(f"{name} {count}" for name, count in counts.items())])
+            total = sum(counts.values())
+            failed = [f"{name} {count / total:.2%}" for name, count in counts.items() if name != Status.CONVERGED.name]
+            return ", ".join([f"{total / (time.monotonic() - began):,.0f}/s", *(failed or ["all CONVERGED"])])
 
         bar = ProgressBar("sweep", "samples", told)
         try:

@@ -46,7 +46,7 @@ class ProgressBar:
         """Only now: a search that refuses its arguments never calls, and would leave a bar that nobody ends."""
         progress = Progress(
             TextColumn("{task.description}"),
-            BarColumn(),
+            BarColumn(bar_width=20),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
