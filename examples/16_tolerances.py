@@ -1,8 +1,9 @@
 """Ten million four-bars within their tolerances: how far the point of the coupler strays, and which length to make tighter.
 
-The lengths of four links vary by ±0.1 mm, as Sobol's points. Of each linkage the largest distance is kept by which the
-point of its coupler misses the nominal curve, over a turn in steps of 30°. The numbers go to a folder of Parquet files.
-Stop the program at any time and start it again: it goes on where it was. notebooks/large_study.ipynb reads the folder.
+The lengths of four links are spread over ±0.1 mm by Sobol's points. Of each linkage the largest distance is kept by which
+the point of its coupler misses the nominal curve, over a turn in steps of 30°. The numbers go to a folder of Parquet
+files. Stop the program at any time and start it again: it goes on where it was. notebooks/large_study.ipynb reads such a
+folder.
 """
 
 import argparse
@@ -113,7 +114,7 @@ def main():
     record = {
         "samples": len(found),
         "statuses": found.statuses(),
-        "seconds": seconds,
+        "seconds of this run": seconds,
         "error (mm)": quantiles,
         "largest error to first order, no more than (mm)": float(worst.max()),
         "largest shift by one length alone (mm)": {

@@ -173,7 +173,7 @@ def _summary(args) -> Report:
     import jaxmbs as mbs
 
     found = mbs.sweeps.Results(args.summary)
-    picture = args.picture or args.summary.with_name(f"{args.summary.name}.png")
+    picture = args.picture or args.summary.resolve().with_suffix(".png")
     if picture.suffix.lower() not in PICTURES or not picture.parent.is_dir():
         raise ValueError(f"{picture}: a picture ends in {', '.join(PICTURES)}, in a folder that is there")
     with working("reading"):

@@ -43,9 +43,12 @@ def digest(closed: core.ClosedJaxpr) -> bytes | None:
         return None
 
 
-def digest_of_values(computed: core.ClosedJaxpr | Callable) -> bytes:
-    """The digest of what a closed jaxpr or a function computes; what in it has none counts by its name."""
-    return _Content(strict=False).of(computed)
+def digest_of_values(closed: core.ClosedJaxpr, of_function: Callable[[Any], Any]) -> bytes:
+    """The digest of what a closed jaxpr computes; what in it has none counts by its name.
+
+    of_function: a function, such as that of a callback ↦ what tells it from others.
+    """
+    return _Content(of_function).of(closed)
 
 
 def joined(*parts) -> bytes:
@@ -56,11 +59,12 @@ def joined(*parts) -> bytes:
 class _Content:
     """Digests of values; those of jaxprs and functions are kept, as they occur in many places.
 
-    strict: raise `Unknown` for what has none. Else it counts by its name.
+    of_function: of functions, where nothing is unknown: what has no digest counts by its name. None: raise `Unknown` for
+    it.
     """
 
-    def __init__(self, strict: bool = True):
-        self.strict = strict
+    def __init__(self, of_function: Callable[[Any], Any] | None = None):
+        self.of_function, self.strict = of_function, of_function is None
         self.known: dict[int, bytes] = {}
         self.alive: list = []  # what is named by its id must not be collected
         self.types: dict[Any, str] = {}
@@ -77,7 +81,8 @@ class _Content:
         if isinstance(x, np.dtype):
             return "dtype", x.name
         if isinstance(x, (np.ndarray, np.generic)) or (isinstance(x, jax.Array) and not isinstance(x, jax.core.Tracer)):
-            value = np.asarray(x)
+            is_key = isinstance(x, jax.Array) and jax.dtypes.issubdtype(x.dtype, jax.dtypes.prng_key)
+            value = np.asarray(jax.random.key_data(x) if is_key else x)  # type: ignore[arg-type]
             if value.dtype.hasobject:
                 raise Unknown("an array of objects")
             return "array", value.shape, value.dtype.name, hashlib.sha256(value.tobytes()).digest()
@@ -102,12 +107,7 @@ class _Content:
         if isinstance(x, (core.ClosedJaxpr, core.Jaxpr)):
             return self.once(x)
         if callable(x) or jax_compat.rule_within(x) is not None:
-            try:
-                return self.once(x)
-            except Unknown:
-                if self.strict:
-                    raise
-                return getattr(x, "__qualname__", type(x).__qualname__)
+            return self.once(x) if self.of_function is None else self.of_function(x)
         if isinstance(x, types.ModuleType) and x.__name__.split(".")[0] in KNOWN_PACKAGES:
             return "module", x.__name__
         if dataclasses.is_dataclass(x):

@@ -84,11 +84,12 @@ def _arrays(leaves) -> list:
     """Arguments as arrays; a Python number, or what came of one, takes the floating-point type of the arrays beside it."""
     weak = [isinstance(x, float) or getattr(x, "weak_type", False) for x in leaves]
     arrays = [jnp.asarray(x) for x in leaves]
-    strong = {x.dtype for x, w in zip(arrays, weak, strict=True) if not w and x.dtype.kind == "f"}
+    real = lambda x: jnp.issubdtype(x.dtype, jnp.floating)
+    strong = {x.dtype for x, w in zip(arrays, weak, strict=True) if not w and real(x)}
     if len(strong) != 1:
         return arrays
     (dtype,) = strong
-    return [x.astype(dtype) if w and x.dtype.kind == "f" else x for x, w in zip(arrays, weak, strict=True)]
+    return [x.astype(dtype) if w and real(x) else x for x, w in zip(arrays, weak, strict=True)]
 
 
 def _hoisted(closed):

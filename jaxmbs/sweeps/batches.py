@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Protocol
 
 import jax
@@ -13,8 +14,10 @@ from jaxmbs.programs.sharding import over_devices
 
 # Batches grow until two larger ones in a row are not faster by more than this part, or the next one would take more than
 # that of the memory. Of the runs with each size the first one does not count, and the fastest of the others does.
-FIRST_BATCH, GROWTH, LARGEST_BATCH = 4096, 4, 2**20
+FIRST_BATCH, GROWTH, LARGEST_BATCH = 1024, 4, 2**20
 WORTH_IT, MEMORY_PART, RUNS, MOST_FLAT = 0.05, 0.25, 4, 2
+# Seconds that a batch may take: an interrupt waits for it.
+MOST_SECONDS = 5.0
 
 
 class Stop(Protocol):
@@ -46,7 +49,7 @@ class Batches:
         size = self._size if asked is None else asked
         if left < size:
             # What is compiled already may be larger than what is left.
-            size = min((one for one in self._programs if one >= left), default=left)
+            size = min((one for one in self._programs if one >= left), default=min(size, 1 << (left - 1).bit_length()))
         size = self._rounded(size)
         while asked is None and size > self._rounded(1) and self._takes(size) > MEMORY_PART * _memory():
             del self._programs[size]
@@ -58,6 +61,10 @@ class Batches:
     def took(self, size: int, seconds: float) -> None:
         """A batch of the size of now took so long."""
         self._seconds.append(seconds)
+        if seconds > 2 * MOST_SECONDS and len(self._seconds) > 1:
+            self._size = self._best = max(1, int(size * MOST_SECONDS / seconds))
+            self._grows = False
+            return
         if len(self._seconds) < RUNS:
             return
         rate = size / max(min(self._seconds[1:]), 1e-9)
@@ -67,7 +74,8 @@ class Batches:
             self._flat += 1
         following = self._size * GROWTH
         fits = following <= LARGEST_BATCH and GROWTH * self._takes(size) <= MEMORY_PART * _memory()
-        self._grows = fits and self._flat < MOST_FLAT
+        soon = GROWTH * min(self._seconds[1:]) <= MOST_SECONDS
+        self._grows = fits and soon and self._flat < MOST_FLAT
         self._size, self._seconds = following if self._grows else self._best, []
 
     def program(self, size: int) -> Any:
@@ -89,9 +97,9 @@ class Batches:
 
     @staticmethod
     def _rounded(size: int) -> int:
-        """A size that all devices share evenly."""
+        """A size that all devices share evenly, two for each at least: for one XLA has other code, with other rounding."""
         devices = len(jax.local_devices())
-        return -(-size // devices) * devices
+        return -(-max(size, 2 * devices) // devices) * devices
 
 
 def _memory() -> float:
@@ -99,6 +107,9 @@ def _memory() -> float:
     told = [device.memory_stats() for device in jax.local_devices()]
     if all(told):
         return float(sum(x["bytes_limit"] - x["bytes_in_use"] for x in told))
+    with contextlib.suppress(ValueError, OSError, StopIteration):
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        return 1024.0 * int(next(line for line in lines if line.startswith("MemAvailable")).split()[1])
     with contextlib.suppress(ValueError, OSError, AttributeError):
         return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     return float("inf")

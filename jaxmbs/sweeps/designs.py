@@ -46,7 +46,12 @@ class Arrays(AbstractDesigns):
     """Designs that are given as a tree of arrays (N, …)."""
 
     def __init__(self, tree: Any):
-        leaves = [np.asarray(x) for x in jax.tree.leaves(tree)]
+        places = jax.tree_util.tree_flatten_with_path(tree)[0]
+        try:
+            leaves = [np.asarray(x) for _, x in places]
+        except TypeError as error:  # keys of random numbers
+            raise ValueError(f"designs must be numbers: {error}") from None
+        self.names = [path_name(path) for path, _ in places]
         if not leaves or any(x.ndim == 0 for x in leaves) or len({len(x) for x in leaves}) != 1:
             shapes = ", ".join(str(x.shape) for x in leaves) or "none"
             raise ValueError(f"designs must be arrays with the same number of rows, got shapes {shapes}")
@@ -63,7 +68,7 @@ class Arrays(AbstractDesigns):
         return [True] * len(jax.tree.leaves(self.tree))
 
     def told(self):
-        digest = hashlib.sha256(str(jax.tree.structure(self.tree)).encode())
+        digest = hashlib.sha256(repr(self.names).encode())
         for leaf in jax.tree.leaves(self.tree):
             digest.update(f"{leaf.shape}{leaf.dtype}".encode())
             digest.update(np.ascontiguousarray(leaf).data)
@@ -104,7 +109,7 @@ class AbstractSampler(AbstractDesigns):
             for leaf, (_, x) in zip(leaves, self.places, strict=True):
                 if varied(x):
                     width = int(np.prod(x.shape))
-                    leaf[here] = x.of(u[at : at + width].T.reshape(-1, *x.shape))
+                    leaf[here] = x.of(u[at : at + width].T.reshape(len(leaf[here]), *x.shape))
                     at += width
         return jax.tree.unflatten(self.structure, leaves)
 

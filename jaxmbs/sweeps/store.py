@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import platform
 import re
 import secrets
 import warnings
@@ -34,7 +35,7 @@ def manifest_of(measure: dict[str, Any], designs: dict[str, Any], columns: list[
         "measure": measure,
         "designs": designs,
         "columns": [{"name": x.name, "dtype": x.dtype, "shape": list(x.shape)} for x in columns],
-        "versions": {name: version(name) for name in PACKAGES},
+        "versions": {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
     }
 
 
@@ -90,7 +91,7 @@ class Store:
         if mine != theirs:
             raise ValueError(f"{self.folder} was begun with jaxmbs {mine}, this is {theirs}: give another folder")
         # Another version of JAX may trace the same function in another way.
-        others = any(self.manifest["versions"][name] != manifest["versions"][name] for name in ("jax", "numpy"))
+        others = any(self.manifest["versions"].get(x) != manifest["versions"][x] for x in ("python", "jax", "numpy"))
         for key, name in SAME.items():
             held, given = self.manifest[key], json.loads(json.dumps(manifest[key]))
             if key == "measure":
@@ -145,9 +146,13 @@ class Store:
         with contextlib.ExitStack() as held:
             mine = f"{LOCK}{start}-{stop}"
             # One's own first, so that of two that begin at once at least one sees the other.
-            for name in [mine, *(x for x in self._of_range(LOCK, start, stop) if x != mine)]:
-                if not held.enter_context(_locked(self.folder / name)):
-                    raise ValueError(f"another sweep is writing to {self.folder}")
+            free = held.enter_context(_locked(self.folder / mine))
+            for name in self._of_range(LOCK, start, stop):
+                if name != mine and free:
+                    with _locked(self.folder / name) as free:
+                        pass
+            if not free:
+                raise ValueError(f"another sweep is writing to {self.folder}")
             for prefix in (RUNNING, UNFINISHED):
                 for name in self._of_range(prefix, start, stop):
                     (self.folder / name).unlink(missing_ok=True)

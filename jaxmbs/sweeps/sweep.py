@@ -52,8 +52,8 @@ def sweep(
             `mbs.sweeps`.
         store: the folder, made if it is not there.
         batch: samples that are computed at once. Unless given it grows as long as that is faster.
-        executor: who computes, any `concurrent.futures.Executor`: of processes, Dask's `client.get_executor()`, one of
-            submitit or mpi4py. Its workers have to see the folder. None: this process.
+        executor: what runs the workers, any `concurrent.futures.Executor`: of processes, Dask's
+            `client.get_executor()`, one of submitit or mpi4py. Its workers have to see the folder. None: this process.
         shard: (k, n), the k-th of n equal parts of the designs, for job arrays; see `merge`.
         traced: False for a measure that needs the numbers of its design, such as `synthesis.path`; it is called for one
             design after the other. One for which it raises `ValueError` has the status REFUSED.
@@ -82,6 +82,8 @@ def sweep(
     _need_pyarrow()
     k, n = _shard(shard)
     batch = None if batch is None else count_of("batch", batch)
+    if not (isinstance(progress, bool) or progress is None or callable(progress)):
+        raise ValueError(f"progress must be True, False, or a function, got {progress!r}")
     if executor is not None and not hasattr(executor, "submit"):
         raise ValueError(f"executor must be one such as ProcessPoolExecutor(8), got {executor!r}")
     task = Task(measure, as_designs(designs), traced, () if traced else known_columns(store))

@@ -24,6 +24,7 @@ from jaxmbs.programs.tracing.loops import work
 from jaxmbs.sweeps.batches import Batches, Stop
 from jaxmbs.sweeps.columns import DESIGN, SAMPLE, STATUS, Column, as_table, columns_of
 from jaxmbs.sweeps.designs import AbstractDesigns
+from jaxmbs.sweeps.identity import identity
 from jaxmbs.sweeps.parts import missing, parts_of, write_part
 
 # A part is stored when it has so many bytes or has taken so long: what a break costs at most.
@@ -37,16 +38,19 @@ Counts = dict[int, int]
 
 
 class Rows(NamedTuple):
-    """Samples of one batch as arrays (rows, …): the varied leaves of the designs, the results, the status."""
+    """Samples of one batch as arrays (rows, …): the varied leaves of the designs, the results, the status. The first
+    `filled` rows count."""
 
     designs: list[Any]
     results: list[Any]
     status: Any
+    filled: int
 
     def cut(self, rows: slice) -> Rows:
         """Some of the rows, as arrays of NumPy: XLA would compile something for each number of them."""
-        some = lambda arrays: [np.asarray(x)[rows] for x in arrays]
-        return Rows(some(self.designs), some(self.results), np.asarray(self.status)[rows])
+        some = lambda x: np.asarray(x)[: self.filled][rows]
+        status = some(self.status)
+        return Rows([some(x) for x in self.designs], [some(x) for x in self.results], status, len(status))
 
     @property
     def arrays(self) -> list[Any]:
@@ -113,13 +117,12 @@ class Task:
         """What the measure is, as JSON: its name, and a digest of its operations, or of its code where it is called."""
         inner = getattr(self.measure, "func", self.measure)  # of a partial function
         name = getattr(inner, "__qualname__", type(inner).__qualname__)
-        digest = content.digest_of_values(self._traced[0] if self.traced else self.measure)
-        return {"name": f"{getattr(inner, '__module__', '')}.{name}", "digest": digest.hex()}
+        digest = content.digest_of_values(self._traced[0], identity).hex() if self.traced else identity(self.measure)
+        return {"name": name, "digest": digest}
 
     def _designs(self, start: int, stop: int) -> Any:
         """Designs in the precision in which JAX computes."""
-        exact = lambda x: np.asarray(x, jax.dtypes.canonicalize_dtype(np.asarray(x).dtype))
-        return jax.tree.map(exact, self.designs.rows(start, stop))
+        return jax.tree.map(_exact, self.designs.rows(start, stop))
 
     # --- a measure that is compiled ----------------------------------------------------------------------------------
 
@@ -165,7 +168,7 @@ class Task:
             filled = np.minimum(np.arange(batch), stop - start - 1)
             design = jax.tree.map(lambda x: x[filled], design) if batch > stop - start else design
             results, status = self.batches.program(batch)(over_devices(design))
-        return Rows(kept, results, status)
+        return Rows(kept, results, status, stop - start)
 
     # --- a measure that is called ------------------------------------------------------------------------------------
 
@@ -258,23 +261,24 @@ class Task:
 
     def _batches(self, start: int, stop: int, batch: int | None, halt: Stop | None) -> Iterator[Rows]:
         """One batch after the other; the next one is begun before one is handed on."""
-        begun, filled = None, 0
-        while start < stop and not (halt is not None and halt.is_set()):
-            if self.batches is None:
-                yield self._begin(start, start + 1, 1)
-                start += 1
-                continue
-            size, timed = self.batches.next(stop - start, batch)
-            began, end = time.perf_counter(), min(start + size, stop)
-            following = self._begin(start, end, size)
-            if timed:
-                jax.block_until_ready(following.results)
-                self.batches.took(size, time.perf_counter() - began)
-            if begun is not None:
-                yield begun.cut(slice(0, filled))
-            begun, filled, start = following, end - start, end
-        if begun is not None:
-            yield begun.cut(slice(0, filled))
+        begun: list[Rows] = []
+        try:
+            while start < stop and not (halt is not None and halt.is_set()):
+                size, timed = (1, False) if self.batches is None else self.batches.next(stop - start, batch)
+                began, end = time.perf_counter(), min(start + size, stop)
+                begun.append(self._begin(start, end, size))
+                if self.batches is not None and timed:
+                    jax.block_until_ready(begun[-1].results)
+                    self.batches.took(size, time.perf_counter() - began)
+                start = end
+                if len(begun) > (self.batches is not None):
+                    yield begun.pop(0)
+        except GeneratorExit:
+            raise
+        except BaseException:
+            yield from begun
+            raise
+        yield from begun
 
 
 class _Refused(ValueError):
@@ -295,14 +299,14 @@ class _Held:
 
     def take(self, rows: Rows) -> Rows | None:
         """Take as many rows as there is room for; returns the others."""
-        count = min(self.most - self.filled, len(rows.status))
+        count = min(self.most - self.filled, rows.filled)
         self.pieces.append(rows.cut(slice(count)))
         self.filled += count
-        return rows.cut(slice(count, None)) if count < len(rows.status) else None
+        return rows.cut(slice(count, None)) if count < rows.filled else None
 
     def arrays(self) -> list[list[np.ndarray]]:
         """The pieces of each column."""
-        ends = np.cumsum([self.first, *(len(rows.status) for rows in self.pieces)])
+        ends = np.cumsum([self.first, *(rows.filled for rows in self.pieces)])
         samples = [np.arange(a, b) for a, b in itertools.pairwise(ends)]
         return [samples, *map(list, zip(*(rows.arrays for rows in self.pieces), strict=True))]
 
@@ -322,6 +326,18 @@ def combined_status(columns: Sequence[Column], results: Sequence[Any], xp: Any) 
         elif np.dtype(column.dtype).kind == "f":
             finite = finite & xp.all(xp.isfinite(value))
     return xp.where((worst == 0) & ~finite, int(Status.NON_FINITE), worst).astype(np.int32)
+
+
+def _exact(x: np.ndarray) -> np.ndarray:
+    """Designs as JAX takes them; whole numbers that do not fit are refused."""
+    kind = jax.dtypes.canonicalize_dtype(x.dtype)
+    if kind != x.dtype and kind.kind in "iu" and x.size:
+        ends = np.iinfo(kind)
+        if x.min() < ends.min or x.max() > ends.max:
+            raise ValueError(
+                f"designs: there are whole numbers beyond {kind}; enable x64, or give them as real numbers"
+            )
+    return np.asarray(x, kind)
 
 
 def _has_column(result: Column) -> bool:

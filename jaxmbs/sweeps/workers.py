@@ -8,7 +8,7 @@ import pickle
 import time
 from collections import Counter
 from collections.abc import Generator
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ from jaxmbs.sweeps.task import Counts, Task
 # All is cut into at most so many ranges, and for each worker into this many at least; so many are under way for each, or
 # in all where an executor does not say how many it has. A range whose worker was lost is tried so many times.
 MAX_RANGES, UNDER_WAY, UNDER_WAY_UNKNOWN, MAX_ATTEMPTS = 1000, 2, 64, 3
-# Seconds between two looks at futures that cannot be waited for.
+# Seconds between two looks at futures, and at whether to stop.
 LOOKS = 0.2
 
 
@@ -66,10 +66,16 @@ def by_workers(
                 under_way[future] = one
             if not under_way:
                 return
+            if halt.is_set():
+                token.unlink(missing_ok=True)
+                for future in under_way:
+                    future.cancel()
             for future in _done(under_way):
                 one = under_way.pop(future)
                 try:
                     found = future.result()
+                except CancelledError:
+                    continue
                 except BrokenExecutor as error:
                     raise _lost(one, error) from error
                 except Exception as error:
@@ -100,15 +106,14 @@ def _ranges(gaps, batch: int | None, least: int) -> list[Range]:
 
 
 def _done(under_way: dict[Any, Range]) -> list[Any]:
-    """Futures that have ended, of which there is one at least."""
+    """Futures that have ended since, perhaps none."""
     if all(isinstance(future, Future) for future in under_way):
-        return list(wait(under_way, return_when=FIRST_COMPLETED).done)
+        return list(wait(under_way, LOOKS, FIRST_COMPLETED).done)
     # Jobs of submitit can only be asked.
-    while True:
-        done = [future for future in under_way if future.done()]
-        if done:
-            return done
+    done = [future for future in under_way if future.done()]
+    if not done:
         time.sleep(LOOKS)
+    return done
 
 
 def _lost(one: Range, error: BaseException) -> RuntimeError:

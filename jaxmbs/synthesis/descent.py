@@ -158,17 +158,19 @@ class _Batch:
     def __init__(self, function: Callable, variables: Variables, samples: Any = None):
         self._samples = _shared(samples)
 
-        def of_one(u, samples):
-            if samples is None:
+        def of_one(u, given):
+            if given is None:
                 return function(variables.design(u))
+            samples, weights = given
             results = jax.vmap(lambda sample: function(variables.design(u), sample))(samples)
-            return jax.tree.map(lambda x: jnp.mean(x, axis=0), results)
+            return jax.tree.map(lambda x: jnp.tensordot(weights.astype(x.dtype), x, 1), results)
 
         self._evaluate = jax.jit(jax.vmap(jax.value_and_grad(of_one, has_aux=True), in_axes=(0, None)))
 
     def __call__(self, u: Float[np.ndarray, "starts n"]) -> Point:
-        given = over_devices(u, everywhere=True) if self._samples is None else u
-        (value, self.checks), slope = gathered(self._evaluate(given, self._samples))
+        given = over_devices(_filled(u), everywhere=True) if self._samples is None else u
+        found = gathered(self._evaluate(given, self._samples))
+        (value, self.checks), slope = jax.tree.map(lambda x: x[: len(u)], found)
         good = np.isfinite(value) & np.isfinite(slope).all(axis=1)
         return Point(u, np.where(good, value, np.inf), np.where(good[:, None], slope, 0))
 
@@ -221,14 +223,22 @@ def _repeated(step: Callable[[State], State]) -> Callable[[State, int], State]:
 
 
 def _shared(samples: Any) -> Any:
-    """Samples over all devices, as far as these share them evenly."""
+    """Samples over all devices, and the part that each has in the mean."""
     if samples is None:
         return None
     leaves = [np.shape(x) for x in jax.tree.leaves(samples)]
-    if not leaves or any(not shape for shape in leaves) or len({shape[0] for shape in leaves}) != 1:
+    if not leaves or any(not shape or not shape[0] for shape in leaves) or len({shape[0] for shape in leaves}) != 1:
         told = ", ".join(map(str, leaves)) or "none"
         raise ValueError(f"samples must be arrays with the same number of rows, got shapes {told}")
-    return over_devices(jax.tree.map(np.asarray, samples), everywhere=True)
+    samples, count = jax.tree.map(lambda x: _filled(np.asarray(x)), samples), leaves[0][0]
+    rows = len(jax.tree.leaves(samples)[0])
+    return over_devices((samples, (np.arange(rows) < count) / count), everywhere=True)
+
+
+def _filled(rows: np.ndarray) -> np.ndarray:
+    """As many rows as all devices share evenly: the last one again and again."""
+    devices = jax.device_count()
+    return rows[np.minimum(np.arange(-(-len(rows) // devices) * devices), len(rows) - 1)]
 
 
 def _with_checks(objective: Callable) -> Callable:

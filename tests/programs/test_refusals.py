@@ -7,6 +7,7 @@ import pytest
 from jax import lax
 
 import jaxmbs as mbs
+from jaxmbs.programs.function import Straight
 
 X = np.array([0.3, -0.4, 0.5])
 SQUARE = np.eye(3) + 0.1
@@ -150,3 +151,14 @@ def test_indices_out_of_range(name, emission, agree):
     """Clamped, dropped or filled as JAX does it."""
     apply = lambda f: jax.vmap(f, (None, 0))(jnp.asarray(X), INDICES)
     agree(apply(mbs.program(INDEXED[name])), apply(INDEXED[name]))
+
+
+def test_keys_of_random_numbers_are_no_numbers():
+    """They are refused as what they are, closed over or given, so that functions with them stay array code."""
+    key = jax.random.key(0)
+    with pytest.raises(mbs.ProgramError, match=r"key<fry>: programs take real numbers"):
+        mbs.program(lambda x: x + jax.random.normal(key))(1.0)
+    with pytest.raises(mbs.ProgramError, match=r"key<fry>: programs take real numbers"):
+        mbs.program(lambda key: jax.random.normal(key))(key)
+    function = Straight(lambda x: x + jax.random.normal(key))
+    assert function(1.0) == 1.0 + jax.random.normal(key)

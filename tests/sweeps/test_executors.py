@@ -5,8 +5,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 
 import jax.numpy as jnp
 import numpy as np
@@ -77,6 +78,18 @@ def test_each_worker_has_something_to_do(tmp_path):
     losing._max_workers = 4
     check(mbs.sweep(measure, DESIGNS, store=tmp_path, executor=losing, progress=False))
     assert len(losing.tried) == 8
+
+
+def test_workers_stop_when_they_are_told_to(tmp_path):
+    halt = threading.Event()
+    slowly = lambda x: time.sleep(0.05) or float(x)
+    threading.Timer(0.5, halt.set).start()
+    began = time.monotonic()
+    with ThreadPoolExecutor(2) as pool:
+        options = {"traced": False, "executor": pool, "halt": halt, "progress": False}
+        found = mbs.sweep(slowly, np.arange(400.0), store=tmp_path, **options)
+    assert time.monotonic() - began < 5
+    assert 0 < len(found) < 200
 
 
 def test_errors_of_the_measure_are_not_those_of_a_worker(tmp_path):

@@ -1,10 +1,13 @@
 """What a measure may give, and when: shapes, types, statuses, errors."""
 
+import subprocess
+import sys
 import threading
 import warnings
 from functools import partial
 from typing import NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -119,6 +122,65 @@ def test_other_code_is_another_measure(tmp_path):
             swept(other, tmp_path, traced=False)
 
 
+class Model:
+    def __init__(self, factor):
+        self.factor, self.calls = factor, []
+
+    def measure(self, x):
+        self.calls.append(0)
+        return self.factor * float(x)
+
+    __call__ = measure
+
+
+@pytest.mark.parametrize("of", [lambda model: model.measure, lambda model: model], ids=["method", "object"])
+def test_numbers_of_objects_count_and_what_changes_does_not(tmp_path, of):
+    designs = np.arange(4.0)
+    model = Model(1.0)
+    swept(of(model), tmp_path, designs, traced=False, shard=(1, 2))
+    with pytest.raises(ValueError, match="another sweep, with another measure"):
+        swept(of(Model(2.0)), tmp_path, designs, traced=False)
+    assert len(swept(of(model), tmp_path, designs, traced=False)) == 4
+
+
+def test_measures_are_known_in_other_processes(tmp_path):
+    """Those of a script, and of the module that it is for another one; with keys, callbacks and rules of their own."""
+    (tmp_path / "study.py").write_text(STUDY)
+    run = lambda *words: subprocess.run(
+        [sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300
+    )
+    for command in (["study.py", "1"], ["-c", "import study; study.go(2)"]):
+        done = run(*command)
+        assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.split() == ["4", "4"]
+
+
+STUDY = """
+import sys
+import jax, jax.numpy as jnp, numpy as np
+import jaxmbs as mbs
+from scipy.optimize import least_squares
+
+key = jax.random.key(0)
+
+@jax.custom_jvp
+def twice(x):
+    return 2 * x
+
+twice.defjvp(lambda x, dx: (twice(*x), 2 * dx[0]))
+traced = lambda x: twice(x) + jax.random.normal(key)
+called = lambda x: least_squares(lambda y: y - x, 0.0).x[0]
+
+def go(k):
+    for name, measure in (("traced", traced), ("called", called)):
+        found = mbs.sweep(measure, np.arange(4.0), store=name, shard=(k, 2), traced=name == "traced", progress=False)
+        print(len(found))
+
+if __name__ == "__main__":
+    go(int(sys.argv[1]))
+"""
+
+
 def test_a_callback_is_known_by_its_code(tmp_path):
     def called(factor):
         there = lambda x: np.asarray(factor * x)
@@ -129,6 +191,46 @@ def test_a_callback_is_known_by_its_code(tmp_path):
     swept(called(2.0), tmp_path)
     with pytest.raises(ValueError, match="another sweep, with another measure"):
         swept(called(3.0), tmp_path)
+
+
+def test_whole_numbers_that_do_not_fit(tmp_path):
+    with jax.enable_x64(False), pytest.raises(ValueError, match="whole numbers beyond int32"):
+        swept(lambda n: n, tmp_path, mbs.sweeps.Grid([1, 2**40]))
+
+
+def test_static_parts_of_designs_are_no_numbers():
+    class Part(eqx.Module):
+        k: jax.Array
+        act: object = eqx.field(static=True)
+
+    told = [mbs.sweeps.designs.Arrays(Part(np.arange(3.0), lambda x: x)).told() for _ in range(2)]
+    assert told[0] == told[1]
+
+
+def test_an_interrupt_loses_no_finished_batch(tmp_path):
+    calls = []
+
+    def measure(design):
+        calls.append(0)
+        if len(calls) == 8:
+            raise KeyboardInterrupt
+        return float(design["x"])
+
+    with pytest.raises(KeyboardInterrupt):
+        swept(measure, tmp_path, {"x": np.arange(20.0)}, traced=False)
+    assert len(mbs.sweeps.Results(tmp_path)) == 6  # one call was a trial
+
+    def slow(x):
+        if calls:
+            raise KeyboardInterrupt
+        calls.append(0)
+        return x
+
+    calls.clear()
+    delayed = lambda x: jax.pure_callback(slow, jax.ShapeDtypeStruct((), float), x, vmap_method="expand_dims")
+    with pytest.raises(BaseException, match="KeyboardInterrupt"):
+        swept(delayed, tmp_path / "traced", np.arange(64.0), batch=16)
+    assert len(mbs.sweeps.Results(tmp_path / "traced")) == 16
 
 
 BAD = [
@@ -145,6 +247,7 @@ BAD = [
     (jnp.sin, {"shard": (3, 2)}, r"shard must be \(k, n\)"),
     (jnp.sin, {"shard": 3}, r"shard must be \(k, n\)"),
     (jnp.sin, {"executor": "threads"}, "executor must be one such as"),
+    (jnp.sin, {"progress": 1}, "progress must be True, False, or a function"),
 ]
 
 
@@ -192,14 +295,18 @@ def test_batches_grow_while_that_is_faster(monkeypatch):
         return found
 
     growing = sizes(lambda size: 1e-3 + 1e-8 * size)
-    assert growing == [4096] * 4 + [16384] * 4 + [65536] * 4 + [262144] * 4 + [1048576] * 8
+    assert growing == [1024] * 4 + [4096] * 4 + [16384] * 4 + [65536] * 4 + [262144] * 4 + [1048576] * 4
     level = sizes(lambda size: 1e-6 * size)
-    assert level == [4096] * 4 + [16384] * 4 + [65536] * 4 + [4096] * 12
-    assert sizes(lambda size: 1, left=100) == [100] * 24
+    assert level == [1024] * 4 + [4096] * 4 + [16384] * 4 + [1024] * 12
+    # A batch of which the next size would take longer than a user wants to wait for; and one that does so itself.
+    assert sizes(lambda size: 1.3e-3 * size) == [1024] * 24
+    assert sizes(lambda size: 0.02 * size) == [1024] * 2 + [250] * 22
+    # The next power of two is compiled for what is left.
+    assert sizes(lambda size: 1e-3, left=100) == [128] * 24
     monkeypatch.setattr(batches, "_memory", lambda: 8.0 * 70_000)
-    assert sizes(lambda size: 1e-3) == [4096] * 4 + [16384] * 20
-    monkeypatch.setattr(batches, "_memory", lambda: 8.0 * 5000)
-    assert sizes(lambda size: 1e-3) == [1024] * 24
+    assert sizes(lambda size: 1e-3) == [1024] * 4 + [4096] * 4 + [16384] * 16
+    monkeypatch.setattr(batches, "_memory", lambda: 8.0 * 2000)
+    assert sizes(lambda size: 1e-3) == [256] * 24
 
 
 def test_errors_of_a_report_come_after_what_is_computed(tmp_path, monkeypatch):

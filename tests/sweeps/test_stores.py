@@ -220,6 +220,16 @@ def test_shards_that_overlap_wait_for_each_other(tmp_path):
     assert mbs.sweeps.Results(tmp_path).missing == [(10_000, 13_333)]
 
 
+def test_locks_of_the_past_hold_nobody_up(tmp_path):
+    """A sweep that was broken off goes on as shards, at the same time."""
+    halt = threading.Event()
+    halt.set()
+    run(tmp_path, halt=halt)
+    during = []
+    run(tmp_path, shard=(1, 2), progress=lambda *_: during or during.append(run(tmp_path, shard=(2, 2))))
+    assert mbs.sweeps.Results(tmp_path).missing == []
+
+
 def test_a_file_system_without_locks(tmp_path, monkeypatch):
     def refused(*_):
         raise OSError(errno.ENOLCK, "No locks available")

@@ -36,11 +36,11 @@ def cost(design, wear):
     return jnp.mean((motion.position("slider.x") - 2.0) ** 2), {"all": jnp.mean(motion.status == 0)}
 
 dice = np.random.default_rng(0)
-wear = {"crank": 0.05 * dice.random(6), "rod": 0.05 * dice.random(6)}
+wear = {"crank": 0.05 * dice.random(7), "rod": 0.05 * dice.random(7)}
 design, options = {"crank": 1.0, "rod": 2.0}, {"steps": (2, 2), "keep": 4}
 by_samples = mbs.synthesis.minimise(cost, design, samples=wear, starts=3, **options)
 none = {"crank": 0.0, "rod": 0.0}
-by_starts = mbs.synthesis.minimise(lambda design: cost(design, none), design, starts=4, **options)
+by_starts = mbs.synthesis.minimise(lambda design: cost(design, none), design, starts=5, **options)
 turn = np.linspace(0, 5, 6)
 path = mbs.synthesis.path(np.stack([1 + 0.4 * np.cos(turn), np.sin(turn)], axis=1), starts=32).best
 found = [[one.value, one.checks["slope"], *one.design.values()] for one in (*by_samples.all, *by_starts.all)]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
+import jax
 import numpy as np
 
 from jaxmbs.programs.content import digest, joined
@@ -221,6 +222,9 @@ def _is_whole(value, out: Shape, graph: Graph) -> bool:
 
 def checked_program(source, limit: int | None, name: str) -> Program:
     """The program of a closed jaxpr, traced at once, if it is not too large."""
+    for x in (*source.in_avals, *source.out_avals):
+        if jax.dtypes.issubdtype(x.dtype, jax.dtypes.extended):
+            raise ProgramError(f"dtype {x.dtype}: programs take real numbers, integers and truth values")
     program = Program.of(source, limit, name)
     if limit is not None and program.size > limit:
         raise ProgramTooLarge(
