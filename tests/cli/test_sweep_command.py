@@ -194,7 +194,7 @@ def test_an_interrupt_stores_what_is_computed(tmp_path):
         command = [sys.executable, "-m", "jaxmbs.cli", *words]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=heed)
         try:
-            time.sleep(25)
+            time.sleep(35)
             process.send_signal(signal.SIGINT)
             out, _ = process.communicate(timeout=60)
         finally:

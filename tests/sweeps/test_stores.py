@@ -79,7 +79,7 @@ from jaxmbs.sweeps.parts import parts_of
 jax.config.update("jax_enable_x64", True)
 folder = Path(sys.argv[1])
 task.PART_BYTES = 10_000
-dice, kills, done = random.Random(1), 0, []
+dice, kills, done, ready = random.Random(1), 0, [], None
 # Writing takes its time, so that many moments are within it.
 real = os.fsync
 os.fsync = lambda file: (time.sleep(0.015), real(file))
@@ -89,9 +89,13 @@ while kills < 20:
         test_stores.run(folder)
         os._exit(0)
     begin = time.monotonic()
-    moment = 0.4 + dice.random() * 1.6
+    # The first one shows how long the first part takes here: half of the moments are after that.
+    moment = 60 if ready is None else 0.2 + dice.random() * (ready + 1.5)
     while time.monotonic() - begin < moment and os.waitpid(child, os.WNOHANG)[0] == 0:
         time.sleep(0.005)
+        if ready is None and folder.is_dir() and parts_of(folder):
+            ready = time.monotonic() - begin
+            break
     try:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
