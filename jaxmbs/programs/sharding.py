@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 
 import jax
 import numpy as np
-from jax.experimental import multihost_utils
 from jax.experimental.custom_partitioning import custom_partitioning
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
@@ -31,6 +30,8 @@ def gathered(tree):
 
     def whole(x):
         if isinstance(x, jax.Array) and not x.is_fully_addressable:
+            from jax.experimental import multihost_utils  # imported by few, and not in a moment
+
             return np.asarray(multihost_utils.process_allgather(x, tiled=True))
         return np.asarray(x)
 

@@ -37,6 +37,7 @@ class Batches:
     def __init__(self, compiled: Callable[[Any], Any], designs: Callable[[int, int], Any], size: int):
         self._compiled, self._designs, self._count = compiled, designs, size
         self._programs: dict[int, Any] = {}
+        self._fits: set[int] = set()
         self._size, self._best, self._rate, self._grows = FIRST_BATCH, FIRST_BATCH, 0.0, True
         self._seconds: list[float] = []
         self._flat = 0
@@ -51,7 +52,10 @@ class Batches:
             # What is compiled already may be larger than what is left.
             size = min((one for one in self._programs if one >= left), default=min(size, 1 << (left - 1).bit_length()))
         size = self._rounded(size)
-        while asked is None and size > self._rounded(1) and self._takes(size) > MEMORY_PART * _memory():
+        while asked is None and size > self._rounded(1) and size not in self._fits:
+            if self._takes(size) <= MEMORY_PART * _memory():
+                self._fits.add(size)
+                break
             del self._programs[size]
             size = self._rounded(size // GROWTH)
             self._size = self._best = size
