@@ -48,6 +48,7 @@ def levenberg_marquardt(
     iterations: int,
     longest: float,
     damping: Float[Array, ""] | float = START,
+    reverse: bool = False,
 ) -> Fit:
     """Minimise Σ_k ‖r_k‖² + ‖r₀‖² over the shared unknowns and those of K blocks; a fixed number of steps.
 
@@ -55,9 +56,12 @@ def levenberg_marquardt(
         residual: (shared, own_k, state_k, data_k) ↦ (r_k, state_k): what a block misses, and what it carries along to the
             next step, such as a configuration from which the next one is found.
         prior: shared ↦ r₀, rows that belong to no block: penalties, bounds.
-        shared, own, state, data: where to start; own, state and data with a leading axis of blocks. p is 0 or 1.
+        shared, own, state, data: where to start; own, state and data with a leading axis of blocks. p is 0 or 1. `data`
+            may be a function of the shared unknowns, such as what lies nearest to a curve; it counts as constant where
+            rows are differentiated.
         longest: no unknown changes more in a step.
         damping: where to start; that of a `Fit` to go on from it.
+        reverse: differentiate rows in reverse mode, for blocks with few rows and many unknowns.
 
     Raises:
         ValueError: more than one unknown in a block.
@@ -66,19 +70,24 @@ def levenberg_marquardt(
     if p > 1:
         raise ValueError(f"a block has one unknown of its own, or none, got {p}")
 
+    data_of = (lambda shared: jax.lax.stop_gradient(data(shared))) if callable(data) else (lambda shared: data)
+    derivative = jax.jacrev if reverse else jax.jacfwd
+
     def evaluated(shared, own, state):
-        """The sum of squares, and what the blocks carry along."""
-        rows = prior(shared)
+        """The sum of squares, what the blocks carry along, and their data where these depend on the unknowns."""
+        rows, of_blocks = prior(shared), data_of(shared)
 
         def add(total, of_block):
             r, carried = residual(shared, *of_block)
             return total + r @ r, carried
 
-        return jax.lax.scan(add, rows @ rows, (own, state, data))
+        cost, carried = jax.lax.scan(add, rows @ rows, (own, state, of_blocks))
+        return cost, carried, of_blocks if callable(data) else ()
 
     def step(carry, _):
-        shared, own, state, mu, cost = carry
-        matrix, gradient, (mixed, slope, inverse) = _normal(residual, prior, shared, (own, state, data), mu)
+        shared, own, state, found, mu, cost = carry
+        blocks = own, state, found if callable(data) else data
+        matrix, gradient, (mixed, slope, inverse) = _normal(residual, prior, shared, blocks, mu, derivative)
         change = -factor_symmetric_positive(matrix).solve(gradient)
         change = change / jnp.maximum(1, jnp.max(jnp.abs(change)) / longest)
         own_change = jax.vmap(lambda mixed, slope, inverse: -inverse * (slope + mixed.T @ change))(
@@ -86,19 +95,20 @@ def levenberg_marquardt(
         )
         own_change = jnp.clip(own_change, -longest, longest)
         moved, own_moved = shared + change, own + own_change
-        now, carried = evaluated(moved, own_moved, state)
+        now, carried, found_now = evaluated(moved, own_moved, state)
         better = now < cost
         keep = lambda new, old: jax.tree.map(lambda x, y: jnp.where(better, x, y), new, old)
         mu = jnp.where(better, jnp.maximum(mu * BETTER, LEAST), jnp.minimum(mu * WORSE, MOST))
-        return (*keep((moved, own_moved, carried), (shared, own, state)), mu, jnp.where(better, now, cost)), None
+        kept = keep((moved, own_moved, carried, found_now), (shared, own, state, found))
+        return (*kept, mu, jnp.where(better, now, cost)), None
 
-    cost, state = evaluated(shared, own, state)
-    start = shared, own, state, jnp.asarray(damping, shared.dtype), cost
-    (shared, own, state, damping, cost), _ = jax.lax.scan(step, start, None, length=iterations)
+    cost, state, found = evaluated(shared, own, state)
+    start = shared, own, state, found, jnp.asarray(damping, shared.dtype), cost
+    (shared, own, state, _, damping, cost), _ = jax.lax.scan(step, start, None, length=iterations)
     return Fit(shared, own, state, cost, jnp.asarray(damping))
 
 
-def _normal(residual: Callable, prior: Callable, shared, blocks, mu):
+def _normal(residual: Callable, prior: Callable, shared, blocks, mu, derivative):
     """The damped normal equations of the shared unknowns, and what gives the blocks their own."""
     n = shared.shape[0]
     rows, by_shared = prior(shared), jax.jacfwd(prior)(shared)
@@ -109,7 +119,7 @@ def _normal(residual: Callable, prior: Callable, shared, blocks, mu):
 
     def add(sums, of_block):
         matrix, gradient, taken, shift = sums
-        r, (by_shared, by_own) = block(shared, *of_block), jax.jacfwd(block, (0, 1))(shared, *of_block)
+        r, (by_shared, by_own) = block(shared, *of_block), derivative(block, (0, 1))(shared, *of_block)
         matrix, gradient = matrix + by_shared.T @ by_shared, gradient + by_shared.T @ r
         mixed, slope = by_shared.T @ by_own, by_own.T @ r
         square = by_own.T @ by_own

@@ -104,14 +104,16 @@ class Problem(abc.ABC):
     """Least squares of one start. Equal problems have the same hash, so that their programs are compiled once.
 
     Attributes:
-        longest: no unknown changes by more in a step.
+        longest: no unknown changes by more in a step. reverse: as of `levenberg_marquardt`.
     """
 
     longest: ClassVar[float] = 0.5
+    reverse: ClassVar[bool] = False
 
     @abc.abstractmethod
     def rows(self, data: Any, wanted: Any) -> tuple[Callable, Callable, Any]:
-        """Residual, prior, and the data of the blocks, as `levenberg_marquardt` takes them.
+        """Residual, prior, and the data of the blocks, or a function that gives them, as `levenberg_marquardt` takes
+        them.
 
         data: of the start, without its axis of starts. wanted: of the stage, the same for all starts.
         """
@@ -147,14 +149,16 @@ def descended(
         unit: errors are reported in units of its square. task: what tells this search from others, in a file.
         at_once: steps between two reports.
     """
-    parts = [Part(stage.steps, at_once, _advance(problem, stage.wanted), _best(stage.best)) for stage in stages]
+    parts = [Part(stage.steps, at_once, advancing(problem, stage.wanted), _best(stage.best)) for stage in stages]
     least = lambda state: float(finite(state.cost).min() * unit**2)
     marks = [np.asarray(x, float) if isinstance(x, np.ndarray) else str(x) for x in (*task, *search[:2])]
     state = in_stages(parts, state, best=least, progress=search.progress, resume=search.resume, task=marks)
     return state._replace(cost=finite(state.cost))
 
 
-def _advance(problem: Problem, wanted):
+def advancing(problem: Problem, wanted) -> Callable[[State, int], State]:
+    """Steps of a problem, as a `Part` takes them."""
+
     def advance(state: State, steps: int) -> State:
         shared, own, carried, _, damping, data = state
         fit = _program(problem, steps)(*over_devices((shared, own, carried, damping, data), everywhere=True), wanted)
@@ -180,8 +184,9 @@ def _program(problem: Problem, steps: int):
 
     def of_one(shared, own, carried, damping, data, wanted):
         residual, prior, blocks = problem.rows(data, wanted)
-        own = own if own.shape[1] else jnp.zeros((len(jax.tree.leaves(blocks)[0]), 0))
-        options = {"iterations": steps, "longest": problem.longest, "damping": damping}
+        of_blocks = jax.eval_shape(blocks, shared) if callable(blocks) else blocks
+        own = own if own.shape[1] else jnp.zeros((len(jax.tree.leaves(of_blocks)[0]), 0))
+        options = {"iterations": steps, "longest": problem.longest, "damping": damping, "reverse": problem.reverse}
         return levenberg_marquardt(residual, prior, shared, own, carried, blocks, **options)
 
     return jax.jit(jax.vmap(Straight(of_one), in_axes=(0, 0, 0, 0, 0, None)))

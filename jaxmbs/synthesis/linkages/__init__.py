@@ -1,5 +1,8 @@
 """Linkages with a crank of which the dimensions can be sought by name."""
 
+from jaxmbs.element import GROUND
+from jaxmbs.synthesis.linkages.dyadic import Dyad as Dyad
+from jaxmbs.synthesis.linkages.dyadic import Dyadic as Dyadic
 from jaxmbs.synthesis.linkages.four_bar import FourBar as FourBar
 from jaxmbs.synthesis.linkages.geared_five_bar import GearedFiveBar as GearedFiveBar
 from jaxmbs.synthesis.linkages.linkage import Linkage as Linkage
@@ -15,6 +18,8 @@ LINKAGES |= {
     "Watt": LINKAGES["Watt I"],
     "Stephenson": LINKAGES["Stephenson III"],
     "six-bar": LINKAGES["Stephenson III"],
+    "Klann": LINKAGES["Stephenson III"],
+    "Jansen": Dyadic((Dyad("crank", GROUND), Dyad("crank", GROUND), Dyad("arm", "rocker"))),
 }
 
 

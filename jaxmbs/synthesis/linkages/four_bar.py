@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jaxmbs import planar
 from jaxmbs.element import GROUND
-from jaxmbs.synthesis.linkages.linkage import (
-    Linkage,
-    along,
-    cosine_between,
-    dyad,
-    from_line,
-    guess_of,
-    unit,
-    with_crank,
-)
+from jaxmbs.synthesis.linkages.dyadic import Dyad, Dyadic
+from jaxmbs.synthesis.linkages.linkage import cosine_between, dyad
 from jaxmbs.system.mechanism import Mechanism
 
 
-class FourBar(Linkage):
+@dataclass(frozen=True)
+class FourBar(Dyadic):
     """Ground, crank, coupler and rocker with a point of the coupler, anywhere in the plane.
 
     Whatever the nine free numbers are, the crank is the shortest link and turns all round, Grashof's condition: with
@@ -43,6 +36,8 @@ class FourBar(Linkage):
         [[0.884 1.799]
          [0.726 2.65 ]]
     """
+
+    dyads: Any = field(init=False, repr=False, default=(Dyad("crank", GROUND),))
 
     name: ClassVar[str] = "four-bar"
     entries: ClassVar[tuple[str, ...]] = ("ground", "crank", "coupler", "rocker", "point", "angle", "pivot")
@@ -85,19 +80,10 @@ class FourBar(Linkage):
         e, cosine = dyad(line, b["coupler"], b["rocker"], sign, xp)
         return pin, e, (b["coupler"] * e - line) / b["rocker"], cosine
 
-    def frames(self, b, angle, signs):
-        pin, coupler, rocker, cosine = self.joints(b, angle, signs[0])
-        frames = {
-            "crank": (jnp.zeros(2), unit(angle)),
-            "coupler": (pin, coupler),
-            "rocker": (along(b["ground"]), rocker),
-        }
-        return frames, cosine[None]
-
     @staticmethod
     def point(b: dict, angle, branch) -> Float[Array, "2"]:
         """Where the coupler point is at a crank angle."""
-        return FourBar().seen(b, angle, jnp.stack([branch]))[0]
+        return Dyadic().seen(b, angle, jnp.stack([branch]))[0]
 
     def everywhere(self, b):
         # Where the crank lies on the line of the pivots, before and behind.
@@ -105,19 +91,12 @@ class FourBar(Linkage):
         return cosine_between(b["coupler"], b["rocker"], square)
 
     @staticmethod
-    def mechanism(b: dict, start=0.0, turn=1.0) -> Mechanism:
+    def mechanism(b: dict, start=0.0, turn=1.0) -> Mechanism:  # type: ignore[override]
         """Bodies "crank", "coupler" and "rocker" with their origins at O, A and C and x along the links; a motor that turns
         the crank by 2π in a unit of time, from the angle `start`, backwards if `turn` is −1."""
-        joints = {
-            "B": planar.Revolute("coupler", "rocker", along(b["coupler"]), along(b["rocker"])),
-            "C": planar.Revolute(GROUND, "rocker", from_line(b, along(b["ground"])), jnp.zeros(2)),
-        }
-        return with_crank(b, ("rocker",), joints, start, turn)
+        return Dyadic().mechanism(b, start, turn)
 
     @staticmethod
     def guess(b: dict, angle, branch) -> dict[str, tuple]:  # type: ignore[override]
         """The assembled poses of the bodies at a crank angle."""
-        return guess_of(FourBar(), b, angle, branch)
-
-    def pivots(self, b):
-        return [b["pivot"], from_line(b, along(b["ground"]))]
+        return Dyadic().guess(b, angle, branch)

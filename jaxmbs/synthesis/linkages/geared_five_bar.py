@@ -10,7 +10,8 @@ import numpy as np
 
 from jaxmbs import planar
 from jaxmbs.element import GROUND
-from jaxmbs.synthesis.linkages.linkage import Linkage, along, dyad, from_line, unit, with_crank
+from jaxmbs.motion import Ramp
+from jaxmbs.synthesis.linkages.linkage import Linkage, along, dyad, from_line, unit
 from jaxmbs.system.mechanism import Mechanism
 
 
@@ -80,12 +81,18 @@ class GearedFiveBar(Linkage):
         """Bodies "crank", "coupler", "link" and "arm" with their origins at O, A, B and C and x along the links."""
         origin, far = jnp.zeros(2), from_line(b, along(b["ground"]))
         joints = {
+            "O": planar.Revolute(GROUND, "crank", b["pivot"], origin),
+            "A": planar.Revolute("crank", "coupler", along(b["crank"]), origin),
             "P": planar.Revolute("coupler", "link", along(b["coupler"]), along(b["link"])),
             "B": planar.Revolute("link", "arm", origin, along(b["arm"])),
             "C": planar.Revolute(GROUND, "arm", far, origin),
             "gears": self._gears(b),
         }
-        return with_crank(b, ("link", "arm"), joints, start, turn)
+        return Mechanism(
+            bodies={name: planar.Body() for name in ("crank", "coupler", "link", "arm")},
+            constraints=joints,
+            drivers={"motor": planar.RevoluteDriver(GROUND, "crank", Ramp(2 * jnp.pi * turn, start), b["angle"])},
+        )
 
     def _gears(self, b):
         if self.ratio == 1:

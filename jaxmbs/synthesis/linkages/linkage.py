@@ -12,9 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jaxmbs import planar
 from jaxmbs.element import GROUND
-from jaxmbs.motion import Ramp
 from jaxmbs.numerics.plane import direction as unit
 from jaxmbs.numerics.plane import perpendicular
 from jaxmbs.system.mechanism import Mechanism
@@ -150,21 +148,6 @@ class Linkage(abc.ABC):
         return {name: np.asarray(x) if np.ndim(x) else float(x) for name, x in true.items()}
 
 
-def with_crank(b: dict, bodies: tuple[str, ...], joints: dict, start, turn) -> Mechanism:
-    """The mechanism of a linkage: its crank turns about the pivot by 2π in a unit of time, from the angle `start`,
-    backwards if `turn` is −1, with the coupler at its pin; and further joints."""
-    origin = jnp.zeros(2)
-    crank = {
-        "O": planar.Revolute(GROUND, "crank", b["pivot"], origin),
-        "A": planar.Revolute("crank", "coupler", along(b["crank"]), origin),
-    }
-    return Mechanism(
-        bodies={name: planar.Body() for name in ("crank", "coupler", *bodies)},
-        constraints={**crank, **joints},
-        drivers={"motor": planar.RevoluteDriver(GROUND, "crank", Ramp(2 * jnp.pi * turn, start), b["angle"])},
-    )
-
-
 def guess_of(linkage: Linkage, b: dict, angle, branch) -> dict[str, tuple]:
     """The assembled poses of the bodies of a linkage at a crank angle."""
     found = _placed_frames(linkage, b, angle, jnp.atleast_1d(jnp.asarray(branch, float)))
@@ -193,6 +176,13 @@ def dyad(d, length, other, sign, xp: Any = jnp):
     height = sign * xp.sqrt(xp.maximum(ratio - along**2, FLAT * ratio))
     e = xp.stack([along * d[0] - height * d[1], along * d[1] + height * d[0]]) / length
     return e, cosine_between(length, other, square)
+
+
+def slide(height, length, sign, xp: Any = jnp):
+    """A link whose end is pinned to a line, from a height below it: how far the end is ahead along the line and above the
+    beginning, both in lengths of the link. xp: as of `dyad`."""
+    cosine = height / length
+    return sign * xp.sqrt(xp.maximum(1 - cosine**2, FLAT)), cosine
 
 
 def cosine_between(length, other, square):

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
 
-from jaxmbs import planar
 from jaxmbs.element import GROUND
+from jaxmbs.synthesis.linkages.dyadic import Dyad, Dyadic
 from jaxmbs.synthesis.linkages.four_bar import FourBar
-from jaxmbs.synthesis.linkages.linkage import Linkage, along, dyad, from_line, placed_on
-from jaxmbs.system.mechanism import Mechanism
 
 # Between which links the further two are. Those with three joints are neighbours in Watt's chain, not in Stephenson's;
 # which link is the ground, and which the crank, tells the inversions apart.
@@ -25,7 +23,7 @@ KINDS = {
 
 
 @dataclass(frozen=True)
-class SixBar(Linkage):
+class SixBar(Dyadic):
     """A four-bar with a crank that turns all round, and two links `link` and `arm` with a common pin. Each of them
     begins at a pin on another link of the four-bar; the point is on `link`.
 
@@ -52,6 +50,7 @@ class SixBar(Linkage):
         ('Watt I', 'link', 15)
     """
 
+    dyads: Any = field(init=False, repr=False, default=())
     kind: str = "Stephenson III"
 
     entries: ClassVar[tuple[str, ...]] = (
@@ -69,6 +68,7 @@ class SixBar(Linkage):
     def __post_init__(self):
         if self.kind not in KINDS:
             raise ValueError(f"kind must be one of {', '.join(map(repr, KINDS))}, got {self.kind!r}")
+        object.__setattr__(self, "dyads", (Dyad("crank", GROUND), Dyad(*KINDS[self.kind])))
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -85,32 +85,3 @@ class SixBar(Linkage):
         pins = 1.5 * rng.normal(size=(count, 4))
         lengths = rng.uniform(-0.5, 1.5, (count, 2))
         return np.column_stack([base[:, :4], pins, lengths, base[:, 4:]])
-
-    def frames(self, b, angle, signs):
-        frames, cosine = FourBar().frames(b, angle, signs[:1])
-        frames[GROUND] = (jnp.zeros(2), along(jnp.ones_like(b["ground"])))
-        (r, e), (s, f) = (frames[link] for link in KINDS[self.kind])
-        begin, end = placed_on(r, e, b["first"]), placed_on(s, f, b["second"])
-        line = end - begin
-        e, other = dyad(line, b["link"], b["arm"], signs[1])
-        frames |= {"link": (begin, e), "arm": (end, (b["link"] * e - line) / b["arm"])}
-        return frames, jnp.stack([cosine[0], other])
-
-    def mechanism(self, b, start=0.0, turn=1.0) -> Mechanism:
-        """The four-bar's mechanism with the bodies "link" and "arm", their origins where they begin and x along them."""
-        base, origin = FourBar.mechanism(b, start, turn), jnp.zeros(2)
-        on = [
-            (link, from_line(b, b[key]) if link == GROUND else b[key])
-            for link, key in zip(KINDS[self.kind], ("first", "second"), strict=True)
-        ]
-        further = {
-            "D": planar.Revolute(on[0][0], "link", on[0][1], origin),
-            "E": planar.Revolute(on[1][0], "arm", on[1][1], origin),
-            "F": planar.Revolute("link", "arm", along(b["link"]), along(b["arm"])),
-        }
-        bodies = {**base.bodies, "link": planar.Body(), "arm": planar.Body()}
-        return Mechanism(bodies=bodies, constraints={**base.constraints, **further}, drivers=base.drivers)
-
-    def pivots(self, b):
-        both = [b["pivot"], from_line(b, along(b["ground"]))]
-        return [*both, from_line(b, b["second"])] if KINDS[self.kind][1] == GROUND else both

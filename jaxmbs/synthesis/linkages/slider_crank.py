@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
 
-from jaxmbs import planar
 from jaxmbs.element import GROUND
-from jaxmbs.synthesis.linkages.linkage import FLAT, Linkage, along, from_line, unit, with_crank
-from jaxmbs.system.mechanism import Mechanism
+from jaxmbs.synthesis.linkages.dyadic import Dyad, Dyadic
+from jaxmbs.synthesis.linkages.dyads import RRP
+from jaxmbs.synthesis.linkages.linkage import slide
 
 
-class SliderCrank(Linkage):
+@dataclass(frozen=True)
+class SliderCrank(Dyadic):
     """Crank, coupler, and a slide on a line, with a point of the coupler, anywhere in the plane.
 
     Whatever the free numbers are, the crank turns all round: coupler = crank + |offset| + m with the slack m > 0.
@@ -30,6 +32,8 @@ class SliderCrank(Linkage):
         >>> print(motion.position("slider.x").round(4))
         [3.     1.7321]
     """
+
+    dyads: Any = field(init=False, repr=False, default=(Dyad("crank", GROUND, RRP),))
 
     name: ClassVar[str] = "slider-crank"
     entries: ClassVar[tuple[str, ...]] = ("crank", "coupler", "offset", "point", "angle", "pivot")
@@ -61,26 +65,8 @@ class SliderCrank(Linkage):
 
         xp: see `dyad`."""
         pin = b["crank"] * xp.stack([xp.cos(angle), xp.sin(angle)])
-        cosine = (b["offset"] - pin[1]) / b["coupler"]
-        ahead = sign * xp.sqrt(xp.maximum(1 - cosine**2, FLAT))
+        ahead, cosine = slide(b["offset"] - pin[1], b["coupler"], sign, xp)
         return pin, xp.stack([ahead, cosine]), cosine
-
-    def frames(self, b, angle, signs):
-        pin, e, cosine = self.joints(b, angle, signs[0])
-        slide = pin + b["coupler"] * e, along(jnp.ones_like(b["coupler"]))
-        return {"crank": (jnp.zeros(2), unit(angle)), "coupler": (pin, e), "slider": slide}, cosine[None]
 
     def everywhere(self, b):
         return jnp.stack([b["offset"] - b["crank"], b["offset"] + b["crank"]]) / b["coupler"]
-
-    def mechanism(self, b, start=0.0, turn=1.0) -> Mechanism:
-        """Bodies "crank", "coupler" and "slider" with their origins at O, A and B and x along the links, or the line."""
-        origin, line = jnp.zeros(2), from_line(b, jnp.stack([0 * b["offset"], b["offset"]]))
-        joints = {
-            "B": planar.Revolute("coupler", "slider", along(b["coupler"]), origin),
-            "C": planar.Translational(GROUND, "slider", line, origin, unit(b["angle"]), jnp.array([1.0, 0.0])),
-        }
-        return with_crank(b, ("slider",), joints, start, turn)
-
-    def pivots(self, b):
-        return [b["pivot"]]

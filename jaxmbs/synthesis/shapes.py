@@ -1,0 +1,90 @@
+"""Curves as shapes: drawn as lines through points, however fast; how far two of them are apart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+# Points of each curve where two are compared.
+COMPARED = 2000
+# A curve is closed if its ends are no further apart than this many times most steps between its points.
+CLOSING, MOST = 1.5, 0.9
+
+
+def resampled(points: np.ndarray, count: int, closed: bool) -> np.ndarray:
+    """Points (count, d) at equal distances along the line through `points`; a closed one comes back to the first."""
+    if closed:
+        points = np.concatenate([points, points[:1]])
+    along = np.append(0, np.cumsum(np.linalg.norm(np.diff(points, axis=0), axis=1)))
+    at = np.linspace(0, along[-1], count, endpoint=not closed)
+    return np.column_stack([np.interp(at, along, column) for column in points.T])
+
+
+def chamfer(drawn: np.ndarray, wanted: np.ndarray) -> float:
+    """The mean distance of points of a curve to the nearest of another one, and the same the other way, added."""
+    from scipy.spatial import KDTree
+
+    return float(KDTree(wanted).query(drawn)[0].mean() + KDTree(drawn).query(wanted)[0].mean())
+
+
+def ordered(drawn: np.ndarray, wanted: np.ndarray) -> float:
+    """2π times the least mean square of the distances of points in their order, (n, d) each: the least over all points at
+    which to begin, and both directions."""
+    squares = (drawn**2).sum() + (wanted**2).sum()
+    other = np.fft.rfft(wanted, axis=0)
+    products = [
+        np.fft.irfft((np.fft.rfft(curve, axis=0).conj() * other).sum(axis=1), len(wanted)).max()
+        for curve in (drawn, drawn[::-1])
+    ]
+    return float(2 * np.pi * max(squares - 2 * max(products), 0.0) / len(wanted))
+
+
+def distances(drawn: np.ndarray, closed_drawn: bool, wanted: np.ndarray, closed: bool) -> tuple[float, float]:
+    """Chamfer and ordered distance of two curves, both of 2,000 points by length, where the wanted one has a root mean
+    square distance of 1 from its centre; measures of LInK, Heyrani Nobari et al. 2024."""
+    a, b = resampled(drawn, COMPARED, closed_drawn), resampled(wanted, COMPARED, closed)
+    centre = b.mean(axis=0)
+    size = np.sqrt(((b - centre) ** 2).sum(axis=1).mean())
+    a, b = (a - centre) / size, (b - centre) / size
+    return chamfer(a, b), ordered(a, b)
+
+
+def curve_of(targets: Any, closed: bool | None, columns: tuple[int, ...] = (2,)) -> tuple[np.ndarray, bool]:
+    """The points of a curve, repeated ones left out, and whether it is closed.
+
+    Raises:
+        ValueError: another shape; no finite numbers; fewer than three different points; a closed curve whose last part,
+            from the last point to the first, would cross it.
+    """
+    points = np.asarray(targets, float)
+    if points.ndim != 2 or points.shape[1] not in columns:
+        raise ValueError(f"targets must be points of a curve, shape (T, {columns[0]}), got shape {points.shape}")
+    if not np.all(np.isfinite(points)):
+        row = int(np.argmin(np.isfinite(points).all(axis=1)))
+        raise ValueError(f"targets must be finite, got {points[row].tolist()} in row {row}")
+    moved = np.linalg.norm(np.diff(points, axis=0), axis=1) > 1e-12 * np.abs(points - points[:1]).max(initial=0)
+    points = points[np.append(True, moved)]
+    if len(np.unique(points, axis=0)) < 3:
+        raise ValueError("targets must have at least three different points")
+    steps = np.linalg.norm(np.diff(points, axis=0), axis=1)
+    gap = float(np.linalg.norm(points[-1] - points[0]))
+    near = gap <= CLOSING * np.quantile(steps, MOST)
+    if closed and not near and points.shape[1] == 2 and _crosses(points):
+        raise ValueError(
+            "targets cannot be closed: the line from the last point to the first crosses the curve; leave closed=True out, "
+            "or add the points that are missing"
+        )
+    closed = near if closed is None else bool(closed)
+    if closed and gap <= 1e-9 * steps.max():
+        points = points[:-1]
+    return points, closed
+
+
+def _crosses(points: np.ndarray) -> bool:
+    """Whether the line from the last point to the first one crosses a line between two others."""
+    a, b, p, q = points[-1], points[0], points[1:-2], points[2:-1]
+    side = lambda a, b, c: np.sign(
+        (b[..., 0] - a[..., 0]) * (c[..., 1] - a[..., 1]) - (b[..., 1] - a[..., 1]) * (c[..., 0] - a[..., 0])
+    )
+    return bool(np.any((side(a, b, p) * side(a, b, q) < 0) & (side(p, q, a) * side(p, q, b) < 0)))
