@@ -99,8 +99,9 @@ def levenberg_marquardt(
         better = now < cost
         keep = lambda new, old: jax.tree.map(lambda x, y: jnp.where(better, x, y), new, old)
         mu = jnp.where(better, jnp.maximum(mu * BETTER, LEAST), jnp.minimum(mu * WORSE, MOST))
-        kept = keep((moved, own_moved, carried, found_now), (shared, own, state, found))
-        return (*kept, mu, jnp.where(better, now, cost)), None
+        kept = keep((moved, own_moved, carried), (shared, own, state))
+        found = jax.lax.map(lambda of_block: keep(*of_block), (found_now, found)) if callable(data) else ()
+        return (*kept, found, mu, jnp.where(better, now, cost)), None
 
     cost, state, found = evaluated(shared, own, state)
     start = shared, own, state, found, jnp.asarray(damping, shared.dtype), cost

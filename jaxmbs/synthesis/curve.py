@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -22,7 +23,7 @@ from jaxmbs.synthesis.linkages.topologies import linkage_of_wiring, random_wirin
 from jaxmbs.synthesis.multistart import Ranked, Search, Seen
 from jaxmbs.synthesis.shapes import COMPARED, curve_of, distances, resampled
 from jaxmbs.synthesis.stages import Report
-from jaxmbs.system.equations import residuals
+from jaxmbs.system.equations import constraints
 from jaxmbs.system.mechanism import Mechanism
 
 # More dyads than can be listed in all topologies; so many random ones are taken then.
@@ -118,7 +119,7 @@ def curve(
     workspace: tuple | None = None,
     starts: int = 4096,
     seed: int = 0,
-    keep: int = 10,
+    keep: int = 5,
     progress: Report | None = None,
     resume: str | os.PathLike | None = None,
 ) -> Front:
@@ -312,9 +313,7 @@ def _solution(layout, u, chain: Chains, points, closed, wanted: Wanted, unit, tr
     q, drawn, pins = (x * [spread, spread, 1][: x.shape[-1]] + [*centre, 0][: x.shape[-1]] for x in (q, drawn, pins))
     # As the motor counts it, which may be some turns more.
     q[:, 0, 2] = design["angle"] + angles
-    gaps = np.asarray(
-        jax.vmap(lambda q, t: residuals(mech, q, t))(jnp.asarray(q.reshape(len(q), -1)), jnp.asarray(times))
-    )
+    gaps = jax.jit(jax.vmap(partial(constraints, mech)))(q.reshape(len(q), -1), times)
     length = max(np.abs(np.asarray(design[name])).max() for name in linkage.entries if name not in linkage.angles)
     ends = np.abs(drawn[-1] - drawn[0]).max()
     error, ordered_error = distances(drawn[: -1 if closed else None], closed, targets, closed)

@@ -80,6 +80,7 @@ class Layout(NamedTuple):
         return start + turned * part
 
 
+@partial(jax.jit, static_argnums=0)
 def frames_of(layout: Layout, u, chain: Chains, angle):
     """Frames (origin, direction of x) of ground, crank and all links at a crank angle, and the cosine of each dyad (K,)."""
     pivot, numbers, _ = layout.parts(u)
@@ -93,6 +94,7 @@ def frames_of(layout: Layout, u, chain: Chains, angle):
     return frames, jnp.stack(cosines)
 
 
+@partial(jax.jit, static_argnums=0)
 def seen(layout: Layout, u, chain: Chains, angle):
     """The point at a crank angle, the cosine of each dyad (K,), and the places of all pins (3 K + 1, 2)."""
     pivot, numbers, point = layout.parts(u)

@@ -162,7 +162,8 @@ def advancing(problem: Problem, wanted) -> Callable[[State, int], State]:
     def advance(state: State, steps: int) -> State:
         shared, own, carried, _, damping, data = state
         fit = _program(problem, steps)(*over_devices((shared, own, carried, damping, data), everywhere=True), wanted)
-        return State(fit.shared, fit.own, fit.state, fit.cost, fit.damping, data)
+        # Blocks without unknowns of their own keep the shape that tells so: another one would be traced again.
+        return State(fit.shared, fit.own if own.shape[1] else own, fit.state, fit.cost, fit.damping, data)
 
     return advance
 
