@@ -21,7 +21,7 @@ from jaxmbs.synthesis.linkages import Dyadic, Linkage, linkage_of
 from jaxmbs.synthesis.linkages.dyads import KINDS, RPR, RRR
 from jaxmbs.synthesis.linkages.topologies import linkage_of_wiring, random_wirings, topologies
 from jaxmbs.synthesis.multistart import Ranked, Search, Seen
-from jaxmbs.synthesis.shapes import COMPARED, curve_of, distances, resampled
+from jaxmbs.synthesis.shapes import COMPARED, curve_of, distances, distances_from, resampled
 from jaxmbs.synthesis.stages import Report
 from jaxmbs.system.equations import constraints
 from jaxmbs.system.mechanism import Mechanism
@@ -328,7 +328,7 @@ def _solution(layout, u, chain: Chains, points, closed, wanted: Wanted, unit, tr
         "turns": bool(np.abs(around).max() < 1),
         "transmission_angle": common.angle_of(cosines),
         "ratio": float(max(lengths) / min(lengths)),
-        "farthest": _farthest(drawn, targets, closed) / size,
+        "farthest": float(distances_from(drawn, targets, closed).max() / size),
     }
     pivots = np.array(linkage.pivots({name: jnp.asarray(x) for name, x in design.items()}))
     places = {"pivots": pivots, "workspace": np.concatenate([pins.reshape(-1, 2), drawn])}
@@ -393,9 +393,3 @@ def _poses(layout, u, chain: Chains, parts):
 def _outside(box: np.ndarray, places: np.ndarray) -> float:
     """By how much places are outside a box, in units of the curve."""
     return float(np.maximum(box[0] - places, places - box[1]).max() - KEPT)
-
-
-def _farthest(drawn: np.ndarray, targets: np.ndarray, closed: bool) -> float:
-    from scipy.spatial import KDTree
-
-    return float(KDTree(resampled(targets, COMPARED, closed)).query(drawn)[0].max())

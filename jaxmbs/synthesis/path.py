@@ -15,6 +15,7 @@ from jaxmbs.synthesis.builders import fit, forwards_builders
 from jaxmbs.synthesis.linkages import FourBar, Linkage, linkage_of
 from jaxmbs.synthesis.multistart import SAME, Ranked, Search, ranked
 from jaxmbs.synthesis.path_search import Question, points_of, searched
+from jaxmbs.synthesis.shapes import distances_from
 from jaxmbs.synthesis.stages import Report, told
 from jaxmbs.system.mechanism import Mechanism
 
@@ -45,8 +46,9 @@ class Solution(NamedTuple):
         targets: (T, 2), as they were given.
         point: the body and the coordinates on it of the point.
         checks: "assembled": all poses of a full turn were found; "closed": they end where they began; "ordered": the
-            targets are passed in their order, within a turn; "transmission_angle": its least in degrees; "grashof", of
-            linkages with a four-bar.
+            targets are passed in their order, within a turn; "strays": the largest distance of the curve from the line
+            through the targets, on the way from the first to the last; "transmission_angle": its least in degrees;
+            "grashof", of linkages with a four-bar.
 
     Examples:
         >>> best = mbs.synthesis.path(jnp.array([[0.0, 0], [1, 0], [1, 1], [0, 1]]), starts=64).best
@@ -92,6 +94,7 @@ def path(
     pivots: tuple | None = None,
     require: Callable[[dict], Any] | None = None,
     transmission_angle: float = 0.0,
+    stray: float | None = None,
     starts: int = 4096,
     seed: int = 0,
     keep: int = 10,
@@ -118,6 +121,9 @@ def path(
         pivots: ((x, y), (x, y)), two corners of a box that must contain all pivots on the ground.
         require: a function of the design, written in jax.numpy; none of its values may be negative.
         transmission_angle: the smallest one that is allowed, in degrees.
+        stray: linkages whose curve leaves the line through the targets by more than this on the way from the first
+            target to the last come after all others. None: the largest distance of two neighbouring targets, if they
+            have no crank angles and are ordered; else any distance.
         starts: number of random linkages to start from.
         seed: the seed of the random numbers.
         keep: how many of the best solutions to return.
@@ -154,9 +160,14 @@ def path(
     required = None if require is None else told(np.asarray(require(sample)))
     task = targets, timing, repr(linkage), closed, lowest, highest, question.region, question.limit, required
     found = searched(linkage, question, search, task)
+    in_order = timing is None and ordered
+    farthest = common.positive("stray", stray) if stray is not None else np.inf
+    if stray is None and in_order:
+        line = np.concatenate([targets, targets[:1]]) if closed else targets
+        farthest = np.linalg.norm(np.diff(line, axis=0), axis=1).max()
     exact = len(targets) * (EXACT * spread) ** 2
     return ranked(
-        _candidates(linkage, question, found, targets, timing is None and ordered, transmission_angle),
+        _candidates(linkage, question, found, targets, in_order, transmission_angle, farthest),
         search.keep,
         key=lambda x: (max(x.error, exact), -x.checks["transmission_angle"]),
         nothing="no linkage was found that keeps the bounds and the order; allow more starts, or more room",
@@ -191,7 +202,7 @@ def _bounds(linkage: Linkage, lower, upper, centre, spread) -> tuple[np.ndarray,
     return lowest, highest
 
 
-def _candidates(linkage, question: Question, found, targets, in_order: bool, least: float):
+def _candidates(linkage, question: Question, found, targets, in_order: bool, least: float, farthest: float):
     """Linkages that keep what is asked for, the best first: what tells each from others, and its check."""
     angular, (centre, spread) = linkage.of_kind("angle"), question.unit
     for u, angles, branch in zip(*found, strict=True):
@@ -211,7 +222,10 @@ def _candidates(linkage, question: Question, found, targets, in_order: bool, lea
             solution = _checked(
                 linkage, linkage.in_units(design, centre, spread), angles, branch, points, targets, opening
             )
-            return solution, solution.checks["assembled"] and solution.checks["closed"]
+            end = angles[-1] if not question.closed else angles[0] + np.copysign(2 * np.pi, angles[-1] - angles[0])
+            way = np.asarray(points_of(linkage, u, np.linspace(angles[0], end, FINE), branch)[0]) * spread + centre
+            solution.checks["strays"] = strays = float(distances_from(way, targets, question.closed).max())
+            return solution, solution.checks["assembled"] and solution.checks["closed"] and strays <= farthest
 
         yield np.concatenate([flat[~angular], np.cos(flat[angular]), np.sin(flat[angular])]), check
 

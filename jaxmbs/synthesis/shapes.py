@@ -21,6 +21,14 @@ def resampled(points: np.ndarray, count: int, closed: bool) -> np.ndarray:
     return np.column_stack([np.interp(at, along, column) for column in points.T])
 
 
+def distances_from(places: np.ndarray, points: np.ndarray, closed: bool) -> np.ndarray:
+    """Distances (n,) of places from the line through points, exact on its segments."""
+    begin, end = (points, np.roll(points, -1, axis=0)) if closed else (points[:-1], points[1:])
+    v, away = end - begin, places[:, None] - begin
+    part = (away * v).sum(axis=2) / np.maximum((v**2).sum(axis=1), 1e-300)
+    return np.linalg.norm(away - np.clip(part, 0, 1)[..., None] * v, axis=2).min(axis=1)
+
+
 def chamfer(drawn: np.ndarray, wanted: np.ndarray) -> float:
     """The mean distance of points of a curve to the nearest of another one, and the same the other way, added."""
     from scipy.spatial import KDTree

@@ -14,13 +14,18 @@ from jaxmbs.synthesis.linkages.dyadic import Dyad, Dyadic
 from jaxmbs.synthesis.linkages.linkage import cosine_between, dyad
 from jaxmbs.system.mechanism import Mechanism
 
+# One random linkage of so many is a drag-link.
+DRAG_LINK_EVERY = 4
+
 
 @dataclass(frozen=True)
 class FourBar(Dyadic):
     """Ground, crank, coupler and rocker with a point of the coupler, anywhere in the plane.
 
-    Whatever the nine free numbers are, the crank is the shortest link and turns all round, Grashof's condition: with
-    the slack m > 0, coupler + rocker = ground + crank + m, and |coupler − rocker| < ground − crank.
+    Whatever the free numbers are, the crank turns all round, Grashof's condition: with the slack m > 0, coupler +
+    rocker = ground + crank + m, and |coupler − rocker| < |ground − crank|. Either the crank is the shortest link, or the
+    ground, in a drag-link, where the rocker turns all round as well. (What is drawn by a coupler that is the shortest
+    link is drawn by a cognate with such a crank, too.)
 
     A design has the lengths `ground`, `crank`, `coupler`, `rocker`; `point`, of the coupler, from the crank's pin in
     axes of which x points to the rocker's pin; `angle` of the line from the crank's pivot to the rocker's; and `pivot`,
@@ -41,20 +46,22 @@ class FourBar(Dyadic):
 
     name: ClassVar[str] = "four-bar"
     entries: ClassVar[tuple[str, ...]] = ("ground", "crank", "coupler", "rocker", "point", "angle", "pivot")
-    numbers: ClassVar[tuple[str, ...]] = (*("log",) * 3, "pure", "length", "length", "angle", "pivot", "pivot")
+    numbers: ClassVar[tuple[str, ...]] = (*("log",) * 3, "pure", "length", "length", "angle", "pivot", "pivot", "pure")
     lengths: ClassVar[tuple[str, ...]] = ("ground", "crank", "coupler", "rocker")
     output: ClassVar[str] = "coupler"
 
     @staticmethod
-    def design(u: Float[Array, "9"]) -> dict[str, Array]:
-        """The design of free numbers u: logarithms of crank, ground − crank and slack; a number that is ±∞ where coupler
-        and rocker differ most; the point, the angle, the pivot."""
-        crank, more, slack = jnp.exp(u[0]), jnp.exp(u[1]), jnp.exp(u[2])
-        ground = crank + more
-        together, apart = ground + crank + slack, more * jnp.tanh(u[3])
+    def design(u: Float[Array, "10"]) -> dict[str, Array]:
+        """The design of free numbers u: logarithms of the shorter one of crank and ground, of what the other one is longer
+        by, and of the slack; a number that is ±∞ where coupler and rocker differ most; the point, the angle, the pivot; a
+        number that is negative for a drag-link, whose ground is shorter than its crank."""
+        shorter, more, slack = jnp.exp(u[0]), jnp.exp(u[1]), jnp.exp(u[2])
+        longer = shorter + more
+        together, apart = longer + shorter + slack, more * jnp.tanh(u[3])
+        drags = u[9] < 0
         return {
-            "ground": ground,
-            "crank": crank,
+            "ground": jnp.where(drags, shorter, longer),
+            "crank": jnp.where(drags, longer, shorter),
             "coupler": (together + apart) / 2,
             "rocker": (together - apart) / 2,
             "point": u[4:6],
@@ -65,10 +72,12 @@ class FourBar(Dyadic):
     @staticmethod
     def sample(rng: np.random.Generator, count: int) -> np.ndarray:
         """Free numbers of random linkages of about unit size."""
-        u = np.zeros((count, 9))
+        u = np.zeros((count, 10))
         low, high = np.array([[-1.0, -1.0, -2.0, -1.5], [0.7, 1.5, 1.0, 1.5]])
         u[:, :4] = rng.uniform(low, high, (count, 4))
         u[:, 4:6] = 2 * rng.normal(size=(count, 2))
+        u[:, 9] = 1.0
+        u[DRAG_LINK_EVERY - 1 :: DRAG_LINK_EVERY, 9] = -1.0
         return u
 
     @staticmethod

@@ -76,7 +76,7 @@ class SixBar(Dyadic):
 
     @staticmethod
     def design(u):
-        base = FourBar.design(jnp.concatenate([u[:4], u[10:15]]))
+        base = FourBar.design(jnp.concatenate([u[:4], u[10:15], jnp.ones(1)]))
         return {**base, "first": u[4:6], "second": u[6:8], "link": jnp.exp(u[8]), "arm": jnp.exp(u[9])}
 
     @staticmethod
@@ -84,4 +84,4 @@ class SixBar(Dyadic):
         base = FourBar.sample(rng, count)
         pins = 1.5 * rng.normal(size=(count, 4))
         lengths = rng.uniform(-0.5, 1.5, (count, 2))
-        return np.column_stack([base[:, :4], pins, lengths, base[:, 4:]])
+        return np.column_stack([base[:, :4], pins, lengths, base[:, 4:9]])
