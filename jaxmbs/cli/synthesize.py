@@ -1,27 +1,39 @@
-"""`jaxmbs synthesize`: a linkage for a path, a function or a set of poses."""
+"""`jaxmbs synthesize`: a linkage for a path, a function, a set of poses or the shape of a curve."""
 
 from __future__ import annotations
 
+import argparse
 import math
 from pathlib import Path
 from typing import Any
 
-from jaxmbs.cli.options import positive_count
+from jaxmbs.cli.options import positive, positive_count
 from jaxmbs.cli.report import Report, working
 
-TASKS = ("path", "function", "motion")
+TASKS = ("path", "function", "motion", "curve")
 MODELS = (".model.json",)
+# Options of curves alone.
+OF_CURVES = ("links", "sliders", "ratio")
 
 
 def arguments(parser) -> None:
     parser.add_argument("task", choices=TASKS, help="what the linkage has to do")
     parser.add_argument(
-        "targets", type=Path, metavar="TABLE",
+        "targets", type=Path, metavar="FILE",
         help="CSV, one line each: x, y of points, with a third column their crank angles in degrees (path); x, y of a "
-        "function; x, y and the angle of a body in degrees (motion). A first line of words is left out.",
+        "function; x, y and the angle of a body in degrees (motion); x, y of points along a curve. A first line of words "
+        "is left out. A curve may also be the path of an SVG or the outline of a dark shape in a PNG or JPG.",
     )  # fmt: skip
-    parser.add_argument("--mechanism", default="four-bar", help="four-bar, slider-crank, Watt I, Stephenson III, …")
-    parser.add_argument("--closed", action="store_true", help="path: the points go all round a closed curve")
+    parser.add_argument(
+        "--mechanism", help="four-bar, slider-crank, Watt I, Stephenson III, … (four-bar; curve: all topologies)"
+    )
+    parser.add_argument(
+        "--closed", action=argparse.BooleanOptionalAction,
+        help="path, curve: the points go all round a closed curve (path: no; curve: if its ends are near to each other)",
+    )  # fmt: skip
+    parser.add_argument("--links", type=positive_count, help="curve: the largest number of links that move (7)")
+    parser.add_argument("--sliders", action="store_true", help="curve: try sliders and blocks as well")
+    parser.add_argument("--ratio", type=positive, help="curve: the largest ratio of two lengths")
     parser.add_argument("--lower", type=float, help="of all lengths")
     parser.add_argument("--upper", type=float, help="of all lengths")
     parser.add_argument("--transmission-angle", type=float, metavar="DEGREES", help="the least that is allowed")
@@ -31,7 +43,7 @@ def arguments(parser) -> None:
     parser.add_argument("--input-span", type=float, metavar="DEGREES", help="function: of the crank")
     parser.add_argument("--starts", type=positive_count, help="number of random starts")
     parser.add_argument("--seed", type=int, default=0, help="of the random numbers (0)")
-    parser.add_argument("--resume", type=Path, metavar="FILE", help="path: keep the search there, and go on from it")
+    parser.add_argument("--resume", type=Path, metavar="FILE", help="path, curve: keep the search there, and go on from it")
     parser.add_argument(
         "--output", type=Path, action="append", default=[], metavar="FILE",
         help="write the best one: .svg or .dxf drawing, .csv path, .json numbers, .gif or .html film, .model.json model",
@@ -40,61 +52,52 @@ def arguments(parser) -> None:
 
 def run(args) -> Report:
     import jaxmbs as mbs
+    from jaxmbs.io.outlines import read_table
 
     # Before the search, so that nothing is lost after it.
     known = (".json", ".csv", ".svg", ".dxf", ".gif", ".html", ".mp4")
     for path in args.output:
         if path.suffix.lower() not in known:
             raise ValueError(f"{path.name}: cannot be written; a name ends in {', '.join(known)}")
-    table = read_table(args.targets)
-    found = {"path": _path, "function": _function, "motion": _motion}[args.task](args, table)
+    points = mbs.io.read_curve(args.targets) if args.task == "curve" else read_table(args.targets)
+    found = {"path": _path, "function": _function, "motion": _motion, "curve": _curve}[args.task](args, points)
     best = found.best
     for path in args.output:
         if path.name.endswith(MODELS):
             mbs.save(best.mechanism, path, guess=best.guess, name=path.name.removesuffix(MODELS[0]))
         else:
             mbs.io.export(best, path)
-    rows = [{"rank": k + 1, "error": one.error, **one.checks} for k, one in enumerate(found.all)]
-    design = {name: value for name, value in best.design.items() if value is not None}
-    values = {"mechanism": args.mechanism, "error": best.error, "design": design, "checks": best.checks, "all": rows}
+    values = (_values_of_curve if args.task == "curve" else _values)(args, found)
     return Report(values | ({"written": args.output} if args.output else {}))
 
 
-def read_table(path: Path):
-    """The numbers of a CSV file.
+def _values(args, found) -> dict[str, Any]:
+    rows = [{"rank": k + 1, "error": one.error, **one.checks} for k, one in enumerate(found.all)]
+    best = found.best
+    return {
+        "mechanism": _mechanism(args), "error": best.error, "design": _design(best), "checks": best.checks, "all": rows
+    }  # fmt: skip
 
-    Raises:
-        ValueError: something in it is no finite number, or lines are of different lengths.
-    """
-    import numpy as np
 
-    rows: list[list[float]] = []
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError:
-        raise ValueError(f"{path.name}: is no text in UTF-8") from None
-    for k, line in enumerate(text.splitlines(), 1):
-        words = line.replace(";", ",").replace("\t", ",").split(",") if line.strip() else []
-        if not words or line.lstrip().startswith("#"):
-            continue
-        try:
-            row = [float(word) for word in words]
-        except ValueError:
-            if rows or k > 1:
-                raise ValueError(f"{path.name}, line {k}: must be numbers, got {line.strip()[:40]!r}") from None
-            continue
-        if not all(map(math.isfinite, row)):
-            raise ValueError(f"{path.name}, line {k}: numbers must be finite")
-        if rows and len(row) != len(rows[0]):
-            raise ValueError(f"{path.name}, line {k}: {len(row)} numbers, the lines before it have {len(rows[0])}")
-        rows.append(row)
-    if not rows:
-        raise ValueError(f"{path.name}: there is no number in it")
-    return np.array(rows)
+def _values_of_curve(args, found) -> dict[str, Any]:
+    best, facts = found.best, lambda one: {
+        "links": one.links, "error": one.error, "ordered error": one.ordered_error, "topology": one.linkage.name
+    }  # fmt: skip
+    return {
+        **facts(best), "design": _design(best), "checks": best.checks, "front": [facts(one) for one in found.front]
+    }  # fmt: skip
+
+
+def _design(solution) -> dict[str, Any]:
+    return {name: value for name, value in solution.design.items() if value is not None}
+
+
+def _mechanism(args) -> str:
+    return args.mechanism or "four-bar"
 
 
 def _options(args) -> dict[str, Any]:
-    options = {"mechanism": args.mechanism, "lower": args.lower, "upper": args.upper, "seed": args.seed}
+    options = {"mechanism": _mechanism(args), "lower": args.lower, "upper": args.upper, "seed": args.seed}
     more = {"starts": args.starts, "transmission_angle": args.transmission_angle}
     return options | {name: value for name, value in more.items() if value is not None}
 
@@ -116,7 +119,7 @@ def _path(args, table):
 
     import jaxmbs as mbs
 
-    _only(args, "path", "output-span", "input-span")
+    _only(args, "path", "output-span", "input-span", *OF_CURVES)
     _columns(table, (2, 3), "points of a path")
     angles = np.deg2rad(table[:, 2]) if table.shape[1] == 3 else None
     report = mbs.viz.progress_bar("path")
@@ -124,7 +127,7 @@ def _path(args, table):
         return mbs.synthesis.path(
             table[:, :2],
             crank_angles=angles,
-            closed=args.closed,
+            closed=bool(args.closed),
             progress=report,
             resume=args.resume,
             **_options(args),
@@ -140,7 +143,7 @@ def _function(args, table):
 
     import jaxmbs as mbs
 
-    _only(args, "function", "closed", "resume")
+    _only(args, "function", "closed", "resume", *OF_CURVES)
     _columns(table, (2,), "points of a function")
     if args.output_span is None:
         raise ValueError("--output-span is missing: by how much the output moves")
@@ -150,7 +153,7 @@ def _function(args, table):
     x, y = (jnp.asarray(column) for column in table.T)
     spline = mbs.motion.Spline(x, y)
     curve = jax.jit(lambda at: spline(at))
-    slides = args.mechanism == "slider-crank"
+    slides = _mechanism(args) == "slider-crank"
     spans: dict[str, Any] = {"output_span": args.output_span if slides else math.radians(args.output_span)}
     if args.input_span is not None:
         spans["input_span"] = math.radians(args.input_span)
@@ -165,8 +168,31 @@ def _motion(args, table):
 
     import jaxmbs as mbs
 
-    _only(args, "motion", "closed", "resume", "output-span", "input-span")
+    _only(args, "motion", "closed", "resume", "output-span", "input-span", *OF_CURVES)
     _columns(table, (3,), "poses")
     poses = np.column_stack([table[:, :2], np.deg2rad(table[:, 2])])
     with working("motion"):
         return mbs.synthesis.motion(poses, **_options(args))
+
+
+def _curve(args, points):
+    import jaxmbs as mbs
+
+    _only(args, "curve", "lower", "upper", "output-span", "input-span")
+    if args.mechanism is not None:
+        _only(args, "a --mechanism that is given", "links", "sliders")
+    names = ("mechanism", "links", "ratio", "transmission_angle", "starts")
+    given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
+    report = mbs.viz.progress_bar("curve")
+    try:
+        return mbs.synthesis.curve(
+            points,
+            closed=args.closed,
+            sliders=args.sliders,
+            seed=args.seed,
+            progress=report,
+            resume=args.resume,
+            **given,
+        )
+    finally:
+        report.close()

@@ -1,4 +1,5 @@
-"""Files: models of mechanisms that are read and written (`models`), results that are written (`results`)."""
+"""Files: models of mechanisms that are read and written (`models`), results that are written (`results`), curves that are
+read (`outlines`)."""
 
 import importlib
 
@@ -7,6 +8,7 @@ from jaxmbs.io.models import ModelError as ModelError
 from jaxmbs.io.models import load as load
 from jaxmbs.io.models import save as save
 from jaxmbs.io.models import schema as schema
+from jaxmbs.io.outlines import read_curve as read_curve
 
 _RESULTS = ("export", "read_solution")
 

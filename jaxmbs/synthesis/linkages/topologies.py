@@ -28,9 +28,9 @@ def topologies(links: int, kinds: Iterable[str] = (RRR,)) -> list[Dyadic]:
 
     Examples:
         >>> [len(mbs.synthesis.topologies(links)) for links in (3, 5, 7)]
-        [1, 10, 90]
+        [1, 8, 84]
         >>> mbs.synthesis.topologies(5)[0].name
-        'crank-ground, ground-coupler'
+        'crank-ground, crank-coupler'
     """
     if isinstance(links, bool) or int(links) != links or links < 3 or links % 2 == 0:
         raise ValueError(f"links must be an odd number from 3 on: a crank and two for each dyad, got {links!r}")
