@@ -43,7 +43,9 @@ def arguments(parser) -> None:
     parser.add_argument("--input-span", type=float, metavar="DEGREES", help="function: of the crank")
     parser.add_argument("--starts", type=positive_count, help="number of random starts")
     parser.add_argument("--seed", type=int, default=0, help="of the random numbers (0)")
-    parser.add_argument("--resume", type=Path, metavar="FILE", help="path, curve: keep the search there, and go on from it")
+    parser.add_argument(
+        "--resume", type=Path, metavar="FILE", help="path, curve: keep the search there, and go on from it"
+    )
     parser.add_argument(
         "--output", type=Path, action="append", default=[], metavar="FILE",
         help="write the best one: .svg or .dxf drawing, .csv path, .json numbers, .gif or .html film, .model.json model",
@@ -80,12 +82,18 @@ def _values(args, found) -> dict[str, Any]:
 
 
 def _values_of_curve(args, found) -> dict[str, Any]:
-    best, facts = found.best, lambda one: {
-        "links": one.links, "error": one.error, "ordered error": one.ordered_error, "topology": one.linkage.name
-    }  # fmt: skip
+    best = found.best
+    front = [_facts(one) for one in found.front]
+    return {**_facts(best), "design": _design(best), "checks": best.checks, "front": front}
+
+
+def _facts(solution) -> dict[str, Any]:
     return {
-        **facts(best), "design": _design(best), "checks": best.checks, "front": [facts(one) for one in found.front]
-    }  # fmt: skip
+        "links": solution.links,
+        "error": solution.error,
+        "ordered error": solution.ordered_error,
+        "topology": solution.linkage.name,
+    }
 
 
 def _design(solution) -> dict[str, Any]:

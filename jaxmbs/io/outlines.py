@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-# Curved parts of a drawing become this many straight ones; no straight part is longer than this share of the curve.
-PIECES_PER_CURVE, MAX_STEP = 64, 1 / 200
+# A path becomes about so many straight pieces, one for each segment at least; by so many its length is measured.
+MAX_PIECES, COARSE_PIECES = 400, 16
 # Points of an outline that is read from an image.
 MAX_OUTLINE_POINTS = 400
 # A shape is at least this much darker than what is around it, of a full range of 1.
@@ -119,41 +119,33 @@ def _from_drawing(path: Path) -> np.ndarray:
         raise ValueError(f"{path.name}: there is no path in it, nor a polyline or a polygon")
     if len(paths) > 1:
         warnings.warn(f"{path.name}: {len(paths)} paths are in it; the first one is taken", stacklevel=3)
-    parts = [part for part in map(_flattened, paths[0].as_subpaths()) if len(part) > 1]
+    try:
+        parts = [part for part in map(_flattened, paths[0].as_subpaths()) if len(part) > 1]
+    except ValueError as error:
+        raise ValueError(f"{path.name}: {error}") from None
     if not parts:
         raise ValueError(f"{path.name}: its path has no line")
     if len(parts) > 1:
         warnings.warn(f"{path.name}: its path has {len(parts)} parts; the longest one is taken", stacklevel=3)
-    longest = max(parts, key=lambda part: _steps(part).sum())
-    if not np.isfinite(_steps(longest).sum()):
-        raise ValueError(f"{path.name}: points of its path must be finite")
     height = drawing.height if box is not None or "height" in drawing.values["attributes"] else 0.0
-    return _filled(longest * [1, -1] + [0, height])
+    return max(parts, key=_length) * [1, -1] + [0, height]
 
 
 def _flattened(part) -> np.ndarray:
-    """Points (n, 2) of a part of a path of svgelements, in its axes."""
-    points: list = []
-    for segment in part:
-        if type(segment).__name__ in ("Line", "Close"):
-            ends = (segment.start, segment.end)
-            points += [tuple(end) for end in ends if end is not None]
-        elif type(segment).__name__ != "Move":
-            points += [tuple(place) for place in segment.npoint(np.linspace(0, 1, PIECES_PER_CURVE + 1))]
-    found = np.array(points, float).reshape(-1, 2)
-    return found[np.append(True, _steps(found) > 0)] if len(found) else found
+    """Points (n, 2) of a part of a path of svgelements, in its axes, with the ends of all segments among them."""
+    segments = [x for x in part if type(x).__name__ != "Move" and x.start is not None and x.end is not None]
+    at = lambda segment, n: np.array([tuple(place) for place in segment.npoint(np.linspace(0, 1, n + 1))])
+    coarse = [at(segment, COARSE_PIECES) for segment in segments]
+    if not np.all(np.isfinite(coarse)):
+        raise ValueError("points of its path must be finite")
+    lengths = np.array([_length(points) for points in coarse])
+    pieces = np.ceil(MAX_PIECES * lengths / max(lengths.sum(), 1e-300)).astype(int)
+    found = [at(segment, n)[k > 0 :] for k, (segment, n) in enumerate(zip(segments, pieces, strict=True))]
+    return np.concatenate([np.zeros((0, 2)), *found])
 
 
-def _steps(points: np.ndarray) -> np.ndarray:
-    return np.hypot(*np.diff(points, axis=0).T)
-
-
-def _filled(points: np.ndarray) -> np.ndarray:
-    """The points and further ones on long straight parts, so that a gap between the ends shows as one."""
-    steps = _steps(points)
-    counts = np.ceil(steps / (MAX_STEP * steps.sum())).astype(int)
-    parts = [np.linspace(a, b, n, endpoint=False) for a, b, n in zip(points, points[1:], counts, strict=False)]
-    return np.concatenate([*parts, points[-1:]])
+def _length(points: np.ndarray) -> float:
+    return float(np.hypot(*np.diff(points, axis=0).T).sum())
 
 
 def _from_image(path: Path) -> np.ndarray:

@@ -5,9 +5,9 @@ from jaxmbs.synthesis.builders import Fitted as Fitted
 from jaxmbs.synthesis.builders import fit as fit
 from jaxmbs.synthesis.cognates import Cognate as Cognate
 from jaxmbs.synthesis.cognates import cognates as cognates
-from jaxmbs.synthesis.curve import CurveSolution as CurveSolution
-from jaxmbs.synthesis.curve import Front as Front
 from jaxmbs.synthesis.curve import curve as curve
+from jaxmbs.synthesis.curve_results import CurveSolution as CurveSolution
+from jaxmbs.synthesis.curve_results import Front as Front
 from jaxmbs.synthesis.descent import Design as Design
 from jaxmbs.synthesis.descent import minimise as minimise
 from jaxmbs.synthesis.function import FunctionSolution as FunctionSolution

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import os
-import warnings
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
 from jaxmbs.synthesis import common
+from jaxmbs.synthesis.curve_by_fit import fitted
+from jaxmbs.synthesis.curve_results import Asked, CurveSolution, Front, found_by, told
 from jaxmbs.synthesis.curve_search import Wanted, searched
-from jaxmbs.synthesis.drawing import Chains, Layout, Limits, design_of, drawn_by, mirrored, placed, tracks
+from jaxmbs.synthesis.drawing import Layout, Limits
 from jaxmbs.synthesis.linkages import Dyadic, Linkage, linkage_of
-from jaxmbs.synthesis.linkages.dyads import KINDS, RPR, RRR
+from jaxmbs.synthesis.linkages.dyads import KINDS, RRR
 from jaxmbs.synthesis.linkages.topologies import linkage_of_wiring, random_wirings, topologies
-from jaxmbs.synthesis.multistart import Ranked, Search, Seen
-from jaxmbs.synthesis.shapes import COMPARED, curve_of, distances, distances_from, resampled
+from jaxmbs.synthesis.multistart import Search
+from jaxmbs.synthesis.shapes import COMPARED, curve_of, resampled
 from jaxmbs.synthesis.stages import Report
-from jaxmbs.system.equations import constraints
 from jaxmbs.system.mechanism import Mechanism
 
 # More dyads than can be listed in all topologies; so many random ones are taken then.
@@ -31,78 +27,7 @@ MAX_LISTED_DYADS, RANDOM_TOPOLOGIES = 3, 400
 MAX_LINKS = 19
 # Smallest angle between links, in degrees, as it is looked at between samples.
 MIN_ANGLE_DEG = 2.0
-# A turn is looked at in steps of half a degree.
-STEPS_PER_TURN = 720
-# Bounds are kept if they are missed by no more than this part.
-KEPT = 1e-6
 FREE = ("scale", "rotation", "translation", "reflection")
-
-
-class CurveSolution(NamedTuple):
-    """A linkage that draws a curve.
-
-    Attributes:
-        design: its dimensions by name, see `linkage`.
-        error: the Chamfer distance: the mean distance of points of the drawn curve to the nearest of the wanted one, and
-            the same the other way, added; both curves of 2,000 points by length, in units of the root mean square
-            distance of the wanted ones from their centre.
-        ordered_error: 2π times the mean square distance of points in their order, in the same units.
-        mechanism: with a motor that draws the curve once in a unit of time.
-        guess: the assembled poses of its bodies at time 0.
-        linkage: its topology, a `Dyadic`.
-        links: the number of links that move.
-        crank_angles: (721,), at the points, from the line between the first two pivots; see the design.
-        branch: a sign for each dyad.
-        points: (721, 2), the drawn curve, at equal steps of the crank's angle: half degrees of a whole turn.
-        targets: (T, 2), the wanted curve, where it was moved to.
-        moved: "scale", "rotation" in radians, "translation" and "reflection" by which the targets were moved: mirrored
-            at x if reflected, then turned and scaled about the origin, then shifted.
-        point: the body and the coordinates on it of the point.
-        checks: "assembled": the joints of the mechanism fit at all of the points, on one branch; "closed": the curve ends
-            where it began; "turns": the crank turns all round; "transmission_angle": the least in degrees while the curve
-            is drawn; "ratio": of the longest to the shortest length; "farthest": the largest distance of the drawn curve
-            from the wanted one, in the units of the error; "misses": the bounds that are not kept.
-
-    Examples:
-        >>> half = jnp.linspace(0, jnp.pi, 30)
-        >>> arc = jnp.stack([jnp.cos(half), jnp.sin(half)], axis=1)
-        >>> best = mbs.synthesis.curve(arc, links=3, starts=128).best
-        >>> best.links, best.error < 0.01, best.checks["assembled"]
-        (3, True, True)
-    """
-
-    design: dict[str, Any]
-    error: float
-    ordered_error: float
-    mechanism: Mechanism
-    guess: dict[str, tuple]
-    linkage: Dyadic
-    links: int
-    crank_angles: np.ndarray
-    branch: tuple[int, ...]
-    points: np.ndarray
-    targets: np.ndarray
-    moved: dict[str, Any]
-    point: tuple[str, np.ndarray]
-    checks: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Front(Ranked[CurveSolution]):
-    """What a search for a curve has found.
-
-    Attributes:
-        all: solutions, the least error first. Those that keep all bounds come before others.
-        front: the best one of each number of links, the fewest links first, as long as more links make less error.
-
-    Examples:
-        >>> square = jnp.array([[0.0, 0], [1, 0], [1, 1], [0, 1]])
-        >>> found = mbs.synthesis.curve(square, links=5, starts=128)
-        >>> [one.links for one in found.front]
-        [3, 5]
-    """
-
-    front: list[CurveSolution]
 
 
 def curve(
@@ -117,11 +42,15 @@ def curve(
     transmission_angle: float = 0.0,
     pivots: tuple | None = None,
     workspace: tuple | None = None,
-    starts: int = 4096,
+    starts: int | None = None,
     seed: int = 0,
     keep: int = 5,
     progress: Report | None = None,
     resume: str | os.PathLike | None = None,
+    build: Callable[[Any], Mechanism] | None = None,
+    design: Any = None,
+    point: tuple | None = None,
+    **of_fit: Any,
 ) -> Front:
     """Find linkages that draw a shape, no matter when they are where.
 
@@ -144,10 +73,15 @@ def curve(
         transmission_angle: the smallest one that is allowed, in degrees.
         pivots: ((x, y), (x, y)), two corners of a box that must contain all pivots on the ground.
         workspace: two corners of a box that all pins and the point must not leave.
-        starts: how many random linkages descend; 24 times as many are compared.
+        starts: how many random linkages descend, 4,096 unless given; 24 times as many are compared.
         seed: the seed of the random numbers.
         keep: how many of the best solutions to return.
         progress, resume: as for `path`.
+        build, design, point, of_fit: for a mechanism of your own, in the plane or in space, whose drivers make one cycle
+            in a unit of time: the function design ↦ mechanism, a design to begin with, and the point, (body, coordinates
+            or name of an entry of the design); further arguments of `fit`, such as `guess`, `lower`, `upper`. Of the
+            arguments above only `closed`, `starts`, `seed`, `keep`, `progress` and `resume` can be given then. The error
+            is the same, and it ranks what `fit` finds for 40 places along the curve.
 
     Returns:
         A `Front`: `.best`, `.all`, and `.front` with the best of each number of links.
@@ -161,38 +95,60 @@ def curve(
         >>> found.best.error < 0.02, found.best.checks["assembled"]
         (True, True)
     """
+    if build is not None:
+        bounds = {"free": tuple(free), "mechanism": mechanism, "sliders": sliders, "ratio": ratio, "pivots": pivots}
+        bounds |= {"workspace": workspace, "transmission_angle": transmission_angle}
+        for name, bound in bounds.items():
+            if bound:
+                raise ValueError(f"{name} is for dyadic linkages; a mechanism of your own has bounds of its design")
+        of_search = {"starts": starts or 2048, "seed": seed, "keep": keep, "progress": progress, "resume": resume}
+        return _by_fit(targets, closed, build, design, point, of_search | of_fit)
+    if design is not None or point is not None or of_fit:
+        raise ValueError(f"{next(iter(of_fit), 'design')} is for a mechanism of your own; give its `build` as well")
     points, closed = curve_of(targets, closed)
-    search = Search.of(starts, seed, keep, progress, resume)
-    common.check_transmission_angle(transmission_angle)
-    centre, spread = _centre(points, closed)
-    free = _free(free)
-    boxes = {name: _box(name, given, centre, spread) for name, given in (("pivots", pivots), ("workspace", workspace))}
-    given = {"ratio": ratio, **boxes}
-    limited = tuple(name for name, value in given.items() if value is not None)
-    if ratio is not None and not common.positive("ratio", ratio) > 1:
-        raise ValueError(f"ratio must be above 1, got {ratio!r}")
+    search = Search.of(4096 if starts is None else starts, seed, keep, progress, resume)
     shapes = _topologies(mechanism, links, KINDS if sliders else (RRR,), seed)
     kinds = tuple(kind for kind in KINDS if any(kind in names for of in shapes.values() for names in of))
-    moves = bool({"pivots", "workspace"} & {*limited}) and bool({*free} - {"reflection"})
-    layout = Layout(
-        max(shapes), kinds, closed, moves or ("reflection" in free and any(b is not None for b in boxes.values()))
-    )
-    everywhere = np.zeros((2, 2))
+    centre, spread = _unit(points, closed)
+    limits, limited = _limits(ratio, pivots, workspace, transmission_angle, _free(free), centre, spread)
+    boxed = "pivots" in limited or "workspace" in limited
+    layout = Layout(max(shapes), kinds, closed, boxed and bool(_free(free)))
+    mirrors = layout.moves and "reflection" in _free(free)
+    wanted = Wanted((points - centre) / spread, limits, limited, shapes, mechanism is None, mirrors)
+    told_apart = repr((layout, limited, mirrors, {n: sorted(map(str, of.items())) for n, of in shapes.items()}))
+    state = searched(layout, wanted, search, (points, *limits, told_apart))
+    return found_by(Asked(layout, wanted, points, closed, centre, spread, transmission_angle), state, search.keep)
+
+
+def _by_fit(targets, closed, build, design, point, options: dict[str, Any]) -> Front:
+    """With a mechanism of one's own."""
+    if point is None or design is None:
+        raise ValueError("a mechanism of your own needs a design to begin with, and a point: (body, coordinates)")
+    points, closed = curve_of(targets, closed, (2, 3))
+    every = [CurveSolution(moved=told(), **x) for x in fitted(points, closed, build, design, point, options)]
+    every.sort(key=lambda x: (not x.checks["assembled"], x.error))
+    return Front(every, every[:1])
+
+
+def _limits(ratio, pivots, workspace, transmission_angle, free: tuple[str, ...], centre, spread):
+    """What linkages have to keep, and which of it was asked for."""
+    common.check_transmission_angle(transmission_angle)
+    if ratio is not None and not common.positive("ratio", ratio) > 1:
+        raise ValueError(f"ratio must be above 1, got {ratio!r}")
+    given = {"ratio": ratio, "pivots": pivots, "workspace": workspace}
+    boxes = [_box(name, given[name], centre, spread) for name in ("pivots", "workspace")]
     limits = Limits(
         np.cos(np.deg2rad(max(transmission_angle, MIN_ANGLE_DEG))),
         np.float64(ratio or 1.0),
-        *(everywhere if box is None else box for box in boxes.values()),
+        np.zeros((2, 2)) if boxes[0] is None else boxes[0],
+        np.zeros((2, 2)) if boxes[1] is None else boxes[1],
         np.array([name in free for name in ("scale", "rotation", "translation", "translation")], float),
     )
-    wanted = Wanted(
-        (points - centre) / spread, limits, limited, shapes, mechanism is None, "reflection" in free and layout.moves
-    )
-    task = points, closed, repr(sorted(shapes)), repr(layout), *limits, repr(limited), repr(free)
-    state = searched(layout, wanted, search, task)
-    return _ranked(layout, state, points, closed, wanted, (centre, spread), transmission_angle, search.keep)
+    return limits, tuple(name for name, value in given.items() if value is not None)
 
 
-def _centre(points: np.ndarray, closed: bool) -> tuple[np.ndarray, float]:
+def _unit(points: np.ndarray, closed: bool) -> tuple[np.ndarray, float]:
+    """The centre of a curve, and the root mean square distance of its points from there, by length."""
     even = resampled(points, COMPARED, closed)
     return even.mean(axis=0), common.spread_of(even)
 
@@ -240,156 +196,3 @@ def _topologies(mechanism, links: int, kinds: tuple[str, ...], seed: int):
         of_kinds = out.setdefault(len(linkage.dyads), {})
         of_kinds.setdefault(tuple(kind for *_, kind in linkage.dyads), []).append(linkage.bodies)
     return {n: {names: np.array(bodies) for names, bodies in of.items()} for n, of in sorted(out.items())}
-
-
-# --- results ----------------------------------------------------------------------------------------------------------
-
-
-def _ranked(layout, state, points, closed, wanted: Wanted, unit, transmission_angle, keep) -> Front:
-    """Solutions with less error first, and the front."""
-    parts = np.arange(STEPS_PER_TURN + 1) / STEPS_PER_TURN
-    drawn, worst = (
-        np.asarray(x) for x in drawn_by(layout, jnp.asarray(state.shared), Chains(*map(jnp.asarray, state.data)), parts)
-    )
-    finite = np.all(np.isfinite(drawn), axis=(1, 2)) & (worst < 1)
-    if not finite.any():
-        raise ValueError("no linkage was found that draws a curve without opening; allow more starts")
-    errors = np.full(len(drawn), np.inf)
-    for k in np.flatnonzero(finite):
-        errors[k] = distances(drawn[k, : -1 if closed else None], closed, wanted.points, closed)[0]
-    seen, active = Seen(), np.asarray(state.data.active)
-    solved: dict[int, CurveSolution] = {}
-
-    def solution(k) -> CurveSolution:
-        if k not in solved:
-            chain = Chains(*(np.asarray(x)[k] for x in state.data))
-            solved[k] = _solution(
-                layout, np.asarray(state.shared[k]), chain, points, closed, wanted, unit, transmission_angle
-            )
-        return solved[k]
-
-    good, others, front = [], [], {}
-    for k in np.argsort(errors, kind="stable")[: finite.sum()]:
-        mark = np.concatenate([state.shared[k], np.ravel(state.data.bodies[k]), [active[k]]])
-        first = active[k] not in front
-        if (len(good) >= keep and not first) or not seen.is_new(mark):
-            continue
-        one = solution(k)
-        fine = one.checks["assembled"] and not one.checks["misses"]
-        (good if fine else others).append(one)
-        if fine:
-            front.setdefault(active[k], one)
-    if not good:
-        missed = others[0].checks["misses"]
-        warnings.warn(
-            f"no linkage within the bounds was found; the best one misses {', '.join(missed) or 'its joints'}",
-            stacklevel=3,
-        )
-    least, steps = np.inf, []
-    for _, one in sorted(front.items()):
-        if one.error < least:
-            steps.append(one)
-            least = one.error
-    ordered = [*sorted(good, key=lambda x: x.error), *sorted(others, key=lambda x: x.error)]
-    return Front(ordered[:keep], steps)
-
-
-def _solution(layout, u, chain: Chains, points, closed, wanted: Wanted, unit, transmission_angle) -> CurveSolution:
-    """A solution in the user's units, its joints looked at on the whole way."""
-    centre, spread = unit
-    u, chain, moved, targets = _moved(layout, np.array(u), chain, wanted, unit, points)
-    size = spread * moved["scale"]
-    linkage, design, start, signs = design_of(layout, u, chain)
-    turned = 2 * np.pi if layout.closed else float(u[layout.way][1])
-    if layout.closed and moved["reflection"]:
-        turned = -turned
-    # In the user's units; angles stay.
-    design = linkage.in_units(design, centre, spread)
-    branch = tuple(int(sign) for sign in signs)
-    mech = linkage.mechanism(design, start, turned / (2 * np.pi))
-    times = np.arange(STEPS_PER_TURN + 1) / STEPS_PER_TURN
-    angles = start + turned * times
-    q, drawn, pins, cosines = _poses(layout, u, chain, times * (np.sign(turned) if layout.closed else 1))
-    q, drawn, pins = (x * [spread, spread, 1][: x.shape[-1]] + [*centre, 0][: x.shape[-1]] for x in (q, drawn, pins))
-    # As the motor counts it, which may be some turns more.
-    q[:, 0, 2] = design["angle"] + angles
-    gaps = jax.jit(jax.vmap(partial(constraints, mech)))(q.reshape(len(q), -1), times)
-    length = max(np.abs(np.asarray(design[name])).max() for name in linkage.entries if name not in linkage.angles)
-    ends = np.abs(drawn[-1] - drawn[0]).max()
-    error, ordered_error = distances(drawn[: -1 if closed else None], closed, targets, closed)
-    lengths = [design[name] for name, *_, kind in linkage.places() if kind == "log"]
-    guess = {name: tuple(float(x) for x in pose) for name, pose in zip(mech.bodies, q[0], strict=True)}
-    *_, around = _poses(layout, u, chain, times * 2 * np.pi / abs(turned))
-    checks = {
-        "assembled": bool(
-            np.abs(gaps).max() < common.near_zero() * max(length, 1.0) ** 2 and np.abs(cosines).max() < 1
-        ),
-        "closed": bool(ends < common.near_zero() * length),
-        "turns": bool(np.abs(around).max() < 1),
-        "transmission_angle": common.angle_of(cosines),
-        "ratio": float(max(lengths) / min(lengths)),
-        "farthest": float(distances_from(drawn, targets, closed).max() / size),
-    }
-    pivots = np.array(linkage.pivots({name: jnp.asarray(x) for name, x in design.items()}))
-    places = {"pivots": pivots, "workspace": np.concatenate([pins.reshape(-1, 2), drawn])}
-    outside = {name: _outside(getattr(wanted.limits, name), (x - centre) / spread) for name, x in places.items()}
-    outside["ratio"] = checks["ratio"] - wanted.limits.ratio * (1 + KEPT)
-    outside["transmission_angle"] = transmission_angle - checks["transmission_angle"] - KEPT
-    limits = (*wanted.limited, *(["transmission_angle"] if transmission_angle else []))
-    checks["misses"] = tuple(name for name in limits if outside[name] > 0)
-    return CurveSolution(
-        *(design, error, ordered_error, mech, guess, linkage, linkage.links, angles, branch),
-        *(drawn, targets, moved, (linkage.output, np.asarray(design["point"])), checks),
-    )
-
-
-def _moved(layout, u, chain: Chains, wanted: Wanted, unit, points):
-    """The row of a linkage after the wanted curve was moved, how that was, and the points of the curve."""
-    centre, spread = np.asarray(unit[0]) @ [1, 1j], unit[1]
-    z = points @ [1, 1j]
-    reflected = bool(layout.moves and chain.mirrored < 0)
-    if not layout.moves:
-        return u, chain, _told(1.0, 0j, False), points
-    larger, turned, *shift = u[-4:] * wanted.limits.free
-    factor, shift = np.exp(larger + 1j * turned), complex(*shift)
-    if reflected:
-        u, chain = mirrored(layout, u, chain)
-        z, about = z.conj(), centre.conjugate()
-    else:
-        about = centre
-    u = placed(layout, u[None], chain.bodies[None], chain.kinds[None], np.array([factor]), np.array([shift]))[0]
-    translation = centre + spread * shift - factor * about
-    after = factor * z + translation
-    return u, chain, _told(factor, translation, reflected), np.column_stack([after.real, after.imag])
-
-
-def _told(factor, shift, reflected: bool) -> dict[str, Any]:
-    return {
-        "scale": float(np.abs(factor)),
-        "rotation": float(np.angle(factor)),
-        "translation": np.array([shift.real, shift.imag]),
-        "reflection": reflected,
-    }
-
-
-def _poses(layout, u, chain: Chains, parts):
-    """Poses (T, bodies, 3) of all links after parts of the way, the point (T, 2), pins (T, n, 2), and cosines (T, K)."""
-    one = Chains(*(jnp.asarray(x)[None] for x in chain))
-    (origins, ways), cosines = (
-        jax.tree.map(lambda x: np.asarray(x)[0], found) for found in tracks(layout, jnp.asarray(u)[None], one, parts)
-    )
-    active = int(chain.active)
-    origins, ways = origins[:, 1 : 2 * active + 2], ways[:, 1 : 2 * active + 2]
-    q = np.concatenate([origins, np.arctan2(ways[..., 1:], ways[..., :1])], axis=2)
-    x, y = u[layout.point]
-    last, way = origins[:, -2], ways[:, -2]
-    drawn = last + x * way + y * np.column_stack([-way[:, 1], way[:, 0]])
-    lengths = np.exp(u[2 : 2 + 6 * active].reshape(active, 6)[:, 4])
-    block = np.array([layout.kinds[int(k)] == RPR for k in chain.kinds[:active]])
-    ends = origins[:, 1::2] + np.where(block, 0.0, lengths)[:, None] * ways[:, 1::2]
-    return q, drawn, np.concatenate([origins, ends], axis=1), cosines[:, :active]
-
-
-def _outside(box: np.ndarray, places: np.ndarray) -> float:
-    """By how much places are outside a box, in units of the curve."""
-    return float(np.maximum(box[0] - places, places - box[1]).max() - KEPT)

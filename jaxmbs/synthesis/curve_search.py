@@ -269,9 +269,7 @@ def _grown(layout: Layout, state: State, dyads: int, rng) -> State:
     chains.kinds[:, dyads] = layout.kinds.index(RRR)
     chains.signs[:, dyads] = rng.choice([-1.0, 1.0], count)
     chains.active[:] = dyads + 1
-    new = child._replace(shared=u, data=chains, cost=np.full(count, np.inf))
     join = lambda a, b: np.concatenate([a, b])
-    return State(
-        *(join(a, b) for a, b in zip(state[:2], new[:2], strict=True)), (), join(state.cost, new.cost),
-        join(state.damping, new.damping), Chains(*(join(a, b) for a, b in zip(state.data, chains, strict=True))),
-    )  # fmt: skip
+    data = Chains(*map(join, state.data, chains))
+    cost, damping = join(state.cost, np.full(count, np.inf)), join(state.damping, child.damping)
+    return State(join(state.shared, u), join(state.own, child.own), (), cost, damping, data)

@@ -101,7 +101,7 @@ def seen(layout: Layout, u, chain: Chains, angle):
     frames, cosines = frames_of(layout, u, chain, angle)
     at, places = jnp.zeros(2), [pivot]
     for k, (link, arm) in enumerate(zip(frames[2::2], frames[3::2], strict=True)):
-        at = at + (k == chain.active - 1) * placed_on(*link, point)
+        at = at + (k == chain.active - 1) * placed_on(link[0], link[1], point)
         end = link[0] + jnp.exp(numbers[k, 4]) * link[1]
         if RPR in layout.kinds:
             end = jnp.where(chain.kinds[k] == layout.kinds.index(RPR), link[0], end)
@@ -167,7 +167,7 @@ class Drawing(Problem):
             beyond = jnp.sum(jnp.log1p(jnp.maximum(jnp.abs(cosines) - limits.cosine, 0) / (1 - limits.cosine)))
             if "workspace" in self.limited:
                 every = _moved(layout, u, chain, limits, jnp.concatenate([places, drawn[None]]))
-                outside = jnp.maximum(every - limits.workspace[1], limits.workspace[0] - every)
+                outside = _outside(limits.workspace, every)
                 beyond = beyond + jnp.sum(jnp.maximum(outside + common.INSIDE, 0))
             rows = [weight * _apart(drawn - goal), _apart(nearest - point) / np.sqrt(self.points)]
             return jnp.stack([*rows, push * beyond / np.sqrt(self.points)]), state
@@ -188,7 +188,7 @@ class Drawing(Problem):
         if "pivots" in self.limited:
             places, on_ground = _grounded(layout, pivot, numbers, chain)
             places = _moved(layout, u, chain, limits, places)
-            outside = jnp.maximum(places - limits.pivots[1], limits.pivots[0] - places)
+            outside = _outside(limits.pivots, places)
             rows.append(jnp.reshape(on_ground[:, None] * (outside + common.INSIDE), -1))
         return push * jnp.maximum(jnp.concatenate(rows), 0)
 
@@ -198,10 +198,15 @@ def _moved(layout: Layout, u, chain: Chains, limits: Limits, places):
     if not layout.moves:
         return places
     larger, turned, *shift = u[-4:] * limits.free
-    z = places * jnp.stack([1.0 + 0 * chain.mirrored, chain.mirrored])
-    c, s = jnp.cos(turned), jnp.sin(turned)
-    turned = jnp.stack([c * z[:, 0] - s * z[:, 1], s * z[:, 0] + c * z[:, 1]], axis=1)
-    return jnp.exp(larger) * turned + jnp.stack(shift)
+    x, y = places[:, 0], places[:, 1] * chain.mirrored
+    c, s = jnp.exp(larger) * jnp.cos(turned), jnp.exp(larger) * jnp.sin(turned)
+    return jnp.stack([c * x - s * y + shift[0], s * x + c * y + shift[1]], axis=1)
+
+
+def _outside(box, places):
+    """By how much places (n, 2) are outside a box, negative inside."""
+    low, high = (jnp.broadcast_to(corner, places.shape) for corner in box)
+    return jnp.maximum(places - high, low - places)
 
 
 def _apart(gap):

@@ -126,6 +126,27 @@ def test_synthesize_finds_and_writes(run, tmp_path):
     assert (code, model["status"]) == (0, {"CONVERGED": 19})
 
 
+def test_a_curve_from_a_drawing(run, tmp_path):
+    """A half ellipse, with axes of 30 and 15."""
+    head = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 100 60">'
+    (tmp_path / "arc.svg").write_text(f'{head}<path d="M 20 40 A 30 15 0 0 1 80 40"/></svg>')
+    words = ("synthesize", "curve", "arc.svg", "--links", 3, "--ratio", 6, "--transmission-angle", 15, "--starts", 64)
+    code, found, _ = run(*words, "--output", "best.json", "--output", "best.svg", "--output", "best.model.json")
+    assert code == 0
+    assert found["error"] < 0.05
+    assert (found["links"], found["topology"]) == (3, "crank-ground")
+    assert found["front"] == [{key: found[key] for key in ("links", "error", "ordered error", "topology")}]
+    best = mbs.io.read_solution("best.json")
+    away = (best["points"] - [50, 20]) / [30, 15]
+    np.testing.assert_allclose(np.hypot(*away.T), 1, atol=0.1)
+    assert np.ptp(away[:, 0]) == pytest.approx(2, abs=0.2)
+    assert (tmp_path / "best.svg").read_text().startswith("<svg")
+    # The motor draws it once in a unit of time.
+    model = mbs.load("best.model.json")
+    motion = mbs.kinematics(model.mechanism, np.linspace(0, 1, 721), model.guess)
+    np.testing.assert_allclose(motion.point("coupler", best["point"][1]), best["points"], atol=1e-6)
+
+
 def test_a_function_from_a_table(run, tmp_path):
     x = np.linspace(1, 2, 21)
     np.savetxt(tmp_path / "log.csv", np.column_stack([x, np.log10(x)]), delimiter=",")
@@ -166,6 +187,15 @@ BAD = {
     "ragged table": ("synthesize", "path", "ragged.csv"),
     "unknown linkage": ("synthesize", "path", MODELS / "path.csv", "--mechanism", "seven-bar"),
     "foreign option": ("synthesize", "path", MODELS / "path.csv", "--output-span", 3),
+    "option of a curve": ("synthesize", "path", MODELS / "path.csv", "--sliders"),
+    "option of a path": ("synthesize", "curve", "points.csv", "--upper", 3),
+    "links of a linkage": ("synthesize", "curve", "points.csv", "--links", 5, "--mechanism", "four-bar"),
+    "too many links": ("synthesize", "curve", "points.csv", "--links", 99),
+    "no such drawing": ("synthesize", "curve", "nothing.svg"),
+    "no such image": ("synthesize", "curve", "nothing.png"),
+    "drawing without a path": ("synthesize", "curve", "bare.svg"),
+    "image that is none": ("synthesize", "curve", "junk.png"),
+    "curve of another format": ("synthesize", "curve", "nan.json"),
     "output of synthesis": ("synthesize", "path", MODELS / "path.csv", "--output", "best.docx"),
 }
 
@@ -178,6 +208,9 @@ def test_bad_input_is_one_line_and_exit_code_2(case, run, tmp_path):
     (tmp_path / "nan.json").write_text(Path(SLIDER).read_text().replace('"mass": 1,', '"mass": NaN,'))
     (tmp_path / "words.csv").write_text("x,y\n1,2\nthree,4\n")
     (tmp_path / "ragged.csv").write_text("1,2\n3,4,5\n")
+    (tmp_path / "points.csv").write_text("0,0\n1,2\n3,1\n")
+    (tmp_path / "bare.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg"/>')
+    (tmp_path / "junk.png").write_bytes(b"no image")
     before = sorted(tmp_path.iterdir())
     code, found, complaint = run(*BAD[case])
     assert code == 2

@@ -16,6 +16,8 @@ from jaxmbs.io.results.plan import CROSS, Plan, bars_of, blocks_of, number, plan
 INK, LINE, CURVE, PLATE = "#1d2129", "#5b6472", "#b8243a", "#e9edf3"
 LEFT, RIGHT = FIELD[2] + 6, WIDTH - 10.0
 ROW = 5.0
+# More targets than these are drawn as a broad line, not as circles.
+MAX_MARKS = 60
 STYLE = f"""
 text {{ font-family: Helvetica, Arial, 'Liberation Sans', sans-serif; font-size: {SIZE}px; fill: {INK}; }}
 .middle {{ text-anchor: middle; }} .right {{ text-anchor: end; }} .head {{ font-weight: bold; }}
@@ -25,6 +27,7 @@ line, polyline, path, rect, circle {{ fill: none; stroke: {LINE}; stroke-width: 
 .ground {{ stroke: {INK}; stroke-width: 0.25; stroke-dasharray: 6 1.2 1 1.2; }}
 .pin {{ fill: white; stroke: {INK}; stroke-width: 0.5; }} .symbol {{ stroke: {INK}; stroke-width: 0.35; fill: white; }}
 .curve {{ stroke: {CURVE}; stroke-width: 0.35; stroke-linejoin: round; }} .target {{ stroke: {CURVE}; stroke-width: 0.3; }}
+.wanted {{ stroke: {CURVE}; stroke-width: 1.6; stroke-opacity: 0.25; stroke-linejoin: round; }}
 .point {{ fill: {CURVE}; stroke: none; }} .arrow {{ fill: {LINE}; stroke: none; }}
 .frame {{ stroke: {INK}; stroke-width: 0.5; }}
 """
@@ -94,6 +97,8 @@ def _bodies(linkage: Linkage, plan: Plan) -> list[str]:
 def _path(linkage: Linkage, plan: Plan) -> list[str]:
     at = plan.paper.at
     parts = [_polyline(at(run), "curve") for run in linkage.runs]
+    if len(linkage.targets) > MAX_MARKS:
+        return [_polyline(at(linkage.targets), "wanted"), *parts]
     return parts + [_circle(at(target), CROSS, "target") for target in linkage.targets]
 
 
@@ -221,5 +226,7 @@ def _foot(linkage: Linkage, plan: Plan) -> list[str]:
         ]
         y -= ROW * 1.2
     if len(linkage.targets):
-        parts += [_circle((LEFT + 4, y - 2), CROSS, "target"), _text("targets", (LEFT + 11, y - 2), "")]
+        line = _polyline([(LEFT, y - 2), (LEFT + 8, y - 2)], "wanted")
+        mark = line if len(linkage.targets) > MAX_MARKS else _circle((LEFT + 4, y - 2), CROSS, "target")
+        parts += [mark, _text("targets", (LEFT + 11, y - 2), "")]
     return parts

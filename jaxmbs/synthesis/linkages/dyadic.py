@@ -19,13 +19,13 @@ from jaxmbs.system.mechanism import Mechanism
 # Names of joints in their order; O is the crank's.
 LETTERS = "ABCDEFGHIJKLMNPQRSTUVWXYZ"
 # Entries of a further dyad: where they are among its six numbers, and what these are.
-ENTRIES = {
+ENTRIES: dict[str, dict[str, tuple[int, ...]]] = {
     RRR: {"first": (0, 1), "second": (2, 3), "link": (4,), "arm": (5,)},
     RRP: {"first": (0, 1), "offset": (2,), "slope": (3,), "link": (4,)},
     RPR: {"first": (0, 1), "second": (2, 3), "offset": (4,)},
 }
 # The same of the first dyad, whose ends are on the crank and the ground; their places there are lengths along x.
-OF_FIRST = {
+OF_FIRST: dict[str, dict[str, tuple[int, ...]]] = {
     RRR: {"second": (2,), "first": (0,), "coupler": (4,), "rocker": (5,)},
     RRP: {"first": (0,), "coupler": (4,), "offset": (2,)},
     RPR: {"second": (2,), "first": (0,), "offset": (4,)},
@@ -153,9 +153,10 @@ class Dyadic(Linkage):
 
     def design(self, u):  # type: ignore[override]
         """The design of free numbers u: logarithms of lengths, and all else as it is."""
-        last = ("point", ("length",) * 2), ("angle", ("angle",)), ("pivot", ("pivot",) * 2)
+        own = [(name, (kind,) * len(at)) for name, _, at, kind in self.places()]
+        last = [("point", ("length",) * 2), ("angle", ("angle",)), ("pivot", ("pivot",) * 2)]
         out, row = {}, 0
-        for name, kinds in (*((name, (kind,) * len(at)) for name, _, at, kind in self.places()), *last):
+        for name, kinds in own + last:
             x = u[row : row + len(kinds)] if len(kinds) > 1 else u[row]
             out[name], row = jnp.exp(x) if kinds[0] == "log" else x, row + len(kinds)
         return out
@@ -212,10 +213,10 @@ class Dyadic(Linkage):
         joints: dict[str, Any] = {"O": planar.Revolute(GROUND, "crank", b["pivot"], origin)}
         for k, ((link_on, arm_on, kind), six) in enumerate(zip(self.dyads, self.six_numbers(b), strict=True)):
             (link, arm), numbers = _names(k, kind), jnp.stack(six)
-            first = planar.Revolute(link_on, link, on(link_on, numbers[:2]), origin)
-            second = planar.Revolute(arm_on, arm, on(arm_on, numbers[2:4]), origin)
+            first: Any = planar.Revolute(link_on, link, on(link_on, numbers[:2]), origin)
+            second: Any = planar.Revolute(arm_on, arm, on(arm_on, numbers[2:4]), origin)
             if kind == RRR:
-                common = planar.Revolute(link, arm, along(numbers[4]), along(numbers[5]))
+                common: Any = planar.Revolute(link, arm, along(numbers[4]), along(numbers[5]))
             elif kind == RRP:
                 common = planar.Revolute(link, arm, along(numbers[4]), origin)
                 way = unit(numbers[3])

@@ -34,7 +34,7 @@ def closed(kind: str, of_link, of_arm, numbers, sign):
         sign: +1 where the common pin is to the left of the line between the two ends (RRR), the slider ahead (RRP), the
             block ahead on the link (RPR).
     """
-    begin = placed_on(*of_link, numbers[:2])
+    begin = placed_on(of_link[0], of_link[1], numbers[:2])
     if kind == RRP:
         offset, slope, length = numbers[2], numbers[3], numbers[4]
         origin, e = of_arm
@@ -43,7 +43,7 @@ def closed(kind: str, of_link, of_arm, numbers, sign):
         ahead, cosine = slide(offset - (begin - origin) @ normal, length, sign)
         e = ahead * line + cosine * normal
         return (begin, e), (begin + length * e, line), cosine
-    end = placed_on(*of_arm, numbers[2:4])
+    end = placed_on(of_arm[0], of_arm[1], numbers[2:4])
     d = end - begin
     if kind == RPR:
         offset, square = numbers[4], d @ d + TINY
@@ -80,12 +80,12 @@ def random_dyads(rng: np.random.Generator, bodies: np.ndarray, kinds: Sequence[s
         if k == 0:  # a crank that is no longer than the ground, in most cases
             crank = np.exp(rng.uniform(-1.6, 0.3, count))
             first, second = (np.where(bodies[:, 0, side] == 1, crank, 1.0) + 0j for side in (0, 1))
-        of_link, of_arm = ((origins[rows, bodies[:, k, s]], ways[rows, bodies[:, k, s]]) for s in (0, 1))
+        of_link, of_arm = ((origins[rows, on], ways[rows, on]) for on in bodies[:, k].T)
         begin, sign = of_link[0] + first[:, None] * of_link[1], signs[:, k, None]
         longer, less = 1 + np.exp(rng.uniform(-3, 0.7, count)), 0.97 * np.tanh(rng.uniform(-1.5, 1.5, count))
         numbers[:, k, :2] = np.column_stack([first.real, first.imag])
         if kind == RRP:
-            slope = rng.uniform(-np.pi, np.pi, count) * (k > 0)
+            slope = np.asarray(rng.uniform(-np.pi, np.pi, count) if k else np.zeros(count))
             offset = 0.5 * rng.normal(size=count)
             line = of_arm[1] * np.exp(1j * slope)[:, None]
             height = offset[:, None] - ((begin - of_arm[0]) * line.conj()).imag

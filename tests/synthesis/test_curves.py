@@ -1,0 +1,222 @@
+"""Curves as shapes: the measures by hand, what is found checked by Newton's method, bounds, and the letters of LINK-ABC."""
+
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxmbs as mbs
+from jaxmbs import synthesis
+from jaxmbs.synthesis.shapes import chamfer, curve_of, distances, ordered, resampled
+from linkages import reference
+
+TURN = np.linspace(0, 2 * np.pi, 400, endpoint=False)
+CIRCLE = np.column_stack([np.cos(TURN), np.sin(TURN)])
+LETTER = np.array([[0.0, 200.0], [0.0, 0.0], [100.0, 0.0]])
+
+
+# --- measures ---------------------------------------------------------------------------------------------------------
+
+
+def test_measures_of_circles():
+    """A circle of radius 1 + e: each point is e away, so the Chamfer distance is 2 e and the ordered one 2π e²."""
+    e = 0.05
+    near, in_order = distances((1 + e) * np.roll(CIRCLE, 37, axis=0)[::-1], True, CIRCLE, True)
+    np.testing.assert_allclose(near, 2 * e, rtol=1e-3)
+    np.testing.assert_allclose(in_order, 2 * np.pi * e**2, rtol=1e-3)
+    # Neither depends on units or place.
+    moved = lambda x: 30 * x + [5, -2]
+    again = distances(moved((1 + e) * CIRCLE), True, moved(CIRCLE), True)
+    np.testing.assert_allclose(again, (near, in_order), rtol=1e-6)
+
+
+def test_measures_by_hand():
+    """Both measures by all pairs of points, and by all shifts and directions."""
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, 40, 2))
+    pairs = np.linalg.norm(a[:, None] - b[None], axis=2)
+    np.testing.assert_allclose(chamfer(a, b), pairs.min(axis=1).mean() + pairs.min(axis=0).mean())
+    shifts = [np.mean(np.sum((np.roll(way, k, axis=0) - b) ** 2, axis=1)) for way in (a, a[::-1]) for k in range(40)]
+    np.testing.assert_allclose(ordered(a, b), 2 * np.pi * min(shifts))
+
+
+def test_points_at_equal_distances():
+    square = np.array([[0.0, 0], [1, 0], [1, 1], [0, 1]])
+    np.testing.assert_allclose(np.diff(resampled(square, 9, False), axis=0)[0], [0.375, 0])
+    around = resampled(square, 8, True)
+    np.testing.assert_allclose(around[[0, 2, 4, 6]], square, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("points", "closed"),
+    [
+        (CIRCLE, True),
+        (CIRCLE[::100], True),
+        (CIRCLE[:300], False),
+        ([[0, 0], [1, 0], [2, 0]], False),
+        (np.concatenate([CIRCLE, CIRCLE[:1]]), True),
+    ],
+)
+def test_which_curves_are_closed(points, closed):
+    """By their ends, which are as near as neighbours; the first point is not there twice."""
+    found, is_closed = curve_of(points, None)
+    assert is_closed == closed
+    assert len(np.unique(found, axis=0)) == len(found)
+
+
+@pytest.mark.parametrize(
+    ("targets", "options", "message"),
+    [
+        ([[0, 0], [1, 1], [0, 0]], {}, "three different points"),
+        ([[0, 0], [1, np.nan], [2, 0]], {}, "finite, got .* in row 1"),
+        ([[0, 0, 1], [1, 2, 3], [2, 0, 1]], {}, "shape"),
+        ([[0, 0.2], [1, 0], [1, 1], [-1, 1], [-1, -1], [2, -1], [2, 2]], {"closed": True}, "cannot be closed"),
+        (LETTER, {"links": 2}, "links"),
+        (LETTER, {"free": "size"}, "free must be of"),
+        (LETTER, {"ratio": 0.5}, "ratio"),
+        (LETTER, {"pivots": ((0, 0), (0, 1))}, "pivots"),
+        (LETTER, {"workspace": 3}, "workspace"),
+        (LETTER, {"transmission_angle": 95}, "transmission_angle"),
+        (LETTER, {"mechanism": "geared five-bar"}, "crank and dyads"),
+        (LETTER, {"mechanism": []}, "name a linkage"),
+        (LETTER, {"guess": {}}, "mechanism of your own"),
+        (LETTER, {"build": dict, "ratio": 3.0}, "dyadic linkages"),
+        (LETTER, {"build": dict}, "needs a design"),
+        (LETTER, {"starts": 0}, "starts"),
+    ],
+)
+def test_bad_input(targets, options, message):
+    with pytest.raises(ValueError, match=message):
+        synthesis.curve(targets, **options)
+
+
+# --- what is found ----------------------------------------------------------------------------------------------------
+
+
+def assert_proven(one, closed):
+    """By Newton's method at every half degree: on one circuit, all round or over its part, with the error as claimed."""
+    motion = mbs.kinematics(one.mechanism, np.linspace(0, 1, 721), one.guess, throw=True)
+    drawn = np.asarray(motion.point(*one.point))
+    size = np.abs(drawn - drawn.mean(axis=0)).max()
+    np.testing.assert_allclose(drawn, one.points, atol=1e-9 * size)
+    b, signs = one.design, jnp.asarray(one.branch, float)
+    form = jax.vmap(lambda angle: one.linkage.seen(b, angle, signs))(one.crank_angles)
+    np.testing.assert_allclose(form[0], drawn, atol=1e-9 * size)
+    assert np.abs(form[1]).max() < 1
+    np.testing.assert_allclose(np.cos(np.deg2rad(one.checks["transmission_angle"])), np.abs(form[1]).max(), rtol=1e-6)
+    error, in_order = distances(drawn[: -1 if closed else None], closed, one.targets, closed)
+    np.testing.assert_allclose((error, in_order), (one.error, one.ordered_error), atol=1e-9)
+    assert one.checks["assembled"]
+    assert one.checks["closed"] == closed
+
+
+@pytest.fixture(scope="module")
+def letter():
+    """An L by four- and six-bars."""
+    return synthesis.curve(LETTER, links=5, starts=256, keep=3)
+
+
+def test_an_open_curve(letter):
+    """A corner of two straight lines, over a part of the turn; more links draw it better."""
+    assert [one.links for one in letter.front] == [3, 5]
+    assert letter.front[0].error > letter.best.error == letter.front[1].error
+    assert letter.best.error < 0.01
+    assert [one.error for one in letter.all] == sorted(one.error for one in letter.all)
+    assert_proven(letter.best, False)
+    # Nothing strays: neither curve has a point that is far from the other one.
+    assert letter.best.checks["farthest"] < 0.05
+    np.testing.assert_array_equal(letter.best.targets, LETTER)
+
+
+def test_the_same_seed_gives_the_same_answer(letter, tmp_path):
+    """Also after a break, from the file of the search."""
+    again = lambda **more: synthesis.curve(LETTER, links=5, starts=256, keep=3, resume=tmp_path / "search.npz", **more)
+
+    def stop(done, total, least):
+        if done > total // 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        again(progress=stop)
+    assert again().best.error == letter.best.error
+    with pytest.raises(ValueError, match="other arguments"):
+        again(seed=1)
+
+
+def test_a_curve_of_a_linkage_is_found_again():
+    """What a random four-bar draws in a turn, mirrored at nothing and moved: a four-bar draws it nearly exactly."""
+    four_bar = synthesis.Dyadic()
+    u, signs = four_bar.random(np.random.default_rng(3), 1)
+    b = four_bar.design(jnp.asarray(u[0])) | {"pivot": jnp.array([20.0, 5.0]), "angle": 1.0}
+    wanted = jax.vmap(lambda angle: four_bar.seen(b, angle, jnp.asarray(signs[0]))[0])(TURN[::4])
+    found = synthesis.curve(wanted, links=3, starts=256, keep=1)
+    assert found.best.error < 2e-3
+    assert found.best.checks["turns"]
+    assert_proven(found.best, True)
+
+
+def test_bounds_and_a_curve_that_may_be_moved():
+    """Pivots and all pins in boxes of other size and place, into which the letter is moved, turned, scaled, mirrored."""
+    box, room = np.array([(0.0, 0.0), (1.0, 1.0)]), np.array([(-1.0, -1.0), (2.0, 2.0)])
+    limits = {"pivots": box, "workspace": room, "ratio": 4.0, "transmission_angle": 15.0}
+    free = ("scale", "rotation", "translation", "reflection")
+    best = synthesis.curve(LETTER, links=5, starts=256, free=free, **limits).best
+    assert best.checks["misses"] == ()
+    assert best.checks["ratio"] <= 4 * (1 + 1e-6)
+    assert best.checks["transmission_angle"] >= 15 - 1e-6
+    assert_proven(best, False)
+    motion = mbs.kinematics(best.mechanism, np.linspace(0, 1, 721), best.guess)
+    for joint in best.mechanism.constraints.values():
+        at = np.asarray(motion.point(joint.j, joint.point_j))
+        inside = box if joint.i == "ground" else room
+        assert np.all(at >= inside[0] - 1e-5)
+        assert np.all(at <= inside[1] + 1e-5)
+    # How it was moved, in complex numbers.
+    z, moved = LETTER @ [1, 1j], best.moved
+    z = moved["scale"] * np.exp(1j * moved["rotation"]) * (z.conj() if moved["reflection"] else z)
+    np.testing.assert_allclose(z + moved["translation"] @ [1, 1j], best.targets @ [1, 1j], atol=1e-9)
+
+
+def test_what_cannot_be_kept_is_named():
+    """Pivots far away, and lengths that are all nearly the same: the best that misses, and what."""
+    with pytest.warns(UserWarning, match="misses pivots"):
+        best = synthesis.curve(LETTER, links=3, starts=64, pivots=((1e6, 1e6), (1e6 + 1, 1e6 + 1)), ratio=1.01).best
+    assert "pivots" in best.checks["misses"]
+
+
+@pytest.mark.slow
+def test_sliders():
+    """With sliders and blocks as well; the best one, whatever it is, and one of a kind that has them."""
+    found = synthesis.curve(LETTER, links=5, sliders=True, starts=512)
+    assert found.best.error < 0.01
+    assert_proven(found.best, False)
+    inverted = synthesis.Dyadic([("crank", "ground", "RPR"), ("coupler", "ground")])
+    assert_proven(synthesis.curve(LETTER, mechanism=inverted, starts=256).best, False)
+
+
+@pytest.mark.slow
+def test_ten_bars():
+    """More links than can be listed: random topologies, and dyads added to smaller linkages."""
+    found = synthesis.curve(CIRCLE * [2, 1], links=9, starts=256, keep=1)
+    assert found.best.error < 0.01
+    assert_proven(found.best, True)
+
+
+@pytest.mark.slow
+def test_letters():
+    """LINK-ABC by eight-bars, one call each without tuning: less than half of the mean error of LInK on these letters,
+    whose linkages have 15 to 20 joints."""
+    table = reference("link_abc")
+    errors = {}
+    for name, points in table["letters"].items():
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            found = synthesis.curve(points, keep=1)
+        errors[name] = found.best.error
+        assert found.best.links <= 7
+        assert found.best.checks["assembled"]
+        assert found.best.checks["closed"] == (name in table["closed_letters"])
+    assert np.mean(list(errors.values())) <= table["link_chamfer_mean_of_these"] / 2
+    assert all(errors[name] < table["link_chamfer"][name] * 1.1 for name in errors)
