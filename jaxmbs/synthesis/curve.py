@@ -27,6 +27,8 @@ MAX_LISTED_DYADS, RANDOM_TOPOLOGIES = 3, 400
 MAX_LINKS = 19
 # Smallest angle between links, in degrees, as it is looked at between samples.
 MIN_ANGLE_DEG = 2.0
+# Of the longest distance in a linkage to the shortest link, unless told otherwise.
+MAX_RATIO = 30.0
 FREE = ("scale", "rotation", "translation", "reflection")
 
 
@@ -38,7 +40,7 @@ def curve(
     links: int = 7,
     mechanism: str | Linkage | Sequence[str | Linkage] | None = None,
     sliders: bool = False,
-    ratio: float | None = None,
+    ratio: float | None = MAX_RATIO,
     transmission_angle: float = 0.0,
     pivots: tuple | None = None,
     workspace: tuple | None = None,
@@ -63,13 +65,14 @@ def curve(
     Args:
         targets: (T, 2), points of the curve in their order along it, with straight lines between.
         closed: whether the curve is closed: then it is drawn in a whole turn of the crank, an open one in a part of a
-            turn. None: it is closed if its ends are about as near to each other as its points.
+            turn. None: it is closed if its ends are about as near to each other as its points, of which there are many.
         free: by what the curve may be moved, of "scale", "rotation", "translation", "reflection". This matters only
             together with `pivots` or `workspace`, since linkages can be anywhere.
         links: the largest number of links that move: 3 of four-bars, 5 of six-bars, 7 of eight-bars, and so on.
         mechanism: names or `Dyadic`s, if only these are to be tried, such as "Stephenson III".
         sliders: whether dyads with sliders and blocks are tried as well.
-        ratio: the largest ratio of two lengths: of links between their pins, and of the ground between its first two.
+        ratio: the largest ratio of the longest distance, of pins and the point from the origin of their link or from
+            the crank's pivot, to the shortest link. None: any ratio.
         transmission_angle: the smallest one that is allowed, in degrees.
         pivots: ((x, y), (x, y)), two corners of a box that must contain all pivots on the ground.
         workspace: two corners of a box that all pins and the point must not leave.
@@ -99,7 +102,7 @@ def curve(
         bounds = {"free": tuple(free), "mechanism": mechanism, "sliders": sliders, "ratio": ratio, "pivots": pivots}
         bounds |= {"workspace": workspace, "transmission_angle": transmission_angle}
         for name, bound in bounds.items():
-            if bound:
+            if bound and not (name == "ratio" and bound == MAX_RATIO):
                 raise ValueError(f"{name} is for dyadic linkages; a mechanism of your own has bounds of its design")
         of_search = {"starts": starts or 2048, "seed": seed, "keep": keep, "progress": progress, "resume": resume}
         return _by_fit(targets, closed, build, design, point, of_search | of_fit)
@@ -116,7 +119,7 @@ def curve(
     mirrors = layout.moves and "reflection" in _free(free)
     wanted = Wanted((points - centre) / spread, limits, limited, shapes, mechanism is None, mirrors)
     told_apart = repr((layout, limited, mirrors, {n: sorted(map(str, of.items())) for n, of in shapes.items()}))
-    state = searched(layout, wanted, search, (points, *limits, told_apart))
+    state = searched(layout, wanted, search, (points, *limits, told_apart, search.starts, search.seed))
     return found_by(Asked(layout, wanted, points, closed, centre, spread, transmission_angle), state, search.keep)
 
 

@@ -51,7 +51,7 @@ class CurveSolution(NamedTuple):
         point: the body and the coordinates on it of the point.
         checks: "assembled": the joints of the mechanism fit at all of the points, on one branch; "closed": the curve ends
             where it began; "turns": the crank turns all round; "transmission_angle": the least in degrees while the curve
-            is drawn; "ratio": of the longest to the shortest length; "farthest": the largest distance of the drawn curve
+            is drawn; "ratio": of the longest distance to the shortest link, see `curve`; "farthest": the largest distance
             from the wanted one, in the units of the error; "misses": the bounds that are not kept.
 
     Examples:
@@ -88,7 +88,7 @@ class Front(Ranked[CurveSolution]):
 
     Examples:
         >>> square = jnp.array([[0.0, 0], [1, 0], [1, 1], [0, 1]])
-        >>> found = mbs.synthesis.curve(square, links=5, starts=128)
+        >>> found = mbs.synthesis.curve(square, closed=True, links=5, starts=128)
         >>> [one.links for one in found.front]
         [3, 5]
     """
@@ -165,6 +165,7 @@ def _solution(asked: Asked, u: np.ndarray, chain: Chains) -> CurveSolution:
     gaps = jax.jit(jax.vmap(partial(constraints, mech)))(q.reshape(len(q), -1), times)
     length = max(np.abs(np.asarray(design[name])).max() for name in linkage.entries if name not in linkage.angles)
     lengths = [design[name] for name, *_, kind in linkage.places() if kind == "log"]
+    longest = max(np.linalg.norm(design[name]) for name in linkage.entries if name not in (*linkage.angles, "pivot"))
     *_, around = _poses(layout, u, chain, times * 2 * np.pi / abs(turned))
     small = common.near_zero()
     checks: dict[str, Any] = {
@@ -172,7 +173,7 @@ def _solution(asked: Asked, u: np.ndarray, chain: Chains) -> CurveSolution:
         "closed": bool(np.abs(drawn[-1] - drawn[0]).max() < small * length),
         "turns": bool(np.abs(around).max() < 1),
         "transmission_angle": common.angle_of(cosines),
-        "ratio": float(max(lengths) / min(lengths)),
+        "ratio": float(longest / min(lengths)),
         "farthest": float(distances_from(drawn, targets, asked.closed).max() / (spread * moved["scale"])),
     }
     pivots = np.array(linkage.pivots({name: jnp.asarray(x) for name, x in design.items()}))

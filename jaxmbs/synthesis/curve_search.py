@@ -13,7 +13,7 @@ from jaxmbs.synthesis.shapes import resampled
 from jaxmbs.synthesis.stages import Part, in_stages
 
 # Points of the curve, and crank angles, of the search and of its end.
-COARSE, FINE = 48, 96
+COARSE, FINE = 48, 160
 # Random linkages looked at for each start.
 RANDOM_LINKAGES_PER_START = 24
 # Points by which random curves are compared with the wanted one; parts of their length that an open one may be.
@@ -21,9 +21,9 @@ SAMPLES, PARTS = 48, (0.33, 0.42, 0.5, 0.6, 0.7, 0.8, 0.9)
 # A part of a curve whose square extent is less than this of the whole one's is too small to be compared.
 SMALL = 0.02
 # Steps between two reports; those of all starts, of the better ones, of those with a dyad more, and at the end.
-AT_ONCE, FIRST, BETTER, GROWN, LAST = 25, 25, 75, 75, 200
+AT_ONCE, FIRST, BETTER, GROWN, LAST = 25, 25, 75, 75, 100
 # Of every number of dyads so many go on; linkages made of each of them by a dyad more; so many go to the end.
-BEST, CHILDREN, BEST_AT_END = 96, 8, 40
+BEST, CHILDREN, BEST_AT_END = 96, 8, 24
 # Sizes of the steps by which a new point begins.
 STEPS_OF_POINT = 0.02, 0.5
 

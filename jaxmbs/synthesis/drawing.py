@@ -183,8 +183,9 @@ class Drawing(Problem):
             turns = u[layout.way][1] / (2 * jnp.pi)
             rows.append(jnp.stack([SHORTEST_PART - turns, turns - 1]))
         if "ratio" in self.limited:
-            sizes = _sizes(layout, numbers, chain)
-            rows.append((jnp.max(sizes) + jnp.max(-sizes) - jnp.log(limits.ratio) + common.INSIDE)[None])
+            lengths, distances = _sizes(layout, u, chain)
+            longest = jnp.maximum(jnp.max(lengths), jnp.log(jnp.max(distances) + TINY) / 2)
+            rows.append((longest - jnp.min(lengths) - jnp.log(limits.ratio) + common.INSIDE)[None])
         if "pivots" in self.limited:
             places, on_ground = _grounded(layout, pivot, numbers, chain)
             places = _moved(layout, u, chain, limits, places)
@@ -227,47 +228,66 @@ def _nearest(layout: Layout, chain: Chains, parts, curve, u):
     _, lengths = jax.lax.scan(length, drawn[-1 if layout.closed else 0], drawn)
     total = jax.lax.scan(lambda total, x: (total + x, None), jnp.zeros(()), lengths)[0]
     weights = jax.lax.map(lambda x: jnp.sqrt(x / total), lengths)
-    goals, _ = _on_line(drawn, curve, layout.closed)
-    _, places = _on_line(curve, drawn, layout.closed)
-    return (parts, goals, weights), (places, curve)
+    goals, _, _ = _on_line(drawn, curve, layout.closed)
+    _, places, ways = _on_line(curve, drawn, layout.closed)
+    count = len(parts) - (not layout.closed)
+
+    def sharper(block):
+        """By a step of Newton's method, if it makes the gap smaller: curves leave the lines between their points."""
+        point, place, way = block
+        gap_at = lambda place: point - seen(layout, u, chain, layout.angle(u, place))[0]
+        gap = gap_at(place)
+        better = place + jnp.clip(gap @ way / (way @ way + TINY), -0.5, 0.5) / count
+        better = better if layout.closed else jnp.clip(better, 0, 1)
+        other = gap_at(better)
+        return jnp.where(other @ other < gap @ gap, better, place)
+
+    return (parts, goals, weights), (jax.lax.map(sharper, (curve, places, ways)), curve)
 
 
 def _on_line(points, line, closed: bool):
-    """The nearest place to each point on a line through others, and what part of these comes before it."""
+    """The nearest place to each point on a line through others, what part of these comes before it, and the segment."""
     count = len(line) - (not closed)
 
     def of_one(p):
         def step(carry, b):
-            a, number, square, place, at = carry
+            a, number, square, *best = carry
             v = b - a
             t = jnp.clip((p - a) @ v / (v @ v + TINY), 0, 1)
             x = a + t * v
             gap = p - x
             better = gap @ gap < square
             choose = lambda new, old: jnp.where(better, new, old)
-            return (b, number + 1, choose(gap @ gap, square), choose(x, place), choose(number + t, at)), None
+            found = (choose(new, old) for new, old in zip((x, number + t, v), best, strict=True))
+            return (b, number + 1, choose(gap @ gap, square), *found), None
 
-        start = line[-1 if closed else 0], jnp.asarray(-1.0), jnp.asarray(1e30), line[0], jnp.asarray(0.0)
-        (_, _, _, place, at), _ = jax.lax.scan(step, start, line)
-        return place, jnp.maximum(at, 0 if not closed else -1.0) / count
+        first = line[0]
+        start = line[-1] if closed else first, jnp.asarray(-1.0), jnp.asarray(1e30), first, jnp.asarray(0.0), 0 * first
+        (_, _, _, place, at, segment), _ = jax.lax.scan(step, start, line)
+        return place, (at if closed else jnp.maximum(at, 0.0)) / count, segment
 
     return jax.lax.map(of_one, points)
 
 
-def _sizes(layout: Layout, numbers, chain: Chains):
-    """Logarithms of the lengths of a linkage: crank, ground, links, arms; the crank's for what is no length."""
-    crank = jnp.log(numbers[0, :2] @ numbers[0, :2] + TINY) / 2
-    ground = jnp.log(numbers[0, 2:4] @ numbers[0, 2:4] + TINY) / 2
-    out = [crank]
+def _sizes(layout: Layout, u, chain: Chains):
+    """Logarithms of the lengths of links, with those of crank and ground between their first pins, and squares of distances
+    of pins and the point from the origins of their links; the crank's for what there is not."""
+    _, numbers, point = layout.parts(u)
+    square = lambda x: x @ x + TINY
+    crank = jnp.log(square(numbers[0, :2])) / 2
+    lengths, distances = [crank], [square(point)]
     for k in range(layout.dyads):
-        is_kind = [1.0 * (chain.kinds[k] == n) * (k < chain.active) for n in range(len(layout.kinds))]
-        of = dict(zip(layout.kinds, is_kind, strict=True))
-        pinned, slides = of.get(RRR, 0.0), of.get(RRP, 0.0)
-        out.append(crank + (pinned + slides) * (numbers[k, 4] - crank))
-        out.append(crank + pinned * (numbers[k, 5] - crank))
+        is_kind = {kind: (k < chain.active) * (chain.kinds[k] == n) for n, kind in enumerate(layout.kinds)}
+        pinned, slides = is_kind.get(RRR, False), is_kind.get(RRP, False)
+        lengths.append(jnp.where(pinned | slides, numbers[k, 4], crank))
+        lengths.append(jnp.where(pinned, numbers[k, 5], crank))
+        second = jnp.where(slides, numbers[k, 2] ** 2, square(numbers[k, 2:4]))
         if k == 0:
-            out.append(crank + (1 - slides) * (ground - crank))
-    return jnp.stack(out)
+            lengths.append(jnp.where(slides, crank, jnp.log(square(numbers[k, 2:4])) / 2))
+        distances += [(k < chain.active) * x for x in (square(numbers[k, :2]), second)]
+        if RPR in layout.kinds:
+            distances.append(is_kind[RPR] * numbers[k, 4] ** 2)
+    return jnp.stack(lengths), jnp.stack(distances)
 
 
 def _grounded(layout: Layout, pivot, numbers, chain: Chains):

@@ -8,8 +8,9 @@ import numpy as np
 
 # Points of each curve where two are compared.
 COMPARED = 2000
-# A curve is closed if its ends are no further apart than this many times most steps between its points.
-CLOSING, MOST = 1.5, 0.9
+# A curve is closed if its ends are no further apart than this many times most steps between its points, and than this part
+# of its extent.
+CLOSING, MOST, NEAR = 1.5, 0.9, 0.15
 
 
 def resampled(points: np.ndarray, count: int, closed: bool) -> np.ndarray:
@@ -77,7 +78,8 @@ def curve_of(targets: Any, closed: bool | None, columns: tuple[int, ...] = (2,))
         raise ValueError("targets must have at least three different points")
     steps = np.linalg.norm(np.diff(points, axis=0), axis=1)
     gap = float(np.linalg.norm(points[-1] - points[0]))
-    near = gap <= CLOSING * np.quantile(steps, MOST)
+    extent = float(np.linalg.norm(np.ptp(points, axis=0)))
+    near = gap <= min(CLOSING * float(np.quantile(steps, MOST)), NEAR * extent)
     if closed and not near and points.shape[1] == 2 and _crosses(points):
         raise ValueError(
             "targets cannot be closed: the line from the last point to the first crosses the curve; leave closed=True out, "

@@ -85,8 +85,8 @@ def random_dyads(rng: np.random.Generator, bodies: np.ndarray, kinds: Sequence[s
         longer, less = 1 + np.exp(rng.uniform(-3, 0.7, count)), 0.97 * np.tanh(rng.uniform(-1.5, 1.5, count))
         numbers[:, k, :2] = np.column_stack([first.real, first.imag])
         if kind == RRP:
-            slope = np.asarray(rng.uniform(-np.pi, np.pi, count) if k else np.zeros(count))
-            offset = 0.5 * rng.normal(size=count)
+            slope = np.where(k > 0, rng.uniform(-np.pi, np.pi, count), 0.0)
+            offset = np.asarray(0.5 * rng.normal(size=count))
             line = of_arm[1] * np.exp(1j * slope)[:, None]
             height = offset[:, None] - ((begin - of_arm[0]) * line.conj()).imag
             length = np.abs(height).max(axis=1) * longer
