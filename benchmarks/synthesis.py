@@ -258,6 +258,27 @@ def kinematics_poses_row():
     return throughput("poses with gradient, kinematics", jax.value_and_grad(error), (0, 0, None), u, q, TARGETS)
 
 
+def curves_row(gradient: bool):
+    """Curves of 200 places that eight-bars draw, and their squared distances from given ones with the gradient."""
+    eight_bar = synthesis.Dyadic([("crank", "ground"), ("coupler", "rocker"), ("link", "crank")])
+    angles, rng = np.linspace(0, 2 * np.pi, 200, endpoint=False), np.random.default_rng(0)
+    u, signs = eight_bar.random(rng, BATCH)
+    goal = rng.normal(size=(200, 2))
+    seen = lambda u, signs, angle: eight_bar.seen(eight_bar.design(u), angle, signs)[0]
+
+    def error(u, signs):
+        add = lambda total, x: (total + jnp.sum((seen(u, signs, x[0]) - x[1]) ** 2), None)
+        return jax.lax.scan(add, jnp.zeros(()), (jnp.asarray(angles), jnp.asarray(goal)))[0]
+
+    drawn = lambda u, signs: jax.lax.map(lambda angle: seen(u, signs, angle), jnp.asarray(angles))
+    function = Straight(jax.value_and_grad(error)) if gradient else Straight(drawn)
+    run, compile_seconds = timing.compiled(jax.vmap(function), u, signs)
+    _, runs = timing.measure(run, u, signs, repeats=9)
+    name = "curves of eight-bars" + ", gradient" * gradient
+    more = {"curves per minute": 60 * BATCH / runs.median, "compile s": compile_seconds}
+    return timing.row(name, runs, BATCH, kind="jaxmbs", **more)
+
+
 def throughput(name, function, axes, *args):
     """A row for a function of one linkage that gives error and gradient of its 18 poses."""
     run, compile_seconds = timing.compiled(jax.vmap(function, axes), *args)
@@ -271,6 +292,8 @@ def throughput(name, function, axes, *args):
 CALLS = [
     (poses_row,),
     (kinematics_poses_row,),
+    (curves_row, False),
+    (curves_row, True),
     *(
         (swarm_row, bounds, way, *budget)
         for bounds in LARGEST

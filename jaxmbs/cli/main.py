@@ -21,7 +21,7 @@ COMMANDS = {
     "simulate": "motion under forces, as a table",
     "kinematics": "motion that drivers determine, as a table",
     "animate": "motion as a film: GIF, HTML or MP4",
-    "synthesize": "find a linkage for a path, a function or a set of poses",
+    "synthesize": "find a linkage for a path, a curve, a function or a set of poses",
     "testspeed": "steps per second against batch size, seconds of compilation, device",
     "sweep": "numbers of the motion of very many variants, kept in a folder",
     "convert": "read a model in one format and write it in another",

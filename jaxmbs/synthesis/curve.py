@@ -98,12 +98,15 @@ def curve(
         >>> found.best.error < 0.02, found.best.checks["assembled"]
         (True, True)
     """
+    free = _free(free)
     if build is not None:
-        bounds = {"free": tuple(free), "mechanism": mechanism, "sliders": sliders, "ratio": ratio, "pivots": pivots}
-        bounds |= {"workspace": workspace, "transmission_angle": transmission_angle}
-        for name, bound in bounds.items():
-            if bound and not (name == "ratio" and bound == MAX_RATIO):
-                raise ValueError(f"{name} is for dyadic linkages; a mechanism of your own has bounds of its design")
+        bounds = {"mechanism": mechanism, "pivots": pivots, "workspace": workspace}
+        given = {name for name, bound in bounds.items() if bound is not None} | ({"sliders"} if sliders else set())
+        given |= ({"free"} if free else set()) | ({"transmission_angle"} if transmission_angle else set())
+        given |= {"ratio"} if ratio not in (None, MAX_RATIO) else set()
+        if given:
+            names = ", ".join(sorted(given))
+            raise ValueError(f"{names} is for dyadic linkages; a mechanism of your own has bounds of its design")
         of_search = {"starts": starts or 2048, "seed": seed, "keep": keep, "progress": progress, "resume": resume}
         return _by_fit(targets, closed, build, design, point, of_search | of_fit)
     if design is not None or point is not None or of_fit:
@@ -113,10 +116,10 @@ def curve(
     shapes = _topologies(mechanism, links, KINDS if sliders else (RRR,), seed)
     kinds = tuple(kind for kind in KINDS if any(kind in names for of in shapes.values() for names in of))
     centre, spread = _unit(points, closed)
-    limits, limited = _limits(ratio, pivots, workspace, transmission_angle, _free(free), centre, spread)
+    limits, limited = _limits(ratio, pivots, workspace, transmission_angle, free, centre, spread)
     boxed = "pivots" in limited or "workspace" in limited
-    layout = Layout(max(shapes), kinds, closed, boxed and bool(_free(free)))
-    mirrors = layout.moves and "reflection" in _free(free)
+    layout = Layout(max(shapes), kinds, closed, boxed and bool(free))
+    mirrors = layout.moves and "reflection" in free
     wanted = Wanted((points - centre) / spread, limits, limited, shapes, mechanism is None, mirrors)
     told_apart = repr((layout, limited, mirrors, {n: sorted(map(str, of.items())) for n, of in shapes.items()}))
     state = searched(layout, wanted, search, (points, *limits, told_apart, search.starts, search.seed))

@@ -19,7 +19,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 LONG = (
     "04_andrews", "05_balancing", "06_bricard", "07_shafts", "08_velocity_transformation", "09_arms", "10_six_bar",
     "11_excavator", "12_published_paths", "13_five_bar_policy", "14_five_bar_ppo", "15_five_bar_codesign",
-    "17_two_processes",
+    "17_two_processes", "18_alphabet",
 )  # fmt: skip
 REFERENCE = json.loads((Path(__file__).parent.parent / "references" / "path_synthesis.json").read_text())
 
@@ -240,6 +240,16 @@ def test_published_paths_are_bettered(outputs):
         assert problem["assembled"], name
         assert problem["closed"], name
         assert problem["published"] is None or problem["error"] < problem["published"], name
+
+
+@pytest.mark.slow
+def test_letters_are_written(outputs):
+    """More links write better, and well."""
+    for name, letter in found("18_alphabet", outputs).items():
+        links, errors, _ = zip(*letter["front"], strict=True)
+        assert list(links) == sorted(links), name
+        assert list(errors) == sorted(errors, reverse=True), name
+        assert errors[-1] < 0.05, name
 
 
 def test_tolerances_add_up(outputs):

@@ -222,6 +222,22 @@ def test_a_spatial_mechanism():
     np.testing.assert_allclose(best.values, rocker_end(best.design, 2 * np.pi * times), atol=1e-8)
 
 
+@pytest.mark.slow
+def test_a_curve_in_space():
+    """The curve of a rocker's end as a shape, by its points in other numbers than the search takes: RSSR."""
+    true = {"ground": 2.0, "crank": 0.6, "rocker": 1.5, "rod": 2.4}
+    first = {"ground": 2.2, "crank": 0.5, "rocker": 1.3, "rod": 2.5}
+    bounds = {"guess": {"rocker": (2.2, 0, 0, 1, 0, 0, 0)}, "lower": 0.2, "upper": 5.0}
+    curve = rocker_end(true, np.linspace(0, 2 * np.pi, 90, endpoint=False))
+    point = "rocker", lambda b: jnp.stack([0.0, 0.0, b["rocker"]])
+    found = synthesis.curve(curve, True, build=spatial_linkage, design=first, point=point, starts=32, keep=1, **bounds)
+    best = found.best
+    assert best.checks["assembled"]
+    assert best.error < 0.01
+    drawn = rocker_end(best.design, np.linspace(0, 2 * np.pi, 721))
+    np.testing.assert_allclose(best.points, drawn, atol=1e-8)
+
+
 @pytest.mark.parametrize(
     ("changed", "message"),
     [

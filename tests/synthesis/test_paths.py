@@ -169,3 +169,44 @@ def test_units_do_not_matter():
 def test_bad_input(arguments, message):
     with pytest.raises(ValueError, match=message):
         synthesis.path(**arguments)
+
+
+@pytest.mark.parametrize("timed", [False, True])
+def test_drag_links_are_found(timed):
+    """Points of a drag-link, whose ground is the shortest link: crank and rocker turn all round, by complex numbers."""
+    b = {
+        "ground": 1.0,
+        "crank": 2.4,
+        "coupler": 2.1,
+        "rocker": 2.7,
+        "point": (1.6, -0.7),
+        "angle": 0.3,
+        "pivot": (2, 1),
+    }
+    angles = np.linspace(0, 2 * np.pi, 16, endpoint=False)
+    z = coupler_point(b, angles, 1)
+    timing = {"crank_angles": angles} if timed else {"closed": True}
+    best = synthesis.path(np.column_stack([z.real, z.imag]), starts=1024, keep=1, **timing).best
+    assert best.error < 1e-6
+    found = coupler_point(best.design, np.linspace(0, 2 * np.pi, 721), best.branch)
+    np.testing.assert_allclose(coupler_point(best.design, best.crank_angles, best.branch), z, atol=1e-3)
+    # All of the curve is that of the drag-link, not only the points.
+    true = coupler_point(b, np.linspace(0, 2 * np.pi, 7201), 1)
+    assert np.abs(found[:, None] - true[None]).min(axis=1).max() < 0.02
+    assert best.design["ground"] < best.design["crank"]
+
+
+def test_curves_do_not_stray():
+    """Points of a straight line, near to each other: what is found stays near to it on the way, by the closed form."""
+    targets = np.column_stack([np.linspace(0, 1, 9), np.zeros(9)])
+    found = synthesis.path(targets, starts=512, keep=8)
+    for best in found.all:
+        way = np.linspace(best.crank_angles[0], best.crank_angles[-1], 721)
+        z = coupler_point(best.design, way, best.branch)
+        away = np.hypot(np.maximum(np.abs(z.real - 0.5) - 0.5, 0), z.imag).max()
+        np.testing.assert_allclose(best.checks["strays"], away, atol=1e-3)
+    assert found.best.checks["strays"] <= 1 / 8
+    tight = synthesis.path(targets, starts=512, keep=8, stray=1e-3).best
+    assert tight.checks["strays"] <= 1e-3
+    with pytest.raises(ValueError, match="stray"):
+        synthesis.path(targets, stray=-1.0)
