@@ -14,7 +14,7 @@ from jaxmbs.synthesis.curve_by_fit import fitted
 from jaxmbs.synthesis.curve_results import Asked, CurveSolution, Front, found_by, told
 from jaxmbs.synthesis.curve_search import Wanted, searched
 from jaxmbs.synthesis.drawing import Layout, Limits
-from jaxmbs.synthesis.linkages import Dyadic, Linkage, linkage_of
+from jaxmbs.synthesis.linkages import AbstractDyadic, Linkage, linkage_of
 from jaxmbs.synthesis.linkages.dyads import KINDS, RRR
 from jaxmbs.synthesis.linkages.topologies import linkage_of_wiring, random_wirings, topologies
 from jaxmbs.synthesis.multistart import Search
@@ -182,8 +182,9 @@ def _topologies(mechanism, links: int, kinds: tuple[str, ...], seed: int):
     if isinstance(links, bool) or int(links) != links or not 3 <= links <= MAX_LINKS:
         raise ValueError(f"links must be a whole number from 3 to {MAX_LINKS}, got {links!r}")
     out: dict[int, dict[tuple[str, ...], list]] = {}
+    every: list[AbstractDyadic] = []
     if mechanism is None:
-        rng, every = np.random.default_rng(seed), []
+        rng = np.random.default_rng(seed)
         for dyads in range(1, (int(links) - 1) // 2 + 1):
             if dyads <= MAX_LISTED_DYADS - (len(kinds) > 1):
                 every += topologies(1 + 2 * dyads, kinds)
@@ -191,9 +192,8 @@ def _topologies(mechanism, links: int, kinds: tuple[str, ...], seed: int):
                 every += map(linkage_of_wiring, random_wirings(dyads, kinds, RANDOM_TOPOLOGIES, rng))
     else:
         several = [mechanism] if isinstance(mechanism, str | Linkage) else list(mechanism)
-        every = []
         for linkage in map(linkage_of, several):
-            if not isinstance(linkage, Dyadic):
+            if not isinstance(linkage, AbstractDyadic):
                 raise ValueError(f"mechanism must be made of a crank and dyads, which {linkage.name!r} is not")
             every.append(linkage)
         if not every:

@@ -10,6 +10,8 @@ import jaxmbs
 # Methods that are overridden all the same.
 OPTIONAL = {
     "AbstractBackend": {"refusal"},
+    # The four-bar's is called without an object.
+    "AbstractDyadic": {"mechanism"},
     # What most elements have no answer to; the body in the abstract class says so.
     "AbstractBody": {"massless", "rest"},
     "AbstractConstraint": {"components", "freedom", "guide", "mobility", "relative", "shared"},
@@ -26,8 +28,8 @@ OPTIONAL = {
 # A class adds conditions to those of its parents by `super().check()`, as in `__check_init__`.
 COOPERATIVE = {"check"}
 # Classes with objects of their own and subclasses: a rotor is a body, a model a mechanism, a hinge a pair; an error has
-# special cases; `Structured` says how fields are read.
-EXTENDED = {"Body", "LowerPair", "Mechanism", "ProgramError", "Structured"}
+# special cases; `Structured` says how fields are read; a front is ranked, too.
+EXTENDED = {"Body", "LowerPair", "Mechanism", "ProgramError", "Ranked", "Structured"}
 KINDS = (property, classmethod, staticmethod, functools.cached_property)
 
 

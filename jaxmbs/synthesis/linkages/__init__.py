@@ -1,6 +1,7 @@
 """Linkages with a crank of which the dimensions can be sought by name."""
 
 from jaxmbs.element import GROUND
+from jaxmbs.synthesis.linkages.dyadic import AbstractDyadic as AbstractDyadic
 from jaxmbs.synthesis.linkages.dyadic import Dyad as Dyad
 from jaxmbs.synthesis.linkages.dyadic import Dyadic as Dyadic
 from jaxmbs.synthesis.linkages.four_bar import FourBar as FourBar

@@ -13,7 +13,7 @@ from jaxmbs import planar
 from jaxmbs.element import GROUND
 from jaxmbs.motion import Ramp
 from jaxmbs.synthesis.linkages.dyads import KINDS, RPR, RRP, RRR, closed, random_dyads
-from jaxmbs.synthesis.linkages.linkage import Linkage, along, from_line, guess_of, placed_on, unit
+from jaxmbs.synthesis.linkages.linkage import Linkage, along, from_line, placed_on, unit
 from jaxmbs.system.mechanism import Mechanism
 
 # Names of joints in their order; O is the crank's.
@@ -52,7 +52,121 @@ class Dyad(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Dyadic(Linkage):
+class AbstractDyadic(Linkage):
+    """A linkage of a crank and dyads: closed form, mechanism and pivots, whatever its free numbers are.
+
+    Attributes:
+        dyads: `Dyad`s in the order in which they close.
+    """
+
+    dyads: Any
+
+    @property
+    def links(self) -> int:
+        """The number of links that move."""
+        return 1 + 2 * len(self.dyads)
+
+    @property
+    def signs(self) -> int:  # type: ignore[override]
+        """One per dyad."""
+        return len(self.dyads)
+
+    @property
+    def output(self) -> str:  # type: ignore[override]
+        """The first link of the last dyad."""
+        return _names(len(self.dyads) - 1, self.dyads[-1].kind)[0]
+
+    @property
+    def entries(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Of a design, in their order."""
+        return (*(name for name, *_ in self.places()), "point", "angle", "pivot")
+
+    @property
+    def angles(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The entries that are angles."""
+        return (*(name for name, *_ in self.places() if name.startswith("slope")), "angle")
+
+    def places(self) -> Iterator[tuple[str, int, tuple[int, ...], str]]:
+        """Entries of the dyads: the name, the dyad, where in its six numbers, and what a free number of it is."""
+        on = {"first": self.dyads[0].link_on, "second": self.dyads[0].arm_on}
+        for name, at in OF_FIRST[self.dyads[0].kind].items():
+            named = on.get(name, name)
+            yield named, 0, at, "log" if named in LOGARITHMS else "length"
+        for k, (*_, kind) in enumerate(self.dyads[1:], 1):
+            for name, at in ENTRIES[kind].items():
+                plain = k == 1 and name in ENTRIES[RRR]
+                what = "log" if name in LOGARITHMS else "pure" if name == "slope" else "length"
+                yield name if plain else f"{name}{k + 1}", k, at, what
+
+    def six_numbers(self, b: dict) -> list[list[Any]]:
+        """The six numbers of each dyad of a design."""
+        out: list[list[Any]] = [[jnp.zeros_like(jnp.asarray(b["angle"]))] * 6 for _ in self.dyads]
+        for name, k, at, _ in self.places():
+            x = jnp.reshape(jnp.asarray(b[name]), -1)
+            for n, where in enumerate(at):
+                out[k][where] = x[n]
+        return out
+
+    @property
+    def bodies(self) -> np.ndarray:
+        """(K, 2): the bodies on which the links of each dyad begin, by numbers: 0 the ground, 1 the crank, 2k + 2 and
+        2k + 3 the links of dyad k from 0."""
+        index = {name: k for k, name in enumerate(names_of_bodies(self.dyads))}
+        return np.array([[index[i], index[j]] for i, j, _ in self.dyads])
+
+    def frames(self, b, angle, signs):
+        frames: dict[str, Any] = {GROUND: (jnp.zeros(2), along(jnp.ones(()))), "crank": (jnp.zeros(2), unit(angle))}
+        cosines = []
+        for k, ((link_on, arm_on, kind), six) in enumerate(zip(self.dyads, self.six_numbers(b), strict=True)):
+            link, arm = _names(k, kind)
+            numbers = jnp.stack(six)
+            frames[link], frames[arm], cosine = closed(kind, frames[link_on], frames[arm_on], numbers, signs[k])
+            cosines.append(cosine)
+        return frames, jnp.stack(cosines)
+
+    def mechanism(self, b, start=0.0, turn=1.0) -> Mechanism:  # type: ignore[override]
+        """The mechanism with a motor "motor" that turns the crank by 2π in a unit of time, from the angle `start`,
+        backwards if `turn` is −1. Joint "O" is the crank's pivot; each dyad has three more letters, in the order:
+        where the link begins, where the arm does, the common joint; of the first dyad the common joint is the second."""
+        b = {name: jnp.asarray(x, float) for name, x in b.items()}
+        origin, letters = jnp.zeros(2), iter(LETTERS if len(self.dyads) <= len(LETTERS) // 3 else _numbers())
+        on = lambda body, place: from_line(b, place) if body == GROUND else place
+        joints: dict[str, Any] = {"O": planar.Revolute(GROUND, "crank", b["pivot"], origin)}
+        for k, ((link_on, arm_on, kind), six) in enumerate(zip(self.dyads, self.six_numbers(b), strict=True)):
+            (link, arm), numbers = _names(k, kind), jnp.stack(six)
+            first: Any = planar.Revolute(link_on, link, on(link_on, numbers[:2]), origin)
+            second: Any = planar.Revolute(arm_on, arm, on(arm_on, numbers[2:4]), origin)
+            if kind == RRR:
+                common: Any = planar.Revolute(link, arm, along(numbers[4]), along(numbers[5]))
+            elif kind == RRP:
+                common = planar.Revolute(link, arm, along(numbers[4]), origin)
+                way = unit(numbers[3])
+                point = on(arm_on, placed_on(origin, way, jnp.stack([0 * numbers[2], numbers[2]])))
+                way = placed_on(origin, unit(b["angle"]), way) if arm_on == GROUND else way
+                second = planar.Translational(arm_on, arm, point, origin, way, jnp.array([1.0, 0.0]))
+            else:
+                place = jnp.stack([0 * numbers[4], numbers[4]])
+                common = planar.Translational(link, arm, place, origin, jnp.array([1.0, 0.0]), jnp.array([1.0, 0.0]))
+            order = (first, common, second) if k == 0 else (first, second, common)
+            joints |= {next(letters): joint for joint in order}
+        return Mechanism(
+            bodies={name: planar.Body() for name in names_of_bodies(self.dyads)[1:]},
+            constraints=joints,
+            drivers={"motor": planar.RevoluteDriver(GROUND, "crank", Ramp(2 * jnp.pi * turn, start), b["angle"])},
+        )
+
+    def pivots(self, b):
+        places = [
+            from_line(b, jnp.stack(six[at : at + 2]))
+            for dyad, six in zip(self.dyads, self.six_numbers(b), strict=True)
+            for body, at in ((dyad.link_on, 0), (dyad.arm_on, 2))
+            if body == GROUND and not (at == 2 and dyad.kind == RRP)
+        ]
+        return [jnp.asarray(b["pivot"]), *places]
+
+
+@dataclass(frozen=True)
+class Dyadic(AbstractDyadic):
     """A crank on the ground, and dyads: each puts two further links between two bodies that are there already.
 
     Four-bars, slider-cranks, the six-bars of Watt and Stephenson, Jansen's and Klann's legs are of this kind, and many
@@ -109,47 +223,10 @@ class Dyadic(Linkage):
         return ", ".join(f"{i}-{j}{'' if kind == RRR else f' {kind}'}" for i, j, kind in self.dyads)
 
     @property
-    def links(self) -> int:
-        """The number of links that move."""
-        return 1 + 2 * len(self.dyads)
-
-    @property
-    def signs(self) -> int:  # type: ignore[override]
-        """One per dyad."""
-        return len(self.dyads)
-
-    @property
-    def output(self) -> str:  # type: ignore[override]
-        """The first link of the last dyad."""
-        return _names(len(self.dyads) - 1, self.dyads[-1].kind)[0]
-
-    @property
-    def entries(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Of a design, in their order."""
-        return (*(name for name, *_ in self.places()), "point", "angle", "pivot")
-
-    @property
-    def angles(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The entries that are angles."""
-        return (*(name for name, *_ in self.places() if name.startswith("slope")), "angle")
-
-    @property
     def numbers(self) -> tuple[str, ...]:  # type: ignore[override]
         """What each free number is."""
         own = [kind for *_, at, kind in self.places() for _ in at]
         return (*own, "length", "length", "angle", "pivot", "pivot")
-
-    def places(self) -> Iterator[tuple[str, int, tuple[int, ...], str]]:
-        """Entries of the dyads: the name, the dyad, where in its six numbers, and what a free number of it is."""
-        on = {"first": self.dyads[0].link_on, "second": self.dyads[0].arm_on}
-        for name, at in OF_FIRST[self.dyads[0].kind].items():
-            named = on.get(name, name)
-            yield named, 0, at, "log" if named in LOGARITHMS else "length"
-        for k, (*_, kind) in enumerate(self.dyads[1:], 1):
-            for name, at in ENTRIES[kind].items():
-                plain = k == 1 and name in ENTRIES[RRR]
-                what = "log" if name in LOGARITHMS else "pure" if name == "slope" else "length"
-                yield name if plain else f"{name}{k + 1}", k, at, what
 
     def design(self, u):  # type: ignore[override]
         """The design of free numbers u: logarithms of lengths, and all else as it is."""
@@ -167,22 +244,6 @@ class Dyadic(Linkage):
         columns = [np.log(dyads[:, k, at]) if kind == "log" else dyads[:, k, at] for _, k, at, kind in self.places()]
         return np.column_stack([*columns, point, np.zeros((len(dyads), 3))])
 
-    def six_numbers(self, b: dict) -> list[list[Any]]:
-        """The six numbers of each dyad of a design."""
-        out: list[list[Any]] = [[jnp.zeros_like(jnp.asarray(b["angle"]))] * 6 for _ in self.dyads]
-        for name, k, at, _ in self.places():
-            x = jnp.reshape(jnp.asarray(b[name]), -1)
-            for n, where in enumerate(at):
-                out[k][where] = x[n]
-        return out
-
-    @property
-    def bodies(self) -> np.ndarray:
-        """(K, 2): the bodies on which the links of each dyad begin, by numbers: 0 the ground, 1 the crank, 2k + 2 and
-        2k + 3 the links of dyad k from 0."""
-        index = {name: k for k, name in enumerate(names_of_bodies(self.dyads))}
-        return np.array([[index[i], index[j]] for i, j, _ in self.dyads])
-
     def sample(self, rng, count):  # type: ignore[override]
         """Free numbers of random linkages that turn all round on their branch, see `random`."""
         return self.random(rng, count)[0]
@@ -192,59 +253,6 @@ class Dyadic(Linkage):
         bodies = np.broadcast_to(self.bodies, (count, len(self.dyads), 2))
         dyads, signs, point, _ = random_dyads(rng, bodies, [kind for *_, kind in self.dyads])
         return self.free_numbers(dyads, point), signs
-
-    def frames(self, b, angle, signs):
-        frames: dict[str, Any] = {GROUND: (jnp.zeros(2), along(jnp.ones(()))), "crank": (jnp.zeros(2), unit(angle))}
-        cosines = []
-        for k, ((link_on, arm_on, kind), six) in enumerate(zip(self.dyads, self.six_numbers(b), strict=True)):
-            link, arm = _names(k, kind)
-            numbers = jnp.stack(six)
-            frames[link], frames[arm], cosine = closed(kind, frames[link_on], frames[arm_on], numbers, signs[k])
-            cosines.append(cosine)
-        return frames, jnp.stack(cosines)
-
-    def mechanism(self, b, start=0.0, turn=1.0) -> Mechanism:  # type: ignore[override]
-        """The mechanism with a motor "motor" that turns the crank by 2π in a unit of time, from the angle `start`,
-        backwards if `turn` is −1. Joint "O" is the crank's pivot; each dyad has three more letters, in the order:
-        where the link begins, where the arm does, the common joint; of the first dyad the common joint is the second."""
-        b = {name: jnp.asarray(x, float) for name, x in b.items()}
-        origin, letters = jnp.zeros(2), iter(LETTERS if len(self.dyads) <= len(LETTERS) // 3 else _numbers())
-        on = lambda body, place: from_line(b, place) if body == GROUND else place
-        joints: dict[str, Any] = {"O": planar.Revolute(GROUND, "crank", b["pivot"], origin)}
-        for k, ((link_on, arm_on, kind), six) in enumerate(zip(self.dyads, self.six_numbers(b), strict=True)):
-            (link, arm), numbers = _names(k, kind), jnp.stack(six)
-            first: Any = planar.Revolute(link_on, link, on(link_on, numbers[:2]), origin)
-            second: Any = planar.Revolute(arm_on, arm, on(arm_on, numbers[2:4]), origin)
-            if kind == RRR:
-                common: Any = planar.Revolute(link, arm, along(numbers[4]), along(numbers[5]))
-            elif kind == RRP:
-                common = planar.Revolute(link, arm, along(numbers[4]), origin)
-                way = unit(numbers[3])
-                point = on(arm_on, placed_on(origin, way, jnp.stack([0 * numbers[2], numbers[2]])))
-                way = placed_on(origin, unit(b["angle"]), way) if arm_on == GROUND else way
-                second = planar.Translational(arm_on, arm, point, origin, way, jnp.array([1.0, 0.0]))
-            else:
-                place = jnp.stack([0 * numbers[4], numbers[4]])
-                common = planar.Translational(link, arm, place, origin, jnp.array([1.0, 0.0]), jnp.array([1.0, 0.0]))
-            order = (first, common, second) if k == 0 else (first, second, common)
-            joints |= {next(letters): joint for joint in order}
-        return Mechanism(
-            bodies={name: planar.Body() for name in names_of_bodies(self.dyads)[1:]},
-            constraints=joints,
-            drivers={"motor": planar.RevoluteDriver(GROUND, "crank", Ramp(2 * jnp.pi * turn, start), b["angle"])},
-        )
-
-    def pivots(self, b):
-        places = [
-            from_line(b, jnp.stack(six[at : at + 2]))
-            for dyad, six in zip(self.dyads, self.six_numbers(b), strict=True)
-            for body, at in ((dyad.link_on, 0), (dyad.arm_on, 2))
-            if body == GROUND and not (at == 2 and dyad.kind == RRP)
-        ]
-        return [jnp.asarray(b["pivot"]), *places]
-
-    def guess(self, b, angle, branch):  # type: ignore[override]
-        return guess_of(self, b, angle, branch)
 
 
 def _names(k: int, kind: str) -> tuple[str, str]:

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jaxmbs.element import GROUND
-from jaxmbs.synthesis.linkages.dyadic import Dyad, Dyadic
+from jaxmbs.synthesis.linkages.dyadic import AbstractDyadic, Dyad, Dyadic
 from jaxmbs.synthesis.linkages.linkage import cosine_between, dyad
 from jaxmbs.system.mechanism import Mechanism
 
@@ -19,7 +19,7 @@ DRAG_LINK_EVERY = 4
 
 
 @dataclass(frozen=True)
-class FourBar(Dyadic):
+class FourBar(AbstractDyadic):
     """Ground, crank, coupler and rocker with a point of the coupler, anywhere in the plane.
 
     Whatever the free numbers are, the crank turns all round, Grashof's condition: with the slack m > 0, coupler +

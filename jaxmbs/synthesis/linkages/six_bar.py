@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxmbs.element import GROUND
-from jaxmbs.synthesis.linkages.dyadic import Dyad, Dyadic
+from jaxmbs.synthesis.linkages.dyadic import AbstractDyadic, Dyad
 from jaxmbs.synthesis.linkages.four_bar import FourBar
 
 # Between which links the further two are. Those with three joints are neighbours in Watt's chain, not in Stephenson's;
@@ -23,7 +23,7 @@ KINDS = {
 
 
 @dataclass(frozen=True)
-class SixBar(Dyadic):
+class SixBar(AbstractDyadic):
     """A four-bar with a crank that turns all round, and two links `link` and `arm` with a common pin. Each of them
     begins at a pin on another link of the four-bar; the point is on `link`.
 

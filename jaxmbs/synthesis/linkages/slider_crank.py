@@ -9,13 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxmbs.element import GROUND
-from jaxmbs.synthesis.linkages.dyadic import Dyad, Dyadic
+from jaxmbs.synthesis.linkages.dyadic import AbstractDyadic, Dyad
 from jaxmbs.synthesis.linkages.dyads import RRP
 from jaxmbs.synthesis.linkages.linkage import slide
 
 
 @dataclass(frozen=True)
-class SliderCrank(Dyadic):
+class SliderCrank(AbstractDyadic):
     """Crank, coupler, and a slide on a line, with a point of the coupler, anywhere in the plane.
 
     Whatever the free numbers are, the crank turns all round: coupler = crank + |offset| + m with the slack m > 0.
