@@ -118,7 +118,8 @@ def _columns(table, counts: tuple[int, ...], what: str) -> None:
 def _only(args, task: str, *names: str) -> None:
     """Refuse what is for other tasks."""
     for name in names:
-        if getattr(args, name.replace("-", "_")) not in (None, False):
+        value = getattr(args, name.replace("-", "_"))
+        if value is not None and value is not False:
             raise ValueError(f"--{name} is not for {task}")
 
 
@@ -188,7 +189,7 @@ def _curve(args, points):
 
     _only(args, "curve", "lower", "upper", "output-span", "input-span")
     if args.mechanism is not None:
-        _only(args, "a --mechanism that is given", "links", "sliders")
+        _only(args, "use with --mechanism", "links", "sliders")
     names = ("mechanism", "links", "ratio", "transmission_angle", "starts")
     given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
     report = mbs.viz.progress_bar("curve")

@@ -16,7 +16,7 @@ MAX_OUTLINE_POINTS = 400
 # A shape is at least this much darker than what is around it, of a full range of 1.
 MIN_CONTRAST = 0.1
 MM_PER_INCH = 25.4
-INSTALL = 'pip install "jaxmbs[sketch]"'
+INSTALL = 'pip install ".[sketch]"'
 
 
 def read_curve(path: str | os.PathLike) -> np.ndarray:
@@ -40,7 +40,7 @@ def read_curve(path: str | os.PathLike) -> np.ndarray:
 
     Raises:
         ValueError: an unknown suffix; a file that cannot be read as such; no curve in it.
-        ImportError: a package is missing; `pip install "jaxmbs[sketch]"` installs all that drawings and images need.
+        ImportError: a package is missing; `pip install ".[sketch]"` installs all that drawings and images need.
 
     Examples:
         >>> from pathlib import Path

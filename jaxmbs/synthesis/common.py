@@ -42,7 +42,7 @@ def one_each(name: str, given, count: int) -> np.ndarray:
 
 def positive(name: str, value) -> float:
     """A finite number above zero."""
-    if not (np.ndim(value) == 0 and np.isfinite(value) and value > 0):
+    if isinstance(value, str) or not (np.ndim(value) == 0 and np.isfinite(value) and value > 0):
         raise ValueError(f"{name} must be positive, got {value!r}")
     return float(value)
 

@@ -25,10 +25,14 @@ from jaxmbs.system.mechanism import Mechanism
 # More dyads than can be listed in all topologies; so many random ones are taken then.
 MAX_LISTED_DYADS, RANDOM_TOPOLOGIES = 3, 400
 MAX_LINKS = 19
+# Links that move, unless more are allowed.
+MOST_LINKS = 7
 # Smallest angle between links, in degrees, as it is looked at between samples.
 MIN_ANGLE_DEG = 2.0
 # Of the longest distance in a linkage to the shortest link, unless told otherwise.
 MAX_RATIO = 30.0
+# What else a search with a mechanism of one's own takes.
+ARGUMENTS_OF_FIT = ("design", "point", "guess", "lower", "upper", "require", "least_singular_value")
 FREE = ("scale", "rotation", "translation", "reflection")
 
 
@@ -37,7 +41,7 @@ def curve(
     closed: bool | None = None,
     *,
     free: Iterable[str] = (),
-    links: int = 7,
+    links: int = MOST_LINKS,
     mechanism: str | Linkage | Sequence[str | Linkage] | None = None,
     sliders: bool = False,
     ratio: float | None = MAX_RATIO,
@@ -66,8 +70,8 @@ def curve(
         targets: (T, 2), points of the curve in their order along it, with straight lines between.
         closed: whether the curve is closed: then it is drawn in a whole turn of the crank, an open one in a part of a
             turn. None: it is closed if its ends are about as near to each other as its points, of which there are many.
-        free: by what the curve may be moved, of "scale", "rotation", "translation", "reflection". This matters only
-            together with `pivots` or `workspace`, since linkages can be anywhere.
+        free: by what the curve may be moved, of "scale", "rotation", "translation", "reflection"; without "translation"
+            its centre stays. This matters only together with `pivots` or `workspace`, since linkages can be anywhere.
         links: the largest number of links that move: 3 of four-bars, 5 of six-bars, 7 of eight-bars, and so on.
         mechanism: names or `Dyadic`s, if only these are to be tried, such as "Stephenson III".
         sliders: whether dyads with sliders and blocks are tried as well.
@@ -82,9 +86,9 @@ def curve(
         progress, resume: as for `path`.
         build, design, point, of_fit: for a mechanism of your own, in the plane or in space, whose drivers make one cycle
             in a unit of time: the function design ↦ mechanism, a design to begin with, and the point, (body, coordinates
-            or name of an entry of the design); further arguments of `fit`, such as `guess`, `lower`, `upper`. Of the
-            arguments above only `closed`, `starts`, `seed`, `keep`, `progress` and `resume` can be given then. The error
-            is the same, and it ranks what `fit` finds for 40 places along the curve.
+            or name of an entry of the design); further `guess`, `lower`, `upper`, `require`, `least_singular_value` as
+            of `fit`. Of the arguments above only `closed`, `starts`, `seed`, `keep`, `progress` and `resume` can be given
+            then. The error is the same, and it ranks what `fit` finds for 40 places along the curve.
 
     Returns:
         A `Front`: `.best`, `.all`, and `.front` with the best of each number of links.
@@ -103,14 +107,21 @@ def curve(
         bounds = {"mechanism": mechanism, "pivots": pivots, "workspace": workspace}
         given = {name for name, bound in bounds.items() if bound is not None} | ({"sliders"} if sliders else set())
         given |= ({"free"} if free else set()) | ({"transmission_angle"} if transmission_angle else set())
-        given |= {"ratio"} if ratio not in (None, MAX_RATIO) else set()
+        given |= ({"ratio"} if ratio not in (None, MAX_RATIO) else set()) | (
+            {"links"} if links != MOST_LINKS else set()
+        )
         if given:
             names = ", ".join(sorted(given))
-            raise ValueError(f"{names} is for dyadic linkages; a mechanism of your own has bounds of its design")
-        of_search = {"starts": starts or 2048, "seed": seed, "keep": keep, "progress": progress, "resume": resume}
+            raise ValueError(f"only for dyadic linkages: {names}; a mechanism of your own has bounds of its design")
+        starts = 2048 if starts is None else starts
+        of_search = {"starts": starts, "seed": seed, "keep": keep, "progress": progress, "resume": resume}
         return _by_fit(targets, closed, build, design, point, of_search | of_fit)
-    if design is not None or point is not None or of_fit:
-        raise ValueError(f"{next(iter(of_fit), 'design')} is for a mechanism of your own; give its `build` as well")
+    own = {"design": design, "point": point, **of_fit}
+    for name, value in own.items():
+        if name not in ARGUMENTS_OF_FIT:
+            raise ValueError(f"curve has no argument {name!r}")
+        if value is not None:
+            raise ValueError(f"{name} is for a mechanism of your own; give its `build` as well")
     points, closed = curve_of(targets, closed)
     search = Search.of(4096 if starts is None else starts, seed, keep, progress, resume)
     shapes = _topologies(mechanism, links, KINDS if sliders else (RRR,), seed)
@@ -121,19 +132,23 @@ def curve(
     layout = Layout(max(shapes), kinds, closed, boxed and bool(free))
     mirrors = layout.moves and "reflection" in free
     wanted = Wanted((points - centre) / spread, limits, limited, shapes, mechanism is None, mirrors)
-    told_apart = repr((layout, limited, mirrors, {n: sorted(map(str, of.items())) for n, of in shapes.items()}))
-    state = searched(layout, wanted, search, (points, *limits, told_apart, search.starts, search.seed))
+    every = [bodies for of in shapes.values() for _, bodies in sorted(of.items())]
+    told_apart = repr((layout, limited, mirrors, [(n, sorted(of)) for n, of in shapes.items()]))
+    state = searched(layout, wanted, search, (points, *limits, *every, told_apart, search.starts, search.seed))
     return found_by(Asked(layout, wanted, points, closed, centre, spread, transmission_angle), state, search.keep)
 
 
 def _by_fit(targets, closed, build, design, point, options: dict[str, Any]) -> Front:
     """With a mechanism of one's own."""
+    for name in options:
+        if name not in (*ARGUMENTS_OF_FIT, "starts", "seed", "keep", "progress", "resume"):
+            raise ValueError(f"{name} cannot be given with `build`; its drivers make one cycle in a unit of time")
     if point is None or design is None:
         raise ValueError("a mechanism of your own needs a design to begin with, and a point: (body, coordinates)")
     points, closed = curve_of(targets, closed, (2, 3))
     every = [CurveSolution(moved=told(), **x) for x in fitted(points, closed, build, design, point, options)]
     every.sort(key=lambda x: (not x.checks["assembled"], x.error))
-    return Front(every, every[:1])
+    return Front(every, [one for one in every if one.checks["assembled"]][:1])
 
 
 def _limits(ratio, pivots, workspace, transmission_angle, free: tuple[str, ...], centre, spread):
@@ -160,7 +175,10 @@ def _unit(points: np.ndarray, closed: bool) -> tuple[np.ndarray, float]:
 
 
 def _free(given: Iterable[str]) -> tuple[str, ...]:
-    names = (given,) if isinstance(given, str) else tuple(given)
+    try:
+        names = (given,) if isinstance(given, str) else tuple(given)
+    except TypeError:
+        raise ValueError(f"free must be of {', '.join(FREE)}, got {given!r}") from None
     for name in names:
         if name not in FREE:
             raise ValueError(f"free must be of {', '.join(FREE)}, got {name!r}")
@@ -171,7 +189,10 @@ def _box(name: str, given, centre, spread) -> np.ndarray | None:
     """Two corners, in units of the curve."""
     if given is None:
         return None
-    corners = np.asarray(given, float)
+    try:
+        corners = np.asarray(given, float)
+    except (TypeError, ValueError):
+        corners = np.zeros(0)
     if corners.shape != (2, 2) or not np.all(np.isfinite(corners)) or np.any(corners[0] == corners[1]):
         raise ValueError(f"{name} must be two corners of a box with some room in it, ((x, y), (x, y)), got {given!r}")
     return (np.sort(corners, axis=0) - centre) / spread
@@ -179,7 +200,7 @@ def _box(name: str, given, centre, spread) -> np.ndarray | None:
 
 def _topologies(mechanism, links: int, kinds: tuple[str, ...], seed: int):
     """By the number of dyads: by their kinds, the bodies (n, K, 2) of all topologies."""
-    if isinstance(links, bool) or int(links) != links or not 3 <= links <= MAX_LINKS:
+    if isinstance(links, bool) or not isinstance(links, int) or not 3 <= links <= MAX_LINKS:
         raise ValueError(f"links must be a whole number from 3 to {MAX_LINKS}, got {links!r}")
     out: dict[int, dict[tuple[str, ...], list]] = {}
     every: list[AbstractDyadic] = []
@@ -191,6 +212,8 @@ def _topologies(mechanism, links: int, kinds: tuple[str, ...], seed: int):
             else:
                 every += map(linkage_of_wiring, random_wirings(dyads, kinds, RANDOM_TOPOLOGIES, rng))
     else:
+        if not isinstance(mechanism, str | Linkage | Sequence):
+            raise ValueError(f"mechanism must be a name, a Dyadic, or several, got {mechanism!r}")
         several = [mechanism] if isinstance(mechanism, str | Linkage) else list(mechanism)
         for linkage in map(linkage_of, several):
             if not isinstance(linkage, AbstractDyadic):

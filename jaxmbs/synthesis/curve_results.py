@@ -25,8 +25,8 @@ from jaxmbs.system.mechanism import Mechanism
 STEPS_PER_TURN = 720
 # Bounds are kept if they are missed by no more than this part.
 KEPT = 1e-6
-# So many solutions are looked at that miss something.
-MAX_MISSES = 40
+# So many solutions with the same number of links are looked at that miss something.
+MAX_MISSES = 12
 
 
 class CurveSolution(NamedTuple):
@@ -127,7 +127,8 @@ def found_by(asked: Asked, state: State, keep: int) -> Front:
     for k in np.argsort(errors, kind="stable")[: closes.sum()]:
         links = 1 + 2 * int(chains.active[k])
         mark = np.concatenate([u[k], np.ravel(chains.bodies[k]), [links]])
-        if (len(good) >= keep and links in first) or len(others) >= MAX_MISSES or not seen.is_new(mark):
+        missed = sum(one.links == links for one in others)
+        if (len(good) >= keep and links in first) or missed >= MAX_MISSES or not seen.is_new(mark):
             continue
         one = _solution(asked, u[k], Chains(*(x[k] for x in chains)))
         fine = one.checks["assembled"] and not one.checks["misses"]
@@ -135,8 +136,8 @@ def found_by(asked: Asked, state: State, keep: int) -> Front:
         if fine:
             first.setdefault(links, one)
     if not good:
-        missed = ", ".join(others[0].checks["misses"]) or "its joints"
-        warnings.warn(f"no linkage within the bounds was found; the best one misses {missed}", stacklevel=3)
+        what = ", ".join(others[0].checks["misses"]) or "its joints"
+        warnings.warn(f"no linkage within the bounds was found; the best one misses {what}", stacklevel=3)
     by_error = lambda every: sorted(every, key=lambda x: x.error)
     front: list[CurveSolution] = []
     for _, one in sorted(first.items()):
@@ -153,23 +154,25 @@ def _solution(asked: Asked, u: np.ndarray, chain: Chains) -> CurveSolution:
     turned = 2 * np.pi if layout.closed else float(u[layout.way][1])
     if layout.closed and moved["reflection"]:
         turned = -turned
-    design = linkage.in_units(design, centre, spread)
-    mech = linkage.mechanism(design, start, turned / (2 * np.pi))
     times = np.arange(STEPS_PER_TURN + 1) / STEPS_PER_TURN
     angles, way = start + turned * times, np.sign(turned) if layout.closed else 1.0
     q, pins, cosines = _poses(layout, u, chain, times * way)
     # As the motor counts it, which may be some turns more.
-    q[:, 0, 2] = np.arctan2(np.sin(design["angle"]), np.cos(design["angle"])) + angles
+    q[:, 0, 2] = design["angle"] + angles
+    # In units of the curve lengths are about as large as angles.
+    small, mech = common.near_zero(), linkage.mechanism(design, start, turned / (2 * np.pi))
+    gaps = jax.jit(jax.vmap(partial(constraints, mech)))(q.reshape(len(q), -1), times)
+    fits = np.abs(gaps).max() < small * max(1.0, np.abs(q[:, :, :2]).max())
+    design = linkage.in_units(design, centre, spread)
+    mech = linkage.mechanism(design, start, turned / (2 * np.pi))
     q[:, :, :2], pins = q[:, :, :2] * spread + centre, pins * spread + centre
     drawn = common.on_body(q[:, list(mech.bodies).index(linkage.output)], design["point"])
-    gaps = jax.jit(jax.vmap(partial(constraints, mech)))(q.reshape(len(q), -1), times)
     length = max(np.abs(np.asarray(design[name])).max() for name in linkage.entries if name not in linkage.angles)
     lengths = [design[name] for name, *_, kind in linkage.places() if kind == "log"]
     longest = max(np.linalg.norm(design[name]) for name in linkage.entries if name not in (*linkage.angles, "pivot"))
     *_, around = _poses(layout, u, chain, times * 2 * np.pi / abs(turned))
-    small = common.near_zero()
     checks: dict[str, Any] = {
-        "assembled": bool(np.abs(gaps).max() < small * max(length, 1.0) and np.abs(cosines).max() < 1),
+        "assembled": bool(fits and np.abs(cosines).max() < 1),
         "closed": bool(np.abs(drawn[-1] - drawn[0]).max() < small * length),
         "turns": bool(np.abs(around).max() < 1),
         "transmission_angle": common.angle_of(cosines),

@@ -16,6 +16,7 @@ from jaxmbs.synthesis.stages import Part, in_stages
 COARSE, FINE = 48, 160
 # Random linkages looked at for each start.
 RANDOM_LINKAGES_PER_START = 24
+COMPARED_AT_ONCE = 10_000
 # Points by which random curves are compared with the wanted one; parts of their length that an open one may be.
 SAMPLES, PARTS = 48, (0.33, 0.42, 0.5, 0.6, 0.7, 0.8, 0.9)
 # A part of a curve whose square extent is less than this of the whole one's is too small to be compared.
@@ -104,7 +105,9 @@ def _offered(layout: Layout, dyads: int, wanted: Wanted, starts: int, rng) -> tu
         drawn.append(curve)
     u, curves = np.concatenate(rows), np.concatenate(drawn)
     chains = Chains(*(np.concatenate(x) for x in zip(*everything, strict=True)))
-    misfit, factor, shift, begin, span = compared(curves, wanted.points, layout.closed)
+    blocks = np.array_split(curves, len(curves) // COMPARED_AT_ONCE + 1)
+    found = zip(*(compared(block, wanted.points, layout.closed) for block in blocks), strict=True)
+    misfit, factor, shift, begin, span = (np.concatenate(x) for x in found)
     best = np.argsort(misfit, kind="stable")[:starts]
     u, chains = u[best], Chains(*(x[best] for x in chains))
     if wanted.mirrors:

@@ -30,7 +30,7 @@ TINY = 1e-18
 
 
 class Chains(NamedTuple):
-    """What is not varied of linkages, a row each.
+    """The discrete part of linkages, one row each.
 
     Attributes:
         bodies: (…, K, 2), on which the links of each dyad begin. kinds: (…, K), as numbers of `Layout.kinds`.
@@ -271,7 +271,7 @@ def _on_line(points, line, closed: bool):
 
 def _sizes(layout: Layout, u, chain: Chains):
     """Logarithms of the lengths of links, with those of crank and ground between their first pins, and squares of distances
-    of pins and the point from the origins of their links; the crank's for what there is not."""
+    of pins and the point from the origins of their links; entries that do not exist repeat the crank's."""
     _, numbers, point = layout.parts(u)
     square = lambda x: x @ x + TINY
     crank = jnp.log(square(numbers[0, :2])) / 2

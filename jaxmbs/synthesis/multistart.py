@@ -65,9 +65,11 @@ class Search(NamedTuple):
         """Of what a user gives.
 
         Raises:
-            ValueError: no positive number of starts, or of results.
+            ValueError: no positive number of starts, or of results; a negative seed.
         """
-        return cls(count_of("starts", starts), seed, count_of("keep", keep), progress, resume)
+        if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+            raise ValueError(f"seed must be an integer that is not negative, got {seed!r}")
+        return cls(count_of("starts", starts), int(seed), count_of("keep", keep), progress, resume)
 
     @property
     def rng(self) -> np.random.Generator:

@@ -13,7 +13,7 @@ from jax.typing import ArrayLike
 from jaxmbs.synthesis import common, measures
 from jaxmbs.synthesis.builders import fit, forwards_builders
 from jaxmbs.synthesis.linkages import FourBar, Linkage, linkage_of
-from jaxmbs.synthesis.multistart import SAME, Ranked, Search, ranked
+from jaxmbs.synthesis.multistart import MAX_CANDIDATES_PER_RESULT, SAME, Ranked, Search, ranked
 from jaxmbs.synthesis.path_search import Question, points_of, searched
 from jaxmbs.synthesis.shapes import distances_from
 from jaxmbs.synthesis.stages import Report, told
@@ -22,6 +22,8 @@ from jaxmbs.system.mechanism import Mechanism
 # Distances that are no more than this part of the spread are none: among such solutions the one with the best transmission
 # angle is the first.
 EXACT = 1e-9
+# So many candidates are looked at where those with the least errors stray, or do not turn all round.
+FEWEST_TRIES = 64
 # Targets out of order are passed at once if their crank angles are no further apart than this.
 AT_ONCE = 0.1
 # Smallest transmission angle, in degrees. Linkages without a closed-form check get a wider margin, because they are only
@@ -108,8 +110,8 @@ def path(
 
     Args:
         targets: (T, 2), places in the order in which they are to be passed.
-        mechanism: "four-bar", "slider-crank", "Watt I", "Watt II", "Stephenson I", "Stephenson III", "geared five-bar"
-            or `GearedFiveBar(ratio=2)`. For a mechanism of your own see `fit`.
+        mechanism: "four-bar", "slider-crank", "Watt I", "Watt II", "Stephenson I", "Stephenson III", "Klann", "Jansen",
+            "geared five-bar", `GearedFiveBar(ratio=2)`, or any `Dyadic`. For a mechanism of your own see `fit`.
         crank_angles: (T,), by how much the crank has turned at each target, in radians from any zero. The angle at
             which it starts and the sense in which it turns are free. None: the search finds a crank angle for each
             target.
@@ -122,8 +124,8 @@ def path(
         require: a function of the design, written in jax.numpy; none of its values may be negative.
         transmission_angle: the smallest one that is allowed, in degrees.
         stray: linkages whose curve leaves the line through the targets by more than this on the way from the first
-            target to the last come after all others. None: the largest distance of two neighbouring targets, if they
-            have no crank angles and are ordered; else any distance.
+            target to the last come after all others; `inf` allows any distance. None: the largest distance of two
+            neighbouring targets, if they have no crank angles and are ordered; else any distance.
         starts: number of random linkages to start from.
         seed: the seed of the random numbers.
         keep: how many of the best solutions to return.
@@ -159,19 +161,27 @@ def path(
     sample = linkage.unscaled(linkage.design(jnp.zeros(linkage.size)), centre, spread)
     required = None if require is None else told(np.asarray(require(sample)))
     task = targets, timing, repr(linkage), closed, lowest, highest, question.region, question.limit, required
-    found = searched(linkage, question, search, task)
     in_order = timing is None and ordered
-    farthest = common.positive("stray", stray) if stray is not None else np.inf
-    if stray is None and in_order:
-        line = np.concatenate([targets, targets[:1]]) if closed else targets
-        farthest = np.linalg.norm(np.diff(line, axis=0), axis=1).max()
+    farthest = _farthest(stray, targets, closed, in_order)
+    found = searched(linkage, question, search, task)
     exact = len(targets) * (EXACT * spread) ** 2
     return ranked(
         _candidates(linkage, question, found, targets, in_order, transmission_angle, farthest),
         search.keep,
         key=lambda x: (max(x.error, exact), -x.checks["transmission_angle"]),
+        tries=max(FEWEST_TRIES, MAX_CANDIDATES_PER_RESULT * search.keep),
         nothing="no linkage was found that keeps the bounds and the order; allow more starts, or more room",
     )
+
+
+def _farthest(stray: float | None, targets: np.ndarray, closed: bool, in_order: bool) -> float:
+    """How far curves may be from the line through the targets."""
+    if stray is not None:
+        return np.inf if stray == np.inf else common.positive("stray", stray)
+    if not in_order:
+        return np.inf
+    line = np.concatenate([targets, targets[:1]]) if closed else targets
+    return float(np.linalg.norm(np.diff(line, axis=0), axis=1).max())
 
 
 def _region(pivots, centre, spread) -> np.ndarray | None:

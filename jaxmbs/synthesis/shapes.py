@@ -8,6 +8,8 @@ import numpy as np
 
 # Points of each curve where two are compared.
 COMPARED = 2000
+# Segments of a line whose distances are computed at once.
+AT_ONCE = 1000
 # A curve is closed if its ends are no further apart than this many times most steps between its points, and than this part
 # of its extent.
 CLOSING, MOST, NEAR = 1.5, 0.9, 0.15
@@ -25,9 +27,13 @@ def resampled(points: np.ndarray, count: int, closed: bool) -> np.ndarray:
 def distances_from(places: np.ndarray, points: np.ndarray, closed: bool) -> np.ndarray:
     """Distances (n,) of places from the line through points, exact on its segments."""
     begin, end = (points, np.roll(points, -1, axis=0)) if closed else (points[:-1], points[1:])
-    v, away = end - begin, places[:, None] - begin
-    part = (away * v).sum(axis=2) / np.maximum((v**2).sum(axis=1), 1e-300)
-    return np.linalg.norm(away - np.clip(part, 0, 1)[..., None] * v, axis=2).min(axis=1)
+    v, out = end - begin, np.full(len(places), np.inf)
+    square = np.maximum((v**2).sum(axis=1), 1e-300)
+    for rows in np.array_split(np.arange(len(v)), len(v) // AT_ONCE + 1):
+        away = places[:, None] - begin[rows]
+        part = np.clip((away * v[rows]).sum(axis=2) / square[rows], 0, 1)
+        out = np.minimum(out, np.linalg.norm(away - part[..., None] * v[rows], axis=2).min(axis=1))
+    return out
 
 
 def chamfer(drawn: np.ndarray, wanted: np.ndarray) -> float:
@@ -66,9 +72,13 @@ def curve_of(targets: Any, closed: bool | None, columns: tuple[int, ...] = (2,))
         ValueError: another shape; no finite numbers; fewer than three different points; a closed curve whose last part,
             from the last point to the first, would cross it.
     """
-    points = np.asarray(targets, float)
+    try:
+        points = np.asarray(targets, float)
+    except (TypeError, ValueError):
+        raise ValueError("targets must be numbers, as many for each point") from None
     if points.ndim != 2 or points.shape[1] not in columns:
-        raise ValueError(f"targets must be points of a curve, shape (T, {columns[0]}), got shape {points.shape}")
+        shapes = " or ".join(f"(T, {count})" for count in columns)
+        raise ValueError(f"targets must be points of a curve, shape {shapes}, got shape {points.shape}")
     if not np.all(np.isfinite(points)):
         row = int(np.argmin(np.isfinite(points).all(axis=1)))
         raise ValueError(f"targets must be finite, got {points[row].tolist()} in row {row}")

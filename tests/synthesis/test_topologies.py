@@ -114,6 +114,9 @@ def test_each_is_there_once():
     exchanged = ((0, 1, "RRR"), (3, 0, "RRR"), (4, 2, "RRR"))
     assert canonical(one) == canonical(exchanged)
     assert canonical(one) != canonical(((1, 0, "RRR"), (2, 0, "RRR"), (5, 3, "RRR")))
+    # A link that slides through a block is a block through which a link slides.
+    block = ((1, 0, "RPR"), (2, 0, "RRR"))
+    assert canonical(block) == canonical(((0, 1, "RPR"), (3, 0, "RRR"))) != canonical(((1, 0, "RPR"), (3, 0, "RRR")))
     names = [linkage.name for linkage in synthesis.topologies(7)]
     assert len({*names}) == len(names)
     known = {linkage.name for linkage in synthesis.topologies(5)}

@@ -245,7 +245,7 @@ class Dyadic(AbstractDyadic):
         return np.column_stack([*columns, point, np.zeros((len(dyads), 3))])
 
     def sample(self, rng, count):  # type: ignore[override]
-        """Free numbers of random linkages that turn all round on their branch, see `random`."""
+        """Free numbers of random linkages; on the branches that `random` gives they turn all round."""
         return self.random(rng, count)[0]
 
     def random(self, rng, count: int) -> tuple[np.ndarray, np.ndarray]:

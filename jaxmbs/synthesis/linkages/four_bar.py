@@ -24,8 +24,8 @@ class FourBar(AbstractDyadic):
 
     Whatever the free numbers are, the crank turns all round, Grashof's condition: with the slack m > 0, coupler +
     rocker = ground + crank + m, and |coupler − rocker| < |ground − crank|. Either the crank is the shortest link, or the
-    ground, in a drag-link, where the rocker turns all round as well. (What is drawn by a coupler that is the shortest
-    link is drawn by a cognate with such a crank, too.)
+    ground, in a drag-link, where the rocker turns all round as well. (A four-bar whose coupler is the shortest
+    link has a cognate with such a crank, which draws the same curve.)
 
     A design has the lengths `ground`, `crank`, `coupler`, `rocker`; `point`, of the coupler, from the crank's pin in
     axes of which x points to the rocker's pin; `angle` of the line from the crank's pivot to the rocker's; and `pivot`,
@@ -53,8 +53,8 @@ class FourBar(AbstractDyadic):
     @staticmethod
     def design(u: Float[Array, "10"]) -> dict[str, Array]:
         """The design of free numbers u: logarithms of the shorter one of crank and ground, of what the other one is longer
-        by, and of the slack; a number that is ±∞ where coupler and rocker differ most; the point, the angle, the pivot; a
-        number that is negative for a drag-link, whose ground is shorter than its crank."""
+        by, and of the slack; a number whose tanh says by how much coupler and rocker differ; the point, the angle, the
+        pivot; a number that is negative for a drag-link, whose ground is shorter than its crank."""
         shorter, more, slack = jnp.exp(u[0]), jnp.exp(u[1]), jnp.exp(u[2])
         longer = shorter + more
         together, apart = longer + shorter + slack, more * jnp.tanh(u[3])

@@ -79,7 +79,7 @@ class Linkage(abc.ABC):
         """The places on the ground about which links turn."""
 
     def everywhere(self, b: dict) -> Float[Array, " c"] | None:
-        """Cosines between which all others of a turn are; None where they have no closed form."""
+        """The least and the largest cosine over a turn; None where they have no closed form."""
         return None
 
     def seen(self, b: dict, angle, signs: Float[Array, " s"]) -> tuple[Float[Array, "2"], Float[Array, " c"]]:

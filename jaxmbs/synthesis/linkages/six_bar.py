@@ -24,8 +24,8 @@ KINDS = {
 
 @dataclass(frozen=True)
 class SixBar(AbstractDyadic):
-    """A four-bar with a crank that turns all round, and two links `link` and `arm` with a common pin. Each of them
-    begins at a pin on another link of the four-bar; the point is on `link`.
+    """A four-bar whose crank is the shortest link and turns all round, and two links `link` and `arm` with a common pin.
+    Each of them begins at a pin on another link of the four-bar; the point is on `link`.
 
     | kind | link from | arm from |
     |---|---|---|

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable
 
 from jaxmbs.synthesis.linkages.dyadic import Dyad, Dyadic, names_of_bodies, needed
-from jaxmbs.synthesis.linkages.dyads import RRR
+from jaxmbs.synthesis.linkages.dyads import RPR, RRR
 
 # (on which the link begins, on which the arm does, kind) of each dyad; bodies as in `Dyadic.bodies`.
 Wiring = tuple[tuple[int, int, str], ...]
@@ -32,7 +32,7 @@ def topologies(links: int, kinds: Iterable[str] = (RRR,)) -> list[Dyadic]:
         >>> mbs.synthesis.topologies(5)[0].name
         'crank-ground, crank-coupler'
     """
-    if isinstance(links, bool) or int(links) != links or links < 3 or links % 2 == 0:
+    if isinstance(links, bool) or not isinstance(links, int) or links < 3 or links % 2 == 0:
         raise ValueError(f"links must be an odd number from 3 on: a crank and two for each dyad, got {links!r}")
     count, kinds = (int(links) - 1) // 2, tuple(kinds)
     found = {canonical(wiring) for wiring in _wirings(count, kinds)}
@@ -57,10 +57,10 @@ def _wirings(count: int, kinds: tuple[str, ...]):
 
 
 def canonical(wiring: Wiring) -> Wiring:
-    """The first of all names of the same linkage: dyads in other orders, link and arm of pinned dyads exchanged. The last
-    dyad, whose link has the point, stays."""
+    """The first of all names of the same linkage: dyads in other orders; link and arm exchanged, which are alike if both
+    are pinned, or slide on each other. The last dyad, whose link has the point, stays."""
     count, best = len(wiring), None
-    swappable = [(False, True) if kind == RRR else (False,) for *_, kind in wiring[:-1]]
+    swappable = [(False, True) if kind in (RRR, RPR) else (False,) for *_, kind in wiring[:-1]]
     for order in itertools.permutations(range(count - 1)):
         place = {dyad: k for k, dyad in enumerate((*order, count - 1))}
         if any(place[(body - 2) // 2] >= place[k] for k in range(count) for body in wiring[k][:2] if body > 1):
@@ -97,7 +97,7 @@ def _renamed(wiring: Wiring, place: dict[int, int], swapped: tuple[bool, ...]) -
 def random_wirings(dyads: int, kinds: tuple[str, ...], count: int, rng) -> list[Wiring]:
     """Random topologies with so many dyads, of which all matter for the point: for more dyads than can be listed."""
     out: list[Wiring] = []
-    while len(out) < count:
+    for _ in range(count):
         ends: list[list[int]] = [[1, 0], *([] for _ in range(dyads - 1))]
         # Each dyad carries a later one.
         for k in range(dyads - 2, -1, -1):
@@ -109,6 +109,5 @@ def random_wirings(dyads: int, kinds: tuple[str, ...], count: int, rng) -> list[
             ends[k] = [ends[k][n] for n in rng.permutation(2)]
         if ends[-1][0] == 0:
             ends[-1].reverse()
-        if len({*ends[-1]}) == 2:
-            out.append(tuple((i, j, str(rng.choice(kinds))) for i, j in ends))
+        out.append(tuple((i, j, str(rng.choice(kinds))) for i, j in ends))
     return out
