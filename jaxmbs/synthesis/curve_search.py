@@ -12,20 +12,26 @@ from jaxmbs.synthesis.multistart import PUSH, START, Search, State, advancing, f
 from jaxmbs.synthesis.shapes import resampled
 from jaxmbs.synthesis.stages import Part, in_stages
 
-# Points of the curve, and crank angles, of the search and of its end.
+# Points of the curve, and crank angles: of the search, and of its end.
 COARSE, FINE = 48, 160
-# Random linkages looked at for each start.
+# Random linkages that are looked at for each start, and how many of them at once.
 RANDOM_LINKAGES_PER_START = 24
 COMPARED_AT_ONCE = 10_000
-# Points by which random curves are compared with the wanted one; parts of their length that an open one may be.
-SAMPLES, PARTS = 48, (0.33, 0.42, 0.5, 0.6, 0.7, 0.8, 0.9)
+# Points by which random curves are compared with the wanted one.
+SAMPLES = 48
+# What parts of the length of a random curve an open one may be.
+PARTS = (0.33, 0.42, 0.5, 0.6, 0.7, 0.8, 0.9)
 # A part of a curve whose square extent is less than this of the whole one's is too small to be compared.
 SMALL = 0.02
-# Steps between two reports; those of all starts, of the better ones, of those with a dyad more, and at the end.
-AT_ONCE, FIRST, BETTER, GROWN, LAST = 25, 25, 75, 75, 100
-# Of every number of dyads so many go on; linkages made of each of them by a dyad more; so many go to the end.
-BEST, CHILDREN, BEST_AT_END = 96, 8, 24
-# Sizes of the steps by which a new point begins.
+# Steps between two reports.
+AT_ONCE = 25
+# Steps of all starts, of the better ones, of those with a dyad more, and at the end.
+FIRST, BETTER, GROWN, LAST = 25, 75, 75, 100
+# Of every number of dyads so many go on, and so many go to the end.
+BEST, BEST_AT_END = 96, 24
+# Linkages that are made by a dyad more of each one that goes on.
+CHILDREN = 8
+# The least and the largest distance of their point from that of the linkage before, in units of the curve.
 STEPS_OF_POINT = 0.02, 0.5
 
 
@@ -149,55 +155,47 @@ def compared(curves: np.ndarray, points: np.ndarray, closed: bool):
         The rest of the wanted square extent, the factor and the shift of the similarity, and the crank angles at which
         the part begins and through which it goes, (S,) each.
     """
-    count, turn = len(curves), 2 * np.pi / curves.shape[1]
-    around = np.concatenate([curves, curves[:, :1]], axis=1)
+    z, places = _evenly(curves)
+    wanted = resampled(points, 2 * SAMPLES, closed) @ [1, 1j]
+    about = wanted - wanted.mean()
+    parts = np.array([1.0] if closed else PARTS)
+    products, means = _templates(about / np.sqrt((np.abs(about) ** 2).sum()), parts, closed)
+    rows = z.astype(np.complex64)
+    mean, square = rows @ means, (np.abs(rows) ** 2) @ means
+    extent = square - np.abs(mean) ** 2
+    whole = (np.abs(z - z.mean(axis=1, keepdims=True)) ** 2).mean(axis=1, keepdims=True)
+    score = np.abs(rows @ products) ** 2 / np.where(extent > SMALL * whole, extent * len(wanted), np.inf)
+    # Columns are parts, directions, beginnings.
+    best = score.argmax(axis=1)
+    part, first, backwards = parts[best // (2 * SAMPLES)], best % SAMPLES, (best // SAMPLES) % 2 == 1
+    factor, shift = _similarity(z, about, part, first, backwards, closed)
+    ends = _angles(places * 2 * np.pi / curves.shape[1], first, part)
+    return 1 - score[np.arange(len(z)), best], factor, wanted.mean() + shift, ends[0], ends[1] - ends[0]
+
+
+def _evenly(curves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Samples (S, n) of closed curves at equal distances along them, and their places among the given points."""
+    count, around = len(curves), np.concatenate([curves, curves[:, :1]], axis=1)
     along = np.concatenate([np.zeros((count, 1)), np.cumsum(np.abs(np.diff(around, axis=1)), axis=1)], axis=1)
     along /= np.maximum(along[:, -1:], 1e-300)
     # All rows at once: the next one goes on where the last one ended.
-    even = np.arange(SAMPLES) / SAMPLES
-    row = 2 * np.arange(count)[:, None]
-    place = np.interp((even + row).ravel(), (along + row).ravel(), np.tile(np.arange(around.shape[1]), count) * 1.0)
+    row, numbers = 2 * np.arange(count)[:, None], np.tile(np.arange(around.shape[1]), count) * 1.0
+    place = np.interp((np.arange(SAMPLES) / SAMPLES + row).ravel(), (along + row).ravel(), numbers)
     place = place.reshape(count, SAMPLES)
     below = np.minimum(place.astype(int), curves.shape[1] - 1)
     take = lambda n: np.take_along_axis(around, n, axis=1)
-    z = take(below) + (place - below) * (take(below + 1) - take(below))
-    wanted = resampled(points, 2 * SAMPLES, closed) @ [1, 1j]
-    centre = wanted.mean()
-    w = (wanted - centre) / np.sqrt((np.abs(wanted - centre) ** 2).sum())
-    parts = (1.0,) if closed else PARTS
-    places = [part * SAMPLES * (np.arange(len(w)) / len(w) if closed else np.linspace(0, 1, len(w))) for part in parts]
-    products, means = (
-        np.stack([_spread(at, value) for at in places for value in values])
-        for values in ((w.conj(), w[::-1].conj()), (np.full(len(w), 1 / len(w)),))
-    )
-    shifted = lambda rows: np.stack([np.roll(rows, k, axis=1) for k in range(SAMPLES)], axis=1).reshape(-1, SAMPLES).T
-    products, means = (
-        shifted(products).astype(np.complex64),
-        np.repeat(shifted(means).real.reshape(SAMPLES, len(parts), SAMPLES), 2, axis=1)
-        .reshape(SAMPLES, -1)
-        .astype(np.float32),
-    )
-    z32 = z.astype(np.complex64)
-    product, mean = np.abs(z32 @ products) ** 2, z32 @ means
-    square = (np.abs(z32) ** 2) @ means
-    extent = square - np.abs(mean) ** 2
-    whole = np.abs(z - z.mean(axis=1, keepdims=True)) ** 2
-    extent = np.where(extent > SMALL * whole.mean(axis=1, keepdims=True), extent, np.inf)
-    score = product / (extent * len(w))
-    best = score.argmax(axis=1)
-    part, first = np.array(parts)[best // (2 * SAMPLES)], best % SAMPLES
-    backwards = (best // SAMPLES) % 2 == 1
-    return _similarity(
-        z,
-        place * turn,
-        w * np.sqrt((np.abs(wanted - centre) ** 2).sum()),
-        centre,
-        part,
-        first,
-        backwards,
-        closed,
-        1 - score[np.arange(count), best],
-    )
+    return take(below) + (place - below) * (take(below + 1) - take(below)), place
+
+
+def _templates(wanted: np.ndarray, parts: np.ndarray, closed: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Matrices that multiply samples of a curve with the wanted one, and give the mean, for every part of the curve, both
+    directions, and every beginning."""
+    count = len(wanted)
+    at = [part * SAMPLES * (np.arange(count) / count if closed else np.linspace(0, 1, count)) for part in parts]
+    products = [_spread(places, way.conj()) for places in at for way in (wanted, wanted[::-1])]
+    means = [_spread(places, np.full(count, 1 / count)) for places in at for _ in range(2)]
+    columns = lambda rows: np.array([np.roll(row, first) for row in rows for first in range(SAMPLES)]).T
+    return columns(products).astype(np.complex64), columns(means).real.astype(np.float32)
 
 
 def _spread(at: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -208,26 +206,28 @@ def _spread(at: np.ndarray, values: np.ndarray) -> np.ndarray:
     return out
 
 
-def _similarity(z, angle, wanted, centre, part, first, backwards, closed: bool, misfit):
-    """The similarity that takes parts of curves to the wanted one, of least squares."""
+def _similarity(z, wanted, part, first, backwards, closed: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Factor and shift that take parts of curves to the wanted one, whose centre is 0, of least squares."""
     length = np.arange(len(wanted)) / len(wanted) if closed else np.linspace(0, 1, len(wanted))
     at = first[:, None] + SAMPLES * part[:, None] * length
     below = np.floor(at).astype(int)
-    weight = at - below
-    take = lambda x, n: np.take_along_axis(x, n % SAMPLES, axis=1)
-    part_of_curve = (1 - weight) * take(z, below) + weight * take(z, below + 1)
+    take = lambda n: np.take_along_axis(z, n % SAMPLES, axis=1)
+    of_curve = take(below) + (at - below) * (take(below + 1) - take(below))
     target = np.where(backwards[:, None], wanted[::-1], wanted)
-    mean = part_of_curve.mean(axis=1, keepdims=True)
-    about = part_of_curve - mean
+    mean = of_curve.mean(axis=1, keepdims=True)
+    about = of_curve - mean
     factor = (about.conj() * target).sum(axis=1) / np.maximum((np.abs(about) ** 2).sum(axis=1), 1e-300)
     factor = np.where(np.abs(factor) > 1e-6, factor, 1.0)
-    turns = angle + 0.0
-    twice = np.concatenate([turns, turns + 2 * np.pi, turns[:, :1] + 4 * np.pi], axis=1)
+    return factor, -factor * mean[:, 0]
+
+
+def _angles(angles: np.ndarray, first, part) -> np.ndarray:
+    """Crank angles (2, S) at which parts of curves begin and end, from those of the samples."""
+    twice = np.concatenate([angles, angles + 2 * np.pi, angles[:, :1] + 4 * np.pi], axis=1)
     ends = np.stack([first, first + SAMPLES * part])
     low = np.floor(ends).astype(int)
-    at_low = np.take_along_axis(twice, low.T, axis=1)
-    angles = at_low + (ends - low).T * (np.take_along_axis(twice, low.T + 1, axis=1) - at_low)
-    return misfit, factor, centre - factor * mean[:, 0], angles[:, 0], angles[:, 1] - angles[:, 0]
+    take = lambda n: np.take_along_axis(twice, n.T, axis=1).T
+    return take(low) + (ends - low) * (take(low + 1) - take(low))
 
 
 # --- a dyad more ------------------------------------------------------------------------------------------------------

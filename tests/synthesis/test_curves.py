@@ -9,6 +9,7 @@ import pytest
 
 import jaxmbs as mbs
 from jaxmbs import synthesis
+from jaxmbs.synthesis.curve_search import compared
 from jaxmbs.synthesis.shapes import chamfer, curve_of, distances, ordered, resampled
 from linkages import reference
 
@@ -47,6 +48,26 @@ def test_points_at_equal_distances():
     np.testing.assert_allclose(np.diff(resampled(square, 9, False), axis=0)[0], [0.375, 0])
     around = resampled(square, 8, True)
     np.testing.assert_allclose(around[[0, 2, 4, 6]], square, atol=1e-12)
+
+
+def test_random_curves_are_compared_after_a_similarity():
+    """A curve that is the wanted one turned, scaled, shifted, drawn backwards from another point: nothing is left, and the
+    similarity is found; and a part of it that is an arc of the wanted one."""
+    wave = np.exp(1j * TURN) + 0.3 * np.exp(-2j * TURN)
+    wanted = np.column_stack([wave.real, wave.imag])
+    drawn = (2 - 1j) * np.roll(wave[::-1], 33)[::4] + 5
+    misfit, factor, shift, _, turned = (x[0] for x in compared(drawn[None], wanted, True))
+    assert misfit < 5e-3  # of 48 points
+    np.testing.assert_allclose(turned, 2 * np.pi)
+    # Three turns of the wave are alike.
+    np.testing.assert_allclose((factor * (2 - 1j)) ** 3, 1, atol=0.02)
+    np.testing.assert_allclose(shift, -5 * factor, atol=0.02)
+    misfit, factor, shift, begin, turned = (x[0] for x in compared(drawn[None], wanted[:200], False))
+    assert misfit < 2e-2
+    part = np.interp(np.mod(begin + turned * np.array([0, 0.5, 1]), 2 * np.pi), TURN[::4], np.arange(100))
+    ends = factor * drawn[np.rint(part).astype(int) % 100] + shift
+    np.testing.assert_allclose(np.abs(ends[1] - wave[100]), 0, atol=0.3)
+    np.testing.assert_allclose(np.sort(np.abs(ends[[0, 2], None] - wave[[0, 199]]).min(axis=1)), 0, atol=0.3)
 
 
 @pytest.mark.parametrize(
