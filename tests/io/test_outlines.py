@@ -152,5 +152,5 @@ def test_an_image_without_a_shape(mode, ground, tmp_path):
 @pytest.mark.parametrize(("name", "package"), [("a.svg", "svgelements"), ("a.png", "skimage")])
 def test_a_missing_package_is_named(name, package, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(ImportError, match=r'pip install "jaxmbs\[sketch\]"'):
+    with pytest.raises(ImportError, match=r'pip install "\.\[sketch\]"'):
         mbs.io.read_curve(tmp_path / name)

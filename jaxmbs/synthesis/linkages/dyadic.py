@@ -37,7 +37,8 @@ class Dyad(NamedTuple):
     """Two links with a common joint, between two others.
 
     Attributes:
-        link_on, arm_on: the bodies on which the first and the second link begin.
+        link_on: the body on which the first link begins.
+        arm_on: the body on which the second link begins.
         kind: the joints in their order. "RRR": three pins. "RRP": the end of the first link is pinned to a slider on a
             straight line of the body `arm_on`. "RPR": the first link slides through a block that is pinned to `arm_on`.
 
