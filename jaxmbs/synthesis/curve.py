@@ -88,7 +88,8 @@ def curve(
             in a unit of time: the function design ↦ mechanism, a design to begin with, and the point, (body, coordinates
             or name of an entry of the design); further `guess`, `lower`, `upper`, `require`, `least_singular_value` as
             of `fit`. Of the arguments above only `closed`, `starts`, `seed`, `keep`, `progress` and `resume` can be given
-            then. The error is the same, and it ranks what `fit` finds for 40 places along the curve.
+            then. `fit` passes 40 places along the curve; what it finds descends once more by the distance of the whole
+            curve, and is ranked by the same error.
 
     Returns:
         A `Front`: `.best`, `.all`, and `.front` with the best of each number of links.
