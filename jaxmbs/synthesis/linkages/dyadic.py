@@ -129,7 +129,7 @@ class AbstractDyadic(Linkage):
         """The mechanism with a motor "motor" that turns the crank by 2π in a unit of time, from the angle `start`,
         backwards if `turn` is −1. Joint "O" is the crank's pivot; each dyad has three more letters, in the order:
         where the link begins, where the arm does, the common joint; of the first dyad the common joint is the second."""
-        b = {name: jnp.asarray(x, float) for name, x in b.items()}
+        b = {name: jnp.asarray(b[name], float) for name in self.entries}
         origin, letters = jnp.zeros(2), iter(LETTERS if len(self.dyads) <= len(LETTERS) // 3 else _numbers())
         on = lambda body, place: from_line(b, place) if body == GROUND else place
         joints: dict[str, Any] = {"O": planar.Revolute(GROUND, "crank", b["pivot"], origin)}
