@@ -31,6 +31,7 @@ def arguments(parser) -> None:
         "--closed", action=argparse.BooleanOptionalAction,
         help="path, curve: the points go all round a closed curve (path: no; curve: if its ends are near to each other)",
     )  # fmt: skip
+    parser.add_argument("--whole-turn", action="store_true", help="path: only with a crank that turns all round")
     parser.add_argument("--links", type=positive_count, help="curve: the largest number of links that move (7)")
     parser.add_argument("--sliders", action="store_true", help="curve: try sliders and blocks as well")
     parser.add_argument("--ratio", type=positive, help="curve: the largest ratio of two lengths")
@@ -137,6 +138,7 @@ def _path(args, table):
             table[:, :2],
             crank_angles=angles,
             closed=bool(args.closed),
+            whole_turn=args.whole_turn,
             progress=report,
             resume=args.resume,
             **_options(args),
@@ -152,7 +154,7 @@ def _function(args, table):
 
     import jaxmbs as mbs
 
-    _only(args, "function", "closed", "resume", *OF_CURVES)
+    _only(args, "function", "closed", "whole-turn", "resume", *OF_CURVES)
     _columns(table, (2,), "points of a function")
     if args.output_span is None:
         raise ValueError("--output-span is missing: by how much the output moves")
@@ -177,7 +179,7 @@ def _motion(args, table):
 
     import jaxmbs as mbs
 
-    _only(args, "motion", "closed", "resume", "output-span", "input-span", *OF_CURVES)
+    _only(args, "motion", "closed", "whole-turn", "resume", "output-span", "input-span", *OF_CURVES)
     _columns(table, (3,), "poses")
     poses = np.column_stack([table[:, :2], np.deg2rad(table[:, 2])])
     with working("motion"):
@@ -187,7 +189,7 @@ def _motion(args, table):
 def _curve(args, points):
     import jaxmbs as mbs
 
-    _only(args, "curve", "lower", "upper", "output-span", "input-span")
+    _only(args, "curve", "whole-turn", "lower", "upper", "output-span", "input-span")
     if args.mechanism is not None:
         _only(args, "use with --mechanism", "links", "sliders")
     names = ("mechanism", "links", "ratio", "transmission_angle", "starts")

@@ -14,7 +14,7 @@ from jaxmbs.synthesis import common, measures
 from jaxmbs.synthesis.builders import fit, forwards_builders
 from jaxmbs.synthesis.linkages import FourBar, Linkage, linkage_of
 from jaxmbs.synthesis.multistart import MAX_CANDIDATES_PER_RESULT, SAME, Ranked, Search, ranked
-from jaxmbs.synthesis.path_search import Question, points_of, searched
+from jaxmbs.synthesis.path_search import Question, counted, points_of, searched
 from jaxmbs.synthesis.shapes import distances_from
 from jaxmbs.synthesis.stages import Report, told
 from jaxmbs.system.mechanism import Mechanism
@@ -39,7 +39,8 @@ class Solution(NamedTuple):
     Attributes:
         design: its dimensions by name.
         error: the sum of squared distances of the points from the targets.
-        mechanism: with a motor that turns the crank once in a unit of time, from the first target on. A mechanism of
+        mechanism: with a motor that turns the crank once in a unit of time, from the first target on. A crank that does
+            not turn all round passes its part of the turn in a unit of time, from one end to the other. A mechanism of
             one's own is as it is built, its crank angles are 2π times the time, and it has no branch.
         guess: the assembled poses of its bodies at time 0.
         crank_angles: (T,), at the targets.
@@ -47,10 +48,11 @@ class Solution(NamedTuple):
         points: (T, 2), where the point is then.
         targets: (T, 2), as they were given.
         point: the body and the coordinates on it of the point.
-        checks: "assembled": all poses of a full turn were found; "closed": they end where they began; "ordered": the
-            targets are passed in their order, within a turn; "strays": the largest distance of the curve from the line
-            through the targets, on the way from the first to the last; "transmission_angle": its least in degrees;
-            "grashof", of linkages with a four-bar.
+        checks: "turns": the crank turns all round; "assembled": all poses of the turn, or of the part of it that is used,
+            were found; "closed": those of a whole turn end where they began; "ordered": the targets are passed in their
+            order, within a turn; "strays": the largest distance of the curve from the line through the targets, on the
+            way from the first to the last; "transmission_angle": its least in degrees; "grashof", of linkages with a
+            four-bar.
 
     Examples:
         >>> best = mbs.synthesis.path(jnp.array([[0.0, 0], [1, 0], [1, 1], [0, 1]]), starts=64).best
@@ -91,6 +93,7 @@ def path(
     crank_angles: ArrayLike | Sequence[float] | None = None,
     closed: bool = False,
     ordered: bool = True,
+    whole_turn: bool = False,
     lower: Mapping[str, Any] | float | None = None,
     upper: Mapping[str, Any] | float | None = None,
     pivots: tuple | None = None,
@@ -118,6 +121,9 @@ def path(
         closed: whether the targets go all round a closed curve.
         ordered: whether targets without crank angles must be passed in their order within one turn. Two targets that
             are nearly in the same place may be passed at the same time.
+        whole_turn: whether the crank must be able to turn all round. If not, four-bars are searched as well that pass
+            the targets in a part of a turn and go no further. These come first only where those with a crank that turns
+            miss the targets by more than a ten-thousandth of their spread, and by ten times as much.
         lower, upper: bounds of the design: a mapping of names of its entries to numbers, or one number for all entries
             but angles. Lengths are always positive. Angles come back between −π and π.
         pivots: ((x, y), (x, y)), two corners of a box that must contain all pivots on the ground.
@@ -126,7 +132,7 @@ def path(
         stray: linkages whose curve leaves the line through the targets by more than this on the way from the first
             target to the last come after all others; `inf` allows any distance. None: the largest distance of two
             neighbouring targets, if they have no crank angles and are ordered; else any distance.
-        starts: number of random linkages to start from.
+        starts: number of random linkages to start from; a fourth as many whose crank need not turn all round are added.
         seed: the seed of the random numbers.
         keep: how many of the best solutions to return.
         progress: a function that is called with the steps done, the steps in all, and the least error so far, such as
@@ -153,22 +159,29 @@ def path(
     timing = None if crank_angles is None else common.one_each("crank_angles", crank_angles, len(targets))
     lowest, highest = _bounds(linkage, lower, upper, centre, spread)
     least = MIN_TRANSMISSION_ANGLE_DEG if linkage.has_closed_form else MIN_SAMPLED_ANGLE_DEG
+    is_long = timing is not None and np.ptp(timing) >= 2 * np.pi
     question = Question(
-        *((targets - centre) / spread, timing, closed, lowest, highest, _region(pivots, centre, spread)),
+        *((targets - centre) / spread, timing, closed, linkage.can_swing and not (closed or whole_turn or is_long)),
+        *(lowest, highest, _region(pivots, centre, spread)),
         *(float(np.cos(np.deg2rad(max(transmission_angle, least)))), require, (centre, spread)),
     )
     # A function cannot be compared, but its values can.
     sample = linkage.unscaled(linkage.design(jnp.zeros(linkage.size)), centre, spread)
     required = None if require is None else told(np.asarray(require(sample)))
-    task = targets, timing, repr(linkage), closed, lowest, highest, question.region, question.limit, required
+    task = targets, repr(linkage), *question[1:8], required
     in_order = timing is None and ordered
     farthest = _farthest(stray, targets, closed, in_order)
     found = searched(linkage, question, search, task)
     exact = len(targets) * (EXACT * spread) ** 2
+
+    def order(x: Solution):
+        error = counted(x.error, x.checks["turns"], len(targets), spread)
+        return max(error, exact), -x.checks["transmission_angle"]
+
     return ranked(
         _candidates(linkage, question, found, targets, in_order, transmission_angle, farthest),
         search.keep,
-        key=lambda x: (max(x.error, exact), -x.checks["transmission_angle"]),
+        key=order,
         tries=max(FEWEST_TRIES, MAX_CANDIDATES_PER_RESULT * search.keep),
         nothing="no linkage was found that keeps the bounds and the order; allow more starts, or more room",
     )
@@ -219,7 +232,11 @@ def _candidates(linkage, question: Question, found, targets, in_order: bool, lea
         angles = angles - 2 * np.pi * np.round(angles[0] / (2 * np.pi))
         design = {name: np.asarray(x) for name, x in linkage.design(jnp.asarray(u)).items()}
         flat = np.asarray(linkage.flat(design))
-        opening = _opening(linkage, design, u, branch)
+        turns = bool(linkage.turns(u)) or common.angle_of(linkage.everywhere(design)) > 0
+        part = 2 * np.pi if turns else np.ptp(angles)
+        if not SAME <= part <= 2 * np.pi * (1 + SAME):
+            continue
+        opening = _opening(linkage, design, u, branch, None if turns else angles)
         if not _allowed(linkage, question, design, flat) or (least and opening < least):
             continue
         if in_order:
@@ -227,10 +244,10 @@ def _candidates(linkage, question: Question, found, targets, in_order: bool, lea
             if not _in_order(angles) or np.abs(angles - given).max() > AT_ONCE:
                 continue
 
-        def check(u=u, design=design, angles=angles, branch=branch, opening=opening):
+        def check(u=u, design=design, angles=angles, branch=branch, opening=opening, turns=turns):
             points = np.asarray(points_of(linkage, u, angles, branch)[0]) * spread + centre
             solution = _checked(
-                linkage, linkage.in_units(design, centre, spread), angles, branch, points, targets, opening
+                linkage, linkage.in_units(design, centre, spread), angles, branch, points, targets, opening, turns
             )
             end = angles[-1] if not question.closed else angles[0] + np.copysign(2 * np.pi, angles[-1] - angles[0])
             way = np.asarray(points_of(linkage, u, np.linspace(angles[0], end, FINE), branch)[0]) * spread + centre
@@ -251,11 +268,12 @@ def _allowed(linkage, question: Question, design, flat) -> bool:
     return bool(inside)
 
 
-def _opening(linkage, design, u, branch) -> float:
-    """The least angle in degrees between links that meet, over a turn."""
-    cosines = linkage.everywhere(design)
+def _opening(linkage, design, u, branch, angles=None) -> float:
+    """The least angle in degrees between links that meet, over a turn; or from the least to the largest of crank angles."""
+    cosines = linkage.everywhere(design) if angles is None else None
     if cosines is None:
-        cosines = points_of(linkage, u, np.linspace(0, 2 * np.pi, FINE), branch)[1]
+        first, last = (0.0, 2 * np.pi) if angles is None else (float(angles.min()), float(angles.max()))
+        cosines = points_of(linkage, u, np.linspace(first, last, FINE), branch)[1]
     return common.angle_of(cosines)
 
 
@@ -278,16 +296,20 @@ def _monotone(angles) -> np.ndarray:
     return sense * np.concatenate([np.full(count, mean) for mean, count in pools])
 
 
-def _checked(linkage, design, angles, branch, points, targets, opening: float) -> Solution:
-    """A solution with a full turn of its mechanism looked at."""
+def _checked(linkage, design, angles, branch, points, targets, opening: float, turns: bool) -> Solution:
+    """A solution with a full turn of its mechanism looked at, or with the part that it passes."""
     turn = 1.0 if angles[-1] >= angles[0] else -1.0
+    start = angles[0]
+    if not turns:
+        start = angles.min() if turn > 0 else angles.max()
+        turn *= np.ptp(angles) / (2 * np.pi)
     branch = tuple(int(sign) for sign in branch) if linkage.signs > 1 else int(branch[0])
-    mech = linkage.mechanism(design, angles[0], turn)
-    guess = linkage.guess(design, angles[0], branch)
+    mech = linkage.mechanism(design, start, turn)
+    guess = linkage.guess(design, start, branch)
     point = (linkage.output, np.asarray(design["point"]))
-    moments = turn * (angles - angles[0]) / (2 * np.pi)
+    moments = (angles - start) / (2 * np.pi * turn)
     # What comes before the first target, or after a turn, is on the same curve.
-    moments = np.where((moments >= 0) & (moments <= 1), moments, moments % 1)
+    moments = np.where((moments >= 0) & (moments <= 1), moments, moments % 1) if turns else np.clip(moments, 0, 1)
     times = common.times_with(moments)
     poses = common.followed(mech, times, guess)
     missed, gap = np.inf, np.inf
@@ -299,8 +321,9 @@ def _checked(linkage, design, angles, branch, points, targets, opening: float) -
         body = poses[np.searchsorted(times, moments), list(mech.bodies).index(linkage.output)]
         missed = np.abs(common.on_body(body, point[1]) - points).max() / size
     checks = {
+        "turns": turns,
         "assembled": bool(missed < common.near_zero()),
-        "closed": bool(gap < common.near_zero()),
+        "closed": bool(gap < common.near_zero()) or not turns,
         "ordered": _in_order(angles),
         "transmission_angle": opening,
     }

@@ -21,6 +21,11 @@ BEST = 256
 GUARDS = 24
 # Random linkages made for each start of such a linkage; those that assemble are taken first.
 RANDOM_LINKAGES_PER_START = 4
+# For so many starts there is a further one whose crank need not turn all round; so many ways of its crank are tried.
+PART_EVERY, WAYS = 4, 8
+# Distances of such a linkage count so many times, and no less than this part of the spread, against those of a linkage
+# that turns all round and needs no reversing motor.
+PART_COUNTS, PART_COUNTS_LEAST = 10.0, 1e-4
 
 
 class Question(NamedTuple):
@@ -28,7 +33,8 @@ class Question(NamedTuple):
 
     Attributes:
         goal (T, 2): the targets. timing (T,): how far the crank has turned, None where that is free.
-        closed: whether the targets go all round. lower, upper: bounds of the numbers of a flat design.
+        closed: whether the targets go all round. parts: whether the crank may pass only a part of a turn.
+        lower, upper: bounds of the numbers of a flat design.
         region: two corners of the pivots' box, or None. limit: of the cosines.
         require: the design in the user's units ↦ values that must not be negative; unit: (centre, spread).
     """
@@ -36,6 +42,7 @@ class Question(NamedTuple):
     goal: np.ndarray
     timing: np.ndarray | None
     closed: bool
+    parts: bool
     lower: np.ndarray
     upper: np.ndarray
     region: np.ndarray | None
@@ -56,8 +63,14 @@ def searched(linkage: Linkage, question: Question, search: Search, task) -> tupl
     state = descended(problem, start, pushing_harder(given, BEST), search, unit=question.unit[1], task=task)
     (signs, since), count = state.data, len(question.goal)
     angles = state.own[:, :count, 0] if free else state.shared[:, linkage.size, None] + since[:, :count]
-    order = best_first(state.cost)
+    turns = linkage.turns(state.shared[:, : linkage.size])
+    order = best_first(counted(state.cost, turns, count, 1.0))
     return tuple(x[order] for x in (state.shared[:, : linkage.size], angles, signs))
+
+
+def counted(error, turns, count: int, spread: float):
+    """Sums of squares as linkages are compared by them: more where the crank does not turn all round."""
+    return np.where(turns, error, np.maximum(PART_COUNTS**2 * error, count * (PART_COUNTS_LEAST * spread) ** 2))
 
 
 @dataclass(frozen=True)
@@ -79,11 +92,12 @@ class Passing(Problem):
             target, since, weight = block
             angle = since + (weight * own[0] if self.free else shared[linkage.size])
             point, cosines = linkage.seen(linkage.design(shared[: linkage.size]), angle, signs)
+            counts = 1 if guards else jnp.where(linkage.turns(shared[: linkage.size]), 0, 1)
             missed = weight * (point - target)
-            if guards:
+            if guards or linkage.can_swing:
                 # Steep where links are about to open, and flat where they are far apart.
                 open_by = jnp.maximum(jnp.abs(cosines) - limit, 0) / (1 - limit)
-                missed = jnp.concatenate([missed, push / PUSH * jnp.log1p(open_by)])
+                missed = jnp.concatenate([missed, counts * push / PUSH * jnp.log1p(open_by)])
             return missed, state
 
         def prior(shared):
@@ -91,7 +105,8 @@ class Passing(Problem):
             design = linkage.design(u)
             rows = [common.beyond(linkage.flat(design), lower, upper)]
             if not guards:
-                rows.append(jnp.abs(jnp.asarray(linkage.everywhere(design))) - limit + common.INSIDE * (1 - limit))
+                beyond = jnp.abs(jnp.asarray(linkage.everywhere(design))) - limit + common.INSIDE * (1 - limit)
+                rows.append(jnp.where(linkage.turns(u), beyond, -1))
             if self.in_region:
                 rows += [common.beyond(pivot, *region) for pivot in linkage.pivots(design)]
             if self.require is not None:
@@ -130,12 +145,19 @@ def _started(linkage: Linkage, question: Question, starts: int, rng) -> State:
     """Random linkages, brought to the targets by a similarity of the plane each."""
     goal, timing = question.goal, question.timing
     u, signs = _offered(linkage, starts, rng)
+    if question.parts:
+        further, more = _offered(linkage, max(starts // PART_EVERY, 1), rng)
+        u, signs = np.concatenate([u, linkage.swinging(further)]), np.concatenate([signs, more])
+    swings, starts = slice(starts, None), len(u)
     turn = rng.choice([-1.0, 1.0], starts)
     start = rng.uniform(0, 2 * np.pi, starts)
     if timing is None:
         angles = start[:, None] + turn[:, None] * _spread_angles(goal, question.closed, starts, rng)
     else:
         angles = start[:, None] + turn[:, None] * timing
+    if question.parts:
+        angles[swings] = _reached(linkage, question, u[swings], angles[swings], signs[swings], rng)
+        start = angles[:, 0] if timing is None else angles[:, 0] - turn * timing[0]
     points, _ = jax.vmap(partial(points_of, linkage))(u, angles, signs)
     z, w = np.asarray(points) @ [1, 1j], goal @ [1, 1j]
     about = z - z.mean(axis=1, keepdims=True)
@@ -150,6 +172,17 @@ def _started(linkage: Linkage, question: Question, starts: int, rng) -> State:
     # Guards count from where the crank starts as well: their angles are spread over the turn in any case.
     since = np.concatenate([turn[:, None] * timing, guards], axis=1)
     return State.begin(np.column_stack([u, start]), (signs, since))
+
+
+def _reached(linkage: Linkage, question: Question, u, angles, signs, rng) -> np.ndarray:
+    """Crank angles (starts, T) at which linkages assemble that need not turn all round, as far as they are found: the same
+    ways of the crank from elsewhere, and without crank angles that are given also shorter ones."""
+    away = rng.uniform(0, 2 * np.pi, (WAYS, len(u), 1))
+    part = rng.uniform(0.1, 1, (WAYS, len(u), 1)) if question.timing is None else 1.0
+    tried = angles[:, :1] + away + part * (angles - angles[:, :1])
+    _, cosines = jax.vmap(jax.vmap(partial(points_of, linkage)), (None, 0, None))(u, tried, signs)
+    opening = np.maximum(np.abs(np.asarray(cosines)).max(axis=(2, 3)), question.limit)
+    return tried[np.argmin(opening, axis=0), np.arange(len(u))]
 
 
 def _spread_angles(goal, closed: bool, starts: int, rng) -> np.ndarray:

@@ -196,6 +196,52 @@ def test_drag_links_are_found(timed):
     assert best.design["ground"] < best.design["crank"]
 
 
+@pytest.mark.parametrize("sides", [(1, -1), (-1, 1)])
+def test_links_that_turn_only_in_part(sides):
+    """A four-bar of which no link turns all round (s + l > p + q), by complex numbers: both links on the ground may drive
+    it. One with a crank misses the points; the mechanism found passes its part, and the part only, in a unit of time."""
+    b = {"ground": 4.0, "crank": 3.0, "coupler": 2.2, "rocker": 2.0}
+    b |= {"point": (1.6, 1.7), "angle": 0.3, "pivot": (2, 1)}
+    angles = sides[0] * np.linspace(0.3, 1.0, 14)
+    z = coupler_point(b, angles, sides[1])
+    targets = np.column_stack([z.real, z.imag])
+    found = synthesis.path(targets, crank_angles=angles, keep=4)
+    best = found.best
+    assert best.error < 1e-9
+    assert not any(best.checks[check] for check in ("turns", "grashof"))
+    assert all(best.checks[check] for check in ("assembled", "ordered"))
+    assert best.checks["transmission_angle"] > 0.5
+    motion = mbs.kinematics(best.mechanism, np.linspace(0, 1, 721), best.guess)
+    assert np.all(np.asarray(motion.status) == mbs.Status.CONVERGED)
+    drawn = np.asarray(motion.point(*best.point)) @ [1, 1j]
+    np.testing.assert_allclose(drawn[[0, -1]], z[[0, -1]], atol=1e-4)
+    fine = coupler_point(b, np.linspace(angles[0], angles[-1], 721), sides[1])
+    np.testing.assert_allclose(drawn, fine, atol=1e-3)
+    whole = synthesis.path(targets, crank_angles=angles, keep=4, whole_turn=True)
+    assert whole.best.error > 1e-6
+    assert all(x.checks["turns"] for x in whole.all)
+
+
+def test_a_crank_that_turns_comes_first():
+    """An arc that many four-bars draw: those that need no motor which reverses are taken."""
+    turned = np.linspace(0, 1, 9)
+    targets = np.column_stack([np.cos(turned), np.sin(turned)])
+    assert synthesis.path(targets, starts=512, keep=1).best.checks["turns"]
+
+
+def test_six_bars_stand_on_drag_links_as_well():
+    """In some of the random six-bars the ground is the shortest link of the four-bar, and the crank turns all round."""
+    linkage = synthesis.SixBar("Watt I")
+    u = linkage.sample(np.random.default_rng(0), 40)
+    designs = [linkage.design(row) for row in u]
+    drags = [b for b in designs if b["ground"] < b["crank"]]
+    assert len(drags) == 10
+    for b in designs:
+        ordered = sorted(float(b[name]) for name in LENGTHS)
+        assert ordered[0] == min(b["crank"], b["ground"])
+        assert ordered[0] + ordered[3] <= ordered[1] + ordered[2]
+
+
 def test_curves_do_not_stray():
     """Points of a straight line, near to each other: what is found stays near to it on the way, by the closed form."""
     targets = np.column_stack([np.linspace(0, 1, 9), np.zeros(9)])

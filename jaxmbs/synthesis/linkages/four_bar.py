@@ -11,9 +11,11 @@ from jaxtyping import Array, Float
 
 from jaxmbs.element import GROUND
 from jaxmbs.synthesis.linkages.dyadic import AbstractDyadic, Dyad, Dyadic
-from jaxmbs.synthesis.linkages.linkage import cosine_between, dyad
+from jaxmbs.synthesis.linkages.linkage import PART_OF_TURN, cosine_between, dyad
 from jaxmbs.system.mechanism import Mechanism
 
+# Kinds that turn all round: the shortest link is the crank, or the ground.
+CRANK, DRAG_LINK = 1.0, -1.0
 # One random linkage of so many is a drag-link.
 DRAG_LINK_EVERY = 4
 
@@ -22,10 +24,11 @@ DRAG_LINK_EVERY = 4
 class FourBar(AbstractDyadic):
     """Ground, crank, coupler and rocker with a point of the coupler, anywhere in the plane.
 
-    Whatever the free numbers are, the crank turns all round, Grashof's condition: with the slack m > 0, coupler +
-    rocker = ground + crank + m, and |coupler − rocker| < |ground − crank|. Either the crank is the shortest link, or the
-    ground, in a drag-link, where the rocker turns all round as well. (A four-bar whose coupler is the shortest
-    link has a cognate with such a crank, which draws the same curve.)
+    The last free number says which kind it is. In two of the kinds the crank turns all round whatever the other numbers
+    are, Grashof's condition: with the slack m > 0, coupler + rocker = ground + crank + m, and |coupler − rocker| <
+    |ground − crank|. Either the crank is the shortest link, or the ground, in a drag-link, where the rocker turns all
+    round as well. (A four-bar whose coupler is the shortest link has a cognate with such a crank, which draws the same
+    curve.) In the third kind lengths are free, and the driven link may pass only a part of a turn.
 
     A design has the lengths `ground`, `crank`, `coupler`, `rocker`; `point`, of the coupler, from the crank's pin in
     axes of which x points to the rocker's pin; `angle` of the line from the crank's pivot to the rocker's; and `pivot`,
@@ -49,21 +52,23 @@ class FourBar(AbstractDyadic):
     numbers: ClassVar[tuple[str, ...]] = (*("log",) * 3, "pure", "length", "length", "angle", "pivot", "pivot", "pure")
     lengths: ClassVar[tuple[str, ...]] = ("ground", "crank", "coupler", "rocker")
     output: ClassVar[str] = "coupler"
+    can_swing: ClassVar[bool] = True
 
     @staticmethod
     def design(u: Float[Array, "10"]) -> dict[str, Array]:
         """The design of free numbers u: logarithms of the shorter one of crank and ground, of what the other one is longer
         by, and of the slack; a number whose tanh says by how much coupler and rocker differ; the point, the angle, the
-        pivot; a number that is negative for a drag-link, whose ground is shorter than its crank."""
+        pivot; the kind. Of the kind with free lengths the first four are logarithms of ground, crank and coupler, and
+        of the ratio of rocker and coupler."""
         shorter, more, slack = jnp.exp(u[0]), jnp.exp(u[1]), jnp.exp(u[2])
         longer = shorter + more
         together, apart = longer + shorter + slack, more * jnp.tanh(u[3])
-        drags = u[9] < 0
+        drags, free = u[9] == DRAG_LINK, u[9] == PART_OF_TURN
         return {
-            "ground": jnp.where(drags, shorter, longer),
-            "crank": jnp.where(drags, longer, shorter),
-            "coupler": (together + apart) / 2,
-            "rocker": (together - apart) / 2,
+            "ground": jnp.where(free | drags, shorter, longer),
+            "crank": jnp.where(free, more, jnp.where(drags, longer, shorter)),
+            "coupler": jnp.where(free, slack, (together + apart) / 2),
+            "rocker": jnp.where(free, slack * jnp.exp(u[3]), (together - apart) / 2),
             "point": u[4:6],
             "angle": u[6],
             "pivot": u[7:9],
@@ -76,8 +81,8 @@ class FourBar(AbstractDyadic):
         low, high = np.array([[-1.0, -1.0, -2.0, -1.5], [0.7, 1.5, 1.0, 1.5]])
         u[:, :4] = rng.uniform(low, high, (count, 4))
         u[:, 4:6] = 2 * rng.normal(size=(count, 2))
-        u[:, 9] = 1.0
-        u[DRAG_LINK_EVERY - 1 :: DRAG_LINK_EVERY, 9] = -1.0
+        u[:, 9] = CRANK
+        u[DRAG_LINK_EVERY - 1 :: DRAG_LINK_EVERY, 9] = DRAG_LINK
         return u
 
     @staticmethod

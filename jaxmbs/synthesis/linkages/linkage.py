@@ -19,6 +19,8 @@ from jaxmbs.system.mechanism import Mechanism
 
 # Below this part of its square the height of an elbow counts as zero: there its slope by the lengths is infinite.
 FLAT = 1e-12
+# The last free number of a linkage whose crank need not turn all round.
+PART_OF_TURN = 0.0
 # Keeps the quotient finite where two pins meet; no part of a length squared otherwise.
 TINY = 1e-24
 
@@ -39,6 +41,7 @@ class Linkage(abc.ABC):
             number.
         signs: number of signs that say which branch it is, one for each pair of circles that intersect.
         output: the body with the point.
+        can_swing: whether there are linkages among them whose crank does not turn all round; the last free number says so.
 
     Examples:
         >>> linkage = mbs.synthesis.SliderCrank()
@@ -52,6 +55,7 @@ class Linkage(abc.ABC):
     numbers: ClassVar[tuple[str, ...]]
     signs: ClassVar[int] = 1
     output: ClassVar[str]
+    can_swing: ClassVar[bool] = False
 
     @staticmethod
     @abc.abstractmethod
@@ -81,6 +85,15 @@ class Linkage(abc.ABC):
     def everywhere(self, b: dict) -> Float[Array, " c"] | None:
         """The least and the largest cosine over a turn; None where they have no closed form."""
         return None
+
+    def turns(self, u: Float[Array, " n"] | np.ndarray):
+        """Whether the crank turns all round, by the free numbers; where not, it need not reach more than its targets. The
+        last axis of u is that of the numbers."""
+        return u[..., -1] != PART_OF_TURN if self.can_swing else np.ones(u.shape[:-1], bool)
+
+    def swinging(self, u: np.ndarray) -> np.ndarray:
+        """Free numbers (count, n) of linkages whose crank need not turn all round, of numbers of any; where `can_swing`."""
+        return np.column_stack([u[:, :-1], np.full(len(u), PART_OF_TURN)])
 
     def seen(self, b: dict, angle, signs: Float[Array, " s"]) -> tuple[Float[Array, "2"], Float[Array, " c"]]:
         """Where the point is at a crank angle, and the cosines of `frames`."""

@@ -24,8 +24,8 @@ KINDS = {
 
 @dataclass(frozen=True)
 class SixBar(AbstractDyadic):
-    """A four-bar whose crank is the shortest link and turns all round, and two links `link` and `arm` with a common pin.
-    Each of them begins at a pin on another link of the four-bar; the point is on `link`.
+    """A four-bar whose crank turns all round, and two links `link` and `arm` with a common pin. Each of them begins at a
+    pin on another link of the four-bar; the point is on `link`.
 
     | kind | link from | arm from |
     |---|---|---|
@@ -47,7 +47,7 @@ class SixBar(AbstractDyadic):
     Examples:
         >>> linkage = mbs.synthesis.SixBar("Watt I")
         >>> linkage.name, linkage.output, linkage.size
-        ('Watt I', 'link', 15)
+        ('Watt I', 'link', 16)
     """
 
     dyads: Any = field(init=False, repr=False, default=())
@@ -60,7 +60,7 @@ class SixBar(AbstractDyadic):
     numbers: ClassVar[tuple[str, ...]] = (
         *("log", "log", "log", "pure"),
         *("length",) * 4,
-        *("log", "log", "length", "length", "angle", "pivot", "pivot"),
+        *("log", "log", "length", "length", "angle", "pivot", "pivot", "pure"),
     )
     signs: ClassVar[int] = 2
     output: ClassVar[str] = "link"
@@ -76,7 +76,7 @@ class SixBar(AbstractDyadic):
 
     @staticmethod
     def design(u):
-        base = FourBar.design(jnp.concatenate([u[:4], u[10:15], jnp.ones(1)]))
+        base = FourBar.design(jnp.concatenate([u[:4], u[10:16]]))
         return {**base, "first": u[4:6], "second": u[6:8], "link": jnp.exp(u[8]), "arm": jnp.exp(u[9])}
 
     @staticmethod
@@ -84,4 +84,4 @@ class SixBar(AbstractDyadic):
         base = FourBar.sample(rng, count)
         pins = 1.5 * rng.normal(size=(count, 4))
         lengths = rng.uniform(-0.5, 1.5, (count, 2))
-        return np.column_stack([base[:, :4], pins, lengths, base[:, 4:9]])
+        return np.column_stack([base[:, :4], pins, lengths, base[:, 4:]])
