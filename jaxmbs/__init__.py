@@ -60,6 +60,10 @@ from jaxmbs.forces import AxialSpring as AxialSpring
 from jaxmbs.forces import Damper as Damper
 from jaxmbs.forces import ForceElement as ForceElement
 from jaxmbs.forces import Gravity as Gravity
+from jaxmbs.forces import JointFriction as JointFriction
+from jaxmbs.forces import JointSpring as JointSpring
+from jaxmbs.forces import JointStop as JointStop
+from jaxmbs.forces import OneWayClutch as OneWayClutch
 from jaxmbs.forces import PointForce as PointForce
 from jaxmbs.forces import Spring as Spring
 from jaxmbs.forces import SpringDamper as SpringDamper

@@ -96,6 +96,20 @@ class Coordinates(NamedTuple):
         chosen = names.index(self.chosen) if self.chosen in names else 0
         return chosen + (len(self.slides) if kind == "angle" else 0)
 
+    def only(self) -> int:
+        """Where the one coordinate stands that is asked for, or the only one that there is.
+
+        Raises:
+            ValueError: there is none, or several of which none was named.
+        """
+        names = self.slides + self.angles
+        if not names:
+            raise ValueError(f"{self.joint} has no angle or slide")
+        if self.chosen is None and len(names) > 1:
+            known = ", ".join(map(repr, names))
+            raise ValueError(f"{self.joint} has {known}: name one of them, as in coordinate={names[-1]!r}")
+        return 0 if self.chosen is None else names.index(self.chosen)
+
 
 class JointMotion(eqx.Module):
     """Angle and slide of a joint with their derivatives in time: (*batch, T) in a trajectory, numbers as a force sees

@@ -57,14 +57,12 @@ class Projection(AbstractClosure):
         metric, pivots = equations.metric(q, t), equations.pivots(q, t)
         closed = equations.close_position(q, t, metric, self.iterations, floor=floor, pivots=pivots)
         v = equations.close_velocity(q, v, t, floor)
-        a, _, kept = equations.accelerations(q, v, t, floor=floor)
-        return Motion(closed.q, v, a, kept), problem.settled(closed)
+        return Motion.of(equations, q, v, t, floor, reached=closed.q), problem.settled(closed)
 
     def glide(self, problem, motion, v, t, h):
         equations, floor = problem.equations, motion.revived
         closed, v = equations.glide(motion, v, t, h, self.iterations)
-        a, _, kept = equations.accelerations(closed.q, v, t + h, floor=floor)
-        return Motion(closed.q, v, a, kept), problem.settled(closed)
+        return Motion.of(equations, closed.q, v, t + h, floor), problem.settled(closed)
 
 
 class Baumgarte(AbstractClosure):
@@ -88,12 +86,17 @@ class Baumgarte(AbstractClosure):
 
     def accelerations(self, problem, motion, q, v, t, h):
         equations = problem.equations
-        correction = -2 * self.alpha * equations.velocity_gap(q, v, t) - self.beta**2 * equations.residual(q, t)
-        return equations.accelerations(q, v, t, correction, motion.floor)[0]
+        return equations.accelerations(q, v, t, self._correction(equations, q, v, t), motion.floor)[0]
+
+    def _correction(self, equations, q, v, t):
+        return -2 * self.alpha * equations.velocity_gap(q, v, t) - self.beta**2 * equations.residual(q, t)
 
     def close(self, problem, motion, q, v, t, h):
         # Φ is nowhere closed here: rows that do not count at the start never do.
-        return Motion(q, v, self.accelerations(problem, motion, q, v, t, h), motion.kept), jnp.asarray(True)
+        correction = self._correction(problem.equations, q, v, t)
+        given, solved = problem.equations.settled(q, v, t, correction, motion.floor)
+        a = given.accelerations(q, v, t, correction, motion.floor)[0]
+        return Motion(q, v, a, motion.kept, solved), jnp.asarray(True)
 
     def glide(self, problem, motion, v, t, h):
         return self.close(problem, motion, problem.equations.space.retract(motion.q, h * v), v, t + h, h)

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxmbs.forces import ForceElement
+from jaxmbs.formulations.augmented import Augmented
 from jaxmbs.programs.function import Straight
 from jaxmbs.system.equations import of_forces, state_of
 from jaxmbs.system.mechanism import Mechanism
@@ -63,5 +64,7 @@ def _force_elements(mech: Mechanism, t, q, v) -> dict[str, ForceElement]:
 
 
 def _at_one_time(mech: Mechanism, t, q, v) -> dict[str, ForceElement]:
+    # The forces do not depend on the formulation.
+    mech = Augmented().equations(mech).settled(q, v, t)[0].mech
     state = state_of(mech, q, v, t)
     return of_forces(mech.forces, lambda force: force.report(state))

@@ -271,6 +271,7 @@ def _reactions(mech: Mechanism, t, q, v, formulation: AbstractFormulation) -> di
 def _at_one_time(mech: Mechanism, formulation, t, q, v) -> dict[str, dict]:
     equations = formulation.equations(mech)
     own = equations.from_bodies(q, v, t)
+    equations = equations.settled(*own, t)[0]
     # The same configuration with the Euler parameters, of two possible ones, to which the multipliers belong.
     q, v, _ = equations.to_bodies(*own, jnp.zeros_like(own[1]), t)
     multipliers = equations.multipliers(*own, t)

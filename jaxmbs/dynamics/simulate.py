@@ -176,6 +176,7 @@ def _simulate(mech: Mechanism, times, start: Start, grid: Grid, method, formulat
         return *equations.from_bodies(q, v, t), status
 
     def output(equations, mech, t, x, u):
+        equations = equations.settled(x, u, t)[0]
         rates, *_ = equations.accelerations(x, u, t)
         q, v, a = equations.to_bodies(x, u, rates, t)
         return q, v, a, equations.multipliers(x, u, t, rates), tuple(energy(mech, q, v))

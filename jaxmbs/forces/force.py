@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Mapping
 from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jaxmbs.element import check_motions, require
+from jaxmbs.element import AbstractConstraint, check_motions, require
 from jaxmbs.forces.state import State
 from jaxmbs.forces.values import check_law, laws_of
 from jaxmbs.numerics.arrays import Structured, check_fields
@@ -97,6 +98,10 @@ class AbstractForce(Structured):
     def acts_on(self) -> tuple[str, ...]:
         """Names of the bodies that it refers to."""
         return tuple(getattr(self, name) for name in ("i", "j", "body", "reaction") if hasattr(self, name))
+
+    def check_joints(self, elements: Mapping[str, AbstractConstraint]) -> None:
+        """Raise `ValueError` if the constraints and drivers of the mechanism are not what the force needs."""
+        del elements
 
     def check(self, dimension: int) -> None:
         """Raise `ValueError` if the force cannot act in a space of `dimension`."""

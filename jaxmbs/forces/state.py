@@ -3,14 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jaxmbs.element import GROUND, AbstractConstraint, unknown
 from jaxmbs.relative_motion import BodyMotion, JointMotion, coordinates_of, measured
+
+
+class Along(NamedTuple):
+    """One coordinate of a joint, as forces along it see it.
+
+    Attributes:
+        value: the angle in radians, or the slide.
+        rate: its rate.
+        push: (m,), the generalized force of an effort of one.
+        angular: whether it is an angle.
+        wraps: whether its turns are not known, as in space.
+
+    Examples:
+        >>> brake = mbs.UserForce(lambda state: state.along("pin").generalized(-0.5 * state.along("pin").rate))
+        >>> braked = mbs.Mechanism(pendulum.bodies, pendulum.constraints, forces={"brake": brake})
+        >>> print(mbs.generalized_force(braked, below, jnp.array([3.0, 0, 3])))
+        [ 0.   0.  -1.5]
+    """
+
+    value: Float[Array, ""]
+    rate: Float[Array, ""]
+    push: Float[Array, " m"]
+    angular: bool
+    wraps: bool
+
+    def generalized(self, effort) -> Float[Array, " m"]:
+        """The generalized force (m,) of the mechanism from an effort along the coordinate."""
+        return effort * self.push
+
+    def near(self, middle) -> Float[Array, ""]:
+        """The value, an angle whose turns are not known within half a turn from the middle."""
+        if not (self.angular and self.wraps):
+            return self.value
+        beyond = self.value - middle
+        return middle + jnp.arctan2(jnp.sin(beyond), jnp.cos(beyond))
 
 
 class State(eqx.Module):
@@ -71,6 +107,29 @@ class State(eqx.Module):
         ends = [(kind.coordinates_of(self.poses[body]), self.velocities[body]) for body in (joint.i, joint.j)]
         values, rates = measured(joint, kind, *ends)
         return JointMotion(of, values, rates)
+
+    def along(self, joint: str, coordinate: str | None = None) -> Along:
+        """Value and rate of one coordinate of a joint, and what an effort along it does to the bodies.
+
+        Args:
+            joint: its name.
+            coordinate: which of several angles or slides, as in `Trajectory.joint`.
+
+        Raises:
+            ValueError: an unknown name; a joint without coordinates, or with several of which none is named.
+        """
+        of = coordinates_of(self.elements, joint, coordinate)
+        k, element, kind = of.only(), self.elements[joint], type(next(iter(self.bodies.values())))
+        ends = [kind.coordinates_of(self.poses[body]) for body in (element.i, element.j)]
+
+        def moving(v_i, v_j):
+            values, rates = measured(element, kind, (ends[0], v_i), (ends[1], v_j))
+            return rates[k], values[k]
+
+        rate, back, value = jax.vjp(moving, self.velocities[element.i], self.velocities[element.j], has_aux=True)
+        on_i, on_j = back(jnp.ones_like(rate))
+        push = opposite(self, element.i, on_i, element.j, on_j)
+        return Along(value, rate, push, k >= len(of.slides), of.wraps)
 
     def generalized(self, loads: Mapping[str, Array]) -> Float[Array, " n"]:
         """The generalized force (m,) of the mechanism from those of single bodies, `loads` by name. Those on the ground

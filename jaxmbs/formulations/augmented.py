@@ -13,6 +13,7 @@ from jaxtyping import Array, Float
 
 from jaxmbs.formulations.dense import AbstractDenseEquations
 from jaxmbs.formulations.equations import AbstractEquations
+from jaxmbs.formulations.reactive import loads_of, may_be_redundant
 from jaxmbs.numerics.linear_algebra import factor_symmetric_positive, factor_symmetric_semidefinite, redundancy
 from jaxmbs.numerics.scaling import Units, unit_of_length
 from jaxmbs.system.equations import applied_forces, masses, residuals, velocity_forces
@@ -96,6 +97,10 @@ class CartesianEquations(AbstractDenseEquations):
 
     def to_bodies(self, q, v, a, t):
         return q, v, a
+
+    def loads(self, joints, q, v, t, a, multipliers):
+        rows = self.multipliers(q, v, t) if may_be_redundant(self.mech) else multipliers
+        return loads_of(self.mech, joints, q, v, t, rows)
 
     # --- multipliers of redundant constraints ---
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable
-from typing import ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -19,11 +19,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from jaxmbs.forces.joint.reactive import Load
+from jaxmbs.formulations.reactive import settled
 from jaxmbs.numerics.linear_algebra import factor_symmetric_semidefinite, solve_saddle_point
 from jaxmbs.numerics.roots import newton_steps, root_near
 from jaxmbs.numerics.scaling import Units, unit_of_length
 from jaxmbs.numerics.space import Space
 from jaxmbs.programs.primitive import remembered
+from jaxmbs.system.mechanism import Mechanism
 
 # Refinements of the derivatives of `close_position`: the matrix is that of the point where the iteration begins, so two
 # are right to the square of the first correction.
@@ -83,8 +86,14 @@ class AbstractEquations(eqx.Module):
     """M(q, t) v̇ = Q(q, v, t) + Φ_qᵀλ, Φ(q, t) = 0, with q (n,), v (m,), Φ (rows,).
 
     Attributes:
+        mech: the mechanism.
         own_coordinates: whether q and v are others than those of the bodies, as in `Mechanism.coordinates`.
     """
+
+    if TYPE_CHECKING:
+
+        @property
+        def mech(self) -> Mechanism: ...
 
     own_coordinates: ClassVar[bool]
 
@@ -200,7 +209,17 @@ class AbstractEquations(eqx.Module):
 
     def accelerations(self, q, v, t, correction: Float[Array, " rows"] | float = 0.0, floor=None):
         """(v̇, λ, kept), see `AbstractSolver`."""
-        return self.solver.accelerations(q, v, t, correction, floor)
+        return self.settled(q, v, t, correction, floor)[0].solver.accelerations(q, v, t, correction, floor)
+
+    def settled(self, q, v, t, correction=0.0, floor=None) -> tuple[AbstractEquations, Bool[Array, ""] | None]:
+        """The same equations with the sizes of forces that depend on accelerations and reactions, as they are in this
+        state, and whether these have a common solution; None where there are no such forces."""
+        return settled(self, q, v, t, correction, floor)
+
+    @abc.abstractmethod
+    def loads(self, joints, q, v, t, a, multipliers) -> dict[str, Load]:
+        """What joints of these names do to their bodies j, for the accelerations a and the multipliers of these
+        equations."""
 
     def metric(self, q, t) -> Callable:
         """x ↦ M⁻¹ x, see `AbstractSolver`."""

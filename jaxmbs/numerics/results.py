@@ -33,6 +33,8 @@ class Status(IntEnum):
     from steps that are too long for stiff forces."""
     REFUSED = 6
     """In a sweep that calls its measure for each design: it raised `ValueError` for this one."""
+    JAMMED = 7
+    """Friction and the reactions that it depends on have no common solution: Painlevé's paradox."""
 
 
 class AnalysisError(ValueError):

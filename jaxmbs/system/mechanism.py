@@ -246,7 +246,8 @@ def _check_elements(groups: dict[str, list[tuple[str, Any]]]) -> None:
             for body in element.acts_on:
                 if body not in known:
                     raise ValueError(unknown("body", body, known))
-            return element.check(dimension)
+            element.check(dimension)
+            return element.check_joints({**dict(groups["constraint"]), **dict(groups["driver"])})
         if kind == "body" and not isinstance(element, AbstractBody):
             raise ValueError(f"{type(element).__name__} is no body")
         if kind != "body" and not isinstance(element, AbstractConstraint):

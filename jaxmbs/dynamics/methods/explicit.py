@@ -133,8 +133,7 @@ class CoordinatePartitioning(FixedStep):
         def closed(d, v, t):
             closed = equations.close_position(state.q, t, inverse_metric, self.iterations, shift=d, floor=state.floor)
             v = equations.close_velocity_along(closed.q, v, t, inverse_metric, state.floor)
-            a, _, kept = equations.accelerations(closed.q, v, t, floor=state.revived)
-            return Motion(closed.q, v, a, kept), closed.shift, problem.settled(closed)
+            return Motion.of(equations, closed.q, v, t, state.revived), closed.shift, problem.settled(closed)
 
         def rates(d, v, t):
             motion, d, settled = closed(d, v, t)

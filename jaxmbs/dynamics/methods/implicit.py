@@ -60,7 +60,7 @@ class AbstractAlpha(AbstractFixedStep):
         return state.motion
 
     def step(self, problem, state, t, h):
-        equations, space, (q, v, a, _) = problem.equations, problem.equations.space, state.motion
+        equations, space, (q, v, a, *_) = problem.equations, problem.equations.space, state.motion
         alpha_m, alpha_f, beta, gamma = self.newmark
         t = t + h
         by_q = (1 - alpha_m) / ((1 - alpha_f) * beta * h**2)  # dv̇₁ / dq₁
@@ -76,7 +76,8 @@ class AbstractAlpha(AbstractFixedStep):
             moved, moving = space.retract(q_1, shift), v_1 + rate_by_q * shift
             of_shift = lambda d: equations.residual(moved + space.rate(moved, d), t)
             pull = jax.vjp(of_shift, still)[1](multipliers)[0]
-            return equations.imbalance(moved, moving, a + by_q * shift, t) - pull
+            given = equations.settled(moved, moving, t)[0]
+            return given.imbalance(moved, moving, a + by_q * shift, t) - pull
 
         def gaps(unknown):
             shift, multipliers = unknown[:n], unknown[n:]
@@ -98,7 +99,9 @@ class AbstractAlpha(AbstractFixedStep):
         shift, multipliers = unknown[:n], unknown[n:]
         q_end = space.retract(q_1, shift)
         kept = jax.lax.stop_gradient(equations.independent(q_end, t, state.motion.revived))
-        motion = Motion(q_end, v_1 + rate_by_q * shift, a + by_q * shift, kept)
+        v_end = v_1 + rate_by_q * shift
+        solved = equations.settled(*jax.lax.stop_gradient((q_end, v_end, t)))[1]
+        motion = Motion(q_end, v_end, a + by_q * shift, kept, solved)
         auxiliary = auxiliary + shift / (beta * h**2)
         return AlphaState(motion, auxiliary, multipliers), problem.settled(Closed(motion.q, shift, change[:n], gap[n:]))
 

@@ -37,12 +37,21 @@ class Motion(NamedTuple):
         q, v, a: coordinates, velocities and accelerations.
         kept: 1 for each row of Φ that counts, 0 for those that say what others say. Where Φ is not closed, as in the middle
             of a step, redundant rows do not look so: which they are is decided where it is, and holds for the next step.
+        solved: whether forces that depend on reactions have a common solution with these; None without such forces.
     """
 
     q: Float[Array, " n"]
     v: Float[Array, " m"]
     a: Float[Array, " m"]
     kept: Float[Array, " rows"]
+    solved: Bool[Array, ""] | None = None
+
+    @classmethod
+    def of(cls, equations: AbstractEquations, q, v, t, floor=None, *, reached=None) -> Motion:
+        """The motion with the accelerations of a state, whose coordinates are `reached` where these are others than q."""
+        given, solved = equations.settled(q, v, t, floor=floor)
+        a, _, kept = given.accelerations(q, v, t, floor=floor)
+        return cls(q if reached is None else reached, v, a, kept, solved)
 
     @property
     def floor(self) -> Float[Array, " rows"]:
@@ -215,9 +224,10 @@ def started(problem: Problem, start: Start, t) -> tuple[Motion, Int[Array, ""]]:
             v = equations.close_velocity_along(closed.q, v, t, diagonal(free))
         left = jnp.max(jnp.abs(equations.velocity_gap(closed.q, v, t) / problem.rows), initial=0)
         kept = left <= KEPT * problem.units.size(v)
-    a, _, rows = equations.accelerations(closed.q, v, t)
-    motion = Motion(closed.q, v, a, rows)
+    motion = Motion.of(equations, closed.q, v, t)
     status = jnp.where(jnp.isfinite(_size(motion)), int(Status.CONVERGED), int(Status.NON_FINITE))
+    if motion.solved is not None:
+        status = jnp.where(motion.solved, status, int(Status.JAMMED))
     status = jnp.where(problem.settled(closed) & kept, status, int(Status.NOT_ASSEMBLED))
     # Coordinates that are singular cannot be closed: those given count, too.
     still, now = jnp.zeros_like(t), jax.lax.stop_gradient(t)
@@ -225,7 +235,7 @@ def started(problem: Problem, start: Start, t) -> tuple[Motion, Int[Array, ""]]:
     singular = asked | found
     status = jnp.where(singular, int(Status.SINGULAR), status).astype(jnp.int32)
     good = status == Status.CONVERGED
-    return where_tree(good, motion, Motion(q, jnp.zeros_like(v), jnp.zeros_like(a), rows)), status
+    return where_tree(good, motion, motion._replace(q=q, v=jnp.zeros_like(v), a=jnp.zeros_like(v))), status
 
 
 def _kept_where(exact, given, closed):
@@ -237,6 +247,8 @@ def _kept_where(exact, given, closed):
 def judge(problem: Problem, motion: Motion, closed, t, h) -> Int[Array, ""]:
     """The status of a step of length h that led to this motion."""
     status = jnp.where(closed, int(Status.CONVERGED), int(Status.NOT_CONVERGED))
+    if motion.solved is not None:
+        status = jnp.where(motion.solved, status, int(Status.JAMMED))
     singular = problem.equations.singular(*jax.lax.stop_gradient((motion.q, motion.v, t, h)))
     status = jnp.where(singular, int(Status.SINGULAR), status)
     turned = jnp.max(jnp.where(problem.equations.angular, jnp.abs(h * motion.v), 0), initial=0)

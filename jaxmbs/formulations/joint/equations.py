@@ -15,6 +15,7 @@ from jaxmbs.element import GROUND
 from jaxmbs.formulations.augmented import AbstractFormulation, CartesianEquations
 from jaxmbs.formulations.dense import Dense
 from jaxmbs.formulations.equations import AbstractEquations
+from jaxmbs.formulations.reactive import load_of_wrench, loads_of, may_be_redundant
 from jaxmbs.formulations.joint import mechanics
 from jaxmbs.formulations.joint import space as joint_space
 from jaxmbs.formulations.joint.articulated import carried_wrenches, efforts, generalized_of, symmetric
@@ -198,6 +199,26 @@ class JointEquations(AbstractEquations):
         if not mechanics.row_count(self.tree):
             return self._multipliers_of_tree(q, v, a, t)
         return CartesianEquations(self.mech).multipliers_of(*self.to_bodies(q, v, a, t), t=t)
+
+    def loads(self, joints, q, v, t, a, multipliers):
+        mech, space, closing = self.mech, self.space, mechanics.closing(self.tree)
+        driven = {joint for joint, form in zip(space.tree.joints, space.forms, strict=True) if form.drivers}
+        if may_be_redundant(mech) or space.extra or driven & set(joints):
+            at, speeds, _ = self.to_bodies(q, v, a, t)
+            return loads_of(mech, joints, at, speeds, t, self.multipliers(q, v, t, a))
+        links, loads, _ = mechanics.loaded(self.tree, q, v, t)
+        at, speeds = mechanics.bodies(self.tree, links, q, v)
+        if closing:
+            pull = mechanics.wrenches(self.tree, links, mechanics.by_bodies(self.tree, at, t).T @ multipliers)
+            loads = [load + more for load, more in zip(loads, pull, strict=True)]
+        left = mechanics.unbalanced(self.tree, links, joint_space.body_rates(self.tree, links, a), loads)
+        carried = scattered(space.runs, carried_wrenches(space, links, left))
+        points = scattered(space.runs, [link.motion.point for link in links])
+        found = loads_of(mech, [name for name in joints if name in closing], at, speeds, t, multipliers, closing)
+        for body, joint, wrench, point in zip(space.tree.bodies, space.tree.joints, carried, points, strict=True):
+            if joint in joints and joint not in found:
+                found[joint] = load_of_wrench(mech.constraints[joint], mech.poses(at), body, point, wrench)
+        return found
 
     def _multipliers_of_tree(self, q, v, a, t):
         """λ of the joints, each from the wrench that it passes on to all that it carries."""

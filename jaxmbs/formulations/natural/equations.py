@@ -11,6 +11,7 @@ import numpy as np
 
 from jaxmbs.formulations.augmented import AbstractFormulation, CartesianEquations
 from jaxmbs.formulations.dense import AbstractDenseEquations
+from jaxmbs.formulations.reactive import loads_of
 from jaxmbs.formulations.natural.coordinates import NaturalCoordinates
 from jaxmbs.formulations.natural.view import NaturalView
 from jaxmbs.system.mechanism import Mechanism
@@ -90,6 +91,10 @@ class NaturalEquations(AbstractDenseEquations):
         space = self.space
         velocities, accelerations = jax.jvp(space.velocities, (q, v), (space.rate(q, v), a))
         return space.bodies_at(q), velocities, accelerations
+
+    def loads(self, joints, q, v, t, a, multipliers):
+        at, speeds, _ = self.to_bodies(q, v, a, t)
+        return loads_of(self.mech, joints, at, speeds, t, self.multipliers(q, v, t, a))
 
     def multipliers(self, q, v, t, a=None):
         a = self.accelerations(q, v, t)[0] if a is None else a

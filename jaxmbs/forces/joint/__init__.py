@@ -1,0 +1,1 @@
+"""Forces in joints: springs, stops, friction, motors, clutches; bushings and pins with clearance in place of joints."""

@@ -1,0 +1,226 @@
+"""What acts along a coordinate of a joint: a torque at an angle, a force at a slide."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from jaxmbs.element import require
+from jaxmbs.forces.force import AbstractForce
+from jaxmbs.forces.state import Along, State
+from jaxmbs.forces.values import law_field
+from jaxmbs.numerics.arrays import is_concrete, real
+from jaxmbs.relative_motion import coordinates_of
+
+
+class AbstractEffort(AbstractForce):
+    """An effort along one coordinate of a joint, positive where it makes the coordinate grow: a torque at an angle, a
+    force at a slide. Q = (∂ẋ/∂v)ᵀ τ for the coordinate x, so its power is τ ẋ, whatever the joint is.
+
+    Args:
+        joint: name of the joint.
+        coordinate: which of several angles or slides, as in `Trajectory.joint`; only needed where there are several.
+
+    Examples:
+        >>> class Brake(mbs.forces.AbstractEffort):
+        ...     def effort(self, state, along):
+        ...         return -0.5 * along.rate
+        >>> braked = mbs.Mechanism(pendulum.bodies, pendulum.constraints, forces={"brake": Brake("pin")})
+        >>> print(mbs.generalized_force(braked, below, jnp.array([3.0, 0, 3])))
+        [ 0.   0.  -1.5]
+    """
+
+    joint: str = eqx.field(static=True)
+    coordinate: str | None = eqx.field(static=True, default=None, kw_only=True)
+
+    @abc.abstractmethod
+    def effort(self, state: State, along: Along) -> Float[Array, ""]:
+        """Torque or force in a `state`, for value and rate of the coordinate."""
+
+    def generalized(self, state):
+        along = self._along(state)
+        return along.generalized(self.effort(state, along))
+
+    def measures(self, state):
+        along = self._along(state)
+        effort, value = ("torque", "angle") if along.angular else ("force", "length")
+        return {effort: self.effort(state, along), value: along.value, "rate": along.rate}
+
+    def _along(self, state) -> Along:
+        return state.along(self.joint, self.coordinate)
+
+    def check_joints(self, elements):
+        coordinates_of(elements, self.joint, self.coordinate).only()
+
+
+class JointSpring(AbstractEffort):
+    """A spring and a damper in a joint: τ = −k (x − x₀) − c ẋ + τ_n(x, ẋ), for an angle or a slide x of the joint.
+
+    V = ½ k (x − x₀)²; τ_n has no part in it. An angle in space is taken in (x₀ − π, x₀ + π].
+
+    Args:
+        joint: name of the joint.
+        stiffness: k.
+        free: x₀, an angle in radians or a length.
+        damping: c.
+        effort_law: τ_n, any function of the coordinate and its rate, written in jax.numpy; of measured values for example
+            `mbs.motion.Spline(x, torques)` as `lambda x, rate: spline(x)`.
+        coordinate: which of several angles or slides of the joint.
+
+    Examples:
+        >>> spring = mbs.JointSpring("pin", stiffness=10.0, free=0.5)
+        >>> sprung = mbs.Mechanism(pendulum.bodies, pendulum.constraints, forces={"spring": spring})
+        >>> print(mbs.generalized_force(sprung, below, jnp.zeros(3)))  # at the angle 0
+        [0. 0. 5.]
+    """
+
+    stiffness: Array | None = real(optional=True, default=None)
+    free: Array = real(default=0.0)
+    damping: Array | None = real(optional=True, default=None)
+    effort_law: Any = law_field("coordinate", "rate")
+    needed = ("stiffness", "damping", "effort_law")
+
+    def effort(self, state, along):
+        x, total = along.near(self.free), jnp.zeros_like(along.rate)
+        if self.stiffness is not None:
+            total = total - self.stiffness * (x - self.free)
+        if self.damping is not None:
+            total = total - self.damping * along.rate
+        return total if self.effort_law is None else total + self.effort_law(x, along.rate)
+
+    def potential(self, state):
+        if self.stiffness is None:
+            return jnp.zeros((), state.q.dtype)
+        return self.stiffness * (self._along(state).near(self.free) - self.free) ** 2 / 2
+
+
+class JointStop(AbstractEffort):
+    """Stops at the ends of the way of a joint, after Hunt and Crossley 1975: where a coordinate x is by δ beyond a limit,
+    the effort k δⁿ (1 + d δ̇) pushes it back, and never pulls.
+
+    A blow with the speed v₀ leaves with v₁, whatever k, n and the mass are, where d v₀ − ln(1 + d v₀) = −d v₁ −
+    ln(1 − d v₁); for small d v₀ the coefficient of restitution is 1 − ⅔ d v₀. An angle in space is taken within half a
+    turn from the middle between the limits.
+
+    V = k δⁿ⁺¹ / (n + 1).
+
+    Args:
+        joint: name of the joint.
+        lower, upper: limits of the coordinate, in radians or a length; one of them may be absent.
+        stiffness: k, in units of an effort by a coordinate to the power n.
+        damping: d, in units of time by those of the coordinate, not negative.
+        exponent: n, at least 1; 3/2 for two spheres, as Hertz has found.
+        coordinate: which of several angles or slides of the joint.
+
+    Examples:
+        >>> stop = mbs.JointStop("pin", upper=0.5, stiffness=100.0, exponent=1.0)
+        >>> stopped = mbs.Mechanism(pendulum.bodies, pendulum.constraints, forces={"stop": stop})
+        >>> turned = {"bob": (0.6442, -0.7648, 0.7)}  # 0.2 beyond the limit
+        >>> print(mbs.generalized_force(stopped, turned, jnp.zeros(3)).round(6))
+        [  0.   0. -20.]
+    """
+
+    lower: Array | None = real(optional=True, default=None)
+    upper: Array | None = real(optional=True, default=None)
+    stiffness: Array = real(default=None, kw_only=True)
+    damping: Array = real(default=0.0, kw_only=True)
+    exponent: Array = real(default=1.5, kw_only=True)
+    needed = ("lower", "upper")
+
+    def effort(self, state, along):
+        total = jnp.zeros_like(along.rate)
+        for sign, depth in self._depths(along):
+            total = total - sign * pressed(depth, sign * along.rate, self.stiffness, self.exponent, self.damping)
+        return total
+
+    def potential(self, state):
+        total = jnp.zeros((), state.q.dtype)
+        for _, depth in self._depths(self._along(state)):
+            total = total + stored(depth, self.stiffness, self.exponent)
+        return total
+
+    def _depths(self, along):
+        """For each limit the sense in which it is passed, and by how much."""
+        limits = [limit for limit in (self.lower, self.upper) if limit is not None]
+        x = along.near(sum(limits[1:], limits[0]) / len(limits))
+        return [(sign, sign * (x - limit)) for sign, limit in ((-1, self.lower), (1, self.upper)) if limit is not None]
+
+    def check(self, dimension):
+        require(self.stiffness is not None, "stiffness is missing")
+        super().check(dimension)
+        check_contact(self)
+        both = self.lower is not None and self.upper is not None and all(map(is_concrete, (self.lower, self.upper)))
+        require(not both or self.lower < self.upper, f"lower must be below upper, got {self.lower} and {self.upper}")
+
+
+class OneWayClutch(AbstractEffort):
+    """A clutch that lets a joint turn one way only: τ = T tanh(c w / T) for the rate w = max(−ẋ, 0) against its sense.
+
+    It creeps back with w ≈ τ / c, as fluid does in a gap; torques beyond T make it slip.
+
+    Args:
+        joint: name of the joint.
+        damping: c, large.
+        capacity: T, the largest effort; None: any, τ = c w.
+        reverse: whether it lets the coordinate shrink, not grow.
+        coordinate: which of several angles or slides of the joint.
+
+    Examples:
+        >>> clutched = mbs.Mechanism(
+        ...     pendulum.bodies, pendulum.constraints, forces={"clutch": mbs.OneWayClutch("pin", damping=100.0)}
+        ... )
+        >>> back, forth = (mbs.generalized_force(clutched, below, jnp.array([w, 0, w])) for w in (-0.1, 0.1))
+        >>> print(back, forth)
+        [ 0.  0. 10.] [0. 0. 0.]
+    """
+
+    damping: Array = real()
+    capacity: Array | None = real(optional=True, default=None)
+    reverse: bool = eqx.field(static=True, default=False, kw_only=True)
+
+    def effort(self, state, along):
+        sign = -1 if self.reverse else 1
+        drag = self.damping * jnp.maximum(-sign * along.rate, 0)
+        return sign * (drag if self.capacity is None else self.capacity * jnp.tanh(drag / self.capacity))
+
+    def check(self, dimension):
+        super().check(dimension)
+        check_positive(self, "damping", "capacity")
+
+
+def pressed(depth, rate, stiffness, exponent, damping):
+    """k δⁿ (1 + d δ̇), never negative, zero where the depth δ is negative."""
+    inside = depth > 0
+    return jnp.where(inside, stiffness * jnp.where(inside, depth, 1) ** exponent * jnp.maximum(1 + damping * rate, 0), 0)
+
+
+def stored(depth, stiffness, exponent):
+    """k δⁿ⁺¹ / (n + 1), zero where δ is negative."""
+    inside = depth > 0
+    return jnp.where(inside, stiffness * jnp.where(inside, depth, 1) ** (exponent + 1) / (exponent + 1), 0)
+
+
+def check_contact(element) -> None:
+    """Raise `ValueError` for a stiffness that is not positive, a negative damping, an exponent below one."""
+    check_positive(element, "stiffness")
+    check_not_negative(element, "damping")
+    low = is_concrete(element.exponent) and element.exponent < 1
+    require(not low, f"exponent must be at least 1, got {element.exponent}")
+
+
+def check_positive(element, *names: str) -> None:
+    """Raise `ValueError` for a number that is known and not positive."""
+    for name in names:
+        value = getattr(element, name)
+        require(value is None or not is_concrete(value) or value > 0, f"{name} must be positive, got {value}")
+
+
+def check_not_negative(element, *names: str) -> None:
+    """Raise `ValueError` for a number that is known and negative."""
+    for name in names:
+        value = getattr(element, name)
+        require(value is None or not is_concrete(value) or value >= 0, f"{name} must not be negative, got {value}")

@@ -1,0 +1,163 @@
+"""Friction in joints, from the pressure of their own reactions or from a given one."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from jaxmbs.element import require
+from jaxmbs.forces.joint.effort import check_not_negative, check_positive
+from jaxmbs.forces.joint.reactive import AbstractReactiveForce, size_field
+from jaxmbs.forces.state import State, opposite
+from jaxmbs.numerics.arrays import is_concrete, real
+from jaxmbs.relative_motion import coordinates_of
+
+
+class JointFriction(AbstractReactiveForce):
+    """Dry and viscous friction in a joint, smooth in the sliding velocity after Brown and McPhee 2016.
+
+    With the sliding velocity w of the joint's surfaces, u = |w| / v_t, and the pressure N between them,
+
+        F = −(μ(u) N + c |w|) w / |w|,  μ(u) = μ_d tanh 4u + (μ_s − μ_d) u / (u²/4 + 3/4)².
+
+    μ has its peak, μ_s, at |w| = v_t and falls to μ_d. Below v_t a joint does not stick but creeps, the less the smaller
+    v_t is. w is the rate of a slide, and r times the rate of an angle, or the relative angular velocity of a spherical
+    joint; of a cylindrical joint both together, across each other. F acts along w on the bodies, so its power is −F |w|.
+
+    Without a `preload` the pressure is that of the joint's own reaction, with the force F_r and the torque T_r about
+    point_j: N = |F_r|; with the length ℓ of the bearing it is borne by its two ends, N = |F_r/2 + f| + |F_r/2 − f|, where
+    f = T_r × u / ℓ for the axis u of the joint (in the plane, of a translational joint, f = T_r / ℓ across it). Friction
+    and reactions depend on each other, in all joints at once: they are found together, by Newton's method, in every
+    evaluation of accelerations. Where they have no common solution (Painlevé's paradox), the status is JAMMED. Reactions
+    that are not unique, of redundant constraints, are those of smallest norm, as in `reactions`.
+
+    Brown and McPhee, A continuous velocity-based friction model for dynamics and control with physically meaningful
+    parameters, J. Comput. Nonlinear Dynam. 11 (2016) 054502.
+
+    Args:
+        joint: name of the joint, which must let its bodies move on each other.
+        dynamic: μ_d.
+        static: μ_s; μ_d unless given.
+        velocity: v_t, of sliding at the surface, positive.
+        viscous: c, in units of a force by a velocity at the surface.
+        radius: r of the pin or ball, a length; for joints with a rotation.
+        length: ℓ of the bearing, whose middle is at point_j; None: torques of the reaction do not count.
+        preload: N, given: reactions do not count. With `radius=1` and `dynamic=1` it is a torque.
+
+    Examples:
+        >>> pins = {"rub": mbs.JointFriction("pin", dynamic=0.2, velocity=1e-3, radius=0.05)}
+        >>> dry = mbs.Mechanism(pendulum.bodies, pendulum.constraints, forces={**pendulum.forces, **pins})
+        >>> run = mbs.simulate(dry, jnp.array([0.0, 0.1]), below, {"bob.phi": 3.0}, step=0.001)
+        >>> print(mbs.force_elements(dry, run)["rub"].torque.round(4))  # μ r N, N = m g + m ω² at the bottom
+        [-0.3762 -0.3528]
+    """
+
+    joint: str = eqx.field(static=True)
+    dynamic: Array = real()
+    static: Array | None = real(optional=True, default=None)
+    velocity: Array = real(default=None, kw_only=True)
+    viscous: Array = real(default=0.0, kw_only=True)
+    radius: Array | None = real(optional=True, default=None, kw_only=True)
+    length: Array | None = real(optional=True, default=None, kw_only=True)
+    preload: Array | None = real(optional=True, default=None, kw_only=True)
+    size: Array | None = size_field()
+
+    @property
+    def reactive(self):
+        return self.preload is None
+
+    def generalized(self, state):
+        sliding, back, joint = self._sliding(state)
+        load = -(self._pressure() * self._by_speed(sliding) + self.viscous) * sliding
+        return opposite(state, *(x for pair in zip((joint.i, joint.j), back(load), strict=True) for x in pair))
+
+    def _pressure(self):
+        pressure = self.size if self.preload is None else self.preload
+        require(pressure is not None, "depends on reactions, which are not known here; `force_elements` finds them")
+        return pressure
+
+    def seen(self, state, a, load):
+        del a
+        joint = state.elements[self.joint]
+        return jnp.concatenate([load.force, load.torque]) if self.length is not None else load.force
+
+    def wanted(self, state, seen):
+        d = state.poses[state.elements[self.joint].i].dimension
+        if self.length is None:
+            return _norm(seen)
+        force = seen[:d] / 2
+        across = self._across(state, seen[d:]) / self.length
+        return _norm(force + across) + _norm(force - across)
+
+    def _across(self, state, torque):
+        """T_r × u."""
+        joint = state.elements[self.joint]
+        pose, slides = state.poses[joint.i], joint.mobility.slides
+        axis = pose.direction(joint.axes_i[:, 2] if slides is None else slides[:, 0])
+        if pose.dimension == 2:
+            return torque[0] * jnp.stack([-axis[1], axis[0]])
+        return jnp.cross(torque, axis)
+
+    def _sliding(self, state: State):
+        """w, what gives the loads on bodies i and j of a load along it, and the joint."""
+        joint = state.elements[self.joint]
+        i, j, mobility = state.poses[joint.i], state.poses[joint.j], joint.mobility
+        d, place = i.dimension, j.point(mobility.point_j)
+        met = i.components(place - i.r)
+
+        def sliding(v_i, v_j):
+            parts = []
+            if mobility.slides is not None:
+                apart = j.velocity(mobility.point_j, v_j) - i.velocity(met, v_i)
+                parts.append(mobility.slides.T @ i.components(apart))
+            if mobility.turning is not None:
+                parts.append(self.radius * (j.to_ground(v_j) - i.to_ground(v_i))[d:])
+            return jnp.concatenate(parts)
+
+        w, back = jax.vjp(sliding, state.velocities[joint.i], state.velocities[joint.j])
+        return w, back, joint
+
+    def _by_speed(self, w):
+        """μ / |w|, an even function of w that has a limit at rest."""
+        static = self.dynamic if self.static is None else self.static
+        u2 = (w @ w) / self.velocity**2
+        moves = u2 > 0
+        u = jnp.sqrt(jnp.where(moves, u2, 1))
+        dry = jnp.where(moves, jnp.tanh(4 * u) / u, 4)
+        peak = 1 / (u2 / 4 + 0.75) ** 2
+        return (self.dynamic * dry + (static - self.dynamic) * peak) / self.velocity
+
+    def measures(self, state):
+        w, back, joint = self._sliding(state)
+        load = -(self._pressure() * self._by_speed(w) + self.viscous) * w
+        if w.shape[0] > 1:
+            return {}
+        found = {"rate": w[0]}
+        if joint.mobility.turning is None:
+            return found | {"force": load[0]}
+        return {"torque": load[0] * self.radius, "rate": w[0] / self.radius}
+
+    def check_joints(self, elements):
+        of = coordinates_of(elements, self.joint, None)
+        turns = elements[self.joint].mobility.turning is not None
+        slides = bool(of.slides)
+        require(turns or slides, f"{of.joint} lets nothing move")
+        require(not turns or self.radius is not None, f"radius is missing: {of.joint} turns")
+        straight = len(of.slides) == 1 or hasattr(elements[self.joint], "axes_i") and len(of.angles) == 1
+        require(self.length is None or straight, f"length: {of.joint} has no axis")
+
+    def check(self, dimension):
+        require(self.velocity is not None, "velocity is missing")
+        super().check(dimension)
+        check_not_negative(self, "dynamic", "static", "viscous", "preload")
+        check_positive(self, "velocity", "radius", "length")
+        known = self.static is not None and all(map(is_concrete, (self.static, self.dynamic)))
+        require(not known or self.static >= self.dynamic, f"static must not be below dynamic, got {self.static}")
+
+
+def _norm(x: Float[Array, " d"]) -> Float[Array, ""]:
+    """The length of a vector, with no derivative where it is zero."""
+    square = x @ x
+    return jnp.where(square > 0, jnp.sqrt(jnp.where(square > 0, square, 1)), 0)

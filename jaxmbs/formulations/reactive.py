@@ -1,0 +1,136 @@
+"""Sizes of forces that depend on accelerations and reactions: found together with these, in any formulation.
+
+Accelerations and reactions are affine in the sizes x of such forces: what the forces see of them is s = s₀ + S x. Newton's
+method finds the x with x = f(s₀ + S x), a system as small as there are such forces.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from jaxmbs.element import GROUND
+from jaxmbs.forces.joint.reactive import AbstractReactiveForce, Load
+from jaxmbs.numerics.roots import newton_steps, root_near
+from jaxmbs.system.equations import residual_of, state_of
+from jaxmbs.system.mechanism import Mechanism
+
+# Newton's steps with the matrix of the second, and refinements of derivatives, for which it is not exact.
+ITERATIONS, REFINEMENTS = 4, 4
+# What a size may miss at most before the last step, as a part of the largest.
+FOUND = 1e-8
+
+
+def reactive_forces(mech: Mechanism) -> dict[str, AbstractReactiveForce]:
+    """The forces whose sizes are still to be found."""
+    forces = mech.forces.items()
+    return {n: f for n, f in forces if isinstance(f, AbstractReactiveForce) and f.reactive and f.size is None}
+
+
+def may_be_redundant(mech: Mechanism) -> bool:
+    """Whether reactions may not be unique, by Grübler's count; what is redundant only for special lengths is not seen."""
+    return sum(e.rows for e in (*mech.constraints.values(), *mech.drivers.values())) >= mech.layout.m
+
+
+def loads_of(mech: Mechanism, joints, q, v, t, multipliers, elements=None) -> dict[str, Load]:
+    """What joints do to their bodies j, from the multipliers of the mechanism, or of some elements of it."""
+    elements = {**mech.constraints, **mech.drivers} if elements is None else elements
+    ends = np.cumsum([element.rows for element in elements.values()])
+    rows = {name: multipliers[end - elements[name].rows : end] for name, end in zip(elements, ends, strict=True)}
+    state, found = state_of(mech, q, v, t), {}
+    for name in joints:
+        element = elements[name]
+        moved = lambda d, n=name, e=element: residual_of(mech, n, e, mech.layout.retract(q, d), t)
+        pull = jax.vjp(moved, jnp.zeros_like(v))[1](rows[name])[0]
+        body = element.i if element.j == GROUND else element.j
+        pose = state.poses[body]
+        force, torque = pose.load(pull[state.slices[body]], 0 * pose.r)
+        wrench = jnp.concatenate([force, jnp.reshape(torque, -1)])
+        found[name] = load_of_wrench(element, state.poses, body, pose.r, wrench)
+    return found
+
+
+def load_of_wrench(element, poses, body: str, point, wrench) -> Load:
+    """The load on body j of a joint, from the wrench (F, T about a point) that it does to one of its bodies."""
+    pose, d = poses[element.j], point.shape[0]
+    force, torque = wrench[:d], wrench[d:]
+    place = pose.point(getattr(element, "point_j", 0 * point))
+    torque = torque + jnp.reshape(pose.moment(point - place, force), -1)
+    sign = 1 if body == element.j else -1
+    return Load(sign * force, sign * torque)
+
+
+def with_sizes(equations, names: list[str], sizes: Float[Array, " k"]):
+    """Equations in which the forces of these names have these sizes."""
+    where = lambda equations: [equations.mech.forces[name].size for name in names]
+    return eqx.tree_at(where, equations, list(sizes), is_leaf=lambda x: x is None)
+
+
+def settled(equations, q, v, t, correction: Any = 0.0, floor=None) -> tuple[Any, Bool[Array, ""] | None]:
+    """See `AbstractEquations.settled`."""
+    forces = reactive_forces(equations.mech)
+    if not forces:
+        return equations, None
+    names, mech = list(forces), equations.mech
+    still = jnp.zeros_like(v)
+    at, moving, _ = equations.to_bodies(q, v, still, t)
+    state = state_of(mech, at, moving, t)
+
+    def seen(sizes):
+        """What each of the forces sees, for these sizes."""
+        given = with_sizes(equations, names, sizes)
+        a, multipliers, _ = given.solver.accelerations(q, v, t, correction, floor)
+        of_bodies = given.to_bodies(q, v, a, t)[2]
+        joints = list(dict.fromkeys(force.joint for force in forces.values() if force.of_reaction))
+        loads = given.loads(joints, q, v, t, a, multipliers) if joints else {}
+        found = {name: force.seen(state, of_bodies, loads.get(force.joint)) for name, force in forces.items()}
+        return found, found
+
+    sizes = jnp.zeros(len(names), v.dtype)
+    by_size, at_zero = jax.jacfwd(seen, has_aux=True)(sizes)
+
+    def gap(sizes):
+        wanted = [f.wanted(state, at_zero[name] + by_size[name] @ sizes) for name, f in forces.items()]
+        return sizes - jnp.stack(wanted)
+
+    def factors(sizes):
+        """Of the derivative of the gap."""
+        at = {name: at_zero[name] + by_size[name] @ sizes for name in forces}
+        slopes = [jax.grad(partial(f.wanted, state))(at[name]) @ by_size[name] for name, f in forces.items()]
+        return _factors(jax.lax.stop_gradient(jnp.eye(len(names), dtype=v.dtype) - jnp.stack(slopes)))
+
+    start = jax.lax.stop_gradient(-gap(sizes))
+    found = jax.lax.stop_gradient(start - _solved(factors(start), gap(start)))
+    last = factors(found)
+    found, _, missed = newton_steps(gap, partial(_solved, last), found, ITERATIONS)
+    found = root_near(gap, partial(_solved, last), found, REFINEMENTS)
+    small = FOUND if v.dtype == jnp.float64 else FOUND**0.4
+    scale = jnp.max(jnp.abs(jnp.concatenate([found, start])))
+    well = jax.lax.stop_gradient(jnp.max(jnp.abs(missed)) <= small * scale)
+    return with_sizes(equations, names, found), well
+
+
+def _factors(matrix: Float[Array, "k k"]) -> Float[Array, "k k"]:
+    """L and U in one matrix, without pivoting: the matrix is near the identity, but where there is no solution."""
+    k = matrix.shape[0]
+    for n in range(k - 1):
+        column = matrix[n + 1 :, n] / matrix[n, n]
+        rest = matrix[n + 1 :, n + 1 :] - column[:, None] * matrix[n, n + 1 :][None, :]
+        below = jnp.concatenate([column[:, None], rest], axis=1)
+        matrix = matrix.at[n + 1 :, n:].set(below)
+    return matrix
+
+
+def _solved(factors: Float[Array, "k k"], y: Float[Array, " k"]) -> Float[Array, " k"]:
+    k, x = y.shape[0], list(y)
+    for n in range(k):
+        x[n] = x[n] - sum((factors[n, m] * x[m] for m in range(n)), 0.0)
+    for n in reversed(range(k)):
+        x[n] = (x[n] - sum((factors[n, m] * x[m] for m in range(n + 1, k)), 0.0)) / factors[n, n]
+    return jnp.stack(x)
