@@ -10,6 +10,7 @@ import jax.numpy as jnp
 
 from jaxmbs.forces import ForceElement
 from jaxmbs.formulations.augmented import Augmented
+from jaxmbs.formulations.stateful import given_states, with_states
 from jaxmbs.programs.function import Straight
 from jaxmbs.system.equations import of_forces, state_of
 from jaxmbs.system.mechanism import Mechanism
@@ -51,19 +52,20 @@ def force_elements(mech: Mechanism, run: Trajectory) -> ForceElements:
         >>> print(mbs.force_elements(pendulum, run)["gravity"].power.round(3))
         [ 0.    19.219]
     """
-    found = _force_elements(mech, run.t, run.q, run.v)
+    found = _force_elements(mech, run.t, run.q, run.v, given_states(mech, run))
     return ForceElements({name: found[name] for name in mech.forces})
 
 
 @eqx.filter_jit
-def _force_elements(mech: Mechanism, t, q, v) -> dict[str, ForceElement]:
+def _force_elements(mech: Mechanism, t, q, v, states) -> dict[str, ForceElement]:
     function = partial(Straight(_at_one_time), mech)
     for _ in range(jnp.ndim(t)):
         function = jax.vmap(function)
-    return function(t, q, v)
+    return function(t, q, v, states)
 
 
-def _at_one_time(mech: Mechanism, t, q, v) -> dict[str, ForceElement]:
+def _at_one_time(mech: Mechanism, t, q, v, states) -> dict[str, ForceElement]:
+    mech = with_states(mech, states)
     # The forces do not depend on the formulation.
     mech = Augmented().equations(mech).settled(q, v, t)[0].mech
     state = state_of(mech, q, v, t)

@@ -13,6 +13,7 @@ from jaxtyping import Array, Bool, Float
 
 from jaxmbs.element import GROUND, require
 from jaxmbs.formulations.augmented import AbstractFormulation, Augmented
+from jaxmbs.formulations.stateful import given_states, with_states
 from jaxmbs.motion import Function
 from jaxmbs.numerics.arrays import instance_of
 from jaxmbs.programs.function import Straight
@@ -256,19 +257,21 @@ def reactions(mech: Mechanism, run: Trajectory, *, formulation: AbstractFormulat
         [ 0.       -0.57735]
     """
     formulation = instance_of(AbstractFormulation, "formulation", formulation, Augmented())
-    found = _reactions(mech, run.t, run.q, run.v, formulation)
+    found = _reactions(mech, run.t, run.q, run.v, given_states(mech, run), formulation)
     of_run = lambda e: {"q": run.q, "layout": mech.layout, "i": e.i, "j": e.j}
     elements = {**mech.constraints, **mech.drivers}
     return Reactions({name: Reaction(**found[name], **of_run(element)) for name, element in elements.items()})
 
 
 @eqx.filter_jit
-def _reactions(mech: Mechanism, t, q, v, formulation: AbstractFormulation) -> dict[str, dict]:
-    at_one_time = lambda mech, t, q, v: _at_one_time(mech, formulation, t, q, v)
-    return _over(partial(Straight(at_one_time), mech), jnp.ndim(t))(t, q, v)
+def _reactions(mech: Mechanism, t, q, v, states, formulation: AbstractFormulation) -> dict[str, dict]:
+    at_one_time = lambda mech, t, q, v, states: _at_one_time(mech, formulation, t, q, v, states)
+    return _over(partial(Straight(at_one_time), mech), jnp.ndim(t))(t, q, v, states)
 
 
-def _at_one_time(mech: Mechanism, formulation, t, q, v) -> dict[str, dict]:
+def _at_one_time(mech: Mechanism, formulation, t, q, v, states) -> dict[str, dict]:
+    # States are what they are: the equations need none of their rates.
+    mech = with_states(mech, states)
     equations = formulation.equations(mech)
     own = equations.from_bodies(q, v, t)
     equations = equations.settled(*own, t)[0]

@@ -15,6 +15,7 @@ from jaxmbs.dynamics.methods.explicit import RK4
 from jaxmbs.dynamics.methods.method import AbstractFixedStep, AbstractMethod, Grid, Problem, Start, started
 from jaxmbs.dynamics.named_velocities import contradiction
 from jaxmbs.formulations.augmented import AbstractFormulation, Augmented
+from jaxmbs.formulations.stateful import equations_of, state_names, states_of
 from jaxmbs.numerics.arrays import instance_of, is_concrete
 from jaxmbs.numerics.results import Status, check_known
 from jaxmbs.programs.function import Straight
@@ -170,19 +171,22 @@ def _simulate(mech: Mechanism, times, start: Start, grid: Grid, method, formulat
             # Which velocities of bodies are to be kept is a question about bodies; joints that never open are closed first.
             x, u = equations.from_bodies(q, v, t)
             q = equations.to_bodies(x, u, jnp.zeros_like(u), t)[0]
-            bodies = Augmented().equations(mech)
-            problem = Problem.of(bodies, bodies.scales(q, t))
-            (q, v, *_), status = started(problem, Start(q, v, start.given), t)
+            bodies = equations_of(Augmented(), mech)
+            x, u = bodies.from_bodies(q, v, t)
+            problem = Problem.of(bodies, bodies.scales(x, t))
+            (x, u, *_), status = started(problem, Start(x, u, (*start.given, *[True] * (u.size - v.size))), t)
+            q, v, _ = bodies.to_bodies(x, u, jnp.zeros_like(u), t)
         return *equations.from_bodies(q, v, t), status
 
     def output(equations, mech, t, x, u):
         equations = equations.settled(x, u, t)[0]
         rates, *_ = equations.accelerations(x, u, t)
         q, v, a = equations.to_bodies(x, u, rates, t)
-        return q, v, a, equations.multipliers(x, u, t, rates), tuple(energy(mech, q, v))
+        states = states_of(equations, u)
+        return q, v, a, equations.multipliers(x, u, t, rates), tuple(energy(mech, q, v)), states
 
     begin = jax.lax.stop_gradient((q, v))
-    equations = formulation.equations(clean)
+    equations = equations_of(formulation, clean)
     x, u, entered = Straight(enter, once=True)(equations, clean, clean_times[0], q, v)
     held = jax.lax.stop_gradient((equations, clean_times[0], x))
     given = None if equations.own_coordinates else start.given
@@ -195,7 +199,7 @@ def _simulate(mech: Mechanism, times, start: Start, grid: Grid, method, formulat
     found = jax.vmap(lambda t, x, u: Straight(output, once=rarely)(problem.equations, clean, t, x, u))(
         clean_times, x, u
     )
-    q, v, a, multipliers, energies = found
+    q, v, a, multipliers, energies, states = found
     # What is known in time is none of the state that the method has judged.
     there = jnp.all(jnp.isfinite(q), axis=1) & jnp.all(jnp.isfinite(v), axis=1)
     status = jnp.where(there, status, int(Status.NON_FINITE)).astype(jnp.int32)
@@ -203,4 +207,5 @@ def _simulate(mech: Mechanism, times, start: Start, grid: Grid, method, formulat
     good = (status == Status.CONVERGED)[:, None]
     v, a, multipliers = (jnp.where(good | jnp.isfinite(x), x, 0) for x in (v, a, multipliers))
     energies = [jnp.where(good[:, 0] | jnp.isfinite(x), x, 0) for x in energies]
-    return Trajectory(times, q, v, a, status, mech.layout, multipliers, Energy(*energies))
+    named = state_names(mech) if states is not None else ()
+    return Trajectory(times, q, v, a, status, mech.layout, multipliers, Energy(*energies), None, states, named)

@@ -10,12 +10,17 @@ from jaxmbs.forces.applied import Torque as Torque
 from jaxmbs.forces.applied import UserForce as UserForce
 from jaxmbs.forces.force import AbstractForce as AbstractForce
 from jaxmbs.forces.force import ForceElement as ForceElement
+from jaxmbs.forces.joint.bushing import Bushing as Bushing
+from jaxmbs.forces.joint.clearance import ClearanceRevolute as ClearanceRevolute
 from jaxmbs.forces.joint.effort import AbstractEffort as AbstractEffort
 from jaxmbs.forces.joint.effort import JointSpring as JointSpring
 from jaxmbs.forces.joint.effort import JointStop as JointStop
 from jaxmbs.forces.joint.effort import OneWayClutch as OneWayClutch
 from jaxmbs.forces.joint.friction import JointFriction as JointFriction
+from jaxmbs.forces.joint.motor import Motor as Motor
+from jaxmbs.forces.joint.motor import Servo as Servo
 from jaxmbs.forces.joint.reactive import AbstractReactiveForce as AbstractReactiveForce
+from jaxmbs.forces.joint.stateful import AbstractStatefulForce as AbstractStatefulForce
 from jaxmbs.forces.springs import AbstractSpringDamper as AbstractSpringDamper
 from jaxmbs.forces.springs import AxialSpring as AxialSpring
 from jaxmbs.forces.springs import Damper as Damper

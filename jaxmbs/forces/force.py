@@ -32,6 +32,7 @@ class ForceElement(eqx.Module):
         length: distance of the two points, or the slide along the axis.
         angle: of body j relative to body i, in radians.
         rate: of the length or angle.
+        current: of a motor.
 
     Examples:
         >>> spring = mbs.Spring("ground", "a", (0, 0), (0, 0), stiffness=10.0, free_length=1.0)
@@ -51,6 +52,7 @@ class ForceElement(eqx.Module):
     length: Float[Array, "*batch"] | None = None
     angle: Float[Array, "*batch"] | None = None
     rate: Float[Array, "*batch"] | None = None
+    current: Float[Array, "*batch"] | None = None
 
 
 class AbstractForce(Structured):
@@ -79,6 +81,10 @@ class AbstractForce(Structured):
         """Potential energy in a `state`; zero for a force that has none."""
         return jnp.zeros((), state.q.dtype)
 
+    def kinetic(self, state: State) -> Float[Array, ""]:
+        """Kinetic energy of what moves with it and is no body, such as a motor's rotor."""
+        return jnp.zeros((), state.q.dtype)
+
     def measures(self, state: State) -> dict[str, Array]:
         """Force, torque, length, angle and rate in a `state`, as far as it has them; see `ForceElement`."""
         del state
@@ -86,8 +92,8 @@ class AbstractForce(Structured):
 
     def report(self, state: State) -> ForceElement:
         """What it does in a state."""
-        power = self.generalized(state) @ state.v
-        return ForceElement(power, self.potential(state), **self.measures(state))
+        given = {"power": self.generalized(state) @ state.v, **self.measures(state)}
+        return ForceElement(potential=self.potential(state), **given)
 
     @property
     def uniform(self) -> Array | None:

@@ -131,6 +131,22 @@ class State(eqx.Module):
         push = opposite(self, element.i, on_i, element.j, on_j)
         return Along(value, rate, push, k >= len(of.slides), of.wraps)
 
+    def acceleration_along(self, joint: str, coordinate: str | None, a: Float[Array, " m"]) -> Float[Array, ""]:
+        """The second rate of one coordinate of a joint, as of `along`, for accelerations of the mechanism.
+
+        Args:
+            joint, coordinate: as of `along`.
+            a: accelerations (m,).
+        """
+        of = coordinates_of(self.elements, joint, coordinate)
+        element, kind = self.elements[joint], type(next(iter(self.bodies.values())))
+        rates = {GROUND: jnp.zeros_like(self.velocities[GROUND]), **{name: a[at] for name, at in self.slices.items()}}
+        ends = [
+            (kind.coordinates_of(self.poses[body]), self.velocities[body], rates[body])
+            for body in (element.i, element.j)
+        ]
+        return measured(element, kind, *ends)[2][of.only()]
+
     def generalized(self, loads: Mapping[str, Array]) -> Float[Array, " n"]:
         """The generalized force (m,) of the mechanism from those of single bodies, `loads` by name. Those on the ground
         are left out.

@@ -77,10 +77,9 @@ def settled(equations, q, v, t, correction: Any = 0.0, floor=None) -> tuple[Any,
     forces = reactive_forces(equations.mech)
     if not forces:
         return equations, None
-    names, mech = list(forces), equations.mech
-    still = jnp.zeros_like(v)
-    at, moving, _ = equations.to_bodies(q, v, still, t)
-    state = state_of(mech, at, moving, t)
+    names = list(forces)
+    at, moving, _ = equations.to_bodies(q, v, jnp.zeros_like(v), t)
+    state = state_of(equations.mech, at, moving, t)
 
     def seen(sizes):
         """What each of the forces sees, for these sizes."""

@@ -143,7 +143,7 @@ class Energy(NamedTuple):
 
 
 def energy(mech: Mechanism, q: Coordinates, v: ArrayLike) -> Energy:
-    """Kinetic energy T = ½ vᵀM v of all bodies, and potential energy of all forces that have one.
+    """Kinetic energy T = ½ vᵀM v of all bodies, with that of motors' rotors, and potential energy of all forces that have one.
 
     Args:
         mech: the mechanism.
@@ -164,6 +164,7 @@ def energy(mech: Mechanism, q: Coordinates, v: ArrayLike) -> Energy:
     at, t = _state(mech, q, 0.0)
     state = state_of(mech, at, jnp.asarray(v, at.dtype), t)
     kinetic = sum(body.kinetic_energy(state.poses[name], state.velocities[name]) for name, body in mech.bodies.items())
+    kinetic = sum((force.kinetic(state) for force in mech.forces.values()), kinetic)
     potential = sum((force.potential(state) for force in mech.forces.values()), jnp.zeros_like(t))
     return Energy(kinetic, potential)
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from jaxmbs.element import GROUND
+from jaxmbs.element import GROUND, unknown
 from jaxmbs.numerics.results import Status
 from jaxmbs.programs.function import Straight
 from jaxmbs.relative_motion import JointMotion, coordinates_of, measured, unwrapped
@@ -39,6 +39,8 @@ class Trajectory(eqx.Module):
             torques. None if the motion was not computed from forces.
         energy: kinetic and potential, each (T,); None like the multipliers.
         mechanism: the constraints and drivers of the mechanism, which `joint` needs.
+        states: (T, k), the states that forces have of their own, such as currents of motors; None where there are none.
+        state_names: their names, "motor.current".
 
     Examples:
         >>> motion = mbs.kinematics(mech, jnp.array([0.0, jnp.pi / 2]), guess)
@@ -58,6 +60,8 @@ class Trajectory(eqx.Module):
     multipliers: Float[Array, "*T rows"] | None = None
     energy: Energy | None = None
     mechanism: Kept | None = None
+    states: Float[Array, "*T k"] | None = None
+    state_names: tuple[str, ...] = eqx.field(static=True, default=())
 
     # Modules make pytrees of their bound methods, and for that take themselves apart whenever one is called.
     __getattribute__ = object.__getattribute__
@@ -114,6 +118,16 @@ class Trajectory(eqx.Module):
             angles = unwrapped(values[..., slides:], rates[..., slides:], self.t, good)
             values = jnp.concatenate([values[..., :slides], angles], axis=-1)
         return JointMotion(of, values, rates, accelerations)
+
+    def state(self, name: str) -> Float[Array, "*T"]:
+        """A state of a force over time, such as "motor.current".
+
+        Raises:
+            ValueError: an unknown name.
+        """
+        if self.states is None or name not in self.state_names:
+            raise ValueError(unknown("state of a force", name, self.state_names))
+        return self.states[..., self.state_names.index(name)]
 
     def _of_body(self, name: str) -> tuple[Array, Array, Array]:
         """Coordinates, velocities and accelerations of a body."""

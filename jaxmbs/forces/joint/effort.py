@@ -195,7 +195,9 @@ class OneWayClutch(AbstractEffort):
 def pressed(depth, rate, stiffness, exponent, damping):
     """k δⁿ (1 + d δ̇), never negative, zero where the depth δ is negative."""
     inside = depth > 0
-    return jnp.where(inside, stiffness * jnp.where(inside, depth, 1) ** exponent * jnp.maximum(1 + damping * rate, 0), 0)
+    return jnp.where(
+        inside, stiffness * jnp.where(inside, depth, 1) ** exponent * jnp.maximum(1 + damping * rate, 0), 0
+    )
 
 
 def stored(depth, stiffness, exponent):

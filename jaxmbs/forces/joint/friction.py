@@ -120,14 +120,7 @@ class JointFriction(AbstractReactiveForce):
         return w, back, joint
 
     def _by_speed(self, w):
-        """μ / |w|, an even function of w that has a limit at rest."""
-        static = self.dynamic if self.static is None else self.static
-        u2 = (w @ w) / self.velocity**2
-        moves = u2 > 0
-        u = jnp.sqrt(jnp.where(moves, u2, 1))
-        dry = jnp.where(moves, jnp.tanh(4 * u) / u, 4)
-        peak = 1 / (u2 / 4 + 0.75) ** 2
-        return (self.dynamic * dry + (static - self.dynamic) * peak) / self.velocity
+        return friction_by_speed(w, self.velocity, self.dynamic, self.static)
 
     def measures(self, state):
         w, back, joint = self._sliding(state)
@@ -145,7 +138,7 @@ class JointFriction(AbstractReactiveForce):
         slides = bool(of.slides)
         require(turns or slides, f"{of.joint} lets nothing move")
         require(not turns or self.radius is not None, f"radius is missing: {of.joint} turns")
-        straight = len(of.slides) == 1 or hasattr(elements[self.joint], "axes_i") and len(of.angles) == 1
+        straight = len(of.slides) == 1 or (hasattr(elements[self.joint], "axes_i") and len(of.angles) == 1)
         require(self.length is None or straight, f"length: {of.joint} has no axis")
 
     def check(self, dimension):
@@ -155,6 +148,17 @@ class JointFriction(AbstractReactiveForce):
         check_positive(self, "velocity", "radius", "length")
         known = self.static is not None and all(map(is_concrete, (self.static, self.dynamic)))
         require(not known or self.static >= self.dynamic, f"static must not be below dynamic, got {self.static}")
+
+
+def friction_by_speed(w: Float[Array, " k"], velocity, dynamic, static=None) -> Float[Array, ""]:
+    """μ(|w| / v_t) / |w| after Brown and McPhee, an even function of w that has a limit at rest."""
+    u2 = (w @ w) / velocity**2
+    moves = u2 > 0
+    u = jnp.sqrt(jnp.where(moves, u2, 1))
+    found = dynamic * jnp.where(moves, jnp.tanh(4 * u) / u, 4)
+    if static is not None:
+        found = found + (static - dynamic) / (u2 / 4 + 0.75) ** 2
+    return found / velocity
 
 
 def _norm(x: Float[Array, " d"]) -> Float[Array, ""]:

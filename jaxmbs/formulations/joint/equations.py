@@ -15,7 +15,6 @@ from jaxmbs.element import GROUND
 from jaxmbs.formulations.augmented import AbstractFormulation, CartesianEquations
 from jaxmbs.formulations.dense import Dense
 from jaxmbs.formulations.equations import AbstractEquations
-from jaxmbs.formulations.reactive import load_of_wrench, loads_of, may_be_redundant
 from jaxmbs.formulations.joint import mechanics
 from jaxmbs.formulations.joint import space as joint_space
 from jaxmbs.formulations.joint.articulated import carried_wrenches, efforts, generalized_of, symmetric
@@ -23,6 +22,7 @@ from jaxmbs.formulations.joint.elimination import ClosedTree, OpenTree
 from jaxmbs.formulations.joint.recursion import forward, scattered
 from jaxmbs.formulations.joint.space import JointTree, mapped
 from jaxmbs.formulations.joint.transformation import JointView
+from jaxmbs.formulations.reactive import load_of_wrench, loads_of, may_be_redundant
 from jaxmbs.numerics.implicit import rate
 from jaxmbs.numerics.linear_algebra import factor_symmetric_positive
 from jaxmbs.numerics.scaling import Units

@@ -11,9 +11,9 @@ import numpy as np
 
 from jaxmbs.formulations.augmented import AbstractFormulation, CartesianEquations
 from jaxmbs.formulations.dense import AbstractDenseEquations
-from jaxmbs.formulations.reactive import loads_of
 from jaxmbs.formulations.natural.coordinates import NaturalCoordinates
 from jaxmbs.formulations.natural.view import NaturalView
+from jaxmbs.formulations.reactive import loads_of
 from jaxmbs.system.mechanism import Mechanism
 
 

@@ -1,0 +1,130 @@
+"""Elastic mounts between two bodies, in place of a joint."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from jaxmbs.element import require
+from jaxmbs.forces.force import AbstractForce
+from jaxmbs.forces.state import opposite
+from jaxmbs.numerics import rotation
+from jaxmbs.numerics.arrays import is_concrete, real
+
+
+class Bushing(AbstractForce):
+    """A mount that lets two bodies move on each other a little: Q = −(∂ẋ/∂v)ᵀ (K x + C ẋ), V = ½ xᵀK x.
+
+    x are the displacements of point_j from point_i along the axes of a frame on body i, then the rotation of body j
+    against body i: in space the Euler vector (axis times angle, below π) along these axes, in the plane the angle. For
+    small rotations K x + C ẋ is the wrench at the mount, with K and C its matrices of stiffness and damping.
+
+    Args:
+        i, j: names of the bodies.
+        point_i, point_j: the mount in the body frames; the origins unless given.
+        stiffness: K: 6×6 in space, 3×3 in the plane, symmetric; or its diagonal, of 6 or 3 numbers.
+        damping: C, in the same form; none unless given.
+        frame_i: in space the axes of the frame on body i as columns of a 3×3 matrix; those of the body unless given.
+
+    Examples:
+        >>> mount = mbs.Bushing("ground", "a", (0, 0), (0, 0), stiffness=(100.0, 200.0, 5.0))
+        >>> mech = mbs.Mechanism({"a": planar.Body()}, forces={"mount": mount})
+        >>> print(mbs.generalized_force(mech, {"a": (0.01, 0.02, 0.1)}, jnp.zeros(3)))
+        [-1.  -4.  -0.5]
+    """
+
+    i: str = eqx.field(static=True)
+    j: str = eqx.field(static=True)
+    point_i: Array | None = real((None,), optional=True, default=None)
+    point_j: Array | None = real((None,), optional=True, default=None)
+    _stiffness: Array = real((None, None))
+    _damping: Array | None = real((None, None), optional=True, default=None)
+    frame_i: Array | None = real((3, 3), optional=True, default=None)
+
+    def __init__(self, i, j, point_i=None, point_j=None, stiffness=None, damping=None, *, frame_i=None):
+        self.i, self.j, self.point_i, self.point_j, self.frame_i = i, j, point_i, point_j, frame_i
+        self._stiffness, self._damping = _matrix(stiffness), _matrix(damping)
+
+    @property
+    def stiffness(self) -> Array:
+        """K as a matrix."""
+        return self._stiffness
+
+    @property
+    def damping(self) -> Array | None:
+        """C as a matrix."""
+        return self._damping
+
+    def _displaced(self, i, j):
+        zero = jnp.zeros_like(i.r)
+        point_i, point_j = (zero if point is None else point for point in (self.point_i, self.point_j))
+        shift = i.components(j.point(point_j) - i.point(point_i))
+        turn = i.rotation_to(j)
+        if i.dimension == 2:
+            return jnp.concatenate([shift, jnp.reshape(turn, 1)])
+        axes = shift if self.frame_i is None else self.frame_i.T @ shift
+        vector = rotation.log(turn)
+        return jnp.concatenate([axes, vector if self.frame_i is None else self.frame_i.T @ vector])
+
+    def _seen(self, state):
+        """x, ẋ, and what makes the loads on both bodies of what is conjugate to x."""
+        kind = type(next(iter(state.bodies.values())))
+        ends = [kind.coordinates_of(state.poses[body]) for body in (self.i, self.j)]
+        of = lambda x_i, x_j: self._displaced(kind.pose(x_i), kind.pose(x_j))
+
+        def moving(v_i, v_j):
+            rates = tuple(kind.manifold.rate(x, v) for x, v in zip(ends, (v_i, v_j), strict=True))
+            x, x_dot = jax.jvp(of, tuple(ends), rates)
+            return x_dot, x
+
+        x_dot, back, x = jax.vjp(moving, state.velocities[self.i], state.velocities[self.j], has_aux=True)
+        return x, x_dot, back
+
+    def generalized(self, state):
+        x, x_dot, back = self._seen(state)
+        load = -self.stiffness @ x
+        if self.damping is not None:
+            load = load - self.damping @ x_dot
+        on_i, on_j = back(load)
+        return opposite(state, self.i, on_i, self.j, on_j)
+
+    def potential(self, state):
+        x = self._displaced(state.poses[self.i], state.poses[self.j])
+        return x @ self.stiffness @ x / 2
+
+    def measures(self, state):
+        i = state.poses[self.i]
+        x, x_dot, _ = self._seen(state)
+        load = -self.stiffness @ x - (0 if self.damping is None else self.damping @ x_dot)
+        turned = load if self.frame_i is None else jnp.concatenate([self.frame_i @ load[:3], self.frame_i @ load[3:]])
+        d = i.dimension
+        return {"force": i.direction(turned[:d]), "torque": turned[2] if d == 2 else i.direction(turned[3:])}
+
+    def check(self, dimension):
+        require(self._stiffness is not None, "stiffness is missing")
+        super().check(dimension)
+        size = 3 if dimension == 2 else 6
+        for name in ("stiffness", "damping"):
+            matrix = getattr(self, name)
+            require(matrix is None or matrix.shape == (size, size), f"{name} must be {size}×{size}, or {size} numbers")
+            known = matrix is not None and is_concrete(matrix)
+            symmetric = not known or name == "damping" or np.allclose(matrix, np.asarray(matrix).T, rtol=1e-6)
+            require(symmetric, f"{name} must be symmetric")
+            if known:
+                least = np.linalg.eigvalsh((np.asarray(matrix) + np.asarray(matrix).T) / 2)[0]
+                require(least >= -1e-6 * np.abs(matrix).max(), f"{name} must not be negative in any direction")
+        require(dimension == 3 or self.frame_i is None, "frame_i has no place in the plane")
+
+
+def _matrix(given):
+    """A matrix, or the one with a given diagonal."""
+    if given is None or np.ndim(given) != 1:
+        return given
+    return (
+        np.diag(np.asarray(given, float))
+        if all(map(is_concrete, jax.tree.leaves(given)))
+        else jnp.diag(jnp.asarray(given))
+    )

@@ -1,0 +1,46 @@
+"""Forces with states of their own, such as the current of a motor: ż = f(state, z)."""
+
+from __future__ import annotations
+
+import abc
+
+import equinox as eqx
+from jaxtyping import Array, Float
+
+from jaxmbs.forces.force import AbstractForce
+from jaxmbs.forces.state import State
+from jaxmbs.numerics.arrays import real
+
+
+class AbstractStatefulForce(AbstractForce):
+    """A force with states z of its own, additional coordinates of first order that every method integrates with the
+    motion. In `generalized` and `rates` they stand in `own`.
+
+    Attributes:
+        own: z (k,), None where it is not known.
+
+    Examples:
+        >>> issubclass(mbs.Motor, mbs.forces.AbstractStatefulForce)
+        True
+    """
+
+    own: eqx.AbstractVar[Array | None]
+
+    @property
+    @abc.abstractmethod
+    def states(self) -> tuple[str, ...]:
+        """Names of the states; none where it does without."""
+
+    @property
+    @abc.abstractmethod
+    def start(self) -> tuple:
+        """Their values where a simulation starts."""
+
+    @abc.abstractmethod
+    def rates(self, state: State) -> Float[Array, " k"]:
+        """ż."""
+
+
+def own_field():
+    """A dataclass field for the states of a force."""
+    return real((None,), optional=True, default=None, init=False)

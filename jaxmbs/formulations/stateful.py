@@ -1,0 +1,266 @@
+"""Equations with further coordinates of first order, the states z that forces have of their own.
+
+z stands beside the velocities, and its integral, which nothing depends on, beside the coordinates: so every method integrates
+it, in every formulation. ż is the acceleration, its mass is one, and no constraint touches it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from jaxmbs.forces.joint.stateful import AbstractStatefulForce
+from jaxmbs.formulations.augmented import AbstractFormulation
+from jaxmbs.formulations.equations import AbstractEquations, AbstractSolver
+from jaxmbs.numerics.space import Space
+from jaxmbs.system.equations import state_of
+from jaxmbs.system.mechanism import Mechanism
+from jaxmbs.system.trajectory import Trajectory
+
+
+def stateful_forces(mech: Mechanism) -> dict[str, AbstractStatefulForce]:
+    """Forces that have states."""
+    return {name: f for name, f in mech.forces.items() if isinstance(f, AbstractStatefulForce) and f.states}
+
+
+def state_names(mech: Mechanism) -> tuple[str, ...]:
+    """Names of all states, "motor.current"."""
+    return tuple(f"{name}.{state}" for name, force in stateful_forces(mech).items() for state in force.states)
+
+
+def with_states(holder: Any, states: Float[Array, " k"]):
+    """A mechanism, or equations of one, whose forces have these states."""
+    mech_of = lambda holder: holder if isinstance(holder, Mechanism) else holder.mech
+    forces = stateful_forces(mech_of(holder))
+    if not forces:
+        return holder
+    parts = jnp.split(states, np.cumsum([len(force.states) for force in forces.values()])[:-1])
+    where = lambda holder: [mech_of(holder).forces[name].own for name in forces]
+    return eqx.tree_at(where, holder, list(parts), is_leaf=lambda x: x is None)
+
+
+def given_states(mech: Mechanism, run: Trajectory) -> Float[Array, "*T k"]:
+    """The states along a motion.
+
+    Raises:
+        ValueError: the motion is not one of `simulate`, and does not know them.
+    """
+    names = state_names(mech)
+    if not names:
+        return jnp.zeros((*jnp.shape(run.t), 0), run.q.dtype)
+    if run.states is None or run.state_names != names:
+        raise ValueError(f"this motion does not know the states {', '.join(names)}; those of `simulate` do")
+    return run.states
+
+
+def equations_of(formulation: AbstractFormulation, mech: Mechanism) -> AbstractEquations:
+    """The equations of a mechanism in a formulation, with the states of its forces."""
+    equations = formulation.equations(mech)
+    return StatefulEquations(equations) if stateful_forces(mech) else equations
+
+
+@dataclass(frozen=True)
+class StatefulSpace(Space):
+    """Configurations with numbers beside them that may be anything."""
+
+    inner: Space
+    count: int
+
+    @property
+    def m(self):
+        return self.inner.m + self.count
+
+    @property
+    def angular(self):
+        """The states have no unit of length."""
+        return np.concatenate([self.inner.angular, np.full(self.count, True)])
+
+    def _parts(self, x):
+        cut = x.shape[0] - self.count
+        return x[:cut], x[cut:]
+
+    def _joined(self, function: str, plain, *given):
+        parts = [self._parts(x) for x in given]
+        inner = getattr(self.inner, function)(*(x for x, _ in parts))
+        return jnp.concatenate([inner, plain(*(x for _, x in parts))])
+
+    def rate(self, q, v):
+        return self._joined("rate", lambda s, z: z, q, v)
+
+    def retract(self, q, d):
+        return self._joined("retract", lambda s, z: s + z, q, d)
+
+    def difference(self, q, other):
+        return self._joined("difference", lambda s, z: z - s, q, other)
+
+    def chart_rate(self, d, v):
+        return self._joined("chart_rate", lambda s, z: z, d, v)
+
+    def extent(self, q):
+        return self._joined("extent", lambda s: s, q)
+
+    def normalised(self, q):
+        return self._joined("normalised", lambda s: s, q)
+
+
+class StatefulEquations(AbstractEquations):
+    """Equations with the states of forces beside their velocities."""
+
+    inner: AbstractEquations
+    own_coordinates: ClassVar[bool] = True
+
+    @property
+    def mech(self):
+        """The mechanism."""
+        return self.inner.mech
+
+    @property
+    def count(self) -> int:
+        """The number of states."""
+        return sum(len(force.states) for force in stateful_forces(self.mech).values())
+
+    @property
+    def start(self) -> Float[Array, " k"]:
+        """The states where a simulation starts."""
+        values = [jnp.asarray(x, self.mech.dtype) for f in stateful_forces(self.mech).values() for x in f.start]
+        return jnp.stack(values)
+
+    def split(self, x):
+        """The part of the inner equations, and that of the states."""
+        cut = x.shape[0] - self.count
+        return x[:cut], x[cut:]
+
+    def at(self, v) -> AbstractEquations:
+        """The inner equations, with the states among v."""
+        return with_states(self.inner, self.split(v)[1])
+
+    def with_rates(self, a, q, v, t) -> Float[Array, " m"]:
+        """Inner accelerations, or other things like velocities, with the rates of the states."""
+        given, (x, _), (u, _) = self.at(v), self.split(q), self.split(v)
+        at, speeds, _ = given.to_bodies(x, u, jnp.zeros_like(u), t)
+        state = state_of(given.mech, at, speeds, t)
+        rates = [force.rates(state) for force in stateful_forces(given.mech).values()]
+        return jnp.concatenate([a, *rates])
+
+    def _padded(self, rows):
+        return jnp.concatenate([rows, jnp.zeros((rows.shape[0], self.count), rows.dtype)], axis=1)
+
+    @property
+    def solver(self):
+        return StatefulSolver(self)
+
+    def mass(self, q, t):
+        inner = self.inner.mass(self.split(q)[0], t)
+        m = inner.shape[0]
+        return jnp.eye(m + self.count, dtype=inner.dtype).at[:m, :m].set(inner)
+
+    def force(self, q, v, t):
+        return self.with_rates(self.at(v).force(self.split(q)[0], self.split(v)[0], t), q, v, t)
+
+    def imbalance(self, q, v, a, t):
+        (x, _), (u, _), (b, z_dot) = map(self.split, (q, v, a))
+        left = self.at(v).imbalance(x, u, b, t)
+        return jnp.concatenate([left, z_dot - self.split(self.with_rates(b, q, v, t))[1]])
+
+    def residual(self, q, t):
+        return self.inner.residual(self.split(q)[0], t)
+
+    def jacobian(self, q, t):
+        return self._padded(self.inner.jacobian(self.split(q)[0], t))
+
+    def velocity_gap(self, q, v, t):
+        return self.inner.velocity_gap(self.split(q)[0], self.split(v)[0], t)
+
+    @property
+    def space(self):
+        return StatefulSpace(self.inner.space, self.count)
+
+    @property
+    def supporting(self):
+        return self.inner.supporting
+
+    @property
+    def definite(self):
+        return self.inner.definite
+
+    @property
+    def weight(self):
+        return self.inner.weight
+
+    def from_bodies(self, q, v, t):
+        x, u = self.inner.from_bodies(q, v, t)
+        start = self.start.astype(u.dtype)
+        return jnp.concatenate([x, 0 * start]), jnp.concatenate([u, start])
+
+    def to_bodies(self, q, v, a, t):
+        return self.inner.to_bodies(*(self.split(x)[0] for x in (q, v, a)), t)
+
+    def loads(self, joints, q, v, t, a, multipliers):
+        return self.at(v).loads(joints, *(self.split(x)[0] for x in (q, v)), t, self.split(a)[0], multipliers)
+
+    def multipliers(self, q, v, t, a=None):
+        a = None if a is None else self.split(a)[0]
+        return self.at(v).multipliers(self.split(q)[0], self.split(v)[0], t, a)
+
+    def singular(self, q, v, t, h):
+        return self.inner.singular(self.split(q)[0], self.split(v)[0], t, h)
+
+    def judged_rows(self, q, t):
+        return self.inner.judged_rows(self.split(q)[0], t)
+
+    def pivots(self, q, t):
+        return self.inner.pivots(self.split(q)[0], t)
+
+    def judged_by(self, scales):
+        return StatefulEquations(self.inner.judged_by(scales))
+
+
+def states_of(equations: AbstractEquations, v: Float[Array, " m"]) -> Float[Array, " k"] | None:
+    """The states of forces among the velocities of equations; None where there are none."""
+    return equations.split(v)[1] if isinstance(equations, StatefulEquations) else None
+
+
+class StatefulSolver(AbstractSolver):
+    """The solver of the inner equations, beside states that nothing holds."""
+
+    equations: StatefulEquations
+
+    def accelerations(self, q, v, t, correction, floor):
+        given = self.equations
+        a, multipliers, kept = given.at(v).solver.accelerations(
+            given.split(q)[0], given.split(v)[0], t, correction, floor
+        )
+        return given.with_rates(a, q, v, t), multipliers, kept
+
+    def metric(self, q, t):
+        given = self.equations
+        inner = given.inner.metric(given.split(q)[0], t)
+
+        def solve(x):
+            u, z = given.split(x)
+            return jnp.concatenate([inner(u), z])
+
+        return solve
+
+    def close_velocity(self, q, v, t, floor):
+        given = self.equations
+        (x, _), (u, z) = given.split(q), given.split(v)
+        return jnp.concatenate([given.inner.close_velocity(x, u, t, floor), z])
+
+    def glide(self, motion, v, t, h, iterations):
+        given = self.equations
+        (x, s), (u, z) = given.split(motion.q), given.split(v)
+        parts = {name: given.split(getattr(motion, name))[0] for name in ("v", "a")}
+        closed, u = given.at(v).glide(motion._replace(q=x, **parts), u, t, h, iterations)
+        still = 0 * z
+        closed = closed._replace(
+            q=jnp.concatenate([closed.q, s + h * z]),
+            shift=jnp.concatenate([closed.shift, h * z]),
+            change=jnp.concatenate([closed.change, still]),
+        )
+        return closed, jnp.concatenate([u, z])
