@@ -17,14 +17,13 @@ from jaxtyping import Array, Bool, Float
 
 from jaxmbs.element import GROUND
 from jaxmbs.forces.joint.reactive import AbstractReactiveForce, Load
-from jaxmbs.numerics.roots import newton_steps, root_near
+from jaxmbs.numerics.roots import root_near
 from jaxmbs.system.equations import residual_of, state_of
 from jaxmbs.system.mechanism import Mechanism
 
-# Newton's steps with the matrix of the second, and refinements of derivatives, for which it is not exact.
-ITERATIONS, REFINEMENTS = 4, 4
-# What a size may miss at most before the last step, as a part of the largest.
-FOUND = 1e-8
+# Newton's steps at most, where three or four are enough unless a joint is all but free of pressure; and the last one, as a
+# part of the largest size, after which there is nothing but rounding.
+MOST_STEPS, LAST_STEP = 20, 1e-9
 
 
 def reactive_forces(mech: Mechanism) -> dict[str, AbstractReactiveForce]:
@@ -104,15 +103,25 @@ def settled(equations, q, v, t, correction: Any = 0.0, floor=None) -> tuple[Any,
         slopes = [jax.grad(partial(f.wanted, state))(at[name]) @ by_size[name] for name, f in forces.items()]
         return _factors(jax.lax.stop_gradient(jnp.eye(len(names), dtype=v.dtype) - jnp.stack(slopes)))
 
+    def goes_on(carry):
+        _, step, steps = carry
+        return (steps < MOST_STEPS) & ~_vanishes(step, carry[0])
+
+    def newton(carry):
+        x, _, steps = carry
+        step = _solved(factors(x), gap(x))
+        return x - step, step, steps + 1
+
     start = jax.lax.stop_gradient(-gap(sizes))
-    found = jax.lax.stop_gradient(start - _solved(factors(start), gap(start)))
-    last = factors(found)
-    found, _, missed = newton_steps(gap, partial(_solved, last), found, ITERATIONS)
-    found = root_near(gap, partial(_solved, last), found, REFINEMENTS)
-    small = FOUND if v.dtype == jnp.float64 else FOUND**0.4
-    scale = jnp.max(jnp.abs(jnp.concatenate([found, start])))
-    well = jax.lax.stop_gradient(jnp.max(jnp.abs(missed)) <= small * scale)
-    return with_sizes(equations, names, found), well
+    found, step, _ = jax.lax.while_loop(goes_on, newton, newton((start, start, 0)))
+    found = root_near(gap, partial(_solved, factors(found)), found, 1)
+    solved = jax.lax.stop_gradient(_vanishes(step, found))
+    return with_sizes(equations, names, found), solved
+
+
+def _vanishes(step, x) -> Bool[Array, ""]:
+    small = LAST_STEP if x.dtype == jnp.float64 else LAST_STEP**0.5
+    return jnp.max(jnp.abs(step)) <= small * jnp.max(jnp.abs(x))
 
 
 def _factors(matrix: Float[Array, "k k"]) -> Float[Array, "k k"]:

@@ -1,7 +1,7 @@
 """Equations with further coordinates of first order, the states z that forces have of their own.
 
-z stands beside the velocities, and its integral, which nothing depends on, beside the coordinates: so every method integrates
-it, in every formulation. ż is the acceleration, its mass is one, and no constraint touches it.
+z stands beside the velocities, and its integral, which nothing depends on, beside the coordinates: so every method
+integrates it, in every formulation. ż is the acceleration, its mass is one, and no constraint touches it.
 """
 
 from __future__ import annotations
@@ -198,10 +198,12 @@ class StatefulEquations(AbstractEquations):
         return jnp.concatenate([x, 0 * start]), jnp.concatenate([u, start])
 
     def to_bodies(self, q, v, a, t):
-        return self.inner.to_bodies(*(self.split(x)[0] for x in (q, v, a)), t)
+        (x, _), (u, _), (b, _) = map(self.split, (q, v, a))
+        return self.inner.to_bodies(x, u, b, t)
 
     def loads(self, joints, q, v, t, a, multipliers):
-        return self.at(v).loads(joints, *(self.split(x)[0] for x in (q, v)), t, self.split(a)[0], multipliers)
+        (x, _), (u, _), (b, _) = map(self.split, (q, v, a))
+        return self.at(v).loads(joints, x, u, t, b, multipliers)
 
     def multipliers(self, q, v, t, a=None):
         a = None if a is None else self.split(a)[0]

@@ -143,7 +143,8 @@ class Energy(NamedTuple):
 
 
 def energy(mech: Mechanism, q: Coordinates, v: ArrayLike) -> Energy:
-    """Kinetic energy T = ½ vᵀM v of all bodies, with that of motors' rotors, and potential energy of all forces that have one.
+    """Kinetic energy T = ½ vᵀM v of all bodies, with that of motors' rotors, and potential energy of all forces that have
+    one.
 
     Args:
         mech: the mechanism.

@@ -123,8 +123,5 @@ def _matrix(given):
     """A matrix, or the one with a given diagonal."""
     if given is None or np.ndim(given) != 1:
         return given
-    return (
-        np.diag(np.asarray(given, float))
-        if all(map(is_concrete, jax.tree.leaves(given)))
-        else jnp.diag(jnp.asarray(given))
-    )
+    known = all(map(is_concrete, jax.tree.leaves(given)))
+    return np.diag(np.asarray(given, float)) if known else jnp.diag(jnp.asarray(given))

@@ -88,7 +88,9 @@ class ClearanceRevolute(AbstractForce):
             ends, axis = [middle], None
         else:
             own_i, own_j = _unit(self.axis_i), _unit(self.axis_i if self.axis_j is None else self.axis_j)
-            ends, axis = [middle + sign * self.length / 2 * own_j for sign in (-1, 1)], i.direction(own_i)
+            assert self.length is not None  # as checked
+            half = self.length / 2 * own_j
+            ends, axis = [middle - half, middle + half], i.direction(own_i)
         found = []
         for end in ends:
             apart = j.point(end) - hole

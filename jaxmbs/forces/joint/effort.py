@@ -153,8 +153,9 @@ class JointStop(AbstractEffort):
         require(self.stiffness is not None, "stiffness is missing")
         super().check(dimension)
         check_contact(self)
-        both = self.lower is not None and self.upper is not None and all(map(is_concrete, (self.lower, self.upper)))
-        require(not both or self.lower < self.upper, f"lower must be below upper, got {self.lower} and {self.upper}")
+        lower, upper = self.lower, self.upper
+        if lower is not None and upper is not None and is_concrete(lower) and is_concrete(upper):
+            require(lower < upper, f"lower must be below upper, got {lower} and {upper}")
 
 
 class OneWayClutch(AbstractEffort):

@@ -80,7 +80,6 @@ class JointFriction(AbstractReactiveForce):
 
     def seen(self, state, a, load):
         del a
-        joint = state.elements[self.joint]
         return jnp.concatenate([load.force, load.torque]) if self.length is not None else load.force
 
     def wanted(self, state, seen):
@@ -123,7 +122,7 @@ class JointFriction(AbstractReactiveForce):
         return friction_by_speed(w, self.velocity, self.dynamic, self.static)
 
     def measures(self, state):
-        w, back, joint = self._sliding(state)
+        w, _, joint = self._sliding(state)
         load = -(self._pressure() * self._by_speed(w) + self.viscous) * w
         if w.shape[0] > 1:
             return {}
@@ -144,10 +143,11 @@ class JointFriction(AbstractReactiveForce):
     def check(self, dimension):
         require(self.velocity is not None, "velocity is missing")
         super().check(dimension)
-        check_not_negative(self, "dynamic", "static", "viscous", "preload")
-        check_positive(self, "velocity", "radius", "length")
-        known = self.static is not None and all(map(is_concrete, (self.static, self.dynamic)))
-        require(not known or self.static >= self.dynamic, f"static must not be below dynamic, got {self.static}")
+        check_not_negative(self, "dynamic", "static", "viscous", "preload", "radius")
+        check_positive(self, "velocity", "length")
+        static, dynamic = self.static, self.dynamic
+        if static is not None and is_concrete(static) and is_concrete(dynamic):
+            require(static >= dynamic, f"static must not be below dynamic, got {static} and {dynamic}")
 
 
 def friction_by_speed(w: Float[Array, " k"], velocity, dynamic, static=None) -> Float[Array, ""]:

@@ -24,9 +24,10 @@ class Motor(AbstractEffort, AbstractReactiveForce, AbstractStatefulForce):
 
     with the voltage u, the current i, the torque constant K, which is that of the back-EMF as well, and the ratio n.
     Without an inductance, L = 0, i follows from u; with one it is a state of the motor's own, "current", that begins with
-    zero: `run.state("motor.current")`. The current is kept within ±i_max, the voltage within ±u_max. Where the joint drives the motor, η counts the other way:
-    the torque is n K i / η. The rotor's inertia J acts as n² J at the joint, in all formulations, and its energy
-    ½ n² J ẋ² is part of the kinetic energy; gyroscopic torques of the rotor are not counted, see `spatial.Rotor`.
+    zero: `run.state("motor.current")`. The current is kept within ±i_max, the voltage within ±u_max. Where the joint
+    drives the motor, η counts the other way: the torque is n K i / η. The rotor's inertia J acts as n² J at the joint,
+    in all formulations, and its energy ½ n² J ẋ² is part of the kinetic energy; gyroscopic torques of the rotor are not
+    counted, see `spatial.Rotor`.
 
     A steady voltage leads to the speed u / (n K) without load, with the time constant R (n² J + I) / (n K)² for a load
     of inertia I and η = 1.
@@ -88,12 +89,13 @@ class Motor(AbstractEffort, AbstractReactiveForce, AbstractStatefulForce):
         return (0.0,) * len(self.states)
 
     def rates(self, state):
-        along, (current,) = self._along(state), self._own
+        along, (current,), inductance = self._along(state), self._own, self.inductance
+        assert inductance is not None  # or there is no state
         drop = self.resistance * current + self.torque_constant * self.ratio * along.rate
-        rate = (self._voltage(state) - drop) / self.inductance
+        rate = (self._voltage(state) - drop) / inductance
         if self.current_limit is not None:
             # What would lead beyond the limit leads to it, as fast as the current dies out.
-            decay, limit = self.resistance / self.inductance, self.current_limit
+            decay, limit = self.resistance / inductance, self.current_limit
             rate = jnp.clip(rate, decay * (-limit - current), decay * (limit - current))
         return rate[None]
 
@@ -126,6 +128,7 @@ class Motor(AbstractEffort, AbstractReactiveForce, AbstractStatefulForce):
         return state.acceleration_along(self.joint, self.coordinate, a)[None]
 
     def wanted(self, state, seen):
+        assert self.inertia is not None  # or it is not reactive
         return -(self.ratio**2) * self.inertia * seen[0]
 
     def kinetic(self, state):

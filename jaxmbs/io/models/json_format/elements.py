@@ -93,6 +93,11 @@ def is_switch(owner: Any, name: str) -> bool:
     return any(field.name == name and field.type in ("bool", bool) for field in dataclasses.fields(owner))
 
 
+def is_word(owner: Any, name: str) -> bool:
+    """Whether an argument is a name, or one of some words."""
+    return any(field.name == name and str(field.type) in ("str", "str | None") for field in dataclasses.fields(owner))
+
+
 def encode(element, kind: str, scope: Scope) -> dict:
     """An element as JSON.
 
@@ -225,8 +230,9 @@ def _decode_value(value, name: str, owner: type, scope: Scope):
             raise ModelError(f"must be numbers, got {value}")
         return value
     if value is None or isinstance(value, str):
-        words = ("i", "j", "body", "reaction", "carrier")
-        if isinstance(value, str) and not (name in words or owner in types_of("constraint", scope.space).values()):
+        if isinstance(value, str) and not (
+            is_word(owner, name) or owner in types_of("constraint", scope.space).values()
+        ):
             raise ModelError(f"must be numbers, got {value!r}")
         return value
     if isinstance(value, (int, float)):

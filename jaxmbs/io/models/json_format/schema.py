@@ -7,12 +7,11 @@ import inspect
 from typing import Any
 
 from jaxmbs.io.models.json_format.document import FORMAT, VERSION
-from jaxmbs.io.models.json_format.elements import SPACES, arguments_of, is_switch, types_of
+from jaxmbs.io.models.json_format.elements import SPACES, arguments_of, is_switch, is_word, types_of
 from jaxmbs.io.models.json_format.expressions import ARITY
 from jaxmbs.io.models.model import LENGTHS
 
 # What a name of an argument says about it.
-NAMES = ("i", "j", "body", "reaction")
 NUMBER: dict[str, Any] = {"type": "number"}
 NUMBERS: dict[str, Any] = {"type": "array", "items": NUMBER}
 ROW: dict[str, Any] = {"anyOf": [NUMBER, NUMBERS]}
@@ -107,7 +106,7 @@ def _has_default(field) -> bool:
 
 
 def _of_field(own: type, name: str, field, space: str) -> dict:
-    if name in NAMES:
+    if is_word(own, name):
         return {"type": "string"}
     if name == "frames":
         return {"type": "object", "additionalProperties": {"$ref": f"#/$defs/{space} Frame"}}
