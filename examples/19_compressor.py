@@ -1,4 +1,4 @@
-"""A piston compressor as it stands on a bench: a motor with its gearbox, friction in all joints, a valve that hits its stops.
+"""A piston compressor on a bench: a motor with its gearbox, friction in all joints, a valve that hits its stops.
 
 The motor has a resistance, an inductance and a rotor, and starts from rest. Friction in the pins and of the piston comes
 from the reactions of these joints, so it is largest where the gas presses most. The outlet valve is a plate on a spring
@@ -98,16 +98,17 @@ def show(run, elements, file):
     current = top.twinx()
     current.plot(t, run.state("motor.current"), color=style.PALETTE[1])
     current.set_ylabel("current (A)", color=style.PALETTE[1])
+    current.grid(False)
     for k, name in enumerate(("rub main", "rub crankpin", "rub wristpin")):
         middle.plot(
             t, -1e3 * np.asarray(elements[name].power / w), color=style.PALETTE[k], label=name.removeprefix("rub ")
         )
     middle.set_ylabel("friction at the crank (mN m)")
-    middle.legend(loc="upper right", frameon=False)
+    middle.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, frameon=False)
     bottom.plot(t, 1e3 * np.asarray(run.joint("valve").slide), color=style.PALETTE[2])
     bottom.axhline(1e3 * LIFT, color=style.PALETTE[3], linewidth=0.8, linestyle="--")
     bottom.set(xlabel="time (s)", ylabel="lift of the valve (mm)")
-    for ax in (top, middle, bottom):
+    for ax in (top, middle, bottom, current):
         style.tidy(ax, equal=False)
     figure.savefig(file, dpi=100)
     plt.close(figure)
@@ -144,12 +145,8 @@ def main():
     total = sum(parts.values())
     print(f"{'sum':22s} {total:8.3f} J of {electrical:.3f} J")
     options.output.mkdir(parents=True, exist_ok=True)
-    record = {
-        "parts": parts,
-        "electrical": electrical,
-        "speed": float(speed[-1]),
-        "turns": float(run.position("crank.phi")[-1]),
-    }
+    turns = float(run.position("crank.phi")[-1]) / (2 * np.pi)
+    record = {"parts": parts, "electrical": electrical, "speed": float(speed[-1]), "turns": turns}
     (options.output / "19_compressor.json").write_text(json.dumps(record, indent=2) + "\n")
     show(run, elements, options.output / "19_compressor.png")
     print(f"picture in {options.output / '19_compressor.png'}")

@@ -98,15 +98,15 @@ def test_servo():
 
 # --- motors ---------------------------------------------------------------------------------------------------------------
 
-K, R, N, J, I, L, U = 0.05, 2.0, 10.0, 1e-3, 0.3, 0.4, 12.0
+K, R, N, J, LOAD, L, U = 0.05, 2.0, 10.0, 1e-3, 0.3, 0.4, 12.0
 
 
 @pytest.mark.parametrize("formulation", FORMULATIONS[:3], ids=lambda f: type(f).__name__)
 def test_motor_runs_up(formulation):
     """First order: ω = U / (n K) (1 − e^(−t/τ)), τ = R (n² J + I) / (n K)²; the energy has that of the rotor."""
-    mech = flywheel(I, motor=mbs.Motor("pin", K, R, U, ratio=N, inertia=J))
+    mech = flywheel(LOAD, motor=mbs.Motor("pin", K, R, U, ratio=N, inertia=J))
     run = mbs.simulate(mech, jnp.linspace(0, 10, 3), START, step=0.01, formulation=formulation)
-    inertia = I + N**2 * J
+    inertia = LOAD + N**2 * J
     omega = U / (N * K) * (1 - np.exp(-run.t * (N * K) ** 2 / (R * inertia)))
     np.testing.assert_allclose(run.velocity("a.phi"), omega, atol=1e-9)
     np.testing.assert_allclose(run.energy.kinetic, inertia * omega**2 / 2, rtol=1e-9)
@@ -129,10 +129,10 @@ METHODS = [
 def test_current_is_a_state(method, tolerance):
     """L di/dt = U − R i − n K ω, (I + n² J) dω/dt = n K i, by the matrix exponential; with every method."""
     motor = mbs.Motor("pin", K, R, U, ratio=N, inertia=J, inductance=L)
-    mech, times = flywheel(I, motor=motor), jnp.linspace(0, 4, 3)
+    mech, times = flywheel(LOAD, motor=motor), jnp.linspace(0, 4, 3)
     step = None if isinstance(method, mbs.Adaptive) else 0.01
     run = mbs.simulate(mech, times, START, {"a.phi": 0.5, "a.x": 0.0, "a.y": 0.0}, step=step, method=method)
-    matrix = np.array([[-R / L, -N * K / L], [N * K / (I + N**2 * J), 0]])
+    matrix = np.array([[-R / L, -N * K / L], [N * K / (LOAD + N**2 * J), 0]])
     steady = np.linalg.solve(-matrix, [U / L, 0])
     wanted = np.array([steady + expm(matrix * t) @ (np.array([0, 0.5]) - steady) for t in np.asarray(times)])
     np.testing.assert_allclose(run.state("motor.current"), wanted[:, 0], atol=tolerance)
@@ -150,7 +150,7 @@ def test_gradient_by_the_numbers_of_a_motor():
             "pin", k, r, U, ratio=n, inertia=j, inductance=inductance, efficiency=efficiency, current_limit=4.0
         )
         run = mbs.simulate(
-            flywheel(I, motor=motor, load=mbs.Torque("a", -0.3)), jnp.array([0.0, 1.0]), START, step=0.01
+            flywheel(LOAD, motor=motor, load=mbs.Torque("a", -0.3)), jnp.array([0.0, 1.0]), START, step=0.01
         )
         return run.velocity("a.phi")[-1] + run.state("motor.current")[-1]
 
@@ -162,11 +162,11 @@ def test_gradient_by_the_numbers_of_a_motor():
 
 def test_limits_of_a_motor():
     """The current goes to its limit and no further, and the voltage counts up to its own."""
-    limited = flywheel(I, motor=mbs.Motor("pin", K, R, 100.0, inductance=L, current_limit=4.0))
+    limited = flywheel(LOAD, motor=mbs.Motor("pin", K, R, 100.0, inductance=L, current_limit=4.0))
     run = mbs.simulate(limited, jnp.linspace(0, 5, 11), START, step=0.01)
     assert run.state("motor.current").max() <= 4.0
     np.testing.assert_allclose(run.state("motor.current")[-1], 4.0, rtol=1e-9)
-    held = flywheel(I, motor=mbs.Motor("pin", K, R, 100.0, voltage_limit=U))
+    held = flywheel(LOAD, motor=mbs.Motor("pin", K, R, 100.0, voltage_limit=U))
     np.testing.assert_allclose(mbs.generalized_force(held, START, jnp.zeros(3))[2], K * U / R)
 
 
@@ -273,7 +273,7 @@ def test_bad_input(force, message):
         flywheel(x=force())
 
 
-# --- all of them at once ---------------------------------------------------------------------------------------------------
+# --- all of them at once --------------------------------------------------------------------------------------------------
 
 
 def machine(space, x):

@@ -314,6 +314,6 @@ def test_bad_input(options, message):
         "fixed": spatial.Rigid("a", "b"),
         "rod": spatial.Distance("ground", "b", (0, 0, 0), (1, 0, 0), distance=1.0),
     }
+    bodies, forces = {"a": spatial.Body(), "b": spatial.Body()}, {"rub": mbs.JointFriction(**given)}
     with pytest.raises(ValueError, match=f"force 'rub' .JointFriction.*{message}"):
-        forces = {"rub": mbs.JointFriction(**given)}
-        mbs.Mechanism({"a": spatial.Body(), "b": spatial.Body()}, joints, forces=forces)
+        mbs.Mechanism(bodies, joints, forces=forces)

@@ -19,7 +19,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 LONG = (
     "04_andrews", "05_balancing", "06_bricard", "07_shafts", "08_velocity_transformation", "09_arms", "10_six_bar",
     "11_excavator", "12_published_paths", "13_five_bar_policy", "14_five_bar_ppo", "15_five_bar_codesign",
-    "17_two_processes", "18_alphabet",
+    "17_two_processes", "18_alphabet", "19_compressor",
 )  # fmt: skip
 REFERENCE = json.loads((Path(__file__).parent.parent / "references" / "path_synthesis.json").read_text())
 
@@ -286,3 +286,10 @@ def test_two_processes_find_what_one_finds(outputs):
     numbers = found("17_two_processes", outputs)
     assert numbers["difference of the designs"] < 1e-9
     assert numbers["difference of the weights"] < 1e-12
+
+
+@pytest.mark.slow
+def test_the_energies_of_a_compressor_add_up(outputs):
+    numbers = found("19_compressor", outputs)
+    assert sum(numbers["parts"].values()) == pytest.approx(numbers["electrical"], rel=2e-3)
+    assert all(numbers["parts"][name] > 0 for name in numbers["parts"] if name.startswith("friction"))
