@@ -63,6 +63,7 @@ from jaxmbs.forces import Damper as Damper
 from jaxmbs.forces import ForceElement as ForceElement
 from jaxmbs.forces import Gravity as Gravity
 from jaxmbs.forces import JointFriction as JointFriction
+from jaxmbs.forces import JointInertia as JointInertia
 from jaxmbs.forces import JointSpring as JointSpring
 from jaxmbs.forces import JointStop as JointStop
 from jaxmbs.forces import Motor as Motor

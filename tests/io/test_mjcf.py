@@ -185,8 +185,11 @@ BAD = {
         "tendon: tendon 'belt' cannot be represented; leave it out with ignore=('tendon',)",
     ),
     "actuator": (beside('<actuator><motor name="m" joint="hinge"/></actuator>'), "actuator: actuator 'm' cannot"),
-    "armature": (joint('armature="1"'), "armature: joint 'hinge' cannot be represented"),
-    "frictionloss": (joint('frictionloss="1"'), "frictionloss: joint 'hinge'"),
+    "armature": (two('axis="0 1 0" armature="1"', 'axis="1 0 0"'), "joint 'u': armature of one of several joints"),
+    "frictionloss": (
+        two('axis="0 1 0" frictionloss="1"', 'axis="1 0 0"'),
+        "joint 'u': friction of one of several joints",
+    ),
     "gravcomp": (ARM.replace('name="arm"', 'name="arm" gravcomp="1"'), "gravcomp: body 'arm'"),
     "fluid": (ARM.replace("<option>", '<option density="1.2">'), "fluid: density and viscosity"),
     "mocap": (ARM.replace("</worldbody>", '<body name="hand" mocap="true"/></worldbody>'), "mocap: body 'hand'"),
@@ -252,7 +255,7 @@ def test_what_is_refused_in_one_line(tmp_path, name):
 
 def test_what_may_be_left_out(tmp_path):
     plain = loaded(tmp_path, ARM)
-    for tag in ("contact", "tendon", "actuator", "armature", "frictionloss", "gravcomp", "fluid"):
+    for tag in ("contact", "tendon", "actuator", "gravcomp", "fluid"):
         model = loaded(tmp_path, BAD[tag][0], ignore=(tag,))
         assert model.constraints.keys() == plain.constraints.keys()
         assert list(model.forces) == ["gravity"]
@@ -260,6 +263,28 @@ def test_what_may_be_left_out(tmp_path):
         loaded(tmp_path, ARM, ignore=("contacts",))
     with pytest.raises(mbs.ModelError, match="loops are of URDF"):
         loaded(tmp_path, ARM, loops={"a": spatial.Spherical("arm", "ground")})
+
+
+@pytest.mark.parametrize("form", ["hinge", "slide"])
+def test_armature_and_friction(tmp_path, form):
+    """Accelerations of MuJoCo where the joint moves fast; and both come back from a file that is written."""
+    text = joint(f'type="{form}" armature="0.3" frictionloss="0.7"')
+    model, plain = loaded(tmp_path, text), loaded(tmp_path, joint(f'type="{form}"'))
+    left = loaded(tmp_path, text, ignore=("armature", "frictionloss"))
+    m = mujoco.MjModel.from_xml_string(text)
+    for speed in (-5.0, 3.0):
+        d = mujoco.MjData(m)
+        d.qvel[0] = speed
+        mujoco.mj_forward(m, d)
+        v = {f"arm.{'wy' if form == 'hinge' else 'y'}": speed}
+        found = [mbs.simulate(x, np.array([0.0]), x.guess, v).joint("hinge") for x in (model, plain, left)]
+        value = [(x.acceleration if form == "hinge" else x.slide_acceleration)[0] for x in found]
+        np.testing.assert_allclose(value[0], d.qacc[0], rtol=1e-6)
+        np.testing.assert_allclose(value[1], value[2])
+        assert abs(value[0] - value[1]) > 0.01
+    mbs.save(model, tmp_path / "again.xml")
+    again = mujoco.MjModel.from_xml_path(str(tmp_path / "again.xml"))
+    np.testing.assert_allclose([again.dof_armature[0], again.dof_frictionloss[0]], [0.3, 0.7])
 
 
 def test_warnings_of_mujoco_are_warnings_and_no_files(tmp_path, monkeypatch):

@@ -113,8 +113,8 @@ BAD = {
     ),
     "unknown tag": (TWO_BARS.replace("</robot>", "<spring/></robot>"), "spring: cannot be represented"),
     "friction": (
-        TWO_BARS.replace("</joint>", '<dynamics friction="0.1"/></joint>', 1),
-        "joint 'a': friction cannot be represented; leave it out with ignore=('friction',)",
+        TWO_BARS.replace("</joint>", '<dynamics friction="-0.1"/></joint>', 1),
+        "preload must not be negative",
     ),
     "number": (TWO_BARS.replace('value="2"', 'value="${m}"'), "link 'top': value must be 1 finite number, got '${m}'"),
     "nan": (TWO_BARS.replace('value="2"', 'value="nan"'), "link 'top': value must be 1 finite number"),
@@ -154,7 +154,9 @@ def test_what_is_refused_in_one_line(tmp_path, name):
 
 def test_what_may_be_left_out(tmp_path):
     text = TWO_BARS.replace("</joint>", '<dynamics friction="0.1"/></joint>', 1)
-    assert list(loaded(tmp_path, text, ignore=("friction",)).constraints) == ["a", "c", "b"]
+    assert list(loaded(tmp_path, text, ignore=("friction",)).forces) == ["gravity"]
+    friction = loaded(tmp_path, text).forces["a friction"]
+    assert (friction.joint, float(friction.preload)) == ("a", 0.1)
     with pytest.raises(mbs.ModelError, match="'fricton' cannot be ignored"):
         loaded(tmp_path, text, ignore=("fricton",))
     collision = TWO_BARS.replace("</link>", "<collision/></link>", 1)

@@ -207,15 +207,15 @@ def _steps(name: str, joint: Element, ignore) -> tuple[Step, ...]:
     axis = _numbers(joint.find("axis"), "xyz", "1 0 0", 3, where)
     dynamics = joint.find("dynamics")
     damping = 0.0 if "damping" in ignore else _number(dynamics, "damping", "0", where)
-    if "friction" not in ignore and _number(dynamics, "friction", "0", where):
-        raise ModelError(f"{where}: friction cannot be represented; leave it out with ignore=('friction',)")
+    friction = 0.0 if "friction" in ignore else _number(dynamics, "friction", "0", where)
     if kind in ("revolute", "continuous", "prismatic", "planar"):
         if not np.any(axis):
             raise ModelError(f"{where}: axis has no length")
         axis = axis / np.linalg.norm(axis)
     if kind in ("fixed", "floating", "planar"):
-        if damping:
-            raise ModelError(f"{where}: damping of a {kind} joint cannot be represented")
+        for value, what in ((damping, "damping"), (friction, "friction")):
+            if value:
+                raise ModelError(f"{where}: {what} of a {kind} joint cannot be represented")
         if kind == "fixed":
             return ()
     origin = np.zeros(3)
@@ -234,7 +234,8 @@ def _steps(name: str, joint: Element, ignore) -> tuple[Step, ...]:
     limits = (_number(limit, "lower", "0", where), _number(limit, "upper", "0", where)) if limited else None
     if limits is not None and limits[0] > limits[1]:
         raise ModelError(f"{where}: limit: lower is above upper, got {limits[0]} and {limits[1]}")
-    return (Step(SLIDE if kind == "prismatic" else HINGE, name, origin, axis, damping=damping, limits=limits),)
+    one = SLIDE if kind == "prismatic" else HINGE
+    return (Step(one, name, origin, axis, damping=damping, limits=limits, friction=friction),)
 
 
 def _add_mimics(root: Element, parts: Parts, ignore) -> None:

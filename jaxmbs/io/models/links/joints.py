@@ -16,6 +16,10 @@ from jaxmbs.io.models.links.tree import BALL, EXACT, FREE, HINGE, SLIDE, Link, M
 from jaxmbs.io.models.model import ModelError
 
 
+# Rates below which dry friction is less than it should be.
+CREEP = 1e-2
+
+
 def joint_of(link: Link):
     """The joint between a link and its parent; None for a link that floats.
 
@@ -136,6 +140,25 @@ def _axes(*, x=None, z=None) -> Matrix:
     if z is not None:
         return along_z(z)
     return np.roll(along_z(x), 1, axis=1)
+
+
+def drag_of(link: Link, step: Step, joint: str) -> dict[str, forces.AbstractForce]:
+    """Inertia and dry friction of a step, by what they are called; `joint` is the name of the joint.
+
+    Raises:
+        ModelError: they act on no coordinate of a joint, or on one of several.
+    """
+    found: dict[str, forces.AbstractForce] = {}
+    for value, what in ((step.armature, "armature"), (step.friction, "friction")):
+        if value and (len(link.steps) > 1 or step.kind not in (HINGE, SLIDE)):
+            kind = "one of several joints" if len(link.steps) > 1 else f"a {step.kind} joint"
+            raise ModelError(f"joint {step.name!r}: {what} of {kind} cannot be represented")
+    if step.armature:
+        found["armature"] = forces.JointInertia(joint, step.armature)
+    if step.friction:
+        radius = {"radius": 1.0} if step.kind == HINGE else {}
+        found["friction"] = forces.JointFriction(joint, 1.0, velocity=CREEP, preload=step.friction, **radius)
+    return found
 
 
 def springs_of(link: Link, step: Step) -> dict[str, forces.AbstractForce]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from jaxmbs import spatial
 from jaxmbs.element import GROUND
-from jaxmbs.io.models.links.joints import joint_of, springs_of
+from jaxmbs.io.models.links.joints import drag_of, joint_of, springs_of
 from jaxmbs.io.models.links.tree import Link, Place, merged
 from jaxmbs.io.models.model import ModelError
 
@@ -79,7 +79,7 @@ def parts_of(links: Sequence[Link], *, range_tag: str, ignore: Collection[str] =
         if len(link.steps) == 1:
             parts.joints[link.steps[0].name] = link
         for step in link.steps:
-            for suffix, force in springs_of(link, step).items():
+            for suffix, force in (springs_of(link, step) | drag_of(link, step, name)).items():
                 parts.forces[parts.name(f"{step.name} {suffix}")] = force
             if step.limits is not None and joint is not None and range_tag not in ignore:
                 if len(link.steps) > 1:

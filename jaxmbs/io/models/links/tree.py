@@ -32,6 +32,7 @@ class Step:
         name: of the joint.
         point, axis: in the frame of the link; a unit vector.
         stiffness, damping: k, c of a spring and a damper in the joint. rest: where the spring has no force.
+        armature, friction: inertia of a drive, and a force or torque of dry friction.
         limits: range. This and `rest` are counted from where the link stands at its `r` and `a`.
     """
 
@@ -43,6 +44,8 @@ class Step:
     damping: float = 0.0
     rest: float = 0.0
     limits: tuple[float, float] | None = None
+    armature: float = 0.0
+    friction: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True)

@@ -145,6 +145,7 @@ def _step(mujoco, m, j: int, name: str, ignore) -> Step:
     one = kind in (HINGE, SLIDE)
     zero = m.qpos0[at] if one else 0.0
     limited = m.jnt_limited[j] and kind != FREE
+    no_friction = m.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_FRICTIONLOSS
     return Step(
         kind,
         name,
@@ -154,6 +155,8 @@ def _step(mujoco, m, j: int, name: str, ignore) -> Step:
         0.0 if "damping" in ignore or _disabled(mujoco, m, "DAMPER") else float(m.dof_damping[dof]),
         float(m.qpos_spring[at] - zero) if one else 0.0,
         (float(m.jnt_range[j, 0] - zero), float(m.jnt_range[j, 1] - zero)) if limited else None,
+        0.0 if "armature" in ignore else float(m.dof_armature[dof]),
+        0.0 if "frictionloss" in ignore or no_friction else float(m.dof_frictionloss[dof]),
     )
 
 

@@ -69,12 +69,6 @@ def _of_joints(mujoco, m) -> Iterator[tuple[str, str]]:
     flags = mujoco.mjtDisableBit
     disabled = lambda flag: bool(m.opt.disableflags & flag)
     joint = lambda k: _named(m.joint(int(k)).name, "joint", k)
-    by_dof = {"armature": m.dof_armature, "frictionloss": m.dof_frictionloss}
-    if disabled(flags.mjDSBL_FRICTIONLOSS):
-        del by_dof["frictionloss"]
-    for tag, values in by_dof.items():
-        for dof in map(int, np.flatnonzero(values)):
-            yield tag, joint(m.dof_jntid[dof])
     # Since MuJoCo 4 springs and dampers may be polynomials, and springs may yield.
     springs = {name: getattr(m, name, None) for name in ("jnt_stiffnesspoly", "jnt_springyield")}
     for name, values in springs.items():

@@ -221,6 +221,29 @@ def _(force: forces.Gravity, scene, called, name):
 
 
 @_add_force.register
+def _(force: forces.JointInertia, scene, called, name):
+    _add_drag(scene, force, called, "armature", force.inertia)
+
+
+@_add_force.register
+def _(force: forces.JointFriction, scene, called, name):
+    static, plain = force.static, force.preload is not None and float(force.viscous) == 0
+    if not plain or (static is not None and float(static) != float(force.dynamic)):
+        raise ModelError(f"{called}: MJCF has friction of a given force or torque only")
+    radius = 1.0 if force.radius is None else force.radius
+    _add_drag(scene, force, called, "frictionloss", force.dynamic * force.preload * radius)
+
+
+def _add_drag(scene: Scene, force, called: str, tag: str, value) -> None:
+    """What a single hinge or slide of the tree has more."""
+    carried = scene.joints.get(force.joint, [])
+    if len(carried) != 1 or carried[0].step.kind not in (HINGE, SLIDE):
+        raise ModelError(f"{called}: MJCF has it in single hinges and slides of the tree only")
+    before = float(carried[0].element.get(tag, "0"))
+    carried[0].element.set(tag, number(before + float(value)))
+
+
+@_add_force.register
 def _(force: forces.AbstractSpringDamper, scene, called, name):
     _refuse_functions(force, called)
     given: Any = {

@@ -1,0 +1,63 @@
+"""Inertia at a coordinate of a joint."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from jaxmbs.element import require
+from jaxmbs.forces.joint.effort import AbstractEffort, check_not_negative
+from jaxmbs.forces.joint.reactive import AbstractReactiveForce, size_field
+from jaxmbs.numerics.arrays import real
+
+
+class JointInertia(AbstractEffort, AbstractReactiveForce):
+    """Inertia of what turns or slides with a coordinate x of a joint and is no body, such as rotor and gears of a drive:
+    τ = −J ẍ. Its energy ½ J ẋ² is part of the kinetic energy; its weight and gyroscopic torques are not counted.
+
+    Args:
+        joint: name of the joint.
+        inertia: J, at the joint: n² times that of a rotor behind a gearbox of ratio n.
+        coordinate: which of several angles or slides of the joint.
+
+    Examples:
+        >>> heavy = mbs.Mechanism(
+        ...     pendulum.bodies, pendulum.constraints, forces={**pendulum.forces, "rotor": mbs.JointInertia("pin", 2.0)}
+        ... )
+        >>> run = mbs.simulate(heavy, jnp.array([0.0, 0.1]), {"bob": (1, 0, jnp.pi / 2)}, step=0.01)
+        >>> print(run.acceleration("bob.phi")[0])  # −m g l / (m l² + J)
+        -4.905
+    """
+
+    inertia: Array = real()
+    size: Array | None = size_field()
+    of_reaction = False
+
+    @property
+    def reactive(self):
+        return True
+
+    def effort(self, state, along):
+        require(self.size is not None, "needs accelerations, which are not known here; `force_elements` finds them")
+        return self.size
+
+    def seen(self, state, a, load):
+        del load
+        return state.acceleration_along(self.joint, self.coordinate, a)[None]
+
+    def wanted(self, state, seen):
+        return -self.inertia * seen[0]
+
+    def kinetic(self, state):
+        return self.inertia * self._along(state).rate ** 2 / 2
+
+    def measures(self, state):
+        # Its energy is that of the mechanism: it brings nothing into it.
+        along = self._along(state)
+        names = ("torque", "angle") if along.angular else ("force", "length")
+        found = dict(zip(names, (self.effort(state, along), along.value), strict=True))
+        return {**found, "rate": along.rate, "power": jnp.zeros_like(along.rate)}
+
+    def check(self, dimension):
+        super().check(dimension)
+        check_not_negative(self, "inertia")
