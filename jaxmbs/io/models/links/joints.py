@@ -15,7 +15,6 @@ from jaxmbs.element import GROUND
 from jaxmbs.io.models.links.tree import BALL, EXACT, FREE, HINGE, SLIDE, Link, Matrix, Step, Vector, along_z, unit
 from jaxmbs.io.models.model import ModelError
 
-
 # Rates below which dry friction is less than it should be.
 CREEP = 1e-2
 
@@ -153,11 +152,13 @@ def drag_of(link: Link, step: Step, joint: str) -> dict[str, forces.AbstractForc
         if value and (len(link.steps) > 1 or step.kind not in (HINGE, SLIDE)):
             kind = "one of several joints" if len(link.steps) > 1 else f"a {step.kind} joint"
             raise ModelError(f"joint {step.name!r}: {what} of {kind} cannot be represented")
+    inertia: Any = forces.JointInertia
+    friction: Any = forces.JointFriction
     if step.armature:
-        found["armature"] = forces.JointInertia(joint, step.armature)
+        found["armature"] = inertia(joint, step.armature)
     if step.friction:
-        radius = {"radius": 1.0} if step.kind == HINGE else {}
-        found["friction"] = forces.JointFriction(joint, 1.0, velocity=CREEP, preload=step.friction, **radius)
+        radius = 1.0 if step.kind == HINGE else None
+        found["friction"] = friction(joint, 1.0, velocity=CREEP, preload=step.friction, radius=radius)
     return found
 
 

@@ -227,11 +227,11 @@ def _(force: forces.JointInertia, scene, called, name):
 
 @_add_force.register
 def _(force: forces.JointFriction, scene, called, name):
-    static, plain = force.static, force.preload is not None and float(force.viscous) == 0
-    if not plain or (static is not None and float(static) != float(force.dynamic)):
+    static, dynamic, preload = force.static, float(force.dynamic), force.preload
+    if preload is None or float(force.viscous) or (static is not None and float(static) != dynamic):
         raise ModelError(f"{called}: MJCF has friction of a given force or torque only")
-    radius = 1.0 if force.radius is None else force.radius
-    _add_drag(scene, force, called, "frictionloss", force.dynamic * force.preload * radius)
+    radius = 1.0 if force.radius is None else float(force.radius)
+    _add_drag(scene, force, called, "frictionloss", dynamic * float(preload) * radius)
 
 
 def _add_drag(scene: Scene, force, called: str, tag: str, value) -> None:
