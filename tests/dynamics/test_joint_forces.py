@@ -101,6 +101,18 @@ def test_servo():
 K, R, N, J, LOAD, L, U = 0.05, 2.0, 10.0, 1e-3, 0.3, 0.4, 12.0
 
 
+@pytest.mark.parametrize("formulation", FORMULATIONS, ids=lambda f: type(f).__name__)
+def test_inertia_of_a_drive(formulation):
+    """(I + J) α = T, and the energy is ½ (I + J) ω²; a second drive adds to the first."""
+    drives = {"one": mbs.JointInertia("pin", 0.2), "other": mbs.JointInertia("pin", 0.5)}
+    mech = flywheel(LOAD, **drives, push=mbs.Torque("a", 3.0))
+    run = mbs.simulate(mech, jnp.array([0.0, 0.5]), START, step=0.05, formulation=formulation)
+    np.testing.assert_allclose(run.acceleration("a.phi"), 3 / (LOAD + 0.7), rtol=1e-10)
+    np.testing.assert_allclose(run.energy.kinetic, (LOAD + 0.7) * run.velocity("a.phi") ** 2 / 2, rtol=1e-10)
+    torque = mbs.force_elements(mech, run)["one"].torque
+    np.testing.assert_allclose(torque, -0.2 * 3 / (LOAD + 0.7), rtol=1e-10)
+
+
 @pytest.mark.parametrize("formulation", FORMULATIONS[:3], ids=lambda f: type(f).__name__)
 def test_motor_runs_up(formulation):
     """First order: ω = U / (n K) (1 − e^(−t/τ)), τ = R (n² J + I) / (n K)²; the energy has that of the rotor."""
@@ -257,6 +269,7 @@ BAD = [
     (lambda: mbs.Motor("pin", K, R, U, efficiency=1.2), "efficiency must not be above 1"),
     (lambda: mbs.Motor("pin", K, R, U, inertia=-1.0), "inertia must not be negative"),
     (lambda: mbs.Motor("pin", K, R, None), "voltage"),
+    (lambda: mbs.JointInertia("pin", -1.0), "inertia must not be negative"),
     (lambda: mbs.Servo("pin", 1.0, -1.0), "position_gain must not be negative"),
     (lambda: mbs.Bushing("ground", "a"), "stiffness is missing"),
     (lambda: mbs.Bushing("ground", "a", stiffness=np.eye(6)), "3×3"),

@@ -15,7 +15,8 @@ OPTIONAL = {
     # What most elements have no answer to; the body in the abstract class says so.
     "AbstractBody": {"massless", "rest"},
     "AbstractConstraint": {"components", "freedom", "guide", "mobility", "relative", "shared"},
-    "AbstractForce": {"measures", "potential", "uniform"},
+    "AbstractEffort": {"measures"},
+    "AbstractForce": {"check_joints", "kinetic", "measures", "potential", "uniform"},
     "AbstractTurning": {"at_rest", "drift", "measured_twice", "of_either_sign", "settled", "singular"},
     "Frames": {"given_frames"},
     "Linkage": {"everywhere", "guess"},

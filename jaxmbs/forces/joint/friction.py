@@ -51,7 +51,7 @@ class JointFriction(AbstractReactiveForce):
         >>> dry = mbs.Mechanism(pendulum.bodies, pendulum.constraints, forces={**pendulum.forces, **pins})
         >>> run = mbs.simulate(dry, jnp.array([0.0, 0.1]), below, {"bob.phi": 3.0}, step=0.001)
         >>> print(mbs.force_elements(dry, run)["rub"].torque.round(4))  # μ r N, N = m g + m ω² at the bottom
-        [-0.3762 -0.3528]
+        [-0.3762 -0.3488]
     """
 
     joint: str = eqx.field(static=True)

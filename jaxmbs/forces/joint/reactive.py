@@ -32,6 +32,7 @@ class AbstractReactiveForce(AbstractForce):
     `ValueError`.
 
     Attributes:
+        joint: name of the joint.
         size: x, None until it is found.
         of_reaction: whether `seen` looks at the reaction of `joint`, else at accelerations.
 
