@@ -16,6 +16,8 @@ from jaxmbs.analyses.kinematics import motion_without_derivatives
 from jaxmbs.dynamics.methods.explicit import RK4
 from jaxmbs.dynamics.methods.method import AbstractFixedStep, AbstractMethod, Motion, Problem
 from jaxmbs.formulations.augmented import AbstractFormulation, Augmented
+from jaxmbs.formulations.reactive import reactive_forces
+from jaxmbs.formulations.stateful import equations_of, stateful_forces
 from jaxmbs.numerics.arrays import instance_of
 from jaxmbs.programs import primitive
 from jaxmbs.programs.backends import backend_for
@@ -104,6 +106,9 @@ def explain(
         )
         for name, function in equations.PROGRAMS.items()
     }
+    if reactive_forces(mech) or stateful_forces(mech):
+        # Only a formulation knows them.
+        del functions["generalized_force"]
     functions |= _simulation(mech, q, time, method, formulation)
     layout = mech.layout
     if layout.m <= len(layout.row_owners):
@@ -128,7 +133,7 @@ def explain(
 
 def _simulation(mech: Mechanism, q, t, method, formulation) -> dict[str, tuple[Straight, tuple]]:
     """What a simulation evaluates, and at what."""
-    equations = formulation.equations(mech)
+    equations = equations_of(formulation, mech)
     x, u = _zeros(equations.from_bodies, q, jnp.zeros(mech.layout.m, q.dtype), t)
     problem = Problem.of(equations, _zeros(equations.scales, x, t))
     equations = problem.equations

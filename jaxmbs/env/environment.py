@@ -19,6 +19,7 @@ from jaxmbs.dynamics.methods.method import AbstractFixedStep, Motion, Problem, j
 from jaxmbs.dynamics.simulate import simulate
 from jaxmbs.formulations.augmented import AbstractFormulation
 from jaxmbs.formulations.joint.equations import JointCoordinates
+from jaxmbs.formulations.stateful import equations_of, start_states, state_names, states_of
 from jaxmbs.numerics.arrays import default_float, where_tree
 from jaxmbs.numerics.results import Status
 from jaxmbs.programs.function import Straight
@@ -295,22 +296,23 @@ class Environment(eqx.Module):
 
     def _own(self, mech, q, v, t):
         """Coordinates and velocities of the formulation."""
-        return self.formulation.equations(mech).from_bodies(q, v, t)
+        return equations_of(self.formulation, mech).from_bodies(q, v, t)
 
     def _look(self, params, task, q, v):
         """Observation and metrics at the start of an episode."""
         mech = self.build(params, jnp.zeros(self.action_size, q.dtype))
-        now = Trajectory(jnp.zeros((), q.dtype), q, v, jnp.zeros_like(v), jnp.zeros((), int), mech.layout).of(mech)
+        t, still, good = jnp.zeros((), q.dtype), jnp.zeros_like(v), jnp.zeros((), int)
+        names = state_names(mech)
+        now = Trajectory(t, q, v, still, good, mech.layout, states=start_states(mech), state_names=names).of(mech)
         return self.observe(params, task, now), self.metrics(params, task, now)
 
     def _advance(self, params, task, x, u, status, begin, action) -> dict[str, Any]:
         """What a control step from time `begin` on leads to: fields of the `State`."""
         action, acts = where_finite(action)
         mech, usable = finite(self.build(params, action))
-        equations, h = self.formulation.equations(mech), self.control_step / self.substeps
+        equations, h = equations_of(self.formulation, mech), self.control_step / self.substeps
         problem = Problem.of(equations, equations.scales(x, begin))
-        a, _, kept = problem.equations.accelerations(x, u, begin)
-        state = self.method.start(problem, Motion(x, u, a, kept), begin)
+        state = self.method.start(problem, Motion.of(problem.equations, x, u, begin), begin)
         status = jnp.where(acts & usable, status, int(Status.NON_FINITE))
 
         def substep(k, carry):
@@ -322,12 +324,13 @@ class Environment(eqx.Module):
             return where_tree(status == Status.CONVERGED, new, state), status
 
         state, status = jax.lax.fori_loop(0, self.substeps, substep, (state, status))
-        end, (x, u, rates, _) = begin + self.control_step, self.method.motion(state)
+        end, (x, u, rates, *_) = begin + self.control_step, self.method.motion(state)
         q, v, a = equations.to_bodies(x, u, rates, end)
         whole = jnp.all(jnp.isfinite(jnp.concatenate([x, u, q, v])))
         status = jnp.where(whole | (status != Status.CONVERGED), status, int(Status.NON_FINITE))
         q, v, x, u, a = (finite_or_zero(part) for part in (q, v, x, u, a))
-        now = Trajectory(end, q, v, a, status, mech.layout).of(mech)
+        states, names = states_of(equations, u), state_names(mech)
+        now = Trajectory(end, q, v, a, status, mech.layout, states=states, state_names=names).of(mech)
         seen, reward = self.observe(params, task, now), self.reward(params, task, now, action)
         seen, metrics = jax.tree.map(finite_or_zero, (seen, self.metrics(params, task, now)))
         found = {"q": q, "v": v, "x": x, "u": u, "status": status, "terminated": self.ends(params, task, now)}

@@ -33,6 +33,12 @@ def state_names(mech: Mechanism) -> tuple[str, ...]:
     return tuple(f"{name}.{state}" for name, force in stateful_forces(mech).items() for state in force.states)
 
 
+def start_states(mech: Mechanism) -> Float[Array, " k"] | None:
+    """All states where a simulation starts; None where there are none."""
+    values = [jnp.asarray(x, mech.dtype) for force in stateful_forces(mech).values() for x in force.start]
+    return jnp.stack(values) if values else None
+
+
 def with_states(holder: Any, states: Float[Array, " k"]):
     """A mechanism, or equations of one, whose forces have these states."""
     mech_of = lambda holder: holder if isinstance(holder, Mechanism) else holder.mech
@@ -124,12 +130,6 @@ class StatefulEquations(AbstractEquations):
         """The number of states."""
         return sum(len(force.states) for force in stateful_forces(self.mech).values())
 
-    @property
-    def start(self) -> Float[Array, " k"]:
-        """The states where a simulation starts."""
-        values = [jnp.asarray(x, self.mech.dtype) for f in stateful_forces(self.mech).values() for x in f.start]
-        return jnp.stack(values)
-
     def split(self, x):
         """The part of the inner equations, and that of the states."""
         cut = x.shape[0] - self.count
@@ -194,7 +194,7 @@ class StatefulEquations(AbstractEquations):
 
     def from_bodies(self, q, v, t):
         x, u = self.inner.from_bodies(q, v, t)
-        start = self.start.astype(u.dtype)
+        start = jnp.asarray(start_states(self.mech), u.dtype)
         return jnp.concatenate([x, 0 * start]), jnp.concatenate([u, start])
 
     def to_bodies(self, q, v, a, t):
