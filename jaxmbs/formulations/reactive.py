@@ -20,6 +20,7 @@ from jaxmbs.forces.joint.reactive import AbstractReactiveForce, Load
 from jaxmbs.numerics.roots import root_near
 from jaxmbs.system.equations import residual_of, state_of
 from jaxmbs.system.mechanism import Mechanism
+from jaxmbs.system.topology import blocks
 
 # Newton's steps at most, where three or four are enough unless a joint is all but free of pressure; and the last one, as a
 # part of the largest size, after which there is nothing but rounding.
@@ -33,8 +34,17 @@ def reactive_forces(mech: Mechanism) -> dict[str, AbstractReactiveForce]:
 
 
 def may_be_redundant(mech: Mechanism) -> bool:
-    """Whether reactions may not be unique, by Grübler's count; what is redundant only for special lengths is not seen."""
-    return sum(e.rows for e in (*mech.constraints.values(), *mech.drivers.values())) >= mech.layout.m
+    """Whether reactions may not be unique, by Grübler's count of each part that hangs together by more than one body, as
+    loops do; what is redundant only for special lengths is not seen."""
+    elements = {**mech.constraints, **mech.drivers}
+    own = len(mech.layout.bodies[0][1].velocities)
+    for names in blocks({name: (element.i, element.j) for name, element in elements.items()}):
+        part = [elements[name] for name in names]
+        bodies = {body for element in part for body in (element.i, element.j)}
+        free = own * (len(bodies) - 1) + sum(len(element.extra) for element in part)
+        if len(part) > 1 and sum(element.rows for element in part) >= free:
+            return True
+    return False
 
 
 def loads_of(mech: Mechanism, joints, q, v, t, multipliers, elements=None) -> dict[str, Load]:
@@ -90,33 +100,33 @@ def settled(equations, q, v, t, correction: Any = 0.0, floor=None) -> tuple[Any,
         found = {name: force.seen(state, of_bodies, loads.get(force.joint)) for name, force in forces.items()}
         return found, found
 
-    sizes = jnp.zeros(len(names), v.dtype)
-    by_size, at_zero = jax.jacfwd(seen, has_aux=True)(sizes)
+    none = jnp.zeros(len(names), v.dtype)
+    by_size, at_zero = jax.jacfwd(seen, has_aux=True)(none)
+    affine = lambda sizes: {name: at_zero[name] + by_size[name] @ sizes for name in names}
 
     def gap(sizes):
-        wanted = [f.wanted(state, at_zero[name] + by_size[name] @ sizes) for name, f in forces.items()]
-        return sizes - jnp.stack(wanted)
+        at = affine(sizes)
+        return sizes - jnp.stack([force.wanted(state, at[name]) for name, force in forces.items()])
 
     def factors(sizes):
         """Of the derivative of the gap."""
-        at = {name: at_zero[name] + by_size[name] @ sizes for name in forces}
+        at = affine(sizes)
         slopes = [jax.grad(partial(f.wanted, state))(at[name]) @ by_size[name] for name, f in forces.items()]
         return _factors(jax.lax.stop_gradient(jnp.eye(len(names), dtype=v.dtype) - jnp.stack(slopes)))
 
     def goes_on(carry):
-        _, step, steps = carry
-        return (steps < MOST_STEPS) & ~_vanishes(step, carry[0])
+        sizes, step, count = carry
+        return (count < MOST_STEPS) & ~_vanishes(step, sizes)
 
     def newton(carry):
-        x, _, steps = carry
-        step = _solved(factors(x), gap(x))
-        return x - step, step, steps + 1
+        sizes, _, count = carry
+        step = _solved(factors(sizes), gap(sizes))
+        return sizes - step, step, count + 1
 
-    start = jax.lax.stop_gradient(-gap(sizes))
-    found, step, _ = jax.lax.while_loop(goes_on, newton, newton((start, start, 0)))
+    # From no size at all: of several solutions the one that grows out of it, as friction does out of none.
+    found, step, _ = jax.lax.stop_gradient(jax.lax.while_loop(goes_on, newton, newton((none, none, 0))))
     found = root_near(gap, partial(_solved, factors(found)), found, 1)
-    solved = jax.lax.stop_gradient(_vanishes(step, found))
-    return with_sizes(equations, names, found), solved
+    return with_sizes(equations, names, found), jax.lax.stop_gradient(_vanishes(step, found))
 
 
 def _vanishes(step, x) -> Bool[Array, ""]:

@@ -60,7 +60,8 @@ def given_states(mech: Mechanism, run: Trajectory) -> Float[Array, "*T k"]:
     if not names:
         return jnp.zeros((*jnp.shape(run.t), 0), run.q.dtype)
     if run.states is None or run.state_names != names:
-        raise ValueError(f"this motion does not know the states {', '.join(names)}; those of `simulate` do")
+        states = ", ".join(names)
+        raise ValueError(f"this motion does not know the states {states}, as those of `simulate` do")
     return run.states
 
 

@@ -8,7 +8,7 @@ to its floating base.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -294,3 +294,53 @@ def _tree(mech, base, cut) -> Tree:
     if _names(base) or _names(cut):
         raise ValueError("a Tree has its base and its cut joints already")
     return mech
+
+
+def blocks(edges: Mapping[str, tuple[str, str]]) -> list[tuple[str, ...]]:
+    """The blocks of a graph: its largest parts that no single node holds together; Hopcroft and Tarjan 1973. Each loop lies
+    within one block, and an edge in no loop is a block of its own.
+
+    Args:
+        edges: the two ends of each edge, by name.
+
+    Examples:
+        >>> mbs.topology.blocks({"O": ("ground", "a"), "A": ("a", "b"), "B": ("b", "ground"), "tail": ("b", "c")})
+        [('tail',), ('O', 'A', 'B')]
+    """
+    at: dict[str, list[str]] = {}
+    for name, ends in edges.items():
+        for end in ends:
+            at.setdefault(end, []).append(name)
+    depth: dict[str, int] = {}
+    low: dict[str, int] = {}
+    open_edges: list[str] = []
+    found: list[tuple[str, ...]] = []
+    for root in at:
+        if root in depth:
+            continue
+        depth[root] = low[root] = 0
+        stack = [(root, "", iter(at[root]))]
+        while stack:
+            node, by, rest = stack[-1]
+            name = next(rest, "")
+            if not name:
+                stack.pop()
+                if stack:
+                    above = stack[-1][0]
+                    low[above] = min(low[above], low[node])
+                    if low[node] >= depth[above]:
+                        begin = open_edges.index(by)
+                        found.append(tuple(sorted(open_edges[begin:], key=list(edges).index)))
+                        del open_edges[begin:]
+                continue
+            i, j = edges[name]
+            other = j if i == node else i
+            if name == by or (other in depth and depth[other] > depth[node]):
+                continue
+            open_edges.append(name)
+            if other in depth:
+                low[node] = min(low[node], depth[other])
+            else:
+                depth[other] = low[other] = depth[node] + 1
+                stack.append((other, name, iter(at[other])))
+    return found

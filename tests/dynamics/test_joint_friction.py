@@ -9,6 +9,7 @@ from scipy.optimize import brentq
 
 import jaxmbs as mbs
 from jaxmbs import planar, spatial
+from jaxmbs.formulations.reactive import may_be_redundant
 
 G = 9.81
 FORMULATIONS = [mbs.Augmented(), mbs.JointCoordinates(), mbs.Kane(), mbs.Natural()]
@@ -166,6 +167,45 @@ def test_painleve():
     slopes = jax.grad(q)(jnp.array([0.5, 1.5 * p_0 / p_1]))
     np.testing.assert_allclose(slopes[0], jax.grad(q)(jnp.array([0.5]))[0], rtol=1e-12)
     assert np.all(np.isfinite(slopes))
+
+
+def test_of_two_solutions_the_one_that_grows_out_of_no_friction():
+    """A rod drawn behind a light foot: N = m g / (1 + 3 c² + 3 μ s c) for all μ, though another equation has a solution,
+    too, where the guide pulls."""
+    length, tilt = 1.0, 1.0
+    s, c = np.sin(tilt), np.cos(tilt)
+    bodies = {"foot": planar.Body(mass=1e-9, inertia=1e-9), "rod": planar.Body(mass=1.0, inertia=length**2 / 12)}
+    joints = {
+        "guide": planar.Translational("ground", "foot", (0, 0), (0, 0)),
+        "pin": planar.Revolute("foot", "rod", (0, 0), (-length / 2, 0)),
+    }
+    start = {"foot": (0, 0, 0), "rod": (length / 2 * c, length / 2 * s, tilt)}
+    for mu in (0.5, 1.5, 3.0):
+        forces = {"gravity": mbs.Gravity((0, -G)), "rub": mbs.JointFriction("guide", mu, velocity=1e-4)}
+        mech = mbs.Mechanism(bodies, joints, forces=forces)
+        run = mbs.simulate(mech, jnp.array([0.0]), start, {"foot.x": 1.0, "rod.phi": 0.0})
+        assert run.status[0] == mbs.Status.CONVERGED
+        wanted = G / (1 + 3 * c**2 + 3 * mu * s * c)
+        np.testing.assert_allclose(mbs.reactions(mech, run)["guide"].force[0, 1], wanted, rtol=1e-6)
+
+
+def test_which_reactions_may_not_be_unique():
+    """By loops: a spatial four-bar of hinges is redundant wherever it stands, a planar one is not, nor is an open chain."""
+    hinge = lambda i, j: spatial.Revolute(i, j, axis_i=(0, 0, 1))
+    bar = {"O": ("base", "a"), "A": ("a", "b"), "B": ("b", "c"), "C": ("base", "c")}
+    bodies = {name: spatial.Body() for name in ("base", "a", "b", "c", "tail")}
+    loop = {name: hinge(*ends) for name, ends in bar.items()}
+    assert may_be_redundant(mbs.Mechanism(bodies, loop))
+    assert may_be_redundant(mbs.Mechanism(bodies, {**loop, "on": spatial.Spherical("ground", "tail")}))
+    assert not may_be_redundant(mbs.Mechanism(bodies, {name: loop[name] for name in "OAB"} | {"t": hinge("c", "tail")}))
+    mixed = {
+        "O": hinge("base", "a"),
+        "A": spatial.Spherical("a", "b"),
+        "B": spatial.Spherical("b", "c"),
+        "C": loop["C"],
+    }
+    assert not may_be_redundant(mbs.Mechanism(bodies, mixed))
+    assert not may_be_redundant(four_bar(NUMBERS))
 
 
 # --- mechanisms -----------------------------------------------------------------------------------------------------------

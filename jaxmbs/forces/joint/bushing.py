@@ -117,6 +117,10 @@ class Bushing(AbstractForce):
                 least = np.linalg.eigvalsh((np.asarray(matrix) + np.asarray(matrix).T) / 2)[0]
                 require(least >= -1e-6 * np.abs(matrix).max(), f"{name} must not be negative in any direction")
         require(dimension == 3 or self.frame_i is None, "frame_i has no place in the plane")
+        if self.frame_i is not None and is_concrete(self.frame_i):
+            frame = np.asarray(self.frame_i)
+            turns = np.allclose(frame.T @ frame, np.eye(3), atol=1e-5) and np.linalg.det(frame) > 0
+            require(turns, "frame_i must have three perpendicular unit vectors as columns, right-handed")
 
 
 def _matrix(given):

@@ -6,6 +6,7 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
 from jaxmbs.element import require
@@ -143,9 +144,12 @@ class ClearanceRevolute(AbstractForce):
         for name in ("clearance", "stiffness"):
             require(getattr(self, name) is not None, f"{name} is missing")
         super().check(dimension)
+        check_positive(self, "restitution", "impact_velocity", "velocity", "radius", "length")
         check_contact(self)
         check_not_negative(self, "clearance", "friction")
-        check_positive(self, "restitution", "impact_velocity", "velocity", "radius", "length")
+        for name in ("axis_i", "axis_j"):
+            axis = getattr(self, name)
+            require(axis is None or not is_concrete(axis) or np.any(np.asarray(axis) != 0), f"{name} has no length")
         more = is_concrete(self.restitution) and self.restitution > 1
         require(not more, f"restitution must not be above 1, got {self.restitution}")
         known = ("lankarani-nikravesh", "flores")

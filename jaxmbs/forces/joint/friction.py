@@ -24,7 +24,8 @@ class JointFriction(AbstractReactiveForce):
 
     μ has its peak, μ_s, at |w| = v_t and falls to μ_d. Below v_t a joint does not stick but creeps, the less the smaller
     v_t is. w is the rate of a slide, and r times the rate of an angle, or the relative angular velocity of a spherical
-    joint; of a cylindrical joint both together, across each other. F acts along w on the bodies, so its power is −F |w|.
+    joint; of a joint with both they are across each other, as in a cylindrical one. For a pin in a slot take r = 0. F
+    acts along w on the bodies, so its power is −F |w|.
 
     Without a `preload` the pressure is that of the joint's own reaction, with the force F_r and the torque T_r about
     point_j: N = |F_r|; with the length ℓ of the bearing it is borne by its two ends, N = |F_r/2 + f| + |F_r/2 − f|, where
@@ -137,7 +138,11 @@ class JointFriction(AbstractReactiveForce):
         slides = bool(of.slides)
         require(turns or slides, f"{of.joint} lets nothing move")
         require(not turns or self.radius is not None, f"radius is missing: {of.joint} turns")
-        straight = len(of.slides) == 1 or (hasattr(elements[self.joint], "axes_i") and len(of.angles) == 1)
+        planar = elements[self.joint].dimension == 2
+        one_slide, one_turn = len(of.slides) == 1, not of.slides and len(of.angles) == 1
+        straight = (
+            (one_slide and not turns) if planar else one_slide or (one_turn and hasattr(elements[self.joint], "axes_i"))
+        )
         require(self.length is None or straight, f"length: {of.joint} has no axis")
 
     def check(self, dimension):

@@ -13,7 +13,8 @@ from jaxmbs.numerics.arrays import real
 
 class JointInertia(AbstractEffort, AbstractReactiveForce):
     """Inertia of what turns or slides with a coordinate x of a joint and is no body, such as rotor and gears of a drive:
-    τ = −J ẍ. Its energy ½ J ẋ² is part of the kinetic energy; its weight and gyroscopic torques are not counted.
+    τ = −J ẍ. Its energy ½ J ẋ² is part of the kinetic energy; its weight and gyroscopic torques are not counted. The
+    bodies must have some inertia of their own at the joint.
 
     Args:
         joint: name of the joint.

@@ -16,6 +16,9 @@ from jaxmbs.forces.values import check_value, evaluate, value_field
 from jaxmbs.motion import AbstractMotion
 from jaxmbs.numerics.arrays import is_concrete, real
 
+# From this part below its limit on a current that is a state rises more slowly.
+NEAR_LIMIT = 0.05
+
 
 class Motor(AbstractEffort, AbstractReactiveForce, AbstractStatefulForce):
     """A direct-current motor with a gearbox at a coordinate x of a joint:
@@ -24,10 +27,11 @@ class Motor(AbstractEffort, AbstractReactiveForce, AbstractStatefulForce):
 
     with the voltage u, the current i, the torque constant K, which is that of the back-EMF as well, and the ratio n.
     Without an inductance, L = 0, i follows from u; with one it is a state of the motor's own, "current", that begins with
-    zero: `run.state("motor.current")`. The current is kept within ±i_max, the voltage within ±u_max. Where the joint
+    zero: `run.state("motor.current")`. The current is kept within ±i_max, the voltage within ±u_max; a current that is a
+    state rises more slowly from 0.95 i_max on. Where the joint
     drives the motor, η counts the other way: the torque is n K i / η. The rotor's inertia J acts as n² J at the joint,
     in all formulations, and its energy ½ n² J ẋ² is part of the kinetic energy; gyroscopic torques of the rotor are not
-    counted, see `spatial.Rotor`.
+    counted, see `spatial.Rotor`, and the bodies must have some inertia of their own at the joint.
 
     A steady voltage leads to the speed u / (n K) without load, with the time constant R (n² J + I) / (n K)² for a load
     of inertia I and η = 1.
@@ -94,9 +98,8 @@ class Motor(AbstractEffort, AbstractReactiveForce, AbstractStatefulForce):
         drop = self.resistance * current + self.torque_constant * self.ratio * along.rate
         rate = (self._voltage(state) - drop) / inductance
         if self.current_limit is not None:
-            # What would lead beyond the limit leads to it, as fast as the current dies out.
-            decay, limit = self.resistance / inductance, self.current_limit
-            rate = jnp.clip(rate, decay * (-limit - current), decay * (limit - current))
+            left = 1 - jnp.sign(rate) * current / self.current_limit
+            rate = rate * jnp.minimum(left / NEAR_LIMIT, 1)
         return rate[None]
 
     @property
