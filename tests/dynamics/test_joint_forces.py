@@ -327,7 +327,7 @@ def test_all_at_once(space):
     place = (lambda y: (0.0, y, 0.0)) if space == 2 else (lambda y: spatial.coordinates((0, y, 0)))
     start = {"a": place(-1.0), "b": place(-3.0)}
     runs = []
-    for formulation in (mbs.Augmented(), mbs.JointCoordinates(), mbs.Kane()):
+    for formulation in (mbs.Augmented(), mbs.JointCoordinates()):
 
         def run(x, formulation=formulation):
             mech = machine(space, x)

@@ -123,14 +123,12 @@ class JointFriction(AbstractReactiveForce):
         return friction_by_speed(w, self.velocity, self.dynamic, self.static)
 
     def measures(self, state):
-        w, _, joint = self._sliding(state)
-        load = -(self._pressure() * self._by_speed(w) + self.viscous) * w
-        if w.shape[0] > 1:
+        of = coordinates_of(state.elements, self.joint, None)
+        if len(of.slides) + len(of.angles) != 1:
             return {}
-        found = {"rate": w[0]}
-        if joint.mobility.turning is None:
-            return found | {"force": load[0]}
-        return {"torque": load[0] * self.radius, "rate": w[0] / self.radius}
+        along, load = state.along(self.joint), self.generalized(state)
+        effort, value = ("torque", "angle") if along.angular else ("force", "length")
+        return {effort: load @ along.push / (along.push @ along.push), value: along.value, "rate": along.rate}
 
     def check_joints(self, elements):
         of = coordinates_of(elements, self.joint, None)
