@@ -62,6 +62,8 @@ class Failure:
             parts.append(f"not finite: {', '.join(map(repr, self.not_finite))}")
         elif self.status == Status.NON_FINITE:
             parts.append("not finite: numbers of bodies, forces, times or the start; or the motion grew without bound")
+        elif self.status == Status.JAMMED:
+            parts.append("friction and the reactions that it depends on have no common solution: Painlevé's paradox")
         if self.gaps:
             largest = max(self.gaps.values())
             worst = [f"{name!r} {gap:.3g}" for name, gap in self.gaps.items() if gap > ROUNDING * largest]

@@ -159,7 +159,9 @@ def test_painleve():
     s, c = np.sin(tilt), np.cos(tilt)
     p_0, p_1 = 1 + 3 * c**2, 3 * s * c
     assert run(0.9 * p_0 / p_1, -1.0).status[0] == mbs.Status.CONVERGED
-    assert run(1.5 * p_0 / p_1, -1.0).status[0] == mbs.Status.JAMMED
+    jammed = run(1.5 * p_0 / p_1, -1.0)
+    assert jammed.status[0] == mbs.Status.JAMMED
+    assert "Painlevé" in str(jammed.of(rod(1.0)).explain_failure())
     # The other way all is well.
     assert run(1.5 * p_0 / p_1, 1.0).status[0] == mbs.Status.CONVERGED
     # In a batch the others are not touched, nor are their derivatives.
