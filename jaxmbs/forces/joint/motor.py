@@ -28,10 +28,10 @@ class Motor(AbstractEffort, AbstractReactiveForce, AbstractStatefulForce):
     with the voltage u, the current i, the torque constant K, which is that of the back-EMF as well, and the ratio n.
     Without an inductance, L = 0, i follows from u; with one it is a state of the motor's own, "current", that begins with
     zero: `run.state("motor.current")`. The current is kept within ±i_max, the voltage within ±u_max; a current that is a
-    state rises more slowly from 0.95 i_max on. Where the joint
-    drives the motor, η counts the other way: the torque is n K i / η. The rotor's inertia J acts as n² J at the joint,
-    in all formulations, and its energy ½ n² J ẋ² is part of the kinetic energy; gyroscopic torques of the rotor are not
-    counted, see `spatial.Rotor`, and the bodies must have some inertia of their own at the joint.
+    state rises more slowly from 0.95 i_max on. Where the joint drives the motor, η counts the other way: the torque is
+    n K i / η. The rotor's inertia J acts as n² J at the joint, in all formulations, and its energy ½ n² J ẋ² is part of
+    the kinetic energy; gyroscopic torques of the rotor are not counted, see `spatial.Rotor`. The bodies must have some
+    inertia of their own at the joint.
 
     A steady voltage leads to the speed u / (n K) without load, with the time constant R (n² J + I) / (n K)² for a load
     of inertia I and η = 1.
