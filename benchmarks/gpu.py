@@ -1,21 +1,30 @@
 """Everything that a GPU has to prove, in one command: `python benchmarks/gpu.py [--seconds 540] [--only words]`.
 
-First the checks: each case as a kernel on the GPU against the same case on the CPU, its status, its gap, its gradient. Then
-the speed: steps per second for batches from 2¹⁰ to 2²⁰, beside the same programs as elementwise XLA, and the four-bar in
-textbook JAX. Writes the section "On a GPU" of gpu.md, and gpu.png; what there is no time for is left out, and named.
+First the checks, each in a process of its own and all at once: a case as a kernel on the GPU against the same case on the
+CPU, its status, its gap. Then the speed, one case after the other: steps per second for batches from 2¹⁰ to 2²⁰, beside
+some of the same programs as elementwise XLA, and the four-bar in textbook JAX. Writes the section "On a GPU" of gpu.md,
+and gpu.png; what there is no time for is left out, and named.
 
 `--host` runs all of it on a CPU with small batches, the kernels thread by thread: it tests this script, and measures
 nothing. It needs the package, without a network: `pip install --no-deps .` on an image that has JAX.
 """
 
 import argparse
+import json
+import math
+import os
+import subprocess
 import sys
+import tempfile
 import time
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+# The processes that check share the GPU's memory.
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 import jax
 import jax.numpy as jnp
@@ -34,8 +43,12 @@ FOLDER = Path(__file__).parent
 CHECKED = 1000  # samples that are compared with the CPU's
 SIZES = tuple(2**k for k in range(10, 21, 2))
 # Agreement with the CPU, relative to the largest number: the order of sums differs by what is fused.
-CLOSE = {np.float64: 1e-10, np.float32: 1e-3}
-GAP = {np.float64: 1e-10, np.float32: 1e-4}
+CLOSE = {"float64": 1e-10, "float32": 1e-3}
+GAP = {"float64": 1e-10, "float32": 1e-4}
+XLA = "xla"
+# Seconds that elementwise XLA may take to compile a program before it is measured without.
+PATIENCE = 60
+FAILED = "**failed**"
 
 
 class Setting(NamedTuple):
@@ -51,6 +64,15 @@ class Setting(NamedTuple):
     def seconds_left(self):
         return self.end - time.monotonic()
 
+    def kinds(self):
+        """(name, type, code) of all that is run: first kernels, then what is compared with them."""
+        chosen = {
+            name: case for name, case in CASES.items() if not self.only or any(word in name for word in self.only)
+        }
+        for name, case in chosen.items():
+            yield from ((name, dtype, self.kernel) for dtype in ("float64", *["float32"] * case.single))
+        yield from ((name, "float64", XLA) for name, case in chosen.items() if case.compared)
+
 
 def batched(function, name):
     """A new jitted function over a batch, whose programs run by an emission."""
@@ -63,19 +85,15 @@ def batched(function, name):
     return run
 
 
-def kinds():
-    """(name, case, dtype) of all that is run."""
-    for name, case in CASES.items():
-        for dtype in (np.float64, np.float32) if case.single else (np.float64,):
-            yield name, case, dtype
-
-
-def checked(setting, name, case, dtype):
-    """The largest difference between kernels and CPU over the largest number, the gap, and whether both are small enough;
-    an error if statuses differ."""
-    function, batch = case.make(dtype)
-    args = batch(setting.checked)
-    found = jax.block_until_ready(batched(function, setting.kernel)(*args))
+def check(name, dtype, code, samples):
+    """Seconds of the first call; the largest difference from the CPU over the largest number, and the gap; an error if a
+    status differs."""
+    case = CASES[name]
+    function, batch = case.make(np.dtype(dtype).type)
+    args = batch(samples)
+    begin = time.perf_counter()
+    found = jax.block_until_ready(batched(function, code)(*args))
+    first = time.perf_counter() - begin
     with jax.default_device(jax.local_devices(backend="cpu")[0]):
         expected = batched(function, "llvm")(*jax.device_put(args, jax.local_devices(backend="cpu")[0]))
     differences = []
@@ -85,9 +103,7 @@ def checked(setting, name, case, dtype):
             assert (a == b).all(), f"{(a != b).sum()} statuses differ"
         else:
             differences.append(float(np.max(np.abs(a - b)) / np.max(np.abs(b))))
-    gap = _gap(found[0], args[0]) if case.closes else None
-    good = max(differences) <= CLOSE[dtype] and (gap is None or gap <= GAP[dtype])
-    return max(differences), gap, good
+    return {"first": first, "difference": max(differences), "gap": _gap(found[0], args[0]) if case.closes else None}
 
 
 def _gap(q, designs):
@@ -95,26 +111,61 @@ def _gap(q, designs):
     return float(np.max(np.abs(np.asarray(jax.jit(jax.vmap(residual))(designs, q)))))
 
 
-def speeds(setting, case, dtype, name):
-    """Seconds of the first call, and (batch, steps per second, bytes at most) for the sizes that there is time for."""
-    function, batch = case.make(dtype)
-    run, first, found, last = batched(function, name), None, [], 0.0
+def checks(setting):
+    """What `check` finds of every kind, or its error, by name, type and code; each in a process of its own."""
+
+    def run(kind):
+        command = [sys.executable, __file__, "--check", *kind, str(setting.checked)]
+        patience = min(setting.seconds_left, PATIENCE if kind[2] == XLA else math.inf)
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=max(1.0, patience))
+        except subprocess.TimeoutExpired:
+            return {"error": f"not compiled in {patience:.0f} s"}
+        if done.returncode != 0:
+            print(done.stderr[-3000:], file=sys.stderr)
+            return {"error": (done.stderr.strip().splitlines() or ["nothing is said"])[-1][:200]}
+        return json.loads(done.stdout.splitlines()[-1])
+
+    kinds = list(setting.kinds())
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return dict(zip(kinds, pool.map(run, kinds), strict=True))
+
+
+def checks_table(found, kernel):
+    """Lines of the table of checks."""
+    lines = ["| case | type | difference from the CPU | gap, m | |", "|---|---|---|---|---|"]
+    for (name, dtype, code), result in found.items():
+        if code != kernel:
+            continue
+        if "error" in result:
+            cells = ["", "", f"{FAILED}: {result['error']}"]
+        else:
+            difference, gap = result["difference"], result["gap"]
+            good = difference <= CLOSE[dtype] and (gap is None or gap <= GAP[dtype])
+            cells = [f"{difference:.1e}", "" if gap is None else f"{gap:.1e}", "agrees" if good else "**differs**"]
+        lines.append(f"| {name} | {dtype} | {' | '.join(cells)} |")
+        print(lines[-1], flush=True)
+    return lines
+
+
+def speeds(setting, name, dtype, code):
+    """(batch, steps per second, bytes at most) for the sizes that there is time for."""
+    case = CASES[name]
+    function, batch = case.make(np.dtype(dtype).type)
+    run, found, last = batched(function, code), [], 0.0
     for size in setting.sizes:
         # The next size may take as much longer as it is larger.
-        if size > case.largest or setting.seconds_left < 60 + 5 * last:
+        if size > case.largest or setting.seconds_left < 10 + 5 * last:
             break
         args = jax.block_until_ready(batch(size))
-        begin = time.perf_counter()
-        jax.block_until_ready(run(*args))
-        first = first or time.perf_counter() - begin
         begin = time.perf_counter()
         _, runs = measure(run, *args, repeats=3)
         last = time.perf_counter() - begin
         memory = (jax.devices()[0].memory_stats() or {}).get("peak_bytes_in_use", 0)
         found.append((size, size * case.steps / runs.median, memory))
-        if last > 20:
+        if last > 8:
             break
-    return first, found
+    return found
 
 
 def textbook_speed(setting):
@@ -127,78 +178,73 @@ def textbook_speed(setting):
     return size, size * STEPS / runs.median
 
 
-def checks_table(setting):
-    """Lines of the table of checks."""
-    lines = ["| case | type | difference from the CPU | gap, m | |", "|---|---|---|---|---|"]
-    for name, case, dtype in kinds():
-        if setting.only and not any(word in name for word in setting.only):
+def speed_table(setting, checked):
+    """Lines of the table of speeds, and (batch, steps per second, …) of each kind that was measured."""
+    powers = [f"2^{size.bit_length() - 1}" for size in setting.sizes]
+    head = ["case", "type", "code", "first call, s", *powers, "MB at most"]
+    lines, measured, peak = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"], {}, 0
+    for kind in setting.kinds():
+        name, dtype, code = kind
+        row = [name, dtype, "XLA" if code == XLA else "kernel"]
+        if "error" in checked[kind] or setting.seconds_left < 15:
+            lines.append(f"| {' | '.join(row)} | {checked[kind].get('error', 'no time left')} |")
             continue
-        jax.config.update("jax_enable_x64", dtype == np.float64)
+        jax.config.update("jax_enable_x64", dtype == "float64")
         try:
-            difference, gap, good = checked(setting, name, case, dtype)
-            cells = [f"{difference:.1e}", "" if gap is None else f"{gap:.1e}", "agrees" if good else "**differs**"]
+            measured[kind] = found = speeds(setting, *kind)
         except Exception as error:
             traceback.print_exc()
-            cells = ["", "", f"**failed**: {type(error).__name__}: {str(error).splitlines()[0][:200]}"]
-        lines.append(f"| {name} | {np.dtype(dtype).name} | {' | '.join(cells)} |")
+            lines.append(f"| {' | '.join(row)} | {FAILED}: {str(error).splitlines()[0][:200]} |")
+            continue
+        speed = {size: rate for size, rate, _ in found}
+        cells = [f"{speed[size]:.2e}" if size in speed else "" for size in setting.sizes]
+        # The most so far: what later cases need is known only where it is more.
+        before, peak = peak, max((x[2] for x in found), default=0)
+        memory = f"{peak / 1e6:.0f}" if peak > before else ""
+        first = f"{checked[kind]['first']:.1f}"
+        lines.append(f"| {' | '.join([*row, first, *cells, memory])} |")
         print(lines[-1], flush=True)
+    return lines, measured
+
+
+def ratios(measured):
+    """Lines: what a gradient costs over the run that it is of, and how much faster kernels are than elementwise XLA."""
+    at = {kind: {size: rate for size, rate, _ in found} for kind, found in measured.items()}
+    lines = []
+    for (name, dtype, code), rates in at.items():
+        whole = at.get((name.removesuffix(", gradient"), dtype, code), {})
+        common = max(set(rates) & set(whole), default=None)
+        if name.endswith(", gradient") and common:
+            times = whole[common] / rates[common]
+            lines.append(f"- {name}: {times:.1f} times the run that it is of, {common} samples")
+        kernels = next((x for (n, d, c), x in at.items() if (n, d) == (name, dtype) and c != XLA), {})
+        common = max(set(rates) & set(kernels), default=None)
+        if code == XLA and common:
+            times = kernels[common] / rates[common]
+            lines.append(f"- {name}: the kernel is {times:.0f} times as fast as elementwise XLA, {common} samples")
     return lines
 
 
-def speed_table(setting):
-    """Lines of the table of speeds, and the curves for the picture."""
-    head = [
-        "case",
-        "type",
-        "code",
-        "first call, s",
-        *(f"2^{size.bit_length() - 1}" for size in setting.sizes),
-        "MB at most",
-    ]
-    lines, curves = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"], {}
-    for code in (setting.kernel, "xla"):
-        for name, case, dtype in kinds():
-            if setting.only and not any(word in name for word in setting.only):
-                continue
-            if setting.seconds_left < 60 or (code == "xla" and (dtype == np.float32 or case.steps > STEPS)):
-                continue
-            jax.config.update("jax_enable_x64", dtype == np.float64)
-            try:
-                first, found = speeds(setting, case, dtype, code)
-            except Exception as error:
-                traceback.print_exc()
-                lines.append(
-                    f"| {name} | {np.dtype(dtype).name} | {code} | **failed**: {str(error).splitlines()[0][:200]} |"
-                )
-                continue
-            if not found:
-                continue
-            speed = {size: rate for size, rate, _ in found}
-            cells = [f"{speed[size]:.2e}" if size in speed else "" for size in setting.sizes]
-            kind = "kernel" if code == setting.kernel else "XLA"
-            curves[f"{name}, {np.dtype(dtype).name}, {kind}"] = found
-            memory = f"{max(x[2] for x in found) / 1e6:.0f}"
-            lines.append(f"| {' | '.join([name, np.dtype(dtype).name, kind, f'{first:.1f}', *cells, memory])} |")
-            print(lines[-1], flush=True)
-    return lines, curves
-
-
-def draw(curves, path):
+def draw(measured, path):
     """Steps per second over the size of the batch, kernels and XLA."""
+    from matplotlib import colormaps
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(8, 5), layout="constrained")
+    figure = Figure(figsize=(8, 6), layout="constrained")
     axes = figure.subplots()
-    colours = {}
-    for label, found in curves.items():
-        name, kind = label.rsplit(", ", 1)
-        colour = colours.setdefault(name, f"C{len(colours) % 10}")
+    palette, colours = colormaps["tab20"], {}
+    for (name, dtype, code), found in measured.items():
+        if not found:
+            continue
+        colour = colours.setdefault(name, palette(len(colours) % 20))
         sizes, rates, _ = zip(*found, strict=True)
-        axes.loglog(sizes, rates, "o-" if kind == "kernel" else "x:", color=colour, label=label, markersize=4)
+        style = "x:" if code == XLA else "o-" if dtype == "float64" else "o--"
+        label = f"{name}{', XLA' if code == XLA else '' if dtype == 'float64' else ', float32'}"
+        axes.loglog(sizes, rates, style, color=colour, label=label, markersize=4)
     axes.set_xlabel("samples of the batch")
     axes.set_ylabel("steps per second")
     axes.grid(alpha=0.3)
-    axes.legend(fontsize=7, ncols=2, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.12))
+    axes.legend(fontsize=7, ncols=3, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.12))
     figure.savefig(path, dpi=120)
 
 
@@ -207,33 +253,44 @@ def main():
     parser.add_argument("--seconds", type=float, default=540, help="when to stop measuring")
     parser.add_argument("--only", nargs="*", help="words of the cases; nothing is written then")
     parser.add_argument("--host", action="store_true", help="small batches on a CPU, to test the script")
+    parser.add_argument("--check", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    platform = default_platform()
-    if not options.host and platform != "cuda":
-        sys.exit(f"JAX computes on {platform} here; --host tests this script without a GPU")
+    if options.check:
+        name, dtype, code, samples = options.check
+        mbs.enable_cache()
+        jax.config.update("jax_enable_x64", dtype == "float64")
+        print(json.dumps(check(name, dtype, code, int(samples))))
+        return
     end = time.monotonic() + options.seconds
     setting = Setting("llvm", SIZES, CHECKED, end, options.only)
     if options.host:
         setting = setting._replace(kernel="gpu-on-host", sizes=(4, 16), checked=5)
-    device = jax.devices()[0]
-    print(f"{device.device_kind}, JAX {jax.__version__}", flush=True)
-    checks = checks_table(setting)
-    table, curves = speed_table(setting)
-    jax.config.update("jax_enable_x64", True)
-    more = []
-    if setting.seconds_left > 60:
-        size, rate = textbook_speed(setting)
-        more = [
-            "",
-            f"Textbook JAX (dense, `jnp.linalg.solve`, float64), four-bar, batch of {size}: {rate:.2e} steps per second.",
-        ]
-        print(more[-1])
+    elif default_platform() != "cuda":
+        sys.exit(f"JAX computes on {default_platform()} here; --host tests this script without a GPU")
+    with tempfile.TemporaryDirectory() as cache:
+        # What the checks have compiled need not be compiled again to be measured.
+        os.environ["JAXMBS_CACHE"] = cache
+        mbs.enable_cache()
+        checked = checks(setting)
+        checks_lines = checks_table(checked, setting.kernel)
+        table, measured = speed_table(setting, checked)
+        more = ratios(measured)
+        jax.config.update("jax_enable_x64", True)
+        if setting.seconds_left > 20:
+            size, rate = textbook_speed(setting)
+            what = "textbook JAX (dense, `jnp.linalg.solve`, float64), four-bar"
+            more.append(f"- {what}, {size} samples: {rate:.2e} steps per second")
+    print("\n".join(more))
     if options.only or options.host:
         return
-    draw(curves, FOLDER / "gpu.png")
-    where = f"{device.device_kind}, JAX {jax.__version__}, {CHECKED} samples checked"
-    intro = f"{where}. Steps per second by the size of the batch:"
-    write("On a GPU", [*checks, "", intro, "", *table, *more, "", "![steps per second](gpu.png)"])
+    draw(measured, FOLDER / "gpu.png")
+    where = f"{jax.devices()[0].device_kind}, JAX {jax.__version__}"
+    intro = f"{where}, {setting.checked} samples of each case beside the CPU:"
+    speed = (
+        "Steps per second by the size of the batch (first calls: all checks at once, on the processors of one machine):"
+    )
+    picture = "![steps per second](gpu.png)"
+    write("On a GPU", [intro, "", *checks_lines, "", speed, "", *table, "", *more, "", picture])
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ class Case(NamedTuple):
         closes: whether the first output is q of a four-bar with its lengths as arguments, so that its gap can be computed.
         largest: the largest batch.
         single: whether float32 is measured as well.
+        compared: whether it is measured as elementwise XLA as well.
         counted: whether all loops have a known number of rounds, so that operations per step mean something.
     """
 
@@ -35,6 +36,7 @@ class Case(NamedTuple):
     closes: bool = False
     largest: int = 2**20
     single: bool = False
+    compared: bool = False
     counted: bool = True
 
 
@@ -118,13 +120,17 @@ def _environment(dtype):
 
 
 CASES = {
-    "four-bar, RK4, joint coordinates": Case(_simulated(mbs.JointCoordinates()), closes=True, single=True),
-    "four-bar, RK4, Augmented": Case(_simulated(), closes=True, single=True),
-    "its gradient, 1,000 steps": Case(_simulated(mbs.JointCoordinates(), LONG, gradient=True), LONG, largest=2**17),
-    "its forward run, 1,000 steps": Case(_simulated(mbs.JointCoordinates(), LONG), LONG, closes=True, largest=2**17),
-    "four-bar, kinematics": Case(_kinematics(), closes=True, single=True, counted=False),
-    "its gradient": Case(_kinematics(gradient=True), largest=2**18, counted=False),
-    "Bricard's mechanism, RK4": Case(_bricard, largest=2**17),
-    "spatial chain of 8, RK4": Case(_chain(8), largest=2**18),
+    "four-bar, joint coordinates": Case(_simulated(mbs.JointCoordinates()), closes=True, single=True, compared=True),
+    "four-bar, Augmented": Case(_simulated(), closes=True, single=True, compared=True),
+    "joint coordinates, 1,000 steps": Case(_simulated(mbs.JointCoordinates(), LONG), LONG, closes=True, largest=2**18),
+    "joint coordinates, 1,000 steps, gradient": Case(
+        _simulated(mbs.JointCoordinates(), LONG, gradient=True), LONG, largest=2**18
+    ),
+    "Augmented, 1,000 steps": Case(_simulated(None, LONG), LONG, closes=True, largest=2**18),
+    "Augmented, 1,000 steps, gradient": Case(_simulated(None, LONG, gradient=True), LONG, largest=2**18),
+    "kinematics": Case(_kinematics(), closes=True, single=True, compared=True, counted=False),
+    "kinematics, gradient": Case(_kinematics(gradient=True), largest=2**18, counted=False),
+    "Bricard's mechanism": Case(_bricard, largest=2**17),
+    "spatial chain of 8": Case(_chain(8), largest=2**18),
     "five-bar environment": Case(_environment, largest=2**17),
 }

@@ -19,10 +19,10 @@ from jaxmbs.formulations.augmented import AbstractFormulation, Augmented
 from jaxmbs.formulations.reactive import reactive_forces
 from jaxmbs.formulations.stateful import equations_of, stateful_forces
 from jaxmbs.numerics.arrays import instance_of
-from jaxmbs.programs import primitive
 from jaxmbs.programs.backends import backend_for
 from jaxmbs.programs.function import Straight
 from jaxmbs.programs.jax_compat import default_platform
+from jaxmbs.programs.target import EMISSION
 from jaxmbs.programs.tracing.program import Program
 from jaxmbs.system import equations
 from jaxmbs.system.mechanism import Coordinates, Mechanism, as_times
@@ -156,13 +156,13 @@ def _path(refusals: dict[str, str], programs: dict[str, Program]) -> str:
     if refusals:
         name, reason = next(iter(refusals.items()))
         return f"array code for {', '.join(refusals)}: {reason} [{name}]"
-    if primitive.EMISSION.value == "array":
+    if EMISSION.value == "array":
         return "array code: chosen by JAXMBS_EMISSION"
     platform = default_platform()
-    usual = backend_for(primitive.EMISSION.value, platform)
+    usual = backend_for(EMISSION.value, platform)
     others = {name: why for name, program in programs.items() if (why := usual.refusal(program)) is not None}
     if not others:
         return usual.explain()
     first, why = next(iter(others.items()))
-    other = backend_for(primitive.EMISSION.value, platform, programs[first])
+    other = backend_for(EMISSION.value, platform, programs[first])
     return f"{usual.explain()}; {other.explain()} for {', '.join(others)}: {why} [{first}]"

@@ -7,7 +7,6 @@ axis has size 1 there.
 from __future__ import annotations
 
 import functools
-import os
 
 import jax
 import jax.numpy as jnp
@@ -24,14 +23,12 @@ from jaxmbs.programs.derivatives.programs import (
     tangent_program,
 )
 from jaxmbs.programs.sharding import by_shards
+from jaxmbs.programs.target import EMISSION
 from jaxmbs.programs.tracing.program import Program
 from jaxmbs.programs.tracing.rules import rule
 
 run_p = core.Primitive("straight_line_program")
 run_p.multiple_results = True
-
-# Which of `EMISSIONS` new programs run by. It is a part of what JAX finds compiled functions by.
-EMISSION = jax.make_user_context(os.environ.get("JAXMBS_EMISSION", "llvm"))
 
 
 def emission(name: str):

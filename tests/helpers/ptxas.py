@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 import jax
 
+from jaxmbs.programs.primitive import emission
+
 PTXAS = next(Path(sysconfig.get_paths()["purelib"]).glob("nvidia/*/bin/ptxas"), None) or shutil.which("ptxas")
 
 
@@ -34,7 +36,7 @@ def assembled(text: str, capability: tuple[int, int], folder: Path) -> Assembled
 
 
 def programs_of(function, *args) -> list:
-    """The programs that a function of arrays runs, each once."""
+    """The programs that a function of arrays runs on a GPU, each once."""
     found = {}
 
     def search(jaxpr):
@@ -46,5 +48,6 @@ def programs_of(function, *args) -> list:
                 if hasattr(inner, "eqns"):
                     search(inner)
 
-    search(jax.make_jaxpr(function)(*args).jaxpr)
+    with emission("gpu-on-host"):
+        search(jax.make_jaxpr(function)(*args).jaxpr)
     return list(found.values())

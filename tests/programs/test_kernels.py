@@ -178,7 +178,7 @@ def test_the_assembler_takes_random_mechanisms(kind, formulation, tmp_path):
 def test_the_script_for_gpus_runs():
     """Its checks and its tables on a CPU, with small batches."""
     script = Path(__file__).parents[2] / "benchmarks/gpu.py"
-    command = [sys.executable, script, "--host", "--only", "RK4, joint"]
+    command = [sys.executable, script, "--host", "--only", "four-bar, joint"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.count("agrees") == 2

@@ -7,6 +7,7 @@ from jaxmbs.programs.backends.backend import AbstractBackend
 from jaxmbs.programs.backends.cpu.backend import MachineCodeOnCPU
 from jaxmbs.programs.backends.gpu.backend import KernelOnGPU, KernelOnHost
 from jaxmbs.programs.backends.xla import ElementwiseXLA
+from jaxmbs.programs.target import ON_HOST
 from jaxmbs.programs.tracing.program import Program
 
 # Names of XLA for the platforms that a backend may want to tell apart; all others are "other".
@@ -16,7 +17,7 @@ EMISSIONS: dict[str, tuple[AbstractBackend, ...]] = {
     "llvm": (MachineCodeOnCPU(), KernelOnGPU(), ElementwiseXLA()),
     "xla": (ElementwiseXLA(),),
     # What a GPU would run, on this processor, to test it.
-    "gpu-on-host": (KernelOnHost(), ElementwiseXLA()),
+    ON_HOST: (KernelOnHost(), ElementwiseXLA()),
     # The function of arrays as it was written, by JAX alone.
     "array": (),
 }

@@ -76,7 +76,7 @@ def cotangent_program(program: Program, linear: tuple[bool, ...]) -> Program:
 def linearized_programs(program: Program, active: tuple[bool, ...]) -> tuple[Program, Program, int]:
     """The program with the kept states as further outputs, the tangent program with them as further inputs, and how many
     they are. The cotangent program of the latter runs back through them."""
-    key = ("linearized", active)
+    key = ("linearized", active, segments.kept_bytes())
     if key not in program.derived:
         saving = _Saving(program, active)
         found = remembered("states", program.key_of(*key, *segments.settings()), lambda: saving.shapes)
@@ -149,6 +149,7 @@ class _Saving:
 
     def __init__(self, program: Program, active: tuple[bool, ...]):
         self.program, self.active = program, active
+        self.kept_bytes = segments.kept_bytes()
 
     @cached_property
     def _plan(self) -> tuple[Dependence, list[_KeptLoop]]:
@@ -157,7 +158,7 @@ class _Saving:
         dependence = Dependence(old, program.dtype, self.active, with_values=True, marking=True)
         need, loops = dependence.need, []
         found = [node for node in need.nodes(old.root) if node.op == "loop" and _is_long(node)]
-        budget = segments.KEPT_BYTES / max(1, sum(node.serial in dependence.useful for node in found))
+        budget = self.kept_bytes / max(1, sum(node.serial in dependence.useful for node in found))
         size = program.dtype.itemsize
         for node in found:
             loop = node.payload

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxmbs.programs.derivatives.copying import Copy, Place, Rounds, View
+from jaxmbs.programs.target import is_for_gpu
 from jaxmbs.programs.tracing.graph import Buffer, Loop, Node
 from jaxmbs.programs.tracing.trace import Memory
 
@@ -20,6 +21,9 @@ from jaxmbs.programs.tracing.trace import Memory
 # the first state of each segment is: writing all to memory and reading them again takes longer than computing most of them
 # again, which for 1,000 steps of nine coordinates are 288 kB.
 KEPT_BYTES = 8 * 1024
+# On a GPU, whose threads have no cache to remember a segment in, it is the other way round: 1,000 steps of a four-bar's
+# Cartesian coordinates are 300 kB, and as many samples as run there at once need some 10 GB.
+KEPT_BYTES_ON_GPU = 512 * 1024
 # The same for loops inside of loops, whose states stay in the processor's caches.
 REMEMBERED_BYTES = 256 * 1024
 # Loops of no more rounds, without loops inside, keep nothing in the forward run.
@@ -30,7 +34,12 @@ LONGEST_MEMORY = 64
 
 def settings() -> tuple:
     """What decides how a program is gone back through, beside the program."""
-    return KEPT_BYTES, REMEMBERED_BYTES, SHORT, LONGEST_MEMORY
+    return kept_bytes(), REMEMBERED_BYTES, SHORT, LONGEST_MEMORY
+
+
+def kept_bytes() -> int:
+    """Bytes of states that loops keep from the forward run, in programs that are traced now."""
+    return KEPT_BYTES_ON_GPU if is_for_gpu() else KEPT_BYTES
 
 
 class Part(NamedTuple):
