@@ -125,8 +125,12 @@ from jaxmbs.system.mechanism import Mechanism as Mechanism
 from jaxmbs.system.trajectory import Trajectory as Trajectory
 
 # Imported when first asked for: a script uses plane or space, `synthesis` needs optax, some need matplotlib or Gymnasium.
-_LATE = ("env", "io", "planar", "spatial", "sweeps", "synthesis", "viz")
-_OF_LATE = {"io": ("Model", "ModelError", "load", "save"), "sweeps": ("sweep",)}
+_LATE = ("env", "identification", "io", "planar", "spatial", "sweeps", "synthesis", "viz")
+_OF_LATE = {
+    "identification": ("Identified", "Record", "identify"),
+    "io": ("Model", "ModelError", "load", "save"),
+    "sweeps": ("sweep",),
+}
 
 
 def __getattr__(name: str):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from jaxmbs.cli.motion import determined, motion_of
+from jaxmbs.cli.motion import motion_of
 from jaxmbs.cli.options import add_integrator, add_model, add_times, positive, read_model, status_names
 from jaxmbs.cli.report import FAILED, OK, Report, working
 
@@ -27,6 +27,7 @@ def run(args) -> Report:
     import numpy as np
 
     import jaxmbs as mbs
+    from jaxmbs.dynamics.quantities import determined
 
     if args.film.suffix.lower() not in SUFFIXES:
         raise ValueError(f"{args.film.name}: a film ends in {', '.join(SUFFIXES)}")

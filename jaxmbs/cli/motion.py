@@ -13,15 +13,11 @@ from jaxmbs.cli.report import FAILED, OK, Report, without_noise
 SUFFIXES = (".csv", ".json")
 
 
-def determined(model) -> bool:
-    """Whether drivers determine the motion."""
-    return len(model.layout.row_owners) >= model.layout.m
-
-
 def motion_of(args, model):
     """The motion of a model, by kinematics where drivers determine it and by simulation elsewhere."""
     import jaxmbs as mbs
     from jaxmbs.cli.options import integrator_of, times_of
+    from jaxmbs.dynamics.quantities import determined
 
     if determined(model):
         return mbs.kinematics(model, times_of(args))

@@ -93,16 +93,29 @@ def simulate(
     asked, times = times, as_times(times, q.dtype)
     if times.ndim != 1 or times.shape[0] == 0:
         raise ValueError(f"times must be a row of at least one time, got shape {times.shape}")
-    v, given = mech.velocities(v0), mech.named_velocities(v0)
-    dtype = jnp.result_type(q, times, v)
-    start = Start(q.astype(dtype), v.astype(dtype), given)
-    result = _simulate(mech, times.astype(dtype), start, _grid(asked, step, method), method, formulation).of(mech)
+    start, given = _start(mech, q, v0, times), mech.named_velocities(v0)
+    times = times.astype(start.q.dtype)
+    result = _simulate(mech, times, start, _grid(asked, step, method), method, formulation).of(mech)
     if given is not None and is_concrete(result.status) and result.status[0] == Status.NOT_ASSEMBLED:
         _check_named(mech, result.t[0], start, given)
     if throw:
         check_known(result.status)
         result.explain_failure().throw("simulation")
     return result
+
+
+def simulate_from(mech: Mechanism, begin, after, q0, v0, *, step, method=None, formulation=None) -> Trajectory:
+    """As `simulate`, at the times begin + after, of which only `after` is known when the simulation is built."""
+    q, times = mech.coordinates(q0), begin + jnp.asarray(after)
+    start, method = _start(mech, q, v0, times), RK4() if method is None else method
+    times = times.astype(start.q.dtype)
+    return _simulate(mech, times, start, _grid(after, step, method), method, formulation or Augmented()).of(mech)
+
+
+def _start(mech: Mechanism, q, v0, times) -> Start:
+    v, given = mech.velocities(v0), mech.named_velocities(v0)
+    dtype = jnp.result_type(q, times, v)
+    return Start(q.astype(dtype), v.astype(dtype), given)
 
 
 def _check_named(mech: Mechanism, t, start: Start, named: tuple[bool, ...]) -> None:

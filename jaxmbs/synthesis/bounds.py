@@ -40,16 +40,16 @@ class Variables(NamedTuple):
     leaves: list
 
     @classmethod
-    def of(cls, design: Any, lower: Any, upper: Any) -> Variables:
-        """Of a design and its bounds, as `minimise` takes them.
+    def of(cls, design: Any, lower: Any, upper: Any, name: str = "design") -> Variables:
+        """Of a design and its bounds, as `minimise` takes them; `name` is what errors call it.
 
         Raises:
             ValueError: with the place in the design.
         """
         entries = jax.tree_util.tree_flatten_with_path(design)[0]
         if not entries:
-            raise ValueError("design holds no numbers")
-        leaves = [_numbers(f"design{_place(path)}", leaf) for path, leaf in entries]
+            raise ValueError(f"{name} holds no numbers")
+        leaves = [_numbers(f"{name}{_place(path)}", leaf) for path, leaf in entries]
         sizes = [np.where(x != 0, np.abs(x), np.abs(x).max(initial=0) or 1.0) for x in leaves]
         flat = lambda parts: np.concatenate([np.ravel(x) for x in parts])
         paths = [path for path, _ in entries]
@@ -59,7 +59,7 @@ class Variables(NamedTuple):
             if np.any(a > b):
                 raise ValueError(f"lower{_place(path)} is above upper{_place(path)}: {a} > {b}")
             if np.any(x < a) or np.any(x > b):
-                raise ValueError(f"design{_place(path)} is not within its bounds: {x} is not from {a} to {b}")
+                raise ValueError(f"{name}{_place(path)} is not within its bounds: {x} is not from {a} to {b}")
         start, least = flat(leaves), flat(low)
         logarithmic = (least > 0) & np.isfinite(least)
         size = np.where(logarithmic, 1.0, flat(sizes))

@@ -1,0 +1,74 @@
+"""The method of Gauss and Newton for rows whose derivatives are at hand, damped after Levenberg and Marquardt.
+
+The rows come from a compiled program, for all starts at once; the small systems are solved here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+START, LEAST, MOST, BETTER, WORSE = 1e-3, 1e-15, 1e12, 0.2, 5.0
+# Steps end where the sum of squares falls by less than this part, or where none of so many is better.
+SETTLED, IN_VAIN = 1e-12, 8
+
+
+class Rows(NamedTuple):
+    """Rows (S, N) of S starts, their derivatives (S, N, p), and where they are numbers (S,)."""
+
+    values: np.ndarray
+    slopes: np.ndarray
+    good: np.ndarray
+
+    @property
+    def cost(self) -> np.ndarray:
+        """Sums of squares, infinite where they are no numbers."""
+        with np.errstate(invalid="ignore", over="ignore"):
+            found = np.einsum("sn,sn->s", self.values, self.values)
+        return np.where(self.good & np.isfinite(found), found, np.inf)
+
+
+def minimised(
+    rows: Callable[[np.ndarray], Rows], u: np.ndarray, steps: int, longest: float = 0.5
+) -> tuple[np.ndarray, Rows]:
+    """Where sums of squares are least, from starts u (S, p), and the rows there.
+
+    rows: u ↦ `Rows`. steps: at most. longest: no unknown changes by more in a step.
+    """
+    u = np.array(u, float)
+    damping, failed, done = np.full(len(u), START), np.zeros(len(u), int), np.zeros(len(u), bool)
+    here = rows(u)
+    done |= ~np.isfinite(here.cost)
+    for _ in range(steps):
+        if done.all():
+            break
+        trial = u.copy()
+        for s in np.flatnonzero(~done):
+            trial[s] += _change(here.values[s], here.slopes[s], damping[s], longest)
+        there = rows(trial)
+        better = ~done & (there.cost < here.cost)
+        fall = np.where(better, 1 - there.cost / np.where(here.cost > 0, here.cost, 1), 0)
+        here = _picked(better, there, here)
+        u = np.where(better[:, None], trial, u)
+        damping = np.clip(np.where(better, damping * BETTER, damping * WORSE), LEAST, MOST)
+        failed = np.where(better, 0, failed + 1)
+        done |= (better & (fall < SETTLED)) | (failed >= IN_VAIN) | (here.cost == 0)
+    return u, here
+
+
+def _picked(better: np.ndarray, new: Rows, old: Rows) -> Rows:
+    values = np.where(better[:, None], new.values, old.values)
+    slopes = np.where(better[:, None, None], new.slopes, old.slopes)
+    return Rows(values, slopes, np.where(better, new.good, old.good))
+
+
+def _change(values: np.ndarray, slopes: np.ndarray, damping: float, longest: float) -> np.ndarray:
+    """The damped step: least squares of the rows and of the change in units of their slopes."""
+    size = np.linalg.norm(slopes, axis=0)
+    size = np.maximum(size, 1e-10 * size.max(initial=0))
+    size = np.where(size > 0, size, 1.0)
+    matrix = np.vstack([slopes / size, np.sqrt(damping) * np.eye(len(size))])
+    change = -np.linalg.lstsq(matrix, np.concatenate([values, np.zeros(len(size))]), rcond=None)[0] / size
+    return change / max(1.0, np.abs(change).max(initial=0) / longest)

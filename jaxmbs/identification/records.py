@@ -1,0 +1,96 @@
+"""What was measured of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jax.typing import ArrayLike
+
+from jaxmbs.numerics.arrays import is_concrete
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """Signals of one run, measured at the same times.
+
+    Args:
+        times: (T,), increasing; the run starts at the first.
+        signals: name ↦ values (T,). Names are those of quantities, such as "rocker.phi", "velocity.crank.phi",
+            "acceleration.slider.x", "point(rod,0.3,0).y", "motor.effort", "B.force", unless `measure` gives others.
+        deviations: the standard deviation of the noise, one number for all signals or a mapping of their names; None: it
+            is estimated from what the model misses.
+        start: the configuration at the start, as of `simulate`; or a function of the parameters that gives it.
+        velocities: the velocities at the start, likewise.
+
+    Raises:
+        ValueError: times that do not increase, a signal of another length, values that are no numbers, a deviation that is
+            not positive; with the name of the signal.
+
+    Examples:
+        >>> run = mbs.Record([0.0, 0.1, 0.2], {"bob.phi": [1.57, 1.52, 1.38]}, 0.01, start={"bob": (1, 0, jnp.pi / 2)})
+        >>> print(run.times.shape, sorted(run.signals))
+        (3,) ['bob.phi']
+    """
+
+    times: Any
+    signals: Mapping[str, ArrayLike]
+    deviations: Any = None
+    start: Any = None
+    velocities: Any = None
+
+    def __post_init__(self):
+        if not all(is_concrete(x) for x in (self.times, *self.signals.values())):
+            raise ValueError("a record holds numbers, which are known before anything is traced")
+        times = np.asarray(self.times, float)
+        if times.ndim != 1 or len(times) < 2 or not np.all(np.isfinite(times)) or not np.all(np.diff(times) > 0):
+            raise ValueError("times of a record must be a row of at least two finite numbers that increase")
+        if not self.signals:
+            raise ValueError("a record needs at least one signal")
+        signals = {name: _signal(name, values, len(times)) for name, values in self.signals.items()}
+        object.__setattr__(self, "times", times)
+        object.__setattr__(self, "signals", signals)
+        object.__setattr__(self, "deviations", _deviations(self.deviations, signals))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the signals."""
+        return tuple(self.signals)
+
+    @property
+    def values(self) -> np.ndarray:
+        """(T, signals)."""
+        return np.stack(list(self.signals.values()), axis=1)
+
+
+def _signal(name: str, values, count: int) -> np.ndarray:
+    found = np.asarray(values, float)
+    if found.shape != (count,):
+        raise ValueError(f"signal {name!r} must have {count} values, one for each time, got shape {found.shape}")
+    bad = np.flatnonzero(~np.isfinite(found))
+    if bad.size:
+        raise ValueError(f"signal {name!r} has no finite number at place {bad[0]}: leave such times out")
+    return found
+
+
+def _deviations(given, signals: Mapping) -> dict[str, float] | None:
+    """The deviation of each signal, None if there is none."""
+    if given is None:
+        return None
+    found = dict(given) if isinstance(given, Mapping) else dict.fromkeys(signals, given)
+    for name in found:
+        if name not in signals:
+            raise ValueError(f"deviations name {name!r}, which is no signal; there are {', '.join(signals)}")
+    for name in signals:
+        if name not in found:
+            raise ValueError(f"signal {name!r} has no deviation, but others have")
+        if not (np.ndim(found[name]) == 0 and np.isfinite(found[name]) and found[name] > 0):
+            raise ValueError(f"the deviation of {name!r} must be a positive number, got {found[name]!r}")
+    return {name: float(found[name]) for name in signals}
+
+
+def of_parameters(given, parameters):
+    """What is given, or what a function of the parameters gives."""
+    return given(parameters) if callable(given) else given
