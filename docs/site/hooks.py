@@ -30,6 +30,7 @@ SPACES = {"planar": (planar, catalogue.PLANAR), "spatial": (spatial, catalogue.S
 MODULES = {
     "jaxmbs": "The front door", "jaxmbs.planar": "Planar elements", "jaxmbs.spatial": "Spatial elements",
     "jaxmbs.motion": "Motions", "jaxmbs.forces": "Forces", "jaxmbs.synthesis": "Synthesis",
+    "jaxmbs.identification": "Identification",
     "jaxmbs.system.topology": "Topology", "jaxmbs.numerics.rotation": "Rotations", "jaxmbs.io": "Files",
     "jaxmbs.env": "Environments", "jaxmbs.sweeps": "Large studies", "jaxmbs.viz": "Pictures",
 }  # fmt: skip

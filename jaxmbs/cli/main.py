@@ -23,6 +23,7 @@ COMMANDS = {
     "animate": "motion as a film: GIF, HTML or MP4",
     "synthesize": "find a linkage for a path, a curve, a function or a set of poses",
     "testspeed": "steps per second against batch size, seconds of compilation, device",
+    "identify": "numbers of a model from measurements of its motion",
     "sweep": "numbers of the motion of very many variants, kept in a folder",
     "convert": "read a model in one format and write it in another",
     "schema": "the JSON Schema of model files",

@@ -54,6 +54,15 @@ def place_of(model, path: str) -> Steps:
     return tuple(steps)
 
 
+def number_at(model, steps: Steps) -> float:
+    """The number at a place."""
+    node: Any = model
+    for step in steps:
+        inside = isinstance(node, Mapping) or isinstance(step, int)
+        node = node[step] if inside else getattr(node, str(step))
+    return float(node)
+
+
 def with_number(node, steps: Steps, value):
     """The model with another number at a place, which may be traced."""
     import jax.numpy as jnp

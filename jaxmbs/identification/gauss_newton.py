@@ -31,13 +31,20 @@ class Rows(NamedTuple):
 
 
 def minimised(
-    rows: Callable[[np.ndarray], Rows], u: np.ndarray, steps: int, longest: float = 0.5
+    rows: Callable[[np.ndarray], Rows],
+    u: np.ndarray,
+    steps: int,
+    bounds: tuple[np.ndarray, np.ndarray] = (np.array(-np.inf), np.array(np.inf)),
+    longest: float = 0.5,
 ) -> tuple[np.ndarray, Rows]:
-    """Where sums of squares are least, from starts u (S, p), and the rows there.
+    """Where sums of squares are least within bounds, from starts u (S, p), and the rows there.
 
-    rows: u ↦ `Rows`. steps: at most. longest: no unknown changes by more in a step.
+    Unknowns on a bound that the slopes push outwards stay there; the others are solved for, and end at a bound at most.
+
+    rows: u ↦ `Rows`. steps: at most. longest: no unknown changes by more in a step, or by more than that part of it.
     """
     u = np.array(u, float)
+    low, high = (np.broadcast_to(bound, u.shape[1:]) for bound in bounds)
     damping, failed, done = np.full(len(u), START), np.zeros(len(u), int), np.zeros(len(u), bool)
     here = rows(u)
     done |= ~np.isfinite(here.cost)
@@ -46,7 +53,11 @@ def minimised(
             break
         trial = u.copy()
         for s in np.flatnonzero(~done):
-            trial[s] += _change(here.values[s], here.slopes[s], damping[s], longest)
+            gradient = here.values[s] @ here.slopes[s]
+            free = ~((u[s] <= low) & (gradient >= 0)) & ~((u[s] >= high) & (gradient <= 0))
+            change = _change(here.values[s], here.slopes[s][:, free], damping[s])
+            most = longest * np.maximum(1, np.abs(u[s, free]))
+            trial[s, free] = np.clip(u[s, free] + np.clip(change, -most, most), low[free], high[free])
         there = rows(trial)
         better = ~done & (there.cost < here.cost)
         fall = np.where(better, 1 - there.cost / np.where(here.cost > 0, here.cost, 1), 0)
@@ -64,11 +75,10 @@ def _picked(better: np.ndarray, new: Rows, old: Rows) -> Rows:
     return Rows(values, slopes, np.where(better, new.good, old.good))
 
 
-def _change(values: np.ndarray, slopes: np.ndarray, damping: float, longest: float) -> np.ndarray:
+def _change(values: np.ndarray, slopes: np.ndarray, damping: float) -> np.ndarray:
     """The damped step: least squares of the rows and of the change in units of their slopes."""
     size = np.linalg.norm(slopes, axis=0)
     size = np.maximum(size, 1e-10 * size.max(initial=0))
     size = np.where(size > 0, size, 1.0)
     matrix = np.vstack([slopes / size, np.sqrt(damping) * np.eye(len(size))])
-    change = -np.linalg.lstsq(matrix, np.concatenate([values, np.zeros(len(size))]), rcond=None)[0] / size
-    return change / max(1.0, np.abs(change).max(initial=0) / longest)
+    return -np.linalg.lstsq(matrix, np.concatenate([values, np.zeros(len(size))]), rcond=None)[0] / size

@@ -51,7 +51,8 @@ class Identified:
         noise: the standard deviation of each signal's noise, as given or as estimated.
         cost: the sum of squares in units of the noise, priors included.
         tests: of what is left over; see `Tests`.
-        signals, residuals: for each record by name (T,): what the model gives, and that minus what was measured.
+        signals: for each record what the model gives, by name (T,).
+        residuals: likewise, that minus what was measured.
         mechanism: built from the parameters.
         gap: the largest gap between two segments, relative to the size of the state; 0 in one piece.
         others: parameters and costs of further local minima, the best first.
@@ -150,7 +151,9 @@ def identify(
         priors: a tree like `guess` with pairs (mean, standard deviation), for some of its numbers.
         segments: how many of them a record is cut into; its times must be evenly spaced then.
         step, method, formulation: as of `simulate`.
-        starts: number of starts. steps: of the method, at most. seed: of the random numbers.
+        starts: number of starts.
+        steps: of the method, at most, from each start.
+        seed: the seed of the random numbers.
         confidence: probability of the intervals.
 
     Returns:
@@ -189,13 +192,13 @@ def identify(
         raise ValueError("deviations are given for some records only")
     noise = _noise(records)
     problem = _Problem(variables, runs, prior)
-    u = np.asarray(variables.starts(search.rng, search.starts))
+    u = problem.starts(search)
     problem.track(u, noise)
     u, rows = problem.descended(u, noise, steps)
     order = best_first(rows.cost)
     if not len(order):
         raise ValueError("at no start could all records be simulated: give a better guess, or narrower bounds")
-    others = _others(variables, u, rows.cost, order)
+    others = problem.others(u, rows.cost, order)
     u = u[order[:1]]
     problem.of(order[:1])
     if all(known):
@@ -209,18 +212,52 @@ def identify(
 
 
 class _Problem:
-    """Rows of all records and of priors, by the free numbers of the parameters and the states where segments begin."""
+    """Rows of all records and of priors, by the parameters in units of their sizes and the states where segments begin."""
 
     def __init__(self, variables: Variables, runs: list[Run], prior: list[tuple[int, float, float]]):
         self.variables, self.runs, self.prior = variables, runs, prior
         self.n = len(variables.start)
-        self.entries = jax.jit(jax.vmap(lambda u: jax.jvp(variables.entries, (u,), (jnp.ones_like(u),))))
+        self.scale = np.where(variables.start != 0, np.abs(variables.start), variables.size)
+        self.unknowns = self.n + sum(run.unknowns for run in runs)
+
+    @property
+    def bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """Of all unknowns."""
+        more = np.full(self.unknowns - self.n, np.inf)
+        low, high = self.variables.lower / self.scale, self.variables.upper / self.scale
+        return np.concatenate([low, -more]), np.concatenate([high, more])
+
+    def starts(self, search: Search) -> np.ndarray:
+        """The guess and random ones."""
+        free = self.variables.starts(search.rng, search.starts)
+        return np.asarray(jax.vmap(self.variables.entries)(free)) / self.scale
+
+    def parameters(self, u: np.ndarray) -> Any:
+        """A tree like the guess, with single numbers as such where it has them so."""
+        leaves = [
+            float(x) if np.ndim(given) == 0 else np.asarray(x)
+            for x, given in zip(
+                jax.tree.leaves(self.variables.unravel(jnp.asarray(u[: self.n] * self.scale))),
+                self.variables.leaves, strict=True,
+            )
+        ]  # fmt: skip
+        return jax.tree.unflatten(jax.tree.structure(self.variables.unravel(jnp.asarray(self.variables.start))), leaves)
+
+    def others(self, u: np.ndarray, cost: np.ndarray, order: np.ndarray) -> list[tuple[Any, float]]:
+        """Other local minima than the first."""
+        marks, found = [u[order[0], : self.n]], []
+        for k in order[1:]:
+            mark = u[k, : self.n]
+            if min(np.abs(mark - other).max() for other in marks) > 1e-3:
+                marks.append(mark)
+                found.append((self.parameters(u[k]), float(cost[k])))
+        return found
 
     def track(self, u: np.ndarray, noise: dict[str, float]) -> None:
         """Find where segments begin."""
-        x = np.asarray(self.entries(u)[0])
         for run in self.runs:
-            run.track(x, _of(run, noise))
+            run.track(u * self.scale, _of(run, noise))
+        self.unknowns = self.n + sum(run.unknowns for run in self.runs)
 
     def of(self, keep: np.ndarray) -> None:
         """Go on with some of the starts."""
@@ -231,15 +268,14 @@ class _Problem:
         self, u: np.ndarray, noise, steps: int, weights: Sequence[float] = WEIGHTS
     ) -> tuple[np.ndarray, Rows]:
         """Where the rows are least, with gaps that count more and more."""
-        missing = self.n + sum(run.unknowns for run in self.runs) - u.shape[1]
-        u = np.concatenate([u, np.zeros((len(u), missing))], axis=1)
-        for weight in weights if missing or u.shape[1] > self.n else weights[-1:]:
-            u, rows = minimised(lambda u, weight=weight: self.rows(u, noise, weight), u, steps)
+        u = np.concatenate([u, np.zeros((len(u), self.unknowns - u.shape[1]))], axis=1)
+        for weight in weights if self.unknowns > self.n else weights[-1:]:
+            u, rows = minimised(lambda u, weight=weight: self.rows(u, noise, weight), u, steps, self.bounds)
         return u, rows
 
-    def rows(self, u: np.ndarray, noise, weight: float, *, free: bool = True) -> Rows:
-        """Rows by free numbers, or (`free` false) by the parameters themselves."""
-        x, slope = (np.asarray(part) for part in self.entries(u[:, : self.n]))
+    def rows(self, u: np.ndarray, noise, weight: float) -> Rows:
+        """Rows with their slopes by all unknowns; weight: of gaps between segments."""
+        x = u[:, : self.n] * self.scale
         values, slopes, good, at = [], [], np.ones(len(u), bool), self.n
         for run in self.runs:
             rows = run.rows(x, u[:, at : at + run.unknowns], _of(run, noise), weight)
@@ -256,8 +292,7 @@ class _Problem:
             values.append((x[:, place : place + 1] - mean) / deviation)
             slopes.append(row)
         by = np.concatenate(slopes, axis=1)
-        if free:
-            by[..., : self.n] *= slope[:, None, :]
+        by[..., : self.n] *= self.scale
         return Rows(np.concatenate(values, axis=1), by, good)
 
     def signals(self, rows: Rows, noise) -> list[np.ndarray]:
@@ -363,25 +398,13 @@ def _noise(records: list[Record]) -> dict[str, float]:
     return found
 
 
-def _others(variables: Variables, u, cost, order) -> list[tuple[Any, float]]:
-    """Other local minima than the first."""
-    marks = [variables.mark(u[order[0], : len(variables.start)])]
-    found = []
-    for k in order[1:]:
-        mark = variables.mark(u[k, : len(variables.start)])
-        if min(np.abs(mark - other).max() for other in marks) > 1e-3:
-            marks.append(mark)
-            found.append((variables.result(u[k, : len(variables.start)]), float(cost[k])))
-    return found
-
-
 def _identified(build, variables, names, problem: _Problem, u, noise, others, confidence, known: bool) -> Identified:
     n = len(names)
-    rows = problem.rows(u, noise, WEIGHTS[-1], free=False)
-    x = np.asarray(problem.entries(u[:, :n])[0])[0]
+    rows = problem.rows(u, noise, WEIGHTS[-1])
+    x = u[0, :n] * problem.scale
     can_change = variables.upper > variables.lower
-    estimate = Estimate.of(rows.slopes[0], x, can_change, variables.size)
-    parameters = variables.result(u[0, :n])
+    estimate = Estimate.of(rows.slopes[0], x, problem.scale, can_change)
+    parameters = problem.parameters(u[0])
     width = np.where(np.isfinite(variables.upper - variables.lower), variables.upper - variables.lower, np.abs(x) + 1)
     near = can_change & ((x - variables.lower <= 1e-5 * width) | (variables.upper - x <= 1e-5 * width))
     signals = problem.signals(rows, noise)

@@ -76,8 +76,8 @@ class Model(NamedTuple):
 
 
 class Around(NamedTuple):
-    """A state q* (n,), v* (m,) and a basis (m, f) of the directions that constraints leave free there: coordinates (a, b) of
-    states nearby are q* ⊕ T a, v* + T b."""
+    """A state q* (n,), v* (m,) and a basis T (m, f) of the directions that constraints leave free there. (a, b) are the
+    coordinates of the state q* ⊕ T a, v* + T b."""
 
     q: Any
     v: Any

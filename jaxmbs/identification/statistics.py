@@ -25,16 +25,18 @@ class Estimate(NamedTuple):
     rank: int
 
     @classmethod
-    def of(cls, slopes: np.ndarray, x: np.ndarray, can_change: np.ndarray, size: np.ndarray) -> Estimate:
-        """From slopes (N, n + …) of rows in units of their noise, by the parameters x (n,) and what else is unknown.
+    def of(cls, slopes: np.ndarray, x: np.ndarray, unit: np.ndarray, can_change: np.ndarray) -> Estimate:
+        """From slopes (N, n + …) of rows in units of their noise, by the parameters x (n,) in `unit` and by other unknowns.
 
-        can_change: which parameters are free. size: what counts as their size where they are zero.
+        can_change: which parameters are free. Directions are relative to x, or to the unit where it is much less.
         """
         n = len(x)
         free = np.flatnonzero(can_change)
-        scale = np.where(x != 0, np.abs(x), size)[free]
+        scale = np.maximum(np.abs(x), 1e-3 * unit)[free]
         # What else is unknown goes first, so that what is left is about the parameters alone.
-        triangle = np.asarray(np.linalg.qr(np.concatenate([slopes[:, n:], slopes[:, free] * scale], axis=1), mode="r"))
+        triangle = np.asarray(
+            np.linalg.qr(np.concatenate([slopes[:, n:], slopes[:, free] * (scale / unit[free])], axis=1), mode="r")
+        )
         others = slopes.shape[1] - n
         _, values, axes = np.linalg.svd(triangle[others:, others:])
         values = np.concatenate([values, np.zeros(len(free) - len(values))])

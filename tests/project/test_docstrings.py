@@ -15,7 +15,8 @@ import jaxmbs
 
 MODULES = [
     "jaxmbs", "jaxmbs.planar", "jaxmbs.spatial", "jaxmbs.motion", "jaxmbs.numerics.rotation", "jaxmbs.forces",
-    "jaxmbs.synthesis", "jaxmbs.sweeps", "jaxmbs.system.topology", "jaxmbs.io", "jaxmbs.env", "jaxmbs.viz",
+    "jaxmbs.synthesis", "jaxmbs.identification", "jaxmbs.sweeps", "jaxmbs.system.topology", "jaxmbs.io", "jaxmbs.env",
+    "jaxmbs.viz",
 ]  # fmt: skip
 
 

@@ -19,7 +19,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 LONG = (
     "04_andrews", "05_balancing", "06_bricard", "07_shafts", "08_velocity_transformation", "09_arms", "10_six_bar",
     "11_excavator", "12_published_paths", "13_five_bar_policy", "14_five_bar_ppo", "15_five_bar_codesign",
-    "17_two_processes", "18_alphabet", "19_compressor",
+    "17_two_processes", "18_alphabet", "19_compressor", "20_identification",
 )  # fmt: skip
 REFERENCE = json.loads((Path(__file__).parent.parent / "references" / "path_synthesis.json").read_text())
 
@@ -293,3 +293,15 @@ def test_the_energies_of_a_compressor_add_up(outputs):
     numbers = found("19_compressor", outputs)
     assert sum(numbers["parts"].values()) == pytest.approx(numbers["electrical"], rel=2e-3)
     assert all(numbers["parts"][name] > 0 for name in numbers["parts"] if name.startswith("friction"))
+
+
+@pytest.mark.slow
+def test_what_was_identified_is_true_within_its_deviations(outputs):
+    numbers = found("20_identification", outputs)
+    true = {"pendulum": (0.01, 0.7, 0.03), "bench": (0.02, 0.12, 0.05)}
+    for name, values in true.items():
+        estimates = {key: x for key, x in numbers[name]["estimates"].items() if numbers[name]["deviations"][key] > 0}
+        for (key, x), value in zip(sorted(estimates.items()), values, strict=True):
+            assert abs(x - value) < 4 * numbers[name]["deviations"][key]
+    (direction,) = numbers["undetermined"]
+    assert set(direction) == {"crank inertia", "rotor inertia"}

@@ -1,0 +1,164 @@
+"""Numbers of machines from noisy recordings: a chaotic double pendulum, and a four-bar that a motor drives.
+
+The double pendulum swings for some seconds, over its top and around. Its run is cut into segments, each with a beginning
+of its own, since as a whole it tells nothing to a search that starts from wrong numbers. Of the four-bar on its bench the
+angle of the crank and the current of the motor are recorded. The inertia of the crank and that of the rotor behind the
+gearbox cannot be told apart: the search says so by name; with the rotor's from its data sheet, all others are found.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+import jax
+import matplotlib.pyplot as plt
+import numpy as np
+
+import jaxmbs as mbs
+from jaxmbs import planar
+from jaxmbs.viz import style
+
+jax.config.update("jax_enable_x64", True)
+
+PENDULUM = {"upper inertia": 0.03, "lower mass": 0.7, "damping": 0.01}
+PENDULUM_GUESS = {"upper inertia": 0.06, "lower mass": 1.2, "damping": 0.03}
+BENCH = {"torque constant": 0.05, "friction": 0.12, "crank inertia": 0.02, "rotor inertia": 5e-5}
+BENCH_GUESS = {"torque constant": 0.07, "friction": 0.05, "crank inertia": 0.03, "rotor inertia": 5e-5}
+LENGTHS, RATIO, RESISTANCE, VOLTAGE = {"crank": 0.1, "coupler": 0.3, "rocker": 0.25, "ground": 0.35}, 20.0, 2.0, 6.0
+
+
+def double_pendulum(p):
+    return mbs.Mechanism(
+        bodies={
+            "upper": planar.Body(mass=1.0, inertia=p["upper inertia"]),
+            "lower": planar.Body(mass=p["lower mass"], inertia=0.02),
+        },
+        constraints={
+            "pin": planar.Revolute("ground", "upper", (0, 0), (-0.25, 0)),
+            "elbow": planar.Revolute("upper", "lower", (0.25, 0), (-0.2, 0)),
+        },
+        forces={"gravity": mbs.Gravity((0, -9.81)), "damper": mbs.TorsionDamper("ground", "upper", p["damping"])},
+    )
+
+
+def bench(p):
+    """The four-bar, with its motor at the crank and dry friction in the main bearing, a torque that is given."""
+    rod = lambda length: planar.Body(mass=2 * length, inertia=length**3 / 6)
+    half = {name: length / 2 for name, length in LENGTHS.items()}
+    return mbs.Mechanism(
+        bodies={
+            "crank": planar.Body(mass=0.5, inertia=p["crank inertia"]),
+            "coupler": rod(LENGTHS["coupler"]),
+            "rocker": rod(LENGTHS["rocker"]),
+        },
+        constraints={
+            "O": planar.Revolute("ground", "crank", (0, 0), (0, 0)),
+            "A": planar.Revolute("crank", "coupler", (LENGTHS["crank"], 0), (-half["coupler"], 0)),
+            "B": planar.Revolute("coupler", "rocker", (half["coupler"], 0), (half["rocker"], 0)),
+            "C": planar.Revolute("ground", "rocker", (LENGTHS["ground"], 0), (-half["rocker"], 0)),
+        },
+        forces={
+            "gravity": mbs.Gravity((0, -9.81)),
+            "motor": mbs.Motor("O", p["torque constant"], RESISTANCE, VOLTAGE, ratio=RATIO, inertia=p["rotor inertia"]),
+            "bearing": mbs.JointFriction("O", p["friction"], velocity=0.1, radius=1.0, preload=1.0),
+        },
+    )
+
+
+def recorded(p, mech, motion):
+    """What the bench records."""
+    return {"angle": motion.position("crank.phi"), "current": mbs.force_elements(mech, motion)["motor"].current}
+
+
+def bench_start():
+    """The crank along the ground, closed above it."""
+    a, b, c, g = (LENGTHS[name] for name in ("crank", "coupler", "rocker", "ground"))
+    x = (b**2 - c**2 + (g - a) ** 2) / (2 * (g - a))
+    tip = np.array([a + x, np.sqrt(b**2 - x**2)])
+    along = lambda start, end: (*(start + end) / 2, np.arctan2(*(end - start)[::-1]))
+    return {"crank": (0, 0, 0), "coupler": along(np.array([a, 0]), tip), "rocker": along(np.array([g, 0]), tip)}
+
+
+def identified_pendulum(until, rng):
+    times = np.linspace(0, until, round(50 * until) + 1)
+    start = {"upper": (0, 0.25, np.pi / 2), "lower": (0.2, 0.5, 0)}
+    run = mbs.simulate(double_pendulum(PENDULUM), times, start, step=0.005, throw=True)
+    names = ("upper.phi", "lower.phi")
+    signals = {name: np.asarray(run.position(name)) + 0.01 * rng.normal(size=len(times)) for name in names}
+    record = mbs.Record(times, signals, 0.01, start)
+    options = {"lower": 0.0, "starts": 1, "step": 0.005}
+    found = mbs.identify(double_pendulum, PENDULUM_GUESS, record, segments=round(2 * until), **options)
+    guessed = mbs.simulate(double_pendulum(PENDULUM_GUESS), times, start, step=0.005)
+    return record, found, guessed
+
+
+def identified_bench(until, rng):
+    times, start = np.linspace(0, until, round(100 * until) + 1), bench_start()
+    run = mbs.simulate(bench(BENCH), times, start, step=0.002, throw=True)
+    signals = {
+        name: np.asarray(values) + deviation * rng.normal(size=len(times))
+        for (name, values), deviation in zip(recorded(BENCH, bench(BENCH), run).items(), (0.002, 0.03), strict=True)
+    }
+    record = mbs.Record(times, signals, {"angle": 0.002, "current": 0.03}, start)
+    options = {"lower": 0.0, "starts": 1, "step": 0.002}
+    all_free = mbs.identify(bench, BENCH_GUESS, record, recorded, **options)
+    rotor = {"rotor inertia": BENCH["rotor inertia"]}
+    known = options | {"lower": dict.fromkeys(BENCH, 0.0) | rotor, "upper": rotor}
+    return record, all_free, mbs.identify(bench, BENCH_GUESS, record, recorded, **known)
+
+
+def show(pendulum, four_bar, file):
+    record, found, guessed = pendulum
+    figure, axes = plt.subplots(2, 2, figsize=(10, 6.5), layout="constrained", width_ratios=(3, 1.3))
+    for k, name in enumerate(record.signals):
+        colour = style.PALETTE[k]
+        axes[0, 0].plot(record.times, record.signals[name], ".", markersize=2.5, color=colour)
+        axes[0, 0].plot(record.times, found.signals[0][name], color=colour, linewidth=1, label=name.split(".")[0])
+        axes[0, 0].plot(record.times, guessed.position(name), ":", color=colour, linewidth=1)
+    axes[0, 0].set(xlabel="time (s)", ylabel="angle (rad): measured · found — guessed ⋯")
+    axes[0, 0].legend(frameon=False, ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+    bench_record, _, known = four_bar
+    axes[1, 0].plot(bench_record.times, bench_record.signals["current"], ".", markersize=2.5, color=style.PALETTE[2])
+    axes[1, 0].plot(bench_record.times, known.signals[0]["current"], color=style.PALETTE[3], linewidth=1)
+    axes[1, 0].set(xlabel="time (s)", ylabel="current (A): measured · found —")
+    for ax, one, true in ((axes[0, 1], found, PENDULUM), (axes[1, 1], known, BENCH)):
+        names = [name for name in one.names if one.deviations[name] > 0]
+        for k, name in enumerate(names):
+            low, high = (100 * (x / true[name] - 1) for x in one.intervals[name])
+            ax.plot([low, high], [k, k], color=style.PALETTE[0], linewidth=3, solid_capstyle="butt")
+            ax.plot(100 * (one.estimates[name] / true[name] - 1), k, "o", color=style.PALETTE[1], markersize=5)
+        ax.axvline(0, color="0.5", linewidth=0.8)
+        ax.set_yticks(range(len(names)), names)
+        ax.set_ylim(-0.6, len(names) - 0.4)
+        ax.set_xlabel("95 % interval (% off the truth)")
+    for ax in axes.ravel():
+        style.tidy(ax, equal=False)
+    figure.savefig(file, dpi=100)
+    plt.close(figure)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="short recordings")
+    parser.add_argument("--output", type=Path, default=Path(__file__).parent / "output")
+    options = parser.parse_args()
+    rng = np.random.default_rng(0)
+
+    pendulum = identified_pendulum(2.0 if options.quick else 6.0, rng)
+    print("double pendulum\n" + pendulum[1].explain())
+    four_bar = identified_bench(0.5 if options.quick else 2.0, rng)
+    print("\nfour-bar, everything free\n" + four_bar[1].explain())
+    print("\nfour-bar, the rotor from its data sheet\n" + four_bar[2].explain())
+
+    options.output.mkdir(parents=True, exist_ok=True)
+    record = {
+        name: {"estimates": one.estimates, "deviations": one.deviations, "undetermined": one.undetermined}
+        for name, one in (("pendulum", pendulum[1]), ("bench", four_bar[2]))
+    }
+    record["undetermined"] = four_bar[1].undetermined
+    (options.output / "20_identification.json").write_text(json.dumps(record, indent=2) + "\n")
+    show(pendulum, four_bar, options.output / "20_identification.png")
+
+
+if __name__ == "__main__":
+    main()

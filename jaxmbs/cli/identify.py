@@ -1,0 +1,156 @@
+"""`jaxmbs identify`: numbers of a model from tables of what was measured."""
+
+from __future__ import annotations
+
+import csv
+import math
+from pathlib import Path
+
+from jaxmbs.cli.options import add_integrator, add_model, positive_count, read_model
+from jaxmbs.cli.report import FAILED, OK, Report, working
+
+TIME = "t"
+
+
+def arguments(parser) -> None:
+    add_model(parser)
+    parser.add_argument(
+        "data", type=Path, nargs="+", metavar="DATA",
+        help=f"CSV, one file for each run: a column {TIME!r}, and one for each signal, such as rocker.phi, "
+        "velocity.crank.phi, acceleration.slider.x, motor.effort",
+    )  # fmt: skip
+    parser.add_argument(
+        "--free", action="append", required=True, metavar="PLACE[=A:B]",
+        help="what is not known, as bodies.rod.mass or forces.spring.stiffness=0:100, between two bounds",
+    )  # fmt: skip
+    parser.add_argument(
+        "--deviation", action="append", default=[], metavar="[SIGNAL=]S",
+        help="the standard deviation of the noise, of all signals or of one; estimated unless given",
+    )  # fmt: skip
+    parser.add_argument(
+        "--segments", type=positive_count, default=1, metavar="N", help="of each run, for long ones (1)"
+    )
+    parser.add_argument("--starts", type=positive_count, default=8, metavar="N", help="of the search (8)")
+    parser.add_argument("--seed", type=int, default=0, help="of the random starts (0)")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="the model with the numbers that were found, .json")
+    add_integrator(parser)
+
+
+def run(args) -> Report:
+    import jax
+    import numpy as np
+
+    import jaxmbs as mbs
+    from jaxmbs.cli.options import integrator_of
+    from jaxmbs.cli.varied import number_at, place_of, with_number
+
+    if args.output is not None and args.output.suffix != ".json":
+        raise ValueError(f"{args.output.name}: a model is written as .json")
+    model = read_model(args)
+    bounds = dict(map(_bounds, args.free))
+    if len(bounds) < len(args.free):
+        raise ValueError("--free: a place is given twice")
+    places = {path: place_of(model, path) for path in bounds}
+    guess = {path: number_at(model, steps) for path, steps in places.items()}
+    records = [_record(path, args.deviation) for path in args.data]
+
+    def build(numbers):
+        mech = model
+        for path, steps in places.items():
+            mech = with_number(mech, steps, numbers[path])
+        return mech
+
+    with working("identifying"):
+        found = mbs.identify(
+            build, guess, records, starts=args.starts, seed=args.seed, segments=args.segments, **integrator_of(args),
+            lower={path: low for path, (low, _) in bounds.items()},
+            upper={path: high for path, (_, high) in bounds.items()},
+        )  # fmt: skip
+    values = {
+        "name": model.name or args.model.stem,
+        "samples": [len(record.times) for record in records],
+        "cost": found.cost,
+        "noise": found.noise,
+        "parameters": [
+            {
+                "parameter": name,
+                "before": guess[name],
+                "estimate": found.estimates[name],
+                "deviation": _known(found.deviations[name]),
+                "low": _known(found.intervals[name][0]),
+                "high": _known(found.intervals[name][1]),
+            }
+            for name in guess
+        ],
+        "undetermined": [" ".join(f"{name} {part:+.3g}" for name, part in d.items()) for d in found.undetermined],
+        "at bounds": found.at_bounds,
+        "left over": found.tests.lines(),
+    }
+    if args.output is not None:
+        mbs.save(build(jax.tree.map(np.asarray, found.parameters)), args.output)
+        values["written"] = args.output
+    return Report(values, FAILED if found.undetermined else OK)
+
+
+def _known(x: float) -> float | str:
+    return x if math.isfinite(x) else "unknown"
+
+
+def _bounds(text: str) -> tuple[str, tuple[float, float]]:
+    path, sign, how = text.partition("=")
+    if not sign:
+        return path, (-math.inf, math.inf)
+    try:
+        low, high = (float(x) for x in how.split(":"))
+    except ValueError:
+        raise ValueError(f"--free {text}: bounds are two numbers, as in {path}=0:10") from None
+    return path, (low, high)
+
+
+def _record(path: Path, deviations: list[str]):
+    """A table as a record."""
+    import jaxmbs as mbs
+
+    with path.open(newline="") as file:
+        rows = [row for row in csv.reader(file) if row]
+    if not rows or rows[0][0].strip() != TIME or len(rows[0]) < 2:
+        raise ValueError(f"{path.name}: the first line must have {TIME!r}, and the names of signals behind it")
+    names = [name.strip() for name in _joined(rows[0])]
+    try:
+        table = [[float(x) for x in row] for row in rows[1:]]
+    except ValueError as error:
+        raise ValueError(f"{path.name}: {error}") from None
+    for number, row in enumerate(table, 2):
+        if len(row) != len(names):
+            raise ValueError(f"{path.name}, line {number}: {len(row)} numbers in place of {len(names)}")
+    columns = list(zip(*table, strict=True)) or [()] * len(names)
+    noise: dict[str, float] = {}
+    for text in deviations:
+        noise |= _deviation(text, names[1:])
+    try:
+        return mbs.Record(columns[0], dict(zip(names[1:], columns[1:], strict=True)), noise or None)
+    except ValueError as error:
+        raise ValueError(f"{path.name}: {error}") from None
+
+
+def _joined(names: list[str]) -> list[str]:
+    """Names of columns; commas within brackets belong to a name, as in point(rod,0.3,0).x."""
+    found: list[str] = []
+    for name in names:
+        if found and found[-1].count("(") > found[-1].count(")"):
+            found[-1] += f",{name}"
+        else:
+            found.append(name)
+    return found
+
+
+def _deviation(text: str, names: list[str]) -> dict[str, float]:
+    """Deviations of one signal or of all; those that come later count."""
+    name, sign, number = text.rpartition("=")
+    try:
+        value = float(number)
+    except ValueError:
+        raise ValueError(f"--deviation {text}: is not a number, or a signal and a number") from None
+    if sign and name not in names:
+        raise ValueError(f"--deviation {text}: there is no signal {name!r}; there are {', '.join(names)}")
+    return {name: value} if sign else dict.fromkeys(names, value)
