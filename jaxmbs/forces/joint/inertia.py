@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import abc
+
 import jax.numpy as jnp
 from jaxtyping import Array
 
@@ -11,7 +13,36 @@ from jaxmbs.forces.joint.reactive import AbstractReactiveForce, size_field
 from jaxmbs.numerics.arrays import real
 
 
-class JointInertia(AbstractEffort, AbstractReactiveForce):
+class AbstractInertialEffort(AbstractEffort, AbstractReactiveForce):
+    """An effort along a coordinate x of a joint that has −J ẍ in it."""
+
+    of_reaction = False
+
+    @property
+    @abc.abstractmethod
+    def at_joint(self) -> Array | None:
+        """J, None where there is none."""
+
+    @property
+    def reactive(self):
+        return self.at_joint is not None
+
+    def seen(self, state, a, load):
+        del load
+        return state.acceleration_along(self.joint, self.coordinate, a)[None]
+
+    def wanted(self, state, seen):
+        del state
+        inertia = self.at_joint
+        assert inertia is not None  # or it is not reactive
+        return -inertia * seen[0]
+
+    def kinetic(self, state):
+        inertia = self.at_joint
+        return jnp.zeros((), state.q.dtype) if inertia is None else inertia * self._along(state).rate ** 2 / 2
+
+
+class JointInertia(AbstractInertialEffort):
     """Inertia of what turns or slides with a coordinate x of a joint and is no body, such as rotor and gears of a drive:
     τ = −J ẍ. Its energy ½ J ẋ² is part of the kinetic energy; its weight and gyroscopic torques are not counted. The
     bodies must have some inertia of their own at the joint.
@@ -32,25 +63,14 @@ class JointInertia(AbstractEffort, AbstractReactiveForce):
 
     inertia: Array = real()
     size: Array | None = size_field()
-    of_reaction = False
 
     @property
-    def reactive(self):
-        return True
+    def at_joint(self):
+        return self.inertia
 
     def effort(self, state, along):
         require(self.size is not None, "needs accelerations, which are not known here; `force_elements` finds them")
         return self.size
-
-    def seen(self, state, a, load):
-        del load
-        return state.acceleration_along(self.joint, self.coordinate, a)[None]
-
-    def wanted(self, state, seen):
-        return -self.inertia * seen[0]
-
-    def kinetic(self, state):
-        return self.inertia * self._along(state).rate ** 2 / 2
 
     def measures(self, state):
         # Its energy is that of the mechanism: it brings nothing into it.

@@ -10,7 +10,8 @@ from jaxtyping import Array
 
 from jaxmbs.element import require
 from jaxmbs.forces.joint.effort import AbstractEffort, check_not_negative, check_positive
-from jaxmbs.forces.joint.reactive import AbstractReactiveForce, size_field
+from jaxmbs.forces.joint.inertia import AbstractInertialEffort
+from jaxmbs.forces.joint.reactive import size_field
 from jaxmbs.forces.joint.stateful import AbstractStatefulForce, own_field
 from jaxmbs.forces.values import check_value, evaluate, value_field
 from jaxmbs.motion import AbstractMotion
@@ -20,7 +21,7 @@ from jaxmbs.numerics.arrays import is_concrete, real
 NEAR_LIMIT = 0.05
 
 
-class Motor(AbstractEffort, AbstractReactiveForce, AbstractStatefulForce):
+class Motor(AbstractInertialEffort, AbstractStatefulForce):
     """A direct-current motor with a gearbox at a coordinate x of a joint:
 
         L di/dt = u − R i − K n ẋ,  τ = n η K i − n² J ẍ,
@@ -69,11 +70,10 @@ class Motor(AbstractEffort, AbstractReactiveForce, AbstractStatefulForce):
     voltage_limit: Array | None = real(optional=True, default=None, kw_only=True)
     size: Array | None = size_field()
     own: Array | None = own_field()
-    of_reaction = False
 
     @property
-    def reactive(self):
-        return self.inertia is not None
+    def at_joint(self):
+        return None if self.inertia is None else self.ratio**2 * self.inertia
 
     def effort(self, state, along):
         drive = self._drive(state, along)
@@ -125,19 +125,6 @@ class Motor(AbstractEffort, AbstractReactiveForce, AbstractStatefulForce):
         if self.efficiency is None:
             return torque
         return torque * jnp.where(torque * along.rate < 0, 1 / self.efficiency, self.efficiency)
-
-    def seen(self, state, a, load):
-        del load
-        return state.acceleration_along(self.joint, self.coordinate, a)[None]
-
-    def wanted(self, state, seen):
-        assert self.inertia is not None  # or it is not reactive
-        return -(self.ratio**2) * self.inertia * seen[0]
-
-    def kinetic(self, state):
-        if self.inertia is None:
-            return jnp.zeros((), state.q.dtype)
-        return self.inertia * (self.ratio * self._along(state).rate) ** 2 / 2
 
     def measures(self, state):
         along = self._along(state)
