@@ -39,7 +39,7 @@ class Seen:
 
 def determined(model: Mechanism) -> bool:
     """Whether drivers determine the motion."""
-    return len(model.layout.row_owners) >= model.layout.m
+    return bool(model.drivers) and len(model.layout.row_owners) >= model.layout.m
 
 
 def quantity(model: Mechanism, what: str) -> Callable[[Seen], jnp.ndarray]:
@@ -93,5 +93,8 @@ def _single(what: str, effort):
 
 
 def _size(x):
-    """The length of vectors, and the amount of numbers."""
-    return jnp.abs(x) if x.ndim == 1 else jnp.sqrt(jnp.sum(x * x, axis=-1))
+    """The length of vectors, and the amount of numbers; where it is zero its derivative is zero."""
+    if x.ndim == 1:
+        return jnp.abs(x)
+    square = jnp.sum(x * x, axis=-1)
+    return jnp.where(square > 0, jnp.sqrt(jnp.where(square > 0, square, 1)), 0)

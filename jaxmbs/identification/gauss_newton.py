@@ -13,10 +13,12 @@ import numpy as np
 START, LEAST, MOST, BETTER, WORSE = 1e-3, 1e-15, 1e12, 0.2, 5.0
 # Steps end where the sum of squares falls by less than this part, or where none of so many is better.
 SETTLED, IN_VAIN = 1e-12, 8
+# An unknown counts as if its rows were at least this part of the largest: one that does nothing would go anywhere.
+LEAST_SLOPE = 1e-6
 
 
 class Rows(NamedTuple):
-    """Rows (S, N) of S starts, their derivatives (S, N, p), and where they are numbers (S,)."""
+    """Rows (S, N) of S starts, their derivatives (S, N, p), and where all are numbers (S,)."""
 
     values: np.ndarray
     slopes: np.ndarray
@@ -36,8 +38,8 @@ def minimised(
     steps: int,
     bounds: tuple[np.ndarray, np.ndarray] = (np.array(-np.inf), np.array(np.inf)),
     longest: float = 0.5,
-) -> tuple[np.ndarray, Rows]:
-    """Where sums of squares are least within bounds, from starts u (S, p), and the rows there.
+) -> tuple[np.ndarray, Rows, np.ndarray]:
+    """Where sums of squares are least within bounds, from starts u (S, p), the rows there, and which have settled (S,).
 
     Unknowns on a bound that the slopes push outwards stay there; the others are solved for, and end at a bound at most.
 
@@ -45,9 +47,9 @@ def minimised(
     """
     u = np.array(u, float)
     low, high = (np.broadcast_to(bound, u.shape[1:]) for bound in bounds)
-    damping, failed, done = np.full(len(u), START), np.zeros(len(u), int), np.zeros(len(u), bool)
+    damping, failed, settled = np.full(len(u), START), np.zeros(len(u), int), np.zeros(len(u), bool)
     here = rows(u)
-    done |= ~np.isfinite(here.cost)
+    done = ~np.isfinite(here.cost)
     for _ in range(steps):
         if done.all():
             break
@@ -60,13 +62,15 @@ def minimised(
             trial[s, free] = np.clip(u[s, free] + np.clip(change, -most, most), low[free], high[free])
         there = rows(trial)
         better = ~done & (there.cost < here.cost)
-        fall = np.where(better, 1 - there.cost / np.where(here.cost > 0, here.cost, 1), 0)
+        before = np.where(np.isfinite(here.cost) & (here.cost > 0), here.cost, 1)
+        fall = np.where(better, 1 - np.where(better, there.cost, 0) / before, 0)
         here = _picked(better, there, here)
         u = np.where(better[:, None], trial, u)
         damping = np.clip(np.where(better, damping * BETTER, damping * WORSE), LEAST, MOST)
         failed = np.where(better, 0, failed + 1)
-        done |= (better & (fall < SETTLED)) | (failed >= IN_VAIN) | (here.cost == 0)
-    return u, here
+        settled |= ~done & ((better & (fall < SETTLED)) | (failed >= IN_VAIN) | (here.cost == 0))
+        done |= settled
+    return u, here, settled
 
 
 def _picked(better: np.ndarray, new: Rows, old: Rows) -> Rows:
@@ -78,7 +82,7 @@ def _picked(better: np.ndarray, new: Rows, old: Rows) -> Rows:
 def _change(values: np.ndarray, slopes: np.ndarray, damping: float) -> np.ndarray:
     """The damped step: least squares of the rows and of the change in units of their slopes."""
     size = np.linalg.norm(slopes, axis=0)
-    size = np.maximum(size, 1e-10 * size.max(initial=0))
+    size = np.maximum(size, LEAST_SLOPE * size.max(initial=0))
     size = np.where(size > 0, size, 1.0)
     matrix = np.vstack([slopes / size, np.sqrt(damping) * np.eye(len(size))])
     return -np.linalg.lstsq(matrix, np.concatenate([values, np.zeros(len(size))]), rcond=None)[0] / size

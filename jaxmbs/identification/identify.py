@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,12 +11,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxmbs.dynamics.methods.explicit import RK4
 from jaxmbs.dynamics.methods.method import AbstractMethod
 from jaxmbs.dynamics.quantities import determined, quantity
-from jaxmbs.formulations.augmented import AbstractFormulation
+from jaxmbs.formulations.augmented import AbstractFormulation, Augmented
 from jaxmbs.formulations.stateful import state_names
 from jaxmbs.identification import statistics
-from jaxmbs.identification.gauss_newton import Rows, minimised
+from jaxmbs.identification.problem import WEIGHTS, Problem
 from jaxmbs.identification.records import Record
 from jaxmbs.identification.rows import Run
 from jaxmbs.identification.shooting import Model
@@ -26,8 +27,10 @@ from jaxmbs.synthesis.bounds import Variables
 from jaxmbs.synthesis.multistart import Search, best_first, count_of
 from jaxmbs.system.mechanism import Mechanism
 
-# Weights of the gaps between segments, one after the other; in units of the deviations of signals.
-WEIGHTS = tuple(10.0**k for k in range(8))
+# Gaps that count as closed.
+CLOSED = 1e-5
+# A parameter that is nearer to a bound, in units of its guess, lies on it.
+AT_BOUND = 1e-9
 # How often deviations that are not given are estimated.
 REESTIMATED = 4
 
@@ -55,7 +58,9 @@ class Identified:
         residuals: likewise, that minus what was measured.
         mechanism: built from the parameters.
         gap: the largest gap between two segments, relative to the size of the state; 0 in one piece.
-        others: parameters and costs of further local minima, the best first.
+        converged: whether the search has come to rest, with all gaps closed. If not, nothing else is worth much.
+        others: parameters and costs of further local minima, the best first; costs in units of the noise with which the
+            search began.
 
     Examples:
         >>> build = lambda p: mbs.Mechanism(
@@ -87,6 +92,7 @@ class Identified:
     residuals: list[dict[str, np.ndarray]]
     mechanism: Mechanism
     gap: float
+    converged: bool
     others: list[tuple[Any, float]]
 
     @property
@@ -98,6 +104,9 @@ class Identified:
     def explain(self) -> str:
         """All of it as text."""
         lines = []
+        if not self.converged:
+            gaps = f", gaps of {self.gap:.1g} between segments" if self.gap > CLOSED else ""
+            lines.append(f"not converged{gaps}: more steps, another guess, narrower bounds?")
         width = max(map(len, self.names))
         for name in self.names:
             low, high = self.intervals[name]
@@ -177,13 +186,19 @@ def identify(
     variables = Variables.of(guess, lower, upper, "guess")
     names = _names(guess)
     search = Search.of(starts, seed, 1)
-    records = [records] if isinstance(records, Record) else [instance_of(Record, "records", x, None) for x in records]
+    records = [records] if isinstance(records, Record) else list(records)
     if not records:
         raise ValueError("records are missing: there is nothing to fit")
-    if not 0 < confidence < 1:
+    for x in records:
+        if not isinstance(x, Record):
+            raise ValueError(f"records must be of the class mbs.Record, got {type(x).__name__}")
+    if isinstance(confidence, str) or not 0 < confidence < 1:
         raise ValueError(f"confidence must be a probability between 0 and 1, got {confidence!r}")
-    prior = _priors(priors, guess, names)
-    runs = _runs(build, guess, variables, records, measure, count_of("segments", segments), (step, method, formulation))
+    prior, steps = _priors(priors, guess, names), count_of("steps", steps)
+    method = instance_of(AbstractMethod, "method", method, RK4())
+    formulation = instance_of(AbstractFormulation, "formulation", formulation, Augmented())
+    how = None if step is None else float(step), method, formulation
+    runs = _runs(build, guess, records, measure, count_of("segments", segments), how)
     values = sum(record.values.size for record in records)
     if values + len(prior) < len(names):
         raise ValueError(f"{values} measured values and {len(prior)} priors are fewer than the {len(names)} parameters")
@@ -191,136 +206,25 @@ def identify(
     if any(known) and not all(known):
         raise ValueError("deviations are given for some records only")
     noise = _noise(records)
-    problem = _Problem(variables, runs, prior)
+    problem = Problem(variables, runs, prior)
     u = problem.starts(search)
     problem.track(u, noise)
-    u, rows = problem.descended(u, noise, steps)
+    u, rows, settled = problem.descended(u, noise, steps)
     order = best_first(rows.cost)
     if not len(order):
-        raise ValueError("at no start could all records be simulated: give a better guess, or narrower bounds")
-    others = problem.others(u, rows.cost, order)
-    u = u[order[:1]]
+        raise ValueError(f"at no start could all records be simulated: {problem.why}")
+    others = problem.others(u, rows.cost, order[settled[order]] if settled[order[0]] else order[:1])
+    u, settled = u[order[:1]], settled[order[:1]]
     problem.of(order[:1])
-    if all(known):
-        rows = problem.rows(u, noise, WEIGHTS[-1])
-    else:
-        for _ in range(REESTIMATED):
-            rows = problem.rows(u, noise, WEIGHTS[-1])
-            noise = problem.noise(rows, noise)
-            u, rows = problem.descended(u, noise, steps, WEIGHTS[-1:])
-    return _identified(build, variables, names, problem, u, noise, others, confidence, all(known))
-
-
-class _Problem:
-    """Rows of all records and of priors, by the parameters in units of their sizes and the states where segments begin."""
-
-    def __init__(self, variables: Variables, runs: list[Run], prior: list[tuple[int, float, float]]):
-        self.variables, self.runs, self.prior = variables, runs, prior
-        self.n = len(variables.start)
-        self.scale = np.where(variables.start != 0, np.abs(variables.start), variables.size)
-        self.unknowns = self.n + sum(run.unknowns for run in runs)
-
-    @property
-    def bounds(self) -> tuple[np.ndarray, np.ndarray]:
-        """Of all unknowns."""
-        more = np.full(self.unknowns - self.n, np.inf)
-        low, high = self.variables.lower / self.scale, self.variables.upper / self.scale
-        return np.concatenate([low, -more]), np.concatenate([high, more])
-
-    def starts(self, search: Search) -> np.ndarray:
-        """The guess and random ones."""
-        free = self.variables.starts(search.rng, search.starts)
-        return np.asarray(jax.vmap(self.variables.entries)(free)) / self.scale
-
-    def parameters(self, u: np.ndarray) -> Any:
-        """A tree like the guess, with single numbers as such where it has them so."""
-        leaves = [
-            float(x) if np.ndim(given) == 0 else np.asarray(x)
-            for x, given in zip(
-                jax.tree.leaves(self.variables.unravel(jnp.asarray(u[: self.n] * self.scale))),
-                self.variables.leaves, strict=True,
-            )
-        ]  # fmt: skip
-        return jax.tree.unflatten(jax.tree.structure(self.variables.unravel(jnp.asarray(self.variables.start))), leaves)
-
-    def others(self, u: np.ndarray, cost: np.ndarray, order: np.ndarray) -> list[tuple[Any, float]]:
-        """Other local minima than the first."""
-        marks, found = [u[order[0], : self.n]], []
-        for k in order[1:]:
-            mark = u[k, : self.n]
-            if min(np.abs(mark - other).max() for other in marks) > 1e-3:
-                marks.append(mark)
-                found.append((self.parameters(u[k]), float(cost[k])))
-        return found
-
-    def track(self, u: np.ndarray, noise: dict[str, float]) -> None:
-        """Find where segments begin."""
-        for run in self.runs:
-            run.track(u * self.scale, _of(run, noise))
-        self.unknowns = self.n + sum(run.unknowns for run in self.runs)
-
-    def of(self, keep: np.ndarray) -> None:
-        """Go on with some of the starts."""
-        for run in self.runs:
-            run.of(keep)
-
-    def descended(
-        self, u: np.ndarray, noise, steps: int, weights: Sequence[float] = WEIGHTS
-    ) -> tuple[np.ndarray, Rows]:
-        """Where the rows are least, with gaps that count more and more."""
-        u = np.concatenate([u, np.zeros((len(u), self.unknowns - u.shape[1]))], axis=1)
-        for weight in weights if self.unknowns > self.n else weights[-1:]:
-            u, rows = minimised(lambda u, weight=weight: self.rows(u, noise, weight), u, steps, self.bounds)
-        return u, rows
-
-    def rows(self, u: np.ndarray, noise, weight: float) -> Rows:
-        """Rows with their slopes by all unknowns; weight: of gaps between segments."""
-        x = u[:, : self.n] * self.scale
-        values, slopes, good, at = [], [], np.ones(len(u), bool), self.n
-        for run in self.runs:
-            rows = run.rows(x, u[:, at : at + run.unknowns], _of(run, noise), weight)
-            wide = np.zeros((*rows.slopes.shape[:2], u.shape[1]))
-            wide[..., : self.n] = rows.slopes[..., : self.n]
-            wide[..., at : at + run.unknowns] = rows.slopes[..., self.n :]
-            values.append(rows.values)
-            slopes.append(wide)
-            good &= rows.good
-            at += run.unknowns
-        for place, mean, deviation in self.prior:
-            row = np.zeros((len(u), 1, u.shape[1]))
-            row[:, 0, place] = 1 / deviation
-            values.append((x[:, place : place + 1] - mean) / deviation)
-            slopes.append(row)
-        by = np.concatenate(slopes, axis=1)
-        by[..., : self.n] *= self.scale
-        return Rows(np.concatenate(values, axis=1), by, good)
-
-    def signals(self, rows: Rows, noise) -> list[np.ndarray]:
-        """What the model gives for each record, (T, s), from the rows of one start."""
-        found, at = [], 0
-        for run in self.runs:
-            count = run.count * (run.length + 1) * len(run.model.names) + run.unknowns
-            own = Rows(rows.values[:, at : at + count], rows.slopes, rows.good)
-            found.append(run.predicted(own, _of(run, noise)))
-            at += count
-        return found
-
-    def noise(self, rows: Rows, noise: dict[str, float]) -> dict[str, float]:
-        """Deviations of the signals as what is left over has them."""
-        squares, counts = dict.fromkeys(noise, 0.0), dict.fromkeys(noise, 0)
-        for run, given in zip(self.runs, self.signals(rows, noise), strict=True):
-            for k, name in enumerate(run.model.names):
-                squares[name] += float(np.sum((given[:, k] - run.record.values[:, k]) ** 2))
-                counts[name] += len(given)
-        total = sum(counts.values())
-        left = max(total - self.n, 1) / total
-        least = {name: 1e-12 * max(np.abs(run.record.signals[name]).max() or 1.0 for run in self.runs
-                                   if name in run.record.signals) for name in noise}  # fmt: skip
-        return {name: max(math.sqrt(squares[name] / (counts[name] * left)), least[name]) for name in noise}
-
-
-def _of(run: Run, noise: dict[str, float]) -> np.ndarray:
-    return np.array([noise[name] for name in run.model.names])
+    rows = problem.rows(u, noise, WEIGHTS[-1])
+    for _ in range(0 if all(known) else REESTIMATED):
+        noise = problem.noise(rows, noise)
+        u, rows, settled = problem.descended(u, noise, steps, WEIGHTS[-1:])
+    gap = problem.gap(rows)
+    converged = bool(settled[0]) and gap <= CLOSED
+    if not converged:
+        warnings.warn("the identification has not converged; see its `explain`", stacklevel=2)
+    return _identified(build, variables, names, problem, u, rows, noise, others, confidence, all(known), converged)
 
 
 def _names(guess) -> tuple[str, ...]:
@@ -335,24 +239,38 @@ def _names(guess) -> tuple[str, ...]:
 
 def _priors(priors, guess, names) -> list[tuple[int, float, float]]:
     """(place, mean, deviation) of those that are given."""
-    is_pair = lambda x: isinstance(x, tuple) and len(x) == 2
-    given = {
-        jax.tree_util.keystr(path, simple=True, separator="."): pair
-        for path, pair in jax.tree_util.tree_flatten_with_path(priors, is_leaf=is_pair)[0]
-    }
-    found = []
-    if isinstance(guess, (int, float)) and is_pair(priors):
-        given = {"parameter": priors}
-    for name, pair in given.items():
-        if name not in names:
-            raise ValueError(f"priors name {name!r}, which is no parameter; there are {', '.join(names)}")
-        if not is_pair(pair) or not np.all(np.isfinite(pair)) or not pair[1] > 0:
-            raise ValueError(f"the prior of {name!r} must be a pair (mean, positive standard deviation), got {pair!r}")
-        found.append((names.index(name), float(pair[0]), float(pair[1])))
+    found: list[tuple[int, float, float]] = []
+
+    def walk(given, part, name: str) -> None:
+        if given is None:
+            return
+        if isinstance(part, Mapping):
+            if not isinstance(given, Mapping):
+                raise ValueError(f"priors of {name or 'the guess'} must be a mapping like it, got {given!r}")
+            for key in given:
+                if key not in part:
+                    raise ValueError(
+                        f"priors name {key!r}, which is no parameter; there are {', '.join(map(str, part))}"
+                    )
+                walk(given[key], part[key], f"{name}.{key}" if name else str(key))
+        elif np.ndim(part) == 0 and jax.tree_util.treedef_is_leaf(jax.tree.structure(part)):
+            name = name or "parameter"
+            if np.shape(given) != (2,) or not np.all(np.isfinite(given)) or not given[1] > 0:
+                raise ValueError(f"the prior of {name!r} must be (mean, positive standard deviation), got {given!r}")
+            found.append((names.index(name), float(given[0]), float(given[1])))
+        else:
+            if not isinstance(part, (tuple, list, np.ndarray, jax.Array)) or len(given) != len(part):
+                raise ValueError(
+                    f"priors of {name or 'the guess'} must be one for each of its numbers, or None, got {given!r}"
+                )
+            for k, (one, inner) in enumerate(zip(given, part, strict=True)):
+                walk(one, inner, f"{name}.{k}" if name else str(k))
+
+    walk(priors, guess, "")
     return found
 
 
-def _runs(build, guess, variables: Variables, records: list[Record], measure, segments: int, how: tuple) -> list[Run]:
+def _runs(build, guess, records: list[Record], measure, segments: int, how: tuple) -> list[Run]:
     mech = build(jax.tree.map(jnp.asarray, guess))
     if not isinstance(mech, Mechanism):
         raise ValueError(f"build must be a function that gives a Mechanism, but it gives {type(mech).__name__}")
@@ -377,6 +295,8 @@ def _runs(build, guess, variables: Variables, records: list[Record], measure, se
         length = -(-len(apart) // count)
         count = -(-len(apart) // length)
         after = record.times - record.times[0] if count == 1 else np.mean(apart) * np.arange(length + 1)
+        # Runs that began at other times are sampled the same but for rounding, and then need the same program.
+        after = np.round(after / after[-1], 12) * float(f"{after[-1]:.12g}")
         start, velocities = (x if callable(x) else None for x in (record.start, record.velocities))
         model = Model(build, tree, shapes, record.names, measure, start, velocities, tuple(after.tolist()), *how)
         found.append(Run(record, model, count, mech.layout))
@@ -398,34 +318,30 @@ def _noise(records: list[Record]) -> dict[str, float]:
     return found
 
 
-def _identified(build, variables, names, problem: _Problem, u, noise, others, confidence, known: bool) -> Identified:
+def _identified(
+    build, variables, names, problem: Problem, u, rows, noise, others, confidence, known: bool, converged: bool
+) -> Identified:
     n = len(names)
-    rows = problem.rows(u, noise, WEIGHTS[-1])
     x = u[0, :n] * problem.scale
     can_change = variables.upper > variables.lower
     estimate = Estimate.of(rows.slopes[0], x, problem.scale, can_change)
     parameters = problem.parameters(u[0])
-    width = np.where(np.isfinite(variables.upper - variables.lower), variables.upper - variables.lower, np.abs(x) + 1)
-    near = can_change & ((x - variables.lower <= 1e-5 * width) | (variables.upper - x <= 1e-5 * width))
+    low, high = (bound / problem.scale for bound in (variables.lower, variables.upper))
+    near = can_change & ((u[0, :n] <= low + AT_BOUND) | (u[0, :n] >= high - AT_BOUND))
     signals = problem.signals(rows, noise)
     named = [dict(zip(run.model.names, given.T, strict=True)) for run, given in zip(problem.runs, signals, strict=True)]
     residuals = [
         {name: values - run.record.signals[name] for name, values in given.items()}
         for run, given in zip(problem.runs, named, strict=True)
     ]
-    values = sum(run.record.values.size for run in problem.runs)
-    tests = statistics.tests(residuals, noise, values - estimate.rank, known=known)
+    count = sum(run.record.values.size for run in problem.runs) + len(problem.prior)
+    squares = sum(float(np.sum((x / noise[name]) ** 2)) for record in residuals for name, x in record.items())
+    squares += sum(((x[place] - mean) / deviation) ** 2 for place, mean, deviation in problem.prior)
+    freedom = count - estimate.rank
+    size = statistics.chi_squared(squares, freedom) if known and freedom > 0 else None
+    tests = statistics.tests(residuals, noise, size)
     quantile = statistics.quantile(confidence)
     deviation = estimate.deviation
-    gaps = 0.0
-    if any(run.unknowns for run in problem.runs):
-        sized, at = [], 0
-        for run in problem.runs:
-            block = (run.length + 1) * len(run.model.names)
-            own = rows.values[0, at : at + run.count * block + run.unknowns]
-            sized += [own[(k + 2) * block + k * 2 * run.freedom :][: 2 * run.freedom] for k in range(run.count - 1)]
-            at += run.count * block + run.unknowns
-        gaps = float(np.abs(np.concatenate(sized)).max(initial=0) / WEIGHTS[-1])
     return Identified(
         parameters,
         names,
@@ -448,6 +364,7 @@ def _identified(build, variables, names, problem: _Problem, u, noise, others, co
         named,
         residuals,
         build(jax.tree.map(jnp.asarray, parameters)),
-        gaps,
+        problem.gap(rows),
+        converged,
         others,
     )

@@ -10,7 +10,8 @@ import numpy as np
 
 from jaxmbs.identification.gauss_newton import Rows, minimised
 from jaxmbs.identification.records import Record
-from jaxmbs.identification.shooting import Around, Model, jacobians, segment, whole
+from jaxmbs.identification.shooting import Around, Model, Shot, jacobians, segment, whole
+from jaxmbs.numerics.results import Status
 
 # Steps by which a segment's beginning is fitted to its signals, and how hard it is held to where it is (in parts of σ⁻¹).
 TRACKING, HOLD = 12, 1e-2
@@ -27,7 +28,7 @@ class Run:
         self.record, self.model, self.count, self.layout = record, model, count, layout
         self.length = len(model.after) - 1
         self.around: Around | None = None
-        self.freedom, self.size = 0, np.zeros(0)
+        self.freedom, self.size, self.why = 0, np.zeros(0), ""
         last = len(record.times) - 1
         # Samples of each segment; the first of a later one is the last of the one before.
         self.samples = [
@@ -64,13 +65,13 @@ class Run:
                 values, by = self._missed(shot.signals, slopes[0], [k] * len(x), deviation)
                 hold = np.broadcast_to(HOLD * np.eye(len(size)), (len(x), len(size), len(size)))
                 by = np.concatenate([by[..., x.shape[1] :] * size, hold], axis=1)
-                return Rows(np.concatenate([values, HOLD * moved], axis=1), by, np.asarray(shot.good))
+                return Rows(np.concatenate([values, HOLD * moved], axis=1), by, self._good(shot, slopes, [k] * len(x)))
 
-            moved, _ = minimised(rows, np.zeros((len(x), len(size))), TRACKING)
+            moved, *_ = minimised(rows, np.zeros((len(x), len(size))), TRACKING)
             shot, _ = self._segments(x, moved * size, np.full(len(x), k), around, around)
             found.append(self._around(x, shot.ends[0], k))
             around = self._around(x, shot.ends[1], k + 1)
-        self.around = Around(*(jnp.stack(part, axis=1) for part in zip(*found, strict=True)))
+        self.around = _stacked(found)
         away = jax.vmap(jax.vmap(self.layout.difference, (0, None)))(self.around.q, self.around.q[:, 0])
         sizes = [float(np.abs(np.asarray(y)).max(initial=0)) or 1.0 for y in (away, self.around.v)]
         self.size = np.repeat(sizes, self.freedom)
@@ -85,8 +86,21 @@ class Run:
                 np.linalg.matrix_rank(phi_q[0], tol=1e-8 * np.abs(phi_q[0]).max(initial=1))
             )
         _, _, axes = np.linalg.svd(np.where(np.isfinite(phi_q), phi_q, 0))
-        basis = np.swapaxes(axes[:, self.layout.m - self.freedom :], 1, 2)
-        return Around(q, v, jnp.asarray(basis))
+        turned, held = jnp.asarray(np.swapaxes(axes, 1, 2)), self.layout.m - self.freedom
+        return Around(q, v, turned[..., held:], turned[..., :held])
+
+    def recentre(self, x: np.ndarray, moved: np.ndarray) -> None:
+        """Let the states around which segments begin be those where they begin now, for parameters x (S, n)."""
+        if self.around is None:
+            return
+        moved = moved.reshape(len(x), self.count - 1, -1) * self.size
+        found = []
+        for k in range(1, self.count):
+            around = jax.tree.map(lambda y, k=k: y[:, k - 1], self.around)
+            shot, _ = self._segments(x, moved[:, k - 1], np.full(len(x), k), around, around)
+            there = all(np.all(np.isfinite(y)) for y in shot.ends[0])
+            found.append(self._around(x, shot.ends[0], k) if there else around)
+        self.around = _stacked(found)
 
     def of(self, keep: np.ndarray) -> None:
         """Go on with some of the starts."""
@@ -96,6 +110,21 @@ class Run:
     def _segments(self, x, moved, number, around, end):
         z = np.concatenate([x, moved], axis=1)
         return segment(self.model)(z, self._begins()[number - 1], around, end)
+
+    def _good(self, shot: Shot, slopes, numbers) -> np.ndarray:
+        """Which shots (B,) are numbers at all samples that count; `why` keeps what was wrong with the first other one."""
+        status, signals, by = np.asarray(shot.status), np.asarray(shot.signals), np.asarray(slopes[0])
+        good = np.ones(len(status), bool)
+        for b, k in enumerate(numbers):
+            inside = self.samples[k] - k * self.length
+            bad = status[b, inside][status[b, inside] != Status.CONVERGED]
+            finite = np.isfinite(signals[b, inside]).all(axis=0) & np.isfinite(by[b, inside]).all(axis=(0, 2))
+            ends = k == self.count - 1 or all(np.isfinite(y[b]).all() for y in (shot.last, slopes[2]))
+            good[b] = not bad.size and finite.all() and ends
+            if not good[b] and not self.why:
+                name = self.model.names[int(np.argmin(finite))]
+                self.why = Status(int(bad[0])).name if bad.size else f"{name!r}, or its derivative, is no number"
+        return good
 
     def _missed(self, signals, by, numbers, deviation):
         """Rows (B, N) of signals (B, T, s) in their deviations, and their derivatives; places without a sample are zero."""
@@ -118,7 +147,7 @@ class Run:
         end = None if self.around is None else jax.tree.map(lambda y: y[:, 0], self.around)
         shot, slopes = whole(self.model)(jnp.asarray(x), *self._given(), end)
         values, by = self._missed(shot.signals, slopes[0], [0] * count, deviation)
-        good = np.asarray(shot.good)
+        good = self._good(shot, slopes, [0] * count)
         if self.around is None:
             return Rows(values, by, good)
         later, size = self.count - 1, self.size
@@ -129,7 +158,7 @@ class Run:
         number = np.tile(np.arange(1, self.count), count)
         shots, slope = self._segments(np.repeat(x, later, axis=0), moved * size, number, around, ends)
         more, more_by = self._missed(shots.signals, slope[0], number, deviation)
-        good = good & np.asarray(shots.good).reshape(count, later).all(axis=1)
+        good = good & self._good(shots, slope, number).reshape(count, later).all(axis=1)
         split = lambda array: np.asarray(array).reshape(count, later, *np.shape(array)[1:])
         more, more_by, first, last = split(more), split(more_by), split(shots.first), split(shots.last)
         first_by, last_by = split(slope[1]), split(slope[2])
@@ -162,3 +191,7 @@ class Run:
             missed = rows.values[0, at : at + width].reshape(self.length + 1, -1)
             found[samples] = self.record.values[samples] + missed[samples - k * self.length] * deviation
         return found
+
+
+def _stacked(found: list[Around]) -> Around:
+    return Around(*(jnp.stack(part, axis=1) for part in zip(*found, strict=True)))

@@ -7,7 +7,7 @@ In segments, each with a state of its own at its beginning, it does; that segmen
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -19,8 +19,12 @@ from jaxmbs.analyses.kinematics import kinematics
 from jaxmbs.dynamics.quantities import Seen, determined, quantity
 from jaxmbs.dynamics.simulate import simulate_from
 from jaxmbs.identification.records import of_parameters
-from jaxmbs.numerics.results import Status
-from jaxmbs.system.equations import constraint_jacobian
+from jaxmbs.numerics.linear_algebra import factor_symmetric_positive
+from jaxmbs.system.equations import constraint_jacobian, residuals
+from jaxmbs.system.mechanism import Mechanism
+
+# Newton steps that close a segment's beginning, and what keeps them solvable where constraints are redundant.
+CLOSING, TINY = 8, 1e-14
 
 
 class Model(NamedTuple):
@@ -67,7 +71,12 @@ class Model(NamedTuple):
         """(T, signals)."""
         if self.measure is not None:
             found = self.measure(parameters, mech, motion)
+            if not isinstance(found, Mapping):
+                raise ValueError(f"measure must give signals by name, in a mapping, got {type(found).__name__}")
             for name in self.names:
+                if name in found and np.size(found[name]) != len(self.after):
+                    shape = np.shape(found[name])
+                    raise ValueError(f"measure gives {name!r} with shape {shape}, not one number for each time")
                 if name not in found:
                     raise ValueError(f"measure gives no signal {name!r}; it gives {', '.join(map(str, found))}")
             return jnp.stack([jnp.reshape(found[name], len(self.after)) for name in self.names], axis=1)
@@ -76,32 +85,42 @@ class Model(NamedTuple):
 
 
 class Around(NamedTuple):
-    """A state q* (n,), v* (m,) and a basis T (m, f) of the directions that constraints leave free there. (a, b) are the
-    coordinates of the state q* ⊕ T a, v* + T b."""
+    """A state q* (n,), v* (m,), with a basis T (m, f) of the directions that constraints leave free there and one, N, of
+    the others. (a, b) are the coordinates of the state q* ⊕ (T a + N c), v* + T b, where c closes the constraints."""
 
     q: Any
     v: Any
     basis: Any
+    others: Any
 
     def coordinates(self, layout, q, v):
         """(2f,), of a state."""
         return jnp.concatenate([self.basis.T @ layout.difference(q, self.q), self.basis.T @ (v - self.v)])
 
-    def state(self, layout, coordinates):
-        """q and v, which may lie off the constraints by the square of what the coordinates are."""
-        a, b = jnp.split(coordinates, 2)
-        return layout.retract(self.q, self.basis @ a), self.v + self.basis @ b
+    def state(self, mech: Mechanism, coordinates, t):
+        """q and v of the coordinates; v may lie off the constraints."""
+        layout, (a, b) = mech.layout, jnp.split(coordinates, 2)
+        place = lambda c: layout.retract(self.q, self.basis @ a + self.others @ c)
+
+        def step(c, _):
+            phi, by = residuals(mech, place(c), t), jax.jacfwd(lambda c: residuals(mech, place(c), t))(c)
+            square = by.T @ by
+            square = square + TINY * jnp.trace(square) * jnp.eye(c.size)
+            return c - factor_symmetric_positive(square).solve(by.T @ phi), None
+
+        c, _ = jax.lax.scan(step, jnp.zeros(self.others.shape[1]), None, length=CLOSING)
+        return place(c), self.v + self.basis @ b
 
 
 class Shot(NamedTuple):
     """A segment, or many: signals (T, signals), coordinates (2f,) of both ends around given states, the ends
-    themselves, (q, v) each, and whether all is well."""
+    themselves, (q, v) each, and the status (T,)."""
 
     signals: Any
     first: Any
     last: Any
     ends: tuple
-    good: Any
+    status: Any
 
 
 @lru_cache(maxsize=64)
@@ -124,8 +143,8 @@ def segment(model: Model) -> Callable:
 
     def of_one(z, begin, around, end):
         n = sum(int(np.prod(shape)) for shape in model.shapes)
-        layout = model.build(model.parameters(z[:n])).layout
-        q, v = around.state(layout, z[n:])
+        mech = model.build(model.parameters(z[:n]))
+        q, v = around.state(mech, z[n:], begin)
         return _shot(model, z[:n], begin, q, v, around, end)
 
     return _with_slopes(of_one, (0, 0, 0, 0))
@@ -151,8 +170,7 @@ def _shot(model: Model, x, begin, q, v, around, end) -> Shot:
         jnp.zeros(0) if near is None else near.coordinates(mech.layout, *state)
         for near, state in zip((around, end), ends, strict=True)
     )
-    good = jnp.all(motion.status == Status.CONVERGED) & jnp.all(jnp.isfinite(signals))
-    return Shot(signals, first, last, ends, good)
+    return Shot(signals, first, last, ends, motion.status)
 
 
 @lru_cache(maxsize=64)

@@ -14,6 +14,8 @@ from jax.scipy.special import gammaincc, ndtri
 NOTHING, NOTHING_SINGLE = 1e-8, 1e-4
 # Lags of the test for correlation along a signal, at most.
 LAGS = 10
+# Residuals that are a smaller part of the noise than this are rounding.
+NO_NOISE = 1e-4
 
 
 class Estimate(NamedTuple):
@@ -57,8 +59,9 @@ class Tests(NamedTuple):
     """Probabilities that noise as it is assumed leaves over as much as was left over, or more; small ones speak against it.
 
     Attributes:
-        size: that the sum of squares is as large as that (χ²); None where deviations were estimated.
-        whiteness: by signal, that it is as correlated along time (Ljung and Box, 1978), the least of all records.
+        size: that the sum of squares is as large as that (χ²), priors included; None where deviations were estimated.
+        whiteness: by signal, that it is as correlated along time (Ljung and Box, 1978), the least of all records times
+            their number.
         normality: by signal, that its skewness and kurtosis are as large (Jarque and Bera, 1980), likewise.
 
     Examples:
@@ -85,17 +88,19 @@ class Tests(NamedTuple):
         return found
 
 
-def tests(residuals: Sequence[dict], noise: dict[str, float], freedom: int, *, known: bool) -> Tests:
-    """Of the residuals of all records; freedom: values less parameters."""
-    squares = sum(float(np.sum((x / noise[name]) ** 2)) for record in residuals for name, x in record.items())
-    size = _chi_squared(squares, freedom) if known and freedom > 0 else None
+def tests(residuals: Sequence[dict], noise: dict[str, float], size: float | None) -> Tests:
+    """Of the residuals of all records, which are not looked at where they are far less than the noise."""
     white: dict[str, float] = {}
     normal: dict[str, float] = {}
     for record in residuals:
         for name, x in record.items():
+            if np.std(x) < NO_NOISE * noise[name]:
+                continue
             white[name] = min(white.get(name, 1.0), _whiteness(x))
             normal[name] = min(normal.get(name, 1.0), _normality(x))
-    return Tests(size, white, normal)
+    number = len(residuals)
+    of_all = lambda found: {name: min(1.0, number * found.get(name, 1.0)) for name in noise}
+    return Tests(size, of_all(white), of_all(normal))
 
 
 def quantile(confidence: float) -> float:
@@ -103,7 +108,7 @@ def quantile(confidence: float) -> float:
     return float(ndtri(0.5 + confidence / 2))
 
 
-def _chi_squared(value: float, freedom: int) -> float:
+def chi_squared(value: float, freedom: int) -> float:
     """The probability of a larger sum of squares."""
     return float(gammaincc(freedom / 2, value / 2))
 
@@ -116,7 +121,7 @@ def _whiteness(x: np.ndarray) -> float:
     if lags == 0 or square == 0:
         return 1.0
     parts = [float(centred[k:] @ centred[:-k]) / square for k in range(1, lags + 1)]
-    return _chi_squared(count * (count + 2) * sum(r * r / (count - k) for k, r in enumerate(parts, 1)), lags)
+    return chi_squared(count * (count + 2) * sum(r * r / (count - k) for k, r in enumerate(parts, 1)), lags)
 
 
 def _normality(x: np.ndarray) -> float:
