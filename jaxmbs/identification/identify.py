@@ -150,7 +150,8 @@ def identify(
     begins where the one before ends is a condition, first a weak one and at last an exact one (multiple shooting).
 
     Args:
-        build: a function: parameters ↦ mechanism.
+        build: a function: parameters ↦ mechanism. It is looked at once; calls with the same function, records and sampling
+            use the compiled programs again, so what else it reads must not change.
         guess: a pytree of numbers, the first start; the other starts are random within the bounds.
         records: what was measured, one `Record` or several. Start and velocities of a record may depend on the parameters,
             so that an unknown beginning is a parameter, too.
@@ -299,6 +300,10 @@ def _runs(build, guess, records: list[Record], measure, segments: int, how: tupl
         after = np.round(after / after[-1], 12) * float(f"{after[-1]:.12g}")
         start, velocities = (x if callable(x) else None for x in (record.start, record.velocities))
         model = Model(build, tree, shapes, record.names, measure, start, velocities, tuple(after.tolist()), *how)
+        try:
+            hash(model)
+        except TypeError as error:
+            raise ValueError(f"build, measure, start and method must be hashable, as functions are: {error}") from None
         found.append(Run(record, model, count, mech.layout))
     return found
 

@@ -42,6 +42,8 @@ class Record:
     velocities: Any = None
 
     def __post_init__(self):
+        if not isinstance(self.signals, Mapping):
+            raise ValueError(f"signals must be a mapping of names to values, got {type(self.signals).__name__}")
         if not all(is_concrete(x) for x in (self.times, *self.signals.values())):
             raise ValueError("a record holds numbers, which are known before anything is traced")
         times = np.asarray(self.times, float)
@@ -66,7 +68,10 @@ class Record:
 
 
 def _signal(name: str, values, count: int) -> np.ndarray:
-    found = np.asarray(values, float)
+    try:
+        found = np.asarray(values, float)
+    except (TypeError, ValueError):
+        raise ValueError(f"signal {name!r} must be numbers, got {values!r}") from None
     if found.shape != (count,):
         raise ValueError(f"signal {name!r} must have {count} values, one for each time, got shape {found.shape}")
     bad = np.flatnonzero(~np.isfinite(found))
@@ -86,7 +91,8 @@ def _deviations(given, signals: Mapping) -> dict[str, float] | None:
     for name in signals:
         if name not in found:
             raise ValueError(f"signal {name!r} has no deviation, but others have")
-        if not (np.ndim(found[name]) == 0 and np.isfinite(found[name]) and found[name] > 0):
+        text = isinstance(found[name], str)
+        if text or not (np.ndim(found[name]) == 0 and np.isfinite(found[name]) and found[name] > 0):
             raise ValueError(f"the deviation of {name!r} must be a positive number, got {found[name]!r}")
     return {name: float(found[name]) for name in signals}
 
