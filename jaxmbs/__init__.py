@@ -57,6 +57,7 @@ from jaxmbs.dynamics.simulate import simulate as simulate
 from jaxmbs.explanation import Explanation as Explanation
 from jaxmbs.explanation import explain as explain
 from jaxmbs.forces import AxialSpring as AxialSpring
+from jaxmbs.forces import BristleFriction as BristleFriction
 from jaxmbs.forces import Bushing as Bushing
 from jaxmbs.forces import ClearanceRevolute as ClearanceRevolute
 from jaxmbs.forces import Damper as Damper

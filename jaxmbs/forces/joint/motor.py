@@ -93,7 +93,7 @@ class Motor(AbstractInertialEffort, AbstractStatefulForce):
         return (0.0,) * len(self.states)
 
     def rates(self, state):
-        along, (current,), inductance = self._along(state), self._own, self.inductance
+        along, (current,), inductance = self._along(state), self.known, self.inductance
         assert inductance is not None  # or there is no state
         drop = self.resistance * current + self.torque_constant * self.ratio * along.rate
         rate = (self._voltage(state) - drop) / inductance
@@ -101,11 +101,6 @@ class Motor(AbstractInertialEffort, AbstractStatefulForce):
             left = 1 - jnp.sign(rate) * current / self.current_limit
             rate = rate * jnp.minimum(left / NEAR_LIMIT, 1)
         return rate[None]
-
-    @property
-    def _own(self):
-        require(self.own is not None, "its current is a state, which is not known here")
-        return self.own
 
     def _voltage(self, state):
         voltage = evaluate(self.voltage, state, (), "voltage")
@@ -115,7 +110,7 @@ class Motor(AbstractInertialEffort, AbstractStatefulForce):
 
     def _current(self, state, along):
         if self.states:
-            return self._own[0]
+            return self.known[0]
         voltage = self._voltage(state)
         current = (voltage - self.torque_constant * self.ratio * along.rate) / self.resistance
         return current if self.current_limit is None else jnp.clip(current, -self.current_limit, self.current_limit)

@@ -7,6 +7,7 @@ import abc
 import equinox as eqx
 from jaxtyping import Array, Float
 
+from jaxmbs.element import require
 from jaxmbs.forces.force import AbstractForce
 from jaxmbs.forces.state import State
 from jaxmbs.numerics.arrays import real
@@ -35,6 +36,17 @@ class AbstractStatefulForce(AbstractForce):
     @abc.abstractmethod
     def start(self) -> tuple:
         """Their values where a simulation starts."""
+
+    @property
+    def known(self) -> Float[Array, " k"]:
+        """z, where it is known.
+
+        Raises:
+            ValueError: it is not.
+        """
+        require(self.own is not None, f"its {', '.join(self.states)} is a state, which is not known here")
+        assert self.own is not None
+        return self.own
 
     @abc.abstractmethod
     def rates(self, state: State) -> Float[Array, " k"]:
