@@ -37,7 +37,7 @@ class BristleFriction(AbstractEffort, AbstractStatefulForce):
         coordinate: which of several angles or slides of the joint.
 
     Examples:
-        >>> held = {"rub": mbs.BristleFriction("pin", dynamic=20.0, stiffness=1e4, damping=100.0)}
+        >>> held = {"rub": mbs.BristleFriction("pin", dynamic=40.0, stiffness=1e4, damping=100.0)}
         >>> stuck = mbs.Mechanism(pendulum.bodies, pendulum.constraints, forces={**pendulum.forces, **held})
         >>> run = mbs.simulate(stuck, jnp.array([0.0, 1.0]), {"bob": (1, 0, jnp.pi / 2)}, step=0.001)
         >>> print(run.state("rub.deflection").round(6), abs(run.velocity("bob.phi")[1]) < 1e-9)  # m g l / σ₀
