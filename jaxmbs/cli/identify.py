@@ -69,6 +69,7 @@ def run(args) -> Report:
     values = {
         "name": model.name or args.model.stem,
         "samples": [len(record.times) for record in records],
+        "converged": found.converged,
         "cost": found.cost,
         "noise": found.noise,
         "parameters": [
@@ -89,7 +90,7 @@ def run(args) -> Report:
     if args.output is not None:
         mbs.save(build(jax.tree.map(np.asarray, found.parameters)), args.output)
         values["written"] = args.output
-    return Report(values, FAILED if found.undetermined else OK)
+    return Report(values, OK if found.converged and not found.undetermined else FAILED)
 
 
 def _known(x: float) -> float | str:
