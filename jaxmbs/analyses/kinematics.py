@@ -91,8 +91,9 @@ def kinematics(
 def _kinematics(mech: Mechanism, times, guess, corrections: int, max_steps: int | None) -> Trajectory:
     clean_times = jnp.where(jnp.isfinite(times), times, 0)
     held = jax.lax.stop_gradient((mech, clean_times, guess))
-    q, v, a, status = Straight(partial(motion_without_derivatives, corrections=corrections, max_steps=max_steps))(*held)
-    status = jnp.where(jnp.all(jnp.isfinite(times)), status, int(Status.NON_FINITE))
+    without = partial(motion_without_derivatives, corrections=corrections, max_steps=max_steps)
+    q, v, a, status, usable = Straight(without)(*held)
+    status = jnp.where(usable & jnp.all(jnp.isfinite(times)), status, int(Status.NON_FINITE)).astype(jnp.int32)
     phi, _, _ = frozen(mech, guess, times[0])
     q, v, a = jax.vmap(lambda q, v, a, t, ok: differentiable_motion(phi, mech.layout, q, v, a, t, ok))(
         q, v, a, clean_times, status == Status.CONVERGED
@@ -103,7 +104,9 @@ def _kinematics(mech: Mechanism, times, guess, corrections: int, max_steps: int 
 def motion_without_derivatives(
     mech: Mechanism, times, guess, corrections: int, max_steps: int | None
 ) -> tuple[Array, ...]:
-    """q, v, a and status without their derivatives: assembly at the first time, then step by step."""
+    """q, v, a and status without their derivatives: assembly at the first time, then step by step; and whether numbers and
+    guess are finite, without which the status counts for nothing. Rows of all times are only passed on: a program would
+    write out an operation for each."""
     _, phi, usable = frozen(mech, guess, times[0])
     usable = usable & jnp.all(jnp.isfinite(guess))
     guess = jnp.where(jnp.isfinite(guess), guess, 0)
@@ -111,5 +114,4 @@ def motion_without_derivatives(
     path = follow_root(
         phi, mech.layout, times, root.q, root.found & usable, root.units, corrections=corrections, max_steps=max_steps
     )
-    status = jnp.where(usable, path.status, int(Status.NON_FINITE))
-    return path.q, path.v, path.a, status.astype(jnp.int32)
+    return path.q, path.v, path.a, path.status, usable

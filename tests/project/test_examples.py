@@ -20,6 +20,7 @@ LONG = (
     "04_andrews", "05_balancing", "06_bricard", "07_shafts", "08_velocity_transformation", "09_arms", "10_six_bar",
     "11_excavator", "12_published_paths", "13_five_bar_policy", "14_five_bar_ppo", "15_five_bar_codesign",
     "17_two_processes", "18_alphabet", "19_compressor", "20_identification",
+    "21_worn_pin",
 )  # fmt: skip
 REFERENCE = json.loads((Path(__file__).parent.parent / "references" / "path_synthesis.json").read_text())
 
@@ -305,3 +306,12 @@ def test_what_was_identified_is_true_within_its_deviations(outputs):
             assert abs(x - value) < 4 * numbers[name]["deviations"][key]
     (direction,) = numbers["undetermined"]
     assert set(direction) == {"crank inertia", "rotor inertia"}
+
+
+@pytest.mark.slow
+def test_a_worn_pin_hits_its_hole(outputs):
+    """It cannot leave its hole, and is pressed into its wall by a part of the play only."""
+    numbers = found("21_worn_pin", outputs)
+    assert numbers["hits"] > 5
+    assert 0 < numbers["depth"] < 0.1 * 3e-4
+    assert numbers["force"] > 5 * numbers["proper"]
