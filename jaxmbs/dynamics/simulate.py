@@ -49,8 +49,8 @@ def simulate(
 
     Results are differentiable in forward and reverse mode with respect to everything: lengths, masses, stiffnesses,
     the initial state, times, and the variables that force functions close over. A step is differentiated implicitly,
-    not through its Newton iterations. Reverse mode keeps all states if they take at most 8 kB, else those of about √n
-    of n steps, and recomputes the others.
+    not through its Newton iterations. Reverse mode keeps all states if they take at most 8 kB (on a GPU 512 kB), else
+    those of about √n of n steps, and recomputes the others.
 
     A sample that fails keeps its last good state from then on, with a status other than 0, and does not affect its
     neighbours.

@@ -42,14 +42,8 @@ class Problem:
 
     def parameters(self, u: np.ndarray) -> Any:
         """A tree like the guess, with single numbers as such where it has them so."""
-        leaves = [
-            float(x) if np.ndim(given) == 0 else np.asarray(x)
-            for x, given in zip(
-                jax.tree.leaves(self.variables.unravel(jnp.asarray(u[: self.n] * self.scale))),
-                self.variables.leaves, strict=True,
-            )
-        ]  # fmt: skip
-        return jax.tree.unflatten(jax.tree.structure(self.variables.unravel(jnp.asarray(self.variables.start))), leaves)
+        tree = self.variables.unravel(jnp.asarray(u[: self.n] * self.scale))
+        return jax.tree.map(lambda x: float(x) if x.ndim == 0 else np.asarray(x), tree)
 
     def others(self, u: np.ndarray, cost: np.ndarray, order: np.ndarray) -> list[tuple[Any, float]]:
         """Other local minima than the first of an order."""

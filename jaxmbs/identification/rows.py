@@ -98,8 +98,9 @@ class Run:
         for k in range(1, self.count):
             around = jax.tree.map(lambda y, k=k: y[:, k - 1], self.around)
             shot, _ = self._segments(x, moved[:, k - 1], np.full(len(x), k), around, around)
-            there = all(np.all(np.isfinite(y)) for y in shot.ends[0])
-            found.append(self._around(x, shot.ends[0], k) if there else around)
+            # A start that has failed stays where it was; the others go on.
+            state = tuple(jnp.where(jnp.isfinite(y), y, at) for y, at in zip(shot.ends[0], around[:2], strict=True))
+            found.append(self._around(x, state, k))
         self.around = _stacked(found)
 
     def of(self, keep: np.ndarray) -> None:
