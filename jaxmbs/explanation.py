@@ -38,7 +38,8 @@ class Explanation(NamedTuple):
             "array code: …" with the reason.
         operations: scalar operations of one evaluation by function, for those that are straight-line programs; loop
             bodies count once. First Φ, Φ_q, …; then what `simulate` runs, "acceleration" and "step of RK4" or of
-            another method, its start and end closed; and "kinematics" where the drivers determine the motion.
+            another method, its start and end closed; and "kinematics" where the drivers determine the motion. RK4's four
+            stages are written out for CPUs and are a loop on GPUs.
         coordinates: number of coordinates.
         constraints: number of equations, with those of the drivers.
         rank: of Φ_q in the assembled configuration.
