@@ -56,6 +56,7 @@ from jaxmbs.dynamics.reactions import reactions as reactions
 from jaxmbs.dynamics.simulate import simulate as simulate
 from jaxmbs.explanation import Explanation as Explanation
 from jaxmbs.explanation import explain as explain
+from jaxmbs.forces import Actuator as Actuator
 from jaxmbs.forces import AxialSpring as AxialSpring
 from jaxmbs.forces import BristleFriction as BristleFriction
 from jaxmbs.forces import Bushing as Bushing

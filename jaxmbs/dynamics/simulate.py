@@ -15,7 +15,7 @@ from jaxmbs.dynamics.methods.explicit import RK4
 from jaxmbs.dynamics.methods.method import AbstractFixedStep, AbstractMethod, Grid, Problem, Start, started
 from jaxmbs.dynamics.named_velocities import contradiction
 from jaxmbs.formulations.augmented import AbstractFormulation, Augmented
-from jaxmbs.formulations.stateful import equations_of, state_names, states_of
+from jaxmbs.formulations.stateful import equations_of, state_names, states_of, with_states
 from jaxmbs.numerics.arrays import instance_of, is_concrete
 from jaxmbs.numerics.results import Status, check_known
 from jaxmbs.programs.function import Straight
@@ -196,7 +196,8 @@ def _simulate(mech: Mechanism, times, start: Start, grid: Grid, method, formulat
         rates, *_ = equations.accelerations(x, u, t)
         q, v, a = equations.to_bodies(x, u, rates, t)
         states = states_of(equations, u)
-        return q, v, a, equations.multipliers(x, u, t, rates), tuple(energy(mech, q, v)), states
+        known = mech if states is None else with_states(mech, states)
+        return q, v, a, equations.multipliers(x, u, t, rates), tuple(energy(known, q, v)), states
 
     begin = jax.lax.stop_gradient((q, v))
     equations = equations_of(formulation, clean)

@@ -302,8 +302,8 @@ class Environment(eqx.Module):
         """Observation and metrics at the start of an episode."""
         mech = self.build(params, jnp.zeros(self.action_size, q.dtype))
         t, still, good = jnp.zeros((), q.dtype), jnp.zeros_like(v), jnp.zeros((), int)
-        names = state_names(mech)
-        now = Trajectory(t, q, v, still, good, mech.layout, states=start_states(mech), state_names=names).of(mech)
+        states, names = start_states(mech, q, v, t), state_names(mech)
+        now = Trajectory(t, q, v, still, good, mech.layout, states=states, state_names=names).of(mech)
         return self.observe(params, task, now), self.metrics(params, task, now)
 
     def _advance(self, params, task, x, u, status, begin, action) -> dict[str, Any]:

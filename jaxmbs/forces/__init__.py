@@ -10,6 +10,7 @@ from jaxmbs.forces.applied import Torque as Torque
 from jaxmbs.forces.applied import UserForce as UserForce
 from jaxmbs.forces.force import AbstractForce as AbstractForce
 from jaxmbs.forces.force import ForceElement as ForceElement
+from jaxmbs.forces.joint.actuator import Actuator as Actuator
 from jaxmbs.forces.joint.bristles import BristleFriction as BristleFriction
 from jaxmbs.forces.joint.bushing import Bushing as Bushing
 from jaxmbs.forces.joint.clearance import ClearanceRevolute as ClearanceRevolute

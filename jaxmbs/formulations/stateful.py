@@ -33,10 +33,16 @@ def state_names(mech: Mechanism) -> tuple[str, ...]:
     return tuple(f"{name}.{state}" for name, force in stateful_forces(mech).items() for state in force.states)
 
 
-def start_states(mech: Mechanism) -> Float[Array, " k"] | None:
-    """All states where a simulation starts; None where there are none."""
-    values = [jnp.asarray(x, mech.dtype) for force in stateful_forces(mech).values() for x in force.start]
-    return jnp.stack(values) if values else None
+def start_states(
+    mech: Mechanism, q: Float[Array, " n"], v: Float[Array, " m"], t: Float[Array, ""]
+) -> Float[Array, " k"] | None:
+    """All states of forces where a simulation starts, at a configuration and velocities of the bodies; None where there
+    are none."""
+    forces = stateful_forces(mech)
+    if not forces:
+        return None
+    state = state_of(mech, q, v, t)
+    return jnp.concatenate([force.at_start(state) for force in forces.values()])
 
 
 def with_states(holder: Any, states: Float[Array, " k"]):
@@ -195,7 +201,7 @@ class StatefulEquations(AbstractEquations):
 
     def from_bodies(self, q, v, t):
         x, u = self.inner.from_bodies(q, v, t)
-        start = jnp.asarray(start_states(self.mech), u.dtype)
+        start = jnp.asarray(start_states(self.mech, q, v, t), u.dtype)
         return jnp.concatenate([x, 0 * start]), jnp.concatenate([u, start])
 
     def to_bodies(self, q, v, a, t):

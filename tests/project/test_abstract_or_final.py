@@ -17,6 +17,8 @@ OPTIONAL = {
     "AbstractConstraint": {"components", "freedom", "guide", "mobility", "relative", "shared"},
     "AbstractEffort": {"measures"},
     "AbstractForce": {"check_joints", "kinetic", "measures", "potential", "uniform"},
+    "AbstractInertialEffort": {"kinetic"},
+    "AbstractStatefulForce": {"at_start"},
     "AbstractTurning": {"at_rest", "drift", "measured_twice", "of_either_sign", "settled", "singular"},
     "Frames": {"given_frames"},
     "Linkage": {"everywhere", "guess"},

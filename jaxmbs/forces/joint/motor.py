@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from jaxmbs.element import require
-from jaxmbs.forces.joint.effort import AbstractEffort, check_not_negative, check_positive
+from jaxmbs.forces.joint.effort import AbstractEffort, check_not_negative, check_positive, pressed, stored
 from jaxmbs.forces.joint.inertia import AbstractInertialEffort
 from jaxmbs.forces.joint.reactive import size_field
 from jaxmbs.forces.joint.stateful import AbstractStatefulForce, own_field
@@ -37,6 +37,11 @@ class Motor(AbstractInertialEffort, AbstractStatefulForce):
     A steady voltage leads to the speed u / (n K) without load, with the time constant R (n² J + I) / (n K)² for a load
     of inertia I and η = 1.
 
+    With a backlash the rotor turns by itself: s and w, how far it leads the joint and its own rate, both seen from the
+    joint, are states "lead" and "rate", ṡ = w − ẋ, n² J ẇ = n η K i − τ. What reaches the joint, τ, is that of a stop
+    at either end of the play, s = ±b/2, with stiffness, damping and exponent 1 as of `JointStop`. It begins in the
+    middle of its play, as fast as the joint.
+
     Args:
         joint: name of the joint.
         torque_constant: K, in units of a torque by a current, or of a voltage by an angular velocity.
@@ -48,6 +53,9 @@ class Motor(AbstractInertialEffort, AbstractStatefulForce):
         inductance: L; none unless given.
         efficiency: η of the gearbox, in (0, 1].
         current_limit, voltage_limit: i_max and u_max.
+        backlash: b, the whole play of the gearbox, in units of the coordinate; none unless given. It needs an inertia.
+        tooth_stiffness: k of the teeth beyond the play, seen from the joint; only with a backlash.
+        tooth_damping: d of the teeth, as of `JointStop`.
         coordinate: which of several angles or slides of the joint.
 
     Examples:
@@ -68,15 +76,20 @@ class Motor(AbstractInertialEffort, AbstractStatefulForce):
     efficiency: Array | None = real(optional=True, default=None, kw_only=True)
     current_limit: Array | None = real(optional=True, default=None, kw_only=True)
     voltage_limit: Array | None = real(optional=True, default=None, kw_only=True)
+    backlash: Array | None = real(optional=True, default=None, kw_only=True)
+    tooth_stiffness: Array | None = real(optional=True, default=None, kw_only=True)
+    tooth_damping: Array = real(default=0.0, kw_only=True)
     size: Array | None = size_field()
     own: Array | None = own_field()
 
     @property
     def at_joint(self):
-        return None if self.inertia is None else self.ratio**2 * self.inertia
+        return None if self.inertia is None or self.backlash is not None else self.ratio**2 * self.inertia
 
     def effort(self, state, along):
-        drive = self._drive(state, along)
+        if self.backlash is not None:
+            return self._through_teeth(along)
+        drive = self._drive(state, along.rate)
         if not self.reactive:
             return drive
         require(
@@ -86,21 +99,50 @@ class Motor(AbstractInertialEffort, AbstractStatefulForce):
 
     @property
     def states(self):
-        return () if self.inductance is None else ("current",)
+        current = () if self.inductance is None else ("current",)
+        return current if self.backlash is None else (*current, "lead", "rate")
 
     @property
     def start(self):
         return (0.0,) * len(self.states)
 
+    def at_start(self, state):
+        start = super().at_start(state)
+        return start if self.backlash is None else start.at[-1].set(self._along(state).rate)
+
     def rates(self, state):
-        along, (current,), inductance = self._along(state), self.known, self.inductance
-        assert inductance is not None  # or there is no state
-        drop = self.resistance * current + self.torque_constant * self.ratio * along.rate
-        rate = (self._voltage(state) - drop) / inductance
+        along, found = self._along(state), []
+        rate = self._rate(along.rate)
+        if self.inductance is not None:
+            found.append(self._current_rate(state, rate))
+        if self.backlash is not None:
+            inertia = self.ratio**2 * self.inertia
+            found += [rate - along.rate, (self._drive(state, rate) - self._through_teeth(along)) / inertia]
+        return jnp.stack(found)
+
+    def _rate(self, joint):
+        """The rate of the rotor, seen from the joint."""
+        return joint if self.backlash is None else self.known[-1]
+
+    def _current_rate(self, state, rate):
+        drop = self.resistance * self.known[0] + self.torque_constant * self.ratio * rate
+        found = (self._voltage(state) - drop) / self.inductance
         if self.current_limit is not None:
-            left = 1 - jnp.sign(rate) * current / self.current_limit
-            rate = rate * jnp.minimum(left / NEAR_LIMIT, 1)
-        return rate[None]
+            left = 1 - jnp.sign(found) * self.known[0] / self.current_limit
+            found = found * jnp.minimum(left / NEAR_LIMIT, 1)
+        return found
+
+    def _teeth(self):
+        """For each side of the play the sense in which it is passed, and by how much."""
+        assert self.backlash is not None
+        return [(sign, sign * self.known[-2] - self.backlash / 2) for sign in (-1, 1)]
+
+    def _through_teeth(self, along):
+        """τ, from the rotor to the joint."""
+        faster, total = self.known[-1] - along.rate, jnp.zeros_like(along.rate)
+        for sign, depth in self._teeth():
+            total = total + sign * pressed(depth, sign * faster, self.tooth_stiffness, 1.0, self.tooth_damping)
+        return total
 
     def _voltage(self, state):
         voltage = evaluate(self.voltage, state, (), "voltage")
@@ -108,33 +150,55 @@ class Motor(AbstractInertialEffort, AbstractStatefulForce):
             voltage = jnp.clip(voltage, -self.voltage_limit, self.voltage_limit)
         return voltage
 
-    def _current(self, state, along):
-        if self.states:
+    def _current(self, state, rate):
+        if self.inductance is not None:
             return self.known[0]
         voltage = self._voltage(state)
-        current = (voltage - self.torque_constant * self.ratio * along.rate) / self.resistance
+        current = (voltage - self.torque_constant * self.ratio * rate) / self.resistance
         return current if self.current_limit is None else jnp.clip(current, -self.current_limit, self.current_limit)
 
-    def _drive(self, state, along):
-        torque = self.ratio * self.torque_constant * self._current(state, along)
+    def _drive(self, state, rate):
+        torque = self.ratio * self.torque_constant * self._current(state, rate)
         if self.efficiency is None:
             return torque
-        return torque * jnp.where(torque * along.rate < 0, 1 / self.efficiency, self.efficiency)
+        return torque * jnp.where(torque * rate < 0, 1 / self.efficiency, self.efficiency)
+
+    def potential(self, state):
+        total = jnp.zeros((), state.q.dtype)
+        if self.backlash is not None:
+            for _, depth in self._teeth():
+                total = total + stored(depth, self.tooth_stiffness, 1.0)
+        return total
+
+    def kinetic(self, state):
+        if self.backlash is None:
+            return super().kinetic(state)
+        return self.ratio**2 * self.inertia * self.known[-1] ** 2 / 2
 
     def measures(self, state):
         along = self._along(state)
-        drive, value = self._drive(state, along), "angle" if along.angular else "length"
-        found = {"torque" if along.angular else "force": drive, value: along.value, "rate": along.rate}
-        return {**found, "current": self._current(state, along), "power": drive * along.rate}
+        rate, value = self._rate(along.rate), "angle" if along.angular else "length"
+        drive = self._drive(state, rate)
+        power, effort = drive * rate, drive
+        if self.backlash is not None:
+            effort = self._through_teeth(along)
+            power = power - effort * (rate - along.rate)
+        found = {"torque" if along.angular else "force": effort, value: along.value, "rate": along.rate}
+        return {**found, "current": self._current(state, rate), "power": power}
 
     def check(self, dimension):
         super().check(dimension)
         check_value(self.voltage, (), "voltage")
         check_positive(self, "resistance", "current_limit", "voltage_limit", "efficiency", "inductance")
-        check_not_negative(self, "inertia")
+        check_not_negative(self, "inertia", "backlash", "tooth_damping")
         more = self.efficiency is not None and is_concrete(self.efficiency) and self.efficiency > 1
         require(not more, f"efficiency must not be above 1, got {self.efficiency}")
         require(not is_concrete(self.ratio) or self.ratio != 0, "ratio must not be zero")
+        if self.backlash is None:
+            require(self.tooth_stiffness is None, "tooth_stiffness needs a backlash")
+        else:
+            require(self.inertia is not None and self.tooth_stiffness is not None, "backlash needs inertia and tooth_stiffness")
+            check_positive(self, "inertia", "tooth_stiffness")
 
 
 class Servo(AbstractEffort):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 
 import equinox as eqx
+import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jaxmbs.element import require
@@ -36,6 +37,10 @@ class AbstractStatefulForce(AbstractForce):
     @abc.abstractmethod
     def start(self) -> tuple:
         """Their values where a simulation starts."""
+
+    def at_start(self, state: State) -> Float[Array, " k"]:
+        """Their values in the state in which a simulation starts; those of `start` unless they depend on it."""
+        return jnp.stack([jnp.asarray(x, state.q.dtype) for x in self.start])
 
     @property
     def known(self) -> Float[Array, " k"]:

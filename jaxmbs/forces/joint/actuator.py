@@ -1,0 +1,104 @@
+"""Actuators as robot formats have them: an effort that is affine in a control."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from jaxmbs.element import require
+from jaxmbs.forces.joint.effort import AbstractEffort, check_positive
+from jaxmbs.forces.joint.stateful import AbstractStatefulForce, own_field
+from jaxmbs.forces.values import check_value, evaluate, value_field
+from jaxmbs.numerics.arrays import as_given, is_concrete, real
+
+
+class Actuator(AbstractEffort, AbstractStatefulForce):
+    """An effort along a coordinate x of a joint that is affine in a control u, MuJoCo's general actuator:
+
+        τ = (g₀ + g₁ x + g₂ ẋ) w + b₀ + b₁ x + b₂ ẋ,
+
+    with the activation w = u, or a state of its own, "activation", that begins with zero: T ẇ = u − w with a time
+    constant, ẇ = u where the control is integrated. A force, g = (1, 0, 0); a position servo with the gain k,
+    g = (k, 0, 0) and b = (0, −k, 0); one for a velocity, b = (0, 0, −k). An angle in space is taken within half a turn
+    from where the effort vanishes.
+
+    Args:
+        joint: name of the joint.
+        control: u: a number, a motion or a function f(state) of a `State`; f(t, q, v) works too.
+        gain: g (3,), of the activation.
+        bias: b (3,), without a control.
+        control_range, activation_range, effort_range: least and greatest u, w and τ, (2,) each; any unless given.
+        time_constant: T, a time; none unless given.
+        integrates: whether the activation is the integral of the control.
+        coordinate: which of several angles or slides of the joint.
+
+    Examples:
+        >>> held = mbs.Actuator("pin", 0.3, gain=(50, 0, 0), bias=(0, -50, -5), effort_range=(-8.0, 8.0))
+        >>> led = mbs.Mechanism(pendulum.bodies, pendulum.constraints, forces={"held": held})
+        >>> print(mbs.generalized_force(led, below, jnp.zeros(3)))  # 50 · 0.3 is more than it can do
+        [0. 0. 8.]
+    """
+
+    control: Any = value_field(default=0.0)
+    gain: Array = real((3,), default=(1.0, 0, 0), kw_only=True)
+    bias: Array = real((3,), default=(0, 0, 0), kw_only=True)
+    control_range: Array | None = real((2,), optional=True, default=None, kw_only=True)
+    activation_range: Array | None = real((2,), optional=True, default=None, kw_only=True)
+    effort_range: Array | None = real((2,), optional=True, default=None, kw_only=True)
+    time_constant: Array | None = real(optional=True, default=None, kw_only=True)
+    integrates: bool = eqx.field(static=True, default=False, kw_only=True)
+    own: Array | None = own_field()
+
+    @property
+    def states(self):
+        return () if self.time_constant is None and not self.integrates else ("activation",)
+
+    @property
+    def start(self):
+        return (0.0,) * len(self.states)
+
+    def rates(self, state):
+        control, activation = self._control(state), self.known[0]
+        rate = control if self.time_constant is None else (control - activation) / self.time_constant
+        if self.activation_range is not None:
+            lower, upper = self.activation_range
+            outward = ((activation <= lower) & (rate < 0)) | ((activation >= upper) & (rate > 0))
+            rate = jnp.where(outward, 0, rate)
+        return rate[None]
+
+    def effort(self, state, along):
+        activation = _within(self.known[0], self.activation_range) if self.states else self._control(state)
+        (g, g_x, g_v), (b, b_x, b_v) = as_given(self, "gain"), as_given(self, "bias")
+        x, rate = along.value, along.rate
+        if not (_absent(g_x) and _absent(b_x)):
+            slope = g_x * activation + b_x
+            steep = slope != 0
+            x = along.near(jnp.where(steep, -(g * activation + b) / jnp.where(steep, slope, 1), 0))
+        effort = (g + g_x * x + g_v * rate) * activation + b + b_x * x + b_v * rate
+        return _within(effort, self.effort_range)
+
+    def _control(self, state):
+        return _within(evaluate(self.control, state, (), "control"), self.control_range)
+
+    def check(self, dimension):
+        super().check(dimension)
+        check_value(self.control, (), "control")
+        check_positive(self, "time_constant")
+        require(self.time_constant is None or not self.integrates, "time_constant and integrates exclude each other")
+        for name in ("control_range", "activation_range", "effort_range"):
+            ends = getattr(self, name)
+            wrong = ends is not None and is_concrete(ends) and not np.asarray(ends)[0] < np.asarray(ends)[1]
+            require(not wrong, f"{name}: the lower end must be below the upper one, got {ends}")
+
+
+def _within(x, ends):
+    return x if ends is None else jnp.clip(x, ends[0], ends[1])
+
+
+def _absent(coefficient) -> bool:
+    """Whether it is a plain zero, which is structure."""
+    return isinstance(coefficient, int)
