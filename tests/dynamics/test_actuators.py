@@ -100,7 +100,7 @@ BACK_AND_FORTH = mbs.motion.Harmonic(amplitude=12.0, frequency=9.0)
 def equations_with_play(t, y, inductance=None):
     """φ, φ̇, how far the rotor leads, its rate, and the current of a motor with play; written down here once more."""
     k, r, n, j = (PLAY[key] for key in ("torque_constant", "resistance", "ratio", "inertia"))
-    phi, rate, lead, own = y[:4]
+    _, rate, lead, own = y[:4]
     u = 12.0 * np.sin(9.0 * t)
     current = y[4] if inductance else (u - k * n * own) / r
     depth = abs(lead) - PLAY["backlash"] / 2

@@ -184,7 +184,10 @@ BAD = {
         beside('<tendon><fixed name="belt"><joint joint="hinge" coef="1"/></fixed></tendon>'),
         "tendon: tendon 'belt' cannot be represented; leave it out with ignore=('tendon',)",
     ),
-    "actuator": (beside('<actuator><motor name="m" joint="hinge"/></actuator>'), "actuator: actuator 'm' cannot"),
+    "actuator": (
+        beside('<actuator><muscle name="m" joint="hinge" lengthrange="0 1"/></actuator>'),
+        "actuator 'm': its gaintype cannot be represented; leave it out with ignore=('actuator',)",
+    ),
     "armature": (two('axis="0 1 0" armature="1"', 'axis="1 0 0"'), "joint 'u': armature of one of several joints"),
     "frictionloss": (
         two('axis="0 1 0" frictionloss="1"', 'axis="1 0 0"'),

@@ -21,7 +21,7 @@ class Actuator(AbstractEffort, AbstractStatefulForce):
 
         τ = (g₀ + g₁ x + g₂ ẋ) w + b₀ + b₁ x + b₂ ẋ,
 
-    with the activation w = u, or a state of its own, "activation", that begins with zero: T ẇ = u − w with a time
+    with the activation w = u, or a state of its own, "activation": T ẇ = u − w with a time
     constant, ẇ = u where the control is integrated. A force, g = (1, 0, 0); a position servo with the gain k,
     g = (k, 0, 0) and b = (0, −k, 0); one for a velocity, b = (0, 0, −k). An angle in space is taken within half a turn
     from where the effort vanishes.
@@ -34,6 +34,7 @@ class Actuator(AbstractEffort, AbstractStatefulForce):
         control_range, activation_range, effort_range: least and greatest u, w and τ, (2,) each; any unless given.
         time_constant: T, a time; none unless given.
         integrates: whether the activation is the integral of the control.
+        initial: the activation at the start.
         coordinate: which of several angles or slides of the joint.
 
     Examples:
@@ -51,6 +52,7 @@ class Actuator(AbstractEffort, AbstractStatefulForce):
     effort_range: Array | None = real((2,), optional=True, default=None, kw_only=True)
     time_constant: Array | None = real(optional=True, default=None, kw_only=True)
     integrates: bool = eqx.field(static=True, default=False, kw_only=True)
+    initial: Array = real(default=0.0, kw_only=True)
     own: Array | None = own_field()
 
     @property
@@ -59,7 +61,7 @@ class Actuator(AbstractEffort, AbstractStatefulForce):
 
     @property
     def start(self):
-        return (0.0,) * len(self.states)
+        return (self.initial,) if self.states else ()
 
     def rates(self, state):
         control, activation = self._control(state), self.known[0]

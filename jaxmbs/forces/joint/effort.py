@@ -100,11 +100,12 @@ class JointSpring(AbstractEffort):
 
 class JointStop(AbstractEffort):
     """Stops at the ends of the way of a joint, after Hunt and Crossley 1975: where a coordinate x is by δ beyond a limit,
-    the effort k δⁿ (1 + d δ̇) pushes it back, and never pulls.
+    the effort k δⁿ (1 + d δ̇) + c δ̇ pushes it back, and never pulls.
 
-    A blow with the speed v₀ leaves with v₁, whatever k, n and the mass are, where d v₀ − ln(1 + d v₀) = −d v₁ −
+    With c = 0 a blow with the speed v₀ leaves with v₁, whatever k, n and the mass are, where d v₀ − ln(1 + d v₀) = −d v₁ −
     ln(1 − d v₁); for small d v₀ the coefficient of restitution is 1 − ⅔ d v₀. An angle in space is taken within half a
-    turn from the middle between the limits.
+    turn from the middle between the limits. With d = 0 and n = 1 it is a spring with a damper, whose effort begins with a
+    jump, c v₀; from c = 2 √(k m) on nothing bounces off it.
 
     V = k δⁿ⁺¹ / (n + 1).
 
@@ -114,6 +115,7 @@ class JointStop(AbstractEffort):
         stiffness: k, in units of an effort by a coordinate to the power n.
         damping: d, in units of time by those of the coordinate, not negative.
         exponent: n, at least 1; 3/2 for two spheres, as Hertz has found.
+        viscous: c, not negative.
         coordinate: which of several angles or slides of the joint.
 
     Examples:
@@ -129,12 +131,14 @@ class JointStop(AbstractEffort):
     stiffness: Array = real(default=None, kw_only=True)
     damping: Array = real(default=0.0, kw_only=True)
     exponent: Array = real(default=1.5, kw_only=True)
+    viscous: Array | None = real(optional=True, default=None, kw_only=True)
     needed = ("lower", "upper")
 
     def effort(self, state, along):
         total = jnp.zeros_like(along.rate)
         for sign, depth in self._depths(along):
-            total = total - sign * pressed(depth, sign * along.rate, self.stiffness, self.exponent, self.damping)
+            rate = sign * along.rate
+            total = total - sign * pressed(depth, rate, self.stiffness, self.exponent, self.damping, self.viscous)
         return total
 
     def potential(self, state):
@@ -153,6 +157,7 @@ class JointStop(AbstractEffort):
         require(self.stiffness is not None, "stiffness is missing")
         super().check(dimension)
         check_contact(self)
+        check_not_negative(self, "viscous")
         lower, upper = self.lower, self.upper
         if lower is not None and upper is not None and is_concrete(lower) and is_concrete(upper):
             require(lower < upper, f"lower must be below upper, got {lower} and {upper}")
@@ -193,12 +198,13 @@ class OneWayClutch(AbstractEffort):
         check_positive(self, "damping", "capacity")
 
 
-def pressed(depth, rate, stiffness, exponent, damping):
-    """k δⁿ (1 + d δ̇), never negative, zero where the depth δ is negative."""
+def pressed(depth, rate, stiffness, exponent, damping, viscous=None):
+    """k δⁿ (1 + d δ̇) + c δ̇, never negative, zero where the depth δ is negative."""
     inside = depth > 0
-    return jnp.where(
-        inside, stiffness * jnp.where(inside, depth, 1) ** exponent * jnp.maximum(1 + damping * rate, 0), 0
-    )
+    spring = stiffness * jnp.where(inside, depth, 1) ** exponent
+    if viscous is None:
+        return jnp.where(inside, spring * jnp.maximum(1 + damping * rate, 0), 0)
+    return jnp.where(inside, jnp.maximum(spring * (1 + damping * rate) + viscous * rate, 0), 0)
 
 
 def stored(depth, stiffness, exponent):

@@ -115,7 +115,7 @@ class Motor(AbstractInertialEffort, AbstractStatefulForce):
         rate = self._rate(along.rate)
         if self.inductance is not None:
             found.append(self._current_rate(state, rate))
-        if self.backlash is not None:
+        if self.backlash is not None and self.inertia is not None:
             inertia = self.ratio**2 * self.inertia
             found += [rate - along.rate, (self._drive(state, rate) - self._through_teeth(along)) / inertia]
         return jnp.stack(found)
@@ -171,7 +171,7 @@ class Motor(AbstractInertialEffort, AbstractStatefulForce):
         return total
 
     def kinetic(self, state):
-        if self.backlash is None:
+        if self.backlash is None or self.inertia is None:
             return super().kinetic(state)
         return self.ratio**2 * self.inertia * self.known[-1] ** 2 / 2
 
@@ -197,7 +197,10 @@ class Motor(AbstractInertialEffort, AbstractStatefulForce):
         if self.backlash is None:
             require(self.tooth_stiffness is None, "tooth_stiffness needs a backlash")
         else:
-            require(self.inertia is not None and self.tooth_stiffness is not None, "backlash needs inertia and tooth_stiffness")
+            require(
+                self.inertia is not None and self.tooth_stiffness is not None,
+                "backlash needs inertia and tooth_stiffness",
+            )
             check_positive(self, "inertia", "tooth_stiffness")
 
 

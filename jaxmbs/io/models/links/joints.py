@@ -162,6 +162,17 @@ def drag_of(link: Link, step: Step, joint: str) -> dict[str, forces.AbstractForc
     return found
 
 
+def stop_of(joint: str, step: Step, inertia: float) -> forces.JointStop:
+    """The stops at the limits of a step that sees an inertia; `joint` is the name of the joint.
+
+    It is a spring with a damper.
+    """
+    k, c = step.softness
+    stop: Any = forces.JointStop
+    assert step.limits is not None
+    return stop(joint, *step.limits, stiffness=inertia * k, viscous=inertia * c, exponent=1.0)
+
+
 def springs_of(link: Link, step: Step) -> dict[str, forces.AbstractForce]:
     """Spring and damper of a step, by what they are called.
 

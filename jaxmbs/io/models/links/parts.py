@@ -1,8 +1,9 @@
-"""What links make: bodies, joints, springs and limits."""
+"""What links make: bodies, joints, springs and stops."""
 
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -10,9 +11,12 @@ import numpy as np
 
 from jaxmbs import spatial
 from jaxmbs.element import GROUND
-from jaxmbs.io.models.links.joints import drag_of, joint_of, springs_of
-from jaxmbs.io.models.links.tree import Link, Place, merged
+from jaxmbs.io.models.links.inertias import of_links
+from jaxmbs.io.models.links.joints import drag_of, joint_of, springs_of, stop_of
+from jaxmbs.io.models.links.tree import HINGE, SLIDE, Link, Place, merged
 from jaxmbs.io.models.model import ModelError
+
+FULL_TURN = 2 * np.pi - 1e-6
 
 
 @dataclasses.dataclass
@@ -20,8 +24,9 @@ class Parts:
     """What links make: elements of a mechanism by name.
 
     Attributes:
+        limits: ranges of joints, by name of the constraint.
         places: where each link has gone. joints: the link that a joint carries, of joints that are alone on theirs.
-        guess: of extra coordinates.
+        constraint_of: what the constraint of such a joint is called. guess: of extra coordinates.
     """
 
     bodies: dict[str, spatial.Body]
@@ -31,6 +36,7 @@ class Parts:
     limits: dict[str, tuple[float, float]]
     places: dict[str, Place]
     joints: dict[str, Link]
+    constraint_of: dict[str, str]
     guess: dict[str, Any]
 
     def place(self, link: str, what: str) -> Place:
@@ -52,7 +58,7 @@ class Parts:
 
 
 def parts_of(links: Sequence[Link], *, range_tag: str, ignore: Collection[str] = ()) -> Parts:
-    """Bodies, joints, springs and limits of a tree of links; parents come before their children.
+    """Bodies, joints, springs and stops of a tree of links; parents come before their children.
 
     A link without mass that stands still on another becomes a frame of that one. One that moves, and carries one other
     link, is a step on the way to that.
@@ -64,7 +70,7 @@ def parts_of(links: Sequence[Link], *, range_tag: str, ignore: Collection[str] =
         ModelError: a link or a row of joints that cannot be represented.
     """
     links, places = merged(links)
-    parts = Parts({}, {}, {}, {}, {}, places, {}, {})
+    parts = Parts({}, {}, {}, {}, {}, places, {}, {}, {})
     for link in links:
         on_it = {name: place for name, place in places.items() if place.body == link.name and name != link.name}
         frames = {name: spatial.Frame(place.r, place.a) for name, place in on_it.items()}
@@ -78,6 +84,7 @@ def parts_of(links: Sequence[Link], *, range_tag: str, ignore: Collection[str] =
             parts.constraints[name] = joint
         if len(link.steps) == 1:
             parts.joints[link.steps[0].name] = link
+            parts.constraint_of[link.steps[0].name] = name
         for step in link.steps:
             for suffix, force in (springs_of(link, step) | drag_of(link, step, name)).items():
                 parts.forces[parts.name(f"{step.name} {suffix}")] = force
@@ -88,7 +95,27 @@ def parts_of(links: Sequence[Link], *, range_tag: str, ignore: Collection[str] =
                         f"leave it out with ignore=({range_tag!r},)"
                     )
                 parts.limits[name] = step.limits
+    _add_stops(parts, links)
     return parts
+
+
+def _add_stops(parts: Parts, links: Sequence[Link]) -> None:
+    """Stops at the limits of hinges and slides; none for a range of more than a turn, since turns are not known."""
+    limited = {name: joint for joint, name in parts.constraint_of.items() if name in parts.limits}
+    seen = of_links(links) if limited else {}
+    far = []
+    for name, joint in limited.items():
+        step = parts.joints[joint].steps[0]
+        lower, upper = parts.limits[name]
+        if step.kind == HINGE and upper - lower >= FULL_TURN:
+            far.append(joint)
+        elif step.kind in (HINGE, SLIDE) and lower < upper:
+            parts.forces[parts.name(f"{joint} stop")] = stop_of(name, step, seen[joint])
+    if far:
+        joints = ", ".join(map(repr, far))
+        warnings.warn(
+            f"joints {joints}: ranges of a turn and more are kept as limits, and nothing stops there", stacklevel=5
+        )
 
 
 def _joint_name(link: Link) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,17 @@ Vector = Any
 Matrix = Any
 
 
+class Softness(NamedTuple):
+    """How a stop gives way where the inertia J is at the joint: as a spring J k with a damper J c, in units of 1/time² and
+    1/time. The usual one is critically damped and has a time constant of 20 ms."""
+
+    stiffness: float = 2500.0
+    damping: float = 100.0
+
+
+USUAL = Softness()
+
+
 @dataclasses.dataclass(frozen=True)
 class Step:
     """A hinge, slide or ball on the way from a parent to a link.
@@ -34,6 +45,7 @@ class Step:
         stiffness, damping: k, c of a spring and a damper in the joint. rest: where the spring has no force.
         armature, friction: inertia of a drive, and a force or torque of dry friction.
         limits: range. This and `rest` are counted from where the link stands at its `r` and `a`.
+        softness: of the stops at the limits.
     """
 
     kind: str
@@ -46,6 +58,7 @@ class Step:
     limits: tuple[float, float] | None = None
     armature: float = 0.0
     friction: float = 0.0
+    softness: Softness = USUAL
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,7 +12,8 @@ import numpy as np
 from jaxmbs import forces
 from jaxmbs.element import GROUND
 from jaxmbs.io.models.links.parts import Parts, parts_of
-from jaxmbs.io.models.links.tree import BALL, FREE, HINGE, SLIDE, Link, Step, from_quaternion
+from jaxmbs.io.models.links.tree import BALL, FREE, HINGE, SLIDE, Link, Softness, Step, from_quaternion
+from jaxmbs.io.models.mjcf.actuators import add_actuators
 from jaxmbs.io.models.mjcf.equality import add_equalities
 from jaxmbs.io.models.mjcf.files import check_files
 from jaxmbs.io.models.mjcf.unsupported import IGNORABLE, check_contacts, check_ignore, check_model
@@ -33,7 +34,9 @@ def read_mjcf(path: Path, *, ignore: Sequence[str] = (), loops: Sequence = ()) -
       is a driver that stands still, of two hinges on one body a `Gear`. Equalities that are not active do nothing.
     - `guess` and `velocity` are those of the first keyframe, or of qpos0, at rest. Angles, limits and free lengths are
       counted from qpos0, that is from `ref`.
-    - Ranges are limits, which nothing enforces. Springs are counted half a turn to each side of qpos0. What is not
+    - Ranges of hinges and slides are `.limits` with a `JointStop` that has the time constant and the damping of solref for
+      the inertia that the joint sees at qpos0. Actuators of these are `Actuator`, with the controls of the first keyframe,
+      or zero. Springs are counted half a turn to each side of qpos0. What is not
       mechanics is left out: solver, integrator, sites, sensors, cameras, lights, materials, tuples, texts, numbers.
     - Geoms that may touch what stands still are an error, those of two moving bodies a warning.
 
@@ -76,6 +79,7 @@ def read_mjcf(path: Path, *, ignore: Sequence[str] = (), loops: Sequence = ()) -
     if not parts.bodies:
         raise ModelError("worldbody: has no body with mass")
     add_equalities(mujoco, m, d, parts, names, ignore)
+    add_actuators(mujoco, m, d, parts, names.joints, ignore)
     if np.any(m.opt.gravity) and not m.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_GRAVITY:
         parts.forces[parts.name("gravity")] = forces.Gravity(jnp.array(m.opt.gravity))
     guess, velocities = _state(mujoco, m, d, parts, names)
@@ -118,6 +122,7 @@ def _start(mujoco, m):
     d = mujoco.MjData(m)
     if m.nkey:
         d.qpos[:], d.qvel[:] = m.key_qpos[0], m.key_qvel[0]
+        d.ctrl[:], d.act[:] = m.key_ctrl[0], m.key_act[0]
     mujoco.mj_fwdPosition(m, d)
     mujoco.mj_fwdVelocity(m, d)
     return d
@@ -144,7 +149,8 @@ def _step(mujoco, m, j: int, name: str, ignore) -> Step:
     dof, at = m.jnt_dofadr[j], m.jnt_qposadr[j]
     one = kind in (HINGE, SLIDE)
     zero = m.qpos0[at] if one else 0.0
-    limited = m.jnt_limited[j] and kind != FREE
+    limited = m.jnt_limited[j] and kind != FREE and not _disabled(mujoco, m, "LIMIT", "CONSTRAINT")
+    margin = float(m.jnt_margin[j])
     no_friction = m.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_FRICTIONLOSS
     return Step(
         kind,
@@ -154,17 +160,31 @@ def _step(mujoco, m, j: int, name: str, ignore) -> Step:
         0.0 if "stiffness" in ignore or _disabled(mujoco, m, "SPRING") else float(m.jnt_stiffness[j]),
         0.0 if "damping" in ignore or _disabled(mujoco, m, "DAMPER") else float(m.dof_damping[dof]),
         float(m.qpos_spring[at] - zero) if one else 0.0,
-        (float(m.jnt_range[j, 0] - zero), float(m.jnt_range[j, 1] - zero)) if limited else None,
+        (float(m.jnt_range[j, 0] - zero) + margin, float(m.jnt_range[j, 1] - zero) - margin) if limited else None,
         0.0 if "armature" in ignore else float(m.dof_armature[dof]),
         0.0 if "frictionloss" in ignore or no_friction else float(m.dof_frictionloss[dof]),
+        _softness(mujoco, m, j),
     )
 
 
-def _disabled(mujoco, m, what: str) -> bool:
-    """Whether springs or dampers are off; before MuJoCo 3.4 both were in one flag."""
+def _softness(mujoco, m, j: int) -> Softness:
+    """That of a limit where MuJoCo's impedance is at its upper end: solref is a time constant and a ratio of damping, or
+    less a stiffness and a damping for the inertia 1."""
+    first, second = map(float, m.jnt_solref[j])
+    if first > 0:
+        if not m.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_REFSAFE:
+            first = max(first, 2 * m.opt.timestep)
+        stiffness, damping = 1 / (first * second) ** 2, 2 / first
+    else:
+        stiffness, damping = -first, -second
+    return Softness(stiffness, damping)
+
+
+def _disabled(mujoco, m, *what: str) -> bool:
+    """Whether one of these is off; before MuJoCo 3.4 springs and dampers were in one flag."""
     flags = mujoco.mjtDisableBit
-    flag = getattr(flags, f"mjDSBL_{what}", None) or getattr(flags, "mjDSBL_PASSIVE", 0)
-    return bool(m.opt.disableflags & flag)
+    off = [getattr(flags, f"mjDSBL_{name}", None) or getattr(flags, "mjDSBL_PASSIVE", 0) for name in what]
+    return any(m.opt.disableflags & flag for flag in off)
 
 
 def _state(mujoco, m, d, parts: Parts, names: Names):

@@ -51,7 +51,6 @@ def check_model(mujoco, m, ignore: Collection[str]) -> None:
 
 def _unsupported(mujoco, m) -> Iterator[tuple[str, str]]:
     """Tags, and what they are of."""
-    yield from (("actuator", _named(m.actuator(k).name, "actuator", k)) for k in range(m.nu))
     yield from (("tendon", _named(m.tendon(k).name, "tendon", k)) for k in range(m.ntendon))
     yield from (("flex", f"deformable body {k + 1}") for k in range(m.nflex))
     if m.nplugin:

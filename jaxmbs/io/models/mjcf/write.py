@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import singledispatch
-from typing import Any, NamedTuple
+from typing import Any
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
@@ -15,12 +15,13 @@ from jaxmbs.analyses.assembly import assemble
 from jaxmbs.dynamics.simulate import simulate
 from jaxmbs.element import GROUND
 from jaxmbs.formulations.joint.transformation import joint_space, joint_velocities
-from jaxmbs.io.models.links.tree import BALL, HINGE, SLIDE, Place
+from jaxmbs.io.models.links.tree import BALL, HINGE, SLIDE
 from jaxmbs.io.models.mjcf.outgoing import Hinged, in_space, number, numbers, place_of, quaternion, steps_of
+from jaxmbs.io.models.mjcf.scene import Carried, Scene
 from jaxmbs.io.models.model import Model, ModelError
 from jaxmbs.numerics.results import Status
 from jaxmbs.system.equations import constraints
-from jaxmbs.system.topology import ROOT, Tree, spanning_tree
+from jaxmbs.system.topology import ROOT, spanning_tree
 
 # As stiff as a step of a millisecond allows; loops close to about a micrometre.
 STIFF = {"solref": "0.002 1", "solimp": "0.9999 0.9999 0.001 0.5 2"}
@@ -28,6 +29,8 @@ STIFF = {"solref": "0.002 1", "solimp": "0.9999 0.9999 0.001 0.5 2"}
 LEAST = 1e-15
 # A guess with residuals below this is taken as it is.
 CLOSED = 1e-12
+# An end of a range that is not there.
+FAR = 1e6
 # How far the cosine of two axes that are the same may be from 1.
 ALIGNED = 1e-9
 
@@ -57,51 +60,21 @@ def write_mjcf(model: Model) -> str:
     SubElement(option, "flag", contact="disable")
     SubElement(SubElement(root, "default"), "equality", STIFF)
     elements = {GROUND: SubElement(root, "worldbody")}
-    scene = Scene(model, tree, start, places, root, elements, {}, option)
+    scene = Scene(model, tree, start, places, root, elements, {}, option, [])
     for k, name in enumerate(tree.bodies):
         _add_body(scene, k, name)
     for name in tree.cut:
         _add_equality(scene, name)
-    for name, force in model.forces.items():
+    # A stop counts for the inertia that its joint sees, of which the other forces are a part.
+    for name, force in sorted(model.forces.items(), key=lambda pair: isinstance(pair[1], forces.JointStop)):
         _add_force(force, scene, f"force {name!r} ({type(force).__name__})", name)
     _add_velocities(scene)
+    if scene.controls:
+        key = scene.section("keyframe").find("key")
+        key = SubElement(scene.section("keyframe"), "key", name="start") if key is None else key
+        key.set("ctrl", numbers(scene.controls))
     ElementTree.indent(root)
     return ElementTree.tostring(root, encoding="unicode") + "\n"
-
-
-class Carried(NamedTuple):
-    """A joint of MuJoCo in the tree: how it moves, and what is written."""
-
-    step: Hinged
-    anchor: np.ndarray
-    element: Element
-
-
-class Scene(NamedTuple):
-    """What has been written.
-
-    Attributes:
-        start: q. places: of the bodies there. elements: of the bodies. joints: of each joint of the tree.
-    """
-
-    model: Model
-    tree: Tree
-    start: Any
-    places: dict[str, Place]
-    root: Element
-    elements: dict[str, Element]
-    joints: dict[str, list[Carried]]
-    option: Element
-
-    def section(self, tag: str) -> Element:
-        """A part of the file."""
-        found = self.root.find(tag)
-        return SubElement(self.root, tag) if found is None else found
-
-    def add_site(self, body: str, name: str, point, axes=None) -> None:
-        """Mark a point of a body, given in its frame."""
-        turned: Any = {} if axes is None else {"quat": quaternion(axes)}
-        SubElement(self.elements[body], "site", name=name, pos=numbers(point), **turned)
 
 
 def _assembled(model: Model):
@@ -236,11 +209,41 @@ def _(force: forces.JointFriction, scene, called, name):
 
 def _add_drag(scene: Scene, force, called: str, tag: str, value) -> None:
     """What a single hinge or slide of the tree has more."""
-    carried = scene.joints.get(force.joint, [])
-    if len(carried) != 1 or carried[0].step.kind not in (HINGE, SLIDE):
-        raise ModelError(f"{called}: MJCF has it in single hinges and slides of the tree only")
-    before = float(carried[0].element.get(tag, "0"))
-    carried[0].element.set(tag, number(before + float(value)))
+    element = scene.single(force.joint, called).element
+    element.set(tag, number(float(element.get(tag, "0")) + float(value)))
+
+
+@_add_force.register
+def _(force: forces.JointStop, scene, called, name):
+    carried = scene.single(force.joint, called)
+    if float(force.exponent) != 1 or float(force.damping):
+        raise ModelError(f"{called}: MJCF has stops of the exponent 1 and with a viscous damping only")
+    ends = [FAR * sign if end is None else float(end) for sign, end in ((-1, force.lower), (1, force.upper))]
+    k, c = float(force.stiffness), 0.0 if force.viscous is None else float(force.viscous)
+    inertia = scene.inertia_seen(carried)
+    carried.element.set("range", numbers(ends))
+    carried.element.set("solreflimit", numbers((-k / inertia, -c / inertia)))
+
+
+@_add_force.register
+def _(force: forces.Actuator, scene, called, name):
+    carried = scene.single(force.joint, called)
+    if callable(force.control):
+        raise ModelError(f"{called}: a control that is a function or a motion cannot be represented")
+    given: dict[str, Any] = {"gaintype": "affine", "biastype": "affine"}
+    given |= {"gainprm": numbers(force.gain), "biasprm": numbers(force.bias)}
+    for ours, theirs in (("control", "ctrl"), ("activation", "act"), ("effort", "force")):
+        ends = getattr(force, f"{ours}_range")
+        if ends is not None:
+            given[f"{theirs}range"] = numbers(ends)
+    if force.states:
+        if float(force.initial):
+            raise ModelError(f"{called}: an activation that does not begin with zero cannot be represented")
+        given["dyntype"] = "integrator" if force.integrates else "filter"
+        if force.time_constant is not None:
+            given["dynprm"] = number(force.time_constant)
+    SubElement(scene.section("actuator"), "general", name=name, joint=carried.element.get("name", ""), **given)
+    scene.controls.append(float(force.control))
 
 
 @_add_force.register

@@ -1,0 +1,174 @@
+"""Ranges and actuators of MJCF move as MuJoCo says: exactly where it is smooth, and near stops within their softness."""
+
+import numpy as np
+import pytest
+
+import jaxmbs as mbs
+from jaxmbs import spatial
+
+mujoco = pytest.importorskip("mujoco")
+
+# A crane that swings and reaches out; every kind of actuator that is affine, armature, friction, a margin and a ref.
+CRANE = """
+<mujoco><compiler angle="radian"/><option timestep="0.0005" integrator="RK4"><flag contact="disable"/></option>
+<worldbody><body name="boom">
+  <joint name="swing" axis="0 1 0" range="-0.5 0.8" armature="0.05" damping="0.3" ref="0.1"/>
+  <geom type="capsule" fromto="0 0 0 0.6 0 0" size="0.03" mass="1.2"/>
+  <body name="hook" pos="0.6 0 0">
+    <joint name="reach" type="slide" axis="1 0 0" range="-0.06 0.16" margin="0.01"/>
+    <geom size="0.05" mass="0.5"/>
+  </body>
+</body></worldbody>
+<actuator>
+  <position name="hold" joint="swing" kp="12" kv="1" forcerange="-3 3" gear="1.5"/>
+  <velocity name="brake" joint="swing" kv="0.2"/>
+  <motor name="push" joint="reach" gear="3" ctrlrange="-1 1"/>
+  <position name="lagging" joint="reach" kp="20" timeconst="0.1"/>
+  <intvelocity name="drift" joint="reach" kp="5" actrange="-1 1"/>
+  <damper name="drag" joint="reach" kv="3" ctrlrange="0 2"/>
+  <general name="both" joint="swing" gainprm="2 0.5 -0.3" gaintype="affine" biastype="affine" biasprm="0.1 -0.4 -0.2"/>
+</actuator>
+<keyframe><key name="k" qpos="0.3 0.02" qvel="-1 0.2" ctrl="0.6 0.1 0.2 -0.05 0.3 0.7 0.4" act="0.02 -0.03"/></keyframe>
+</mujoco>
+"""
+# Free of the ranges until here.
+SMOOTH = 0.15
+
+
+def loaded(tmp_path, text=CRANE, **options):
+    (tmp_path / "model.xml").write_text(text)
+    return mbs.load(tmp_path / "model.xml", **options)
+
+
+def by_mujoco(text, times):
+    """Positions of the joints (T, k), counted from qpos0."""
+    m = mujoco.MjModel.from_xml_string(text)
+    d = mujoco.MjData(m)
+    mujoco.mj_resetDataKeyframe(m, d, 0)
+    found = []
+    for t in times:
+        while d.time < t - 1e-9:
+            mujoco.mj_step(m, d)
+        found.append(d.qpos - m.qpos0)
+    return np.array(found)
+
+
+def along(model, times, **options):
+    run = mbs.simulate(model, times, step=2.5e-4, **options)
+    assert not np.any(run.status)
+    return np.stack([run.joint("swing").angle, run.joint("reach").slide], axis=1)
+
+
+@pytest.mark.parametrize("formulation", [mbs.Augmented(), mbs.JointCoordinates()])
+def test_actuators_follow_mujoco(tmp_path, formulation):
+    """Within 1e-6 as long as no stop is touched."""
+    model, times = loaded(tmp_path), np.linspace(0, SMOOTH, 6)
+    expected = by_mujoco(CRANE, times)
+    np.testing.assert_allclose(along(model, times, formulation=formulation), expected, atol=1e-7)
+    assert np.abs(expected[-1] - expected[0]).min() > 0.01
+
+
+PUSHED = CRANE.replace('kp="12" kv="1" forcerange="-3 3"', 'kp="40"').replace(
+    'ctrl="0.6 0.1 0.2 -0.05', 'ctrl="1.5 0.1 1.0 0.2'
+)
+
+
+def test_stops_follow_mujoco_within_their_softness(tmp_path):
+    """Both joints run into their stops and stay there, pressed; both simulators let them in by some thousandths."""
+    model, times = loaded(tmp_path, PUSHED), np.linspace(0, 1.5, 61)
+    found, expected = along(model, times), by_mujoco(PUSHED, times)
+    ends = np.array([0.8 - 0.1, 0.15])
+    assert np.all(expected[-1] > ends)
+    assert np.all(found[-1] > ends)
+    # MuJoCo gives way less to what presses, by 1 − 0.95, and as much in a blow.
+    softness = np.max(found - ends, axis=0)
+    assert np.all(softness < 0.03)
+    np.testing.assert_array_less(np.abs(found - expected).max(axis=0), softness)
+
+
+def test_stops_see_the_inertia_that_mujoco_says(tmp_path):
+    """At qpos0, in a row of links with a ball between, to rounding."""
+    text = """
+    <mujoco><compiler angle="radian"/><option><flag contact="disable"/></option><worldbody><body name="a">
+      <joint name="one" axis="0 1 0.3" range="-1 1" armature="0.2"/>
+      <geom type="box" size="0.3 0.1 0.05" pos="0.3 0 0.1" euler="0.2 0.1 0.4" mass="2"/>
+      <body name="b" pos="0.6 0 0" euler="0.3 0 0.2"><joint type="ball"/><geom type="box" size="0.2 0.1 0.1" mass="1"/>
+        <body name="c" pos="0.2 0.1 0"><joint name="two" type="slide" axis="1 1 0" range="-1 2" solreflimit="-300 -20"/>
+          <geom type="box" size="0.05 0.1 0.2" pos="0 0 0.1" mass="0.7"/></body></body></body></worldbody></mujoco>"""
+    m = mujoco.MjModel.from_xml_string(text)
+    model = loaded(tmp_path, text)
+    inertia = 1 / m.dof_invweight0[[m.joint(name).dofadr[0] for name in ("one", "two")]]
+    stops = [model.forces[f"{name} stop"] for name in ("one", "two")]
+    np.testing.assert_allclose([stop.stiffness for stop in stops], inertia * [2500, 300], rtol=1e-10)
+    np.testing.assert_allclose([stop.viscous for stop in stops], inertia * [100, 20], rtol=1e-10)
+    assert (float(stops[1].lower), float(stops[1].upper)) == (-1, 2)
+
+
+def test_read_write_read(tmp_path):
+    """Stops and actuators come back from a file that is written."""
+    smooth = CRANE.replace(' act="0.02 -0.03"', "")
+    first = loaded(tmp_path, smooth)
+    mbs.save(first, tmp_path / "again.xml")
+    second = mbs.load(tmp_path / "again.xml")
+    q = first.guess
+    for name, force in first.forces.items():
+        if isinstance(force, (mbs.JointStop, mbs.Actuator)):
+            again = second.forces[name]
+            for field in (
+                "lower",
+                "upper",
+                "gain",
+                "bias",
+                "effort_range",
+                "control_range",
+                "time_constant",
+                "control",
+            ):
+                if getattr(force, field, None) is not None:
+                    # Coordinates are counted from zero in the one and from the start in the other.
+                    np.testing.assert_allclose(np.asarray(getattr(again, field)).shape, np.shape(getattr(force, field)))
+    times = np.linspace(0, 1.0, 5)
+    runs = [mbs.simulate(model, times, step=1e-3) for model in (first, second)]
+    ends = [run.point("hook", (0.0, 0, 0)) for run in runs]
+    np.testing.assert_allclose(ends[0], ends[1], atol=2e-4)
+    assert np.asarray(q).size == first.layout.n
+
+
+def test_json_keeps_them(tmp_path):
+    model = loaded(tmp_path)
+    mbs.save(model, tmp_path / "model.json")
+    again = mbs.load(tmp_path / "model.json")
+    np.testing.assert_array_equal(along(model, np.array([0, 0.1])), along(again, np.array([0, 0.1])))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (('joint="reach" gear="3"', 'joint="reach" gear="3" delay="0.1"'), "delay"),
+        (('<velocity name="brake" joint="swing" kv="0.2"/>', '<adhesion name="stick" body="hook" ctrlrange="0 1"/>'), "trntype"),
+        (('<joint name="swing"', '<joint name="more" axis="0 0 1"/><joint name="swing"'), "which is no single hinge"),
+        (('damping="0.3"', 'actuatorfrcrange="-1 1"'), "actuatorfrcrange of 'swing', which others drive as well"),
+    ],
+)  # fmt: skip
+def test_what_is_refused(tmp_path, change, message):
+    text = CRANE.replace(*change).replace("<keyframe>", "<!--").replace("</keyframe>", "-->")
+    text = (
+        text.replace(' range="-0.5 0.8" armature="0.05" damping="0.3" ref="0.1"', "") if "more" in change[1] else text
+    )
+    try:
+        mujoco.MjModel.from_xml_string(text)
+    except ValueError:
+        pytest.skip("this MuJoCo does not know it")
+    with pytest.raises(mbs.ModelError, match=message):
+        loaded(tmp_path, text)
+    assert not [
+        f for f in loaded(tmp_path, text, ignore=("actuator", "range")).forces.values() if isinstance(f, mbs.Actuator)
+    ]
+
+
+def test_a_range_of_more_than_a_turn(tmp_path):
+    with pytest.warns(UserWarning, match="joints 'swing': ranges of a turn and more are kept as limits"):
+        model = loaded(tmp_path, CRANE.replace('range="-0.5 0.8"', 'range="-4 4"'))
+    assert "swing" in model.limits
+    assert "swing stop" not in model.forces
+    assert isinstance(model.constraints["swing"], spatial.Revolute)
