@@ -47,7 +47,7 @@ def test_a_position_servo_is_a_spring_about_its_control():
     start = {"a": spatial.coordinates()}
     found = []
     for force in (
-        mbs.Actuator("pin", 3.5, gain=(k, 0, 0), bias=(0, -k, -c)),
+        mbs.Actuator("pin", 3.5, gain=(k, 0, 0), bias=(0, -k, -c), middle=3.5),
         mbs.JointSpring("pin", k, 3.5, c),
     ):
         mech = mbs.Mechanism({"a": body}, {"pin": pin}, forces={"one": force})

@@ -13,7 +13,7 @@ from jaxmbs.element import require
 from jaxmbs.forces.joint.effort import AbstractEffort, check_positive
 from jaxmbs.forces.joint.stateful import AbstractStatefulForce, own_field
 from jaxmbs.forces.values import check_value, evaluate, value_field
-from jaxmbs.numerics.arrays import as_given, is_concrete, real
+from jaxmbs.numerics.arrays import is_concrete, real
 
 
 class Actuator(AbstractEffort, AbstractStatefulForce):
@@ -24,7 +24,7 @@ class Actuator(AbstractEffort, AbstractStatefulForce):
     with the activation w = u, or a state of its own, "activation": T ẇ = u − w with a time
     constant, ẇ = u where the control is integrated. A force, g = (1, 0, 0); a position servo with the gain k,
     g = (k, 0, 0) and b = (0, −k, 0); one for a velocity, b = (0, 0, −k). An angle in space is taken within half a turn
-    from where the effort vanishes.
+    from a middle.
 
     Args:
         joint: name of the joint.
@@ -35,6 +35,7 @@ class Actuator(AbstractEffort, AbstractStatefulForce):
         time_constant: T, a time; none unless given.
         integrates: whether the activation is the integral of the control.
         initial: the activation at the start.
+        middle: of the angles that occur, in space; 0 unless given.
         coordinate: which of several angles or slides of the joint.
 
     Examples:
@@ -53,6 +54,7 @@ class Actuator(AbstractEffort, AbstractStatefulForce):
     time_constant: Array | None = real(optional=True, default=None, kw_only=True)
     integrates: bool = eqx.field(static=True, default=False, kw_only=True)
     initial: Array = real(default=0.0, kw_only=True)
+    middle: Array | None = real(optional=True, default=None, kw_only=True)
     own: Array | None = own_field()
 
     @property
@@ -74,12 +76,8 @@ class Actuator(AbstractEffort, AbstractStatefulForce):
 
     def effort(self, state, along):
         activation = _within(self.known[0], self.activation_range) if self.states else self._control(state)
-        (g, g_x, g_v), (b, b_x, b_v) = as_given(self, "gain"), as_given(self, "bias")
-        x, rate = along.value, along.rate
-        if not (_absent(g_x) and _absent(b_x)):
-            slope = g_x * activation + b_x
-            steep = slope != 0
-            x = along.near(jnp.where(steep, -(g * activation + b) / jnp.where(steep, slope, 1), 0))
+        (g, g_x, g_v), (b, b_x, b_v) = self.gain, self.bias
+        x, rate = along.value if self.middle is None else along.near(self.middle), along.rate
         effort = (g + g_x * x + g_v * rate) * activation + b + b_x * x + b_v * rate
         return _within(effort, self.effort_range)
 
@@ -99,8 +97,3 @@ class Actuator(AbstractEffort, AbstractStatefulForce):
 
 def _within(x, ends):
     return x if ends is None else jnp.clip(x, ends[0], ends[1])
-
-
-def _absent(coefficient) -> bool:
-    """Whether it is a plain zero, which is structure."""
-    return isinstance(coefficient, int)

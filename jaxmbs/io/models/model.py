@@ -42,7 +42,7 @@ class Model(Mechanism):
         velocities: velocities (m,) at that configuration, or a mapping. `simulate` keeps them, as it keeps named ones.
         name: of the model.
         limits: ranges of joints by name: (lower, upper) in radians or in units of length. They are kept and written
-            again; no analysis enforces them.
+            again; what stops a joint is a `JointStop`.
         unit: of length, one of "m", "mm", "cm", "in", "ft". Numbers are never converted.
 
     Raises:

@@ -66,7 +66,7 @@ def _common() -> dict:
         "guess": {"description": "Coordinates by body, extra ones by constraint, or single ones by name.", **rows},
         "velocities": {"description": "Velocities at the guess, likewise.", **rows},
         "limits": {
-            "description": "Ranges of joints. They are kept, not enforced.",
+            "description": "Ranges of joints, kept for other tools. What stops a joint is a JointStop among the forces.",
             "type": "object",
             "additionalProperties": pair,
         },

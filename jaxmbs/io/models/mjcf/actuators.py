@@ -54,7 +54,9 @@ def add_actuators(mujoco, m, d, parts: Parts, joints: list[str], ignore) -> None
                 f"actuator {name!r}: acts on {joints[j]!r}, which is no single hinge or slide of its body{LEAVE}"
             )
         control = float(d.ctrl[controls[k]])
-        parts.forces[parts.name(name)] = _actuator(mujoco, m, d, k, parts.constraint_of[joints[j]], control)
+        joint = parts.constraint_of[joints[j]]
+        actuator = _actuator(mujoco, m, d, k, joint, control, parts.limits.get(joint))
+        parts.forces[parts.name(name)] = actuator
 
 
 def _reasons(mujoco, m, k: int) -> Iterator[str]:
@@ -75,7 +77,7 @@ def _reasons(mujoco, m, k: int) -> Iterator[str]:
         yield f"actuatorfrcrange of {m.joint(j).name!r}, which others drive as well,"
 
 
-def _actuator(mujoco, m, d, k: int, joint: str, control: float) -> forces.Actuator:
+def _actuator(mujoco, m, d, k: int, joint: str, control: float, limits) -> forces.Actuator:
     """The joint's coordinate begins with zero at qpos0, and the actuator's length is the ratio times MuJoCo's."""
     n, j = float(m.actuator_gear[k, 0]), int(m.actuator_trnid[k, 0])
     zero = float(m.qpos0[m.jnt_qposadr[j]])
@@ -96,6 +98,8 @@ def _actuator(mujoco, m, d, k: int, joint: str, control: float) -> forces.Actuat
         lower, upper = map(float, m.jnt_actfrcrange[j])
         before = ranges.get("effort_range", (lower, upper))
         ranges["effort_range"] = max(lower, before[0]), min(upper, before[1])
+    if limits is not None and m.jnt_type[j] == mujoco.mjtJoint.mjJNT_HINGE and max(map(abs, limits)) > np.pi:
+        ranges["middle"] = (limits[0] + limits[1]) / 2
     dynamics = m.actuator_dyntype[k]
     if dynamics != int(mujoco.mjtDyn.mjDYN_NONE):
         ranges["initial"] = float(d.act[m.actuator_actadr[k]])
