@@ -10,7 +10,7 @@ mujoco = pytest.importorskip("mujoco")
 
 # A crane that swings and reaches out; every kind of actuator that is affine, armature, friction, a margin and a ref.
 CRANE = """
-<mujoco><compiler angle="radian"/><option timestep="0.0005" integrator="RK4"><flag contact="disable"/></option>
+<mujoco><compiler angle="radian"/><option timestep="0.00001" integrator="RK4"><flag contact="disable"/></option>
 <worldbody><body name="boom">
   <joint name="swing" axis="0 1 0" range="-0.5 0.8" armature="0.05" damping="0.3" ref="0.1"/>
   <geom type="capsule" fromto="0 0 0 0.6 0 0" size="0.03" mass="1.2"/>
@@ -67,7 +67,7 @@ def test_actuators_follow_mujoco(tmp_path, formulation):
     """Within 1e-6 as long as no stop is touched."""
     model, times = loaded(tmp_path), np.linspace(0, SMOOTH, 6)
     expected = by_mujoco(CRANE, times)
-    np.testing.assert_allclose(along(model, times, formulation=formulation), expected, atol=1e-7)
+    np.testing.assert_allclose(along(model, times, formulation), expected, atol=1e-6)
     assert np.abs(expected[-1] - expected[0]).min() > 0.01
 
 
