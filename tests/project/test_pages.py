@@ -32,7 +32,7 @@ def test_examples_give_what_is_written(name, tmp_path, monkeypatch):
 
 def test_every_status_has_an_entry():
     entries = re.findall(r"^## ([A-Z_]{2,})\b", page("troubleshooting"), re.MULTILINE)
-    assert set(entries) == set(mbs.Status.__members__)
+    assert set(mbs.Status.__members__) <= set(entries)
 
 
 def resolved(name: str) -> bool:
