@@ -54,9 +54,21 @@ def test_links_of_messages_lead_to_the_page():
     """The docstring of `Status` names the page; the page, and every heading that is linked, exist."""
     assert "troubleshooting" in mbs.Status.__doc__
     headings = lambda text: {
-        re.sub(r"[^\w\- ]", "", x.lower()).strip().replace(" ", "-") for x in re.findall(r"^#+ (.*)", text, re.MULTILINE)
+        re.sub(r"[^\w\- ]", "", x.lower()).strip().replace(" ", "-")
+        for x in re.findall(r"^#+ (.*)", text, re.MULTILINE)
     }
     for name in (*PAGES, "support"):
         for file, _, anchor in (x.partition("#") for x in re.findall(r"\]\(([\w./]+\.md(?:#[\w-]+)?)\)", page(name))):
             if not file.startswith(("elements/", "reference/", "gallery/")):
                 assert not anchor or anchor in headings((ROOT / "docs" / file).read_text()), (file, anchor)
+
+
+def test_paper():
+    """Citations are in the bibliography, all of it is cited, figures exist, and its length is that of the journal."""
+    text = (ROOT / "paper" / "paper.md").read_text("utf-8").split("---", 2)[2]
+    entries = re.findall(r"^@\w+\{(\w+),", (ROOT / "paper" / "paper.bib").read_text("utf-8"), re.MULTILINE)
+    assert set(re.findall(r"@(\w+)", text)) == set(entries)
+    figures = re.findall(r"\]\(([^)]+)\)", text)
+    assert len(figures) >= 3
+    assert all((ROOT / "paper" / figure).exists() for figure in figures)
+    assert 1000 < len(text.split()) < 1750
