@@ -35,9 +35,9 @@ bench: .venv/installed
 docs: .venv/installed
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
-# The wheel installed afresh, and the README's commands with it.
+# Source distribution and wheel, built and installed afresh, and the README's commands with them; a few on the newest Python.
 wheel:
-	.ci/wheel
+	PYTHON="$(PYTHON)" NEWEST_PYTHON="$(NEWEST_PYTHON)" .ci/wheel
 
 lint: .venv/installed
 	$(BIN)/ruff check .

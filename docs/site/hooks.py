@@ -20,6 +20,7 @@ from jaxmbs.io.models.json_format import elements as types
 
 sys.path.insert(0, str(Path(__file__).parent))
 catalogue = importlib.import_module("catalogue")
+interface = importlib.import_module("interface")
 
 jax.config.update("jax_enable_x64", True)
 mpl.use("Agg")
@@ -54,8 +55,10 @@ def on_files(files, config):
         add(path, content=text)
     for name, title in MODULES.items():
         add(f"reference/{name}.md", content=reference(name, title))
+    add("reference/api.md", content=interface.page(interface.FILE.read_text("utf-8")))
     add("images/results.png", abs_src_path=str(ROOT / "benchmarks" / "results.png"))
     modules = listed(f"[{title}]({name}.md): `{name}`" for name, title in MODULES.items())
+    modules += "\n- [Interface](api.md): all names on one page, and what may be relied on"
     presumed = (inspect.getdoc(mbs) or "").partition("\n\n")[2]
     listing = f"# Reference\n\nFrom the docstrings.\n\n{modules}\n\n## Examples\n\n{presumed}\n"
     add("reference/index.md", content=listing)

@@ -10,6 +10,8 @@ import jax
 class Status(IntEnum):
     """How a sample ended. Arrays of results hold these as integers, one per sample (and per time).
 
+    What to do about each of them is on the page `docs/troubleshooting.md`.
+
     Examples:
         >>> motion = mbs.kinematics(mech, jnp.array([0.0, 1.0]), guess)
         >>> print(motion.status == mbs.Status.CONVERGED)

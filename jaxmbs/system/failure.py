@@ -113,9 +113,11 @@ class Failures:
         return "\n".join(lines)
 
     def throw(self, what: str) -> None:
-        """Raise `AnalysisError` if anything failed; `what` starts the message."""
+        """Raise `AnalysisError` if anything failed; `what` starts the message, and where to read more ends it."""
         if self:
-            raise AnalysisError(f"{what}: {', '.join(status.name for status in self.counts)}\n{self}")
+            names = [status.name for status in self.counts]
+            page = f"what to do: docs/troubleshooting.md#{names[0].lower()}"
+            raise AnalysisError(f"{what}: {', '.join(names)}\n{self}\n{page}")
 
 
 def failures(t, q, v, a, status, kept: Kept | None) -> Failures:

@@ -25,7 +25,7 @@ def test_every_element_has_a_page(space):
 
 
 def test_what_is_told_to_install_can_be_installed():
-    """A checkout with extras that exist, or packages that the extras list; no release, as there is none."""
+    """A checkout with extras that exist, or packages that the extras list; no package index, as the package is in none."""
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     packages = {re.split(r"[\[<>=]", need)[0] for needs in extras.values() for need in needs}
     pages = [ROOT / "README.md", ROOT / "examples" / "README.md"]

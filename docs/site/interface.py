@@ -1,0 +1,172 @@
+"""The public interface: every name and signature, and every option of the command line, each with its mark.
+
+`python docs/site/interface.py` writes `docs/api.txt`. A test compares the two, so that no name changes without being
+seen in a change of that file. docs/support.md says what the marks promise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import enum
+import fnmatch
+import importlib
+import inspect
+import numbers
+from collections.abc import Iterator
+from pathlib import Path
+
+from jaxmbs.cli.main import parser
+from jaxmbs.dynamics.closure import AbstractClosure
+from jaxmbs.dynamics.methods.method import AbstractMethod
+from jaxmbs.element import AbstractBody, AbstractConstraint
+from jaxmbs.env import Environment
+from jaxmbs.forces import AbstractForce
+from jaxmbs.motion import AbstractMotion
+from jaxmbs.planar.outlines import AbstractOutline
+from jaxmbs.synthesis import Linkage
+from jaxmbs.system.mechanism import Mechanism
+
+FILE = Path(__file__).parent.parent / "api.txt"
+# Modules of the reference, and how users write them.
+MODULES = {
+    "jaxmbs": "mbs", "jaxmbs.planar": "mbs.planar", "jaxmbs.spatial": "mbs.spatial", "jaxmbs.motion": "mbs.motion",
+    "jaxmbs.forces": "mbs.forces", "jaxmbs.synthesis": "mbs.synthesis", "jaxmbs.identification": "mbs.identification",
+    "jaxmbs.system.topology": "mbs.topology", "jaxmbs.numerics.rotation": "mbs.rotation", "jaxmbs.io": "mbs.io",
+    "jaxmbs.env": "mbs.env", "jaxmbs.sweeps": "mbs.sweeps", "jaxmbs.viz": "mbs.viz",
+}  # fmt: skip
+# What may change in a minor version: young, or there for those who write elements of their own.
+EXPERIMENTAL = (
+    "mbs.program", "mbs.ProgramError", "mbs.explain", "mbs.Explanation*", "mbs.identif*", "mbs.Identified*", "mbs.Record*",
+    "mbs.sweep", "mbs.sweeps.*", "mbs.env.*", "mbs.BristleFriction", "mbs.ClearanceRevolute", "mbs.Bushing",
+    "mbs.forces.*", "mbs.synthesis.curve", "mbs.synthesis.Curve*", "mbs.synthesis.Front*", "mbs.synthesis.Dyad*",
+    "mbs.synthesis.topologies", "mbs.synthesis.Linkage*", "mbs.io.read_curve", "mbs.viz.attachments", "mbs.viz.symbol",
+    "mbs.viz.MOST_POINTS", "mbs.planar.Pose*", "mbs.spatial.Pose*", "mbs.spatial.euler_vector", "mbs.motion.*_*",
+    "mbs.motion.AbstractMotion", "jaxmbs identify*", "jaxmbs sweep*",
+)  # fmt: skip
+# Old names that still work, and what to write; see docs/support.md.
+DEPRECATED = {
+    "mbs.planar.AbsoluteDistance(center=)": "centre",
+    "mbs.planar.AbsoluteDistance.center": "centre",
+    "mbs.spatial.RelativeJoint(translations=)": "position",
+    "mbs.spatial.RelativeJoint(angles=)": "orientation",
+    "mbs.spatial.RelativeJoint.translations": "position",
+    "mbs.spatial.RelativeJoint.angles": "orientation",
+    "mbs.synthesis.path(mechanism=<a builder>)": "mbs.synthesis.fit",
+    "mbs.synthesis.function(mechanism=<a builder>)": "mbs.synthesis.fit",
+    "mbs.synthesis.motion(mechanism=<a builder>)": "mbs.synthesis.fit",
+}
+# Of these, users give the arguments; the methods are how the package computes with them.
+GIVEN = (
+    AbstractBody, AbstractConstraint, AbstractForce, AbstractMotion, AbstractOutline, AbstractMethod, AbstractClosure,
+    Linkage,
+)  # fmt: skip
+# What other public classes have from these is listed once.
+BASES = (Mechanism, Environment)
+
+
+def interface() -> list[str]:
+    """The lines of the listing, in the order of the modules."""
+    lines, seen = [], {}
+    for module, written in MODULES.items():
+        for name, value in public(importlib.import_module(module)):
+            full = f"{written}.{name}"
+            first = seen.setdefault(id(value), full) if callable(value) else full
+            lines += described(full, value) if first == full else [f"{full} = {first}"]
+    lines += options("jaxmbs", parser())
+    marked = [f"{mark(line)} {line}" for line in lines]
+    return marked + [f"deprecated   {old}: write {new}" for old, new in DEPRECATED.items()]
+
+
+def mark(line: str) -> str:
+    name = line.split("(")[0].split(" = ")[-1].split(":")[0]
+    young = any(fnmatch.fnmatchcase(name, pattern) for pattern in EXPERIMENTAL)
+    return f"{'experimental' if young else 'stable':12}"
+
+
+def public(module) -> Iterator[tuple[str, object]]:
+    """Names that a module offers, and their values: its own, and in a package those that it exports."""
+    package = hasattr(module, "__path__")
+    late = [name for place in ("_RESULTS", "_ADAPTERS") for name in getattr(module, place, ())]
+    for name in sorted({*dir(module), *late}):
+        value = getattr(module, name)
+        home = getattr(value, "__module__", None) or ""
+        ours = home == module.__name__ or (package and home.startswith("jaxmbs"))
+        constant = name.isupper() and package
+        if not name.startswith("_") and not inspect.ismodule(value) and (constant or (callable(value) and ours)):
+            yield name, value
+
+
+def described(name: str, value) -> Iterator[str]:
+    """The line of a function; of a class also those of its public members."""
+    if not callable(value):
+        yield f"{name}: {type(value).__name__}"
+    elif not isinstance(value, type):
+        yield f"{name}{signature(value)}"
+    elif issubclass(value, enum.Enum):
+        yield from (f"{name}.{x.name}" for x in value)
+    elif issubclass(value, Exception):
+        yield f"{name}: an error, a kind of {value.__base__.__name__}"
+    else:
+        yield f"{name}{signature(value)}"
+        if not issubclass(value, GIVEN) and not name.split(".")[-1].startswith("Abstract"):
+            yield from members(name, value)
+
+
+def members(name: str, kind: type) -> Iterator[str]:
+    """Public methods and properties of a class that this package defines, but for those that it has from `BASES`."""
+    inherited = {x for base in BASES if issubclass(kind, base) and kind is not base for x in dir(base)}
+    for member in sorted({*dir(kind)} - inherited - {"equations"}):
+        own = inspect.getattr_static(kind, member)
+        function = own.fget if isinstance(own, property) else getattr(own, "func", getattr(kind, member))
+        if member.startswith("_") or not getattr(function, "__module__", "").startswith("jaxmbs"):
+            continue
+        called = inspect.isfunction(inspect.unwrap(function)) and not isinstance(own, property)
+        yield f"{name}.{member}{signature(getattr(kind, member)) if called and callable(getattr(kind, member)) else ''}"
+
+
+def signature(value) -> str:
+    """Names of arguments and their defaults, without types."""
+    found = inspect.signature(value)
+    bare = [
+        x.replace(annotation=x.empty, default=x.empty if x.default is x.empty else Shown(x.default))
+        for name, x in found.parameters.items()
+        if name != "self"
+    ]
+    return str(found.replace(parameters=bare, return_annotation=found.empty))
+
+
+class Shown:
+    """A default value as it is shown: numbers and texts as they are, of other objects the class."""
+
+    def __init__(self, value):
+        plain = value is None or isinstance(value, numbers.Number | str | tuple)
+        named = type(value).__name__ if type(value).__module__.startswith("jaxmbs") else ""
+        self.text = repr(value) if plain else f"{named}(…)"
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def options(name: str, of: argparse.ArgumentParser) -> Iterator[str]:
+    """The commands below a parser, and what each takes."""
+    for action in of._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for command, below in action.choices.items():
+                yield from options(f"{name} {command}", below)
+        elif action.dest != "help":
+            shown = ", ".join(action.option_strings) or action.metavar or action.dest
+            yield f"{name} {shown if isinstance(shown, str) else ' '.join(shown)}"
+
+
+def page(text: str) -> str:
+    """The listing as a page of the reference."""
+    rows = [line.split(maxsplit=1) for line in text.splitlines()]
+    parts = ["# Interface", "Every public name, and what may be [relied on](../support.md#what-is-stable)."]
+    for kind in ("deprecated", "experimental", "stable"):
+        names = "\n".join(line for own, line in rows if own == kind)
+        parts.append(f"## {kind.capitalize()}\n\n```text\n{names}\n```")
+    return "\n\n".join(parts) + "\n"
+
+
+if __name__ == "__main__":
+    FILE.write_text("\n".join(interface()) + "\n", encoding="utf-8")
