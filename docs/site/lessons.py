@@ -64,9 +64,9 @@ def install(path: Path) -> str:
     extra = "sweeps" if any("mbs.sweep(" in text(cell) for cell in cells(path)) else "viz"
     source = f" @ git+{repository()}" if repository() else ""
     return (
-        "import subprocess\nimport sys\n\n"
-        'if "google.colab" in sys.modules:  # elsewhere jaxmbs is there already\n'
-        f'    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "jaxmbs[{extra}]{source}"], check=True)'
+        f'import subprocess\nimport sys\n\npackage = "jaxmbs[{extra}]{source}"\n'
+        'if "google.colab" in sys.modules:  # elsewhere it is there already\n'
+        '    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", package], check=True)'
     )
 
 
