@@ -2,8 +2,8 @@
 
 The lengths of four links are spread over ±0.1 mm by Sobol's points. Of each linkage the largest distance is kept by which
 the point of its coupler misses the nominal curve, over a turn in steps of 30°. The numbers go to a folder of Parquet
-files. Stop the program at any time and start it again: it goes on where it was. notebooks/large_study.ipynb reads such a
-folder.
+files. Stop the program at any time and start it again: it goes on where it was. notebooks/11_large_studies.ipynb reads
+such a folder.
 """
 
 import argparse

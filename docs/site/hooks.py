@@ -21,6 +21,7 @@ from jaxmbs.io.models.json_format import elements as types
 sys.path.insert(0, str(Path(__file__).parent))
 catalogue = importlib.import_module("catalogue")
 interface = importlib.import_module("interface")
+lessons = importlib.import_module("lessons")
 
 jax.config.update("jax_enable_x64", True)
 mpl.use("Agg")
@@ -66,10 +67,11 @@ def on_files(files, config):
 
 
 def on_page_markdown(markdown, page, config, files):
-    """Links out of the folder of the pages: examples have pages here, notebooks have none, the picture of
-    the benchmarks is copied."""
+    """Links out of the folder of the pages: examples have pages here, notebooks are in the repository if it has an
+    address, the picture of the benchmarks is copied."""
     markdown = re.sub(r"\(\.\./examples/([0-9]\w*)\.py\)", r"(gallery/\1.md)", markdown)
-    markdown = re.sub(r"\[([^\]]*)\]\(\.\./notebooks/[^)]*\)", r"\1", markdown)
+    place = rf"[\1]({lessons.repository()}/blob/main/notebooks/\2)" if lessons.repository() else r"\1"
+    markdown = re.sub(r"\[([^\]]*)\]\(\.\./notebooks/([^)]*)\)", place, markdown)
     return markdown.replace("(../benchmarks/results.png)", "(images/results.png)")
 
 

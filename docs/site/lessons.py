@@ -1,0 +1,94 @@
+"""The lessons: the table of docs/lessons.md, and the heads of the notebooks.
+
+`python docs/site/lessons.py` writes both anew, after a change of a title, of a first paragraph, or of the address of the
+repository, which is `Repository` in the project.urls of pyproject.toml. Where the project has an address there, the
+notebooks have a badge that opens them in Colab and install from it; else they install the package by its name.
+"""
+
+import json
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "lessons.md"
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+COLAB = "https://colab.research.google.com"
+TABLE = "| lesson | what you learn |"
+
+
+def repository() -> str | None:
+    """The address of the repository, if the project has one."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    return project.get("urls", {}).get("Repository")
+
+
+def cells(path: Path) -> list[dict]:
+    return json.loads(path.read_text())["cells"]
+
+
+def text(cell: dict) -> str:
+    return "".join(cell["source"])
+
+
+def title(path: Path) -> str:
+    return text(cells(path)[0]).partition("\n")[0].removeprefix("# ")
+
+
+def about(path: Path) -> str:
+    """The first cell after the title, without the badge."""
+    rest = text(cells(path)[0]).partition("\n\n")[2]
+    return rest.partition("\n\n")[2] if rest.startswith("[![") else rest
+
+
+def learned(path: Path) -> str:
+    """The first sentence about it, on one line."""
+    return " ".join(about(path).split()).split(". ")[0].rstrip(".") + "."
+
+
+def in_colab(path: Path) -> str | None:
+    """Where Colab opens the notebook, if it is in a repository on GitHub."""
+    address = (repository() or "").removesuffix(".git").removesuffix("/")
+    name = address.removeprefix("https://github.com/")
+    return f"{COLAB}/github/{name}/blob/main/notebooks/{path.name}" if name != address else None
+
+
+def head(path: Path) -> str:
+    """The first cell: title, badge, what is learned."""
+    link = in_colab(path)
+    badge = f"[![Open in Colab]({COLAB}/assets/colab-badge.svg)]({link})\n\n" if link else ""
+    return f"# {title(path)}\n\n{badge}{about(path)}"
+
+
+def install(path: Path) -> str:
+    """The second cell, which installs the package in Colab."""
+    extra = "sweeps" if any("mbs.sweep(" in text(cell) for cell in cells(path)) else "viz"
+    source = f" @ git+{repository()}" if repository() else ""
+    return (
+        f'import subprocess\nimport sys\n\npackage = "jaxmbs[{extra}]{source}"\n'
+        'if "google.colab" in sys.modules:  # elsewhere it is there already\n'
+        '    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", package], check=True)'
+    )
+
+
+def table() -> str:
+    """A row for each lesson, as on the page."""
+    rows = [TABLE, "|---|---|"]
+    for path in NOTEBOOKS:
+        link = in_colab(path)
+        colab = f" ([Colab]({link}))" if link else ""
+        rows.append(f"| [{title(path)}](../notebooks/{path.name}){colab} | {learned(path)} |")
+    return "\n".join(rows)
+
+
+def main():
+    for path in NOTEBOOKS:
+        notebook = json.loads(path.read_text())
+        for cell, source in zip(notebook["cells"][:2], (head(path), install(path)), strict=True):
+            cell["source"] = source.splitlines(keepends=True)
+        path.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n")
+    before, rest = PAGE.read_text().split(TABLE)
+    PAGE.write_text(before + table() + "\n\n" + rest.split("\n\n", 1)[1])
+
+
+if __name__ == "__main__":
+    main()
