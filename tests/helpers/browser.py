@@ -21,7 +21,7 @@ OPTIONS = (
     "--disable-background-networking --disable-component-update --disable-sync --disable-extensions "
     "--mute-audio --hide-scrollbars --remote-debugging-pipe"
 )
-# Seconds for an answer, and without any request until a page counts as quiet.
+# Seconds for an answer, and without any request until a page that has loaded counts as quiet.
 PATIENCE, QUIET = 60.0, 0.15
 
 
@@ -41,7 +41,7 @@ class Browser:
         os.close(write)
         self._left, self._number, self._session = b"", 0, None
         self.errors: list[str] = []
-        self._pending: dict[str, str] = {}
+        self._asked: dict[str, str] = {}
         self._loaded, self._last = False, time.monotonic()
         target = next(x for x in self.call("Target.getTargets")["targetInfos"] if x["type"] == "page")
         attached = self.call("Target.attachToTarget", targetId=target["targetId"], flatten=True)
@@ -100,22 +100,22 @@ class Browser:
             self.errors.append(f"{params['entry']['text']} {params['entry'].get('url', '')}")
         elif method == "Network.requestWillBeSent":
             self._last = time.monotonic()
-            self._pending[params["requestId"]] = params["request"]["url"]
+            self._asked[params["requestId"]] = params["request"]["url"]
         elif method in ("Network.loadingFinished", "Network.loadingFailed"):
             self._last = time.monotonic()
-            url = self._pending.pop(params["requestId"], "")
+            url = self._asked.pop(params["requestId"], "")
             if method == "Network.loadingFailed" and not params.get("canceled"):
                 self.errors.append(f"{params['errorText']} {url}")
 
     def open(self, url: str) -> None:
-        """Goes to a page, and waits until it is there and asks for nothing more."""
-        self._loaded, self._pending = False, {}
+        """Goes to a page, and waits until it is there and has not asked for anything for a moment."""
+        self._loaded, self._asked = False, {}
         self.call("Page.navigate", url=url)
         end = time.monotonic() + PATIENCE
-        while not self._loaded or self._pending or time.monotonic() - self._last < QUIET:
+        while not self._loaded or time.monotonic() - self._last < QUIET:
             self._receive(0.05)
             if time.monotonic() > end:
-                raise TimeoutError(f"{url} is still loading after {PATIENCE:.0f} s: {list(self._pending.values())}")
+                raise TimeoutError(f"{url} is still loading after {PATIENCE:.0f} s: {list(self._asked.values())}")
 
     def run(self, script: str):
         """The value of an expression in the page, or what its promise comes to."""
