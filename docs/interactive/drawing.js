@@ -117,16 +117,17 @@ export class Diagram {
   // `points`: pairs of an angle between 0 and 360 and a value, in the order in which the crank turns.
   show(points, now) {
     this.scale(points.map((p) => p[1]));
-    const clipped = (value) => Math.min(Math.max(value, this.shown[0]), this.shown[1]);
+    const clipped = (value) => Math.min(Math.max(value, this.shown[0]), this.shown[1]), inside = (value) => clipped(value) === value;
     // A turn that goes past 360° goes on at 0°.
     const pieces = [[]];
     points.forEach(([angle, value], k) => {
       if (k && Math.abs(angle - points[k - 1][0]) > 180) pieces.push([]);
-      pieces.at(-1).push([this.x(angle), this.y(clipped(value))]);
+      // The last piece of a line that leaves the diagram ends at its edge.
+      if (inside(value) || inside(points[k - 1]?.[1]) || inside(points[k + 1]?.[1])) pieces.at(-1).push([this.x(angle), this.y(clipped(value))]);
     });
-    if (pieces.length > 1) {
+    if (pieces.length > 1 && pieces[0].length && pieces[1].length) {
       const [before, after] = [pieces[0].at(-1), pieces[1][0]], up = before[0] > after[0];
-      before && pieces[0].push([this.x(up ? 360 : 0), after[1]]);
+      pieces[0].push([this.x(up ? 360 : 0), after[1]]);
       pieces[1].unshift([this.x(up ? 0 : 360), before[1]]);
     }
     this.line.setAttribute("d", pieces.map((p) => path(p)).join(""));

@@ -192,7 +192,8 @@ class Linkage {
     const [low, high] = [this.samples[0], this.samples.at(-1)].map((x) => whole(x.angle));
     const why = this.ends.map((x) => x === LOCKED_UP ? "locks up" : x === SINGULAR ? "can go on in two ways" : "is lost");
     if (this.samples.length === 1) return `The crank cannot leave ${low}°: the linkage ${why[1]} there.`;
-    return `The crank does not turn right round: the linkage ${why[0]} near ${low}°` + (why[0] === why[1] ? ` and ${high}°.` : `, and ${why[1]} near ${high}°.`);
+    const ends = why[0] === why[1] ? why[0] : `${why[0]} at the one, and ${why[1]} at the other`;
+    return `The crank does not turn right round, only from ${low}° to ${high}°: there the linkage ${ends}.`;
   }
 
   gap({A, C}) {

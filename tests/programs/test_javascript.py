@@ -76,7 +76,7 @@ def decisions(x, y):
 
 
 def loops(x, y):
-    """Rows forwards and backwards, a loop in a loop, values that change places, early ends, tables, a solution."""
+    """Rows both ways, a loop in a loop and its derivative, values that change places, early ends, tables, a solution."""
     z = jnp.stack([x, y, x * y])
     z = jnp.linalg.solve(jnp.outer(z, z) + jnp.diag(2 + jnp.abs(z)), jnp.sin(z))
     z, rows = lax.scan(lambda c, u: (0.9 * c + u * jnp.cos(c), (c.sum(), c > 0)), z, jnp.arange(40) * 0.01)
@@ -86,16 +86,9 @@ def loops(x, y):
         lambda s: (s[0] < 30) & (s[1] > 0.1), lambda s: (s[0] + 1, 0.7 * s[1]), (0, jnp.abs(x))
     )
     inner = lambda k, s: lax.scan(lambda c, u: (jnp.sin(c + u), c), s, jnp.arange(20) * 0.1)[1][k % 20]
-    return (
-        rows,
-        back,
-        swapped,
-        count,
-        size,
-        lax.fori_loop(0, 25, inner, x),
-        jnp.interp(x, TABLE, TABLE**2),
-        jnp.argmax(z),
-    )
+    nested = lambda x: lax.fori_loop(0, 25, inner, x)
+    table = jnp.interp(x, TABLE, TABLE**2)
+    return rows, back, swapped, count, size, nested(x), jax.jacfwd(nested)(x), table, jnp.argmax(z)
 
 
 def turned(crank, rod, offset):
