@@ -7,7 +7,7 @@ BIN := .venv/bin
 NEWEST_PYTHON ?= $(shell python3.13 -c "" 2>/dev/null && echo python3.13 || echo "$$(pyenv prefix 3.13)/bin/python")
 NEWEST := .venv-newest/bin
 
-.PHONY: demo test test-slow test-kernels test-newest bench docs wheel lint format clean
+.PHONY: demo test test-slow test-kernels test-newest bench docs site-check wheel lint format clean
 
 demo: .venv/installed
 	$(BIN)/python examples/01_path_synthesis.py
@@ -34,6 +34,10 @@ bench: .venv/installed
 
 docs: .venv/installed
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
+# The site in a browser, where Chromium is installed.
+site-check: .venv/installed
+	JAXMBS_SITE_CHECK=on $(BIN)/pytest tests/project/test_site_in_browser.py
 
 # Source distribution and wheel, built and installed afresh, and the README's commands with them; a few on the newest Python.
 wheel:

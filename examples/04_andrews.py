@@ -100,7 +100,8 @@ def show(mech, motion, angles, folder):
     figure.savefig(folder / "04_andrews.png", dpi=100)
     plt.close(figure)
     film, title = jax.tree.map(lambda x: x[::2], motion), "Andrews' squeezing mechanism, 160 times slower"
-    mbs.viz.animate(mech, film, folder / "04_andrews.gif", traces=[("FE", (0, 0))], title=title, width=4.5)
+    for suffix in ("gif", "html"):
+        mbs.viz.animate(mech, film, folder / f"04_andrews.{suffix}", traces=[("FE", (0, 0))], title=title, width=4.5)
 
 
 def main():

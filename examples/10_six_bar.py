@@ -146,7 +146,8 @@ def main():
     show(mech, runs, pins, options.output)
     turn = int(np.searchsorted(revolutions(runs["Cartesian"]), 1))
     film = jax.tree.map(lambda x: x[: turn : 12 if options.quick else 3], runs["Cartesian"])
-    mbs.viz.animate(mech, film, options.output / "10_six_bar.gif", traces=[("coupler", POINT)])
+    for suffix in ("gif", "html"):
+        mbs.viz.animate(mech, film, options.output / f"10_six_bar.{suffix}", traces=[("coupler", POINT)])
     print(f"{time.time() - began:.0f} s with compilation and pictures")
 
 

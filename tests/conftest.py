@@ -1,5 +1,6 @@
 """Settings of all tests: checked shapes, quick compilation, float64, a compilation cache that outlives the run."""
 
+import contextlib
 import gc
 import itertools
 import os
@@ -29,6 +30,7 @@ if STRICT:
     )
 
 import jaxmbs as mbs
+from browser import Browser
 from jaxmbs.programs import primitive, store
 from jaxmbs.programs.backends import EMISSIONS
 
@@ -96,6 +98,13 @@ def emission(request):
     """The test in every emission."""
     with primitive.emission(request.param):
         yield request.param
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory):
+    """A browser that all tests of a process share."""
+    with contextlib.closing(Browser(tmp_path_factory.mktemp("profile"))) as browser:
+        yield browser
 
 
 @pytest.fixture(scope="session")

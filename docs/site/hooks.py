@@ -1,4 +1,5 @@
-"""Pages that are made when the site is built: one for each element, the gallery of examples, the reference."""
+"""What is made when the site is built: a page for each element, the gallery of examples, the reference, and the code of
+linkages that one drags."""
 
 import importlib
 import inspect
@@ -19,9 +20,7 @@ from jaxmbs import planar, spatial
 from jaxmbs.io.models.json_format import elements as types
 
 sys.path.insert(0, str(Path(__file__).parent))
-catalogue = importlib.import_module("catalogue")
-interface = importlib.import_module("interface")
-lessons = importlib.import_module("lessons")
+catalogue, dragged, interface, lessons = map(importlib.import_module, ("catalogue", "dragged", "interface", "lessons"))
 
 jax.config.update("jax_enable_x64", True)
 mpl.use("Agg")
@@ -54,6 +53,8 @@ def on_files(files, config):
         add(f"elements/{space}.md", content=f"# {title}\n" + "\n".join(links) + "\n")
     for path, text in gallery().items():
         add(path, content=text)
+    for linkage in (dragged.four_bar, dragged.slider_crank):
+        add(f"interactive/{linkage.__name__}.js", content=dragged.javascript(linkage))
     for name, title in MODULES.items():
         add(f"reference/{name}.md", content=reference(name, title))
     add("reference/api.md", content=interface.page(interface.FILE.read_text("utf-8")))
@@ -170,6 +171,9 @@ def gallery() -> dict[str, str]:
         about = inspect.cleandoc(source.split('"""')[1])
         shown = re.findall(r"!\[[^\]]*\]\(\.\./docs/images/[^)]*\)", table)
         own = [image for image in shown if Path(image.split("/")[-1][:-1]).stem in path.stem]
+        if (ROOT / "docs" / "players" / f"{path.stem}.html").exists():
+            own = [image for image in own if not image.endswith(".gif)")]
+            own.insert(0, f'<iframe class="player" src="../players/{path.stem}.html" title="{path.stem}"></iframe>')
         images = "\n\n".join(image.replace("../docs/", "../") for image in own)
         pages[f"gallery/{path.stem}.md"] = f"# {about.split(':')[0]}\n\n{about}\n\n{images}\n\n```python\n{source}```\n"
     text = table.replace("# Examples", "# Gallery", 1).replace("../docs/images/", "../images/")

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxmbs.programs import jax_compat
+from jaxmbs.programs import javascript, jax_compat
 from jaxmbs.programs.primitive import run
 from jaxmbs.programs.tracing.graph import ProgramError
 from jaxmbs.programs.tracing.program import LARGEST_PROGRAM, Program, checked_program
@@ -31,12 +31,36 @@ class ProgramFunction:
         self.trace_count = 0
 
     def __call__(self, *args, **kwargs):
-        program, constants, leaves, out_tree = self._find((args, kwargs))
-        return jax.tree.unflatten(out_tree, run(program, *constants, *leaves))
+        (program, constants, used, out_tree), leaves = self._find((args, kwargs))
+        needed = [x for x, is_used in zip(leaves, used, strict=True) if is_used]
+        return jax.tree.unflatten(out_tree, run(program, *constants, *needed))
 
     def trace(self, *args, **kwargs) -> Program:
         """The program for arguments like these: print it, or look at its `operations`."""
-        return self._find((args, kwargs))[0]
+        return self._find((args, kwargs))[0][0]
+
+    def javascript(self, *args, name: str | None = None) -> str:
+        """The program for arguments like these as the text of an ES module, for a page that computes without Python.
+
+        It exports one function. Its arguments are the leaves of `args` as arrays of numbers, row by row, also where there
+        is one number only; it returns a list of `Float64Array`, one for each leaf of what `f` returns. A comment names
+        them with their shapes; truth values are 0 and 1. What `f` closes over is part of the text. All is computed in
+        float64, whatever the type of the arguments; integers are exact up to 2⁵³.
+
+        Args:
+            args: arguments as in a call; only their shapes matter.
+            name: of the function, an identifier; the name of `f` by default.
+
+        Raises:
+            ProgramError: as in a call; or an operation has no form in JavaScript; it is named.
+            ValueError: the name is no identifier, as that of a lambda; or what `f` closes over is traced.
+        """
+        (program, constants, used, out_tree), leaves = self._find((args, {}))
+        if any(isinstance(c, jax.core.Tracer) for c in constants):
+            raise ValueError(f"{self.__name__} closes over traced values: make its JavaScript outside of jit and grad")
+        arguments = list(zip(_labels(args), (x.shape for x in leaves), strict=True))
+        results = _labels(jax.tree.unflatten(out_tree, program.outputs))
+        return javascript.module(program, name or self.__name__, constants, arguments, used, results)
 
     def key(self, given) -> tuple[tuple, list]:
         """What tells apart arguments (args, kwargs) that need different programs, and all of them as a list of arrays."""
@@ -54,8 +78,7 @@ class ProgramFunction:
                 self._traces[key] = found
                 if len(self._traces) > REMEMBERED:
                     self._traces.popitem(last=False)
-        program, constants, used, out_tree = found
-        return program, constants, [x for x, is_used in zip(leaves, used, strict=True) if is_used], out_tree
+        return found, leaves
 
     def _trace(self, tree, leaves):
         self.trace_count += 1
@@ -90,6 +113,11 @@ def _arrays(leaves) -> list:
         return arrays
     (dtype,) = strong
     return [x.astype(dtype) if w and real(x) else x for x, w in zip(arrays, weak, strict=True)]
+
+
+def _labels(tree) -> list[str]:
+    """Where each leaf is, as in "[0]['crank']"; "the value" if it is all there is."""
+    return [jax.tree_util.keystr(path) or "the value" for path, _ in jax.tree_util.tree_leaves_with_path(tree)]
 
 
 def _hoisted(closed):
@@ -143,6 +171,8 @@ def program(f: Callable, *, limit: int | None = LARGEST_PROGRAM) -> ProgramFunct
         >>> half_square = mbs.program(lambda x: x @ x / 2)
         >>> print(half_square(jnp.array([3.0, 4.0])))
         12.5
+        >>> print(half_square.javascript(jnp.array([3.0, 4.0]), name="half_square").splitlines()[4])
+        export function half_square(x0) {
     """
     return ProgramFunction(f, limit)
 
