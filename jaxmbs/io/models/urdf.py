@@ -40,7 +40,8 @@ def read_urdf(path: Path, *, ignore: Sequence[str] = (), loops: Sequence = ()) -
     - The root stands on the ground: it is `Rigid` there. Called "world" or "ground", or without mass, it is the ground; a
       robot that floats has a floating joint from such a root.
     - A link without mass that is fixed to another is a frame of that; a moving one is a step to the one that it carries.
-    - Limits are `.limits` with a `JointStop` each, whose time constant is 20 ms; nothing is made of effort and velocity limits, calibration and safety controllers.
+    - Limits are `.limits` with a `JointStop` each, whose time constant is 20 ms; nothing is made of effort and velocity
+      limits, calibration and safety controllers.
     - `mimic` is a `Gear`, of two hinges on the same link.
     - No mesh is opened.
 
