@@ -15,7 +15,7 @@ class Simulation(NamedTuple):
     """A way to simulate.
 
     Attributes:
-        step: the largest inner step, in seconds; None for a method that chooses its own.
+        step: the largest inner step, in seconds; None for `Adaptive`, which has a tolerance.
         method, formulation: as `mbs.simulate` takes them.
     """
 
@@ -39,7 +39,9 @@ class Simulation(NamedTuple):
     @property
     def label(self) -> str:
         name = type(self.method).__name__
-        return name if self.step is None else f"{name}, {1e3 * self.step:g} ms"
+        if self.step is None:
+            return f"{name}, {float(self.method.rtol):g}"
+        return f"{name}, {1e3 * self.step:g} ms"
 
 
 class Analysis(NamedTuple):
