@@ -7,6 +7,11 @@ need as well are in tests/helpers, published numbers in tests/references.
 import sys
 from pathlib import Path
 
+import jax
+
+# Before any number of a model is made.
+jax.config.update("jax_enable_x64", True)
+
 ROOT = Path(__file__).parents[1]
 HELPERS = str(ROOT / "tests" / "helpers")
 

@@ -47,7 +47,6 @@ def main() -> int:
     if not options.only:
         measured = run.read().get("precision", [])
         if not options.table_only:
-            run.begin_process()
             motions.draw_sheet()
             measured = work_and_precision(options.jobs)
         kept = run.kept(results, options.jobs, time.perf_counter() - begin) | {"precision": measured}

@@ -135,6 +135,7 @@ def diagram(problems: list[dict]) -> None:
         ax.set(
             xscale="log", yscale="log", xlabel="processor time of a motion (ms)", ylabel=f"error ({problem['unit']})"
         )
+        ax.minorticks_off()
         ax.set_title(problem["title"], loc="left", fontsize=11, color=style.INK)
         ax.legend(fontsize=8, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=2)
     figure.savefig(ROOT / "docs" / "images" / "verification_precision.png", dpi=110, facecolor=style.PAPER)

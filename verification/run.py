@@ -14,16 +14,12 @@ from typing import Any
 import jax
 import numpy as np
 
+import quick_compilation
 from verification import cases as cases
 from verification.case import CASES, Result, run
 
 RESULTS = Path(__file__).with_name("results.json")
 PACKAGES = ("jaxmbs", "jax", "numpy", "llvmlite", "mujoco", "pin", "exudyn")
-
-
-def begin_process():
-    """Double precision, as every case needs it."""
-    jax.config.update("jax_enable_x64", True)
 
 
 def run_alone(name: str) -> Result:
@@ -33,20 +29,25 @@ def run_alone(name: str) -> Result:
     return result
 
 
-def in_processes(function: Callable, tasks: list[tuple], jobs: int) -> Iterator[tuple[tuple, Any]]:
-    """(task, function(*task)) of each, as they come."""
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, mp_context=context, initializer=begin_process) as pool:
-        running = {pool.submit(function, *task): task for task in tasks}
-        for done in as_completed(running):
-            yield running[done], done.result()
+def in_processes(function: Callable, tasks: list[tuple], jobs: int, quick: bool = False) -> Iterator[tuple[tuple, Any]]:
+    """(task, function(*task)) of each, as they come; quick: programs run once, so that compiling them quickly counts."""
+    flags = os.environ.get("XLA_FLAGS", "")
+    if quick:
+        quick_compilation.choose()
+    try:
+        with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+            running = {pool.submit(function, *task): task for task in tasks}
+            for done in as_completed(running):
+                yield running[done], done.result()
+    finally:
+        os.environ["XLA_FLAGS"] = flags
 
 
 def results_of(names: list[str], jobs: int) -> Iterator[Result]:
     """The results as they come, those that took longest in the last run first."""
     known = {case["name"]: case["seconds"] for case in read().get("cases", [])}
     ordered = sorted(names, key=lambda name: -known.get(name, np.inf))
-    for _, result in in_processes(run_alone, [(name,) for name in ordered], jobs):
+    for _, result in in_processes(run_alone, [(name,) for name in ordered], jobs, quick=True):
         yield result
 
 
