@@ -7,7 +7,7 @@ BIN := .venv/bin
 NEWEST_PYTHON ?= $(shell python3.13 -c "" 2>/dev/null && echo python3.13 || echo "$$(pyenv prefix 3.13)/bin/python")
 NEWEST := .venv-newest/bin
 
-.PHONY: demo test test-slow test-kernels test-newest bench docs site-check wheel lint format clean
+.PHONY: demo test test-slow test-kernels test-newest verify bench docs site-check wheel lint format clean
 
 demo: .venv/installed
 	$(BIN)/python examples/01_path_synthesis.py
@@ -25,7 +25,12 @@ test-kernels: .venv/installed
 # The engine, and a mechanism in every analysis, on the newest JAX and Python; `make test` has the oldest.
 # What newer packages deprecate is said, and no error.
 test-newest: .venv-newest/installed
-	$(NEWEST)/pytest -n 2 -W default::DeprecationWarning -m "not slow" tests/programs tests/haug/test_3_6_analysis.py tests/dynamics/test_gradient_cost.py
+	$(NEWEST)/pytest -n 2 -W default::DeprecationWarning -m "not slow" -k "programs or gradient_cost or 3.6" tests/programs tests/verification tests/dynamics/test_gradient_cost.py
+
+# Every published problem and closed form, against what this package computes: the table, and the site's page "Verification".
+# MuJoCo, Pinocchio and Exudyn take part in the diagrams where they are installed: .venv/bin/pip install -e ".[bench]"
+verify: .venv/installed
+	$(BIN)/python -m verification
 
 # MuJoCo, MJX, Pinocchio and pylinkage take part where they are installed: .venv/bin/pip install -e ".[bench]"
 bench: .venv/installed

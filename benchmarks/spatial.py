@@ -111,7 +111,7 @@ def _rolled_out(case, batch, steps, *, repeats=5, **settings):
     import mujoco
     from mujoco import rollout
 
-    model = mujoco.MjModel.from_xml_string(_xml(case, 1 / steps, **settings))
+    model = mujoco.MjModel.from_xml_string(xml_of(case, 1 / steps, **settings))
     data = mujoco.MjData(model)
     kind = mujoco.mjtState.mjSTATE_FULLPHYSICS
     states = np.zeros((batch, mujoco.mj_stateSize(model, kind)))
@@ -135,7 +135,7 @@ def _rolled_out(case, batch, steps, *, repeats=5, **settings):
     return _measured(case, runs, batch, steps, point, np.subtract(after, before), gaps), runs
 
 
-def _xml(case, step, integrator="RK4", reference=TIME_CONSTANT, damping=1.0, impedance=0.9999):
+def xml_of(case, step, integrator="RK4", reference=TIME_CONSTANT, damping=1.0, impedance=0.9999):
     """The model; `refsafe` would keep the time constant from being shorter than two steps."""
     bodies = case.bodies()
     soft = f'solref="{reference * step} {damping}" solimp="{impedance} {impedance} 0.001"'

@@ -5,15 +5,11 @@ import gc
 import itertools
 import os
 import time
-from importlib.metadata import version
 from pathlib import Path
 
-# Most programs of the tests run once: compiling without optimisation takes a third of the time. The second flag exists
-# in these versions only, and XLA ends the process for a flag that it does not know.
-FLAGS = ["--xla_backend_optimization_level=0"]
-if version("jaxlib").startswith("0.10."):
-    FLAGS.append("--xla_cpu_use_fusion_emitters=false")
-os.environ["XLA_FLAGS"] = " ".join([*FLAGS, os.environ.get("XLA_FLAGS", "")])
+import quick_compilation
+
+quick_compilation.choose()
 
 import jax
 import numpy as np

@@ -7,12 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy.spatial.transform import Rotation
 
 import dynamic_problems as problems
 import jaxmbs as mbs
 import random_mechanisms as mechanisms
-import spatial_problems
 from jaxmbs import planar, spatial
 from jaxmbs.formulations.joint import recursion
 from jaxmbs.system.trajectory import Trajectory
@@ -122,62 +120,6 @@ def test_accelerations_and_reactions_of_random_mechanisms(name):
 def test_accelerations_and_reactions_of_many_random_mechanisms(seed):
     """The same of 200 mechanisms, 10 of each structure."""
     compare(list(SLOW.values())[seed], 100 + seed, 10)
-
-
-def chain_of_seven(problem, inertias, tau=None):
-    """The chain of the reference; a body's frame is its joint's. With tau torques at the joints."""
-    bodies, joints, forces = {}, {}, {"gravity": mbs.Gravity(problem["gravity_vector"])}
-    for k, given in enumerate(problem["bodies"]):
-        parent = GROUND if given["parent"] < 0 else f"b{given['parent']}"
-        bodies[f"b{k}"] = spatial.Body(given["mass"], inertias[k], given["com"])
-        axis = np.array(given["axis"])
-        placed = Rotation.from_rotvec(given["placement_rotvec"]).as_matrix()
-        # z of the joint's frame is the axis.
-        frame = spatial_problems.frame(axis, np.eye(3)[np.argmin(np.abs(axis))])[:, [1, 2, 0]]
-        ends = given["placement_p"], (0, 0, 0)
-        joints[f"J{k}"] = spatial.Revolute(parent, f"b{k}", *ends, frame_i=placed @ frame, frame_j=frame)
-        if tau is not None:
-            forces[f"tau{k}"] = mbs.Torque(f"b{k}", tau[k] * axis, parent, follower=True)
-    return mbs.Mechanism(bodies, joints, forces=forces)
-
-
-def test_chain_of_seven_revolutes():
-    """Pinocchio 4.1: accelerations, mass matrix RᵀMR, bias and energies to 1e-10, the last frame to 1e-12.
-
-    Some inertia matrices of the reference are those of no body that could exist, so they are arguments of the program:
-    what is not known when a mechanism is built is not checked.
-    """
-    problem = reference("tree_dynamics")
-    theta, rate, inertias = (
-        jnp.asarray(x) for x in (problem["q"], problem["qd"], [body["I_com"] for body in problem["bodies"]])
-    )
-
-    @mbs.program
-    def everything(inertias, theta, rate):
-        t, torques = jnp.zeros(()), np.array(problem["tau"])
-        free, pulled = (JOINTS.equations(chain_of_seven(problem, inertias, x)) for x in (None, torques))
-        q, v, _ = free.to_bodies(theta, rate, rate, t)
-        last = free.mech.layout.pose("b6", q)
-        return {
-            "qdd": pulled.accelerations(theta, rate, t)[0],
-            "qdd by the mass matrix": jnp.linalg.solve(free.mass(theta, t), pulled.force(theta, rate, t)),
-            "mass_matrix": free.mass(theta, t),
-            "bias": -free.force(theta, rate, t),
-            "tau": pulled.force(theta, rate, t) - free.force(theta, rate, t),
-            "kinetic_energy": mbs.energy(free.mech, q, v).kinetic,
-            "potential_energy": mbs.energy(free.mech, q, v).potential,
-            "q": mbs.joint_coordinates(free.mech, q),
-            "qd": mbs.joint_velocities(free.mech, q, v),
-            "state": jnp.concatenate(free.from_bodies(q, v, t)),
-            "last_joint_frame_position_world": last.r,
-            "last_joint_frame_rotation_to_world": last.a,
-        }
-
-    found = everything(inertias, theta, rate)
-    wanted = {**problem, "qdd by the mass matrix": problem["qdd"], "state": problem["q"] + problem["qd"]}
-    for key, value in found.items():
-        relative, absolute = (1e-10, 0) if key.startswith("qdd") else (0, 1e-12 if "frame" in key else 1e-10)
-        np.testing.assert_allclose(value, wanted[key], rtol=relative, atol=absolute, err_msg=key)
 
 
 def rod(k=0):

@@ -161,30 +161,17 @@ def test_a_floating_tree_keeps_its_momenta():
 
 
 def test_four_bar_under_a_constant_torque():
-    """The reference's first 0.1 s at its gates, and the gap."""
-    check_four_bar(0.11)
-
-
-@pytest.mark.slow
-def test_four_bar_under_a_constant_torque_in_full():
-    """Crank angle to 1e-8 until 0.5 s, to 1e-7 until 1 s; energy less the torque's work is constant."""
-    check_four_bar(2.0)
-
-
-def check_four_bar(end):
+    """The reference's first 0.1 s at its gates, and the gap; all of it is in `verification`."""
     problem, b = reference("planar_four_bar_dynamics"), problems.four_bar_design()
     mech, start = four_bar()
     rows = np.array(problem["rows"])
-    rows = dict(zip(problem["columns"], rows[rows[:, problem["columns"].index("time")] < end].T, strict=True))
+    rows = dict(zip(problem["columns"], rows[rows[:, problem["columns"].index("time")] < 0.11].T, strict=True))
     times, rate = np.append(0.0, rows["time"]), {"crank.phi": problem["initial_state"]["omega2"]}
     run = mbs.simulate(mech, times, start, rate, step=5e-5, formulation=JOINTS)
     assert not run.status.any()
     assert gap(mech, run) < 1e-10
-    early = rows["time"] <= 0.5
     for name, body in (("2", "crank"), ("3", "coupler"), ("4", "rocker")):
-        error = np.abs(run.position(f"{body}.phi")[1:] - rows[f"theta{name}"])
-        assert error[early].max() < 1e-8
-        assert error.max() < 1e-7
+        np.testing.assert_allclose(run.position(f"{body}.phi")[1:], rows[f"theta{name}"], rtol=0, atol=1e-8)
         np.testing.assert_allclose(run.velocity(f"{body}.phi")[1:], rows[f"omega{name}"], rtol=1e-7)
     np.testing.assert_allclose(run.acceleration("crank.phi")[1:], rows["alpha2"], rtol=1e-6)
     balance = run.energy.total - b["torque"] * run.position("crank.phi")
@@ -192,44 +179,25 @@ def check_four_bar(end):
 
 
 def test_andrews():
-    """The first 0.005 s of the squeezing mechanism: q to 1e-8."""
-    check_andrews(0.006)
-
-
-@pytest.mark.slow
-def test_andrews_in_full():
-    """The squeezing mechanism at 0.03 s: q to 1e-8, velocities, accelerations and multipliers as good as the print."""
-    check_andrews(1.0)
-
-
-def check_andrews(end):
+    """The first 0.005 s of the squeezing mechanism: q to 1e-8; all of it is in `verification`."""
     problem = reference("andrews")
-    length, printed = problem["parameters"]["lengths_m"], problem["reference_at_t_0.03"]
+    length = problem["parameters"]["lengths_m"]
     mech = problems.andrews(length)
     rows = np.array(problem["trajectory"]["rows"])
-    rows = rows[rows[:, 0] < end]
+    rows = rows[rows[:, 0] < 0.006]
     start = problems.andrews_start(length, problems.andrews_angles(problem["q_initial"]))
     run = mbs.simulate(mech, np.append(0.0, rows[:, 0]), start, step=1e-5, formulation=JOINTS)
     assert not run.status.any()
     assert gap(mech, run) < 1e-10
     wanted = np.array([list(problems.andrews_angles(row[1:8]).values()) for row in rows])
     np.testing.assert_allclose(run.q[1:, 2::3], wanted, rtol=0, atol=1e-8)
-    if end > 0.03:
-        for found, name, tolerance in ((run.q, "q", 1e-8), (run.v, "qd", 2e-7), (run.a, "qdd", 5e-6)):
-            angles = np.array(list(problems.andrews_angles(printed[name]).values()))
-            np.testing.assert_allclose(found[-1, 2::3], angles, rtol=0 if name == "q" else tolerance, atol=1e-8)
-        found = mbs.reactions(mech, run, formulation=JOINTS)
-        # The loops of the source close at E; its multipliers are the forces of FE on the others there.
-        forces = np.concatenate([found[f"E {body}"].force[-1] for body in ("BDE", "EG", "EH")])
-        np.testing.assert_allclose(forces, printed["multipliers"], rtol=5e-6)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("end", [0.5, 10.0])
-def test_bricard(end):
-    """IFToMM A04, with a redundant equation in the cut joint: energy, gap, and P3 against the motion in closed form."""
+def test_bricard():
+    """IFToMM A04 for half a second, with a redundant equation in the cut joint: energy, gap, the motion in closed form."""
     mech, start = spatial_problems.bricard()
-    times = np.linspace(0, end, 2 if end < 1 else 101)
+    times = np.array([0, 0.5])
     run = mbs.simulate(mech, times, start, step=2e-3, formulation=JOINTS)
     assert not run.status.any()
     assert gap(mech, run) < 1e-10
@@ -238,35 +206,3 @@ def test_bricard(end):
     points = jax.vmap(lambda x: spatial_problems.bricard_hexagon(x[0]))(psi)
     for k, name in enumerate(spatial_problems.RODS):
         np.testing.assert_allclose(run.point(name, (0.5, 0, 0)), points[:, k + 1], rtol=0, atol=1e-9)
-
-
-@pytest.mark.slow
-def test_spatial_slider_crank():
-    """Haug 12.2 over 1 s: positions to 1e-9, velocities to 2e-9, energy to 1e-10."""
-    rows = np.array(reference("spatial_slider_crank")["rows_centre_of_mass_at_pivot"])
-    mech, start = spatial_problems.slider_crank()
-    run = mbs.simulate(mech, rows[:, 0], start, {"crank.wx": rows[0, 4]}, step=2e-4, formulation=JOINTS)
-    assert not run.status.any()
-    assert gap(mech, run) < 1e-10
-    np.testing.assert_allclose(run.position("slider.x"), rows[:, 1], rtol=0, atol=1e-9)
-    np.testing.assert_allclose(run.velocity("slider.x"), rows[:, 2], rtol=0, atol=2e-9)
-    np.testing.assert_allclose(run.velocity("crank.wx"), rows[:, 4], rtol=0, atol=2e-9)
-    np.testing.assert_allclose(run.point("rod"), rows[:, 5:8], rtol=0, atol=1e-9)
-    np.testing.assert_allclose(run.energy.total, rows[:, 11], rtol=0, atol=1e-10)
-
-
-@pytest.mark.slow
-def test_stiff_flyball_governor():
-    """IFToMM A05 at full stiffness over 10 s, a tree: s(t) against a model with three coordinates, energy lost."""
-    times = np.linspace(0, 10, 101)
-    model, x, v = spatial_problems.governor_model()
-    wanted, rates = model.motion(times, x, v, "Radau", rtol=1e-9, atol=1e-11)
-    mech, start, spinning = spatial_problems.governor()
-    run = mbs.simulate(mech, times, start, spinning, step=1e-4, method=mbs.GeneralizedAlpha(0.8), formulation=JOINTS)
-    assert not run.status.any()
-    assert gap(mech, run) < 1e-10
-    np.testing.assert_allclose(run.position("slider.z"), wanted[:, 2], rtol=0, atol=5e-7)
-    np.testing.assert_allclose(run.velocity("shaft.wz"), rates[:, 0], rtol=1e-6)
-    assert np.all(np.diff(run.energy.total) < 0)
-    lost = model.energy(wanted, rates) - model.energy(wanted, rates)[0]
-    np.testing.assert_allclose(run.energy.total - run.energy.total[0], lost, rtol=0, atol=2e-6)

@@ -23,88 +23,9 @@ from kane_problems import (
     links,
     named,
     needed,
-    turned,
     turning_joints,
 )
 from norms import size
-
-# Of the angles that a joint holds: its moment in the frames of J and of K by λ; S and C are sines and cosines of θ₁ θ₂ θ₃.
-# Typed from the notes, with the held angles at zero.
-BOXED = {
-    "universal, 1 held (45) (47) (48)": (
-        (1,),
-        lambda S, C, a: (a, 0, -(S[2] / C[2]) * a),
-        lambda S, C, a: (C[3] / C[2] * a, -S[3] / C[2] * a, 0),
-    ),
-    "universal, 2 held (54) (56) (57)": (
-        (2,),
-        lambda S, C, a: (0, C[1] * a, S[1] * a),
-        lambda S, C, a: (S[3] * a, C[3] * a, 0),
-    ),
-    "universal, 3 held (59) (60) (62)": (
-        (3,),
-        lambda S, C, a: (0, -S[1] / C[2] * a, C[1] / C[2] * a),
-        lambda S, C, a: (-(S[2] / C[2]) * a, 0, a),
-    ),
-    "hinge, 2 and 3 held (65) (68)": (
-        (2, 3),
-        lambda S, C, a, b: (0, C[1] * a - S[1] * b, S[1] * a + C[1] * b),
-        lambda S, C, a, b: (0, a, b),
-    ),
-    "hinge, 1 and 3 held (70) (72)": (
-        (1, 3),
-        lambda S, C, a, b: (a, 0, (b - S[2] * a) / C[2]),
-        lambda S, C, a, b: ((a - S[2] * b) / C[2], 0, b),
-    ),
-    "hinge, 1 and 2 held (73) (75)": (
-        (1, 2),
-        lambda S, C, a, b: (a, b, 0),
-        lambda S, C, a, b: (C[3] * a + S[3] * b, -S[3] * a + C[3] * b, 0),
-    ),
-    "prismatic": ((1, 2, 3), lambda S, C, a, b, c: (a, b, c), lambda S, C, a, b, c: (a, b, c)),
-    "spherical": ((), lambda S, C: (0, 0, 0), lambda S, C: (0, 0, 0)),
-}
-# "The components of the constraint moments are as described above for a hinge joint about the n_J1 direction."
-BOXED["cylindrical"] = BOXED["hinge, 2 and 3 held (65) (68)"]
-# Translations that joints hold; forces are λ themselves, (34) and (41).
-HELD_SLIDES = {"prismatic": (2, 3), "cylindrical": (2, 3)}
-
-
-@pytest.mark.parametrize("name", BOXED)
-def test_boxed_results(name):
-    """Force and moment of each joint as in the notes, at random angles; signs of cos θ₂ both occur."""
-    held, lower, own = BOXED[name]
-    rng = np.random.default_rng(list(BOXED).index(name))
-    for angles in (*rng.uniform(-np.pi, np.pi, (6, 3)), np.zeros(3)):
-        angles = np.where(np.isin([1, 2, 3], held), 0, angles)
-        multipliers = np.zeros(6)
-        multipliers[[k - 1 for k in held]] = rng.normal(size=len(held))
-        multipliers[[k + 2 for k in HELD_SLIDES.get(name, (1, 2, 3))]] = rng.normal(
-            size=len(HELD_SLIDES.get(name, "123"))
-        )
-        found = mbs.joint_moment(angles, multipliers)
-        sines, cosines = ([None, *f(angles)] for f in (np.sin, np.cos))
-        given = multipliers[[k - 1 for k in held]]
-        scale = multipliers / min(1, abs(cosines[2]))
-        np.testing.assert_array_equal(found.force, multipliers[3:])
-        close(found.moment_lower, np.array(lower(sines, cosines, *given)), 1e-12, scale)
-        close(found.moment, np.array(own(sines, cosines, *given)), 1e-12, scale)
-        assert found.status == CONVERGED
-
-
-def test_moments_satisfy_28_to_33():
-    """With all angles held at any values: λ are the sums (28) to (30) of the moment in K, (31) to (33) of that in J."""
-    rng = np.random.default_rng(2)
-    for _ in range(20):
-        angles, multipliers = rng.uniform(-np.pi, np.pi, 3), rng.normal(size=6)
-        (_, s1, s2, s3), (_, c1, c2, c3) = ([None, *f(angles)] for f in (np.sin, np.cos))
-        found = mbs.joint_moment(angles, multipliers)
-        m, n = found.moment, found.moment_lower
-        in_own = [c2 * c3 * m[0] - c2 * s3 * m[1] + s2 * m[2], s3 * m[0] + c3 * m[1], m[2]]
-        in_lower = [n[0], c1 * n[1] + s1 * n[2], s2 * n[0] - s1 * c2 * n[1] + c1 * c2 * n[2]]
-        close(np.array(in_own), multipliers[:3], 1e-12, m)
-        close(np.array(in_lower), multipliers[:3], 1e-12, m)
-        close(turned(angles) @ m, n, 1e-12)
 
 
 def test_joint_moment_where_angles_are_singular():

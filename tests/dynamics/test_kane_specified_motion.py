@@ -28,40 +28,11 @@ from kane_problems import (
     hinge,
     in_motion,
     links,
-    named,
     needed,
     planar_double_pendulum,
     turner,
 )
 from norms import size
-
-
-def test_driving_torques_of_a_planar_double_pendulum():
-    """Both hinges driven, nothing unknown remains: torques of inverse dynamics, by hand and as in `Augmented`."""
-    motors = {
-        "shoulder": planar.RevoluteDriver(GROUND, "a", FIRST),
-        # Counts from b to a: minus the angle of the elbow.
-        "elbow": planar.RevoluteDriver("b", "a", SECOND),
-    }
-    mech = planar_double_pendulum(motors)
-    assert KANE.equations(mech).space.m == 0
-    run = mbs.simulate(mech, TIMES, step=0.1, formulation=KANE)
-    found = check_driven(mech, run)
-    values = [
-        [np.asarray(jax.vmap(f)(TIMES)) for f in (c, jax.grad(c), jax.grad(jax.grad(c)))] for c in (FIRST, SECOND)
-    ]
-    (p1, w1, e1), (p2, w2, e2) = values[0], [a - b for a, b in zip(*values, strict=True)]
-    (m1, c1, j1), (m2, c2, j2), length, g = (1.3, 0.4, 0.2), (0.9, 0.3, 0.15), 0.7, 9.81
-    c, s = m2 * length * c2 * np.cos(p2 - p1), m2 * length * c2 * np.sin(p2 - p1)
-    elbow = (j2 + m2 * c2**2) * e2 + c * e1 + s * w1**2 + m2 * g * c2 * np.cos(p2)
-    shoulder = (j1 + m1 * c1**2 + m2 * length**2) * e1 + c * e2 - s * w2**2
-    shoulder += (m1 * c1 + m2 * length) * g * np.cos(p1) + elbow
-    close(found["shoulder"].effort, shoulder, 1e-9)
-    close(found["elbow"].effort, -elbow, 1e-9)
-    close(found["elbow"].torque, -elbow, 1e-9)  # on a, the driver's body j
-    multipliers = named(mech, mbs.kane_multipliers(mech, run))
-    close(multipliers["a.phi"], shoulder, 1e-9)
-    close(multipliers["b.phi"], elbow, 1e-9)
 
 
 def double_pendulum(drivers):

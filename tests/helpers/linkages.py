@@ -76,3 +76,9 @@ def bar_linkage(bars, joints, driven, rate=1.0):
         constraints=constraints,
         drivers={"motor": planar.RevoluteDriver("ground", driven, mbs.motion.Ramp(rate))},
     )
+
+
+def apex(base, left, right):
+    """The third corner of a triangle over (0, 0)–(base, 0), above it, from the lengths of its other sides."""
+    x = (base**2 + left**2 - right**2) / (2 * base)
+    return (x, jnp.sqrt(left**2 - x**2))

@@ -4,21 +4,12 @@ import numpy as np
 import pytest
 
 import jaxmbs as mbs
+from four_bar_curves import coupler_point
 from jaxmbs import synthesis
 from linkages import reference
 
 CASES = reference("path_synthesis_cases")["cases"]
 LENGTHS = ("ground", "crank", "coupler", "rocker")
-
-
-def coupler_point(b, angle, branch):
-    """The coupler point in complex numbers: the coupler leaves the line to the rocker's pivot by the law of cosines."""
-    pin = b["crank"] * np.exp(1j * np.asarray(angle))
-    line = b["ground"] - pin
-    cosine = (b["coupler"] ** 2 + np.abs(line) ** 2 - b["rocker"] ** 2) / (2 * b["coupler"] * np.abs(line))
-    along = line / np.abs(line) * np.exp(1j * branch * np.arccos(cosine))
-    z = pin + along * complex(*b["point"])
-    return complex(*b["pivot"]) + np.exp(1j * b["angle"]) * z
 
 
 def bounds_of(case):

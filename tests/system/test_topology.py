@@ -7,11 +7,10 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import jaxmbs as mbs
-from jaxmbs import planar, spatial
-from jaxmbs.system.topology import Tree, path_matrix, secondary_path_matrix, spanning_tree
+from issa_arczewski_graphs import GROUND, floating_system, in_space
+from jaxmbs import planar
+from jaxmbs.system.topology import path_matrix, secondary_path_matrix, spanning_tree
 from linkages import four_bar
-
-GROUND = "ground"
 
 
 def graph(bodies, joints, drivers=()):
@@ -21,47 +20,12 @@ def graph(bodies, joints, drivers=()):
     return SimpleNamespace(bodies=dict.fromkeys(bodies), constraints=elements, drivers=dict.fromkeys(drivers))
 
 
-def grounded_system():
-    """Issa and Arczewski, Fig. 1."""
-    chain = {"R1": (GROUND, "1"), "R2": ("1", "2"), "P3": ("2", "3"), "R4": ("3", "4")}
-    return chain, [[-1, 1, 0, 0], [0, -1, 1, 0], [0, 0, -1, 1], [0, 0, 0, -1]], [
-        [-1, 0, 0, 0], [-2, -1, 0, 0], [-3, -2, -1, 0], [-4, -3, -2, -1]
-    ]  # fmt: skip
-
-
-def floating_system():
-    """Issa and Arczewski, Fig. 2."""
-    branches = {"R2": ("1", "2"), "R3": ("2", "3"), "P4": ("3", "4"), "R7": ("1", "5")}
-    return (
-        branches,
-        [[-1, 1, 0, 0, 1], [0, -1, 1, 0, 0], [0, 0, -1, 1, 0], [0, 0, 0, -1, 0], [0, 0, 0, 0, -1]],
-        [[-1, 0, 0, 0, 0], [-2, -1, 0, 0, 0], [-3, -2, -1, 0, 0], [-4, -3, -2, -1, 0], [-2, 0, 0, 0, -1]],
-    )
-
-
-def in_space(joints):
-    """A mechanism of space; the first letter of a joint's name is its kind."""
-    kinds = {"R": spatial.Revolute, "P": spatial.Prismatic, "F": spatial.Free}
-    bodies = dict.fromkeys(sorted({body for ends in joints.values() for body in ends} - {GROUND}), spatial.Body())
-    return mbs.Mechanism(bodies, {name: kinds[name[0]](*ends) for name, ends in joints.items()})
-
-
 def check_matrices(mech, primary, secondary, **options):
     for argument, given in ((mech, options), (spanning_tree(mech, **options), {})):
         found = mbs.topology.path_matrix(argument, **given), mbs.topology.secondary_path_matrix(argument, **given)
         for matrix, expected in zip(found, (primary, secondary), strict=True):
             assert_array_equal(matrix, expected)
             assert matrix.dtype.kind == "i"
-
-
-def test_system_joined_to_the_ground():
-    joints, primary, secondary = grounded_system()
-    mech = in_space(joints)
-    check_matrices(mech, primary, secondary)
-    tree = spanning_tree(mech)
-    assert tree == Tree(("1", "2", "3", "4"), tuple(joints), (-1, 0, 1, 2), (False,) * 4, ())
-    assert hash(tree) == hash(spanning_tree(mech))
-    assert (tree.leaves, tree.floating, tree.depths) == (("4",), (), (1, 2, 3, 4))
 
 
 @pytest.mark.parametrize("floating", ["edge", "joint"])

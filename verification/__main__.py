@@ -1,0 +1,65 @@
+"""`python -m verification`: compute all cases, print the table, write results.json, docs/verification.md and pictures."""
+
+import argparse
+import json
+import sys
+import time
+
+from verification import motions, page, precision, run
+from verification.case import CASES, Result
+
+
+def printed(result: Result) -> str:
+    """A case with its lines."""
+    mark = lambda holds: "  " if holds else "!!"
+    rows = [f"{mark(result.holds)} {result.name} ({result.seconds:.1f} s)"]
+    rows += [f"      !! {result.error}"] * bool(result.error)
+    for line in result.comparisons:
+        amount = f"{line.deviation:8.1e}  of {line.tolerance:8.1e} {line.unit}"
+        rows.append(f"      {mark(line.holds)} {line.what:55} {'' if line.unit == 'the same' else amount}".rstrip())
+    return "\n".join(rows)
+
+
+def work_and_precision(jobs: int) -> list[dict]:
+    """Measured curves; the diagram is drawn."""
+    curves = {}
+    for task, curve in run.in_processes(precision.curve, precision.tasks(), jobs):
+        curves[task] = curve
+        numbers = ", ".join(f"{point.error:.1e} in {1e3 * point.seconds:.3g} ms" for point in curve.points)
+        print(f"   {task[0]}, {curve.tool}, {curve.label}: {curve.missing or numbers}", flush=True)
+    problems = precision.kept(curves)
+    page.diagram(problems)
+    return problems
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m verification", description=__doc__)
+    parser.add_argument("--jobs", type=int, default=2, help="processes")
+    parser.add_argument("--only", nargs="*", help="words of the names of cases; nothing is written then")
+    parser.add_argument("--table-only", action="store_true", help="keep the pictures, and the diagrams of the last run")
+    options = parser.parse_args()
+    begin = time.perf_counter()
+    names = [name for name in CASES if not options.only or any(word in name for word in options.only)]
+    results = []
+    for result in run.results_of(names, options.jobs):
+        results.append(result)
+        print(printed(result), flush=True)
+    if not options.only:
+        measured = run.read().get("precision", [])
+        if not options.table_only:
+            motions.draw_sheet()
+            measured = work_and_precision(options.jobs)
+        kept = run.kept(results, options.jobs, time.perf_counter() - begin) | {"precision": measured}
+        run.RESULTS.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
+        page.write(kept)
+    bad = [result.name for result in results if not result.holds]
+    lines = sum(len(result.comparisons) for result in results)
+    minutes = (time.perf_counter() - begin) / 60
+    print(
+        f"\n{len(results)} cases, {lines} lines, {len(bad)} cases out of tolerance, {minutes:.1f} min", *bad, sep="\n  "
+    )
+    return 1 if bad or not results else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,56 @@
+"""What several cases use."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import jaxmbs as mbs
+from verification.case import Comparison, below
+
+FORMULATIONS = (mbs.Augmented(), mbs.JointCoordinates(), mbs.Natural(), mbs.Kane())
+
+
+def from_zero(times):
+    """The times with a zero in front."""
+    return np.append(0.0, times)
+
+
+def gap(mech, run) -> Comparison:
+    """The largest |Φ| of a motion."""
+    at = jax.jit(jax.vmap(lambda q, t: jnp.max(jnp.abs(mbs.constraints(mech, q, t)))))
+    return below("gap in the joints", at(run.q, run.t), 1e-10)
+
+
+def conserved(what, values, tolerance, unit="J") -> Comparison:
+    """What stays as it was at the first time."""
+    return below(what, np.asarray(values) - np.asarray(values)[:1], tolerance, unit)
+
+
+def in_ground(run, body, vectors):
+    """Vectors in the frame of a body, by time, in the ground frame: ω, or ω̇, since ω × ω = 0."""
+    return np.einsum("tij,tj->ti", run.rotation(body), vectors)
+
+
+def spin(run, body):
+    """The angular velocity of a body in the ground frame."""
+    return in_ground(run, body, run.v[:, run.layout.velocity_slices[body]][:, 3:])
+
+
+def angular_momentum(mech, run):
+    """About the origin, in the ground frame, (T, 3)."""
+
+    def at(q, v):
+        total = jnp.zeros(3)
+        for name, body in mech.bodies.items():
+            pose = mech.layout.pose(name, q)
+            momentum = body.mass_matrix(pose) @ v[mech.layout.velocity_slices[name]]
+            total += jnp.cross(pose.r, momentum[:3]) + pose.direction(momentum[3:])
+        return total
+
+    return np.asarray(jax.jit(jax.vmap(at))(run.q, run.v))
+
+
+def up_to_sign(parameters, wanted):
+    """Euler parameters with the sign of those wanted; both signs are the same rotation."""
+    parameters, wanted = np.asarray(parameters), np.asarray(wanted)
+    return parameters * np.sign(np.sum(parameters * wanted, axis=1, keepdims=True))

@@ -1,0 +1,155 @@
+"""One body on one joint: Project Chrono's tests, motions by Lagrange's equations in minimal coordinates, closed forms."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import jaxmbs as mbs
+from jaxmbs import spatial
+from linkages import reference
+from spatial_problems import MinimalModel, X, Y, Z, frame, joint_case, on_a_joint, turned
+from verification.case import Simulation, case, close
+from verification.cases.common import conserved, gap, in_ground, spin, up_to_sign
+
+BY_STEPS_OF_ONE = Simulation(1e-3)
+
+
+def chrono(name, description, *, quick=False):
+    """Register a case of Project Chrono."""
+
+    @case("Project Chrono", f"{name}: {description}", BY_STEPS_OF_ONE, references=("single_body_joints",), quick=quick)
+    def body_on_a_joint(by, problem):
+        wanted = problem["cases"][name]
+        mech, start, com = joint_case(name)
+        run = by.run(mech, np.array(wanted["time"]), start)
+        parameters = up_to_sign(run.q[:, 3:], wanted["quaternion_wxyz"])
+        turning = in_ground(run, "body", run.a[:, 3:])
+        yield close("position", run.point("body", com), wanted["position"], 1e-9, "m")
+        yield close("Euler parameters", parameters, wanted["quaternion_wxyz"], 1e-9)
+        yield close("velocity", run.point_velocity("body", com), wanted["velocity"], 1e-9, "m/s")
+        yield close("angular velocity", spin(run, "body"), wanted["angular_velocity_world"], 1e-9, "rad/s")
+        yield close("acceleration", run.point_acceleration("body", com), wanted["acceleration"], 1e-8, "m/s²")
+        yield close("angular acceleration", turning, wanted["angular_acceleration_world"], 1e-8, "rad/s²")
+        yield gap(mech, run)
+
+
+for _name, _case in reference("single_body_joints")["cases"].items():
+    chrono(_name, _case["description"].split(" (")[0].lower(), quick=True)
+
+
+# The body of Project Chrono's tests, its centre of mass as far from the joint, in an oblique place.
+MASS, INERTIA, COM = 1.0, (0.04, 0.1, 0.1), np.array([1.6, 0.72, -0.96])
+GRAVITY = np.array([0, 0, -9.80665])
+PLACE, OBLIQUE = np.array([0.3, -0.2, 0.5]), frame(np.array([2.0, 1, -1]), np.array([0.5, 1, 2]))
+TIMES = np.linspace(0, 5, 21)
+FRAMES = {"frame_i": OBLIQUE, "frame_j": np.eye(3)}
+PITCH = 0.7
+
+
+def hanging(turn, advance=lambda x: np.zeros(3)):
+    """A body on a joint as functions of minimal coordinates: its turn and advance in the joint's frame."""
+
+    def placed(x):
+        a = OBLIQUE @ turn(x)
+        return [(PLACE + OBLIQUE @ advance(x) + a @ COM, a)]
+
+    return MinimalModel(placed, [MASS], [INERTIA], lambda x: -MASS * GRAVITY @ placed(x)[0][0])
+
+
+def euler_vector(x):
+    """A bend without a twist: the rotation about (x₀, x₁, 0)."""
+    angle = jnp.sqrt(x @ x)
+    return turned(jnp.append(x / angle, 0.0), angle)
+
+
+def lagrange(source, name, make, turn, start, *, advance=lambda x: np.zeros(3)):
+    """Register a motion of the body on a joint, from (x, ẋ) of its minimal coordinates."""
+
+    @case(source, f"body on a {name} joint, 5 s", BY_STEPS_OF_ONE, quick=True)
+    def body_on_a_joint(by):
+        model = hanging(turn, advance)
+        wanted, turns = model.poses(model.motion(TIMES, *start)[0])
+        # The start of the model: origin, rotation, and their rates.
+        body = lambda x: (lambda r, a: (r - a @ COM, a))(*model.placed(x)[0])
+        (origin, a), (rate, a_rate) = jax.jvp(body, *((jnp.array(part),) for part in start))
+        rates = jnp.concatenate([rate, (a.T @ a_rate)[np.array([2, 0, 1]), np.array([1, 2, 0])]])
+        mech = on_a_joint(make(), MASS, INERTIA, COM, GRAVITY)
+        run = by.run(mech, TIMES, spatial.coordinates(origin, a), rates)
+        yield close("velocities at the start fit", run.v[0], rates, 1e-14)
+        yield close("position", run.point("body", COM), wanted, 1e-8, "m")
+        yield close("rotation matrix", run.rotation("body"), turns, 1e-8)
+        yield conserved("energy", run.energy.total, 1e-8)
+        yield gap(mech, run)
+
+
+lagrange(
+    "Lagrange",
+    "universal",
+    lambda: spatial.Universal("ground", "body", PLACE, (0, 0, 0), OBLIQUE @ X, Y),
+    lambda x: turned(X, x[0]) @ turned(Y, x[1]),
+    ([0.2, -0.4], [0.3, 0.5]),
+)
+lagrange(
+    "Lagrange",
+    "screw",
+    lambda: spatial.Screw("ground", "body", PLACE, (0, 0, 0), pitch=PITCH, **FRAMES),
+    lambda x: turned(Z, x[0]),
+    ([0.4], [1.0]),
+    advance=lambda x: Z * PITCH * x[0] / (2 * np.pi),
+)
+lagrange(
+    "Masarati",
+    "homokinetic",
+    lambda: spatial.ConstantVelocity("ground", "body", PLACE, (0, 0, 0), **FRAMES),
+    euler_vector,
+    ([0.3, 0.9], [0.4, -0.2]),
+)
+
+
+def free_top(omega):
+    """Torque-free rotation from parallel axes of a body with INERTIA, a top with the axis x: it turns about its angular
+    momentum and about its own axis, both evenly."""
+    j, k = INERTIA[:2]
+    momentum = np.array(INERTIA) * omega
+    size = np.linalg.norm(momentum)
+    return lambda t: turned(momentum / size, size / k * t) @ turned(X, omega[0] * (1 - j / k) * t)
+
+
+@case("Textbooks", "bodies that are free, held and on a plane, 5 s", BY_STEPS_OF_ONE)
+def free_held_and_sliding(by):
+    omega, drift, turning = np.array([3.0, 1.0, -2.0]), np.array([1.0, -2.0, 3.0]), 1.5
+    mech = mbs.Mechanism(
+        dict.fromkeys(("free", "held", "sliding"), spatial.Body(MASS, INERTIA, COM)),
+        {
+            "free": spatial.Free("ground", "free"),
+            "held": spatial.Rigid("ground", "held", PLACE, (0, 0, 0), **FRAMES),
+            "sliding": spatial.Planar("ground", "sliding", PLACE, (0, 0, 0), **FRAMES),
+        },
+        forces={"gravity": mbs.Gravity(GRAVITY)},
+    )
+    there, normal = spatial.coordinates(PLACE, OBLIQUE), OBLIQUE[:, 2]
+    along, down = (vector - normal * (normal @ vector) for vector in (drift, GRAVITY))
+    rates = {
+        "free": np.append(drift - np.cross(omega, COM), omega),
+        "sliding": np.append(along - OBLIQUE @ np.cross(Z * turning, COM), Z * turning),
+    }
+    run = by.run(mech, TIMES, {"held": there, "sliding": there}, rates)
+    t = TIMES[:, None]
+    turns = {
+        "free": [free_top(omega)(t) for t in TIMES],
+        "held": [OBLIQUE] * len(TIMES),
+        "sliding": [OBLIQUE @ turned(Z, turning * t) for t in TIMES],
+    }
+    centres = {
+        "free": COM + drift * t + GRAVITY * t**2 / 2,
+        "held": PLACE + OBLIQUE @ COM + 0 * t,
+        "sliding": PLACE + OBLIQUE @ COM + along * t + down * t**2 / 2,
+    }
+    for name in mech.bodies:
+        yield close(f"centre of mass, {name}", run.point(name, COM), centres[name], 1e-9, "m")
+        yield close(f"rotation matrix, {name}", run.rotation(name), turns[name], 1e-9)
+    # The multipliers of Rigid are the force on the body, in the ground, and the torque about the joint, in its frame.
+    held = run.multipliers[:, mech.layout.row_slices["held"]]
+    torque = np.cross(OBLIQUE @ COM, -MASS * GRAVITY) @ OBLIQUE
+    yield close("force that holds", held[:, :3], -MASS * GRAVITY, 1e-12, "N")
+    yield close("torque that holds", held[:, 3:], torque, 1e-12, "N m")

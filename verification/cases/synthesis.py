@@ -1,0 +1,176 @@
+"""Synthesis: Freudenstein's three points, Berkof and Lowen's balance, published paths, letters."""
+
+import numpy as np
+
+import jaxmbs as mbs
+from designed_four_bar import GUESS, LENGTHS, MASSES, PLAIN, TIMES, four_bar
+from four_bar_curves import coupler_point
+from jaxmbs import synthesis
+from linkages import reference
+from verification.case import Analysis, below, case, close, near, same
+
+FUNCTION = Analysis("synthesis.function", "closed form")
+BALANCE = Analysis("synthesis.balance", "Cartesian")
+PATH = Analysis("synthesis.path", "closed form")
+CURVE = Analysis("synthesis.curve", "closed form")
+
+
+def off(angle):
+    """The size of an angle, turns not counted."""
+    return np.abs(np.arctan2(np.sin(angle), np.cos(angle)))
+
+
+@case(
+    "Synthesis", "Freudenstein: three precision points of log₁₀ x", FUNCTION, references=("freudenstein",), quick=True
+)
+def freudenstein(by, problem):
+    phi, psi = (np.deg2rad(problem[name]) for name in ("phi_deg", "psi_deg"))
+    spans = {"input_span": np.deg2rad([45, 105]), "output_span": np.deg2rad([135, 225])}
+    points = problem["precision_points_x"]
+    best = synthesis.function(np.log10, x_range=(1.0, 2.0), **spans, precision_points=points).best
+    d = best.design
+    signed = d["crank"] * np.cos(d["crank_offset"]), d["coupler"], d["rocker"] * np.cos(d["rocker_offset"])
+    yield near("lengths, negative where reversed", signed, [problem["link_lengths"][name] for name in "abc"], 1e-10)
+    times = np.append(0, (phi - spans["input_span"][0]) / np.ptp(spans["input_span"]))
+    motion = mbs.kinematics(best.mechanism, times, best.guess, throw=True)
+    for name, wanted in (("crank", phi), ("rocker", psi)):
+        found = motion.position(f"{name}.phi")[1:] - wanted - d[f"{name}_offset"]
+        yield below(f"angle of the {name} at the points", off(found), 1e-10, "rad")
+    automatic = synthesis.function(np.log10, x_range=(1.0, 2.0), **spans, precision_points=3).best
+    found = automatic.design["coupler"]
+    yield near("coupler, from Chebyshev's points chosen by the package", found, problem["link_lengths"]["b"], 1e-10)
+
+
+def weighted(discs, b=PLAIN):
+    """The four-bar with point masses on crank and rocker, each a mass and a place."""
+    mass, com, inertia = dict(b["mass"]), dict(b["com"]), dict(b["inertia"])
+    for name, disc in discs.items():
+        own, place, m = np.asarray(com[name]), disc["place"], disc["mass"]
+        mass[name] = b["mass"][name] + m
+        com[name] = (b["mass"][name] * own + m * place) / mass[name]
+        inertia[name] = b["inertia"][name] + b["mass"][name] * m / mass[name] * (place - own) @ (place - own)
+    return {**b, "mass": mass, "com": com, "inertia": inertia}
+
+
+def berkof_lowen(b):
+    """What stands before e^{iφ} of crank and rocker in Σ m r_c, the coupler's put away by the loop; both must vanish."""
+    z = {name: complex(*np.asarray(b["com"][name])) for name in MASSES}
+    m, length = b["mass"], b["length"]
+    part = z["coupler"] / length["coupler"]
+    crank = m["crank"] * z["crank"] + m["coupler"] * length["crank"] * (1 - part)
+    rocker = m["rocker"] * z["rocker"] + m["coupler"] * length["rocker"] * part
+    return np.abs([crank, rocker])
+
+
+@case("Synthesis", "Berkof and Lowen: a four-bar balanced by counterweights", BALANCE, quick=True)
+def counterweights(by):
+    names = ("crank", "rocker")
+    found = synthesis.balance(
+        lambda discs: four_bar(weighted(discs)),
+        {name: {"mass": 1.0, "place": np.array([-0.05, 0.0])} for name in names},
+        minimise={"shaking_force": 1.0},
+        guess=GUESS,
+        samples=36,
+        lower={name: {"mass": 0.1, "place": -0.3} for name in names},
+        upper={name: {"mass": 10.0, "place": [0.3, 0.3]} for name in names},
+        starts=4,
+        steps=(60, 40),
+    ).best
+    before = synthesis.rms(
+        synthesis.cycle_loads(four_bar(PLAIN), mbs.kinematics(four_bar(PLAIN), TIMES, GUESS)).shaking_force
+    )
+    scale = MASSES["coupler"] * LENGTHS["crank"]
+    yield below("their two conditions", berkof_lowen(weighted(found.design)) / scale, 1e-6, "relative")
+    yield below("shaking force over that before", found.checks["shaking_force"] / before, 1e-6, "relative")
+    yield same("the four-bar assembles", bool(found.checks["assembled"]), True)
+    # A force that vanishes makes a moment that is the same about every point.
+    mech = four_bar(weighted(found.design))
+    motion = mbs.kinematics(mech, TIMES, GUESS, throw=True)
+    here, there = (synthesis.cycle_loads(mech, motion, about=p).shaking_moment for p in ((0, 0), (5.0, -3.0)))
+    yield close("shaking moment about two points", (there - here) / np.abs(here).max(), 0, 1e-5, "relative")
+
+
+def bounds_of(problem):
+    """Lower and upper bounds as `path` takes them."""
+    given = problem.get("bounds", {})
+    return {
+        name: {entry: pair[k] for entry, pair in given.items()} or None for k, name in enumerate(("lower", "upper"))
+    }
+
+
+def error_of(best, targets):
+    """The sum of squared distances, by the four-bar in complex numbers."""
+    return np.sum(np.abs(coupler_point(best.design, best.crank_angles, best.branch) - np.array(targets) @ [1, 1j]) ** 2)
+
+
+def published_path(name, source):
+    """Register a problem of path synthesis."""
+
+    @case("Synthesis", f"path, {name}: {source}", PATH, references=("path_synthesis_cases",))
+    def path(by, problem):
+        given = problem["cases"][name]
+        timing = np.deg2rad(20) * np.arange(18) if "degrees" in given["timing"] else None
+        best = synthesis.path(given["targets"], crank_angles=timing, **bounds_of(given)).best
+        error = error_of(best, given["targets"])
+        yield below("sum of squared distances, not above the published", error, given["threshold"])
+        yield below(
+            "the error claimed is that of the closed form", (best.error - error) / max(error, 1e-11), 1e-9, "relative"
+        )
+        yield same(
+            "turns, assembles, in order", [bool(best.checks[k]) for k in ("turns", "assembled", "ordered")], [True] * 3
+        )
+
+
+for _name, _given in reference("path_synthesis_cases")["cases"].items():
+    published_path(_name, _given["source"])
+
+
+@case(
+    "Synthesis",
+    "path, 18 timed points: the published design and one that is found",
+    PATH,
+    references=("path_synthesis",),
+)
+def published_design(by, problem):
+    p = problem["published_design"]
+    design = {
+        "ground": p["r1_ground"],
+        "crank": p["r2_crank"],
+        "coupler": p["r3_coupler"],
+        "rocker": p["r4_rocker"],
+        "point": (p["rcx"], p["rcy"]),
+        "angle": p["theta0"],
+        "pivot": (p["x0"], p["y0"]),
+    }
+    angles = p["theta_start"] + np.deg2rad(20) * np.arange(18)
+    targets = np.array(problem["targets"]) @ [1, 1j]
+    error = np.sum(np.abs(coupler_point(design, angles, p["sgn"]) - targets) ** 2)
+    yield near("error of the published design", error, problem["published_SSE"], 1e-12)
+    best = synthesis.path(problem["targets"], crank_angles=np.deg2rad(20) * np.arange(18)).best
+    yield below("error of the design that is found", error_of(best, problem["targets"]), problem["SSE_threshold"])
+
+
+@case("Synthesis", "path, 12 points, by a Stephenson six-bar", PATH, references=("path_synthesis_cases",))
+def six_bar(by, problem):
+    targets = np.array(problem["cases"]["12 points"]["targets"])
+    best = synthesis.path(targets, mechanism="Stephenson six-bar", starts=1024, keep=1).best
+    times = np.abs(best.crank_angles - best.crank_angles[0]) / (2 * np.pi)
+    motion = mbs.kinematics(best.mechanism, times, best.guess, throw=True)
+    error = ((np.asarray(motion.point(*best.point)) - targets) ** 2).sum()
+    yield below("sum of squared distances, by kinematics of its joints", error, 1e-10)
+
+
+def letter(name):
+    """Register a letter of LINK-ABC."""
+
+    @case("Synthesis", f"LINK-ABC, letter {name}: Heyrani Nobari and others 2024", CURVE, references=("link_abc",))
+    def curve(by, table):
+        found = synthesis.curve(table["letters"][name], keep=1).best
+        yield below(
+            "chamfer distance, not above that of LInK's 15 to 20 joints", found.error, table["link_chamfer"][name]
+        )
+        yield below("links", found.links, 7)
+
+
+for _name in ("D", "K"):
+    letter(_name)

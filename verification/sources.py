@@ -1,0 +1,67 @@
+"""Where the problems come from, in the order of the page."""
+
+from typing import NamedTuple
+
+
+class Source(NamedTuple):
+    """A book, paper or library of problems: what is verified by it, and how it is cited."""
+
+    about: str
+    citation: str
+
+
+SOURCES = {
+    "Haug": Source(
+        "Planar kinematics in Cartesian coordinates, singular configurations, design sensitivities, a mechanism in space.",
+        "E. J. Haug, *Computer-Aided Kinematics and Dynamics of Mechanical Systems, Vol. I: Basic Methods*, Allyn and "
+        "Bacon, 1989: examples and problems of chapter 3, and section 12.2.",
+    ),
+    "Issa and Arczewski": Source(
+        "Natural and joint coordinates, path matrices, the velocity transformation.",
+        "S. M. Issa and K. P. Arczewski, *Kinematics and dynamics of multibody system based on natural and joint "
+        "coordinates using velocity transformations*, Journal of Theoretical and Applied Mechanics, 1998.",
+    ),
+    "Kamman": Source(
+        "Kane's equations with joint constraints: driving torques, forces and moments of joints.",
+        "J. W. Kamman, *Multibody Dynamics: Equations of Motion for Multibody Systems with Inter-Body Joint "
+        "Constraints*; numbers (…) are those of its equations.",
+    ),
+    "Masarati": Source(
+        "The total joint, of which each of six components is free, fixed or prescribed in time; the homokinetic joint.",
+        "P. Masarati, *A formulation of kinematic constraints imposed by kinematic pairs using relative pose in vector "
+        "form*, Multibody System Dynamics 29, 2013, 119–137; P. Masarati and M. Morandini, *An ideal homokinetic joint "
+        "formulation for general-purpose multibody real-time simulation*, Multibody System Dynamics 20, 2008, 251–270.",
+    ),
+    "IFToMM": Source(
+        "The benchmarks of multibody dynamics: singular positions, redundant constraints, stiffness.",
+        "IFToMM Technical Committee for Multibody Dynamics, *Library of Computational Benchmark Problems*, A01 to A05.",
+    ),
+    "IVP Test Set": Source(
+        "Differential-algebraic equations of mechanisms, with values printed to fifteen digits.",
+        "F. Mazzia and C. Magherini, *Test Set for Initial Value Problem Solvers*, University of Bari; W. Schiehlen (ed.), "
+        "*Multibody Systems Handbook*, Springer, 1990.",
+    ),
+    "Project Chrono": Source(
+        "One body on one joint, 5 s under gravity, compared there with ADAMS.",
+        "Project Chrono, unit tests of joints (`utest_JOINT_*`).",
+    ),
+    "Pinocchio": Source(
+        "Forward and inverse dynamics of an open chain.",
+        "Values from Pinocchio 4.1.0: articulated-body algorithm, recursive Newton–Euler algorithm, kinematics.",
+    ),
+    "Textbooks": Source(
+        "Closed forms of mechanisms, bodies and shafts.",
+        "R. L. Norton, *Design of Machinery*; J. E. Shigley on the universal joint; Euler's equations; the linkages of "
+        "Peaucellier and Lipkin, Roberts and Chebyshev, and Theo Jansen's published lengths.",
+    ),
+    "Lagrange": Source(
+        "Motions whose equations are Lagrange's in as many coordinates as there are degrees of freedom, made by automatic "
+        "differentiation of the energies and integrated by SciPy: they know nothing of this package.",
+        "`MinimalModel` of `tests/helpers/spatial_problems.py`.",
+    ),
+    "Synthesis": Source(
+        "Linkages that are found: they do what is claimed, and are not worse than published ones.",
+        "F. Freudenstein, 1955; R. S. Hartenberg and J. Denavit, *Kinematic Synthesis of Linkages*; R. S. Berkof and G. G. "
+        "Lowen, *A new method for completely force balancing simple linkages*, 1969; for paths see each problem.",
+    ),
+}
