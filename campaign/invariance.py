@@ -6,7 +6,7 @@ import jax
 import numpy as np
 
 import jaxmbs as mbs
-from campaign.mechanisms import ENDS, LANES, STEPS, changed, plain
+from campaign.mechanisms import ENDS, LANES, changed, plain
 from campaign.motions import sign
 from campaign.oracle import Oracle
 from random_mechanisms import GROUND
@@ -22,9 +22,6 @@ class Again(Oracle):
     def question(self, seed):
         made, ref = plain(seed)
         return made, ref, np.random.default_rng((seed, 3))
-
-    def count(self, account):
-        account.count("steps", LANES * STEPS)
 
 
 def of_ground(mech, move):
@@ -64,7 +61,7 @@ class Moved(Again):
 
     def judge(self, account, question, answer):
         made, ref, place = question
-        self.count(account)
+        account.count("steps", question[0].steps())
         turn = lambda x: np.einsum("ij,...j->...i", place.a, x)
         wanted = dataclasses.replace(ref.state, **dict(zip("qv", _placed(made, place, ref.state.q, ref.state.v, turn), strict=True)))
         good = ref.good & (answer.status == 0)[:, None]
@@ -149,7 +146,7 @@ class Units(Again):
     def judge(self, account, question, answer):
         made, ref, *_ = question
         exact, rounded = answer
-        account.count("steps", 2 * LANES * STEPS)
+        account.count("steps", question[0].steps())
         account.same("masses and times", exact.x, ref.state.x)
         good = ref.good & (rounded.status == 0)[:, None]
         account.within("lengths", sign(made, rounded, ref.state), ref.state.x, 4 * ref.bound, ref.scale, good)
@@ -185,7 +182,7 @@ class Permuted(Again):
 
     def judge(self, account, question, answer):
         made, ref, *_ = question
-        self.count(account)
+        account.count("steps", question[0].steps())
         good = ref.good & (answer.status == 0)[:, None]
         account.within("state", sign(made, answer, ref.state), ref.state.x, 2 * ref.bound, ref.scale, good)
 
@@ -208,7 +205,7 @@ class Batches(Again):
 
     def judge(self, account, question, answer):
         _, ref, k = question
-        account.count("steps", STEPS)
+        account.count("steps", question[0].steps())
         account.same("state", answer.x[0], ref.state.x[k])
         account.same("status", answer.status[0], ref.state.status[k])
 
@@ -238,7 +235,7 @@ class Neighbours(Again):
 
     def judge(self, account, question, answer):
         _, ref, poisons, _ = question
-        self.count(account)
+        account.count("steps", question[0].steps())
         healthy = poisons == ""
         account.same("state", answer.x, ref.state.x, healthy[:, None])
         account.same("status", answer.status, ref.state.status, healthy)

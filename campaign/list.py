@@ -1,6 +1,6 @@
 """All oracles, in the order in which a campaign begins with them."""
 
-from campaign import cams, invariance, linkages, motions
+from campaign import cams, commands, files, invariance, linkages, motions
 
 ORACLES = (
     linkages.FourBar(),
@@ -19,4 +19,9 @@ ORACLES = (
     invariance.Batches(),
     invariance.Permuted(),
     motions.Momentum(),
+    files.RoundTrip(),
+    files.MutilatedJson(),
+    files.MutilatedMjcf(),
+    files.MutilatedUrdf(),
+    commands.Commands(),
 )

@@ -25,13 +25,15 @@ ENDS = {"point_i": "i", "axis_i": "i", "frame_i": "i", "point_j": "j", "axis_j":
 
 @dataclasses.dataclass(frozen=True)
 class State:
-    """Of all samples: configuration, velocities, kinetic and potential energy, status; a row each."""
+    """Of all samples: configuration, velocities, kinetic and potential energy, status; a row each. `start` is that from
+    which the motion began, with the constraints closed."""
 
     q: np.ndarray
     v: np.ndarray
     kinetic: np.ndarray
     potential: np.ndarray
     status: np.ndarray
+    start: "State | None" = None
 
     @property
     def x(self):
@@ -57,7 +59,7 @@ class Bench:
         else:
             self.structure = mechanisms.tree_structure(rng, bodies, kinds, dimension, floating=floating)
         self.extras = _extras(rng, self.structure)
-        self._compiled = {}
+        self._compiled, self._steps = {}, 0
 
     @lru_cache(maxsize=2)  # noqa: B019
     def sample(self, seed: int):
@@ -77,7 +79,15 @@ class Bench:
         kind = (type(formulation).__name__, key)
         if kind not in self._compiled:
             self._compiled[kind] = jax.jit(jax.vmap(end(formulation), in_axes=(0, 0, 0, None)))
-        return State(*map(np.asarray, self._compiled[kind](*batch, np.asarray(times, batch[1].dtype))))
+        found = jax.tree.map(np.asarray, self._compiled[kind](*batch, np.asarray(times, batch[1].dtype)))
+        self._steps += STEPS * len(found[-1])
+        start, last = (State(*(x[:, k] for x in found)) for k in (0, 1))
+        return dataclasses.replace(last, start=start)
+
+    def steps(self) -> int:
+        """How many were taken since this was last asked."""
+        taken, self._steps = self._steps, 0
+        return taken
 
     @cached_property
     def mech(self):
@@ -86,12 +96,12 @@ class Bench:
 
 
 def end(formulation=None):
-    """q, v, energies and status at the end of a motion, as a function of mechanism, q, v and times."""
+    """q, v, energies and status at start and end of a motion, as a function of mechanism, q, v and times."""
 
     def run(mech, q, v, times):
         motion = mbs.simulate(mech, times, q, v, formulation=formulation)
         energy = motion.energy
-        return motion.q[-1], motion.v[-1], energy.kinetic[-1], energy.potential[-1], motion.status[-1]
+        return motion.q, motion.v, energy.kinetic, energy.potential, motion.status
 
     return run
 
@@ -136,7 +146,12 @@ def changed(mech, change):
 
 
 # Of these forces, what makes energy or takes it.
-LOSING = {"PointForce": ("value",), "Torque": ("value",), "JointFriction": ("dynamic", "viscous"), "Motor": ("voltage", "torque_constant")}
+LOSING = {
+    "PointForce": ("value",),
+    "Torque": ("value",),
+    "JointFriction": ("dynamic", "viscous"),
+    "Motor": ("voltage", "torque_constant"),
+}
 
 
 def conserving(mech):
