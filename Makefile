@@ -7,7 +7,7 @@ BIN := .venv/bin
 NEWEST_PYTHON ?= $(shell python3.13 -c "" 2>/dev/null && echo python3.13 || echo "$$(pyenv prefix 3.13)/bin/python")
 NEWEST := .venv-newest/bin
 
-.PHONY: demo test test-slow test-kernels test-newest bench docs wheel lint format clean
+.PHONY: demo test test-slow test-kernels test-newest campaign bench docs wheel lint format clean
 
 demo: .venv/installed
 	$(BIN)/python examples/01_path_synthesis.py
@@ -26,6 +26,12 @@ test-kernels: .venv/installed
 # What newer packages deprecate is said, and no error.
 test-newest: .venv-newest/installed
 	$(NEWEST)/pytest -n 2 -W default::DeprecationWarning -m "not slow" tests/programs tests/haug/test_3_6_analysis.py tests/dynamics/test_gradient_cost.py
+
+# Random checks of everything, for so many seconds: make campaign SECONDS=3600 FOLDER=kept, which is gone on with.
+# What was found is asked again by make campaign SEED=… ONLY=….
+SECONDS ?= 120
+campaign: .venv/installed
+	$(BIN)/python -m campaign --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(if $(FOLDER),--folder $(FOLDER)) $(if $(ONLY),--only "$(ONLY)")
 
 # MuJoCo, MJX, Pinocchio and pylinkage take part where they are installed: .venv/bin/pip install -e ".[bench]"
 bench: .venv/installed

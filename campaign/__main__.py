@@ -21,7 +21,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, help="of the first rounds; by chance unless given, or that of the folder")
     parser.add_argument("--folder", type=Path, help="where the tally is kept, and gone on with; none unless given")
     parser.add_argument("--only", action="append", default=[], metavar="ORACLE", help="this oracle; may be repeated")
-    parser.add_argument("--rounds", action="store_true", help="one round of each oracle, however long it takes")
+    parser.add_argument("--page", type=Path, help="write the tally as a page of the documentation")
     return parser.parse_args()
 
 
@@ -51,21 +51,22 @@ def main() -> int:
         print(f"seed {seed}", flush=True)
         from campaign.list import ORACLES
         from campaign.schedule import run
-        from campaign.tally import Tally, table
+        from campaign.tally import Tally, page, table
 
         unknown = set(args.only) - {one.name for one in ORACLES}
         if unknown:
             raise SystemExit(f"no such oracle: {', '.join(unknown)}; there are {', '.join(x.name for x in ORACLES)}")
         oracles = [one for one in ORACLES if not args.only or one.name in args.only]
+        # Where there is no time for all of them, it is not always the same ones that wait.
+        first = seed % len(oracles)
+        oracles = oracles[first:] + oracles[:first]
         tally = Tally(folder, seed)
         before = len(tally.finds)
         say = lambda text: print(text, flush=True)
-        if args.rounds:
-            for one in oracles:
-                run([one], tally, one.seconds + 1, say)
-        else:
-            run(oracles, tally, args.seconds - (time.monotonic() - began), say)
+        run(oracles, tally, args.seconds - (time.monotonic() - began), say)
         print(table(tally.lines))
+        if args.page:
+            args.page.write_text(page(tally, {one.name: one.about for one in ORACLES}))
         print(", ".join(f"{number:,} {unit}" for unit, number in tally.total().items()), f"in all; seed {seed}")
         return int(len(tally.finds) > before)
 

@@ -29,7 +29,7 @@ class ClosedForm(Oracle):
     """
 
     seconds = 25.0
-    lanes: ClassVar[int] = 20_000
+    lanes: ClassVar[int] = 8000
 
     @abc.abstractmethod
     def designs(self, rng, count: int) -> dict[str, np.ndarray]:

@@ -33,8 +33,8 @@ WHOLE = (
 )
 WORDS = (
     "", "-", "--", "-1", "0", "nan", "inf", "1e999", "ä", "--json", "--float32", "--until", "--times", "--output", "--help",
-    "--version", "--ignore", "--unknown", "nothing.json", "slider_crank.json", "path.csv", "copy.urdf", "copy.xml", "x" * 300,
-    "\x00", ".", "{}", "--formulation", "kane", "cache", "check", "damaged.json", "--at", "\ud800",
+    "--version", "--ignore", "--unknown", "nothing.json", "slider_crank.json", "path.csv", "copy.urdf", "copy.xml",
+    "x" * 300, "\x00", ".", "{}", "--formulation", "kane", "cache", "check", "damaged.json", "--at", "\ud800",
 )  # fmt: skip
 
 
@@ -108,7 +108,9 @@ def _wrong(words, outcome) -> str | None:
     code, out, err = outcome
     if code not in (0, 1, 2):
         return f"exit code {code}"
-    complaints = [line for line in err.splitlines() if line.startswith("jaxmbs: ") and not line.startswith("jaxmbs: warning")]
+    complaints = [
+        line for line in err.splitlines() if line.startswith("jaxmbs: ") and not line.startswith("jaxmbs: warning")
+    ]
     if "Traceback" in err or "Traceback" in out:
         return "a traceback"
     if code == 2 and len(complaints) != 1:

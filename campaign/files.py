@@ -82,7 +82,10 @@ def cut(rng, text: str) -> bytes:
     return text.encode()[: int(rng.integers(len(text)))]
 
 
-STRANGE = (None, True, -1, 0, 1e300, -1e-300, 5e-324, 10**30, "", "ground", "NaN", "a b", [], {}, [[]], [1, 2, 3], [1e308] * 3, {"": 0})
+STRANGE = (
+    None, True, -1, 0, 1e300, -1e-300, 5e-324, 10**30, "", "ground", "NaN", "a b",
+    [], {}, [[]], [1, 2, 3], [1e308] * 3, {"": 0},
+)  # fmt: skip
 
 
 def other_values(rng, text: str) -> bytes:
@@ -99,8 +102,9 @@ def other_values(rng, text: str) -> bytes:
         elif what == 1 and isinstance(holder, dict):
             holder[str(key) + str(rng.choice(["", "x", " ", "\u0000"]))] = holder.pop(key)
         elif what == 2:
+            # A copy of something from elsewhere, as it is now or, if it has gone, nothing.
             source, name = places[int(rng.integers(len(places)))]
-            holder[key] = json.loads(json.dumps(source[name])) if name in (source if isinstance(source, dict) else range(len(source))) else None
+            holder[key] = json.loads(json.dumps(source[name]))
         elif what == 3 and isinstance(holder[key], (int, float)):
             holder[key] = float(rng.choice([0.0, -1.0, 1e9, 1e-9, 1e200])) * holder[key]
         else:
@@ -116,21 +120,26 @@ def _places(value):
             yield from _places(value[key])
 
 
-WORDS = ("", "nan", "inf", "1e999", "-1", "0", "1 2", "1 2 3 4 5", "abc", "world", "revolute", "ball", "free", "true", "\u00e9", "&#0;", "1e308 1e308 1e308")
+WORDS = (
+    "", "nan", "inf", "1e999", "-1", "0", "1 2", "1 2 3 4 5", "abc", "world", "revolute", "ball", "free", "true", "\u00e9",
+    "&#0;", "1e308 1e308 1e308",
+)  # fmt: skip
+TAGS = ("", "x=", "name=", "pos=", "<body>", "</body>", "<joint/>", "<geom/>")
 
 
 def other_attributes(rng, text: str) -> bytes:
-    """Of XML: some attributes have other values or names, some tags other names."""
+    """Of XML: some attributes have other values or those of others; between them words are other ones."""
     for _ in range(int(rng.integers(1, 4))):
-        quoted = text.split('"')
-        k = int(rng.integers(len(quoted)))
+        # What is at odd places stands between quotes.
+        parts = text.split('"')
+        k = int(rng.integers(len(parts)))
         if k % 2:
-            quoted[k] = str(rng.choice(WORDS)) if rng.random() < 0.7 else quoted[int(rng.integers(len(quoted) // 2)) * 2 + 1 - (len(quoted) < 3)]
+            parts[k] = str(rng.choice(WORDS if rng.random() < 0.7 else parts[1::2]))
         else:
-            words = quoted[k].split(" ")
-            words[int(rng.integers(len(words)))] = str(rng.choice(["", "x=", "name=", "pos=", "<body>", "</body>", "<joint/>", "<geom/>"]))
-            quoted[k] = " ".join(words)
-        text = '"'.join(quoted)
+            words = parts[k].split(" ")
+            words[int(rng.integers(len(words)))] = str(rng.choice(TAGS))
+            parts[k] = " ".join(words)
+        text = '"'.join(parts)
     return text.encode()
 
 
@@ -157,7 +166,8 @@ class Mutilated(Oracle):
     def question(self, seed):
         rng = np.random.default_rng(seed)
         texts = sources()[self.suffix]
-        return [self.damages[int(rng.integers(len(self.damages)))](rng, texts[int(rng.integers(len(texts)))]) for _ in range(BATCH)]
+        any_of = lambda choices: choices[int(rng.integers(len(choices)))]
+        return [any_of(self.damages)(rng, any_of(texts)) for _ in range(BATCH)]
 
     def answer(self, question):
         """Of each file None if it was read, or the error."""

@@ -48,10 +48,10 @@ class FourBar(ClosedForm):
         return jnp.concatenate([_pose(*bar) for bar in bars])
 
     def margin(self, b, low, high):
-        a, l, c, d = (b[name][:, None] for name in ("crank", "coupler", "rocker", "ground"))
+        a, rod, c, d = (b[name][:, None] for name in ("crank", "coupler", "rocker", "ground"))
         smallest, largest = extremes_of_cosine(low, high)
         closest, widest = (a**2 + d**2 - 2 * a * d * x for x in (largest, smallest))
-        return np.minimum(closest - (l - c) ** 2, (l + c) ** 2 - widest) / self.size(b)[:, None] ** 2, BORDER
+        return np.minimum(closest - (rod - c) ** 2, (rod + c) ** 2 - widest) / self.size(b)[:, None] ** 2, BORDER
 
 
 class SliderCrank(ClosedForm):
@@ -164,7 +164,7 @@ class SpatialFourBar(ClosedForm):
 
     name = "RSSR"
     about = "a rod between two circles in space"
-    lanes = 5000
+    seconds = 45.0
     NUMBERS = ("crank", "rocker", "rod", "x", "y", "z", "tilt", "swing")
 
     def designs(self, rng, count):
@@ -175,12 +175,14 @@ class SpatialFourBar(ClosedForm):
         """Pivot and axes of the rocker's joint: x, y and the axis z as columns."""
         ct, st, cs, ss = (f(b[name]) for name in ("tilt", "swing") for f in (jnp.cos, jnp.sin))
         zero = jnp.zeros_like(ct)
-        axes = jnp.stack([jnp.stack([cs * ct, ss * ct, -st]), jnp.stack([-ss, cs, zero]), jnp.stack([cs * st, ss * st, ct])])
+        axes = jnp.stack(
+            [jnp.stack([cs * ct, ss * ct, -st]), jnp.stack([-ss, cs, zero]), jnp.stack([cs * st, ss * st, ct])]
+        )
         return jnp.stack([b["x"], b["y"], b["z"]]), axes.T
 
     def mechanism(self, b):
         pivot, axes = self._rocker(b)
-        zero = jnp.zeros(3)
+        zero, same = jnp.zeros(3), {"frame_i": jnp.eye(3), "frame_j": jnp.eye(3)}
         tip = lambda length: jnp.stack([length, 0 * length, 0 * length])
         return mbs.Mechanism(
             {"crank": spatial.Body(), "rocker": spatial.Body()},
@@ -189,7 +191,7 @@ class SpatialFourBar(ClosedForm):
                 "C": spatial.Revolute("ground", "rocker", pivot, zero, frame_i=axes, frame_j=jnp.eye(3)),
                 "rod": spatial.Distance("crank", "rocker", tip(b["crank"]), tip(b["rocker"]), distance=b["rod"]),
             },
-            {"motor": spatial.RevoluteDriver("ground", "crank", mbs.motion.Ramp(1.0), frame_i=jnp.eye(3), frame_j=jnp.eye(3))},
+            {"motor": spatial.RevoluteDriver("ground", "crank", mbs.motion.Ramp(1.0), **same)},
         )
 
     def _equation(self, b, angle):

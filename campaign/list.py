@@ -1,6 +1,6 @@
 """All oracles, in the order in which a campaign begins with them."""
 
-from campaign import cams, commands, files, invariance, linkages, motions
+from campaign import cams, commands, files, invariance, linkages, motions, precision
 
 ORACLES = (
     linkages.FourBar(),
@@ -19,6 +19,9 @@ ORACLES = (
     invariance.Batches(),
     invariance.Permuted(),
     motions.Momentum(),
+    precision.Eager(),
+    precision.Gradients(),
+    precision.SinglePrecision(),
     files.RoundTrip(),
     files.MutilatedJson(),
     files.MutilatedMjcf(),

@@ -5,7 +5,6 @@ from functools import cached_property, lru_cache
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 import jaxmbs as mbs
@@ -74,11 +73,11 @@ class Bench:
         extras = {name: make(rng) for name, make in self.extras.items()}
         return mbs.Mechanism(mech.bodies, mech.constraints, mech.drivers, {**mech.forces, **extras}), q
 
-    def run(self, batch, times, formulation=None, key=None) -> State:
-        """The state at times[1], from that at times[0]; `key` names mechanisms of another structure."""
+    def run(self, batch, times, formulation=None, key=None, change=None) -> State:
+        """The state at times[1], from that at times[0]; of mechanisms to which `change` does something that `key` names."""
         kind = (type(formulation).__name__, key)
         if kind not in self._compiled:
-            self._compiled[kind] = jax.jit(jax.vmap(end(formulation), in_axes=(0, 0, 0, None)))
+            self._compiled[kind] = jax.jit(jax.vmap(end(formulation, change), in_axes=(0, 0, 0, None)))
         found = jax.tree.map(np.asarray, self._compiled[kind](*batch, np.asarray(times, batch[1].dtype)))
         self._steps += STEPS * len(found[-1])
         start, last = (State(*(x[:, k] for x in found)) for k in (0, 1))
@@ -95,10 +94,11 @@ class Bench:
         return self._draw(np.random.default_rng(0))[0]
 
 
-def end(formulation=None):
+def end(formulation=None, change=None):
     """q, v, energies and status at start and end of a motion, as a function of mechanism, q, v and times."""
 
     def run(mech, q, v, times):
+        mech = mech if change is None else change(mech)
         motion = mbs.simulate(mech, times, q, v, formulation=formulation)
         energy = motion.energy
         return motion.q, motion.v, energy.kinetic, energy.potential, motion.status

@@ -57,7 +57,7 @@ class Energy(Oracle):
 
     def judge(self, account, question, answer):
         ref = question[1]
-        start, state, halved = answer
+        start, state, _ = answer
         account.count("steps", question[0].steps())
         first, last, better = (one.kinetic + one.potential for one in answer)
         scale = np.abs(start.kinetic) + np.abs(start.potential) + state.kinetic + np.abs(state.potential) + 1

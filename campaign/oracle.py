@@ -71,7 +71,7 @@ class Account:
 
     def same(self, what: str, found, expected, judged=True) -> None:
         """The same bits, wherever `judged`; NaN is the same as NaN."""
-        found, expected = np.asarray(found), np.asarray(expected)
+        found, expected = np.broadcast_arrays(found, expected)
         judged = np.broadcast_to(judged, found.shape)
         self.comparisons += int(judged.sum())
         self.unjudged += int(judged.size - judged.sum())

@@ -112,7 +112,9 @@ def rows(lines: dict[str, Line]) -> list[tuple[str, ...]]:
     for name, line in sorted(lines.items()):
         counts = ", ".join(f"{number:,} {unit}" for unit, number in line.counts.items())
         size = [f"{line.deviation:.1e}" if line.deviation else "0", f"{100 * line.share:.2g} %" if line.share else "0"]
-        found.append((name, f"{line.rounds:,}", counts, f"{line.comparisons:,}", *size, f"{line.finds:,}", f"{line.seconds:.0f}"))
+        found.append(
+            (name, f"{line.rounds:,}", counts, f"{line.comparisons:,}", *size, f"{line.finds:,}", f"{line.seconds:.0f}")
+        )
     return found
 
 
@@ -120,17 +122,34 @@ def table(lines: dict[str, Line]) -> str:
     """For a terminal."""
     lines_ = [HEAD, *rows(lines)]
     widths = [max(len(row[k]) for row in lines_) for k in range(len(HEAD))]
-    return "\n".join("  ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)).rstrip() for row in lines_)
+    return "\n".join(
+        "  ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)).rstrip() for row in lines_
+    )
 
 
-def markdown(kept: dict, about: dict[str, str]) -> str:
-    """For a page: the table of a tally file.
+ABOUT = """# The campaign
 
-    Args:
-        kept: the file's content.
-        about: what each oracle judges, by its name.
-    """
-    lines = {name: Line(**line) for name, line in kept["oracles"].items()}
+`make campaign` asks jaxmbs random questions and judges the answers by what must hold of them, without a reference. This is
+the tally of one campaign.
+
+A deviation is relative to the size of what is compared. Beside it stands how much of its bound it is; the bound is what
+rounding and truncation may do at that place, from conditioning. Numbers too near to a singular position to be told apart
+from rounding are not judged.
+"""
+
+
+def page(tally: Tally, about: dict[str, str]) -> str:
+    """A page of the documentation: what was done, and the table."""
+    seconds = sum(line.seconds for line in tally.lines.values())
+    unjudged = sum(line.unjudged for line in tally.lines.values())
+    compared = sum(line.comparisons for line in tally.lines.values())
+    total = ", ".join(f"{number:,} {unit}" for unit, number in tally.total().items())
+    done = f"Seed {tally.seed}, {seconds / 60:.0f} minutes: {total}; {compared:,} comparisons, {unjudged:,} numbers not judged."
+    return f"{ABOUT}\n{done}\n\n{markdown(tally.lines, about)}"
+
+
+def markdown(lines: dict[str, Line], about: dict[str, str]) -> str:
+    """The table for a page; `about` says what each oracle judges."""
     head = (HEAD[0], "what must hold", *HEAD[1:])
     body = [(row[0], about.get(row[0], ""), *row[1:]) for row in rows(lines)]
     return "\n".join("| " + " | ".join(row) + " |" for row in [head, ("---",) * len(head), *body]) + "\n"
