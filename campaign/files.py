@@ -16,8 +16,8 @@ import robots
 from campaign.oracle import Oracle
 from campaign.schedule import Hangs, alarm
 
-# Reading a file of a few kilobytes takes milliseconds.
-LONGEST_READ = 20
+# Reading a file of a few kilobytes takes milliseconds, or seconds where a program is compiled for it; of processors' time.
+LONGEST_READ = 60
 BATCH = 150
 URDF = f"""<robot name="arm"><link name="base"/>
 <link name="upper">{robots._inertial(1, (0, 0, 0.5), (0.1, 0.1, 0.01))}</link>

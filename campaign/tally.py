@@ -144,8 +144,9 @@ def page(tally: Tally, about: dict[str, str]) -> str:
     unjudged = sum(line.unjudged for line in tally.lines.values())
     compared = sum(line.comparisons for line in tally.lines.values())
     total = ", ".join(f"{number:,} {unit}" for unit, number in tally.total().items())
-    done = f"Seed {tally.seed}, {seconds / 60:.0f} minutes: {total}; {compared:,} comparisons, {unjudged:,} numbers not judged."
-    return f"{ABOUT}\n{done}\n\n{markdown(tally.lines, about)}"
+    done = f"Seed {tally.seed}, {seconds / 60:.0f} minutes: {total}."
+    compared = f"{compared:,} comparisons; {unjudged:,} numbers were not judged."
+    return f"{ABOUT}\n{done} {compared}\n\n{markdown(tally.lines, about)}"
 
 
 def markdown(lines: dict[str, Line], about: dict[str, str]) -> str:

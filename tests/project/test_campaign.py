@@ -11,7 +11,7 @@ from campaign import closed_forms, commands, files, invariance, linkages, motion
 from campaign.list import ORACLES
 from campaign.mechanisms import Reference, State
 from campaign.oracle import Account, Oracle
-from campaign.schedule import Hangs, alarm, judged, run
+from campaign.schedule import WALL, Hangs, alarm, judged, run
 from campaign.tally import Tally, page, table
 from random_mechanisms import random_tree
 from random_placements import placed_in_plane
@@ -229,7 +229,7 @@ def test_a_round_that_ends_the_process_is_a_find(tmp_path):
 
 def test_what_hangs_ends():
     def hang():
-        with alarm(5), alarm(0.05):
+        with alarm(5, WALL), alarm(0.05):
             while True:
                 pass
 
@@ -242,7 +242,7 @@ def test_tables(tmp_path):
     tally.add("looking", 0, Looking().round(0), 1.0)
     assert "10 poses" in table(tally.lines)
     text = page(Tally(tmp_path, 0), {"looking": Looking.about})
-    assert "Seed 0, 0 minutes: 10 poses; 1 comparisons" in text
+    assert "Seed 0, 0 minutes: 10 poses. 1 comparisons" in text
     assert text.splitlines()[-1].startswith("| looking | odd seeds are wrong | 1 | 10 poses | 1 | 0 |")
 
 
