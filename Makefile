@@ -7,7 +7,7 @@ BIN := .venv/bin
 NEWEST_PYTHON ?= $(shell python3.13 -c "" 2>/dev/null && echo python3.13 || echo "$$(pyenv prefix 3.13)/bin/python")
 NEWEST := .venv-newest/bin
 
-.PHONY: demo test test-slow test-kernels test-newest verify bench docs site-check wheel lint format clean
+.PHONY: demo test test-slow test-kernels test-newest verify campaign bench docs site-check wheel lint format clean
 
 demo: .venv/installed
 	$(BIN)/python examples/01_path_synthesis.py
@@ -31,6 +31,12 @@ test-newest: .venv-newest/installed
 # MuJoCo, Pinocchio and Exudyn take part in the diagrams where they are installed: .venv/bin/pip install -e ".[bench]"
 verify: .venv/installed
 	$(BIN)/python -m verification
+
+# Random checks of everything, for so many seconds: make campaign SECONDS=3600 FOLDER=kept, which is gone on with.
+# What was found is asked again by make campaign SEED=… ONLY=….
+SECONDS ?= 120
+campaign: .venv/installed
+	$(BIN)/python -m campaign --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(if $(FOLDER),--folder $(FOLDER)) $(if $(ONLY),--only "$(ONLY)")
 
 # MuJoCo, MJX, Pinocchio and pylinkage take part where they are installed: .venv/bin/pip install -e ".[bench]"
 bench: .venv/installed

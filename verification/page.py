@@ -1,15 +1,12 @@
 """The page "Verification", made from what a run has kept."""
 
-import json
 from collections.abc import Iterable
-from pathlib import Path
 
 from verification import ROOT
 from verification.sources import SOURCES
 
 PAGE = ROOT / "docs" / "verification.md"
 # What the campaign of random mechanisms has kept, once it has run.
-CAMPAIGN = Path(__file__).with_name("campaign.json")
 
 
 def written(kept: dict) -> str:
@@ -29,8 +26,7 @@ def written(kept: dict) -> str:
         cases = [case for case in kept["cases"] if case["source"] == name]
         parts += [f"## {name}", f"{source.about} {source.citation}", _table(cases)]
     parts += _precision(kept.get("precision", []))
-    if CAMPAIGN.exists():
-        parts += _campaign(json.loads(CAMPAIGN.read_text()))
+    parts.append("Random problems beside these known ones: [the campaign](verification_campaign.md).")
     return "\n\n".join(parts) + "\n"
 
 
@@ -102,12 +98,6 @@ def _precision(problems: list[dict]) -> list[str]:
         if curve["missing"]
     ]
     return [*parts, "\n".join(missing)] if missing else parts
-
-
-def _campaign(tally: dict) -> list[str]:
-    """The counts of the campaign by name."""
-    rows = [f"| {_cell(str(name))} | {_cell(str(count))} |" for name, count in tally.items()]
-    return ["## Campaign", "\n".join(["| | |", "|---|--:|", *rows])]
 
 
 def diagram(problems: list[dict]) -> None:

@@ -19,7 +19,7 @@ from jaxtyping import Array
 
 def default_float() -> np.dtype:
     """float64 if the user has switched x64 on, else float32."""
-    return jnp.zeros(()).dtype
+    return np.dtype(jnp.result_type(float))
 
 
 def as_real(x):

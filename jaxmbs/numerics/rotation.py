@@ -94,7 +94,7 @@ def inverse(p: Parameters) -> Parameters:
 
 
 def normalised(p: Parameters) -> Parameters:
-    """p / ‖p‖; the identity for p = 0.
+    """p / ‖p‖; the identity for p = 0, NaN where p is not finite.
 
     Args:
         p: (4,).
@@ -104,7 +104,8 @@ def normalised(p: Parameters) -> Parameters:
         [0.6 0.  0.  0.8]
     """
     square = p @ p
-    known = square > 0
+    # What is no number stays none.
+    known = square != 0
     return jnp.where(known, p / jnp.sqrt(jnp.where(known, square, 1)), identity(p.dtype))
 
 

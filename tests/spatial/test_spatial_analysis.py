@@ -200,3 +200,13 @@ def test_screw():
     run = mbs.simulate(falling, times, {"nut": (1, 2, 3, 1, 0, 0, 0)}, step=5e-3)
     advance = -9.81 * 2.0 / (2.0 + 0.3 * (2 * np.pi / pitch) ** 2) * times**2 / 2
     np.testing.assert_allclose((run.point("nut") - np.array([1, 2, 3])) @ axis, advance, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_an_orientation_that_is_no_number_is_a_status(bad):
+    """It is not taken for an orientation; found by the campaign."""
+    mech = mbs.Mechanism({"a": spatial.Body()}, {"pin": spatial.Spherical("ground", "a", (0, 0, 0), (0, 0, 0))})
+    for k in range(7):
+        q = np.array([0, 0, 0, 1.0, 0, 0, 0])
+        q[k] = bad
+        assert mbs.assemble(mech, q).status == mbs.Status.NON_FINITE

@@ -1,0 +1,75 @@
+"""`python -m campaign --seconds 120`: random checks until the time is up; the exit code is 1 when there is a find."""
+
+import argparse
+import os
+import secrets
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+# Programs that run for a second need no costly optimisation; compiling them does.
+os.environ["XLA_FLAGS"] = f"--xla_backend_optimization_level=1 {os.environ.get('XLA_FLAGS', '')}"
+# The mechanisms of the tests are those of the campaign.
+sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "helpers")]
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m campaign", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=120, help="how long (120)")
+    parser.add_argument("--seed", type=int, help="of the first rounds; by chance unless given, or that of the folder")
+    parser.add_argument("--folder", type=Path, help="where the tally is kept, and gone on with; none unless given")
+    parser.add_argument("--only", action="append", default=[], metavar="ORACLE", help="this oracle; may be repeated")
+    parser.add_argument("--page", type=Path, help="write the tally as a page of the documentation")
+    return parser.parse_args()
+
+
+def chosen_seed(given: int | None, folder: Path) -> int:
+    """The one that is given, or of the tally in the folder, or one by chance."""
+    import json
+
+    from campaign.tally import FILE
+
+    if given is not None:
+        return given
+    if (folder / FILE).exists():
+        return json.loads((folder / FILE).read_text())["seed"]
+    return secrets.randbelow(10**9)
+
+
+def main() -> int:
+    began, args = time.monotonic(), arguments()
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    with tempfile.TemporaryDirectory() as empty:
+        # What commands of the campaign keep on disk, and throw away, is not the user's.
+        os.environ["JAXMBS_CACHE"] = str(Path(empty) / "cache")
+        folder = args.folder or Path(empty)
+        seed = chosen_seed(args.seed, folder)
+        print(f"seed {seed}", flush=True)
+        from campaign.list import ORACLES
+        from campaign.schedule import run
+        from campaign.tally import Tally, page, table
+
+        unknown = set(args.only) - {one.name for one in ORACLES}
+        if unknown:
+            raise SystemExit(f"no such oracle: {', '.join(unknown)}; there are {', '.join(x.name for x in ORACLES)}")
+        oracles = [one for one in ORACLES if not args.only or one.name in args.only]
+        # Where there is no time for all of them, it is not always the same ones that wait.
+        first = seed % len(oracles)
+        oracles = oracles[first:] + oracles[:first]
+        tally = Tally(folder, seed)
+        before = len(tally.finds)
+        say = lambda text: print(text, flush=True)
+        run(oracles, tally, args.seconds - (time.monotonic() - began), say)
+        print(table(tally.lines))
+        if args.page:
+            args.page.write_text(page(tally, {one.name: one.about for one in ORACLES}))
+        print(", ".join(f"{number:,} {unit}" for unit, number in tally.total().items()), f"in all; seed {seed}")
+        return int(len(tally.finds) > before)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,86 @@
+"""Cams that are eccentric circles, given by their polar outlines: the lift of each follower is elementary."""
+
+import jax.numpy as jnp
+import numpy as np
+
+import jaxmbs as mbs
+from campaign.closed_forms import ClosedForm
+from jaxmbs import planar
+
+
+def _eccentric(b):
+    """ρ(α) of a circle whose centre is at (e, 0)."""
+    e, r = b["eccentricity"], b["radius"]
+    return planar.FunctionOutline(lambda alpha: e * jnp.cos(alpha) + jnp.sqrt(r**2 - (e * jnp.sin(alpha)) ** 2))
+
+
+def _machine(touch, guide):
+    """A cam that turns about the origin, and a follower that slides along y at x = guide."""
+    return mbs.Mechanism(
+        {"cam": planar.Body(), "follower": planar.Body()},
+        {
+            "shaft": planar.Revolute("ground", "cam", (0, 0), (0, 0)),
+            "guide": planar.Translational("ground", "follower", (guide, 0), (0, 0), (0, 1), (0, 1)),
+            "touch": touch,
+        },
+        {"motor": planar.RevoluteDriver("ground", "cam", mbs.motion.Ramp(1.0))},
+    )
+
+
+def _state(angle, guide, lift, *contacts):
+    return jnp.stack([0 * angle, 0 * angle, angle, guide + 0 * angle, lift, 0 * angle, *contacts])
+
+
+def _seen_from(centre, normal, r, angle):
+    """The polar angle, on a body turned by `angle`, of the point of a circle where its outer normal is `normal`."""
+    point = centre + r * jnp.stack([jnp.cos(normal - angle), jnp.sin(normal - angle)])
+    return jnp.arctan2(point[1], point[0])
+
+
+class Cam(ClosedForm):
+    """What both followers share."""
+
+    seconds = 30.0
+
+    def designs(self, rng, count):
+        radius = rng.uniform(0.5, 2.0, count)
+        return {
+            "radius": radius,
+            "eccentricity": radius * rng.uniform(0.02, 0.8, count),
+            "roller": rng.uniform(0.1, 1.0, count),
+            "guide": rng.uniform(-0.15, 0.15, count),
+        }
+
+    def margin(self, b, low, high):
+        return np.ones_like(low), 0.0
+
+
+class FlatFollower(Cam):
+    name = "cam with a flat follower"
+    about = "lift R + e sin θ"
+
+    def mechanism(self, b):
+        return _machine(planar.CamFlatFollower("cam", "follower", (0, 0), (0, 0), _eccentric(b)), b["guide"])
+
+    def formula(self, b, angle, floor):
+        centre = jnp.stack([b["eccentricity"], 0 * angle])
+        lift = b["radius"] + b["eccentricity"] * jnp.sin(angle)
+        return _state(angle, b["guide"], lift, _seen_from(centre, jnp.pi / 2, b["radius"], angle))
+
+
+class RollerFollower(Cam):
+    name = "cam with a roller"
+    about = "lift e sin θ + √((R + r)² − (e cos θ − x)²)"
+
+    def mechanism(self, b):
+        roller = planar.FunctionOutline(b["roller"])
+        touch = planar.CamFollower("cam", "follower", (0, 0), (0, 0), _eccentric(b), roller)
+        return _machine(touch, b["guide"])
+
+    def formula(self, b, angle, floor):
+        centre = jnp.stack([b["eccentricity"], 0 * angle])
+        beside = b["eccentricity"] * jnp.cos(angle) - b["guide"]
+        up = jnp.sqrt((b["radius"] + b["roller"]) ** 2 - beside**2)
+        normal = jnp.arctan2(up, -beside)
+        on_cam = _seen_from(centre, normal, b["radius"], angle)
+        return _state(angle, b["guide"], b["eccentricity"] * jnp.sin(angle) + up, on_cam, normal - jnp.pi)

@@ -1,0 +1,140 @@
+"""Driven linkages with a closed form: every position, velocity, acceleration and status of very many random designs."""
+
+import abc
+from functools import partial
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import jaxmbs as mbs
+from campaign.oracle import Account, Oracle
+
+STEPS = 37
+EPS = float(np.finfo(float).eps)
+# Roundings by which each number that enters may seem changed.
+ROUNDINGS = 100
+# Where rounding may change a result by this part of it, nothing is compared.
+BLURRED = 1e-5
+# A design this near to one that just assembles, or just turns, may be taken for either; relative to its size squared.
+BORDER = 1e-9
+
+
+class ClosedForm(Oracle):
+    """A mechanism driven by its first angle, with one formula for the whole configuration.
+
+    Bounds come from conditioning: the formula is differentiated by every number that enters, and each of these may be
+    wrong by `ROUNDINGS` roundings.
+    """
+
+    seconds = 25.0
+    lanes: ClassVar[int] = 8000
+
+    @abc.abstractmethod
+    def designs(self, rng, count: int) -> dict[str, np.ndarray]:
+        """Random designs, with "branch" among them: 1 or −1."""
+
+    @abc.abstractmethod
+    def mechanism(self, b) -> mbs.Mechanism:
+        """The mechanism of a design; its driver keeps the crank's angle at t."""
+
+    @abc.abstractmethod
+    def formula(self, b, angle, floor: float):
+        """q by the closed form. Roots are taken of no less than `floor`, relative to the size of the design."""
+
+    @abc.abstractmethod
+    def margin(self, b, low, high):
+        """(count, times): a number, relative to the size of the design, that is positive where the mechanism can be closed
+        at all angles of [low, high], and negative where it cannot at some; and how exact it is."""
+
+    def values(self, b, angle):
+        """What is compared: all of q unless said otherwise."""
+        return self.formula(b, angle, 0.0)
+
+    def seen(self, b, q, v, a):
+        """The same, its rate and acceleration, of a motion."""
+        return q, v, a
+
+    def question(self, seed):
+        rng = np.random.default_rng(seed)
+        b = self.designs(rng, self.lanes) | {"branch": rng.choice([-1.0, 1.0], self.lanes)}
+        start, sense = rng.uniform(0, 2 * np.pi, self.lanes), rng.choice([-1.0, 1.0], self.lanes)
+        return b, start[:, None] + sense[:, None] * np.linspace(0, 2 * np.pi, STEPS)
+
+    def answer(self, question):
+        return jax.tree.map(np.asarray, _run(self, *question))
+
+    def judge(self, account: Account, question, answer):
+        b, angles = question
+        q, v, a, status = answer
+        low, high = (f(angles[:, :1], angles) for f in (np.minimum, np.maximum))
+        margin, blur = self.margin(b, low, high)
+        possible, sure = margin > 0, np.minimum.accumulate(np.abs(margin) > blur, axis=1)
+        account.count("poses", status.size)
+        expected = np.where(
+            possible, int(mbs.Status.CONVERGED),
+            np.where(possible[:, :1], int(mbs.Status.LOCKED_UP), int(mbs.Status.NOT_ASSEMBLED)),
+        )  # fmt: skip
+        account.same("status", status, expected, sure)
+        wanted, sizes = jax.tree.map(np.asarray, _evaluate(self, b, angles))
+        good = possible & sure & (status == mbs.Status.CONVERGED)
+        angular = np.array([not name.endswith((".x", ".y")) for name in self.names()])
+        size = np.broadcast_to(self.size(b)[:, None], good.shape)[good][:, None]
+        for k, (name, found) in enumerate((("q", q), ("v", v), ("a", a))):
+            right, blur = wanted[k][good], sizes[k][good]
+            gap = found[good] - right
+            # Angles are known up to whole turns.
+            gap = np.where(angular & (k == 0), gap - 2 * np.pi * np.round(gap / (2 * np.pi)), gap)
+            scale = np.abs(right).max(axis=-1, keepdims=True) + size
+            bound = ROUNDINGS * EPS * (blur + scale)
+            account.within(name, gap, 0.0, bound, scale, bound < BLURRED * scale)
+
+    def size(self, b):
+        """A length, in which designs are measured."""
+        return sum(np.abs(x) for name, x in b.items() if name != "branch")
+
+    def names(self):
+        """Of what is compared; what ends in .x or .y is a length, all else an angle."""
+        one = {name: x[0] for name, x in self.designs(np.random.default_rng(0), 1).items()} | {"branch": 1.0}
+        return self.mechanism(one).layout.coordinates
+
+
+@partial(jax.jit, static_argnums=0)
+def _run(oracle: ClosedForm, b, angles):
+    def one(b, angles):
+        motion = mbs.kinematics(oracle.mechanism(b), angles, oracle.formula(b, angles[0], 1e-4))
+        see = lambda *state: oracle.seen(b, *state)
+        return *jax.vmap(see)(motion.q, motion.v, motion.a), motion.status
+
+    return jax.vmap(one)(b, angles)
+
+
+@partial(jax.jit, static_argnums=0)
+def _evaluate(oracle: ClosedForm, b, angles):
+    """q, v and a by the formula, and by how much they change when all numbers that enter are changed in proportion."""
+
+    def motion(logs, b, angle):
+        changed = {name: x if name == "branch" else x * (1 + logs[name]) for name, x in b.items()}
+        q = lambda angle: oracle.values(changed, angle)
+        v = lambda angle: jax.jvp(q, (angle,), (jnp.ones_like(angle),))[1]
+        at = angle + logs["angle"]
+        return q(at), *jax.jvp(v, (at,), (jnp.ones_like(at),))
+
+    def one(b, angle):
+        zero = {name: jnp.zeros(()) for name in (*b, "angle") if name != "branch"}
+        slopes = jax.jacfwd(motion)(zero, b, angle)
+        sizes = [sum(jnp.abs(slope) for slope in jax.tree.leaves(each)) for each in slopes]
+        return motion(zero, b, angle), sizes
+
+    one = mbs.program(one)
+    return jax.vmap(lambda b, row: jax.vmap(lambda angle: one(b, angle))(row))(b, angles)
+
+
+def extremes_of_cosine(low, high):
+    """The smallest and the largest cosine of the angles from low to high."""
+    turns = lambda x: np.ceil(x / (2 * np.pi)) * 2 * np.pi
+    ends = np.cos(low), np.cos(high)
+    largest = np.where(turns(low) <= high, 1.0, np.maximum(*ends))
+    smallest = np.where(turns(low - np.pi) + np.pi <= high, -1.0, np.minimum(*ends))
+    return smallest, largest

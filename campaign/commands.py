@@ -1,0 +1,123 @@
+"""Mutilated command lines: each ends with an exit code and, where it is bad, one line that says why."""
+
+import contextlib
+import io
+import json
+import os
+import tempfile
+from pathlib import Path
+
+import jax
+import numpy as np
+
+from campaign.oracle import Oracle
+from campaign.schedule import Hangs, alarm
+from jaxmbs.cli import main
+
+MODELS = Path(__file__).parents[1] / "examples" / "models"
+LONGEST_COMMAND = 120
+BATCH = 15
+WHOLE = (
+    ("check", "slider_crank.json", "--until", "0.3", "--times", "3"),
+    ("kinematics", "slider_crank.json", "--until", "0.5", "--times", "6", "--output", "motion.csv"),
+    ("convert", "slider_crank.json", "copy.json"),
+    ("convert", "four_bar.xml", "copy.json"),
+    ("schema",),
+    ("check", "double_pendulum.json"),
+    ("simulate", "double_pendulum.json", "--until", "0.01", "--times", "2", "--step", "0.001"),
+    ("synthesize", "path", "path.csv", "--upper", "50", "--starts", "1", "--mechanism", "none"),
+    ("sweep", "slider_crank.json", "--samples", "1"),
+    ("identify", "slider_crank.json"),
+    ("animate", "slider_crank.json", "film.avi"),
+    ("testspeed", "double_pendulum.json", "--batch", "0"),
+)
+WORDS = (
+    "", "-", "--", "-1", "0", "nan", "inf", "1e999", "ä", "--json", "--float32", "--until", "--times", "--output", "--help",
+    "--version", "--ignore", "--unknown", "nothing.json", "slider_crank.json", "path.csv", "copy.urdf", "copy.xml",
+    "x" * 300, "\x00", ".", "{}", "--formulation", "kane", "cache", "check", "damaged.json", "--at", "\ud800",
+)  # fmt: skip
+
+
+class Commands(Oracle):
+    name = "mutilated commands"
+    about = "exit code 0, 1 or 2, with one line of complaint where it is not 0: no traceback, no hang"
+    seconds = 25.0
+
+    def question(self, seed):
+        rng = np.random.default_rng(seed)
+        return [_damaged(rng, list(WHOLE[int(rng.integers(len(WHOLE)))])) for _ in range(BATCH)]
+
+    def answer(self, question):
+        """Exit code, output and complaint of each, or the error."""
+        before, answers = Path.cwd(), []
+        for words in question:
+            with tempfile.TemporaryDirectory() as folder:
+                for path in MODELS.iterdir():
+                    (Path(folder) / path.name).symlink_to(path)
+                (Path(folder) / "damaged.json").write_text("{")
+                try:
+                    os.chdir(folder)
+                    answers.append(_outcome(words))
+                finally:
+                    os.chdir(before)
+                    jax.config.update("jax_enable_x64", True)
+        return answers
+
+    def judge(self, account, question, answer):
+        for words, outcome in zip(question, answer, strict=True):
+            account.count("commands", 1)
+            account.comparisons += 1
+            wrong = _wrong(words, outcome)
+            if wrong:
+                account.find(f"jaxmbs {words}: {wrong}")
+
+
+def _damaged(rng, words: list[str]) -> list[str]:
+    for _ in range(int(rng.integers(1, 4))):
+        k = int(rng.integers(len(words) + 1))
+        what = rng.integers(4)
+        if what == 0 and len(words) > 1:
+            del words[k - 1]
+        elif what == 1:
+            words.insert(k, WORDS[int(rng.integers(len(WORDS)))])
+        elif what == 2 and k < len(words):
+            words[k] = WORDS[int(rng.integers(len(WORDS)))]
+        elif what == 3 and k < len(words) and words[k]:
+            cut = int(rng.integers(len(words[k])))
+            words[k] = words[k][:cut] + words[k][cut + 1 :]
+    return words
+
+
+def _outcome(words):
+    out, err = io.StringIO(), io.StringIO()
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), alarm(LONGEST_COMMAND):
+            code = main(words)
+    except SystemExit as end:
+        # What argparse does after --help and --version.
+        code = end.code
+    except (Exception, Hangs) as error:
+        return error
+    return code, out.getvalue(), err.getvalue()
+
+
+def _wrong(words, outcome) -> str | None:
+    """What is wrong with how a command ended."""
+    if isinstance(outcome, BaseException):
+        return f"{type(outcome).__name__}: {outcome}"
+    code, out, err = outcome
+    if code not in (0, 1, 2):
+        return f"exit code {code}"
+    complaints = [
+        line for line in err.splitlines() if line.startswith("jaxmbs: ") and not line.startswith("jaxmbs: warning")
+    ]
+    if "Traceback" in err or "Traceback" in out:
+        return "a traceback"
+    if code == 2 and len(complaints) != 1:
+        return f"exit code 2 and the complaint {err!r}"
+    if "--json" in words and out.strip() and "--help" not in words and "--version" not in words:
+        try:
+            json.loads(out)
+        except ValueError:
+            return f"this is no JSON: {out[:200]!r}"
+    return None

@@ -1,0 +1,218 @@
+"""Model files: random models written and read again, and mutilated files, which must be read or refused in one line."""
+
+import json
+import tempfile
+import warnings
+from functools import lru_cache
+from pathlib import Path
+from typing import ClassVar
+
+import jax
+import numpy as np
+
+import jaxmbs as mbs
+import random_mechanisms as mechanisms
+import robots
+from campaign.oracle import Oracle
+from campaign.schedule import Hangs, alarm
+
+# Reading a file of a few kilobytes takes milliseconds, or seconds where a program is compiled for it; of processors' time.
+LONGEST_READ = 60
+BATCH = 150
+URDF = f"""<robot name="arm"><link name="base"/>
+<link name="upper">{robots._inertial(1, (0, 0, 0.5), (0.1, 0.1, 0.01))}</link>
+<link name="fore">{robots._inertial(2, (0.3, 0, 0), (0.01, 0.2, 0.2))}</link>
+{robots._joint("shoulder", "revolute", "base", "upper", axis=(0, 1, 0))}
+{robots._joint("elbow", "prismatic", "upper", "fore", (0, 0, 1), axis=(1, 0, 0))}</robot>"""
+
+
+class RoundTrip(Oracle):
+    name = "files there and back"
+    about = "a random model, written and read as JSON, is the same to the bit"
+    seconds = 10.0
+
+    def question(self, seed):
+        rng, dimension = np.random.default_rng(seed), 2 + seed % 2
+        build = mechanisms.random_tree if rng.random() < 0.5 else mechanisms.random_closed
+        mech, q = build(rng, int(rng.integers(3, 5)), dimension=dimension)
+        return mech, q, rng.normal(size=mech.layout.m)
+
+    def answer(self, question):
+        mech, q, v = question
+        with tempfile.TemporaryDirectory() as folder:
+            path = mbs.save(mech, Path(folder) / "model.json", guess=q, velocities=v, name="random")
+            text, model = path.read_text(), mbs.load(path)
+            return model.mechanism, model.guess, model.velocity, text, mbs.save(model, path).read_text()
+
+    def judge(self, account, question, answer):
+        *found, text, again = answer
+        account.count("files", 2)
+        for name, one, other in zip(("mechanism", "guess", "velocities"), found, question, strict=True):
+            mine, theirs = jax.tree.flatten(one), jax.tree.flatten(other)
+            if mine[1] != theirs[1]:
+                account.find(f"{name}: has another structure")
+                continue
+            for a, b in zip(mine[0], theirs[0], strict=True):
+                account.same(name, a, b)
+        if text != again:
+            account.find("the file written from what was read is another one")
+
+
+def flipped(rng, text: str) -> bytes:
+    """A few bytes are others, are missing, or are there twice."""
+    data = bytearray(text.encode())
+    for _ in range(int(rng.integers(1, 4))):
+        k = int(rng.integers(len(data)))
+        what = rng.integers(4)
+        if what == 0:
+            data[k] = int(rng.integers(256))
+        elif what == 1:
+            del data[k : k + int(rng.integers(1, 30))]
+        elif what == 2:
+            data[k:k] = data[k : k + int(rng.integers(1, 30))]
+        else:
+            data[k] = b'{}[]",:<>/="\'0-e.'[int(rng.integers(17))]
+        if not data:
+            break
+    return bytes(data)
+
+
+def cut(rng, text: str) -> bytes:
+    """The file ends early."""
+    return text.encode()[: int(rng.integers(len(text)))]
+
+
+STRANGE = (
+    None, True, -1, 0, 1e300, -1e-300, 5e-324, 10**30, "", "ground", "NaN", "a b",
+    [], {}, [[]], [1, 2, 3], [1e308] * 3, {"": 0},
+)  # fmt: skip
+
+
+def other_values(rng, text: str) -> bytes:
+    """Of a JSON document: some values are others, keys have gone, have other names, or are those of a neighbour."""
+    document = json.loads(text)
+    for _ in range(int(rng.integers(1, 4))):
+        places = list(_places(document))
+        if not places:
+            break
+        holder, key = places[int(rng.integers(len(places)))]
+        what = rng.integers(5)
+        if what == 0:
+            del holder[key]
+        elif what == 1 and isinstance(holder, dict):
+            holder[str(key) + str(rng.choice(["", "x", " ", "\u0000"]))] = holder.pop(key)
+        elif what == 2:
+            # A copy of something from elsewhere, as it is now or, if it has gone, nothing.
+            source, name = places[int(rng.integers(len(places)))]
+            holder[key] = json.loads(json.dumps(source[name]))
+        elif what == 3 and isinstance(holder[key], (int, float)):
+            holder[key] = float(rng.choice([0.0, -1.0, 1e9, 1e-9, 1e200])) * holder[key]
+        else:
+            holder[key] = STRANGE[int(rng.integers(len(STRANGE)))]
+    return json.dumps(document, allow_nan=bool(rng.random() < 0.9)).encode()
+
+
+def _places(value):
+    """All (holder, key) of a document."""
+    if isinstance(value, (dict, list)):
+        for key in list(value) if isinstance(value, dict) else range(len(value)):
+            yield value, key
+            yield from _places(value[key])
+
+
+WORDS = (
+    "", "nan", "inf", "1e999", "-1", "0", "1 2", "1 2 3 4 5", "abc", "world", "revolute", "ball", "free", "true", "\u00e9",
+    "&#0;", "1e308 1e308 1e308",
+)  # fmt: skip
+TAGS = ("", "x=", "name=", "pos=", "<body>", "</body>", "<joint/>", "<geom/>")
+
+
+def other_attributes(rng, text: str) -> bytes:
+    """Of XML: some attributes have other values or those of others; between them words are other ones."""
+    for _ in range(int(rng.integers(1, 4))):
+        # What is at odd places stands between quotes.
+        parts = text.split('"')
+        k = int(rng.integers(len(parts)))
+        if k % 2:
+            parts[k] = str(rng.choice(WORDS if rng.random() < 0.7 else parts[1::2]))
+        else:
+            words = parts[k].split(" ")
+            words[int(rng.integers(len(words)))] = str(rng.choice(TAGS))
+            parts[k] = " ".join(words)
+        text = '"'.join(parts)
+    return text.encode()
+
+
+@lru_cache(maxsize=1)
+def sources() -> dict[str, tuple[str, ...]]:
+    """Whole files by suffix."""
+    rng = np.random.default_rng(0)
+    texts = []
+    with tempfile.TemporaryDirectory() as folder:
+        for dimension in (2, 3):
+            mech, q = mechanisms.random_tree(rng, 2, dimension=dimension)
+            texts.append(mbs.save(mech, Path(folder) / "model.json", guess=q).read_text())
+    return {".json": tuple(texts), ".xml": (robots.FOUR_BAR, robots.SCARA), ".urdf": (URDF,)}
+
+
+class Mutilated(Oracle):
+    """Files of one format."""
+
+    about = "a damaged file is read, or refused by a ModelError in one line: no other error, no hang, no crash"
+    seconds = 10.0
+    suffix: ClassVar[str]
+    damages: ClassVar[tuple]
+
+    def question(self, seed):
+        rng = np.random.default_rng(seed)
+        texts = sources()[self.suffix]
+        any_of = lambda choices: choices[int(rng.integers(len(choices)))]
+        return [any_of(self.damages)(rng, any_of(texts)) for _ in range(BATCH)]
+
+    def answer(self, question):
+        """Of each file None if it was read, or the error."""
+        answers = []
+        with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            path = Path(folder) / f"model{self.suffix}"
+            for content in question:
+                path.write_bytes(content)
+                answers.append(_read(path))
+        return answers
+
+    def judge(self, account, question, answer):
+        for content, error in zip(question, answer, strict=True):
+            account.count("files", 1)
+            account.comparisons += 1
+            if error is None:
+                continue
+            refused = isinstance(error, mbs.ModelError) and str(error).startswith("model") and "\n" not in str(error)
+            if not refused:
+                account.find(f"{type(error).__name__}: {str(error)[:300]!r} for the file {content[:4000]!r}")
+
+
+def _read(path: Path):
+    try:
+        with alarm(LONGEST_READ):
+            mbs.load(path)
+    except (Exception, Hangs) as error:
+        return error
+    return None
+
+
+class MutilatedJson(Mutilated):
+    name = "mutilated JSON"
+    suffix = ".json"
+    damages = (flipped, cut, other_values, other_values)
+
+
+class MutilatedMjcf(Mutilated):
+    name = "mutilated MJCF"
+    suffix = ".xml"
+    damages = (flipped, cut, other_attributes)
+
+
+class MutilatedUrdf(Mutilated):
+    name = "mutilated URDF"
+    suffix = ".urdf"
+    damages = (flipped, cut, other_attributes)

@@ -1,0 +1,252 @@
+"""Four-bar, slider-crank, inverted slider-crank, slotted wheel, RSSR: closed forms of their configurations."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import jaxmbs as mbs
+from campaign.closed_forms import BORDER, ClosedForm, extremes_of_cosine
+from jaxmbs import planar, spatial
+from linkages import four_bar, slider_crank
+
+
+def _root(x, floor):
+    """√x, but of no less than a number."""
+    return jnp.sqrt(jnp.maximum(x, floor) if floor else x)
+
+
+def _unit(angle):
+    return jnp.stack([jnp.cos(angle), jnp.sin(angle)])
+
+
+def _pose(r, angle):
+    return jnp.append(r, angle)
+
+
+class FourBar(ClosedForm):
+    name = "four-bar"
+    about = "two circles meet"
+
+    def designs(self, rng, count):
+        return dict(zip(("crank", "coupler", "rocker", "ground"), rng.uniform(0.2, 3.0, (4, count)), strict=True))
+
+    def mechanism(self, b):
+        return four_bar(b)
+
+    def formula(self, b, angle, floor):
+        a, c = b["crank"] * _unit(angle), jnp.stack([b["ground"], 0 * b["ground"]])
+        d = c - a
+        length = jnp.sqrt(d @ d)
+        along = (b["coupler"] ** 2 - b["rocker"] ** 2 + length**2) / (2 * length)
+        across = b["branch"] * _root(b["coupler"] ** 2 - along**2, floor)
+        arm = (along * d + across * jnp.stack([-d[1], d[0]])) / length
+        tip = a + arm
+        out = tip - c
+        bars = [(a / 2, angle), (a + arm / 2, jnp.arctan2(arm[1], arm[0])), (c + out / 2, jnp.arctan2(out[1], out[0]))]
+        return jnp.concatenate([_pose(*bar) for bar in bars])
+
+    def margin(self, b, low, high):
+        a, rod, c, d = (b[name][:, None] for name in ("crank", "coupler", "rocker", "ground"))
+        smallest, largest = extremes_of_cosine(low, high)
+        closest, widest = (a**2 + d**2 - 2 * a * d * x for x in (largest, smallest))
+        return np.minimum(closest - (rod - c) ** 2, (rod + c) ** 2 - widest) / self.size(b)[:, None] ** 2, BORDER
+
+
+class SliderCrank(ClosedForm):
+    name = "slider-crank"
+    about = "a rod from a circle to a line"
+
+    def designs(self, rng, count):
+        crank, rod = rng.uniform(0.2, 3.0, (2, count))
+        return {"crank": crank, "rod": rod, "offset": rng.uniform(-1.0, 1.0, count)}
+
+    def mechanism(self, b):
+        return slider_crank(b)
+
+    def formula(self, b, angle, floor):
+        a = b["crank"] * _unit(angle)
+        up = b["offset"] - a[1]
+        along = b["branch"] * _root(b["rod"] ** 2 - up**2, floor)
+        slider = jnp.stack([a[0] + along, b["offset"]])
+        return jnp.concatenate(
+            [_pose(0 * a, angle), _pose(a, jnp.arctan2(up, along)), _pose(slider, jnp.zeros_like(angle))]
+        )
+
+    def margin(self, b, low, high):
+        smallest, largest = extremes_of_cosine(low - np.pi / 2, high - np.pi / 2)
+        ends = [b["offset"][:, None] - b["crank"][:, None] * x for x in (smallest, largest)]
+        farthest = np.maximum(*map(np.abs, ends))
+        return (b["rod"][:, None] ** 2 - farthest**2) / self.size(b)[:, None] ** 2, BORDER
+
+
+def _slotted(b, offset):
+    """A crank whose pin runs in the slot of a rocker, beside its pivot by an offset."""
+    return mbs.Mechanism(
+        {"crank": planar.Body(), "rocker": planar.Body()},
+        {
+            "O": planar.Revolute("ground", "crank", (0, 0), (0, 0)),
+            "C": planar.Revolute("ground", "rocker", (b["ground"], 0), (0, 0)),
+            "slot": planar.RevoluteTranslational("rocker", "crank", (0, 0), (b["crank"], 0), (1, 0), offset),
+        },
+        {"motor": planar.RevoluteDriver("ground", "crank", mbs.motion.Ramp(1.0))},
+    )
+
+
+class InvertedSliderCrank(ClosedForm):
+    name = "inverted slider-crank"
+    about = "a tangent from a point to a circle"
+
+    def designs(self, rng, count):
+        crank, ground = rng.uniform(0.2, 3.0, (2, count))
+        return {"crank": crank, "ground": ground, "offset": rng.uniform(-0.8, 0.8, count)}
+
+    def mechanism(self, b):
+        return _slotted(b, b["offset"])
+
+    def formula(self, b, angle, floor):
+        c = jnp.stack([b["ground"], 0 * b["ground"]])
+        w = b["crank"] * _unit(angle) - c
+        along = b["branch"] * _root(w @ w - b["offset"] ** 2, floor)
+        turned = jnp.arctan2(w[1] * along - w[0] * b["offset"], w[0] * along + w[1] * b["offset"])
+        return jnp.concatenate([_pose(0 * c, angle), _pose(c, turned)])
+
+    def margin(self, b, low, high):
+        _, largest = extremes_of_cosine(low, high)
+        a, d, e = (b[name][:, None] for name in ("crank", "ground", "offset"))
+        return (a**2 + d**2 - 2 * a * d * largest - e**2) / self.size(b)[:, None] ** 2, BORDER
+
+
+class SlottedWheel(ClosedForm):
+    """Of a Geneva mechanism, while the pin is in the slot: tan β = a sin θ / (d − a cos θ)."""
+
+    name = "slotted wheel"
+    about = "an angle seen from a point"
+
+    def designs(self, rng, count):
+        slots = rng.uniform(2.5, 12.0, count)
+        ground = rng.uniform(0.5, 3.0, count)
+        return {"ground": ground, "crank": ground * np.sin(np.pi / slots)}
+
+    def mechanism(self, b):
+        block = planar.Revolute("crank", "block", (b["crank"], 0), (0, 0))
+        guide = planar.Translational("wheel", "block", (0, 0), (0, 0), (-1, 0), (1, 0))
+        return mbs.Mechanism(
+            {"crank": planar.Body(), "wheel": planar.Body(), "block": planar.Body()},
+            {
+                "O": planar.Revolute("ground", "crank", (0, 0), (0, 0)),
+                "C": planar.Revolute("ground", "wheel", (b["ground"], 0), (0, 0)),
+                "pin": block,
+                "slot": guide,
+            },
+            {"motor": planar.RevoluteDriver("ground", "crank", mbs.motion.Ramp(1.0))},
+        )
+
+    def formula(self, b, angle, floor):
+        a = b["crank"] * _unit(angle)
+        wheel = jnp.arctan2(-a[1], b["ground"] - a[0])
+        c = jnp.stack([b["ground"], 0 * b["ground"]])
+        return jnp.concatenate([_pose(0 * a, angle), _pose(c, wheel), _pose(a, wheel)])
+
+    def margin(self, b, low, high):
+        return np.ones_like(low), 0.0
+
+    def question(self, seed):
+        b, angles = super().question(seed)
+        # In, and out again on the other side; the crank's shaft is on the left of the wheel's.
+        widest = np.arccos(b["crank"] / b["ground"])[:, None]
+        return b, np.sign(angles[:, -1:] - angles[:, :1]) * widest * np.linspace(-1, 1, angles.shape[1])
+
+
+class SpatialFourBar(ClosedForm):
+    """Revolute, spherical, spherical, revolute: a rod joins two circles in space."""
+
+    name = "RSSR"
+    about = "a rod between two circles in space"
+    seconds = 45.0
+    NUMBERS = ("crank", "rocker", "rod", "x", "y", "z", "tilt", "swing")
+
+    def designs(self, rng, count):
+        low, high = (0.2, 0.5, 1.0, 0.5, -1.0, -1.0, 0.3, 0.2), (1.5, 2.0, 3.0, 2.0, 1.0, 1.0, 2.8, 2.8)
+        return dict(zip(self.NUMBERS, rng.uniform(low, high, (count, 8)).T, strict=True))
+
+    def _rocker(self, b):
+        """Pivot and axes of the rocker's joint: x, y and the axis z as columns."""
+        ct, st, cs, ss = (f(b[name]) for name in ("tilt", "swing") for f in (jnp.cos, jnp.sin))
+        zero = jnp.zeros_like(ct)
+        axes = jnp.stack(
+            [jnp.stack([cs * ct, ss * ct, -st]), jnp.stack([-ss, cs, zero]), jnp.stack([cs * st, ss * st, ct])]
+        )
+        return jnp.stack([b["x"], b["y"], b["z"]]), axes.T
+
+    def mechanism(self, b):
+        pivot, axes = self._rocker(b)
+        zero, same = jnp.zeros(3), {"frame_i": jnp.eye(3), "frame_j": jnp.eye(3)}
+        tip = lambda length: jnp.stack([length, 0 * length, 0 * length])
+        return mbs.Mechanism(
+            {"crank": spatial.Body(), "rocker": spatial.Body()},
+            {
+                "O": spatial.Revolute("ground", "crank", zero, zero, (0, 0, 1), (0, 0, 1)),
+                "C": spatial.Revolute("ground", "rocker", pivot, zero, frame_i=axes, frame_j=jnp.eye(3)),
+                "rod": spatial.Distance("crank", "rocker", tip(b["crank"]), tip(b["rocker"]), distance=b["rod"]),
+            },
+            {"motor": spatial.RevoluteDriver("ground", "crank", mbs.motion.Ramp(1.0), **same)},
+        )
+
+    def _equation(self, b, angle):
+        """A cos ψ + B sin ψ = K."""
+        pivot, axes = self._rocker(b)
+        a = b["crank"] * jnp.append(_unit(angle), 0.0)
+        w = a - pivot
+        k = (w @ w + b["rocker"] ** 2 - b["rod"] ** 2) / (2 * b["rocker"])
+        return w @ axes[:, 0], w @ axes[:, 1], k
+
+    def _psi(self, b, angle, floor):
+        x, y, k = self._equation(b, angle)
+        across = b["branch"] * _root(x**2 + y**2 - k**2, floor)
+        return jnp.arctan2(y * k + x * across, x * k - y * across)
+
+    def formula(self, b, angle, floor):
+        pivot, axes = self._rocker(b)
+        turned = mbs.rotation.product(mbs.rotation.from_matrix(axes), _about_z(self._psi(b, angle, floor)))
+        return jnp.concatenate([jnp.zeros(3), _about_z(angle), pivot, turned])
+
+    def values(self, b, angle):
+        return jnp.stack([angle, self._psi(b, angle, 0.0)])
+
+    def seen(self, b, q, v, a):
+        own = mbs.rotation.from_matrix(self._rocker(b)[1])
+        turns = q[3:7], mbs.rotation.product(mbs.rotation.inverse(own), q[10:14])
+        angles = jnp.stack([2 * jnp.arctan2(p[3], p[0]) for p in turns])
+        return angles, v[jnp.array([5, 11])], a[jnp.array([5, 11])]
+
+    def names(self):
+        return "crank", "rocker"
+
+    def margin(self, b, low, high):
+        ends = np.where(low[:, -1:] < low[:, :1], low, high)
+        fine = np.linspace(ends[:, 0], ends[:, -1], (ends.shape[1] - 1) * PARTS + 1, axis=1)
+        x, y, k = (np.asarray(part) for part in _equations(self, b, fine))
+        inside = x**2 + y**2 - k**2
+        # Between two places it may be smaller than at both, by no more than its curvature allows.
+        dip = np.abs(np.diff(inside, 2, axis=1)).max(axis=1, keepdims=True) / 4
+        size = self.size(b)[:, None] ** 2
+        return np.minimum.accumulate(inside, axis=1)[:, ::PARTS] / size, dip / size + BORDER
+
+    def size(self, b):
+        return b["crank"] + b["rocker"] + b["rod"]
+
+
+# Places between two angles at which it is looked whether the rod reaches.
+PARTS = 8
+
+
+@partial(jax.jit, static_argnums=0)
+def _equations(oracle, b, angles):
+    return jax.vmap(lambda b, row: jax.vmap(lambda angle: oracle._equation(b, angle))(row))(b, angles)
+
+
+def _about_z(angle):
+    """Euler parameters."""
+    return jnp.stack([jnp.cos(angle / 2), 0 * angle, 0 * angle, jnp.sin(angle / 2)])

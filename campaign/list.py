@@ -1,0 +1,30 @@
+"""All oracles, in the order in which a campaign begins with them."""
+
+from campaign import cams, commands, files, invariance, linkages, motions, precision
+
+ORACLES = (
+    linkages.FourBar(),
+    linkages.SliderCrank(),
+    linkages.InvertedSliderCrank(),
+    linkages.SlottedWheel(),
+    linkages.SpatialFourBar(),
+    cams.FlatFollower(),
+    cams.RollerFollower(),
+    motions.Energy(),
+    motions.Reversal(),
+    invariance.Moved(),
+    invariance.Units(),
+    invariance.Neighbours(),
+    motions.Formulations(),
+    invariance.Batches(),
+    invariance.Permuted(),
+    motions.Momentum(),
+    precision.Eager(),
+    precision.Gradients(),
+    precision.SinglePrecision(),
+    files.RoundTrip(),
+    files.MutilatedJson(),
+    files.MutilatedMjcf(),
+    files.MutilatedUrdf(),
+    commands.Commands(),
+)

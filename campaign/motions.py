@@ -1,0 +1,144 @@
+"""Random mechanisms in motion: formulations against each other, energy, momentum, time reversal."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import random_mechanisms as mechanisms
+from campaign.mechanisms import FORMULATIONS, bench, changed, conserving, plain, quiet, reference
+from campaign.oracle import Oracle
+from jaxmbs import planar
+
+
+class Formulations(Oracle):
+    name = "formulations"
+    about = "joint coordinates, natural coordinates and Kane's against body poses: states after 4,000 steps"
+    seconds = 60.0
+    compiles_once = False
+
+    def question(self, seed):
+        return *plain(seed), FORMULATIONS[seed % len(FORMULATIONS)]
+
+    def answer(self, question):
+        made, ref, formulation = question
+        return reference(made, ref.batch, ref.end, formulation)
+
+    def judge(self, account, question, answer):
+        _, ref, formulation = question
+        account.count("steps", question[0].steps())
+        other = answer
+        bound = ref.bound + other.bound
+        what = type(formulation).__name__
+        good = ref.good & (other.state.status == 0)[:, None] & (bound < 1e-4 * ref.scale)
+        account.within(what, sign(question[0], other.state, ref.state), ref.state.x, bound, ref.scale, good)
+
+
+def sign(made, state, like):
+    """A state's x with those of two opposite sets of Euler parameters that are nearer to another one's."""
+    q = state.q.copy()
+    if made.structure.dimension == 3:
+        for k in range(len(made.structure.bodies)):
+            part = slice(7 * k + 3, 7 * k + 7)
+            q[:, part] *= np.where((q[:, part] * like.q[:, part]).sum(axis=1, keepdims=True) < 0, -1, 1)
+    return np.concatenate([q, state.v], axis=1)
+
+
+class Energy(Oracle):
+    name = "energy"
+    about = "springs and weights alone keep the sum of kinetic and potential energy"
+    seconds = 40.0
+    compiles_once = False
+
+    def question(self, seed):
+        return quiet(seed)
+
+    def answer(self, question):
+        return question[1].state.start, question[1].state, question[1].halved
+
+    def judge(self, account, question, answer):
+        ref = question[1]
+        start, state, _ = answer
+        account.count("steps", question[0].steps())
+        first, last, better = (one.kinetic + one.potential for one in answer)
+        scale = np.abs(start.kinetic) + np.abs(start.potential) + state.kinetic + np.abs(state.potential) + 1
+        # An energy is as sensitive to the state as its own size says.
+        bound = 4 * np.abs(last - better) + scale * ref.rounding[:, 0] / ref.scale[:, 0]
+        account.within("energy", last, first, bound, scale, ref.good[:, 0] & (start.status == 0))
+
+
+class Reversal(Oracle):
+    name = "time reversal"
+    about = "with all velocities reversed the motion goes back to where it began"
+    seconds = 40.0
+    compiles_once = False
+
+    def question(self, seed):
+        return quiet(seed)
+
+    def answer(self, question):
+        made, ref = question
+        return ref.state.start, made.run((ref.batch[0], ref.state.q, -ref.state.v), (0.0, ref.end))
+
+    def judge(self, account, question, answer):
+        made, ref = question
+        start, back = answer
+        account.count("steps", question[0].steps())
+        expected = np.concatenate([start.q, -start.v], axis=1)
+        scale = np.maximum(np.abs(expected).max(axis=1, keepdims=True), ref.scale)
+        # What went wrong on the way out grows on the way back.
+        bound = 2 * ref.bound * ref.growth
+        good = ref.good & (back.status == 0)[:, None] & (bound < 1e-4 * scale)
+        account.within("start", sign(made, back, start), expected, bound, scale, good)
+
+
+class Momentum(Oracle):
+    name = "momentum"
+    about = "bodies that only pull at each other keep linear and angular momentum"
+    seconds = 40.0
+    compiles_once = False
+
+    def question(self, seed):
+        made = bench(seed, True)
+        mech, q, v, end = made.sample(seed)
+        return made, reference(made, (alone(conserving(mech)), q, v), end)
+
+    def answer(self, question):
+        _, ref = question
+        states = (ref.state.start, ref.state, ref.halved)
+        return [np.asarray(_momenta(ref.batch[0], state.q, state.v)) for state in states]
+
+    def judge(self, account, question, answer):
+        ref = question[1]
+        first, last, better = answer
+        account.count("steps", question[0].steps())
+        scale = np.abs(first).max(axis=1, keepdims=True) + ref.scale
+        bound = 4 * np.abs(last - better).max(axis=1, keepdims=True) + scale * ref.rounding / ref.scale
+        account.within("momentum", last, first, bound, scale, ref.good)
+
+
+def alone(mech):
+    """The same without weight and without springs to the ground."""
+
+    def free(element, name, value):
+        grounded = mechanisms.GROUND in (getattr(element, "i", None), getattr(element, "j", None))
+        held = name == "acceleration" or (name == "stiffness" and grounded)
+        return np.zeros_like(value) if held else value
+
+    return changed(mech, free)
+
+
+def momenta(mech, q, v):
+    """Linear and angular momentum about the origin, in the ground frame."""
+    total = 0.0
+    for name, body in mech.bodies.items():
+        pose = mech.layout.pose(name, q)
+        momentum = body.mass_matrix(pose) @ v[mech.layout.velocity_slices[name]]
+        if isinstance(body, planar.Body):
+            arm = pose.r[0] * momentum[1] - pose.r[1] * momentum[0]
+            total += jnp.stack([momentum[0], momentum[1], arm + momentum[2]])
+        else:
+            total += jnp.concatenate([momentum[:3], jnp.cross(pose.r, momentum[:3]) + pose.direction(momentum[3:])])
+    return total
+
+
+_momenta = jax.jit(jax.vmap(momenta))

@@ -1,0 +1,139 @@
+"""The same numbers by other arithmetic: derivatives against differences, single precision, array code without programs."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import jaxmbs as mbs
+from campaign.mechanisms import ROUNDINGS, STEPS, changed, end, plain
+from campaign.motions import sign
+from campaign.oracle import Oracle
+
+
+class Gradients(Oracle):
+    """By all masses, stiffnesses and the velocities at once, along a random direction."""
+
+    name = "gradients"
+    about = "the derivative of the last state along a random direction, against differences of fourth order"
+    seconds = 60.0
+    compiles_once = False
+    STEP = 1e-3
+
+    def question(self, seed):
+        made, ref = plain(seed)
+        rng = np.random.default_rng((seed, 5))
+        mech, q, v = ref.batch
+        moved = ("mass", "stiffness", "damping", "value", "acceleration")
+        still = changed(mech, lambda element, name, x: x * rng.uniform(-1, 1) if name in moved else np.zeros_like(x))
+        tangent = jax.tree.map(lambda x: x.astype(float), still)
+        return made, ref, (tangent, np.zeros_like(q), rng.normal(size=v.shape))
+
+    def answer(self, question):
+        made, ref, tangent = question
+        if "gradient" not in made._compiled:
+            made._compiled["gradient"] = jax.jit(jax.vmap(_slope, in_axes=(0, 0, None)))
+        slope = np.asarray(made._compiled["gradient"](ref.batch, tangent, np.array([0.0, ref.end])))
+        near = [self._moved(made, ref, tangent, k * self.STEP) for k in (-2, -1, -0.5, 0.5, 1, 2)]
+        return slope, near
+
+    def _moved(self, made, ref, tangent, step):
+        return made.run(jax.tree.map(lambda x, d: x + step * d, ref.batch, tangent), (0.0, ref.end))
+
+    def judge(self, account, question, answer):
+        made, ref, _ = question
+        slope, near = answer
+        account.count("steps", made.steps() + STEPS * len(slope))
+        far2, far1, close1, close2, to1, to2 = (sign(made, state, ref.state) for state in near)
+        difference = lambda a, b, c, d, h: (8 * (c - b) - (d - a)) / (12 * h)
+        wide = difference(far2, far1, to1, to2, self.STEP)
+        narrow = difference(far1, close1, close2, to1, self.STEP / 2)
+        scale = np.maximum(np.abs(slope).max(axis=1, keepdims=True), ref.scale)
+        # What the differences themselves do not agree on, and what rounding does to them.
+        bound = 2 * np.abs(wide - narrow).max(axis=1, keepdims=True) + 4 * ref.rounding / self.STEP
+        good = ref.good & np.all([state.status == 0 for state in near], axis=0)[:, None] & (bound < 1e-3 * scale)
+        account.within("derivative", slope, narrow, bound, scale, good)
+
+
+def _slope(batch, tangent, times):
+    run = end()
+
+    def last(mech, q, v):
+        q, v, *_ = run(mech, q, v, times)
+        return jnp.concatenate([q[-1], v[-1]])
+
+    return jax.jvp(last, batch, tangent)[1]
+
+
+class SinglePrecision(Oracle):
+    name = "single precision"
+    about = "float32 against float64, within what its rounding may have grown to"
+    seconds = 60.0
+    compiles_once = False
+
+    def question(self, seed):
+        return plain(seed)
+
+    def answer(self, question):
+        made, ref = question
+        single = jax.tree.map(lambda x: np.asarray(x, np.float32), ref.batch)
+        with jax.enable_x64(False):
+            return made.run(single, (0.0, ref.end), key="single")
+
+    def judge(self, account, question, answer):
+        made, ref = question
+        account.count("steps", made.steps())
+        account.same("precision", answer.q.dtype == np.float32, True)
+        # One rounding in each step: with more of them nothing would be left to compare.
+        rounding = ref.rounding / ROUNDINGS * float(np.finfo(np.float32).eps / np.finfo(float).eps)
+        good = ref.good & (answer.status == 0)[:, None] & (rounding < 0.3 * ref.scale)
+        account.within("state", sign(made, answer, ref.state), ref.state.x, rounding, ref.scale, good)
+
+
+class Eager(Oracle):
+    name = "jit against eager"
+    about = "masses, forces, constraints and their derivatives, compiled in a batch and call by call"
+    seconds = 30.0
+    compiles_once = False
+    SAMPLES = 3
+    # Roundings that sums of some dozens of terms may differ by.
+    ROUNDINGS = 1000
+
+    def question(self, seed):
+        made, ref = plain(seed)
+        return made, ref, np.random.default_rng((seed, 9)).integers(len(ref.batch[1]), size=self.SAMPLES)
+
+    def answer(self, question):
+        made, ref, chosen = question
+        if "quantities" not in made._compiled:
+            made._compiled["quantities"] = jax.jit(jax.vmap(quantities))
+        compiled = made._compiled["quantities"](*ref.batch)
+        eager = [quantities(*jax.tree.map(lambda x, k=k: jnp.asarray(x[k]), ref.batch)) for k in chosen]
+        return jax.tree.map(np.asarray, (compiled, eager))
+
+    def judge(self, account, question, answer):
+        made, _, chosen = question
+        compiled, eager = answer
+        account.count("steps", made.steps())
+        for k, one in zip(chosen, eager, strict=True):
+            for name, value in one.items():
+                scale = max(1.0, np.abs(value).max(initial=0))
+                bound = self.ROUNDINGS * np.finfo(float).eps * scale
+                account.within(name, compiled[name][k], value, bound, scale)
+
+
+def quantities(mech, q, v):
+    """What equations of motion are made of, at t = 0.3."""
+    quiet = mbs.Mechanism(mech.bodies, mech.constraints, mech.drivers, _without_reactions(mech.forces))
+    return {
+        "mass matrix": mbs.mass_matrix(quiet, q),
+        "generalized force": mbs.generalized_force(quiet, q, v, 0.3),
+        "constraints": mbs.constraints(quiet, q, 0.3),
+        "Jacobian": mbs.constraint_jacobian(quiet, q, 0.3),
+        "γ": mbs.acceleration_rhs(quiet, q, v, 0.3),
+        "kinetic energy": mbs.energy(quiet, q, v).kinetic,
+        "potential energy": mbs.energy(quiet, q, v).potential,
+    }
+
+
+def _without_reactions(forces):
+    return {name: force for name, force in forces.items() if not getattr(force, "reactive", False)}

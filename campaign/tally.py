@@ -1,0 +1,156 @@
+"""The account of a whole campaign: kept in a file after each round, gone on with, shown as a table."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+from campaign.oracle import MOST_FINDS, Account
+
+FILE = "tally.json"
+
+
+@dataclasses.dataclass
+class Line:
+    """What one oracle has done so far: an `Account` of all its rounds, their number and their time."""
+
+    rounds: int = 0
+    seconds: float = 0.0
+    longest: float = 0.0
+    counts: dict[str, int] = dataclasses.field(default_factory=dict)
+    comparisons: int = 0
+    unjudged: int = 0
+    deviation: float = 0.0
+    share: float = 0.0
+    finds: int = 0
+
+    def add(self, account: Account, seconds: float) -> None:
+        """One round more."""
+        self.rounds += 1
+        self.seconds += seconds
+        self.longest = max(self.longest, seconds)
+        for unit, number in account.counts.items():
+            self.counts[unit] = self.counts.get(unit, 0) + number
+        self.comparisons += account.comparisons
+        self.unjudged += account.unjudged
+        self.deviation = max(self.deviation, account.deviation)
+        self.share = max(self.share, min(account.share, 1e300))
+        self.finds += len(account.finds)
+
+
+class Tally:
+    """Lines by oracle, finds, and the round that is being run.
+
+    Args:
+        folder: where the file is; one that is there is gone on with.
+        seed: of the campaign; of the file's one unless given.
+    """
+
+    def __init__(self, folder: Path, seed: int):
+        self.path, self.seed = folder / FILE, seed
+        self.lines: dict[str, Line] = {}
+        self.finds: list[dict] = []
+        self.running: dict | None = None
+        if self.path.exists():
+            self._read(json.loads(self.path.read_text()))
+
+    def _read(self, kept: dict) -> None:
+        if kept["seed"] != self.seed:
+            raise ValueError(f"{self.path} is of seed {kept['seed']}: go on with that one, or take another folder")
+        self.lines = {name: Line(**line) for name, line in kept["oracles"].items()}
+        self.finds = kept["finds"]
+        if kept["running"]:
+            # The last round never ended: what it asked has brought the process down, or somebody has stopped it.
+            name, seed = kept["running"]["oracle"], kept["running"]["seed"]
+            self.add(name, seed, Account(finds=["the process ended in this round"]), 0.0)
+
+    def begin(self, name: str, seed: int) -> None:
+        """A round begins: should it end the process, the file says which one it was."""
+        self.running = {"oracle": name, "seed": seed}
+        self.write()
+
+    def interrupted(self) -> None:
+        """The round that began was stopped from outside, and is none."""
+        self.running = None
+        self.write()
+
+    def add(self, name: str, seed: int, account: Account, seconds: float) -> None:
+        """A round has ended."""
+        self.running = None
+        self.lines.setdefault(name, Line()).add(account, seconds)
+        for what in account.finds[:MOST_FINDS]:
+            self.finds.append({"oracle": name, "seed": seed, "what": what})
+        self.write()
+
+    def write(self) -> None:
+        """The file, whole or as it was."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        kept = {
+            "seed": self.seed,
+            "oracles": {name: dataclasses.asdict(line) for name, line in self.lines.items()},
+            "finds": self.finds,
+            "running": self.running,
+        }
+        other = self.path.with_suffix(".part")
+        other.write_text(json.dumps(kept, indent=1) + "\n")
+        other.replace(self.path)
+
+    def total(self) -> dict[str, int]:
+        """How many poses, steps, … in all."""
+        total: dict[str, int] = {}
+        for line in self.lines.values():
+            for unit, number in line.counts.items():
+                total[unit] = total.get(unit, 0) + number
+        return total
+
+
+HEAD = ("oracle", "rounds", "looked at", "comparisons", "largest deviation", "of its bound", "finds", "seconds")
+
+
+def rows(lines: dict[str, Line]) -> list[tuple[str, ...]]:
+    """A row of words for each oracle, as in `HEAD`."""
+    found = []
+    for name, line in sorted(lines.items()):
+        counts = ", ".join(f"{number:,} {unit}" for unit, number in line.counts.items())
+        size = [f"{line.deviation:.1e}" if line.deviation else "0", f"{100 * line.share:.2g} %" if line.share else "0"]
+        found.append(
+            (name, f"{line.rounds:,}", counts, f"{line.comparisons:,}", *size, f"{line.finds:,}", f"{line.seconds:.0f}")
+        )
+    return found
+
+
+def table(lines: dict[str, Line]) -> str:
+    """For a terminal."""
+    lines_ = [HEAD, *rows(lines)]
+    widths = [max(len(row[k]) for row in lines_) for k in range(len(HEAD))]
+    return "\n".join(
+        "  ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)).rstrip() for row in lines_
+    )
+
+
+ABOUT = """# The campaign
+
+`make campaign` asks jaxmbs random questions and judges the answers by what must hold of them, without a reference. This is
+the tally of one campaign.
+
+A deviation is relative to the size of what is compared. Beside it stands how much of its bound it is; the bound is what
+rounding and truncation may do at that place, from conditioning. Numbers too near to a singular position to be told apart
+from rounding are not judged. Finds that are faults of jaxmbs are mended, each with a test.
+"""
+
+
+def page(tally: Tally, about: dict[str, str]) -> str:
+    """A page of the documentation: what was done, and the table."""
+    seconds = sum(line.seconds for line in tally.lines.values())
+    unjudged = sum(line.unjudged for line in tally.lines.values())
+    compared = sum(line.comparisons for line in tally.lines.values())
+    total = ", ".join(f"{number:,} {unit}" for unit, number in tally.total().items())
+    done = f"Seed {tally.seed}, {seconds / 60:.0f} minutes: {total}."
+    compared = f"{compared:,} comparisons; {unjudged:,} numbers were not judged."
+    return f"{ABOUT}\n{done} {compared}\n\n{markdown(tally.lines, about)}"
+
+
+def markdown(lines: dict[str, Line], about: dict[str, str]) -> str:
+    """The table for a page; `about` says what each oracle judges."""
+    head = (HEAD[0], "what must hold", *HEAD[1:])
+    body = [(row[0], about.get(row[0], ""), *row[1:]) for row in rows(lines)]
+    return "\n".join("| " + " | ".join(row) + " |" for row in [head, ("---",) * len(head), *body]) + "\n"
