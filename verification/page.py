@@ -6,7 +6,6 @@ from verification import ROOT
 from verification.sources import SOURCES
 
 PAGE = ROOT / "docs" / "verification.md"
-# What the campaign of random mechanisms has kept, once it has run.
 
 
 def written(kept: dict) -> str:
