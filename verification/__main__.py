@@ -36,20 +36,24 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m verification", description=__doc__)
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--only", nargs="*", help="words of the names of cases; nothing is written then")
+    parser.add_argument("--missing", action="store_true", help="only cases that the last run lacks, beside what it has")
     parser.add_argument("--table-only", action="store_true", help="keep the pictures, and the diagrams of the last run")
     options = parser.parse_args()
-    begin = time.perf_counter()
-    names = [name for name in CASES if not options.only or any(word in name for word in options.only)]
+    begin, before = time.perf_counter(), run.read()
+    known = [case for case in before.get("cases", []) if options.missing and case["name"] in CASES]
+    wanted = lambda name: not options.only or any(word in name for word in options.only)
+    names = [name for name in CASES if wanted(name) and name not in {case["name"] for case in known}]
     results = []
     for result in run.results_of(names, options.jobs):
         results.append(result)
         print(printed(result), flush=True)
     if not options.only:
-        measured = run.read().get("precision", [])
-        if not options.table_only:
+        measured = before.get("precision", [])
+        if not (options.table_only or options.missing):
             motions.draw_sheet()
             measured = work_and_precision(options.jobs)
-        kept = run.kept(results, options.jobs, time.perf_counter() - begin) | {"precision": measured}
+        wall = time.perf_counter() - begin + (60 * before["setting"]["minutes"] if known else 0)
+        kept = run.kept(known, results, options.jobs, wall) | {"precision": measured}
         run.RESULTS.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
         page.write(kept)
     bad = [result.name for result in results if not result.holds]

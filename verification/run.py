@@ -103,8 +103,12 @@ def installed(name: str) -> str | None:
         return None
 
 
-def kept(results: list[Result], jobs: int, wall: float) -> dict:
-    """What is written of a run, its cases in their order; wall: seconds in all."""
+def kept(known: list[dict], results: list[Result], jobs: int, wall: float) -> dict:
+    """What is written of a run, its cases in their order.
+
+    Args:
+        known: what an earlier run has kept of other cases. wall: seconds in all.
+    """
     order = {name: k for k, name in enumerate(CASES)}
-    ordered = sorted(results, key=lambda result: order[result.name])
-    return {"setting": setting(jobs, wall), "cases": [entry(result) for result in ordered]}
+    cases = sorted([*known, *map(entry, results)], key=lambda case: order[case["name"]])
+    return {"setting": setting(jobs, wall), "cases": cases}

@@ -80,7 +80,7 @@ def car_axis_model(p):
     "IVP Test Set",
     "car axis, 3 s",
     Simulation(1e-4),
-    Simulation(None, mbs.Adaptive(1e-10, 1e-12)),
+    Simulation(None, mbs.Adaptive(1e-11, 1e-13)),
     references=("car_axis",),
     quick=True,
 )
