@@ -12,6 +12,7 @@ import fnmatch
 import importlib
 import inspect
 import numbers
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,6 +28,8 @@ from jaxmbs.synthesis import Linkage
 from jaxmbs.system.mechanism import Mechanism
 
 FILE = Path(__file__).parent.parent / "api.txt"
+# Characters of a line of code on a page.
+WIDTH = 110
 # Modules of the reference, and how users write them.
 MODULES = {
     "jaxmbs": "mbs", "jaxmbs.planar": "mbs.planar", "jaxmbs.spatial": "mbs.spatial", "jaxmbs.motion": "mbs.motion",
@@ -163,9 +166,14 @@ def page(text: str) -> str:
     rows = [line.split(maxsplit=1) for line in text.splitlines()]
     parts = ["# Interface", "Every public name, and what may be [relied on](../support.md#what-is-stable)."]
     for kind in ("deprecated", "experimental", "stable"):
-        names = "\n".join(line for own, line in rows if own == kind)
+        names = "\n".join(wrapped(line) for own, line in rows if own == kind)
         parts.append(f"## {kind.capitalize()}\n\n```text\n{names}\n```")
     return "\n\n".join(parts) + "\n"
+
+
+def wrapped(line: str) -> str:
+    """A line in the width of a page."""
+    return textwrap.fill(line, WIDTH, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
 
 
 if __name__ == "__main__":
