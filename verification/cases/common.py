@@ -18,7 +18,7 @@ def from_zero(times):
 def gap(mech, run) -> Comparison:
     """The largest |Φ| of a motion."""
     at = jax.jit(jax.vmap(lambda q, t: jnp.max(jnp.abs(mbs.constraints(mech, q, t)))))
-    return below("gap in the joints", at(run.q, run.t), 1e-10)
+    return below("gap in the joints", at(run.q, run.t), 1e-12)
 
 
 def conserved(what, values, tolerance, unit="J") -> Comparison:
