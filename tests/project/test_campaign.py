@@ -94,7 +94,7 @@ def sample(state, k):
 
 def gradient(state, error):
     """A slope, and states along a straight line with a slope of 1."""
-    steps = precision.Gradients.STEP * np.array([-2, -1, -0.5, 0.5, 1, 2])
+    steps = precision.Gradients.STEP * np.array([-2, -1, -0.5, -precision.FINE, precision.FINE, 0.5, 1, 2])
     return error * np.ones((6, 6)), [dataclasses.replace(state, q=state.q + h, v=state.v + h) for h in steps]
 
 
