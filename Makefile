@@ -7,7 +7,7 @@ BIN := .venv/bin
 NEWEST_PYTHON ?= $(shell python3.13 -c "" 2>/dev/null && echo python3.13 || echo "$$(pyenv prefix 3.13)/bin/python")
 NEWEST := .venv-newest/bin
 
-.PHONY: demo test test-slow test-kernels test-newest verify campaign bench docs site-check wheel lint format clean
+.PHONY: demo test test-slow test-kernels test-newest verify campaign bench comparison docs site-check wheel lint format clean
 
 demo: .venv/installed
 	$(BIN)/python examples/01_path_synthesis.py
@@ -32,16 +32,21 @@ test-newest: .venv-newest/installed
 verify: .venv/installed
 	$(BIN)/python -m verification
 
-# Random checks of everything, for so many seconds: make campaign SECONDS=3600 FOLDER=kept, which is gone on with.
+# Random checks of everything, for so many seconds: make campaign SECONDS=3600 JOBS=2 FOLDER=kept, which is gone on with.
 # What was found is asked again by make campaign SEED=… ONLY=….
 SECONDS ?= 120
+JOBS ?= 1
 campaign: .venv/installed
-	$(BIN)/python -m campaign --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(if $(FOLDER),--folder $(FOLDER)) $(if $(ONLY),--only "$(ONLY)")
+	$(BIN)/python -m campaign --seconds $(SECONDS) --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) $(if $(FOLDER),--folder $(FOLDER)) $(if $(ONLY),--only "$(ONLY)")
 
 # MuJoCo, MJX, Pinocchio and pylinkage take part where they are installed: .venv/bin/pip install -e ".[bench]"
 bench: .venv/installed
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/kernels.py
+
+# This package beside others, task by task: the site's page "Beside other tools". Who is not installed takes no part.
+comparison: .venv/installed
+	$(BIN)/python benchmarks/comparison.py
 
 docs: .venv/installed
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict

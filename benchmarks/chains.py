@@ -72,7 +72,7 @@ def chain_row(dimension, links, batch):
     assert np.all(np.asarray(status) == 0)
     more = {"compile s": seconds, "links": links}
     found = jax.vmap(lambda q: mbs.joint_coordinates(mech, q))(q[:CHECKED])
-    wanted = _others_angles(dimension, links, angles[:CHECKED])
+    wanted = others_angles(dimension, links, angles[:CHECKED])
     if wanted is not None:
         more["difference rad"] = float(np.abs(np.sin((np.asarray(found) - wanted) / 2)).max() * 2)
     count = len(angles) * STEPS
@@ -85,7 +85,7 @@ def _per_link(runs, count, links):
     return {"ns per link": timing.NS * runs.median / count / links}
 
 
-def _others_angles(dimension, links, angles):
+def others_angles(dimension, links, angles):
     """Final angles by Pinocchio, None where it is not installed."""
     try:
         return _pinocchio()(dimension, lengths_of(links), angles, STEPS)
@@ -134,7 +134,7 @@ def mujoco_chain_row(dimension, links, batch):
         import mujoco
     except ImportError as error:
         return timing.skipped(name, error)
-    model = mujoco.MjModel.from_xml_string(_xml(lengths_of(links), dimension))
+    model = mujoco.MjModel.from_xml_string(xml(lengths_of(links), dimension))
     data = mujoco.MjData(model)
 
     def run():
@@ -146,7 +146,7 @@ def mujoco_chain_row(dimension, links, batch):
     return timing.row(name, runs, STEPS, **more, note="one system, 100 steps for each call")
 
 
-def _xml(lengths, dimension):
+def xml(lengths, dimension):
     text = ""
     for k, length in reversed(list(enumerate(lengths))):
         axis = "0 1 0" if dimension == 3 and k % 2 else "0 0 1"

@@ -16,7 +16,7 @@ import timing
 MJX_LIMIT = 180.0  # seconds that MJX may take to compile and run
 XML = """
 <mujoco>
-  <option timestep="{h}" integrator="RK4" gravity="0 -9.81 0"><flag contact="disable"/></option>
+  <option timestep="{h}" integrator="RK4" gravity="0 -9.81 0"><flag contact="disable" refsafe="disable"/></option>
   <worldbody>
     <body name="crank">
       <joint axis="0 0 1"/> <inertial pos="{a2} 0 0" mass="{a}" diaginertia="{a_x} {a_j} {a_j}"/>
@@ -54,17 +54,31 @@ def opponent(name):
 
 def mujoco_models(problem, stiffness=""):
     """One MuJoCo model for each design."""
+    columns = (np.asarray(problem.designs[name]) for name in reference_kernel.LENGTHS)
+    return [mujoco_model(lengths, problem.h, stiffness) for lengths in zip(*columns, strict=True)]
+
+
+def mujoco_model(lengths, h, stiffness=""):
+    """The model for (crank, coupler, rocker, ground)."""
     import mujoco
 
-    columns = (np.asarray(problem.designs[name]) for name in ("crank", "coupler", "rocker", "ground"))
-    result = []
-    for lengths in zip(*columns, strict=True):
-        numbers = dict(zip("acrg", (float(x) for x in lengths), strict=True))
-        for name in "acr":
-            inertia = numbers[name] ** 3 / 12
-            numbers |= {f"{name}2": numbers[name] / 2, f"{name}_j": inertia, f"{name}_x": 1e-6 * inertia}
-        result.append(mujoco.MjModel.from_xml_string(XML.format(h=problem.h, stiffness=stiffness, **numbers)))
-    return result
+    numbers = dict(zip("acrg", (float(x) for x in lengths), strict=True))
+    for name in "acr":
+        inertia = numbers[name] ** 3 / 12
+        numbers |= {f"{name}2": numbers[name] / 2, f"{name}_j": inertia, f"{name}_x": 1e-6 * inertia}
+    return mujoco.MjModel.from_xml_string(XML.format(h=h, stiffness=stiffness, **numbers))
+
+
+def mujoco_rollout(models, angles, steps):
+    """A function that runs all from rest at their joint angles (batch, nq), in one thread, and gives those at the end."""
+    import mujoco
+    from mujoco import rollout
+
+    data = mujoco.MjData(models[0])
+    state = np.zeros((len(models), mujoco.mj_stateSize(models[0], mujoco.mjtState.mjSTATE_FULLPHYSICS)))
+    positions = slice(1, 1 + models[0].nq)  # the state is time, positions, velocities
+    state[:, positions] = angles
+    return lambda: rollout.rollout(models, data, initial_state=state, nstep=steps)[0][:, -1, positions]
 
 
 @opponent("MuJoCo (C)")
@@ -79,17 +93,8 @@ def mujoco_row(name, problem):
 
 def _mujoco(problem, stiffness=""):
     """The joint angles at the end, and the `Runs`."""
-    import mujoco
-    from mujoco import rollout
-
     models = mujoco_models(problem, stiffness)
-    data = mujoco.MjData(models[0])
-    state = np.zeros((len(models), mujoco.mj_stateSize(models[0], mujoco.mjtState.mjSTATE_FULLPHYSICS)))
-    angles = slice(1, 4)  # the state is time, positions, velocities
-    state[:, angles] = problem.joint_angles()
-    run = lambda: rollout.rollout(models, data, initial_state=state, nstep=problem.steps)[0]
-    states, runs = timing.measure(run)
-    return states[:, -1, angles], runs
+    return timing.measure(mujoco_rollout(models, problem.joint_angles(), problem.steps))
 
 
 @opponent("MJX")
@@ -171,13 +176,13 @@ def pinocchio_row(name, problem):
     lengths = np.stack([some.designs[key] for key in reference_kernel.LENGTHS], axis=1)
     systems = [prepared(numbers) for numbers in lengths]
     starts = some.joint_angles()
-    run = lambda: np.stack([_rk4(*pair, some.h, some.steps) for pair in zip(systems, starts, strict=True)])
+    run = lambda: np.stack([rk4(*pair, some.h, some.steps) for pair in zip(systems, starts, strict=True)])
     angles, runs = timing.measure(run, repeats=3)
     note = "four calls of constraintDynamics from Python for each step, with their overhead"
     return timing.row(name, runs, some.count, gap=some.loop_gap(angles), note=note)
 
 
-def _rk4(acceleration, q, h, steps):
+def rk4(acceleration, q, h, steps):
     """q after a number of steps from rest."""
     v = np.zeros_like(q)
     for _ in range(steps):

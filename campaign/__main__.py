@@ -3,6 +3,7 @@
 import argparse
 import os
 import secrets
+import subprocess
 import sys
 import tempfile
 import time
@@ -20,6 +21,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=120, help="how long (120)")
     parser.add_argument("--seed", type=int, help="of the first rounds; by chance unless given, or that of the folder")
     parser.add_argument("--folder", type=Path, help="where the tally is kept, and gone on with; none unless given")
+    parser.add_argument("--jobs", type=int, default=1, help="processes, each with seeds of its own (1)")
     parser.add_argument("--only", action="append", default=[], metavar="ORACLE", help="this oracle; may be repeated")
     parser.add_argument("--page", type=Path, help="write the tally as a page of the documentation")
     return parser.parse_args()
@@ -36,6 +38,24 @@ def chosen_seed(given: int | None, folder: Path) -> int:
     if (folder / FILE).exists():
         return json.loads((folder / FILE).read_text())["seed"]
     return secrets.randbelow(10**9)
+
+
+# Processes that run beside each other have seeds so far apart.
+APART = 10**9
+
+
+def beside_each_other(args: argparse.Namespace, folder: Path, seed: int, seconds: float) -> dict[Path, int]:
+    """Campaigns of other seeds in processes, until all of them end: their folders and seeds."""
+    shares = {folder / str(k): seed + k * APART for k in range(args.jobs)}
+    only = [word for name in args.only for word in ("--only", name)]
+    command = [sys.executable, "-m", "campaign", "--seconds", str(seconds), *only]
+    running = [
+        subprocess.Popen([*command, "--seed", str(other), "--folder", str(share.resolve())], cwd=ROOT)
+        for share, other in shares.items()
+    ]
+    for process in running:
+        process.wait()
+    return shares
 
 
 def main() -> int:
@@ -62,8 +82,12 @@ def main() -> int:
         oracles = oracles[first:] + oracles[:first]
         tally = Tally(folder, seed)
         before = len(tally.finds)
-        say = lambda text: print(text, flush=True)
-        run(oracles, tally, args.seconds - (time.monotonic() - began), say)
+        left = args.seconds - (time.monotonic() - began)
+        if args.jobs > 1:
+            shares = beside_each_other(args, folder, seed, left)
+            tally.become([Tally(share, other) for share, other in shares.items()])
+        else:
+            run(oracles, tally, left, lambda text: print(text, flush=True))
         print(table(tally.lines))
         if args.page:
             args.page.write_text(page(tally, {one.name: one.about for one in ORACLES}))

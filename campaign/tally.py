@@ -36,6 +36,15 @@ class Line:
         self.share = max(self.share, min(account.share, 1e300))
         self.finds += len(account.finds)
 
+    def join(self, other: "Line") -> None:
+        """What another line has done, too."""
+        for name in ("rounds", "seconds", "comparisons", "unjudged", "finds"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for name in ("longest", "deviation", "share"):
+            setattr(self, name, max(getattr(self, name), getattr(other, name)))
+        for unit, number in other.counts.items():
+            self.counts[unit] = self.counts.get(unit, 0) + number
+
 
 class Tally:
     """Lines by oracle, finds, and the round that is being run.
@@ -79,6 +88,14 @@ class Tally:
         self.lines.setdefault(name, Line()).add(account, seconds)
         for what in account.finds[:MOST_FINDS]:
             self.finds.append({"oracle": name, "seed": seed, "what": what})
+        self.write()
+
+    def become(self, others: "list[Tally]") -> None:
+        """The sum of others, that ran beside each other."""
+        self.lines, self.finds = {}, [find for other in others for find in other.finds]
+        for other in others:
+            for name, line in other.lines.items():
+                self.lines.setdefault(name, Line()).join(line)
         self.write()
 
     def write(self) -> None:

@@ -227,6 +227,18 @@ def test_a_round_that_ends_the_process_is_a_find(tmp_path):
         Tally(tmp_path, 8)
 
 
+def test_processes_are_summed(tmp_path):
+    """The tally of a campaign in several processes is that of all of their rounds, whichever process ran them."""
+    one, parts = Tally(tmp_path / "one", 2), [Tally(tmp_path / str(k), 2) for k in range(2)]
+    for seed in range(2, 6):
+        for tally in (one, parts[seed % 2]):
+            tally.add("looking", seed, judged(Looking(), seed), 1.5)
+    whole = Tally(tmp_path, 2)
+    whole.become(parts)
+    assert Tally(tmp_path, 2).lines == one.lines
+    assert sorted(find["seed"] for find in whole.finds) == [find["seed"] for find in one.finds] == [3, 4, 5]
+
+
 def test_what_hangs_ends():
     def hang():
         with alarm(5, WALL), alarm(0.05):

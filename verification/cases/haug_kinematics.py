@@ -93,6 +93,8 @@ def slider_crank_motion(by):
     a = zero, zero, zero, -(omega**2) * c1 + w2_dot * c2 - w2**2 * s2, zero, w2_dot
     yield from motion_of(motion, q, v, a)
     yield close("pin P on its circle", motion.point("coupler", (0, LENGTH)), np.stack([c1, s1], 1), 1e-12)
+    report = mbs.diagnose(slider_crank(omega), motion.q[4], TENTHS[4])
+    yield same("degrees of freedom, drivers not counted", report.dof, 1)
 
 
 @case("Haug", "Example 3.1.3, Problem 3.2.3: inclined slider", KINEMATICS, quick=True)

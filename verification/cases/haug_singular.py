@@ -14,6 +14,7 @@ from verification.case import (
     SINGULARITIES,
     Analysis,
     Simulation,
+    below,
     case,
     close,
     near,
@@ -35,6 +36,7 @@ def lock_up(by):
         yield same(f"kind, ℓ = {rod}", found.kinds, ("lock-up",))
         yield close(f"sin φ₁ = ℓ = {rod}", found.times, np.arcsin(rod), 1e-12, "rad")
         yield close(f"x₂ = √(1 − ℓ²), φ₂ = 0 (3.7.5), ℓ = {rod}", found.q[0, 3:], [np.sqrt(1 - rod**2), 0, 0], 1e-9)
+        yield same(f"ν is not in the range of Φ_q there, ℓ = {rod}", bool(found.rates[0] > 0.1), True)
         wanted = np.where(np.arcsin(rod) > GRID, mbs.Status.CONVERGED, mbs.Status.LOCKED_UP).tolist()
         yield same(f"status by time, ℓ = {rod}", statuses(mbs.kinematics(mech, GRID, guess)), wanted)
 
@@ -45,6 +47,7 @@ def bifurcation(by):
     found = mbs.find_singularities(mech, GRID, guess)
     yield same("kind", found.kinds, ("bifurcation",))
     yield close("φ₁ = π/2", found.times, np.pi / 2, 1e-9, "rad")
+    yield below("ν is in the range of Φ_q there", found.rates, 1e-8)
     motion = mbs.kinematics(mech, GRID, guess, throw=True)
     yield close("goes straight on, x₂ = 2 cos φ₁", motion.position("coupler.x"), 2 * np.cos(GRID), 1e-9)
     longer = mbs.find_singularities(slider_crank(1.2), GRID, coupler_guess(1.2, GRID[0]))

@@ -102,6 +102,9 @@ def bricard_rank(by, problem):
     report = mbs.diagnose(mech, start)
     found = len(mech.layout.row_owners), report.rank, report.dof, report.redundant, report.consistent
     yield same("30 equations of rank 29, 1 degree of freedom, P6 redundant", found, (30, 29, 1, ("P6",), True))
+    moved = mbs.simulate(mech, np.array([0.0, 1.0]), start, step=2e-3)
+    report = mbs.diagnose(mech, moved.q[-1])
+    yield same("so it is after 1 s", (report.rank, report.dof, report.consistent), (29, 1, True))
 
 
 @case(

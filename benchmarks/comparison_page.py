@@ -1,0 +1,280 @@
+"""The page "Beside other tools" and its picture, of what `comparison` has measured."""
+
+import datetime
+import os
+import platform
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as version_of
+from pathlib import Path
+
+import comparison_problem as problem
+import comparison_tools as tools
+
+DOCS = Path(__file__).parent.parent / "docs"
+PAGE = DOCS / "comparison.md"
+PICTURE = "images/comparison.png"
+LEVELS = (1e-3, 1e-5, 1e-7)
+
+ABOUT = """\
+# Beside other tools
+
+Tasks that mechanisms pose, by every tool that can do them. `make comparison` measures all of this again and writes this
+page. Each answer is compared with a closed form, or with a motion that SciPy has integrated from Lagrange's equation in one
+coordinate. None of the tools has computed it; only the chain is compared with Pinocchio's. Problems with published numbers
+are in [Verification](verification.md), GPUs in [On GPUs](gpus.md)."""
+
+TURN = """\
+## Following a closed loop
+
+A four-bar's crank goes round once, in 360 poses. The error is that of the pin between coupler and rocker, against the
+closed form. Microseconds are for one pose; a batch has {batch:,} four-bars of different lengths."""
+
+FALL = """\
+## A motion at equal error
+
+The four-bar falls from rest for 1 s. Every tool takes steps that are halved again and again; the error is that of the
+crank's angle. The table has the milliseconds of one motion by the longest steps whose error is below the bound. jaxmbs
+closes the loop to rounding at every output and checks every sample; MuJoCo's constraint is a stiff spring, here as stiff as
+is most accurate; Pinocchio solves the constraint for accelerations and leaves drift to its user."""
+
+CHAIN = """\
+## An open chain
+
+Eight rods in a plane, 100 steps of 1 ms of the classical Runge–Kutta method: nanoseconds for each step of each system, and
+the largest difference of a joint's angle from Pinocchio's."""
+
+SLOPES = """\
+## A gradient by lengths
+
+Derivatives of the crank's angle after the fall by the four lengths, 400 steps. The error is relative to the largest
+derivative. Tools without derivatives by dimensions are used twice for each length, in central differences."""
+
+FIRST = """\
+## The first result
+
+Seconds of the processor until a fresh process has simulated its first fall and ended, imports included. Programs that are
+compiled for a mechanism pay here for what they gain later."""
+
+PATH = """\
+## Synthesis
+
+Eighteen timed points of a coupler's path (Kunjur and Krishnamurty, 1997), lengths and places within ±2. pylinkage searches
+by a swarm of particles, in the way that its documentation shows, and over its batched solver; jaxmbs by least squares from
+many starts. The error is the sum of squared distances; ours is the worst of ten seeds."""
+
+# What each can do beyond what is measured; read off their documentation.
+ABILITIES = {
+    "loops of bodies": (
+        "every joint, to rounding",
+        "soft constraints",
+        "soft constraints",
+        "for accelerations",
+        "every joint, index 2 or 3",
+        "chains of dyads in a plane",
+        "none",
+    ),
+    "redundant constraints": ("yes, named", "yes", "yes", "yes", "by an option of its solver", "none", "none"),
+    "lock-up, branches": ("found and named", "no", "no", "no", "no", "pose fails", "no"),
+    "derivatives by dimensions": (
+        "both modes, through time",
+        "no",
+        "forward mode",
+        "no; by q, v, τ in closed form",
+        "no",
+        "no",
+        "both modes, open chains",
+    ),
+    "batches": ("vector units, GPU, TPU", "threads", "GPU, TPU", "threads", "processes", "arrays", "GPU, TPU"),
+    "contact of surfaces": (
+        "no; stops, cams, pins with play",
+        "**yes**",
+        "**yes**",
+        "distances of shapes",
+        "**yes**",
+        "no",
+        "points on the ground",
+    ),
+    "flexible bodies": ("no", "**yes**", "in part", "no", "**yes, many kinds**", "no", "no"),
+    "muscles, tendons": ("no", "**yes**", "in part", "no", "no", "no", "no"),
+    "stiff and adaptive methods": (
+        "yes",
+        "implicit, fixed steps",
+        "implicit, fixed steps",
+        "none",
+        "yes",
+        "none",
+        "none",
+    ),
+    "synthesis of linkages": ("yes", "no", "no", "no", "no", "yes", "no"),
+    "window that moves with it": (
+        "no; pages and films",
+        "**yes**",
+        "MuJoCo's",
+        "by Meshcat",
+        "**yes**",
+        "plots",
+        "MuJoCo's",
+    ),
+    "other languages": ("JavaScript, programs only", "**C**", "no", "**C++**", "no", "no", "no"),
+}
+DISTRIBUTIONS = {name: tool.package for name, tool in tools.TOOLS.items()}
+
+
+def version(name: str) -> str | None:
+    """Of a tool that is installed."""
+    try:
+        return version_of(DISTRIBUTIONS[name])
+    except PackageNotFoundError:
+        return None
+
+
+def setting() -> dict:
+    path = Path("/proc/cpuinfo")
+    lines = path.read_text().splitlines() if path.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    wide = " with AVX-512" if any("avx512f" in line for line in lines) else ""
+    return {
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "processor": (names[0] if names else platform.processor() or "unknown processor") + wide,
+        "system": f"{platform.system()} {platform.machine()}",
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "jax": version_of("jax"),
+    }
+
+
+def digits(x: float) -> str:
+    """Three of them, in a form that people read."""
+    return f"{x:.1e}" if x and not 1e-3 <= abs(x) < 1e6 else f"{x:,.0f}" if abs(x) >= 99.5 else f"{x:.3g}"
+
+
+def table(kept: dict, task: str, columns: dict[str, str]) -> str:
+    """A row for each tool that has done it; below, why the others have not. columns: key of the numbers ↦ head."""
+    rows = [f"| tool | how | {' | '.join(columns.values())} |", "|---|---|" + "--:|" * len(columns)]
+    for name, found in kept["tools"].items():
+        if "missing" in (result := found[task]):
+            continue
+        numbers = (digits(result[key]) if result.get(key) is not None else "–" for key in columns)
+        rows.append(f"| {name} | {result.get('how', '')} | {' | '.join(numbers)} |")
+    return "\n".join([*rows, "", *absent(kept, task)])
+
+
+def absent(kept: dict, task: str) -> list[str]:
+    """The tools that took no part, with the reason, those with the same one together."""
+    reasons: dict[str, list[str]] = {}
+    for name, found in kept["tools"].items():
+        if reason := found[task].get("missing"):
+            reasons.setdefault(reason, []).append(name)
+    return [f"- {', '.join(names)}: {reason}." for reason, names in reasons.items()]
+
+
+def cost(points: list, level: float) -> str:
+    """Milliseconds of the cheapest run within an error, or how near it came."""
+    points = [problem.Point(*point) for point in points]
+    within = [point.seconds for point in points if point.error <= level]
+    return digits(1e3 * min(within)) if within else f"not reached: {min(p.error for p in points):.0e}"
+
+
+def falls(kept: dict) -> str:
+    heads = " | ".join(f"{level:.0e} rad" for level in LEVELS)
+    rows = [f"| tool | how | {heads} |", "|---|---|" + "--:|" * len(LEVELS)]
+    for name, found in kept["tools"].items():
+        if "missing" not in found["fall"]:
+            for how, points in found["fall"].items():
+                rows.append(f"| {name} | {how} | {' | '.join(cost(points, level) for level in LEVELS)} |")
+    return "\n".join([*rows, "", *absent(kept, "fall")])
+
+
+def paths(rows: list[dict]) -> str:
+    lines = ["| tool | error | seconds | starts, or particles × rounds |", "|---|--:|--:|--:|"]
+    for row in rows:
+        if "skipped" in row:
+            lines.append(f"| {row['name']} | {row['skipped']} | | |")
+            continue
+        size = row["starts"] if "starts" in row else f"{row['particles']} × {row['iterations']}"
+        lines.append(f"| {row['name']} | {digits(row['error'])} | {digits(row['seconds'])} | {size} |")
+    return "\n".join(lines)
+
+
+def abilities() -> str:
+    """Bold is what jaxmbs lacks."""
+    rows = [f"| | {' | '.join(tools.TOOLS)} |", "|---|" + "---|" * len(tools.TOOLS)]
+    return "\n".join([*rows, *(f"| {what} | {' | '.join(cells)} |" for what, cells in ABILITIES.items())])
+
+
+def written(kept: dict) -> str:
+    """The page."""
+    where = kept["setting"]
+    versions = ", ".join(f"{name} {found['version']}" for name, found in kept["tools"].items())
+    measured = (
+        f"Measured on {where['date']}: {where['processor']}, one core of {where['cores']}, {where['system']}; "
+        f"Python {where['python']}, jax {where['jax']}; {versions}. Double precision; medians."
+    )
+    turn = {"error": "error (m)", "µs": "µs", "µs in a batch": "µs in a batch", "µs with gradient": "µs with gradient"}
+    slopes = {"error": "error", "ms": "ms", "ms in a batch": "ms in a batch", "compile s": "compile s"}
+    parts = [
+        ABOUT,
+        measured,
+        TURN.format(batch=problem.BATCH),
+        table(kept, "turn", turn),
+        FALL,
+        f"![Error against time for one motion]({PICTURE})",
+        falls(kept),
+        CHAIN,
+        table(kept, "chain", {"ns": "ns", "error": "difference (rad)", "compile s": "compile s"}),
+        SLOPES,
+        table(kept, "slopes", slopes),
+        FIRST,
+        table(kept, "first", {"s": "s", "s, from the cache on disk": "s, programs on disk"}),
+        PATH,
+        paths(kept.get("path", [])),
+        "## What else they can do\n\nRead off their documentation, in bold what jaxmbs lacks.",
+        abilities(),
+        better(kept),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def better(kept: dict) -> str:
+    """What to use others for, with the numbers of this run."""
+    seconds = {name: found["first"]["s"] for name, found in kept["tools"].items() if "s" in found["first"]}
+    quick = min(seconds, key=seconds.get)
+    return f"""## When to use another
+
+- **Contact, walking, grasping**: MuJoCo, or MJX for many at once.
+- **Flexible bodies, large displacements of beams and cables**: Exudyn.
+- **One evaluation at a time in a controller, in C++**: Pinocchio; derivatives by states and torques come in closed form.
+- **A result without waiting**: {quick} has its first after {digits(seconds[quick])} s, jaxmbs after
+  {digits(seconds["jaxmbs"])} s.
+- **Positions of a planar linkage of dyads, one at a time**: pylinkage; its closed forms need no solver.
+- **Open chains of robots in a JAX program, with contact**: JaxSim."""
+
+
+def diagram(kept: dict) -> None:
+    """Error against time of the fall."""
+    import matplotlib.pyplot as plt
+
+    from jaxmbs.viz import style
+
+    marks = dict(zip(tools.TOOLS, "os^vDPX", strict=True))
+    figure, ax = plt.subplots(figsize=(7.6, 5.2), layout="constrained")
+    style.tidy(ax, equal=False)
+    own = 0
+    for name, found in kept["tools"].items():
+        for how, points in found["fall"].items() if "missing" not in found["fall"] else ():
+            mine = name == "jaxmbs"
+            pairs = [(1e3 * point[2], point[1]) for point in points if point[1] < 1]
+            look = {"color": style.colour_of(own) if mine else style.INK, "linestyle": "-" if mine else "--"}
+            ax.plot(*zip(*pairs, strict=True), marks[name], label=f"{name}, {how}", **look, lw=1.5, ms=4.5)
+            own += mine
+    ax.set(xscale="log", yscale="log", xlabel="time of one motion (ms)", ylabel="error of the crank's angle (rad)")
+    ax.minorticks_off()
+    ax.legend(fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    figure.savefig(DOCS / PICTURE, dpi=110, facecolor=style.PAPER)
+    plt.close(figure)
+
+
+def write(kept: dict) -> None:
+    """Write page and picture."""
+    diagram(kept)
+    PAGE.write_text(written(kept))

@@ -1,0 +1,113 @@
+"""What the tools of `comparison` compute, and the answers: closed forms, and SciPy with one coordinate.
+
+The four-bar of `models`: uniform bars of 1 kg/m, the crank's pivot in the origin, the rocker's on the x axis. Nothing here
+needs JAX before a truth is asked for, so that a tool's first result can be timed without it.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+LENGTHS = ("crank", "coupler", "rocker", "ground")
+NOMINAL = (1.0, 3.0, 2.5, 3.5)
+START = 1.0  # rad, the crank's angle at rest
+END = 1.0  # s
+GRAVITY = 9.81
+TURN = np.deg2rad(np.arange(360.0))
+BATCH = 1024
+# Samples of the batch whose error is computed.
+CHECKED = 8
+
+
+class Point(NamedTuple):
+    """A run: how many steps, how far off, and seconds for each motion."""
+
+    steps: int
+    error: float
+    seconds: float
+
+
+def designs(count: int) -> np.ndarray:
+    """Lengths of four-bars (count, 4): the moving bars within 5 % of nominal."""
+    spread = np.random.default_rng(0).uniform(-0.05, 0.05, (count, 4)) * [1, 1, 1, 0]
+    return np.array(NOMINAL) * (1 + spread)
+
+
+def tips(lengths, crank):
+    """The pins at both ends of the coupler as complex numbers, the coupler above the ground."""
+    a, c, r, g = lengths
+    pin = a * np.exp(1j * np.asarray(crank))
+    away = g - pin
+    far = np.abs(away)
+    along = (c**2 + far**2 - r**2) / (2 * far)
+    return pin, pin + away / far * (along + 1j * np.sqrt(c**2 - along**2))
+
+
+def absolute(lengths, crank=START):
+    """Angles of crank, coupler and rocker."""
+    pin, tip = tips(lengths, crank)
+    return np.array([crank, np.angle(tip - pin), np.angle(tip - lengths[3])])
+
+
+def relative(lengths, crank=START):
+    """Angles of the joints: crank, coupler against crank, rocker."""
+    phi = absolute(lengths, crank)
+    return np.array([phi[0], phi[1] - phi[0], phi[2]])
+
+
+def poses(lengths, crank=START):
+    """(x, y, φ) of the three bars, at their middles."""
+    pin, tip = tips(lengths, crank)
+    middles = pin / 2, (pin + tip) / 2, (lengths[3] + tip) / 2
+    return [np.array([z.real, z.imag, phi]) for z, phi in zip(middles, absolute(lengths, crank), strict=True)]
+
+
+class Fall:
+    """The motion from rest by Lagrange's equation for the crank's angle θ, m(θ) θ̈ + m'(θ) θ̇²/2 + V'(θ) = 0, by SciPy."""
+
+    def __init__(self):
+        import jax
+        import jax.numpy as jnp
+
+        jax.config.update("jax_enable_x64", True)
+
+        def middles(lengths, theta):
+            a, c, r, g = lengths
+            pin = a * jnp.stack([jnp.cos(theta), jnp.sin(theta)])
+            away = jnp.stack([g, 0.0]) - pin
+            far = jnp.sqrt(away @ away)
+            along = (c**2 + far**2 - r**2) / (2 * far)
+            x, y = away / far
+            tip = pin + jnp.stack([x * along, y * along]) + jnp.sqrt(c**2 - along**2) * jnp.stack([-y, x])
+            pairs = (pin, 0 * pin), (tip, pin), (tip, jnp.stack([g, 0.0]))
+            return [(p + q) / 2 for p, q in pairs], [jnp.arctan2(*(p - q)[::-1]) for p, q in pairs]
+
+        def inertia(lengths, theta):
+            places, turns = jax.jvp(lambda x: middles(lengths, x), (theta,), (jnp.ones(()),))[1]
+            return sum(m * (v @ v + m**2 / 12 * w**2) for m, v, w in zip(lengths[:3], places, turns, strict=True))
+
+        potential = lambda lengths, theta: (
+            GRAVITY * sum(m * place[1] for m, place in zip(lengths[:3], middles(lengths, theta)[0], strict=True))
+        )
+
+        def rates(lengths, state):
+            theta, omega = state
+            slope = jax.grad(inertia, 1)(lengths, theta) * omega**2 / 2 + jax.grad(potential, 1)(lengths, theta)
+            return jnp.stack([omega, -slope / inertia(lengths, theta)])
+
+        self._rates = jax.jit(rates)
+
+    def __call__(self, lengths) -> float:
+        """The crank's angle at the end."""
+        from scipy.integrate import solve_ivp
+
+        rates = lambda t, state: np.asarray(self._rates(np.array(lengths), state))
+        return float(solve_ivp(rates, (0, END), [START, 0.0], "DOP853", rtol=1e-13, atol=1e-13).y[0, -1])
+
+    def slopes(self, step=2e-3) -> np.ndarray:
+        """By the four lengths at the nominal ones: differences of sixth order."""
+        weights = {1: 3 / 4, 2: -3 / 20, 3: 1 / 60}
+        return np.array([
+            sum(w * (self(NOMINAL + k * e) - self(NOMINAL - k * e)) for k, w in weights.items()) / step
+            for e in step * np.eye(4)
+        ])  # fmt: skip

@@ -1,0 +1,38 @@
+"""The page "Beside other tools" is that of the run that is kept."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+@pytest.fixture
+def page(monkeypatch):
+    """The module that writes it; it imports its neighbours as scripts do."""
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    import comparison_page
+
+    return comparison_page
+
+
+def test_page_is_that_of_the_run(page):
+    kept = json.loads((ROOT / "benchmarks" / "comparison.json").read_text())
+    assert page.PAGE.read_text() == page.written(kept)
+    assert list(kept["tools"]) == list(page.tools.TOOLS)
+
+
+def test_our_answers_hold(page):
+    """No task is left out: positions to rounding, slopes to six digits, motions within all bounds."""
+    ours = json.loads((ROOT / "benchmarks" / "comparison.json").read_text())["tools"]["jaxmbs"]
+    assert not any("missing" in found for task, found in ours.items() if task != "version")
+    assert ours["turn"]["error"] < 1e-13
+    assert ours["slopes"]["error"] < 1e-6
+    for points in ours["fall"].values():
+        assert "not reached" not in "".join(page.cost(points, level) for level in page.LEVELS)
+
+
+def test_every_ability_has_a_cell_for_each_tool(page):
+    assert {len(cells) for cells in page.ABILITIES.values()} == {len(page.tools.TOOLS)}
+    assert page.abilities().count("\n") == len(page.ABILITIES) + 1
