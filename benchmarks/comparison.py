@@ -102,12 +102,12 @@ def main():
             print(name, flush=True)
             if name == "path":
                 kept["path"] = alone(path)
-                continue
-            kept["tools"][name] = alone(done, name, wanted) | {"version": comparison_page.version(name)}
-            print("  " + json.dumps(kept["tools"][name], ensure_ascii=False), flush=True)
-        kept["tools"] = {name: kept["tools"][name] for name in tools.TOOLS if name in kept["tools"]}
-        kept["setting"] = comparison_page.setting()
-        RESULTS.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
+            else:
+                kept["tools"][name] = alone(done, name, wanted) | {"version": comparison_page.version(name)}
+                print("  " + json.dumps(kept["tools"][name], ensure_ascii=False), flush=True)
+            kept["tools"] = {name: kept["tools"][name] for name in tools.TOOLS if name in kept["tools"]}
+            kept["setting"] = comparison_page.setting()
+            RESULTS.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
     comparison_page.write(kept)
 
 

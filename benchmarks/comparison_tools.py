@@ -23,15 +23,19 @@ LINKS = 8
 LOOPS = "has no constraints that close loops"
 PLANS = "has no kinematic analysis of closed loops; one would write Newton's method oneself"
 SLOPE_STEP = 1e-5
+LONG = 5.0
 
 
 def median(call, repeats=5, shortest=0.02) -> float:
-    """Seconds of a call, the median of several measurements of `shortest` at least, after one that does not count."""
+    """Seconds of a call, the median of several measurements of `shortest` at least, after one that does not count; of a
+    call that takes many seconds, those of one."""
     call()
     begin = time.perf_counter()
     call()
-    count = max(1, int(shortest / max(time.perf_counter() - begin, 1e-7)))
-    measured = []
+    once = time.perf_counter() - begin
+    if once > LONG:
+        return once
+    count, measured = max(1, int(shortest / max(once, 1e-7))), []
     for _ in range(repeats):
         begin = time.perf_counter()
         for _ in range(count):
@@ -336,7 +340,7 @@ class MJX:
             step = lambda data, _: (self.mjx.step(model, data), None)
             return self.jax.lax.scan(step, blank.replace(qpos=angles), length=chains.STEPS)[0].qpos
 
-        return chain(self.jax, run, 64)
+        return chain(self.jax, run, CHECKED)
 
     @staticmethod
     def first():

@@ -58,6 +58,18 @@ def test_a_motion_that_ends_says_when_and_why(ended):
     assert "nearest lock-up: about t = 0.3" in text
 
 
+def test_too_few_steps_are_no_lock_up():
+    """A pendulum that falls, and speeds up as something that locks up does, has all of its constraints."""
+    pin = planar.Revolute("ground", "bob", (0, 0), (-1, 0))
+    mech = mbs.Mechanism({"bob": planar.Body()}, {"pin": pin}, forces={"weight": mbs.Gravity((0, -9.81))})
+    method = mbs.Adaptive(1e-9, 1e-9, max_steps=10)
+    run = mbs.simulate(mech, np.linspace(0, 10, 101), {"bob": (1, 0, 0)}, method=method)
+    (failure,) = run.explain_failure().first
+    assert failure.status == mbs.Status.NOT_CONVERGED
+    assert failure.lock_up is None
+    assert "nearest lock-up" not in str(run.explain_failure())
+
+
 def test_nothing_failed():
     run = mbs.kinematics(four_bar(LENGTHS), TIMES[:3], GUESS)
     assert not run.explain_failure()
