@@ -15,6 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import comparison_measures as measures
 import comparison_page
 import comparison_problem as problem
 import comparison_tools as tools
@@ -31,19 +32,19 @@ def truths() -> dict:
     """What the answers are compared with; the chain's by Pinocchio, where it is installed."""
     import chains
 
-    fall, angles = problem.Fall(), chains.angles_of(tools.LINKS, problem.BATCH)[: tools.CHECKED]
-    found = chains.others_angles(2, tools.LINKS, angles)
+    fall, angles = problem.Fall(), chains.angles_of(measures.LINKS, problem.BATCH)[: problem.CHECKED]
+    found = chains.others_angles(2, measures.LINKS, angles)
     return {
         "one": fall(problem.NOMINAL),
-        "batch": [fall(lengths) for lengths in problem.designs(tools.CHECKED)],
+        "batch": [fall(lengths) for lengths in problem.designs(problem.CHECKED)],
         "slopes": fall.slopes().tolist(),
-        "chain": [[float("nan")] * tools.LINKS] * tools.CHECKED if found is None else found.tolist(),
+        "chain": [[float("nan")] * measures.LINKS] * problem.CHECKED if found is None else found.tolist(),
     }
 
 
 def done(name: str, wanted: dict) -> dict:
     """All tasks of a tool, each its result or the reason why there is none."""
-    tools.WANTED.update(wanted)
+    measures.WANTED.update(wanted)
     cannot = tools.TOOLS[name].cannot
     try:
         tool = tools.TOOLS[name]()

@@ -20,8 +20,8 @@ ABOUT = """\
 
 Tasks that mechanisms pose, by every tool that can do them. `make comparison` measures all of this again and writes this
 page. Each answer is compared with a closed form, or with a motion that SciPy has integrated from Lagrange's equation in one
-coordinate. None of the tools has computed it; only the chain is compared with Pinocchio's. Problems with published numbers
-are in [Verification](verification.md), GPUs in [On GPUs](gpus.md)."""
+coordinate; only the chain is compared with Pinocchio's. Problems with published numbers are in
+[Verification](verification.md), GPUs in [On GPUs](gpus.md)."""
 
 TURN = """\
 ## Following a closed loop
@@ -211,6 +211,7 @@ def written(kept: dict) -> str:
         f"Python {where['python']}, jax {where['jax']}; {versions}. Double precision; medians."
     )
     turn = {"error": "error (m)", "µs": "µs", "µs in a batch": "µs in a batch", "µs with gradient": "µs with gradient"}
+    chain = {"ns alone": "ns alone", "ns": "ns in a batch", "error": "difference (rad)", "compile s": "compile s"}
     slopes = {"error": "error", "ms": "ms", "ms in a batch": "ms in a batch", "compile s": "compile s"}
     parts = [
         ABOUT,
@@ -221,7 +222,7 @@ def written(kept: dict) -> str:
         f"![Error against time for one motion]({PICTURE})",
         falls(kept),
         CHAIN,
-        table(kept, "chain", {"ns": "ns", "error": "difference (rad)", "compile s": "compile s"}),
+        table(kept, "chain", chain),
         SLOPES,
         table(kept, "slopes", slopes),
         FIRST,
@@ -239,13 +240,13 @@ def better(kept: dict) -> str:
     """What to use others for, with the numbers of this run."""
     seconds = {name: found["first"]["s"] for name, found in kept["tools"].items() if "s" in found["first"]}
     quick = min(seconds, key=seconds.get)
+    soon, ours = digits(seconds[quick]), digits(seconds["jaxmbs"])
     return f"""## When to use another
 
 - **Contact, walking, grasping**: MuJoCo, or MJX for many at once.
 - **Flexible bodies, large displacements of beams and cables**: Exudyn.
 - **One evaluation at a time in a controller, in C++**: Pinocchio; derivatives by states and torques come in closed form.
-- **A result without waiting**: {quick} has its first after {digits(seconds[quick])} s, jaxmbs after
-  {digits(seconds["jaxmbs"])} s.
+- **A result without waiting**: {quick} has its first after {soon} s, jaxmbs after {ours} s.
 - **Positions of a planar linkage of dyads, one at a time**: pylinkage; its closed forms need no solver.
 - **Open chains of robots in a JAX program, with contact**: JaxSim."""
 

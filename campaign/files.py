@@ -160,6 +160,7 @@ class Mutilated(Oracle):
 
     about = "a damaged file is read, or refused by a ModelError in one line: no other error, no hang, no crash"
     seconds = 10.0
+    share = 3.0  # what strangers send is where most surprises are
     suffix: ClassVar[str]
     damages: ClassVar[tuple]
 

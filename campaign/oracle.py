@@ -93,12 +93,14 @@ class Oracle(abc.ABC):
         about: what is judged against what, in a few words.
         seconds: what its first round takes, compilation included; a round that does not fit is not begun.
         compiles_once: whether later rounds take less.
+        share: of the time, where that of others is 1.
     """
 
     name: ClassVar[str]
     about: ClassVar[str]
     seconds: ClassVar[float] = 20.0
     compiles_once: ClassVar[bool] = True
+    share: ClassVar[float] = 1.0
 
     @abc.abstractmethod
     def question(self, seed: int):

@@ -39,7 +39,7 @@ def alarm(seconds: float, clock=PROCESSOR) -> Iterator[None]:
 
 
 def run(oracles: Sequence[Oracle], tally: Tally, seconds: float, say: Callable[[str], None] = print) -> None:
-    """Rounds until the time is up. The oracle that has had the least time is next, if its round fits.
+    """Rounds until the time is up. The oracle that has had the least of its share is next, if its round fits.
 
     Round k of an oracle has the seed of the campaign plus k: the seed of a find, given as that of a campaign, asks the
     same in its first round.
@@ -51,7 +51,7 @@ def run(oracles: Sequence[Oracle], tally: Tally, seconds: float, say: Callable[[
             fits = [one for one in oracles if _expected(one, durations[one.name]) < end - time.monotonic()]
             if not fits:
                 return
-            oracle = min(fits, key=lambda one: tally.lines.get(one.name, Line()).seconds)
+            oracle = min(fits, key=lambda one: tally.lines.get(one.name, Line()).seconds / one.share)
             seed = tally.seed + tally.lines.get(oracle.name, Line()).rounds
             tally.begin(oracle.name, seed)
             began = time.monotonic()

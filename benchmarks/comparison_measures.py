@@ -1,0 +1,82 @@
+"""How the tools of `comparison` are measured, and how far off they are."""
+
+import statistics
+import time
+
+import comparison_problem as problem
+import numpy as np
+import timing
+from comparison_problem import BATCH, CHECKED, NOMINAL, TURN, Point
+
+# Numbers of steps of a second.
+DOUBLED = tuple(50 * 2**k for k in range(8))
+LINKS = 8
+# What tools lack.
+LOOPS = "no constraints that close loops"
+PLANS = "no kinematic analysis of closed loops, for which one would write Newton's method oneself"
+SLOPE_STEP = 1e-5
+LONG = 5.0  # seconds
+
+
+def median(call, repeats=5, shortest=0.02) -> float:
+    """Seconds of a call, the median of several measurements of `shortest` at least, after one that does not count; of a
+    call that takes many seconds, those of one."""
+    call()
+    begin = time.perf_counter()
+    call()
+    once = time.perf_counter() - begin
+    if once > LONG:
+        return once
+    count, measured = max(1, int(shortest / max(once, 1e-7))), []
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        for _ in range(count):
+            call()
+        measured.append((time.perf_counter() - begin) / count)
+    return statistics.median(measured)
+
+
+def points(prepare, wanted, steps=DOUBLED) -> list[Point]:
+    """prepare: number of steps ↦ (run, how many motions that is); run() gives a crank's angle for each of `wanted`."""
+    found = []
+    for count in steps:
+        run, motions = prepare(count)
+        error = float(np.max(np.abs(np.asarray(run()) - wanted)))
+        found.append(Point(count, error if np.isfinite(error) else 1e9, median(run) / motions))
+    return found
+
+
+def differences(run, step=SLOPE_STEP) -> dict:
+    """Slopes by central differences of run: lengths ↦ crank's angle."""
+
+    def slopes():
+        return np.array([run(NOMINAL + e) - run(NOMINAL - e) for e in step * np.eye(4)]) / (2 * step)
+
+    return {"error": slope_error(slopes()), "ms": 1e3 * median(slopes, 3), "how": "central differences, 8 motions"}
+
+
+def slope_error(found) -> float:
+    """Relative to the largest."""
+    wanted = np.array(WANTED["slopes"])
+    return float(np.abs(np.asarray(found) - wanted).max() / np.abs(wanted).max())
+
+
+# Filled by `comparison`: angles at the end of the nominal four-bar and of the first of the batch, and slopes.
+WANTED: dict = {}
+
+
+def turn_error(tips) -> float:
+    """Of the pin between coupler and rocker, places (360, 2)."""
+    return float(np.abs(tips[:, 0] + 1j * tips[:, 1] - problem.tips(NOMINAL, TURN)[1]).max())
+
+
+def chain(jax, run, batch) -> dict:
+    """Of a function of one sample: angles of the chain's joints at the start ↦ at the end."""
+    import chains
+
+    angles = chains.angles_of(LINKS, BATCH)[:batch]
+    compiled, seconds = timing.compiled(jax.vmap(run), angles)
+    ends = np.asarray(compiled(angles))[:CHECKED]
+    ns = timing.NS * median(lambda: jax.block_until_ready(compiled(angles)), 3) / batch / chains.STEPS
+    how = f"a batch of {batch:,}"
+    return {"ns": ns, "error": float(np.abs(ends - WANTED["chain"]).max()), "compile s": seconds, "how": how}

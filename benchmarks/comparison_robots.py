@@ -1,0 +1,284 @@
+"""The tools of `comparison` that are made for robots: MuJoCo, MJX, Pinocchio, JaxSim. See `comparison_tools`."""
+
+from typing import ClassVar
+
+import comparison_problem as problem
+import numpy as np
+import timing
+from comparison_measures import (
+    DOUBLED,
+    LINKS,
+    LOOPS,
+    PLANS,
+    WANTED,
+    chain,
+    differences,
+    median,
+    points,
+    slope_error,
+)
+from comparison_problem import BATCH, CHECKED, END, NOMINAL, START
+
+
+class MuJoCo:
+    name, package = "MuJoCo", "mujoco"
+    cannot: ClassVar = {"turn": PLANS}
+
+    def __init__(self):
+        import mujoco  # noqa: F401
+        import others
+
+        self.others = others
+
+    @staticmethod
+    def softness(steps):
+        """As stiff as is most accurate: a time constant of 2.25 steps."""
+        return f'solref="{2.25 * END / steps} 1" solimp="0.9999 0.9999 0.001"'
+
+    def prepare(self, steps, lengths):
+        lengths = np.atleast_2d(lengths)
+        starts = np.array([problem.relative(each) for each in lengths])
+        models = [self.others.mujoco_model(each, END / steps, self.softness(steps)) for each in lengths]
+        run = self.others.mujoco_rollout(models, starts, steps)
+        return (lambda: run()[:CHECKED, 0]), len(lengths)
+
+    def fall(self):
+        return {
+            "RK4, connect": points(lambda n: self.prepare(n, NOMINAL), WANTED["one"]),
+        }
+
+    def chain(self):
+        import chains
+        import mujoco
+
+        model = mujoco.MjModel.from_xml_string(chains.xml(chains.lengths_of(LINKS), 2))
+        run = self.others.mujoco_rollout([model] * CHECKED, chains.angles_of(LINKS, BATCH)[:CHECKED], chains.STEPS)
+        ns = timing.NS * median(run) / CHECKED / chains.STEPS
+        return {"ns alone": ns, "error": float(np.abs(run() - WANTED["chain"]).max()), "how": "one after another"}
+
+    def slopes(self):
+        return differences(lambda lengths: float(self.prepare(400, lengths)[0]()[0]))
+
+    @staticmethod
+    def first():
+        import mujoco
+        import others
+
+        model = others.mujoco_model(NOMINAL, END / 400, MuJoCo.softness(400))
+        data = mujoco.MjData(model)
+        data.qpos[:] = problem.relative(NOMINAL)
+        mujoco.mj_step(model, data, nstep=400)
+        return float(data.qpos[0])
+
+
+class MJX:
+    name, package = "MJX", "mujoco-mjx"
+    cannot: ClassVar = {"turn": PLANS}
+
+    def __init__(self):
+        import jax
+        import others
+        from mujoco import mjx
+
+        jax.config.update("jax_enable_x64", True)
+        self.jax, self.mjx = jax, mjx
+        self.model = mjx.put_model(others.mujoco_model(NOMINAL, END / 400, MuJoCo.softness(400)), impl="jax")
+        self.blank = mjx.make_data(self.model)
+
+    def sized(self, lengths):
+        """The model with other lengths; what MuJoCo's compiler derives of them for the softness of ties stays."""
+        jnp = self.jax.numpy
+        a, c, r, g = lengths
+        bars = jnp.stack([0 * a, a, c, r])
+        along = lambda xs: jnp.stack([jnp.stack([x, 0 * x, 0 * x]) for x in xs])
+        inertia = bars[:, None] ** 3 / 12 * jnp.array([1e-6, 1.0, 1.0])
+        return self.model.replace(
+            body_pos=along([0 * a, 0 * a, a, g]),
+            body_ipos=along([0 * a, a / 2, c / 2, r / 2]),
+            body_mass=bars,
+            body_inertia=jnp.take_along_axis(inertia, self.order, axis=1),
+            site_pos=along([c, r]),
+        )
+
+    @property
+    def order(self):
+        """Principal moments in the order that the compiler gave them, by the nominal model."""
+        own = np.asarray(self.model.body_inertia)
+        bars = np.array([0.0, *NOMINAL[:3]])[:, None] ** 3 / 12 * [1e-6, 1.0, 1.0]
+        return np.array([np.argmin(abs(b[None, :] - o[:, None]), axis=1) for b, o in zip(bars, own, strict=True)])
+
+    def end(self, lengths, angles, steps, scan=False):
+        """The crank's angle; `steps` may be traced where it is a loop without reverse mode."""
+        model = self.sized(lengths)
+        model = model.replace(
+            opt=model.opt.replace(timestep=END / steps),
+            eq_solref=model.eq_solref.at[:, 0].set(2.25 * END / steps),
+        )
+        step = lambda data, _: (self.mjx.step(model, data), None)
+        data = self.blank.replace(qpos=angles)
+        if scan:
+            return self.jax.lax.scan(step, data, length=steps)[0].qpos[0]
+        return self.jax.lax.fori_loop(0, steps, lambda _, data: step(data, None)[0], data).qpos[0]
+
+    def fall(self):
+        jnp = self.jax.numpy
+        one = self.jax.jit(self.end)
+        many = self.jax.jit(self.jax.vmap(self.end, (0, 0, None)))
+        lengths = problem.designs(64)
+        starts = np.array([problem.relative(each) for each in lengths])
+
+        def single(steps):
+            return (lambda: np.asarray(one(jnp.array(NOMINAL), problem.relative(NOMINAL), steps))), 1
+
+        def batch(steps):
+            return (lambda: np.asarray(many(lengths, starts, steps))[:CHECKED]), len(lengths)
+
+        return {
+            "RK4, connect": points(single, WANTED["one"], DOUBLED[:5]),
+            "RK4, connect, batch of 64": points(batch, WANTED["batch"], DOUBLED[:4]),
+        }
+
+    def slopes(self):
+        run = lambda lengths: self.end(lengths, self.relative(lengths), 400, scan=True)
+        lengths = self.jax.numpy.array(NOMINAL)
+        function, how = self.jax.grad(run), "reverse mode"
+        try:
+            self.jax.jit(function).lower(lengths)
+        except ValueError:  # of a loop whose length is not known
+            function, how = self.jax.jacfwd(run), "forward mode; its solver has no reverse mode"
+        compiled, seconds = timing.compiled(function, lengths)
+        call = lambda: self.jax.block_until_ready(compiled(lengths))
+        return {"error": slope_error(call()), "ms": 1e3 * median(call, 3), "compile s": seconds, "how": how}
+
+    def relative(self, lengths):
+        jnp = self.jax.numpy
+        a, c, r, g = lengths
+        pin = a * jnp.array([np.cos(START), np.sin(START)])
+        away = jnp.stack([g, 0 * g]) - pin
+        far = jnp.sqrt(away @ away)
+        along = (c**2 + far**2 - r**2) / (2 * far)
+        x, y = away / far
+        tip = pin + along * away / far + jnp.sqrt(c**2 - along**2) * jnp.stack([-y, x])
+        coupler = jnp.arctan2(*(tip - pin)[::-1])
+        return jnp.stack([START + 0 * a, coupler - START, jnp.arctan2(tip[1], tip[0] - g)])
+
+    def chain(self):
+        import chains
+        import mujoco
+
+        model = self.mjx.put_model(mujoco.MjModel.from_xml_string(chains.xml(chains.lengths_of(LINKS), 2)), impl="jax")
+        blank = self.mjx.make_data(model)
+
+        def run(angles):
+            step = lambda data, _: (self.mjx.step(model, data), None)
+            return self.jax.lax.scan(step, blank.replace(qpos=angles), length=chains.STEPS)[0].qpos
+
+        return chain(self.jax, run, CHECKED)
+
+    @staticmethod
+    def first():
+        tool = MJX()
+        run = tool.jax.jit(lambda lengths, angles: tool.end(lengths, angles, 400))
+        return float(run(tool.jax.numpy.array(NOMINAL), problem.relative(NOMINAL)))
+
+
+class Pinocchio:
+    name, package = "Pinocchio", "pin"
+    cannot: ClassVar = {"turn": PLANS}
+
+    def __init__(self):
+        import pinocchio  # noqa: F401
+
+    def rollout(self):
+        import others
+        import reference_kernel
+
+        return reference_kernel.rollout_of(others.pinocchio_library("pinocchio_four_bar.cpp"))
+
+    @staticmethod
+    def prepare(call, steps, lengths):
+        lengths = np.atleast_2d(lengths)
+        angles = np.array([problem.relative(each) for each in lengths])
+        design = dict(zip(problem.LENGTHS, lengths.T, strict=True))
+        run = lambda: call(design, angles, np.zeros_like(angles), END / steps, steps)[0]
+        return (lambda: run()[:CHECKED, 0]), len(lengths)
+
+    def fall(self):
+        call = self.rollout()
+        return {
+            "RK4, C++": points(lambda n: self.prepare(call, n, NOMINAL), WANTED["one"]),
+        }
+
+    def chain(self):
+        import chains
+
+        return {
+            "ns": chains.pinocchio_chain_row(2, LINKS, BATCH)["ns"],
+            "error": 0.0,
+            "how": "C++; the others' reference",
+        }
+
+    def slopes(self):
+        call = self.rollout()
+        return differences(lambda lengths: float(self.prepare(call, 400, lengths)[0]()[0]))
+
+    @staticmethod
+    def first():
+        import others
+        import pinocchio as pin
+
+        model, constraint = others.pinocchio_model(NOMINAL)
+        models, data = pin.StdVec_RigidConstraintModel(), pin.StdVec_RigidConstraintData()
+        models.append(constraint)
+        data.append(constraint.createData())
+        state, settings = model.createData(), pin.ProximalSettings(1e-12, 1e-12, 10)
+        pin.initConstraintDynamics(model, state, models, data)
+        zero = np.zeros(3)
+        acceleration = lambda q, v: pin.constraintDynamics(model, state, q, v, zero, models, data, settings).copy()
+        return float(others.rk4(acceleration, problem.relative(NOMINAL), END / 400, 400)[0])
+
+
+class JaxSim:
+    name, package = "JaxSim", "jaxsim"
+    cannot: ClassVar = {"turn": LOOPS, "fall": LOOPS, "slopes": LOOPS, "first": LOOPS}
+
+    def __init__(self):
+        import jax
+
+        jax.config.update("jax_enable_x64", True)
+        import jaxsim.api as js
+
+        self.jax, self.js = jax, js
+
+    @staticmethod
+    def sdf(lengths):
+        """The chain of `chains`, in the plane of x and z."""
+        inertial = "<inertial><pose>{} 0 0 0 0 0</pose><mass>{}</mass><inertia>{}</inertia></inertial>"
+        matrix = lambda a: "".join(f"<i{k}{k}>{a}</i{k}{k}>" for k in "xyz") + "<ixy>0</ixy><ixz>0</ixz><iyz>0</iyz>"
+        text = f'<link name="base">{inertial.format(0, 1, matrix(1))}</link><joint name="fixed" type="fixed">'
+        text += "<parent>world</parent><child>base</child></joint>"
+        limits = "<limit><lower>-1e9</lower><upper>1e9</upper></limit>"
+        place, parent = 0.0, "base"
+        for k, length in enumerate(lengths):
+            own = inertial.format(length / 2, length, matrix(length**3 / 12))
+            text += f'<link name="L{k}"><pose>{place} 0 0 0 0 0</pose>{own}</link><joint name="J{k}" type="revolute">'
+            text += f"<parent>{parent}</parent><child>L{k}</child><axis><xyz>0 -1 0</xyz>{limits}</axis></joint>"
+            place, parent = place + length, f"L{k}"
+        return f'<sdf version="1.10"><model name="chain">{text}</model></sdf>'
+
+    def chain(self):
+        import chains
+
+        model = self.js.model.JaxSimModel.build_from_model_description(
+            self.sdf(chains.lengths_of(LINKS)),
+            time_step=chains.STEP,
+            gravity=problem.GRAVITY,
+            integrator=self.js.model.IntegratorType.RungeKutta4,
+        )
+
+        def run(angles):
+            data = self.js.data.JaxSimModelData.build(model, joint_positions=angles)
+            step = lambda data, _: (self.js.model.step(model, data), None)
+            return self.jax.lax.scan(step, data, length=chains.STEPS)[0].joint_positions
+
+        return chain(self.jax, run, 256)
