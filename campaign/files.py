@@ -1,5 +1,6 @@
 """Model files: random models written and read again, and mutilated files, which must be read or refused in one line."""
 
+import copy
 import json
 import tempfile
 import warnings
@@ -108,7 +109,8 @@ def other_values(rng, text: str) -> bytes:
         elif what == 3 and isinstance(holder[key], (int, float)):
             holder[key] = float(rng.choice([0.0, -1.0, 1e9, 1e-9, 1e200])) * holder[key]
         else:
-            holder[key] = STRANGE[int(rng.integers(len(STRANGE)))]
+            # A copy, as what stands there may be changed next.
+            holder[key] = copy.deepcopy(STRANGE[int(rng.integers(len(STRANGE)))])
     return json.dumps(document, allow_nan=bool(rng.random() < 0.9)).encode()
 
 

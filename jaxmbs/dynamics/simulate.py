@@ -189,6 +189,10 @@ def _simulate(mech: Mechanism, times, start: Start, grid: Grid, method, formulat
             problem = Problem.of(bodies, bodies.scales(x, t))
             (x, u, *_), status = started(problem, Start(x, u, (*start.given, *[True] * (u.size - v.size))), t)
             q, v, _ = bodies.to_bodies(x, u, jnp.zeros_like(u), t)
+        elif equations.from_allowed:
+            bodies = equations_of(Augmented(), mech)
+            x, u = bodies.from_bodies(q, v, t)
+            v = bodies.to_bodies(x, bodies.close_velocity(x, u, t), jnp.zeros_like(u), t)[1]
         return *equations.from_bodies(q, v, t), status
 
     def output(equations, mech, t, x, u):

@@ -92,6 +92,10 @@ class CartesianEquations(AbstractDenseEquations):
         sizes = sizes or [jnp.trace(jnp.atleast_2d(body.inertia)) for body in bodies]
         return sum(sizes) / len(sizes)
 
+    @property
+    def from_allowed(self):
+        return False
+
     def from_bodies(self, q, v, t):
         return q, v
 

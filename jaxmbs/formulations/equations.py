@@ -146,6 +146,11 @@ class AbstractEquations(eqx.Module):
     def solver(self) -> AbstractSolver:
         """How they are solved."""
 
+    @property
+    @abc.abstractmethod
+    def from_allowed(self) -> bool:
+        """Whether `from_bodies` wants velocities that the joints allow, as it does not find the nearest ones."""
+
     @abc.abstractmethod
     def from_bodies(self, q, v, t) -> tuple[Float[Array, " n"], Float[Array, " m"]]:
         """Coordinates and velocities of these equations for a state of the bodies as in `Mechanism.coordinates`; the

@@ -199,6 +199,10 @@ class StatefulEquations(AbstractEquations):
     def weight(self):
         return self.inner.weight
 
+    @property
+    def from_allowed(self):
+        return self.inner.from_allowed
+
     def from_bodies(self, q, v, t):
         x, u = self.inner.from_bodies(q, v, t)
         start = jnp.asarray(start_states(self.mech, q, v, t), u.dtype)

@@ -25,6 +25,9 @@ from jaxmbs.numerics.space import Space
 SINGULAR_POWER = 0.5
 # A step is resolved when predictor and corrector, and the same backwards, agree to this part of the distance moved.
 RESOLVED = 0.3
+# No more of it counts than this, in radians and lengths of the mechanism: from next to a fold a step too long predicts to
+# be turns away, and every root is near to that.
+FURTHEST = 1.0
 # A step across a change of sign of the determinant has to agree this well, as a power of the rounding unit (2e-5 in
 # float64). Where two branches pass each other at a distance w, a step h from one to the other misses by (w/h)².
 STRAIGHT_POWER = 0.3
@@ -197,7 +200,7 @@ class _Stepper:
         moved = jnp.maximum(moved_by_v, moved_by_a)
         error = jnp.maximum(size(space.difference(predicted, new.q)), size(space.difference(state.q, back)))
         error = error - self.limit * (1 + size(space.extent(new.q)))
-        resolved = point.converged & (error <= RESOLVED * moved)
+        resolved = point.converged & (error <= RESOLVED * jnp.minimum(moved, FURTHEST))
         crossed = new.sign * state.sign < 0
         tiny = jnp.abs(h) <= 16 * self.shortest * interval
         straight = (error <= self.straight * moved) | tiny

@@ -178,6 +178,10 @@ class JointEquations(AbstractEquations):
         found = mapped(space.runs, near, tree.edges, joint_space.by_run(space, q), rates)
         return jnp.any(jnp.concatenate([x.reshape(-1) for x in found]))
 
+    @property
+    def from_allowed(self):
+        return False
+
     def from_bodies(self, q, v, t):
         # Where joints of the tree are open their own measures are no more than a start.
         theta = joint_space.measured(self.tree.at(t), q)

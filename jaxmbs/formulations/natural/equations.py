@@ -83,6 +83,10 @@ class NaturalEquations(AbstractDenseEquations):
         rows = [inertia if c.angular else mass for c in space.conditions if c.supporting for _ in range(c.rows)]
         return jnp.stack(rows)[None] if rows else mass
 
+    @property
+    def from_allowed(self):
+        return True
+
     def from_bodies(self, q, v, t):
         space = self.space
         return space.with_attitudes(space.at(q), q), space.rates(q, v)

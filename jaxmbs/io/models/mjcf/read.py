@@ -64,7 +64,8 @@ def read_mjcf(path: Path, *, ignore: Sequence[str] = (), loops: Sequence = ()) -
     mujoco.set_mju_user_warning(said.append)
     try:
         m = mujoco.MjSpec.from_file(str(path)).compile()
-    except (ValueError, mujoco.FatalError) as error:
+    # What MuJoCo has no words for, such as numbers that are missing, it calls an unknown exception.
+    except (ValueError, RuntimeError, mujoco.FatalError) as error:
         raise ModelError(" ".join(str(error).split())) from None
     finally:
         mujoco.set_mju_user_warning(before)
