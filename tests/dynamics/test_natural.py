@@ -279,3 +279,15 @@ def test_pins_that_coincide():
     assert not own.status.any()
     np.testing.assert_allclose(own.q, run(mbs.Augmented()).q, atol=1e-8)
     assert run(mbs.Natural()).status.all()
+
+
+def test_velocities_that_joints_do_not_allow():
+    """They become the nearest ones that they do, in the metric of the kinetic energy, whatever the coordinates."""
+    mech, q = four_bar()
+    q, v = mech.coordinates(q), np.random.default_rng(0).normal(size=mech.layout.m)
+    begun = lambda formulation: mbs.simulate(mech, np.zeros(1), q, v, formulation=formulation).v[0]
+    mass, phi_q = mbs.mass_matrix(mech, q), mbs.constraint_jacobian(mech, q)
+    across = np.linalg.solve(mass, phi_q.T)
+    nearest = v - across @ np.linalg.solve(phi_q @ across, phi_q @ v)
+    for formulation in (mbs.Augmented(), mbs.Natural(), mbs.JointCoordinates(), mbs.Kane()):
+        np.testing.assert_allclose(begun(formulation), nearest, rtol=0, atol=1e-12)

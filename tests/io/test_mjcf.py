@@ -218,6 +218,10 @@ BAD = {
         "joint 'u': damping of a hinge joint, or one of several",
     ),
     "unknown tag": (ARM.replace("body", "bdy"), "unrecognized element"),
+    "no numbers": (
+        beside('<equality><connect body1="arm" body2="world" anchor=""/></equality>'),
+        "MuJoCo cannot compile it and does not say why",
+    ),
     "malformed": (ARM[:-20], "malformed XML"),
     "nothing": ("<mujoco/>", "worldbody: has no body with mass"),
     "URDF in disguise": ('<robot name="r"/>', "an MJCF is a <mujoco>, this is a <robot>"),

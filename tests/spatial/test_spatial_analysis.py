@@ -8,6 +8,7 @@ from scipy.optimize import brentq
 from scipy.spatial.transform import Rotation
 
 import jaxmbs as mbs
+from campaign.linkages import SpatialFourBar
 from jaxmbs import spatial
 
 DESIGN = {"crank": 0.08, "rod": 0.3, "height": 0.12, "aside": 0.1}
@@ -113,6 +114,17 @@ def test_lock_up_is_found():
     assert found.kinds == ("lock-up",)
     lock = brentq(lambda t: off_axis(t) - b["rod"], times[0], times[-1], xtol=1e-15)
     np.testing.assert_allclose(found.times[0], lock, rtol=0, atol=1e-9)
+
+
+def test_no_jump_from_next_to_a_fold():
+    """An RSSR linkage 0.7° before its lock-up. A step of 10°, whose other end can be reached again on the other side of the
+    gap, predicts to be turns away: no place is far from that on a circle."""
+    oracle = SpatialFourBar()
+    numbers = (1.1859244146, 1.6868714410, 1.9531655504, 1.7725764019, -0.4639453269, -0.2818531363, 1.1175369453)
+    b = dict(zip(oracle.NUMBERS, (*numbers, 2.4580506627), strict=True)) | {"branch": -1.0}
+    angles = 6.156605743 + np.deg2rad([0.0, 10.0, 20.0])
+    run = mbs.kinematics(oracle.mechanism(b), angles, oracle.formula(b, angles[0], 0.0))
+    assert run.status.tolist() == [mbs.Status.CONVERGED, mbs.Status.LOCKED_UP, mbs.Status.LOCKED_UP]
 
 
 def test_redundant_rows_by_name():

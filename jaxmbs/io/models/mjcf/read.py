@@ -64,9 +64,11 @@ def read_mjcf(path: Path, *, ignore: Sequence[str] = (), loops: Sequence = ()) -
     mujoco.set_mju_user_warning(said.append)
     try:
         m = mujoco.MjSpec.from_file(str(path)).compile()
-    # What MuJoCo has no words for, such as numbers that are missing, it calls an unknown exception.
-    except (ValueError, RuntimeError, mujoco.FatalError) as error:
+    except (ValueError, mujoco.FatalError) as error:
         raise ModelError(" ".join(str(error).split())) from None
+    except RuntimeError as error:
+        # What MuJoCo has no words for, such as an attribute without numbers, it calls an unknown exception.
+        raise ModelError(f"MuJoCo cannot compile it and does not say why ({' '.join(str(error).split())})") from None
     finally:
         mujoco.set_mju_user_warning(before)
     for message in said:
