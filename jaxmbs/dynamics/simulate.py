@@ -59,7 +59,8 @@ def simulate(
         mech: the mechanism.
         times: (T,), increasing or decreasing, not repeated; the first is the start.
         q0: q (n,), an `Assembly`, or a mapping of names to coordinates, which should be nearly assembled.
-        v0: v (m,), conjugate to the forces: Qᵀv is their power; or a mapping such as {"crank.phi": 5.0}. Named
+        v0: v (m,), conjugate to the forces: Qᵀv is their power; what the joints do not allow becomes the nearest that
+            they do, in the metric of the kinetic energy. Or a mapping such as {"crank.phi": 5.0}. Named
             velocities keep their values, and the others follow from the constraints; if the constraints leave some
             free, the smallest ones that fit are taken. Named velocities that the constraints do not allow raise an
             error; inside of jit, vmap and grad they give the status NOT_ASSEMBLED. None: at rest, except for what

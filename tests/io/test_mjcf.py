@@ -227,6 +227,7 @@ BAD = {
     "URDF in disguise": ('<robot name="r"/>', "an MJCF is a <mujoco>, this is a <robot>"),
     "not a number": (beside('<keyframe><key qpos="nan"/></keyframe>'), "key '': qpos must be finite, got 'nan'"),
     "infinite": (ARM.replace("<body ", '<body pos="inf 0 0" ', 1), "pos must be finite"),
+    "huge": (ARM.replace("<body ", '<body pos="1e308 0 0" ', 1), "pos must be less than 1e+100 in size"),
     "entity": ('<!DOCTYPE m [<!ENTITY a "b">]>' + ARM, "document types and entities are refused"),
     "plugin": (beside('<extension><plugin plugin="mujoco.pid"/></extension>'), "plugins are refused"),
     "outside": (

@@ -118,6 +118,12 @@ BAD = {
     ),
     "number": (TWO_BARS.replace('value="2"', 'value="${m}"'), "link 'top': value must be 1 finite number, got '${m}'"),
     "nan": (TWO_BARS.replace('value="2"', 'value="nan"'), "link 'top': value must be 1 finite number"),
+    "huge": (
+        TWO_BARS.replace('<mass value="2"/>', '<mass value="1e308"/>').replace(
+            "</joint>", '<limit lower="-1" upper="1" effort="1" velocity="1"/></joint>', 1
+        ),
+        "the inertia that a joint sees is not finite",
+    ),
     "type": (TWO_BARS.replace('"revolute"', '"screw"', 1), "joint 'a': type 'screw' is not known"),
     "entity": ('<!DOCTYPE r [<!ENTITY a "b">]>' + TWO_BARS, "<!DOCTYPE: document types and entities are refused"),
     "malformed": (TWO_BARS[:-20], "malformed XML"),

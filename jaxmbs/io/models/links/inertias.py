@@ -9,6 +9,7 @@ import numpy as np
 
 from jaxmbs.element import GROUND
 from jaxmbs.io.models.links.tree import BALL, FREE, SLIDE, Link, Matrix, Step, Vector
+from jaxmbs.io.models.model import ModelError
 
 
 class Weight(NamedTuple):
@@ -40,11 +41,15 @@ def inertias_seen(weights: Sequence[Weight], moves: Sequence[Moves]) -> np.ndarr
     for weight in weights:
         own = [moves[k] for k in weight.moves]
         if own:
-            turning = np.stack([move.omega for move in own], axis=1)
-            at_com = [move.velocity + np.cross(move.omega, weight.com - move.point) for move in own]
-            going = np.stack(at_com, axis=1)
-            part = weight.mass * going.T @ going + turning.T @ weight.inertia @ turning
-            matrix[np.ix_(weight.moves, weight.moves)] += part
+            with np.errstate(over="ignore", invalid="ignore"):
+                turning = np.stack([move.omega for move in own], axis=1)
+                at_com = [move.velocity + np.cross(move.omega, weight.com - move.point) for move in own]
+                going = np.stack(at_com, axis=1)
+                part = weight.mass * going.T @ going + turning.T @ weight.inertia @ turning
+                matrix[np.ix_(weight.moves, weight.moves)] += part
+    # Of infinities LAPACK may look for singular values without end.
+    if not np.isfinite(matrix).all():
+        raise ModelError("masses, inertias and lengths are too large: the inertia that a joint sees is not finite")
     return 1 / np.diag(np.linalg.pinv(matrix))
 
 

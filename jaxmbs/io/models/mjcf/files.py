@@ -16,6 +16,7 @@ MOST_FILES = 1000
 # Bodies that a `replicate` or its like makes, elements of a grid, numbers that MuJoCo is to keep for the user.
 MOST_COPIES = 10_000
 MOST_ELEMENTS = 2**24
+LARGEST = 1e100
 # An included file may have either.
 ROOTS = ("mujoco", "mujocoinclude")
 # Attributes that are names, whatever they look like.
@@ -125,16 +126,24 @@ def _resolved(base: Path, *parts: str) -> Path:
 
 
 def _check_numbers(root) -> None:
-    """Raise `ModelError` for numbers that are not finite."""
+    """Raise `ModelError` for numbers that are not finite, or so large that their squares are not: MuJoCo hangs on some."""
     for element in root.iter():
         for attribute, value in element.attrib.items():
             if attribute in NAMES:
                 continue
-            for word in value.split():
-                if word.lower().lstrip("+-") in ("nan", "inf", "infinity"):
+            for number in filter(None, map(_number, value.split())):
+                if not abs(number) <= LARGEST:
+                    what = f"be less than {LARGEST:g} in size" if math.isfinite(number) else "be finite"
                     raise ModelError(
-                        f"{element.tag} {element.get('name', '')!r}: {attribute} must be finite, got {value!r}"
+                        f"{element.tag} {element.get('name', '')!r}: {attribute} must {what}, got {value!r}"
                     )
+
+
+def _number(word: str) -> float | None:
+    try:
+        return float(word)
+    except ValueError:
+        return None
 
 
 def _check_sizes(root) -> int:
