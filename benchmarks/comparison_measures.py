@@ -19,20 +19,20 @@ LONG = 5.0  # seconds
 
 
 def median(call, repeats=5, shortest=0.02) -> float:
-    """Seconds of a call, the median of several measurements of `shortest` at least, after one that does not count; of a
-    call that takes many seconds, those of one."""
+    """Seconds of the processor for a call, the median of several measurements of `shortest` at least, after one that does
+    not count; of a call that takes many seconds, those of one."""
     call()
-    begin = time.perf_counter()
+    begin = time.process_time()
     call()
-    once = time.perf_counter() - begin
+    once = time.process_time() - begin
     if once > LONG:
         return once
     count, measured = max(1, int(shortest / max(once, 1e-7))), []
     for _ in range(repeats):
-        begin = time.perf_counter()
+        begin = time.process_time()
         for _ in range(count):
             call()
-        measured.append((time.perf_counter() - begin) / count)
+        measured.append((time.process_time() - begin) / count)
     return statistics.median(measured)
 
 
