@@ -50,6 +50,9 @@ EXAMPLES = {
     "12_published_paths": lambda e: [
         mbs.synthesis.path(e["LINE"], starts=64, lower=0.0, upper=60.0).best.mechanism,
     ],
+    "16_tolerances": lambda e: [e["four_bar"](e["NOMINAL"])],
+    "20_identification": lambda e: [e["double_pendulum"](e["PENDULUM"])],
+    "21_worn_pin": lambda e: [e["four_bar"](True)],
 }
 
 
@@ -81,11 +84,10 @@ def assert_same(a, b):
                     assert np.asarray(x).dtype == np.asarray(y).dtype
 
 
-NAMES = sorted(path.stem for path in (ROOT / "examples").glob("[0-9]*.py"))
 QUICK = ("01_path_synthesis", "02_engine", "03_double_pendulums", "04_andrews", "05_balancing", "10_six_bar")
 
 
-@pytest.mark.parametrize("example", [pytest.param(x, marks=[pytest.mark.slow] * (x not in QUICK)) for x in NAMES])
+@pytest.mark.parametrize("example", [pytest.param(x, marks=[pytest.mark.slow] * (x not in QUICK)) for x in sorted(EXAMPLES)])
 def test_every_example_comes_back(example, tmp_path, validator):
     rng = np.random.default_rng(0)
     functions = (
