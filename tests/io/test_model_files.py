@@ -87,7 +87,9 @@ def assert_same(a, b):
 QUICK = ("01_path_synthesis", "02_engine", "03_double_pendulums", "04_andrews", "05_balancing", "10_six_bar")
 
 
-@pytest.mark.parametrize("example", [pytest.param(x, marks=[pytest.mark.slow] * (x not in QUICK)) for x in sorted(EXAMPLES)])
+@pytest.mark.parametrize(
+    "example", [pytest.param(x, marks=[pytest.mark.slow] * (x not in QUICK)) for x in sorted(EXAMPLES)]
+)
 def test_every_example_comes_back(example, tmp_path, validator):
     rng = np.random.default_rng(0)
     functions = (
