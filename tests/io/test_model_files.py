@@ -51,6 +51,7 @@ EXAMPLES = {
         mbs.synthesis.path(e["LINE"], starts=64, lower=0.0, upper=60.0).best.mechanism,
     ],
     "16_tolerances": lambda e: [e["four_bar"](e["NOMINAL"])],
+    "17_two_processes": lambda e: [e["four_bar"](e["START"])],
     "20_identification": lambda e: [e["double_pendulum"](e["PENDULUM"])],
     "21_worn_pin": lambda e: [e["four_bar"](True)],
 }
