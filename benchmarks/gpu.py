@@ -2,8 +2,9 @@
 
 First the checks, each in a process of its own and all at once: a case as a kernel on the GPU against the same case on the
 CPU, its status, its gap. Then the speed, one case after the other: steps per second for batches from 2¹⁰ to 2²⁰, beside
-some of the same programs as elementwise XLA, and the four-bar in textbook JAX. Writes the section "On a GPU" of gpu.md,
-and gpu.png; what there is no time for is left out, and named.
+some of the same programs as elementwise XLA, a chain in MJX where that is installed, and the four-bar in textbook JAX.
+What takes minutes to compile does so while kernels are measured. Writes the section "On a GPU" of gpu.md, and gpu.png;
+what there is no time for is left out, and named.
 
 `--host` runs all of it on a CPU with small batches, the kernels thread by thread: it tests this script, and measures
 nothing. It needs the package, without a network: `pip install --no-deps .` on an image that has JAX.
@@ -40,25 +41,31 @@ from jaxmbs.programs.jax_compat import default_platform
 from jaxmbs.programs.primitive import emission
 
 FOLDER = Path(__file__).parent
-CHECKED = 1000  # samples that are compared with the CPU's
 SIZES = tuple(2**k for k in range(10, 21, 2))
+SLOW_SIZES = SIZES[0], 2**16  # of what compiles for long, once for each size
 # Agreement with the CPU, relative to the largest number: the order of sums differs by what is fused.
 CLOSE = {"float64": 1e-10, "float32": 1e-3}
 GAP = {"float64": 1e-10, "float32": 1e-4}
 XLA = "xla"
-# Seconds that elementwise XLA may take to compile a program before it is measured without.
-PATIENCE = 60
+CODES = {XLA: "XLA"}
+# Seconds that elementwise XLA or another simulator may take to compile before the rest is measured without.
+PATIENCE = 240
+LONGEST = 2  # seconds of a run after which no larger batch is measured
 FAILED = "**failed**"
 
 
 class Setting(NamedTuple):
-    """Which emission runs as a kernel, sizes of batches, samples that are checked, when to end, and words of cases."""
+    """Which emission runs as a kernel, sizes of batches, those of what compiles for long, when to end, words of cases."""
 
     kernel: str
     sizes: tuple[int, ...]
-    checked: int
+    slow_sizes: tuple[int, ...]
     end: float
     only: list[str] | None
+
+    @property
+    def checked(self):
+        return self.sizes[0]
 
     @property
     def seconds_left(self):
@@ -71,7 +78,19 @@ class Setting(NamedTuple):
         }
         for name, case in chosen.items():
             yield from ((name, dtype, self.kernel) for dtype in ("float64", *["float32"] * case.single))
+        for name, case in chosen.items():
+            yield from ((name, dtype, other) for other in case.others for dtype in ("float64", "float32"))
         yield from ((name, "float64", XLA) for name, case in chosen.items() if case.compared)
+
+    def sizes_of(self, code):
+        return self.sizes if code == self.kernel else self.slow_sizes
+
+
+def made(name, dtype, code):
+    """(function of a batch by this code, a batch by its size) of a case."""
+    case = CASES[name]
+    function, batch = case.others.get(code, case.make)(np.dtype(dtype).type)
+    return batched(function, "llvm" if code in case.others else code), batch
 
 
 def batched(function, name):
@@ -85,17 +104,18 @@ def batched(function, name):
     return run
 
 
-def check(name, dtype, code, samples):
+def check(name, dtype, code, samples, *others):
     """Seconds of the first call; the largest difference from the CPU over the largest number, and the gap; an error if a
-    status differs."""
+    status differs. What other sizes need is compiled, and found on disk by whoever measures it."""
     case = CASES[name]
-    function, batch = case.make(np.dtype(dtype).type)
+    function, batch = made(name, dtype, code)
     args = batch(samples)
     begin = time.perf_counter()
-    found = jax.block_until_ready(batched(function, code)(*args))
+    found = jax.block_until_ready(function(*args))
     first = time.perf_counter() - begin
     with jax.default_device(jax.local_devices(backend="cpu")[0]):
-        expected = batched(function, "llvm")(*jax.device_put(args, jax.local_devices(backend="cpu")[0]))
+        reference = made(name, dtype, "llvm")[0]
+        expected = reference(*jax.device_put(args, jax.local_devices(backend="cpu")[0]))
     differences = []
     for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
         a, b = np.asarray(a), np.asarray(b)
@@ -103,6 +123,8 @@ def check(name, dtype, code, samples):
             assert (a == b).all(), f"{(a != b).sum()} statuses differ"
         else:
             differences.append(float(np.max(np.abs(a - b)) / np.max(np.abs(b))))
+    for size in others:
+        jax.block_until_ready(function(*batch(size)))
     return {"first": first, "difference": max(differences), "gap": _gap(found[0], args[0]) if case.closes else None}
 
 
@@ -111,12 +133,14 @@ def _gap(q, designs):
     return float(np.max(np.abs(np.asarray(jax.jit(jax.vmap(residual))(designs, q)))))
 
 
-def checks(setting):
-    """What `check` finds of every kind, or its error, by name, type and code; each in a process of its own."""
+def checks(setting, pool):
+    """By name, type and code: the future of what `check` finds of it, or of its error; each in a process of its own."""
 
     def run(kind):
-        command = [sys.executable, __file__, "--check", *kind, str(setting.checked)]
-        patience = min(setting.seconds_left, PATIENCE if kind[2] == XLA else math.inf)
+        kernel = kind[2] == setting.kernel
+        sizes = setting.sizes[:1] if kernel else setting.slow_sizes
+        command = [sys.executable, __file__, "--check", *kind, *map(str, sizes)]
+        patience = min(setting.seconds_left, math.inf if kernel else PATIENCE)
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=max(1.0, patience))
         except subprocess.TimeoutExpired:
@@ -126,17 +150,16 @@ def checks(setting):
             return {"error": (done.stderr.strip().splitlines() or ["nothing is said"])[-1][:200]}
         return json.loads(done.stdout.splitlines()[-1])
 
-    kinds = list(setting.kinds())
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return dict(zip(kinds, pool.map(run, kinds), strict=True))
+    return {kind: pool.submit(run, kind) for kind in setting.kinds()}
 
 
 def checks_table(found, kernel):
     """Lines of the table of checks."""
     lines = ["| case | type | difference from the CPU | gap, m | |", "|---|---|---|---|---|"]
-    for (name, dtype, code), result in found.items():
+    for (name, dtype, code), future in found.items():
         if code != kernel:
             continue
+        result = future.result()
         if "error" in result:
             cells = ["", "", f"{FAILED}: {result['error']}"]
         else:
@@ -151,20 +174,20 @@ def checks_table(found, kernel):
 def speeds(setting, name, dtype, code):
     """(batch, steps per second, bytes at most) for the sizes that there is time for."""
     case = CASES[name]
-    function, batch = case.make(np.dtype(dtype).type)
-    run, found, last = batched(function, code), [], 0.0
-    for size in setting.sizes:
-        # The next size may take as much longer as it is larger.
-        if size > case.largest or setting.seconds_left < 10 + 5 * last:
+    run, batch = made(name, dtype, code)
+    found, median = [], 0.0
+    for size in setting.sizes_of(code):
+        # The next size may take as much longer as it is larger; there are four runs of it.
+        if size > case.largest or setting.seconds_left < 10 + 4 * 4 * median or median > LONGEST:
             break
         args = jax.block_until_ready(batch(size))
-        begin = time.perf_counter()
-        _, runs = measure(run, *args, repeats=3)
-        last = time.perf_counter() - begin
-        memory = (jax.devices()[0].memory_stats() or {}).get("peak_bytes_in_use", 0)
-        found.append((size, size * case.steps / runs.median, memory))
-        if last > 8:
+        try:
+            _, (median, _) = measure(run, *args, repeats=3)
+        except jax.errors.JaxRuntimeError as error:  # no memory is left
+            print(name, size, str(error).splitlines()[0], file=sys.stderr)
             break
+        memory = (jax.devices()[0].memory_stats() or {}).get("peak_bytes_in_use", 0)
+        found.append((size, size * case.steps / median, memory))
     return found
 
 
@@ -185,9 +208,10 @@ def speed_table(setting, checked):
     lines, measured, peak = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"], {}, 0
     for kind in setting.kinds():
         name, dtype, code = kind
-        row = [name, dtype, "XLA" if code == XLA else "kernel"]
-        if "error" in checked[kind] or setting.seconds_left < 15:
-            lines.append(f"| {' | '.join(row)} | {checked[kind].get('error', 'no time left')} |")
+        row = [name, dtype, "kernel" if code == setting.kernel else CODES.get(code, code)]
+        result = checked[kind].result()
+        if "error" in result or setting.seconds_left < 15:
+            lines.append(f"| {' | '.join(row)} | {result.get('error', 'no time left')} |")
             continue
         jax.config.update("jax_enable_x64", dtype == "float64")
         try:
@@ -201,14 +225,14 @@ def speed_table(setting, checked):
         # The most so far: what later cases need is known only where it is more.
         before, peak = peak, max((x[2] for x in found), default=0)
         memory = f"{peak / 1e6:.0f}" if peak > before else ""
-        first = f"{checked[kind]['first']:.1f}"
+        first = f"{result['first']:.1f}"
         lines.append(f"| {' | '.join([*row, first, *cells, memory])} |")
         print(lines[-1], flush=True)
     return lines, measured
 
 
-def ratios(measured):
-    """Lines: what a gradient costs over the run that it is of, and how much faster kernels are than elementwise XLA."""
+def ratios(setting, measured, checked):
+    """Lines: what a gradient costs over the run that it is of, and how much faster kernels are than what else there is."""
     at = {kind: {size: rate for size, rate, _ in found} for kind, found in measured.items()}
     lines = []
     for (name, dtype, code), rates in at.items():
@@ -217,11 +241,14 @@ def ratios(measured):
         if name.endswith(", gradient") and common:
             times = whole[common] / rates[common]
             lines.append(f"- {name}: {times:.1f} times the run that it is of, {common} samples")
-        kernels = next((x for (n, d, c), x in at.items() if (n, d) == (name, dtype) and c != XLA), {})
-        common = max(set(rates) & set(kernels), default=None)
-        if code == XLA and common:
-            times = kernels[common] / rates[common]
-            lines.append(f"- {name}: the kernel is {times:.0f} times as fast as elementwise XLA, {common} samples")
+        kernels = at.get((name, dtype, setting.kernel), {})
+        for common in sorted(set(rates) & set(kernels)) if code != setting.kernel else ():
+            times, what = kernels[common] / rates[common], "elementwise XLA" if code == XLA else code
+            difference = checked[name, dtype, code].result()["difference"]
+            lines.append(
+                f"- {name}, {dtype}: the kernel is {times:.0f} times as fast as {what}, {common} samples; "
+                f"they differ by {difference:.0e}"
+            )
     return lines
 
 
@@ -238,13 +265,14 @@ def draw(measured, path):
             continue
         colour = colours.setdefault(name, palette(len(colours) % 20))
         sizes, rates, _ = zip(*found, strict=True)
-        style = "x:" if code == XLA else "o-" if dtype == "float64" else "o--"
-        label = f"{name}{', XLA' if code == XLA else '' if dtype == 'float64' else ', float32'}"
+        other = code in CODES or code in CASES[name].others
+        style = ("x:" if other else "o-") if dtype == "float64" else "x-." if other else "o--"
+        label = ", ".join([name, *[CODES.get(code, code)] * other, *["float32"] * (dtype == "float32")])
         axes.loglog(sizes, rates, style, color=colour, label=label, markersize=4)
     axes.set_xlabel("samples of the batch")
     axes.set_ylabel("steps per second")
     axes.grid(alpha=0.3)
-    axes.legend(fontsize=7, ncols=3, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.12))
+    axes.legend(fontsize=7, ncols=3, handlelength=4, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.12))
     figure.savefig(path, dpi=120)
 
 
@@ -253,28 +281,28 @@ def main():
     parser.add_argument("--seconds", type=float, default=540, help="when to stop measuring")
     parser.add_argument("--only", nargs="*", help="words of the cases; nothing is written then")
     parser.add_argument("--host", action="store_true", help="small batches on a CPU, to test the script")
-    parser.add_argument("--check", nargs=4, help=argparse.SUPPRESS)
+    parser.add_argument("--check", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.check:
-        name, dtype, code, samples = options.check
+        name, dtype, code, *sizes = options.check
         mbs.enable_cache()
         jax.config.update("jax_enable_x64", dtype == "float64")
-        print(json.dumps(check(name, dtype, code, int(samples))))
+        print(json.dumps(check(name, dtype, code, *map(int, sizes))))
         return
     end = time.monotonic() + options.seconds
-    setting = Setting("llvm", SIZES, CHECKED, end, options.only)
+    setting = Setting("llvm", SIZES, SLOW_SIZES, end, options.only)
     if options.host:
-        setting = setting._replace(kernel="gpu-on-host", sizes=(4, 16), checked=5)
+        setting = setting._replace(kernel="gpu-on-host", sizes=(4, 16), slow_sizes=(4,))
     elif default_platform() != "cuda":
         sys.exit(f"JAX computes on {default_platform()} here; --host tests this script without a GPU")
-    with tempfile.TemporaryDirectory() as cache:
+    with tempfile.TemporaryDirectory() as cache, ThreadPoolExecutor(os.cpu_count()) as pool:
         # What the checks have compiled need not be compiled again to be measured.
         os.environ["JAXMBS_CACHE"] = cache
         mbs.enable_cache()
-        checked = checks(setting)
+        checked = checks(setting, pool)
         checks_lines = checks_table(checked, setting.kernel)
         table, measured = speed_table(setting, checked)
-        more = ratios(measured)
+        more = ratios(setting, measured, checked)
         jax.config.update("jax_enable_x64", True)
         if setting.seconds_left > 20:
             size, rate = textbook_speed(setting)

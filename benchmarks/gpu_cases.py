@@ -1,6 +1,7 @@
 """What is measured on a GPU: functions of one sample, batches of them, and how many steps they take."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import chains
@@ -28,6 +29,7 @@ class Case(NamedTuple):
         largest: the largest batch.
         single: whether float32 is measured as well.
         compared: whether it is measured as elementwise XLA as well.
+        others: by the name of another simulator: `make` for the same outputs.
         counted: whether all loops have a known number of rounds, so that operations per step mean something.
     """
 
@@ -37,6 +39,7 @@ class Case(NamedTuple):
     largest: int = 2**20
     single: bool = False
     compared: bool = False
+    others: Mapping[str, Callable] = MappingProxyType({})
     counted: bool = True
 
 
@@ -96,9 +99,28 @@ def _chain(links):
         def run(angles):
             start = mbs.configuration(mech, angles)
             motion = mbs.simulate(mech, times, start, step=STEP, formulation=mbs.JointCoordinates())
-            return motion.q[-1], motion.status[-1]
+            return mbs.joint_coordinates(mech, motion.q[-1]), motion.status[-1]
 
         return run, lambda size: (jnp.asarray(chains.angles_of(links, size), dtype),)
+
+    return make
+
+
+def _mjx_chain(links):
+    """The same steps of the same method by MuJoCo's own XLA program."""
+
+    def make(dtype):
+        import mujoco
+        from mujoco import mjx
+
+        model = mjx.put_model(mujoco.MjModel.from_xml_string(chains.xml(chains.lengths_of(links), 3)), impl="jax")
+        blank = mjx.make_data(model)
+
+        def run(angles):
+            step = lambda data, _: (mjx.step(model, data), None)
+            return jax.lax.scan(step, blank.replace(qpos=angles), length=STEPS)[0].qpos, jnp.zeros((), jnp.int32)
+
+        return run, _chain(links)(dtype)[1]
 
     return make
 
@@ -127,10 +149,11 @@ CASES = {
         _simulated(mbs.JointCoordinates(), LONG, gradient=True), LONG, largest=2**18
     ),
     "Augmented, 1,000 steps": Case(_simulated(None, LONG), LONG, closes=True, largest=2**18),
-    "Augmented, 1,000 steps, gradient": Case(_simulated(None, LONG, gradient=True), LONG, largest=2**18),
+    # Each sample keeps some 300 kB of states: 2¹⁸ need 71 GiB.
+    "Augmented, 1,000 steps, gradient": Case(_simulated(None, LONG, gradient=True), LONG, largest=2**17),
     "kinematics": Case(_kinematics(), closes=True, single=True, compared=True, counted=False),
     "kinematics, gradient": Case(_kinematics(gradient=True), largest=2**18, counted=False),
     "Bricard's mechanism": Case(_bricard, largest=2**17),
-    "spatial chain of 8": Case(_chain(8), largest=2**18),
+    "spatial chain of 8": Case(_chain(8), largest=2**18, single=True, others={"MJX": _mjx_chain(8)}),
     "five-bar environment": Case(_environment, largest=2**17),
 }

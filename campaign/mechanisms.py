@@ -121,7 +121,11 @@ def _extras(rng, structure) -> dict:
     # Angles against the ground are not those against a turned ground.
     if joint.kind != "Revolute" or mechanisms.GROUND not in (joint.i, joint.j):
         makers["spring"] = lambda rng: mbs.JointSpring(joint.name, rng.uniform(1, 20), 0.3, rng.uniform(0.1, 1))
-        makers["stop"] = lambda rng: mbs.JointStop(joint.name, -0.2, 0.2, stiffness=rng.uniform(5, 50), damping=0.1)
+        # With the usual exponent of 1.5 an error of h^2.5 comes and goes with the place within a step at which the stop is
+        # met: the difference of two lengths of steps does not bound it.
+        makers["stop"] = lambda rng: mbs.JointStop(
+            joint.name, -0.2, 0.2, stiffness=rng.uniform(5, 50), damping=0.1, exponent=3.0
+        )
         makers["motor"] = lambda rng: mbs.Motor(joint.name, rng.uniform(0.05, 0.2), 2.0, rng.uniform(-9, 9), ratio=5.0)
     chosen = [name for name in makers if rng.random() < 0.5]
     return {f"joint {name}": makers[name] for name in chosen}

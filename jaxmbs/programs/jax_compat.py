@@ -68,10 +68,11 @@ def closed_jaxpr(like, *, consts: Sequence = (), constvars: Sequence = (), invar
 
 def default_platform() -> str:
     """XLA's name of the platform that JAX computes on: "cuda" or "rocm" for what JAX calls "gpu"."""
-    name = jax.default_backend()
+    chosen = jax.config.jax_default_device
+    name = jax.default_backend() if chosen is None else chosen if isinstance(chosen, str) else chosen.platform
     if name != "gpu":
         return name
-    return "rocm" if "rocm" in jax.devices()[0].client.platform_version.lower() else "cuda"
+    return "rocm" if "rocm" in jax.devices("gpu")[0].client.platform_version.lower() else "cuda"
 
 
 def define_partition(primitive) -> None:

@@ -210,6 +210,8 @@ def enable_cache(folder: str | os.PathLike | None = None, *, megabytes: float = 
         jax.config.update("jax_compilation_cache_dir", str(place / f"xla-{own}"))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
         jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
+        # XLA for GPUs keeps choices of its own there, too, and believes damaged ones.
+        jax.config.update("jax_persistent_cache_enable_xla_caches", "none")
         # A process that has compiled something already would not look at the folder.
         compilation_cache.reset_cache()
     return place

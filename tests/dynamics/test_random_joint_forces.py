@@ -14,7 +14,8 @@ import random_mechanisms as mechanisms
 
 SAMPLES = 125
 TIMES = np.array([0.0, 0.02])
-STEP = 1e-3
+# The error of a step, which is not the same in all coordinates, is below the tolerance.
+STEP = 5e-4
 SPATIAL = ("Revolute", "Prismatic", "Cylindrical", "Universal", "Spherical")
 TOLERANCE = 1e-8
 
@@ -99,7 +100,7 @@ def batch(seed):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_formulations_agree(seed):
-    """Velocities after 20 steps to 1e-8 of their size, and nearly no sample fails."""
+    """Velocities after 40 steps to 1e-8 of their size, and nearly no sample fails."""
     mech, q, v = batch(seed)
 
     def ends(formulation):

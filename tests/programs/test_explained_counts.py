@@ -4,6 +4,7 @@ import importlib.util
 import re
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import pytest
 
@@ -45,7 +46,8 @@ def test_what_a_simulation_runs(models):
     other = mbs.explain(mech, guess, method=mbs.GeneralizedAlpha(0.9), formulation=mbs.JointCoordinates()).operations
     assert 0 < other["acceleration"] < found["acceleration"]
     assert other["step of GeneralizedAlpha"] > other["acceleration"]
-    with emission("llvm"):  # the page shows what a CPU runs: its stages are written out, a GPU's are a loop
+    # The page shows what a CPU runs: its stages are written out, a GPU's are a loop.
+    with emission("llvm"), jax.default_device(jax.devices("cpu")[0]):
         found = mbs.explain(mech, guess).operations
     for name in ("acceleration", "step of RK4"):
         assert documented("speed.md", rf"{name} ([\d,]+)") == pytest.approx(found[name], rel=0.05)

@@ -210,7 +210,7 @@ def test_the_text_for_cuda_has_kernels_and_no_loops():
     assert "while" not in text
     calls = re.findall(r"custom_call @(\w+)", text)
     assert calls
-    assert all(name.startswith("jaxmbs_gpu_80_") for name in calls)
+    assert all(re.match(r"jaxmbs_gpu_\d+_", name) for name in calls)
 
 
 def test_neighbours_lie_side_by_side():

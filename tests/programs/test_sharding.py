@@ -79,6 +79,6 @@ def test_eight_devices():
     to the bit as on one device, no communication, and the CPU time of one device."""
     # Eight devices share two cores: each has one thread.
     flags = "--xla_force_host_platform_device_count=8 --xla_cpu_multi_thread_eigen=false"
-    environment = os.environ | {"XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {flags}"}
+    environment = os.environ | {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {flags}"}
     done = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
