@@ -89,9 +89,30 @@ def _invert(matrix, regular):
     rows = _largest(matrix, 1)
     scaled = matrix / rows[:, None]
     columns = _largest(scaled, 0)
-    inverse, sign, rcond = _gauss_jordan(scaled / columns[None, :])
+    eliminated = _gauss_jordan if matrix.shape[0] == matrix.shape[1] else _left_inverse
+    inverse, sign, rcond = eliminated(scaled / columns[None, :])
     inverse = jnp.where(regular, inverse / columns[:, None] / rows[None, :], 0)
     return inverse, sign, rcond, jnp.ones(matrix.shape[0], matrix.dtype)
+
+
+def _left_inverse(matrix: Float[Array, "rows n"]):
+    """As `_gauss_jordan`, for more rows than columns: the inverse of those that become pivots, and zeros for the others."""
+    m, n = matrix.shape
+    index = jnp.arange(m)
+
+    def eliminate(k, carry):
+        rest, smallest, largest = carry
+        pivot_row = jnp.argmax(jnp.where(index >= k, jnp.abs(rest[:, k]), -1))
+        rest = rest[jnp.where(index == k, pivot_row, jnp.where(index == pivot_row, k, index))]
+        size = jnp.abs(rest[k, k])
+        row = rest[k] / rest[k, k]
+        rest = jnp.where((index == k)[:, None], row[None, :], rest - rest[:, k][:, None] * row[None, :])
+        return rest, jnp.minimum(smallest, size), jnp.maximum(largest, size)
+
+    one = jnp.ones((), matrix.dtype)
+    start = jnp.concatenate([matrix, jnp.eye(m, dtype=matrix.dtype)], axis=1), jnp.inf * one, 0 * one
+    rest, smallest, largest = jax.lax.fori_loop(0, n, eliminate, start)
+    return rest[:n, n:], one, smallest / largest
 
 
 def _largest(values, axis):

@@ -60,7 +60,8 @@ def differentiable_root(f: Callable, space: Space, q: Float[Array, " n"], t, reg
 def differentiable_motion(f: Callable, space: Space, q, v, a, t, regular=True):
     """As `differentiable_root`, for (q, v, a) that satisfy f = 0 and its first and second time derivatives.
 
-    The tangents solve f_q dq = −df, f_q dv = −d(ḟ), f_q da = −d(f̈), all with one inverse of f_q.
+    The tangents solve f_q dq = −df, f_q dv = −d(ḟ), f_q da = −d(f̈), all with one inverse of f_q, whose rows leave nothing
+    free where `regular`: a motion is determined by its drivers.
     """
     f, constants = jax.closure_convert(f, q, t)
     q, v, a = (jax.lax.stop_gradient(x) for x in (q, v, a))
@@ -111,7 +112,8 @@ def _motion_jvp(f, space, primals, tangents):
 
     def tangent(q, v, a, t, constants, regular, *given):
         """Tangents of q, v, a solve f_q dq = −df, f_q dv = −d(ḟ), f_q da = −d(f̈)."""
-        factors = factor(jacobian(lambda q, t: f(q, t, *constants), space, q, t), regular)
+        matrix = jacobian(lambda q, t: f(q, t, *constants), space, q, t)
+        factors = factor(matrix, regular, determined=True)
 
         def moved(active):
             t_moved, constants_moved = put((t, constants), active)

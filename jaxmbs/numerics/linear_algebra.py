@@ -25,25 +25,25 @@ from jaxmbs.programs.tracing.trace import RULES, TAKES_MEMORY, Deferred, array
 
 
 class Factored(eqx.Module):
-    """A matrix factored once for several right-hand sides; where it is not square, its pseudo-inverse.
+    """A matrix factored once for several right-hand sides; where it is not square, mostly its pseudo-inverse: see `factor`.
 
     Attributes:
         matrix: A (m, n).
         sign: the sign of the determinant, −1, 0 or 1 (1 where the matrix is not square).
         rcond: a cheap estimate of 1 / condition number, after rows and columns are scaled to unit maximum.
-        kept (n,): 1 for each row that takes part, 0 for those left out of a semidefinite matrix.
+        kept: 1 for each row that takes part, 0 for those left out of a semidefinite matrix.
     """
 
     matrix: Float[Array, "rows n"]
     sign: Float[Array, ""]
     rcond: Float[Array, ""]
-    kept: Float[Array, " n"]
+    kept: Float[Array, " rows"]
     _factors: Array
     _kind: str = eqx.field(static=True)
     _limit: Array
 
     def solve(self, rhs: Float[Array, "rows *k"]) -> Float[Array, "n *k"]:
-        """x with A x = rhs, for rhs (m,) or (m, k); least squares of smallest norm where A is not square.
+        """x with A x = rhs, for rhs (m,) or (m, k); by the pseudo-inverse least squares of smallest norm.
 
         Differentiable: dx = A⁻¹ (d rhs − dA x), for every order and both modes.
         """
@@ -55,13 +55,18 @@ class Factored(eqx.Module):
         return x[:, 0] if rhs.ndim == 1 else x
 
 
-def factor(matrix: Float[Array, "rows n"], regular=True) -> Factored:
+def factor(matrix: Float[Array, "rows n"], regular=True, *, determined: bool = False) -> Factored:
     """Factor a matrix; where `regular` is False its solutions are zero, and so are their derivatives.
+
+    A matrix that is not square has its pseudo-inverse, which needs singular values, unless its rows are more than enough
+    and known to leave nothing free (`determined`): then those with the largest pivots are solved, and the others are taken
+    to agree.
 
     Rows and columns are scaled first, because a constraint may be a length or its square, and a coordinate a length or
     an angle: without it neither pivots nor the condition estimate mean anything.
     """
-    if matrix.shape[0] != matrix.shape[1]:
+    rows, n = matrix.shape
+    if rows < n or (rows > n and not determined):
         return _pseudo(matrix, regular)
     return _factor(matrix, regular, "general")
 
@@ -191,7 +196,7 @@ def dependent_columns(matrix: Float[Array, "rows n"]) -> Bool[Array, " n"]:
 
 def _pseudo(matrix, regular) -> Factored:
     m, n = matrix.shape
-    one, kept = jnp.ones((), matrix.dtype), jnp.ones(n, matrix.dtype)
+    one, kept = jnp.ones((), matrix.dtype), jnp.ones(m, matrix.dtype)
     if not matrix.size:
         return Factored(matrix, one, one, kept, jnp.zeros((n, m), matrix.dtype), "pseudo", jnp.asarray(regular))
     matrix = jnp.where(regular, matrix, jnp.eye(m, n, dtype=matrix.dtype))
@@ -211,13 +216,15 @@ solve_p = Primitive("solve_factored")
 
 @factor_p.def_abstract_eval
 def _factor_abstract(matrix, limit, *, kind):
-    shapes = matrix.shape, matrix.shape[:-2], matrix.shape[:-2], matrix.shape[:-1]
+    turned = (*matrix.shape[:-2], matrix.shape[-1], matrix.shape[-2])
+    shapes = turned, matrix.shape[:-2], matrix.shape[:-2], matrix.shape[:-1]
     return [jax.core.ShapedArray(shape, matrix.dtype) for shape in shapes]
 
 
 @solve_p.def_abstract_eval
 def _solve_abstract(matrix, factors, limit, rhs, *, kind, transposed):
-    return jax.core.ShapedArray(rhs.shape, rhs.dtype)
+    size = factors.shape[-1 if transposed and kind == "general" else -2]
+    return jax.core.ShapedArray((*rhs.shape[:-2], size, rhs.shape[-1]), rhs.dtype)
 
 
 _jitted_factor = jax.jit(factor_array, static_argnames="kind")
@@ -238,7 +245,7 @@ def _batch_solve(args, dims, **params):
     # One matrix for all: its right-hand sides become further columns.
     rhs = jnp.moveaxis(args[3], dims[3], -1)
     x = solve_p.bind(*args[:3], rhs.reshape(*rhs.shape[:-2], -1), **params)
-    return x.reshape(rhs.shape), rhs.ndim - 1
+    return x.reshape(*x.shape[:-1], *rhs.shape[-2:]), rhs.ndim - 1
 
 
 def _in_front(args, dims) -> list:
@@ -288,16 +295,16 @@ ad.primitive_transposes[solve_p] = _solve_transpose
 def _trace_factor(tracer, eqn, matrix, limit):
     graph = tracer.graph
     matrix, limit = tracer.nodes(matrix), tracer.nodes(limit)
-    n = matrix.shape[0]
+    m, n = matrix.shape
     one, zero = graph.constant(1.0), graph.constant(0.0)
-    identity = [[graph.constant(float(i == j)) for i in range(n)] for j in range(n)]
+    identity = [[graph.constant(float(i == j)) for i in range(m)] for j in range(m)]
     factors: Factors
     if eqn.params["kind"] == "general":
         elimination = Elimination(graph, matrix, limit.item())
         factors = elimination.factors
         column = factors.solve
         sign, rcond = (lambda: elimination.sign), (lambda: elimination.rcond)
-        kept = lambda: array([one] * n, (n,))
+        kept = lambda: array([one] * m, (m,))
     else:
         factors = symmetric = _symmetric(eqn.params["kind"], graph, matrix, limit)
         column = symmetric.half
@@ -305,7 +312,7 @@ def _trace_factor(tracer, eqn, matrix, limit):
         rcond = lambda: _smallest_pivot(graph, matrix, factors)
         taken = lambda step: graph.select(graph.make("ne", step.reciprocal, zero), one, zero)
         kept = lambda: array([taken(step) for step in sorted(factors.steps, key=lambda step: step.row)], (n,))
-    made = lambda: array([x for e in identity for x in column(e)], (n, n)).T
+    made = lambda: array([x for e in identity for x in column(e)], (m, n)).T
     # Factors and estimates have no derivative.
     held = graph.held if tracer.marking else lambda x: x
     scalar = lambda value: Deferred(lambda: array([held(value())], ()), None)
@@ -325,7 +332,8 @@ class _Solution(AbstractRule):
         by_matrix, _, _, change = rates
         if by_matrix is not None:
             turned = by_matrix.T if self.transposed else by_matrix
-            moved = array([x for row in product(tracer.graph, turned, outputs[0]) for x in row], outputs[0].shape)
+            shape = turned.shape[0], outputs[0].shape[1]
+            moved = array([x for row in product(tracer.graph, turned, outputs[0]) for x in row], shape)
             change = tracer.map("neg", moved) if change is None else tracer.map("sub", change, moved)
         return self.solved(tracer, matrix, factors, limit, change)
 
@@ -348,7 +356,8 @@ class _Solution(AbstractRule):
             known = Elimination(graph, matrix).factors if general else _symmetric(self.kind, graph, matrix, limit)
         solve = known.solve_transposed if self.transposed else known.solve
         columns = [solve(list(rhs[:, k])) for k in range(rhs.shape[1])]
-        x = array([x for column in columns for x in column], (rhs.shape[1], rhs.shape[0])).T
+        size = known.rows if self.transposed else len(known.steps)
+        x = array([x for column in columns for x in column], (rhs.shape[1], size)).T
         return marked(tracer, self, [matrix, factors, limit, rhs], [x])
 
 

@@ -160,7 +160,7 @@ class _Stepper:
 
         def step(carry):
             count, q, _ = carry
-            factors = factor(jacobian(self.f, self.space, q, t))
+            factors = factor(jacobian(self.f, self.space, q, t), determined=True)
             change = jnp.where(factors.rcond > self.singular, factors.solve(self.f(q, t)), 0)
             return count + 1, self.space.retract(q, -change), size(change)
 
@@ -172,7 +172,7 @@ class _Stepper:
         q = self.newton(q, t)
         # The residual that judges q also corrects it once more.
         value, matrix = f(q, t), jacobian(f, space, q, t)
-        factors = factor(matrix)
+        factors = factor(matrix, determined=True)
         regular = factors.rcond > self.singular
         gap = self.units.residual(matrix, value, space.extent(q))
         q = space.retract(q, -jnp.where(regular, factors.solve(value), 0))

@@ -40,6 +40,36 @@ def test_general_systems(seed, emission, agree):
         agree(found, jax.vmap(jax.jacfwd(plain), (0, None))(matrices, b), 1e-7)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_more_rows_than_unknowns(seed, emission, agree):
+    """Rows that agree with each other, some of them combinations of others, one zero but for rounding: the x that solves
+    all of them, and dx by both modes, as by the pseudo-inverse; a small pivot says that something is free."""
+    rng = np.random.default_rng(seed)
+    constant, variable, values = sparse(seed, 5)
+    square = constant + np.where(variable, values, 0)
+    values, square = (x[np.linalg.cond(square) < 1e4] for x in (values, square))
+    mix = np.concatenate([np.eye(5), rng.normal(size=(2, 5)) * (rng.random((2, 5)) < 0.5), np.zeros((1, 5))])
+    mix, wanted = mix[rng.permutation(8)], rng.normal(size=5)
+
+    def solve(values, mix, b):
+        factors = factor(mix @ (constant + jnp.where(variable, values, 0.0)), determined=True)
+        return factors.solve(b), factors.sign, factors.rcond
+
+    program = jax.vmap(mbs.program(solve), (0, None, 0))
+    x, sign, rcond = program(values, mix, mix @ square @ wanted)
+    agree(x, np.broadcast_to(wanted, x.shape), 1e-10)
+    assert (np.asarray(sign) == 1).all()
+    assert (np.asarray(rcond) > 1e-6).all()
+    poorer = mix @ np.diag([1.0, 1, 1, 1, 0])
+    assert (np.asarray(program(values, poorer, poorer @ square @ wanted)[2]) < 1e-12).all()
+
+    # To right sides that agree for any values belong tangents that do not.
+    truth = lambda values: jnp.linalg.solve(constant + jnp.where(variable, values, 0.0), jnp.sin(jnp.arange(1.0, 6.0)))
+    found = lambda values: mbs.program(solve)(values, mix, mix @ np.sin(np.arange(1.0, 6.0)))[0]
+    for mode in (jax.jacfwd, jax.jacrev):
+        agree(jax.vmap(mode(found))(values), jax.vmap(jax.jacfwd(truth))(values), 1e-7)
+
+
 def test_condition_of_singular_matrices(emission):
     """The estimate falls to rounding with the distance to singularity, and is zero where a column is."""
 

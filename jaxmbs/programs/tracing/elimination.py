@@ -68,7 +68,7 @@ class Factors(abc.ABC):
 
 
 class GeneralFactors(Factors):
-    """L U of a square matrix, with rows exchanged."""
+    """L U of a matrix, with rows exchanged; of one with more rows than columns the rows without a pivot take no part."""
 
     def solve(self, rhs: Sequence[Node]) -> list[Node]:
         g, y = self.graph, list(rhs)
@@ -76,7 +76,7 @@ class GeneralFactors(Factors):
             self._swap(y, step.swaps)
             for row, factor in step.factors.items():
                 y[row] = g.sub(y[row], g.mul(factor, y[step.row]))
-        x: list = [None] * len(y)
+        x: list = [None] * len(self.steps)
         for step in reversed(self.steps):
             value = y[step.row]
             for column, entry in step.rest.items():
@@ -86,7 +86,7 @@ class GeneralFactors(Factors):
 
     def solve_transposed(self, rhs: Sequence[Node]) -> list[Node]:
         g, b = self.graph, list(rhs)
-        x: list = [None] * len(b)
+        x: list = [g.constant(0.0)] * self.rows
         for step in self.steps:
             x[step.row] = value = g.mul(b[step.column], step.reciprocal)
             for column, entry in step.rest.items():
@@ -171,25 +171,26 @@ def factor_symmetric(graph: Graph, matrix: np.ndarray, floor: list[Node] | None 
 
 
 class Elimination:
-    """Elimination of a square matrix with the order chosen from its zeros and constants.
+    """Elimination of a matrix with at least as many rows as columns, the order chosen from its zeros and constants.
 
     Where `regular` is false, or a pivot is known to be zero, the reciprocals of pivots are zero, so that solutions mean
     nothing, but are finite.
 
     Attributes:
         factors: for solving.
-        sign, rcond: nodes, the sign of the determinant and smallest / largest pivot when rows, then columns, are scaled
-            to a largest entry of 1.
+        sign, rcond: nodes, the sign of the determinant (1 where there is none) and smallest / largest pivot when rows,
+            then columns, are scaled to a largest entry of 1.
     """
 
     def __init__(self, graph: Graph, matrix: np.ndarray, regular: Node | None = None):
         self.graph = graph
         self.regular = graph.constant(True) if regular is None else regular
-        self.n = matrix.shape[0]
+        self.n, columns = matrix.shape
+        self.more_rows = self.n > columns
         self.zero = graph.constant(0.0)
         self.original = matrix
         self.entries: list[dict[int, Node]] = [{j: x for j, x in enumerate(row) if not is_zero(x)} for row in matrix]
-        self.rows, self.columns = set(range(self.n)), set(range(self.n))
+        self.rows, self.columns = set(range(self.n)), set(range(columns))
         self.steps: list[Step] = []
         self._easy()
         for rows, columns in blocks({i: set(self.entries[i]) & self.columns for i in self.rows}, self.columns):
@@ -198,7 +199,7 @@ class Elimination:
 
     def _easy(self) -> None:
         """Pivots that need no comparison: the only entry of a row or column, or a constant."""
-        while self.rows:
+        while self.columns:
             counts = dict.fromkeys(self.columns, 0)
             for i in self.rows:
                 for j in self.entries[i]:
@@ -207,7 +208,8 @@ class Elimination:
             for i in sorted(self.rows):
                 length = len(self.entries[i])
                 for j, x in self.entries[i].items():
-                    alone = length == 1 or counts[j] == 1
+                    # A row with a single entry has to be the pivot's only where no row is left over.
+                    alone = counts[j] == 1 or (length == 1 and not self.more_rows)
                     low, high = PIVOT_CONSTANTS
                     if not alone and not (x.is_constant and low <= abs(x.payload) <= high):
                         continue
@@ -221,11 +223,11 @@ class Elimination:
     def _block(self, rows: list[int], columns: list[int]) -> None:
         """Partial pivoting in a block; rows compared by their entry relative to their largest one at the start."""
         g = self.graph
-        if len(rows) == 1:
+        if len(rows) == len(columns) == 1:
             return self._eliminate(rows[0], columns[0], self.rows - {rows[0]}, [])
         weights = {i: g.make("div", g.constant(1.0), self.row_size(i)) for i in rows}
         rows, columns = list(rows), list(columns)
-        while rows:
+        while columns:
             column = min(columns, key=lambda j: (sum(j in self.entries[i] for i in rows), j))
             candidates = [i for i in rows if column in self.entries[i]] or rows
             first = candidates[0]
@@ -289,6 +291,8 @@ class Elimination:
     @property
     def sign(self) -> Node:
         g = self.graph
+        if self.more_rows:
+            return g.constant(1.0)
         order = [step.row for step in self.steps], [step.column for step in self.steps]
         value = g.constant(float(parity(order[0]) * parity(order[1])))
         for step in self.steps:
@@ -344,7 +348,8 @@ def parity(order: Sequence[int]) -> int:
 
 
 def blocks(pattern: dict[int, set[int]], columns: set[int]) -> list[tuple[list[int], list[int]]]:
-    """Rows and columns of the diagonal blocks of a block triangular form; one block if the pattern has no full diagonal.
+    """Rows and columns of the diagonal blocks of a block triangular form; one block if the pattern has no full diagonal, as
+    that of a matrix with more rows than columns.
 
     A matching of rows and columns, then the strongly connected parts of the graph in which a row leads to the rows that
     are matched to its columns.
