@@ -13,8 +13,6 @@ from campaign.oracle import Account, Oracle
 
 STEPS = 37
 EPS = float(np.finfo(float).eps)
-# Roundings by which each number that enters may seem changed.
-ROUNDINGS = 100
 # Where rounding may change a result by this part of it, nothing is compared.
 BLURRED = 1e-5
 # A design this near to one that just assembles, or just turns, may be taken for either; relative to its size squared.
@@ -25,10 +23,11 @@ class ClosedForm(Oracle):
     """A mechanism driven by its first angle, with one formula for the whole configuration.
 
     Bounds come from conditioning: the formula is differentiated by every number that enters, and each of these may be
-    wrong by `ROUNDINGS` roundings.
+    wrong by so many `roundings`.
     """
 
     seconds = 25.0
+    roundings: ClassVar[int] = 100
     lanes: ClassVar[int] = 8000
 
     @abc.abstractmethod
@@ -87,7 +86,7 @@ class ClosedForm(Oracle):
             # Angles are known up to whole turns.
             gap = np.where(angular & (k == 0), gap - 2 * np.pi * np.round(gap / (2 * np.pi)), gap)
             scale = np.abs(right).max(axis=-1, keepdims=True) + size
-            bound = ROUNDINGS * EPS * (blur + scale)
+            bound = self.roundings * EPS * (blur + scale)
             account.within(name, gap, 0.0, bound, scale, bound < BLURRED * scale)
 
     def size(self, b):

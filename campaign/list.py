@@ -1,6 +1,6 @@
 """All oracles, in the order in which a campaign begins with them."""
 
-from campaign import cams, commands, files, invariance, linkages, motions, precision
+from campaign import cams, commands, files, invariance, linkages, motions, precision, rings
 
 ORACLES = (
     linkages.FourBar(),
@@ -8,6 +8,8 @@ ORACLES = (
     linkages.InvertedSliderCrank(),
     linkages.SlottedWheel(),
     linkages.SpatialFourBar(),
+    rings.HingedFourBar(),
+    rings.Bennett(),
     cams.FlatFollower(),
     cams.RollerFollower(),
     motions.Energy(),

@@ -53,11 +53,14 @@ class Path(NamedTuple):
 
 
 class _State(NamedTuple):
+    """Where the motion is. `side`: the sign of det f_q, or f_q itself where it has more rows than columns; zero where it is
+    singular."""
+
     t: Float[Array, ""]
     q: Float[Array, " n"]
     v: Float[Array, " m"]
     a: Float[Array, " m"]
-    sign: Float[Array, ""]
+    side: Float[Array, "..."]
 
 
 class _Point(NamedTuple):
@@ -123,10 +126,10 @@ def follow_root(
         code = jnp.where(march.reached, march.code, march.ended)
         return (target, jnp.asarray(False), march), (*march.recorded, code)
 
-    still, zero = jnp.zeros(space.m, dtype), jnp.zeros((), dtype)
+    still = jnp.zeros(space.m, dtype)
     # The first step has no length: it polishes the start and gives it its velocity and acceleration.
     march = _March(
-        state=_State(times[0], start, still, still, zero),
+        state=_State(times[0], start, still, still, stepper.no_side(start, times[0])),
         largest_step=jnp.asarray(jnp.inf, dtype),
         steps=jnp.zeros((), int),
         ended=jnp.where(started, int(Status.CONVERGED), int(Status.NOT_ASSEMBLED)),
@@ -179,8 +182,22 @@ class _Stepper:
         v, a = rates_at_root(f, space, factors, q, t)
         v, a = jnp.where(regular, v, carried_v), jnp.where(regular, a, carried_a)
         finite = jnp.all(jnp.isfinite(q)) & jnp.all(jnp.isfinite(v)) & jnp.all(jnp.isfinite(a))
-        sign = jnp.where(regular, factors.sign, 0)
-        return _Point(_State(t, q, v, a, sign), finite & (gap <= self.limit), ~regular)
+        side = jnp.where(regular, matrix if matrix.shape[0] > matrix.shape[1] else factors.sign, 0)
+        return _Point(_State(t, q, v, a, side), finite & (gap <= self.limit), ~regular)
+
+    def no_side(self, q, t):
+        """The `side` of no position."""
+        rows = jax.eval_shape(self.f, q, t).shape[0]
+        return jnp.zeros(() if rows <= self.space.m else (rows, self.space.m), self.dtype)
+
+    @staticmethod
+    def crossed(before, after):
+        """Whether f_q was singular an odd number of times between two positions."""
+        if not after.ndim:
+            return before * after < 0
+        # det(AᵀB) is the sum of the products of all determinants of n rows of A and B (Cauchy and Binet): those of rows
+        # that depend on others in the same way all change their sign together.
+        return factor(before.T @ after).sign < 0
 
     def diverges(self, state: _State, interval):
         """Whether the velocity would change a hundredfold within an interval, in float32 fiftyfold: a fold is close.
@@ -201,7 +218,7 @@ class _Stepper:
         error = jnp.maximum(size(space.difference(predicted, new.q)), size(space.difference(state.q, back)))
         error = error - self.limit * (1 + size(space.extent(new.q)))
         resolved = point.converged & (error <= RESOLVED * jnp.minimum(moved, FURTHEST))
-        crossed = new.sign * state.sign < 0
+        crossed = self.crossed(state.side, new.side)
         tiny = jnp.abs(h) <= 16 * self.shortest * interval
         straight = (error <= self.straight * moved) | tiny
         # Where f has a kink (an outline's curvature jumps), v jumps although q goes on: no step is too short to see it.

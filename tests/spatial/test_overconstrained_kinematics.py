@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 import jaxmbs as mbs
-from jaxmbs import spatial
+from jaxmbs import planar, spatial
+from linkages import four_bar as planar_four_bar
+from linkages import four_bar_guess
 
 TIMES = np.linspace(0, 6.2, 32)
 LINKS = ("ground", "crank", "coupler", "rocker")
@@ -24,14 +26,14 @@ def far(length, twist):
     return length * jnp.eye(3)[0], jnp.stack([one, 0 * s, 0 * s, 0 * s, c, -s, 0 * s, s, c]).reshape(3, 3)
 
 
-def linkage(ends, rate=1.0):
+def linkage(ends, rate=1.0, first=FIRST):
     """Four hinges in a ring, from the far hinges of its links; the motion is that of the crank's angle."""
     hinges = {}
     for k, (point, frame) in enumerate(ends):
         to = LINKS[(k + 1) % 4]
         hinges[f"hinge of {to}"] = spatial.Revolute(LINKS[k], to, point, (0, 0, 0), frame_i=frame, frame_j=jnp.eye(3))
     motor = spatial.RevoluteDriver(
-        "ground", "crank", mbs.motion.Ramp(rate, FIRST), frame_i=ends[0][1], frame_j=jnp.eye(3)
+        "ground", "crank", mbs.motion.Ramp(rate, first), frame_i=ends[0][1], frame_j=jnp.eye(3)
     )
     return mbs.Mechanism({name: spatial.Body() for name in LINKS[1:]}, hinges, {"motor": motor})
 
@@ -145,3 +147,35 @@ def test_lock_up():
     last = np.array([times[each == 0].max() for each in status])
     assert (status[:, -1] == mbs.Status.LOCKED_UP).all()
     assert ((last < end) & (end < last + times[1])).all()
+
+
+# Crank, coupler, rocker, ground, branch, the crank's first angle and which way it turns: where these lock up, steps of ten
+# degrees once went on along the other branch.
+JUMPED = np.array([
+    [1.0065610203518425, 1.0198125718297097, 2.138369765473002, 2.12468661701119, -1, 4.426948346068482, 1],
+    [1.95884786571441, 1.8323968533776338, 2.1972650822731206, 2.3235626420285795, -1, 5.191337879797559, 1],
+    [1.2958618140909766, 1.1972932175997046, 0.847666106584072, 0.7492274806845267, 1, 2.5095939003448637, -1],
+    [2.1332055476268357, 0.6274440136126718, 1.411476055056776, 2.9170653013524803, 1, 0.6565163960123125, -1],
+])  # fmt: skip
+
+
+def test_no_jump_to_the_other_branch():
+    """Where f_q is not square there is no determinant to change its sign: the same statuses as in the plane."""
+    times = np.linspace(0, 2 * np.pi, 37)
+
+    def both(crank, coupler, rocker, ground, branch, first, rate):
+        b = {"crank": crank, "coupler": coupler, "rocker": rocker, "ground": ground}
+        flat = planar_four_bar(b)
+        driver = planar.RevoluteDriver("ground", "crank", mbs.motion.Ramp(rate, first))
+        guess = four_bar_guess(b, first, branch)
+        flat = mbs.kinematics(mbs.Mechanism(flat.bodies, flat.constraints, {"motor": driver}), times, guess)
+        phi = flat.q[0, 2::3]
+        ends = [far(length, jnp.zeros(())) for length in (-ground, crank, coupler, rocker)]
+        places, turns = placed(ends, (phi[0], phi[1] - phi[0], phi[2] + jnp.pi - phi[1]))
+        poses = [jnp.concatenate([r, mbs.rotation.from_matrix(a)]) for r, a in zip(places, turns, strict=True)]
+        ring = mbs.kinematics(linkage(ends, rate, first), times, dict(zip(LINKS[1:], poses, strict=True)))
+        return flat.status, ring.status
+
+    flat, ring = jax.jit(jax.vmap(both))(*JUMPED.T)
+    assert (np.asarray(flat)[:, -1] == mbs.Status.LOCKED_UP).all()
+    np.testing.assert_array_equal(ring, flat)

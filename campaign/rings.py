@@ -1,0 +1,112 @@
+"""Rings of four hinges in space, whose constraints repeat each other: closed forms of their configurations."""
+
+import abc
+from typing import ClassVar
+
+import jax.numpy as jnp
+import numpy as np
+
+import jaxmbs as mbs
+from campaign.closed_forms import ClosedForm
+from campaign.linkages import FourBar
+from jaxmbs import spatial
+
+LINKS = ("ground", "crank", "coupler", "rocker")
+
+
+class Ring(ClosedForm):
+    """Each link has its first hinge at its origin, about its z axis, and its second one along its x axis, turned about it:
+    lengths and twists as Denavit and Hartenberg have them. What is compared are the places of the coupler's and the
+    rocker's first hinges."""
+
+    seconds = 60.0
+
+    @abc.abstractmethod
+    def links(self, b):
+        """The lengths and the twists of the four links, ground first."""
+
+    @abc.abstractmethod
+    def turns(self, b, angle, floor):
+        """The angles of the first hinges of crank, coupler and rocker."""
+
+    def _ends(self, b):
+        """Of each link the place and the axes of its second hinge."""
+        for length, twist in zip(*self.links(b), strict=True):
+            yield length * jnp.eye(3)[0], mbs.rotation.matrix(mbs.rotation.about(0, twist))
+
+    def mechanism(self, b):
+        ends, own = list(self._ends(b)), jnp.eye(3)
+        hinges = {
+            f"to {to}": spatial.Revolute(link, to, point, jnp.zeros(3), frame_i=frame, frame_j=own)
+            for link, to, (point, frame) in zip(LINKS, (*LINKS[1:], LINKS[0]), ends, strict=True)
+        }
+        motor = spatial.RevoluteDriver("ground", "crank", mbs.motion.Ramp(1.0), frame_i=ends[0][1], frame_j=own)
+        return mbs.Mechanism({link: spatial.Body() for link in LINKS[1:]}, hinges, {"motor": motor})
+
+    def formula(self, b, angle, floor):
+        place, turn, found = jnp.zeros(3), mbs.rotation.identity(), []
+        for (point, frame), by in zip(self._ends(b), self.turns(b, angle, floor), strict=False):
+            place = place + mbs.rotation.matrix(turn) @ point
+            turn = mbs.rotation.product(turn, mbs.rotation.from_matrix(frame))
+            turn = mbs.rotation.product(turn, mbs.rotation.about(2, by))
+            found += [place, turn]
+        return jnp.concatenate(found)
+
+    def values(self, b, angle):
+        q = self.formula(b, angle, 0.0)
+        return jnp.concatenate([q[7:10], q[14:17]])
+
+    def seen(self, b, q, v, a):
+        rates = (jnp.concatenate([x[6:9], x[12:15]]) for x in (v, a))
+        return jnp.concatenate([q[7:10], q[14:17]]), *rates
+
+    def names(self):
+        return [f"{link}{axis}.x" for link in LINKS[2:] for axis in "xyz"]
+
+
+class HingedFourBar(Ring):
+    name = "four hinges in a plane"
+    about = "two circles meet; a third of the hinges' rows repeat others wherever it is"
+    plane: ClassVar = FourBar()
+
+    def designs(self, rng, count):
+        return self.plane.designs(rng, count)
+
+    def links(self, b):
+        # From the rocker's pivot back to the crank's.
+        lengths = -b["ground"], b["crank"], b["coupler"], b["rocker"]
+        return lengths, [jnp.zeros_like(b["ground"])] * 4
+
+    def turns(self, b, angle, floor):
+        crank, coupler, rocker = self.plane.formula(b, angle, floor)[2::3]
+        return crank, coupler - crank, rocker + jnp.pi - coupler
+
+    def margin(self, b, low, high):
+        return self.plane.margin(b, low, high)
+
+
+class Bennett(Ring):
+    """Opposite links are equal, a / sin α = b / sin β: tan(θ₁/2) tan(θ₂/2) = sin((α + β)/2) / sin((α − β)/2), θ₃ = −θ₁."""
+
+    name = "Bennett's linkage"
+    about = "rows that depend on each other on the motion only"
+    # Rounding of its numbers takes its motion away: the rows with the largest pivots go on, and miss by that over these.
+    roundings: ClassVar[int] = 20_000
+
+    def designs(self, rng, count):
+        twist = rng.uniform(0.3, 1.2, count)
+        return {"length": rng.uniform(0.3, 3.0, count), "twist": twist, "other": twist + rng.uniform(0.2, 1.6, count)}
+
+    def links(self, b):
+        other = b["length"] * jnp.sin(b["other"]) / jnp.sin(b["twist"])
+        return [b["length"], other] * 2, [b["twist"], b["other"]] * 2
+
+    def turns(self, b, angle, floor):
+        ratio = jnp.sin((b["twist"] + b["other"]) / 2) / jnp.sin((b["twist"] - b["other"]) / 2)
+        return angle, 2 * jnp.arctan2(ratio * jnp.cos(angle / 2), jnp.sin(angle / 2)), -angle
+
+    def margin(self, b, low, high):
+        return np.ones_like(low), 0.0
+
+    def size(self, b):
+        return b["length"]
