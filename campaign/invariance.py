@@ -6,7 +6,7 @@ import jax
 import numpy as np
 
 import jaxmbs as mbs
-from campaign.mechanisms import ENDS, LANES, changed, plain
+from campaign.mechanisms import ENDS, LANES, STOP_EXPONENT, changed, plain
 from campaign.motions import sign
 from campaign.oracle import Oracle
 from random_mechanisms import GROUND
@@ -107,8 +107,8 @@ def power(mech, element, name, dimension):
     joint = mech.constraints.get(getattr(element, "joint", None))
     slides = kind == "SpringDamper" or type(joint).__name__ in SLIDES
     if name == "stiffness" and kind == "JointStop":
-        # A force or torque by a power 1.5 of the coordinate.
-        return (-0.5, 1, -2) if slides else (2, 1, -2)
+        # A force or torque by a power of the coordinate.
+        return (1 - STOP_EXPONENT, 1, -2) if slides else (2, 1, -2)
     if name == "damping" and kind == "JointStop":
         return (-1, 0, 1) if slides else (0, 0, 1)
     if name in ("stiffness", "damping"):

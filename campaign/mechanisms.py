@@ -18,6 +18,9 @@ ROUNDS = 8
 FORMULATIONS = (mbs.JointCoordinates(), mbs.Natural(), mbs.Kane())
 # Roundings of each step that a motion may have collected.
 ROUNDINGS = 10
+# With the usual 1.5 an error of h^2.5 comes and goes with the place within a step at which a stop is met: the difference of
+# two lengths of steps does not bound it.
+STOP_EXPONENT = 3.0
 SPATIAL = ("Revolute", "Prismatic", "Cylindrical", "Universal", "Spherical", "Planar", "Screw", "ConstantVelocity")
 ENDS = {"point_i": "i", "axis_i": "i", "frame_i": "i", "point_j": "j", "axis_j": "j", "frame_j": "j"}
 
@@ -121,10 +124,8 @@ def _extras(rng, structure) -> dict:
     # Angles against the ground are not those against a turned ground.
     if joint.kind != "Revolute" or mechanisms.GROUND not in (joint.i, joint.j):
         makers["spring"] = lambda rng: mbs.JointSpring(joint.name, rng.uniform(1, 20), 0.3, rng.uniform(0.1, 1))
-        # With the usual exponent of 1.5 an error of h^2.5 comes and goes with the place within a step at which the stop is
-        # met: the difference of two lengths of steps does not bound it.
         makers["stop"] = lambda rng: mbs.JointStop(
-            joint.name, -0.2, 0.2, stiffness=rng.uniform(5, 50), damping=0.1, exponent=3.0
+            joint.name, -0.2, 0.2, stiffness=rng.uniform(5, 50), damping=0.1, exponent=STOP_EXPONENT
         )
         makers["motor"] = lambda rng: mbs.Motor(joint.name, rng.uniform(0.05, 0.2), 2.0, rng.uniform(-9, 9), ratio=5.0)
     chosen = [name for name in makers if rng.random() < 0.5]
