@@ -1,12 +1,10 @@
 """How the tools of `comparison` are measured, and how far off they are."""
 
-import statistics
-import time
-
 import comparison_problem as problem
 import numpy as np
 import timing
 from comparison_problem import BATCH, CHECKED, NOMINAL, TURN, Point
+from timing import cpu_seconds
 
 # Numbers of steps of a second.
 DOUBLED = tuple(50 * 2**k for k in range(8))
@@ -15,25 +13,6 @@ LINKS = 8
 LOOPS = "no constraints that close loops"
 PLANS = "no kinematic analysis of closed loops, for which one would write Newton's method oneself"
 SLOPE_STEP = 1e-5
-LONG = 5.0  # seconds
-
-
-def median(call, repeats=5, shortest=0.02) -> float:
-    """Seconds of the processor for a call, the median of several measurements of `shortest` at least, after one that does
-    not count; of a call that takes many seconds, those of one."""
-    call()
-    begin = time.process_time()
-    call()
-    once = time.process_time() - begin
-    if once > LONG:
-        return once
-    count, measured = max(1, int(shortest / max(once, 1e-7))), []
-    for _ in range(repeats):
-        begin = time.process_time()
-        for _ in range(count):
-            call()
-        measured.append((time.process_time() - begin) / count)
-    return statistics.median(measured)
 
 
 def points(prepare, wanted, steps=DOUBLED) -> list[Point]:
@@ -42,7 +21,7 @@ def points(prepare, wanted, steps=DOUBLED) -> list[Point]:
     for count in steps:
         run, motions = prepare(count)
         error = float(np.max(np.abs(np.asarray(run()) - wanted)))
-        found.append(Point(count, error if np.isfinite(error) else 1e9, median(run) / motions))
+        found.append(Point(count, error if np.isfinite(error) else 1e9, cpu_seconds(run) / motions))
     return found
 
 
@@ -52,7 +31,7 @@ def differences(run, step=SLOPE_STEP) -> dict:
     def slopes():
         return np.array([run(NOMINAL + e) - run(NOMINAL - e) for e in step * np.eye(4)]) / (2 * step)
 
-    return {"error": slope_error(slopes()), "ms": 1e3 * median(slopes, 3), "how": "central differences, 8 motions"}
+    return {"error": slope_error(slopes()), "ms": 1e3 * cpu_seconds(slopes, 3), "how": "central differences, 8 motions"}
 
 
 def slope_error(found) -> float:
@@ -78,6 +57,6 @@ def chain(jax, run, batch) -> dict:
     compiled, seconds = timing.compiled(jax.vmap(run), angles)
     ends = np.asarray(compiled(angles))[:CHECKED]
     error = float(np.abs(ends - WANTED["chain"][: len(ends)]).max())
-    ns = timing.NS * median(lambda: jax.block_until_ready(compiled(angles)), 3) / batch / chains.STEPS
+    ns = timing.NS * cpu_seconds(lambda: jax.block_until_ready(compiled(angles)), 3) / batch / chains.STEPS
     key, how = ("ns alone", "one system") if batch == 1 else ("ns", f"a batch of {batch:,}")
     return {key: ns, "error": error, "compile s": seconds, "how": how}

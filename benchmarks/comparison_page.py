@@ -1,14 +1,12 @@
 """The page "Beside other tools" and its picture, of what `comparison` has measured."""
 
-import datetime
-import os
-import platform
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as version_of
 from pathlib import Path
 
 import comparison_problem as problem
 import comparison_tools as tools
+from timing import machine
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE = DOCS / "comparison.md"
@@ -129,18 +127,7 @@ def version(name: str) -> str | None:
 
 
 def setting() -> dict:
-    path = Path("/proc/cpuinfo")
-    lines = path.read_text().splitlines() if path.exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    wide = " with AVX-512" if any("avx512f" in line for line in lines) else ""
-    return {
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "processor": (names[0] if names else platform.processor() or "unknown processor") + wide,
-        "system": f"{platform.system()} {platform.machine()}",
-        "cores": os.cpu_count(),
-        "python": platform.python_version(),
-        "jax": version_of("jax"),
-    }
+    return machine() | {"jax": version_of("jax")}
 
 
 def digits(x: float) -> str:

@@ -13,7 +13,6 @@ from comparison_measures import (
     WANTED,
     chain,
     differences,
-    median,
     points,
     slope_error,
 )
@@ -53,7 +52,7 @@ class MuJoCo:
 
         model = mujoco.MjModel.from_xml_string(chains.xml(chains.lengths_of(LINKS), 2))
         run = self.others.mujoco_rollout([model] * CHECKED, chains.angles_of(LINKS, BATCH)[:CHECKED], chains.STEPS)
-        ns = timing.NS * median(run) / CHECKED / chains.STEPS
+        ns = timing.NS * cpu_seconds(run) / CHECKED / chains.STEPS
         return {"ns alone": ns, "error": float(np.abs(run() - WANTED["chain"]).max()), "how": "one after another"}
 
     def slopes(self):
@@ -140,7 +139,7 @@ class MJX:
             function, how = self.jax.jacfwd(run), "forward mode; its solver has no reverse mode"
         compiled, seconds = timing.compiled(function, lengths)
         call = lambda: self.jax.block_until_ready(compiled(lengths))
-        return {"error": slope_error(call()), "ms": 1e3 * median(call, 3), "compile s": seconds, "how": how}
+        return {"error": slope_error(call()), "ms": 1e3 * cpu_seconds(call, 3), "compile s": seconds, "how": how}
 
     def relative(self, lengths):
         jnp = self.jax.numpy

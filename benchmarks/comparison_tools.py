@@ -14,7 +14,7 @@ from typing import ClassVar
 import comparison_problem as problem
 import numpy as np
 import timing
-from comparison_measures import LINKS, WANTED, differences, median, points, slope_error, turn_error
+from comparison_measures import LINKS, WANTED, differences, points, slope_error, turn_error
 from comparison_problem import BATCH, CHECKED, END, NOMINAL, START, TURN
 from comparison_robots import MJX, JaxSim, MuJoCo, Pinocchio
 
@@ -53,9 +53,9 @@ class Jaxmbs:
         per = lambda seconds, count: 1e6 * seconds / count / len(times)
         return {
             "error": turn_error(np.asarray(single(one, start))),
-            "µs": per(median(lambda: wait(single(one, start))), 1),
-            "µs in a batch": per(median(lambda: wait(batch(many, starts))), BATCH),
-            "µs with gradient": per(median(lambda: wait(gradient(many, starts)), 3), BATCH),
+            "µs": per(cpu_seconds(lambda: wait(single(one, start))), 1),
+            "µs in a batch": per(cpu_seconds(lambda: wait(batch(many, starts))), BATCH),
+            "µs with gradient": per(cpu_seconds(lambda: wait(gradient(many, starts)), 3), BATCH),
             "compile s": seconds,
             "how": "`kinematics`, with velocities, accelerations and a status for every pose",
         }
@@ -103,8 +103,8 @@ class Jaxmbs:
         wait = self.jax.block_until_ready
         return {
             "error": slope_error([single(one)[1][name] for name in problem.LENGTHS]),
-            "ms": 1e3 * median(lambda: wait(single(one))),
-            "ms in a batch": 1e3 * median(lambda: wait(batch(many)), 3) / BATCH,
+            "ms": 1e3 * cpu_seconds(lambda: wait(single(one))),
+            "ms in a batch": 1e3 * cpu_seconds(lambda: wait(batch(many)), 3) / BATCH,
             "compile s": seconds,
             "how": "reverse mode, 400 steps of RK4",
         }
@@ -233,7 +233,7 @@ class Exudyn:
 
         found = np.concatenate([[(z := problem.tips(NOMINAL, 0.0)[1]).real, z.imag], run().ravel()]).reshape(-1, 2)
         how = "static solver, the angle prescribed by a function in Python"
-        return {"error": turn_error(found), "µs": 1e6 * median(run) / len(TURN), "how": how}
+        return {"error": turn_error(found), "µs": 1e6 * cpu_seconds(run) / len(TURN), "how": how}
 
     @classmethod
     def first(cls):
@@ -274,10 +274,10 @@ class Pylinkage:
 
         lengths = problem.designs(BATCH)
         many = Ensemble(linkage, lengths[:, :3], np.array([self.starts(each) for each in lengths]))
-        batch = median(lambda: many.simulate(iterations=len(TURN), store=False), 3)
+        batch = cpu_seconds(lambda: many.simulate(iterations=len(TURN), store=False), 3)
         return {
             "error": turn_error(np.asarray(run())[:, -1]),
-            "µs": 1e6 * median(run) / len(TURN),
+            "µs": 1e6 * cpu_seconds(run) / len(TURN),
             "µs in a batch": 1e6 * batch / BATCH / len(TURN),
             "how": "closed forms, compiled by Numba; positions only",
         }

@@ -5,6 +5,7 @@ Everything is measured on one core, pinned inside the process before JAX starts 
 ratios between rows of one run mean something.
 """
 
+import datetime
 import json
 import math
 import os
@@ -16,6 +17,8 @@ from typing import NamedTuple
 
 FOLDER = Path(__file__).parent
 NS = 1e9
+# Seconds of the processor in one measurement at least, and those from which a single call is one.
+SHORTEST, LONG = 0.02, 5.0
 
 
 def use_one_core():
@@ -25,6 +28,38 @@ def use_one_core():
     """
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+
+
+def machine() -> dict:
+    """Where and when: date, processor, system, number of cores, version of Python."""
+    path = Path("/proc/cpuinfo")
+    lines = path.read_text().splitlines() if path.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    wide = " with AVX-512" if any("avx512f" in line for line in lines) else ""
+    return {
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "processor": (names[0] if names else platform.processor() or "unknown processor") + wide,
+        "system": f"{platform.system()} {platform.machine()}",
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+    }
+
+
+def cpu_seconds(call, repeats: int = 5) -> float:
+    """Seconds of the processor for a call, the median of several measurements after one that does not count."""
+    call()
+    begin = time.process_time()
+    call()
+    once = time.process_time() - begin
+    if once > LONG:
+        return once
+    count, measured = max(1, int(SHORTEST / max(once, 1e-7))), []
+    for _ in range(repeats):
+        begin = time.process_time()
+        for _ in range(count):
+            call()
+        measured.append((time.process_time() - begin) / count)
+    return statistics.median(measured)
 
 
 def compiled(function, *args):

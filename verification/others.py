@@ -8,10 +8,11 @@ Runge–Kutta steps are a loop in Python. Exudyn has redundant coordinates and i
 from collections.abc import Callable
 
 import numpy as np
+from timing import cpu_seconds
 
 from dynamic_problems import ANDREWS_JOINTS, ANDREWS_PLACED, andrews_angles, andrews_points, andrews_start
 from linkages import reference
-from verification.precision import Curve, Point, Problem, cpu_seconds
+from verification.precision import Curve, Point, Problem
 
 
 def curve(tool: str, label: str, prepare: Callable, problem: Problem) -> Curve:

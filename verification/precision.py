@@ -4,22 +4,17 @@ One motion at a time on one core, compiled before; the time is that of the proce
 simulates the same motion with steps that are halved again and again.
 """
 
-import statistics
-import sys
-import time
 from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
 import numpy as np
+from timing import cpu_seconds
 
 import jaxmbs as mbs
 import spatial_problems
 from dynamic_problems import andrews, andrews_angles, andrews_start
 from linkages import reference
-from verification import ROOT
-
-SHORTEST = 0.02  # seconds of the processor in one measurement
 
 
 class Point(NamedTuple):
@@ -97,20 +92,6 @@ WAYS = {
 TOLERANCES = (1e-4, 1e-6, 1e-8, 1e-10)
 
 
-def cpu_seconds(call: Callable, repeats: int = 5) -> float:
-    """Seconds of the processor of a call, the median of several measurements of `SHORTEST` at least."""
-    begin = time.process_time()
-    call()
-    count = max(1, int(SHORTEST / max(time.process_time() - begin, 1e-7)))
-    measured = []
-    for _ in range(repeats):
-        begin = time.process_time()
-        for _ in range(count):
-            call()
-        measured.append((time.process_time() - begin) / count)
-    return statistics.median(measured)
-
-
 def own_point(problem: Problem, batch: int, steps: int, **how) -> Point:
     """One of our runs; per sample if there are several."""
     mech, q, v = problem.start()
@@ -147,9 +128,6 @@ def curve(name: str, label: str) -> Curve:
     problem = PROBLEMS[name]()
     if label in WAYS:
         return own_curve(problem, label)
-    benchmarks = str(ROOT / "benchmarks")
-    if benchmarks not in sys.path:
-        sys.path.append(benchmarks)
     from verification import others
 
     return others.curve(label, *others.RIVALS[name][label], problem)

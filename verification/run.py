@@ -1,10 +1,7 @@
 """Running the cases on several processes, and what is kept of a run."""
 
-import datetime
 import json
 import multiprocessing
-import os
-import platform
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from importlib.metadata import PackageNotFoundError, version
@@ -13,6 +10,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from timing import machine
 
 import quick_compilation
 from verification import cases as cases
@@ -75,24 +73,8 @@ def entry(result: Result) -> dict:
 
 def setting(jobs: int, wall: float) -> dict:
     """Where and when."""
-    return {
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "minutes": round(wall / 60, 1),
-        "processes": jobs,
-        "processor": processor(),
-        "cores": os.cpu_count(),
-        "system": f"{platform.system()} {platform.machine()}",
-        "python": platform.python_version(),
-        "packages": {name: installed(name) for name in PACKAGES},
-    }
-
-
-def processor() -> str:
-    """Its name, where the system tells it."""
-    path = Path("/proc/cpuinfo")
-    lines = path.read_text().splitlines() if path.exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or "unknown"
+    packages = {name: installed(name) for name in PACKAGES}
+    return machine() | {"minutes": round(wall / 60, 1), "processes": jobs, "packages": packages}
 
 
 def installed(name: str) -> str | None:
