@@ -101,8 +101,8 @@ class Eager(Oracle):
     seconds = 30.0
     compiles_once = False
     SAMPLES = 3
-    # Roundings that sums of some dozens of terms may differ by.
-    ROUNDINGS = 1000
+    # Roundings that sums of some dozens of terms may differ by; those of a screw are a hundred times as large as their sum.
+    ROUNDINGS = 10_000
 
     def question(self, seed):
         made, ref = plain(seed)

@@ -121,7 +121,7 @@ class ClearanceRevolute(AbstractForce):
             force = -pressure * normal
             if self.friction is not None:
                 sliding = apart - rate * normal
-                force = force - pressure * friction_by_speed(sliding, self.velocity, self.friction) * sliding
+                force = force - pressure * friction_by_speed(sliding, self.velocity, self.friction)
             found.append((place, force))
         return found
 

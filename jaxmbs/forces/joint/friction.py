@@ -71,7 +71,8 @@ class JointFriction(AbstractReactiveForce):
 
     def generalized(self, state):
         sliding, back, joint = self._sliding(state)
-        load = -(self._pressure() * self._by_speed(sliding) + self.viscous) * sliding
+        rubbed = friction_by_speed(sliding, self.velocity, self.dynamic, self.static)
+        load = -self._pressure() * rubbed - self.viscous * sliding
         return opposite(state, *(x for pair in zip((joint.i, joint.j), back(load), strict=True) for x in pair))
 
     def _pressure(self):
@@ -119,9 +120,6 @@ class JointFriction(AbstractReactiveForce):
         w, back = jax.vjp(sliding, state.velocities[joint.i], state.velocities[joint.j])
         return w, back, joint
 
-    def _by_speed(self, w):
-        return friction_by_speed(w, self.velocity, self.dynamic, self.static)
-
     def measures(self, state):
         of = coordinates_of(state.elements, self.joint, None)
         if len(of.slides) + len(of.angles) != 1:
@@ -153,15 +151,19 @@ class JointFriction(AbstractReactiveForce):
             require(static >= dynamic, f"static must not be below dynamic, got {static} and {dynamic}")
 
 
-def friction_by_speed(w: Float[Array, " k"], velocity, dynamic, static=None) -> Float[Array, ""]:
-    """μ(|w| / v_t) / |w| after Brown and McPhee, an even function of w that has a limit at rest."""
-    u2 = (w @ w) / velocity**2
-    moves = u2 > 0
-    u = jnp.sqrt(jnp.where(moves, u2, 1))
-    found = dynamic * jnp.where(moves, jnp.tanh(4 * u) / u, 4)
+def friction_by_speed(w: Float[Array, " k"], velocity, dynamic, static=None) -> Float[Array, " k"]:
+    """μ(|w| / v_t) w / |w| after Brown and McPhee, smooth at rest."""
+    u = w / velocity
+    u2 = u @ u
+    if len(w) == 1:
+        found = dynamic * jnp.tanh(4 * u)
+    else:
+        moves = u2 > 0
+        size = jnp.sqrt(jnp.where(moves, u2, 1))
+        found = dynamic * jnp.where(moves, jnp.tanh(4 * size) / size, 4) * u
     if static is not None:
-        found = found + (static - dynamic) / (u2 / 4 + 0.75) ** 2
-    return found / velocity
+        found = found + (static - dynamic) / (u2 / 4 + 0.75) ** 2 * u
+    return found
 
 
 def _norm(x: Float[Array, " d"]) -> Float[Array, ""]:
