@@ -11,6 +11,8 @@ from campaign.oracle import Oracle
 
 # Near differences are taken at this part of the step.
 FINE = 0.01
+# Parts of a step by pairs, at which slopes are looked at for wavering.
+BESIDE = (-0.01, 0.01, -0.003, 0.003)
 
 
 class Gradients(Oracle):
@@ -35,26 +37,28 @@ class Gradients(Oracle):
         made, ref, tangent = question
         if "gradient" not in made._compiled:
             made._compiled["gradient"] = jax.jit(jax.vmap(_slope, in_axes=(0, 0, None)))
-        slope = np.asarray(made._compiled["gradient"](ref.batch, tangent, np.array([0.0, ref.end])))
-        near = [self._moved(made, ref, tangent, k * self.STEP) for k in (-2, -1, -0.5, -FINE, FINE, 0.5, 1, 2)]
-        return slope, near
-
-    def _moved(self, made, ref, tangent, step):
-        return made.run(jax.tree.map(lambda x, d: x + step * d, ref.batch, tangent), (0.0, ref.end))
+        at = lambda step: jax.tree.map(lambda x, d: x + step * self.STEP * d, ref.batch, tangent)
+        times = np.array([0.0, ref.end])
+        slopes = [np.asarray(made._compiled["gradient"](at(k), tangent, times)) for k in (0, *BESIDE)]
+        near = [made.run(at(k), times) for k in (-2, -1, -0.5, -FINE, FINE, 0.5, 1, 2)]
+        return slopes, near
 
     def judge(self, account, question, answer):
         made, ref, _ = question
-        slope, near = answer
-        account.count("steps", made.steps() + STEPS * len(slope))
+        (slope, *beside), near = answer
+        account.count("steps", made.steps() + STEPS * len(slope) * (1 + len(beside)))
         far2, far1, close1, at1, at2, close2, to1, to2 = (sign(made, state, ref.state) for state in near)
         difference = lambda a, b, c, d, h: (8 * (c - b) - (d - a)) / (12 * h)
         wide = difference(far2, far1, to1, to2, self.STEP)
         narrow = difference(far1, close1, close2, to1, self.STEP / 2)
         scale = np.maximum(np.abs(slope).max(axis=1, keepdims=True), ref.scale)
-        # What the differences themselves do not agree on, and what rounding does to them. A touch of a stop that moves
-        # from one step of the integrator to the next makes the slope waver; such samples are not judged.
+        # What the differences themselves do not agree on, and what rounding does to them. A touch of a stop, or a reaction
+        # that rubs and passes zero, makes the slope waver as it moves from one step of the integrator to the next; such
+        # samples are not judged.
         fine = (at2 - at1) / (2 * FINE * self.STEP)
         apart = np.maximum(np.abs(wide - narrow), np.abs(narrow - fine))
+        for before, after in zip(beside[::2], beside[1::2], strict=True):
+            apart = np.maximum(apart, np.abs(before + after - 2 * slope))
         bound = 2 * apart.max(axis=1, keepdims=True) + 4 * ref.rounding / self.STEP
         good = ref.good & np.all([state.status == 0 for state in near], axis=0)[:, None] & (bound < 1e-5 * scale)
         account.within("derivative", slope, narrow, bound, scale, good)

@@ -93,9 +93,10 @@ def sample(state, k):
 
 
 def gradient(state, error):
-    """A slope, and states along a straight line with a slope of 1."""
+    """A slope, the same beside it, and states along a straight line with a slope of 1."""
     steps = precision.Gradients.STEP * np.array([-2, -1, -0.5, -precision.FINE, precision.FINE, 0.5, 1, 2])
-    return error * np.ones((6, 6)), [dataclasses.replace(state, q=state.q + h, v=state.v + h) for h in steps]
+    slopes = [error * np.ones((6, 6))] * (1 + len(precision.BESIDE))
+    return slopes, [dataclasses.replace(state, q=state.q + h, v=state.v + h) for h in steps]
 
 
 def in_single_precision(state):
