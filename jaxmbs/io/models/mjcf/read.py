@@ -121,13 +121,16 @@ def _names(m) -> Names:
 
 
 def _start(mujoco, m):
-    """Positions, contacts and velocities of the first keyframe, or of qpos0."""
+    """Poses, velocities and contacts of the first keyframe, or of qpos0."""
     d = mujoco.MjData(m)
     if m.nkey:
         d.qpos[:], d.qvel[:] = m.key_qpos[0], m.key_qvel[0]
         d.ctrl[:], d.act[:] = m.key_ctrl[0], m.key_act[0]
-    mujoco.mj_fwdPosition(m, d)
-    mujoco.mj_fwdVelocity(m, d)
+    # No more of the forward dynamics than that: its solvers have been seen not to end on strange masses.
+    mujoco.mj_kinematics(m, d)
+    mujoco.mj_comPos(m, d)
+    mujoco.mj_comVel(m, d)
+    mujoco.mj_collision(m, d)
     return d
 
 
