@@ -105,8 +105,10 @@ class Eager(Oracle):
     seconds = 30.0
     compiles_once = False
     SAMPLES = 3
-    # Roundings that sums of some dozens of terms may differ by; those of a screw are a hundred times as large as their sum.
-    ROUNDINGS = 10_000
+    # Roundings that sums of some dozens of terms may differ by, and those by which each number of q and v may seem changed:
+    # of a screw's γ the terms are thousands of times as large as their sum.
+    ROUNDINGS, OF_STATE = 1000, 100
+    STEP = 1e-8
 
     def question(self, seed):
         made, ref = plain(seed)
@@ -117,17 +119,23 @@ class Eager(Oracle):
         if "quantities" not in made._compiled:
             made._compiled["quantities"] = jax.jit(jax.vmap(quantities))
         compiled = made._compiled["quantities"](*ref.batch)
+        mech, *state = ref.batch
+        signs = [np.random.default_rng(k).choice([-1.0, 1.0], x.shape) for k, x in enumerate(state)]
+        moved = made._compiled["quantities"](
+            mech, *(x * (1 + self.STEP * s) for x, s in zip(state, signs, strict=True))
+        )
         eager = [quantities(*jax.tree.map(lambda x, k=k: jnp.asarray(x[k]), ref.batch)) for k in chosen]
-        return jax.tree.map(np.asarray, (compiled, eager))
+        return jax.tree.map(np.asarray, (compiled, moved, eager))
 
     def judge(self, account, question, answer):
         made, _, chosen = question
-        compiled, eager = answer
+        compiled, moved, eager = answer
         account.count("steps", made.steps())
         for k, one in zip(chosen, eager, strict=True):
             for name, value in one.items():
                 scale = max(1.0, np.abs(value).max(initial=0))
-                bound = self.ROUNDINGS * np.finfo(float).eps * scale
+                slope = np.abs(moved[name][k] - compiled[name][k]) / self.STEP
+                bound = np.finfo(float).eps * (self.ROUNDINGS * scale + self.OF_STATE * slope)
                 account.within(name, compiled[name][k], value, bound, scale)
 
 

@@ -68,7 +68,7 @@ def closed_jaxpr(like, *, consts: Sequence = (), constvars: Sequence = (), invar
 
 def default_platform() -> str:
     """XLA's name of the platform that JAX computes on: "cuda" or "rocm" for what JAX calls "gpu"."""
-    chosen = jax.config.values["jax_default_device"]
+    chosen = jax.config.jax_default_device  # type: ignore[attr-defined]
     name = jax.default_backend() if chosen is None else chosen if isinstance(chosen, str) else chosen.platform
     if name != "gpu":
         return name

@@ -132,7 +132,12 @@ def cases():
     yield precision.Gradients(), (bench, ref, None), gradient(state, 1.0), gradient(state, 1.01)
     yield precision.SinglePrecision(), (bench, ref), single, spoilt(single)
     yield precision.SinglePrecision(), (bench, ref), single, state
-    yield precision.Eager(), (bench, ref, [2]), (stacked, [values]), (jax.tree.map(worse, stacked), [values])
+    yield (
+        precision.Eager(),
+        (bench, ref, [2]),
+        (stacked, stacked, [values]),
+        (jax.tree.map(worse, stacked), stacked, [values]),
+    )
 
 
 def test_judges_of_motions_tell_wrong_from_right():
