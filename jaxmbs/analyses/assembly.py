@@ -9,10 +9,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
+from jaxmbs.numerics.arrays import finite
 from jaxmbs.numerics.implicit import differentiable_root, jacobian
 from jaxmbs.numerics.linear_algebra import factor
 from jaxmbs.numerics.results import Status, check_known
@@ -164,15 +164,3 @@ def frozen(mech: Mechanism, q, t, held: tuple[int, ...] = ()) -> tuple[Callable,
     still, numbers = jax.closure_convert(phi, q, t)
     numbers = jax.lax.stop_gradient(numbers)
     return phi, lambda q, t: still(q, t, *numbers), usable
-
-
-def finite(mech: Mechanism) -> tuple[Mechanism, Array]:
-    """The mechanism with 1 in place of numbers that are not finite, and whether there are none of those."""
-    params, static = eqx.partition(mech, eqx.is_inexact_array)
-    leaves, tree = jax.tree.flatten(params)
-    # In operations of lax: large mechanisms have thousands of numbers, and each operation is compiled.
-    good = [lax.is_finite(x) for x in leaves]
-    every = [lax.reduce_and(ok, range(ok.ndim)).reshape(1) for ok in good if ok.size]
-    usable = lax.reduce_and(lax.concatenate(every, 0), (0,)) if every else jnp.asarray(True)
-    held = [lax.select(ok, x, lax.full_like(x, 1)) for ok, x in zip(good, leaves, strict=True)]
-    return eqx.combine(jax.tree.unflatten(tree, held), static), usable

@@ -10,13 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from jaxmbs.analyses.assembly import finite
 from jaxmbs.dynamics.methods.explicit import RK4
 from jaxmbs.dynamics.methods.method import AbstractFixedStep, AbstractMethod, Grid, Problem, Start, started
 from jaxmbs.dynamics.named_velocities import contradiction
 from jaxmbs.formulations.augmented import AbstractFormulation, Augmented
 from jaxmbs.formulations.stateful import equations_of, state_names, states_of, with_states
-from jaxmbs.numerics.arrays import instance_of, is_concrete
+from jaxmbs.numerics.arrays import finite, instance_of, is_concrete
 from jaxmbs.numerics.results import Status, check_known
 from jaxmbs.programs.function import Straight
 from jaxmbs.system.equations import Energy, energy
@@ -174,12 +173,15 @@ def _divided(needed: np.ndarray) -> Grid:
 
 @eqx.filter_jit
 def _simulate(mech: Mechanism, times, start: Start, grid: Grid, method, formulation) -> Trajectory:
-    clean, usable = finite(mech)
-    for x in (times, start.q, start.v):
-        usable = usable & jnp.all(jnp.isfinite(x))
-    clean_times, q, v = (jnp.where(jnp.isfinite(x), x, 0) for x in (times, start.q, start.v))
+    clean_times, in_time = jnp.where(jnp.isfinite(times), times, 0), jnp.all(jnp.isfinite(times))
 
-    def enter(equations, mech, t, q, v):
+    # Programs make finite what they take, and judge what they give: to do so between them would cost XLA as much time as
+    # all the rest.
+    def enter(mech, t, q, v, in_time):
+        mech, usable = finite(mech)
+        usable = usable & in_time & jnp.all(jnp.isfinite(q)) & jnp.all(jnp.isfinite(v))
+        q, v = (jnp.where(jnp.isfinite(x), x, 0) for x in (q, v))
+        begin, equations = (q, v), equations_of(formulation, mech)
         status = jnp.asarray(int(Status.CONVERGED), jnp.int32)
         if start.given is not None and equations.own_coordinates:
             # Which velocities of bodies are to be kept is a question about bodies; joints that never open are closed first.
@@ -194,37 +196,37 @@ def _simulate(mech: Mechanism, times, start: Start, grid: Grid, method, formulat
             bodies = equations_of(Augmented(), mech)
             x, u = bodies.from_bodies(q, v, t)
             v = bodies.to_bodies(x, bodies.close_velocity(x, u, t), jnp.zeros_like(u), t)[1]
-        return *equations.from_bodies(q, v, t), status
+        x, u = equations.from_bodies(q, v, t)
+        still, at = jax.lax.stop_gradient((equations, x))
+        status = jnp.where(usable, status, int(Status.NON_FINITE)).astype(jnp.int32)
+        return x, u, status, still.scales(at, t), jax.lax.stop_gradient(begin)
 
-    def output(equations, mech, t, x, u):
-        equations = equations.settled(x, u, t)[0]
+    def output(equations, t, x, u, status, entered, begin):
+        equations = finite(equations)[0]
+        mech, equations = equations.mech, equations.settled(x, u, t)[0]
         rates, *_ = equations.accelerations(x, u, t)
         q, v, a = equations.to_bodies(x, u, rates, t)
         states = states_of(equations, u)
-        known = mech if states is None else with_states(mech, states)
-        return q, v, a, equations.multipliers(x, u, t, rates), tuple(energy(known, q, v)), states
+        energies = energy(mech if states is None else with_states(mech, states), q, v)
+        multipliers = equations.multipliers(x, u, t, rates)
+        begun = entered == Status.CONVERGED
+        status = jnp.where(begun, status, entered)
+        # What is known in time is none of the state that the method has judged.
+        there = jnp.all(jnp.isfinite(q)) & jnp.all(jnp.isfinite(v))
+        status = jnp.where(there, status, int(Status.NON_FINITE)).astype(jnp.int32)
+        q, v = (jnp.where(begun & there, x, at) for x, at in zip((q, v), begin, strict=True))
+        good = status == Status.CONVERGED
+        v, a, multipliers, *energies = (jnp.where(good | jnp.isfinite(x), x, 0) for x in (v, a, multipliers, *energies))
+        return q, v, a, status, multipliers, energies, states
 
-    begin = jax.lax.stop_gradient((q, v))
-    equations = equations_of(formulation, clean)
-    x, u, entered = Straight(enter, once=True)(equations, clean, clean_times[0], q, v)
-    held = jax.lax.stop_gradient((equations, clean_times[0], x))
-    given = None if equations.own_coordinates else start.given
-    problem = Problem.of(equations, Straight(lambda equations, t, q: equations.scales(q, t), once=True)(*held))
+    x, u, entered, scales, begin = Straight(enter, once=True)(mech, clean_times[0], start.q, start.v, in_time)
+    problem = Problem.of(equations_of(formulation, mech), scales)
+    given = None if problem.equations.own_coordinates else start.given
     x, u, status = method.run(problem, clean_times, grid, Start(x, u, given))
-    begun = entered == Status.CONVERGED
-    status = jnp.where(begun, status, entered)
-    status = jnp.where(usable, status, int(Status.NON_FINITE)).astype(jnp.int32)
     rarely = grid.steps >= MIN_STEPS_PER_RARE_OUTPUT
-    found = jax.vmap(lambda t, x, u: Straight(output, once=rarely)(problem.equations, clean, t, x, u))(
-        clean_times, x, u
+    found = jax.vmap(lambda *now: Straight(output, once=rarely)(problem.equations, *now, entered, begin))(
+        clean_times, x, u, status
     )
-    q, v, a, multipliers, energies, states = found
-    # What is known in time is none of the state that the method has judged.
-    there = jnp.all(jnp.isfinite(q), axis=1) & jnp.all(jnp.isfinite(v), axis=1)
-    status = jnp.where(there, status, int(Status.NON_FINITE)).astype(jnp.int32)
-    q, v = (jnp.where((usable & begun & there)[:, None], x, at) for x, at in zip((q, v), begin, strict=True))
-    good = (status == Status.CONVERGED)[:, None]
-    v, a, multipliers = (jnp.where(good | jnp.isfinite(x), x, 0) for x in (v, a, multipliers))
-    energies = [jnp.where(good[:, 0] | jnp.isfinite(x), x, 0) for x in energies]
+    q, v, a, status, multipliers, energies, states = found
     named = state_names(mech) if states is not None else ()
     return Trajectory(times, q, v, a, status, mech.layout, multipliers, Energy(*energies), None, states, named)

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Bool, Float, Int, PRNGKeyArray, PyTree
 
-from jaxmbs.analyses.assembly import assemble, finite
+from jaxmbs.analyses.assembly import assemble
 from jaxmbs.dynamics.closure import Projection
 from jaxmbs.dynamics.methods.explicit import SemiImplicitEuler
 from jaxmbs.dynamics.methods.method import AbstractFixedStep, Motion, Problem, judge
@@ -20,7 +20,7 @@ from jaxmbs.dynamics.simulate import simulate
 from jaxmbs.formulations.augmented import AbstractFormulation
 from jaxmbs.formulations.joint.equations import JointCoordinates
 from jaxmbs.formulations.stateful import equations_of, start_states, state_names, states_of
-from jaxmbs.numerics.arrays import default_float, where_tree
+from jaxmbs.numerics.arrays import default_float, finite, where_tree
 from jaxmbs.numerics.results import Status
 from jaxmbs.programs.function import Straight
 from jaxmbs.system.mechanism import Mechanism

@@ -214,7 +214,7 @@ class AbstractEquations(eqx.Module):
 
     def accelerations(self, q, v, t, correction: Float[Array, " rows"] | float = 0.0, floor=None):
         """(v̇, λ, kept), see `AbstractSolver`."""
-        return self.settled(q, v, t, correction, floor)[0].solver.accelerations(q, v, t, correction, floor)
+        return _accelerations(self.settled(q, v, t, correction, floor)[0].solver, q, v, t, correction, floor)
 
     def settled(self, q, v, t, correction=0.0, floor=None) -> tuple[AbstractEquations, Bool[Array, ""] | None]:
         """The same equations with the sizes of forces that depend on accelerations and reactions, as they are in this
@@ -276,3 +276,9 @@ class AbstractEquations(eqx.Module):
         """1 for each row of Φ_q that counts, 0 for those that depend on others, as `accelerations` finds them."""
         phi_q = self.jacobian(q, t)
         return factor_symmetric_semidefinite(phi_q @ self.metric(q, t)(phi_q.T), floor, self.pivots(q, t)).kept
+
+
+@jax.jit
+def _accelerations(solver: AbstractSolver, q, v, t, correction, floor):
+    """`AbstractSolver.accelerations`, traced once for all stages of a step and all programs."""
+    return solver.accelerations(q, v, t, correction, floor)

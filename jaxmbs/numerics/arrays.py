@@ -14,6 +14,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jaxtyping import Array
 
 
@@ -339,3 +340,15 @@ def check_fields(element: Any) -> None:
 def where_tree(condition, yes, no):
     """`jnp.where` leaf by leaf, for a scalar condition."""
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)
+
+
+def finite(tree):
+    """The same with 1 in place of numbers that are not finite, and whether there are none of those."""
+    params, static = eqx.partition(tree, eqx.is_inexact_array)
+    leaves, structure = jax.tree.flatten(params)
+    # In operations of lax: large mechanisms have thousands of numbers, and each operation is compiled.
+    good = [lax.is_finite(x) for x in leaves]
+    every = [lax.reduce_and(ok, range(ok.ndim)).reshape(1) for ok in good if ok.size]
+    usable = lax.reduce_and(lax.concatenate(every, 0), (0,)) if every else jnp.asarray(True)
+    held = [lax.select(ok, x, lax.full_like(x, 1)) for ok, x in zip(good, leaves, strict=True)]
+    return eqx.combine(jax.tree.unflatten(structure, held), static), usable

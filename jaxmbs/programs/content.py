@@ -78,6 +78,12 @@ class _Content:
         """Something with a `repr` that tells values apart."""
         if x is None or isinstance(x, (bool, int, float, str, bytes, complex)):
             return (type(x).__name__, x) if type(x).__module__ == "builtins" else (type(x).__qualname__, repr(x))
+        if isinstance(x, (tuple, list)):
+            return type(x).__qualname__, [self.text(y) for y in x]
+        if isinstance(x, dict):
+            return "dict", [(self.text(k), self.text(v)) for k, v in x.items()]
+        if isinstance(x, (core.ClosedJaxpr, core.Jaxpr)):
+            return self.once(x)
         if isinstance(x, np.dtype):
             return "dtype", x.name
         if isinstance(x, (np.ndarray, np.generic)) or (isinstance(x, jax.Array) and not isinstance(x, jax.core.Tracer)):
@@ -96,16 +102,10 @@ class _Content:
             return "mark", self.marks.setdefault(id(x), len(self.marks))
         if isinstance(x, jax_compat.STATIC_ARGUMENTS):
             return "static", self.text(x.val)
-        if isinstance(x, (tuple, list)):
-            return type(x).__qualname__, [self.text(y) for y in x]
-        if isinstance(x, dict):
-            return "dict", [(self.text(k), self.text(v)) for k, v in x.items()]
         if isinstance(x, (set, frozenset)):
             return "set", sorted(repr(self.text(y)) for y in x)
         if isinstance(x, enum.Enum):
             return type(x).__qualname__, x.name
-        if isinstance(x, (core.ClosedJaxpr, core.Jaxpr)):
-            return self.once(x)
         if callable(x) or jax_compat.rule_within(x) is not None:
             return self.once(x) if self.of_function is None else self.of_function(x)
         if isinstance(x, types.ModuleType) and x.__name__.split(".")[0] in KNOWN_PACKAGES:

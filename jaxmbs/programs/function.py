@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxmbs.programs import javascript, jax_compat
+from jaxmbs.programs.collector import put_off
 from jaxmbs.programs.primitive import run
 from jaxmbs.programs.tracing.graph import ProgramError
 from jaxmbs.programs.tracing.program import LARGEST_PROGRAM, Program, checked_program
@@ -80,6 +81,7 @@ class ProgramFunction:
                     self._traces.popitem(last=False)
         return found, leaves
 
+    @put_off()
     def _trace(self, tree, leaves):
         self.trace_count += 1
         out_tree = None

@@ -11,6 +11,7 @@ import numpy as np
 
 from jaxmbs.dynamics.closure import Projection
 from jaxmbs.dynamics.methods.method import AbstractMethod, Start, judge, started
+from jaxmbs.numerics.arrays import finite
 from jaxmbs.numerics.results import Status
 from jaxmbs.programs.function import Straight
 
@@ -42,7 +43,7 @@ class Adaptive(AbstractMethod):
     def run(self, problem, times, grid, start):
         import diffrax
 
-        closure = Projection()
+        problem, closure = finite(problem)[0], Projection()
         given = start.given
         first, status = Straight(lambda problem, q, v, t: started(problem, Start(q, v, given), t))(
             problem, start.q, start.v, times[0]

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxmbs.formulations.equations import AbstractEquations, Closed, Scales
-from jaxmbs.numerics.arrays import where_tree
+from jaxmbs.numerics.arrays import finite, where_tree
 from jaxmbs.numerics.linear_algebra import diagonal, floors
 from jaxmbs.numerics.results import Status
 from jaxmbs.numerics.scaling import Units
@@ -166,7 +166,9 @@ class AbstractFixedStep(AbstractMethod):
         return motion.q, problem.equations.close_velocity(motion.q, motion.v, t, motion.floor)
 
     def run(self, problem, times, grid, start):
-        rollout = lambda problem, times, q, v: self._rollout(problem, times, grid.steps, Start(q, v, start.given))
+        rollout = lambda problem, times, q, v: self._rollout(
+            finite(problem)[0], times, grid.steps, Start(q, v, start.given)
+        )
         first, rows = Straight(rollout)(problem, grid.boundaries(times), start.q, start.v)
         together = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), first, rows)
         return jax.tree.map(lambda x: x[np.array(grid.rows)], together)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
+from jaxmbs.programs.collector import put_off
 from jaxmbs.programs.derivatives import segments
 from jaxmbs.programs.derivatives.copying import Copy, Place, View, states_by_number
 from jaxmbs.programs.derivatives.cotangent import Adjoints, Reverse
@@ -152,6 +153,7 @@ class _Saving:
         self.kept_bytes = segments.kept_bytes()
 
     @cached_property
+    @put_off()
     def _plan(self) -> tuple[Dependence, list[_KeptLoop]]:
         program = self.program
         old = program.marked

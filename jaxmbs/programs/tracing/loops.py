@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 
@@ -82,6 +83,7 @@ def _settle(tracer: Tracer, eqn, attempt: Callable, carry):
         varying |= changed
 
 
+@functools.lru_cache(maxsize=1024)
 def work(jaxpr, loops: bool = True) -> int:
     """A rough count of the scalars that a jaxpr makes, in every round of its loops or in one."""
     total = 0

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
+from jaxmbs.programs.collector import put_off
 from jaxmbs.programs.content import digest, joined
 from jaxmbs.programs.store import remembered, store
 from jaxmbs.programs.tracing import dense, indexing, loops, marks, rules
@@ -132,11 +133,13 @@ class Program:
         return None if self.key is None else joined(self.key, *what)
 
     @cached_property
+    @put_off()
     def traced(self) -> Traced:
         """The graph for evaluating."""
         return self._trace(False)
 
     @cached_property
+    @put_off()
     def marked(self) -> Traced:
         """The graph for differentiating: with marks around what has a derivative of its own."""
         return self._trace(True)

@@ -11,6 +11,7 @@ from llvmlite import binding
 
 from jaxmbs.programs.backends.cpu.handler import HANDLER, buffers
 from jaxmbs.programs.backends.cpu.vectors import VectorEmitter
+from jaxmbs.programs.collector import put_off
 from jaxmbs.programs.content import joined
 from jaxmbs.programs.llvm import elementary, ffi
 from jaxmbs.programs.store import store
@@ -109,6 +110,7 @@ def _declared(text: str) -> set[str]:
     return {line.split("(")[0] for line in text.splitlines() if line.startswith("declare")}
 
 
+@put_off()
 def object_code(program: Program, lanes: int) -> bytes:
     """A program compiled for this processor, as an object file."""
     text, called = module_text(program, lanes)
