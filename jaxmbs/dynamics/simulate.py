@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import equinox as eqx
@@ -18,6 +19,7 @@ from jaxmbs.formulations.stateful import equations_of, state_names, states_of, w
 from jaxmbs.numerics.arrays import finite, instance_of, is_concrete
 from jaxmbs.numerics.results import Status, check_known
 from jaxmbs.programs.function import Straight
+from jaxmbs.programs.tracing.program import SHORT_RUN
 from jaxmbs.system.equations import Energy, energy
 from jaxmbs.system.mechanism import Coordinates, Mechanism, Velocities, as_times
 from jaxmbs.system.trajectory import Trajectory
@@ -207,7 +209,7 @@ def _simulate(mech: Mechanism, times, start: Start, grid: Grid, method, formulat
         rates, *_ = equations.accelerations(x, u, t)
         q, v, a = equations.to_bodies(x, u, rates, t)
         states = states_of(equations, u)
-        energies = energy(mech if states is None else with_states(mech, states), q, v)
+        energies = tuple(energy(mech if states is None else with_states(mech, states), q, v))
         multipliers = equations.multipliers(x, u, t, rates)
         begun = entered == Status.CONVERGED
         status = jnp.where(begun, status, entered)
@@ -216,15 +218,15 @@ def _simulate(mech: Mechanism, times, start: Start, grid: Grid, method, formulat
         status = jnp.where(there, status, int(Status.NON_FINITE)).astype(jnp.int32)
         q, v = (jnp.where(begun & there, x, at) for x, at in zip((q, v), begin, strict=True))
         good = status == Status.CONVERGED
-        v, a, multipliers, *energies = (jnp.where(good | jnp.isfinite(x), x, 0) for x in (v, a, multipliers, *energies))
-        return q, v, a, status, multipliers, energies, states
+        v, a, multipliers, *parts = (jnp.where(good | jnp.isfinite(x), x, 0) for x in (v, a, multipliers, *energies))
+        return q, v, a, status, multipliers, parts, states
 
-    x, u, entered, scales, begin = Straight(enter, once=True)(mech, clean_times[0], start.q, start.v, in_time)
+    x, u, entered, scales, begin = Straight(enter, few=math.inf)(mech, clean_times[0], start.q, start.v, in_time)
     problem = Problem.of(equations_of(formulation, mech), scales)
     given = None if problem.equations.own_coordinates else start.given
     x, u, status = method.run(problem, clean_times, grid, Start(x, u, given))
-    rarely = grid.steps >= MIN_STEPS_PER_RARE_OUTPUT
-    found = jax.vmap(lambda *now: Straight(output, once=rarely)(problem.equations, *now, entered, begin))(
+    few = math.inf if grid.steps >= MIN_STEPS_PER_RARE_OUTPUT else SHORT_RUN
+    found = jax.vmap(lambda *now: Straight(output, few=few)(problem.equations, *now, entered, begin))(
         clean_times, x, u, status
     )
     q, v, a, status, multipliers, energies, states = found

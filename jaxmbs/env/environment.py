@@ -287,7 +287,7 @@ class Environment(eqx.Module):
             run = simulate(mech, jnp.zeros(1, q.dtype), q, velocities, formulation=self.formulation)
             q, v = run.q[0], run.v[0]
             status = jnp.where(status == Status.CONVERGED, run.status[0], status)
-        x, u = Straight(self._own, once=True)(finite(mech)[0], q, v, zero)
+        x, u = Straight(self._own, few=math.inf)(finite(mech)[0], q, v, zero)
         numbers = jnp.concatenate([q, v, x, u])
         whole = whole & jnp.all(jnp.isfinite(numbers))
         status = jnp.where(whole, status, int(Status.NON_FINITE))

@@ -24,8 +24,8 @@ REMEMBERED = 64
 class ProgramFunction:
     """`f` as a straight-line program: called like `f`, under `jit`, `vmap`, `grad`, `jvp` and `checkpoint` alike."""
 
-    def __init__(self, f: Callable, limit: int | None = LARGEST_PROGRAM, once: bool = False):
-        self.f, self.limit, self.once = f, limit, once
+    def __init__(self, f: Callable, limit: int | None = LARGEST_PROGRAM, few: float = 0):
+        self.f, self.limit, self.few = f, limit, few
         self.__name__ = getattr(f, "__name__", "program")
         self.__doc__ = getattr(f, "__doc__", None)
         self._traces: OrderedDict[Any, tuple] = OrderedDict()
@@ -101,7 +101,7 @@ class ProgramFunction:
             ) from error
         closed, constants, used = _needed(*_hoisted(closed))
         program = checked_program(closed, self.limit, self.__name__)
-        program.once = self.once
+        program.few = self.few
         return program, constants, used, out_tree
 
 
@@ -182,11 +182,11 @@ def program(f: Callable, *, limit: int | None = LARGEST_PROGRAM) -> ProgramFunct
 class Straight:
     """`f` as a straight-line program where it has one, else as it is: too large, or with something that has no such form.
 
-    For functions of this package, whose arguments may be mechanisms with anything in them. once: see `Program`.
+    For functions of this package, whose arguments may be mechanisms with anything in them. few: see `Program`.
     """
 
-    def __init__(self, f: Callable, limit: int = LARGEST_PROGRAM, once: bool = False):
-        self.f, self.program = f, ProgramFunction(f, limit, once)
+    def __init__(self, f: Callable, limit: int = LARGEST_PROGRAM, few: float = 0):
+        self.f, self.program = f, ProgramFunction(f, limit, few)
         self._refused: OrderedDict[Any, str] = OrderedDict()
 
     @classmethod

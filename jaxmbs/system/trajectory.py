@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from functools import partial
 
 import equinox as eqx
@@ -188,6 +189,6 @@ def _joint_motion(joint: Kept, kind, *ends) -> list[Array]:
     """Slides and angles of a joint, their rates and second rates."""
 
     def at_one_time(element, *ends):
-        return Straight(lambda element, i, j: measured(element, kind, i, j), once=True)(element, *ends)
+        return Straight(lambda element, i, j: measured(element, kind, i, j), few=math.inf)(element, *ends)
 
     return joint.over(at_one_time)(*ends)

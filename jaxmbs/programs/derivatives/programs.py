@@ -251,7 +251,9 @@ def _shaped(value, shape):
 def _program(program: Program, trace, inputs, outputs, key: tuple) -> Program:
     what, *which = key
     name = f"{what}_of_{program.name}"
-    return Program(trace, inputs, outputs, name, program.key_of(what, which, *segments.settings()))
+    derived = Program(trace, inputs, outputs, name, program.key_of(what, which, *segments.settings()))
+    derived.few = program.few
+    return derived
 
 
 def _some(shapes: Sequence[Shape], which: Sequence[bool]) -> list[Shape]:

@@ -19,7 +19,7 @@ class AbstractCode(Instructions):
 
     def node(self, node: Node) -> None:
         """Compute a node."""
-        if node.op == "const":
+        if node.op == "const" or node.serial in self.plan.absorbed:
             return
         if node.op == "stack":
             return self._stack(node)
@@ -37,8 +37,13 @@ class AbstractCode(Instructions):
             return self.reload(("carry", id(loop), node.payload), node.kind)
         if node.op == "load":
             return self._load(node)
-        args = [self.value(x) if node.uniform else self.wide(x) for x in node.args]
-        return self.operation(node, args)
+        of = self.value if node.uniform else self.wide
+        product = self.plan.products.get(node.serial)
+        if product is not None:
+            return self.with_product(
+                node, product, [of(x) for x in product.args], [of(x) for x in node.args if x is not product]
+            )
+        return self.operation(node, [of(x) for x in node.args])
 
     def _load(self, node: Node) -> str:
         buffer, offset, stride = node.payload

@@ -127,6 +127,15 @@ class Instructions(abc.ABC):
             return self._integer(node, own, args, uniform)
         return self._real(node, own, args, uniform)
 
+    def with_product(self, node: Node, product: Node, factors: list[str], other: list[str]) -> str:
+        """A sum or difference of a product and another value, rounded once."""
+        own = (self.module.scalar if node.uniform else self.module.vector)(REAL)
+        (a, b), (c,) = factors, other
+        if node.op == "sub":
+            is_first = node.args[0] is product
+            a, c = (a, self.let(f"fneg {own} {c}")) if is_first else (self.let(f"fneg {own} {a}"), c)
+        return self._call("fma", own, [a, b, c], node.uniform)
+
     def _call(self, name: str, own: str, args: Sequence[str], uniform: bool) -> str:
         name = self.module.declare(
             own, f"llvm.{name}.{self.module.suffix(self.module.real, uniform)}", [own] * len(args)
@@ -174,7 +183,7 @@ class Instructions(abc.ABC):
     def _real(self, node: Node, own, args, uniform) -> str:
         op = node.op
         if op in ARITHMETIC:
-            return self.let(f"{ARITHMETIC[op]} contract {own} {args[0]}, {args[1]}")
+            return self.let(f"{ARITHMETIC[op]} {own} {args[0]}, {args[1]}")
         if op == "neg":
             return self.let(f"fneg {own} {args[0]}")
         if op in INTRINSICS:

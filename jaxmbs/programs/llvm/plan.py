@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jaxmbs.programs.llvm.text import ALIGNMENT, Frame, Text
-from jaxmbs.programs.tracing.graph import Buffer, Node
+from jaxmbs.programs.tracing.graph import REAL, Buffer, Node
 from jaxmbs.programs.tracing.liveness import LAST
 from jaxmbs.programs.tracing.program import Program
 from jaxmbs.programs.tracing.trace import Memory
@@ -20,6 +20,10 @@ class Plan:
         inner: id(buffer) of those that are read inside of the program.
         scratch: id(buffer) → offset in bytes in the scratch memory, of `scratch_bytes`.
         apart: numbers of the inputs, and behind them the outputs, whose scalars do not lie side by side.
+        products: serial number of a sum or difference → the product in it that is rounded together with it. It is decided
+            here, not by LLVM, so that results are the same to the bit in kernels of one lane and of many, and however
+            much LLVM does.
+        absorbed: serial numbers of these products.
     """
 
     def __init__(self, program: Program, lanes: int, pointer: str = "ptr"):
@@ -34,6 +38,8 @@ class Plan:
         self.scratch: dict[int, int] = {}
         self.scratch_bytes = 0
         self.apart: frozenset[int] = frozenset()
+        self.products = self._products()
+        self.absorbed = {product.serial for product in self.products.values()}
         self._names = 0
         self._plan_memory()
 
@@ -64,6 +70,20 @@ class Plan:
         ends = {x.serial for result in self.program.results if not isinstance(result, Memory) for x in result.ravel()}
         earlier = {serial for serial in ends if self.part.get(serial, LAST) != LAST}
         return self.live.used_elsewhere(self.part) | earlier
+
+    def _products(self) -> dict[int, Node]:
+        """Products that only one sum or difference of the same function uses, the first of two."""
+        found: dict[int, Node] = {}
+        used = self.live.uses
+        for region in self.live.regions:
+            for node in self.live.nodes(region):
+                if node.op in ("add", "sub") and node.kind == REAL:
+                    for x in node.args:
+                        together = x.region is region and self.part.get(x.serial) == self.part.get(node.serial)
+                        if x.op == "mul" and used[x.serial] == 1 and x.uniform == node.uniform and together:
+                            found[node.serial] = x
+                            break
+        return found
 
     def name(self, kind: str) -> str:
         """A new name for a function or a label."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
@@ -24,6 +25,7 @@ class Liveness:
         self.buffers: set[int] = set()  # id(buffer) of those that are read
         self._groups: set[int] = set()
         self._pending: list[Node] = []
+        self._results = results
         for result in results:
             if isinstance(result, Memory):
                 self._need_memory(result.after, result.buffer)
@@ -49,6 +51,25 @@ class Liveness:
     def rows(self, loop: Loop) -> list[tuple[Buffer, list[Node]]]:
         """The rows that have to be written."""
         return [(buffer, row) for buffer, row in loop.rows if id(buffer) in self.buffers]
+
+    @cached_property
+    def uses(self) -> Counter[int]:
+        """How often each node is used, by serial number."""
+        found: Counter[int] = Counter()
+        count = lambda nodes: found.update(x.serial for x in nodes)
+        for result in self._results:
+            if not isinstance(result, Memory):
+                count(result.ravel())
+        for region in self.regions:
+            for node in self.nodes(region):
+                count(node.args)
+                if node.op == "loop":
+                    loop = node.payload
+                    count(loop.results[k] for k in self.params(loop))
+                    for _, row in self.rows(loop):
+                        count(row)
+                    count([loop.condition] if loop.condition is not None else [])
+        return found
 
     @cached_property
     def crossing(self) -> set[int]:

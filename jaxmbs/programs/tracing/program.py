@@ -27,6 +27,9 @@ RULE_MODULES = (rules, indexing, dense, loops, marks)
 # Above this number of scalar operations array code is the better choice: compilation takes a minute for this many, and as
 # many gigabytes as ten.
 LARGEST_PROGRAM = 1_000_000
+# What computes each operation fewer times than this, on the average, has to be called a hundred times before optimising it
+# pays.
+SHORT_RUN = 1_000
 # Operations that cost nothing at run time, or are counted with what they belong to.
 FREE = frozenset({"const", "param", "index", "out", "load", "loop", "stack", "real", "integer"})
 
@@ -95,7 +98,8 @@ class Program:
     Attributes:
         inputs, outputs: their shapes.
         dtype: its floating-point type.
-        once: whether it will run but a few times, so that compiling it fast matters more than how fast it is.
+        few: numbers of samples up to which compiling it fast matters more than how fast it is; ∞ for what runs but once for
+            each.
         derived: programs for its derivatives, by what they are.
     """
 
@@ -106,7 +110,7 @@ class Program:
         )
         self.dtype = floating_type(self.inputs + self.outputs)
         self.source = None
-        self.once = False
+        self.few: float = 0
         self.derived: dict = {}
 
     @classmethod

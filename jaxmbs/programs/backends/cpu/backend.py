@@ -46,6 +46,7 @@ def target(program: Program, total: int) -> str:
     from jaxmbs.programs.backends.cpu import machine
 
     lanes = 1 if total == 1 else machine.natural_lanes(program)
-    name = f"jaxmbs_{program.fingerprint}_{lanes}" + "_once" * program.once
-    _registry.add(name, lambda: machine.MachineCode(program, lanes))
+    effort = machine.effort_for(program, total)
+    name = f"jaxmbs_{program.fingerprint}_{lanes}_{effort}"
+    _registry.add(name, lambda: machine.MachineCode(program, lanes, effort))
     return name

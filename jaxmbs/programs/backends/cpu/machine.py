@@ -15,7 +15,7 @@ from jaxmbs.programs.collector import put_off
 from jaxmbs.programs.content import joined
 from jaxmbs.programs.llvm import elementary, ffi
 from jaxmbs.programs.store import store
-from jaxmbs.programs.tracing.program import Program
+from jaxmbs.programs.tracing.program import SHORT_RUN, Program
 
 # Programs whose whole batch takes fewer scalar operations than this are run by the calling thread alone: waking another
 # one takes some microseconds.
@@ -23,8 +23,9 @@ WORTH_A_THREAD = 100_000
 # Parts into which a batch is divided for each thread: more even out the load, fewer cost less.
 PARTS_PER_THREAD = 4
 # How much LLVM does for the choice of instructions and registers. Twice as much makes code that runs no faster and takes
-# twice as long to make; nothing, code that is made five times quicker and is 2.5 times slower. That is for what runs once
-# for a sample, and is large: programs without loops from so many scalar operations on.
+# twice as long to make; nothing, code that is made four times quicker and is up to 2.5 times slower, with the same results
+# to the bit. That is for short runs of few samples; and for what runs once for a sample, and is large: programs without
+# loops from so many scalar operations on.
 EFFORT = 1
 LARGEST_OPTIMISED = 20_000
 
@@ -111,13 +112,13 @@ def _declared(text: str) -> set[str]:
 
 
 @put_off()
-def object_code(program: Program, lanes: int) -> bytes:
+def object_code(program: Program, lanes: int, effort: int) -> bytes:
     """A program compiled for this processor, as an object file."""
     text, called = module_text(program, lanes)
     module = binding.parse_assembly(text)
     if called:
         module.link_in(binding.parse_assembly(elementary.definitions(called, program.dtype, _target_attributes())))
-    machine = _machine(_effort(program))
+    machine = _machine(effort)
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
     # Inlining only: a trace leaves nothing for the other passes, which would take a third of the time of all this.
@@ -126,9 +127,14 @@ def object_code(program: Program, lanes: int) -> bytes:
     return machine.emit_object(module)
 
 
-def _effort(program: Program) -> int:
+def effort_for(program: Program, total: int) -> int:
+    """How much LLVM does for a program that runs for this many samples."""
     facts = program.facts
-    return 0 if program.once or (facts.regions == 1 and facts.size > LARGEST_OPTIMISED) else EFFORT
+    if total <= program.few:
+        return 0
+    if facts.regions == 1:
+        return 0 if facts.size > LARGEST_OPTIMISED else EFFORT
+    return 0 if facts.work * total < SHORT_RUN * facts.size else EFFORT
 
 
 def _machine(effort: int):
@@ -139,13 +145,13 @@ def _machine(effort: int):
 class MachineCode:
     """A compiled program, made or found in the store: the engine that owns it, and its handler for XLA."""
 
-    def __init__(self, program: Program, lanes: int):
+    def __init__(self, program: Program, lanes: int, effort: int = EFFORT):
         cpu, features, _ = host()
-        key = joined(program.fingerprint, lanes, program.once, cpu, features)
+        key = joined(program.fingerprint, lanes, effort, cpu, features)
         place = store()
         code = None if place is None else place.get("object", key)
         if code is None:
-            code = object_code(program, lanes)
+            code = object_code(program, lanes, effort)
             if place is not None:
                 place.put("object", key, code)
         self.engine = binding.create_mcjit_compiler(binding.parse_assembly(""), _machine(0))
