@@ -297,7 +297,7 @@ def _trace_factor(tracer, eqn, matrix, limit):
     matrix, limit = tracer.nodes(matrix), tracer.nodes(limit)
     m, n = matrix.shape
     one, zero = graph.constant(1.0), graph.constant(0.0)
-    identity = [[graph.constant(float(i == j)) for i in range(m)] for j in range(m)]
+    identity = [[one if i == j else zero for i in range(m)] for j in range(m)]
     factors: Factors
     if eqn.params["kind"] == "general":
         elimination = Elimination(graph, matrix, limit.item())

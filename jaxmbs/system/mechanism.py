@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 
 from jaxmbs.element import GROUND, AbstractBody, AbstractConstraint
 from jaxmbs.forces import AbstractForce
-from jaxmbs.numerics.arrays import default_float
+from jaxmbs.numerics.arrays import default_float, is_concrete
 from jaxmbs.system.layout import Layout, unknown
 
 Named = Mapping[str, Any] | Iterable[tuple[str, Any]]
@@ -160,12 +160,16 @@ class Mechanism(eqx.Module):
         if guess is None and self._start is not None:
             return jnp.asarray(self._start.q, self.dtype)
         if isinstance(guess, Mapping) or guess is None:
-            return self.layout.normalised(self._from_names(guess or {}, self.layout.rest))
+            return self._normalised(self._from_names(guess or {}, self.layout.rest))
         q = jnp.asarray(getattr(guess, "q", guess))
         if q.shape != (self.layout.n,):
             raise ValueError(f"a configuration has shape ({self.layout.n},), got {q.shape}")
         q = q.astype(jnp.result_type(self.dtype, q) if jnp.issubdtype(q.dtype, jnp.floating) else self.dtype)
-        return self.layout.normalised(q)
+        return self._normalised(q)
+
+    def _normalised(self, q):
+        # A configuration without rotations in space is one already.
+        return q if self.layout.n == self.layout.m else _normalised(self.layout, q)
 
     def velocities(self, guess: Velocities | None = None) -> Float[Array, " m"]:
         """A vector of velocities from a guess: v itself, or a mapping of names to numbers, as in `coordinates`.
@@ -195,15 +199,24 @@ class Mechanism(eqx.Module):
         return tuple(named.tolist())
 
     def _from_names(self, guess: Mapping, start, *, velocities: bool = False) -> Array:
-        values = [jnp.asarray(start, self.dtype)]
+        # What is known is put together by NumPy: in JAX each operation is compiled when it is first met.
+        known = all(map(is_concrete, jax.tree.leaves(list(guess.values()))))
+        values: Any = np.array(start, self.dtype) if known else jnp.asarray(start, self.dtype)
         for name, value in guess.items():
             where, shape = self.layout.entries(name, velocities=velocities)
-            value = jnp.asarray(value)
+            value = np.asarray(value) if known else jnp.asarray(value)
             if value.shape != shape and not (shape == (1,) and value.shape == ()):
                 what = "velocities" if velocities else "guess"
                 raise ValueError(f"{what} for {name!r} must have shape {shape}, got {value.shape}")
-            values.append(values.pop().at[where].set(value.astype(self.dtype)))
-        return values[0]
+            if known:
+                values[where] = value.astype(self.dtype)
+            else:
+                values = values.at[where].set(value.astype(self.dtype))
+        return jnp.asarray(values)
+
+
+# One function: operation by operation, the first call compiles a dozen.
+_normalised = jax.jit(Layout.normalised, static_argnums=0)
 
 
 def _pairs(kind: str, named: Named) -> list[tuple[str, Any]]:

@@ -142,7 +142,11 @@ def factor_symmetric(graph: Graph, matrix: np.ndarray, floor: list[Node] | None 
     n = matrix.shape[0]
     zero = graph.constant(0.0)
     entries = {(i, j): matrix[i, j] for i in range(n) for j in range(i + 1) if i == j or not is_zero(matrix[i, j])}
-    neighbours = {i: {j for j in range(n) if j != i and (max(i, j), min(i, j)) in entries} for i in range(n)}
+    neighbours: dict[int, set[int]] = {i: set() for i in range(n)}
+    for i, j in entries:
+        if i != j:
+            neighbours[i].add(j)
+            neighbours[j].add(i)
     at = lambda i, j: (max(i, j), min(i, j))
     steps = []
     # How many pivots a row waits for. Of several rows with equally few neighbours the one that waits least is next:

@@ -138,6 +138,8 @@ class Graph:
         # In a graph that is to be differentiated: groups of marks, and the rules of equations that have one.
         self.groups: dict[tuple, Any] = {}
         self.rules: dict[int, Any] = {}
+        # Largest ones of absolute values, by serial number.
+        self._sizes: set[int] = set()
         # Where new nodes are noted, if anywhere.
         self.log: list[Node] | None = None
         # By far the most frequent operand.
@@ -336,6 +338,20 @@ class Graph:
 
     def _abs(self, a):
         return self._abs(a.args[0]) if a.op == "neg" else a if a.op == "abs" else self.plain("abs", a)
+
+    def _max(self, a, b):
+        # Of a sparse matrix most sizes are zero.
+        for x, y in ((a, b), (b, a)):
+            if x is self.zero and self._is_size(y):
+                return y
+        larger = self.plain("max", a, b)
+        if self._is_size(a) and self._is_size(b):
+            self._sizes.add(larger.serial)
+        return larger
+
+    def _is_size(self, a: Node) -> bool:
+        """Whether a number is known not to be negative, if it is a number."""
+        return a.op == "abs" or a.serial in self._sizes or (a.op == "const" and a.payload >= 0)
 
     def _cos(self, a):
         return self._cos(a.args[0]) if a.op == "neg" else self.plain("cos", a)

@@ -7,25 +7,47 @@ import math
 import numpy as np
 
 from jaxmbs.programs.tracing.graph import INTEGER, REAL, TRUTH, Node, ProgramError
-from jaxmbs.programs.tracing.trace import MOVEMENTS, RULES, TAKES_MEMORY, Memory, array, elementwise, kind_of
+from jaxmbs.programs.tracing.trace import FEW, MOVEMENTS, RULES, TAKES_MEMORY, Memory, array, elementwise, kind_of
 
 UNARY = (
     *("neg", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "exp"),
     *("log", "log1p", "expm1", "sqrt", "cbrt", "abs", "sign", "floor", "ceil"),
 )
 BINARY = ["add", "sub", "mul", "div", "max", "min", "rem", "atan2"]
-COMPARISONS = ["eq", "ne", "lt", "le", "gt", "ge"]
+COMPARISONS = {
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+}
 
 
 def _elementwise(op):
     return lambda tracer, eqn, *args: tracer.map(op, *args)
 
 
-for _name in (*UNARY, *BINARY, *COMPARISONS):
+for _name in (*UNARY, *BINARY):
     RULES[_name] = _elementwise(_name)
 RULES["add_any"] = _elementwise("add")
+
+
+def _comparison(op):
+    def rule(tracer, eqn, a, b):
+        # Of which matrices of indices consist that become a mask, such as the identity.
+        if a.size > FEW and all(x.op == "const" and x.kind == INTEGER for y in (a, b) for x in y.flat):
+            numbers = [np.array([x.payload for x in y.flat]).reshape(y.shape) for y in (a, b)]
+            return tracer.constants(COMPARISONS[op](*numbers))
+        return tracer.map(op, a, b)
+
+    return rule
+
+
+for _name in COMPARISONS:
+    RULES[_name] = _comparison(_name)
 for _name in ("le_to", "lt_to"):
-    RULES[_name] = _elementwise(_name[:2])
+    RULES[_name] = _comparison(_name[:2])
 
 
 def _logical(op):
@@ -273,6 +295,9 @@ def _pad(tracer, eqn, x, value):
     return x
 
 
+IDEMPOTENT = frozenset({"max", "min", "and", "or"})
+
+
 def _reduction(combine, start):
     def rule_(tracer, eqn, x):
         axes = tuple(eqn.params["axes"])
@@ -285,8 +310,9 @@ def _reduction(combine, start):
             if not len(row):
                 results.append(tracer.graph.constant(start(eqn)))
                 continue
-            value = row[0]
-            for node in row[1:]:
+            # Of equal ones one is enough, but not in sums and products.
+            value, *others = dict.fromkeys(row) if combine in IDEMPOTENT else row
+            for node in others:
                 value = tracer.graph.make(combine, value, node)
             results.append(value)
         return array(results, rows.shape[:-1])
@@ -381,18 +407,18 @@ def _as_matrices(x, batch, contract, first: bool):
 
 def product(graph, a, b) -> list[list[Node]]:
     """A matrix product; terms that are known to vanish are not even looked at."""
-    zero = graph.constant(0.0 if not a.size or a.flat[0].kind == REAL else 0)
-    others = [[(j, row[j]) for j in np.flatnonzero(there).tolist()] for row, there in zip(b, b != zero, strict=True)]
+    zero, negative = graph.constant(0.0 if not a.size or a.flat[0].kind == REAL else 0), graph.constant(-0.0)
+    present = lambda row: [(k, x) for k, x in enumerate(row) if x is not zero and x is not negative]
+    rows = [present(row) for row in b.tolist()]
     result = []
-    for row, there in zip(a, a != zero, strict=True):
-        products: dict[int, list[Node]] = {}
-        for k in np.flatnonzero(there).tolist():
-            x = row[k]
-            for j, y in others[k]:
-                products.setdefault(j, []).append(graph.mul(x, y))
+    for row in a.tolist():
+        terms: dict[int, list[Node]] = {}
+        for k, x in present(row):
+            for j, y in rows[k]:
+                terms.setdefault(j, []).append(graph.mul(x, y))
         sums = [zero] * b.shape[1]
-        for j, terms in products.items():
-            sums[j] = graph.total(terms, zero.kind)
+        for j, some in terms.items():
+            sums[j] = graph.total(some, zero.kind)
         result.append(sums)
     return result
 

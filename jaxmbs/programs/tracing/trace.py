@@ -205,28 +205,19 @@ def array(flat: Sequence, shape) -> np.ndarray:
     return result.reshape(shape)
 
 
-def _once(function: Callable) -> Callable:
-    """The same, computed once for the same arguments: most of a large matrix are zeros."""
-    known: dict[tuple, Any] = {}
-
-    def remembered(*args):
-        found = known.get(args)
-        if found is None:
-            found = known[args] = function(*args)
-        return found
-
-    return remembered
-
-
 def elementwise(function: Callable, *args: np.ndarray) -> np.ndarray:
-    """function(a, b, …) entry by entry, with broadcasting; once for equal entries."""
-    if max(x.size for x in args) > FEW:
-        function = _once(function)
-    with np.errstate(all="ignore"):
-        result = np.frompyfunc(function, len(args), 1)(*args)
-    if not isinstance(result, np.ndarray):
-        result = array([result], ())
-    return result
+    """function(a, b, …) entry by entry, with broadcasting; once for equal entries, as most of a large matrix are zeros."""
+    shape = args[0].shape
+    if any(x.shape != shape for x in args[1:]):
+        args = np.broadcast_arrays(*args)
+        shape = args[0].shape
+    entries = list(zip(*(x.ravel().tolist() for x in args), strict=True))
+    if len(entries) <= FEW:
+        return array([function(*entry) for entry in entries], shape)
+    known: dict[tuple, Any] = dict.fromkeys(entries)
+    for entry in known:
+        known[entry] = function(*entry)
+    return array(list(map(known.__getitem__, entries)), shape)
 
 
 def unknown_primitive(name: str) -> str:
