@@ -12,7 +12,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from jaxmbs.dynamics.methods.explicit import RK4
-from jaxmbs.dynamics.methods.method import AbstractFixedStep, AbstractMethod, Grid, Problem, Start, started
+from jaxmbs.dynamics.methods.method import AbstractFixedStep, AbstractMethod, Grid, Problem, Setup, Start, started
 from jaxmbs.dynamics.named_velocities import contradiction
 from jaxmbs.formulations.augmented import AbstractFormulation, Augmented
 from jaxmbs.formulations.stateful import equations_of, state_names, states_of, with_states
@@ -203,8 +203,8 @@ def _simulate(mech: Mechanism, times, start: Start, grid: Grid, method, formulat
         status = jnp.where(usable, status, int(Status.NON_FINITE)).astype(jnp.int32)
         return x, u, status, still.scales(at, t), jax.lax.stop_gradient(begin)
 
-    def output(equations, t, x, u, status, entered, begin):
-        equations = finite(equations)[0]
+    def output(setup, t, x, u, status, entered, begin):
+        equations = setup.problem.equations
         mech, equations = equations.mech, equations.settled(x, u, t)[0]
         rates, *_ = equations.accelerations(x, u, t)
         q, v, a = equations.to_bodies(x, u, rates, t)
@@ -222,13 +222,11 @@ def _simulate(mech: Mechanism, times, start: Start, grid: Grid, method, formulat
         return q, v, a, status, multipliers, parts, states
 
     x, u, entered, scales, begin = Straight(enter, few=math.inf)(mech, clean_times[0], start.q, start.v, in_time)
-    problem = Problem.of(equations_of(formulation, mech), scales)
-    given = None if problem.equations.own_coordinates else start.given
-    x, u, status = method.run(problem, clean_times, grid, Start(x, u, given))
+    setup = Setup(formulation, mech, scales)
+    given = None if equations_of(formulation, mech).own_coordinates else start.given
+    x, u, status = method.run(setup, clean_times, grid, Start(x, u, given))
     few = math.inf if grid.steps >= MIN_STEPS_PER_RARE_OUTPUT else SHORT_RUN
-    found = jax.vmap(lambda *now: Straight(output, few=few)(problem.equations, *now, entered, begin))(
-        clean_times, x, u, status
-    )
+    found = jax.vmap(lambda *now: Straight(output, few=few)(setup, *now, entered, begin))(clean_times, x, u, status)
     q, v, a, status, multipliers, energies, states = found
     named = state_names(mech) if states is not None else ()
     return Trajectory(times, q, v, a, status, mech.layout, multipliers, Energy(*energies), None, states, named)

@@ -11,7 +11,6 @@ import numpy as np
 
 from jaxmbs.dynamics.closure import Projection
 from jaxmbs.dynamics.methods.method import AbstractMethod, Start, judge, started
-from jaxmbs.numerics.arrays import finite
 from jaxmbs.numerics.results import Status
 from jaxmbs.programs.function import Straight
 
@@ -40,10 +39,10 @@ class Adaptive(AbstractMethod):
     max_steps: int = eqx.field(static=True, default=16384)
     order: ClassVar[int] = 5
 
-    def run(self, problem, times, grid, start):
+    def run(self, setup, times, grid, start):
         import diffrax
 
-        problem, closure = finite(problem)[0], Projection()
+        problem, closure = setup.problem, Projection()
         given = start.given
         first, status = Straight(lambda problem, q, v, t: started(problem, Start(q, v, given), t))(
             problem, start.q, start.v, times[0]

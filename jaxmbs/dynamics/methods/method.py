@@ -11,13 +11,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from jaxmbs.formulations.augmented import AbstractFormulation
 from jaxmbs.formulations.equations import AbstractEquations, Closed, Scales
+from jaxmbs.formulations.stateful import equations_of
 from jaxmbs.numerics.arrays import finite, where_tree
 from jaxmbs.numerics.linear_algebra import diagonal, floors
 from jaxmbs.numerics.results import Status
 from jaxmbs.numerics.scaling import Units
 from jaxmbs.programs.function import Straight
 from jaxmbs.programs.primitive import remembered
+from jaxmbs.system.mechanism import Mechanism
 
 # A step that turns a body by more than this, in radians, has diverged. The limit is far below overflow, so that the
 # derivatives of the rejected step stay finite.
@@ -114,6 +117,20 @@ class Problem(eqx.Module):
         return jax.lax.stop_gradient(jnp.max(jnp.abs(gap / self.rows), initial=0) <= small)
 
 
+class Setup(eqx.Module):
+    """What a simulation hands to its programs, each of which makes the `Problem` of it: within a program this costs less
+    than between programs, where XLA compiles it."""
+
+    formulation: AbstractFormulation
+    mech: Mechanism
+    scales: Scales
+
+    @property
+    def problem(self) -> Problem:
+        """The equations of the mechanism with 1 in place of numbers that are not finite, judged by the scales."""
+        return Problem.of(equations_of(self.formulation, finite(self.mech)[0]), self.scales)
+
+
 class Grid(NamedTuple):
     """Where to step and what to keep.
 
@@ -141,7 +158,7 @@ class AbstractMethod(eqx.Module):
     order: ClassVar[int]
 
     @abc.abstractmethod
-    def run(self, problem: Problem, times, grid: Grid, start: Start) -> tuple[Array, Array, Array]:
+    def run(self, setup: Setup, times, grid: Grid, start: Start) -> tuple[Array, Array, Array]:
         """q (T, n), v (T, m) and status (T,) at all times."""
 
 
@@ -165,11 +182,9 @@ class AbstractFixedStep(AbstractMethod):
         motion = self.motion(state)
         return motion.q, problem.equations.close_velocity(motion.q, motion.v, t, motion.floor)
 
-    def run(self, problem, times, grid, start):
-        rollout = lambda problem, times, q, v: self._rollout(
-            finite(problem)[0], times, grid.steps, Start(q, v, start.given)
-        )
-        first, rows = Straight(rollout)(problem, grid.boundaries(times), start.q, start.v)
+    def run(self, setup, times, grid, start):
+        rollout = lambda setup, times, q, v: self._rollout(setup.problem, times, grid.steps, Start(q, v, start.given))
+        first, rows = Straight(rollout)(setup, grid.boundaries(times), start.q, start.v)
         together = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), first, rows)
         return jax.tree.map(lambda x: x[np.array(grid.rows)], together)
 
