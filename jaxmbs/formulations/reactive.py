@@ -123,8 +123,18 @@ def settled(equations, q, v, t, correction: Any = 0.0, floor=None) -> tuple[Any,
         step = _solved(factors(sizes), gap(sizes))
         return sizes - step, step, count + 1
 
-    # From no size at all: of several solutions the one that grows out of it, as friction does out of none.
-    found, step, _ = jax.lax.stop_gradient(jax.lax.while_loop(goes_on, newton, newton((none, none, 0))))
+    def twice(carry):
+        """A step of Newton's, and one more with its matrix."""
+        sizes, _, count = carry
+        solve = partial(_solved, factors(sizes))
+        sizes = sizes - solve(gap(sizes))
+        step = solve(gap(sizes))
+        return sizes - step, step, count + 1
+
+    # From no size at all: of several solutions the one that grows out of it, as friction does out of none. Nearly always
+    # that is all there is to do, without a loop.
+    begun = twice(newton((none, none, 0)))
+    found, step, _ = jax.lax.stop_gradient(jax.lax.while_loop(goes_on, newton, begun))
     found = root_near(gap, partial(_solved, factors(found)), found, 1)
     return with_sizes(equations, names, found), jax.lax.stop_gradient(_vanishes(step, found))
 

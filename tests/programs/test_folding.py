@@ -53,6 +53,18 @@ COUNTS = {
         (P,),
         {"exp": 1, "mul": 1},
     ),
+    "a product with zeros that have a sign": (lambda p: -(jnp.eye(2) @ jnp.diag(p)) @ p, (P,), {"mul": 2, "neg": 2}),
+    "the largest entry of a diagonal matrix": (
+        lambda p: jnp.max(jnp.abs(jnp.diag(p)), initial=0),
+        (P,),
+        {"abs": 2, "max": 1},
+    ),
+    "the larger one of zero and a number": (lambda p: jnp.maximum(p, 0.0), (P,), {"max": 2}),
+    "a mask of indices": (
+        lambda p: jnp.where(jnp.arange(5)[:, None] <= jnp.arange(5)[None, :], p[0], 0.0)[::4, 1],
+        (P,),
+        {},
+    ),
     "a power": (lambda p: p[0] ** 5, (P,), {"mul": 3}),
 }
 
@@ -64,6 +76,12 @@ def test_operations(name):
     program = mbs.program(function).trace(*args)
     assert dict(program.operations) == expected
     assert program.size == sum(expected.values())
+
+
+def test_what_is_no_number_is_not_lost_beside_zeros():
+    """NaN is the largest of all, also where comparisons with zeros have been folded."""
+    largest = mbs.program(lambda p: jnp.max(jnp.abs(jnp.diag(p)), initial=0))
+    np.testing.assert_array_equal(jax.vmap(largest)(jnp.array([[np.nan, 1], [-3, 2], [0, np.nan]])), [np.nan, 3, np.nan])
 
 
 def test_listing():

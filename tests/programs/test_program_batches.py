@@ -48,9 +48,27 @@ def one_by_one():
 @pytest.mark.parametrize("count", [1, 7, 1023])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_a_batch_is_its_samples(count, dtype, one_by_one, agree):
-    """Whatever the size of the batch."""
+    """Whatever the size of the batch, and to the bit: what is rounded together is part of the program."""
     args = samples(count, dtype)
-    agree(jax.jit(jax.vmap(PROGRAM))(*args), one_by_one(*args), 1e-13 if dtype == np.float64 else 1e-5)
+    agree(jax.jit(jax.vmap(PROGRAM))(*args), one_by_one(*args), 0)
+
+
+def test_optimised_code_gives_the_same_bits(monkeypatch, agree):
+    """Also where LLVM leaves out what takes it long."""
+    found = []
+    for effort in (0, 1):
+        monkeypatch.setattr(machine, "effort_for", lambda program, total, effort=effort: effort)
+        found.append(jax.jit(jax.vmap(PROGRAM))(*samples(23)))
+    agree(*found, 0)
+
+
+def test_short_runs_of_few_samples_are_compiled_quickly():
+    """A loop of 40 rounds for one sample, not for a thousand; and what has no loop only if that is asked for."""
+    loop, line = PROGRAM.trace(*(x[0] for x in samples(1))), mbs.program(lambda x: jnp.sin(x) @ x).trace(jnp.ones(3))
+    assert [machine.effort_for(loop, total) for total in (1, 1000)] == [0, 1]
+    assert [machine.effort_for(line, total) for total in (1, 1000)] == [1, 1]
+    line.few = 10
+    assert [machine.effort_for(line, total) for total in (10, 11)] == [0, 1]
 
 
 @pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), (1,), (1, 1)])
