@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import itertools
 from functools import cached_property
 from itertools import accumulate
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -194,14 +196,23 @@ class Layout(Space):
     def _flat(self) -> bool:
         return all(kind.manifold is Flat for _, kind in self.bodies)
 
+    @cached_property
+    def _runs(self) -> list[tuple[type, list[str]]]:
+        """Manifolds, and the names of neighbouring bodies that have the same."""
+        runs = itertools.groupby(self.bodies, lambda body: body[1].manifold)
+        return [(manifold, [name for name, _ in run]) for manifold, run in runs]
+
     def _by_body(self, function: str, *args):
         """A function of the manifolds of all bodies: of configurations and velocities, each with the places of the bodies
-        in it. Extra coordinates are flat."""
+        in it. Bodies alike are traced once. Extra coordinates are flat."""
         if self._flat:
             return getattr(Flat, function)(*(x for x, _ in args))
-        parts = [
-            getattr(kind.manifold, function)(*(x[places[name]] for x, places in args)) for name, kind in self.bodies
-        ]
+        parts = []
+        for manifold, names in self._runs:
+            whole = [x[places[names[0]].start : places[names[-1]].stop] for x, places in args]
+            each = jax.vmap(getattr(manifold, function)) if len(names) > 1 else getattr(manifold, function)
+            rows = whole if len(names) == 1 else [x.reshape(len(names), -1) for x in whole]
+            parts.append(each(*rows).ravel())
         rest = [x[places[self.bodies[-1][0]].stop :] for x, places in args]
         return jnp.concatenate([*parts, getattr(Flat, function)(*rest)])
 

@@ -81,7 +81,9 @@ def test_operations(name):
 def test_what_is_no_number_is_not_lost_beside_zeros():
     """NaN is the largest of all, also where comparisons with zeros have been folded."""
     largest = mbs.program(lambda p: jnp.max(jnp.abs(jnp.diag(p)), initial=0))
-    np.testing.assert_array_equal(jax.vmap(largest)(jnp.array([[np.nan, 1], [-3, 2], [0, np.nan]])), [np.nan, 3, np.nan])
+    np.testing.assert_array_equal(
+        jax.vmap(largest)(jnp.array([[np.nan, 1], [-3, 2], [0, np.nan]])), [np.nan, 3, np.nan]
+    )
 
 
 def test_listing():

@@ -28,6 +28,8 @@ PARTS_PER_THREAD = 4
 # loops from so many scalar operations on.
 EFFORT = 1
 LARGEST_OPTIMISED = 20_000
+# Operations of a region from which on its size matters more than their number to how long optimising takes.
+LARGE_REGION_OPTIMISED = 5_000
 
 # Without an aligned stack every second spill crosses a cache line, which halves the speed.
 ATTRIBUTES = ["noinline", "nounwind", "alignstack=64", '"stackrealign"']
@@ -134,7 +136,9 @@ def effort_for(program: Program, total: int) -> int:
         return 0
     if facts.regions == 1:
         return 0 if facts.size > LARGEST_OPTIMISED else EFFORT
-    return 0 if facts.work * total < SHORT_RUN * facts.size else EFFORT
+    # What optimising costs for each operation grows with the size of a region.
+    short = SHORT_RUN * (1 + facts.largest_region / LARGE_REGION_OPTIMISED)
+    return 0 if facts.work * total < short * facts.size else EFFORT
 
 
 def _machine(effort: int):
