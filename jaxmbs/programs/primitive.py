@@ -71,7 +71,7 @@ def _impl(*args, **params):
     return _jitted(**params)(*args)
 
 
-@functools.lru_cache(maxsize=4096)
+@functools.lru_cache(maxsize=256)
 def _jitted(**params):
     return jax.jit(lambda *args: run_p.bind(*args, **params))
 

@@ -145,6 +145,10 @@ class Graph:
         # By far the most frequent operand.
         self.zero = self._constant(0.0)
 
+    def close(self) -> None:
+        """No more nodes are made: what finds equal ones, half of the memory, is let go."""
+        self._known, self._numbers = {}, {float: {}, int: {}, bool: {}}
+
     def node(self, op: str, args: tuple[Node, ...], kind: str, payload=None, region=None, uniform=None) -> Node:
         """A new node, in the deepest region of its arguments unless `region` says otherwise."""
         node = Node()

@@ -30,6 +30,8 @@ LARGEST_PROGRAM = 1_000_000
 # What computes each operation fewer times than this, on the average, has to be called a hundred times before optimising it
 # pays.
 SHORT_RUN = 1_000
+# Graphs with more operations than this, some ten megabytes, do not outlive the making of their code.
+LARGEST_KEPT = 10_000
 # Operations that cost nothing at run time, or are counted with what they belong to.
 FREE = frozenset({"const", "param", "index", "out", "load", "loop", "stack", "real", "integer"})
 
@@ -140,13 +142,21 @@ class Program:
     @put_off()
     def traced(self) -> Traced:
         """The graph for evaluating."""
-        return self._trace(False)
+        traced = self._trace(False)
+        traced.graph.close()
+        return traced
 
     @cached_property
     @put_off()
     def marked(self) -> Traced:
         """The graph for differentiating: with marks around what has a derivative of its own."""
         return self._trace(True)
+
+    def forget(self) -> None:
+        """Let go of the graph of a large program, once its code is made; it is made again where it is needed again."""
+        if self.size > LARGEST_KEPT:
+            for name in ("traced", "live"):
+                self.__dict__.pop(name, None)
 
     @property
     def root(self) -> Region:
