@@ -95,3 +95,27 @@ FOLD: dict[str, Callable] = {
         }.items()
     },
 }
+
+# Comparisons of whole arrays of constants.
+COMPARISONS = {
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+}
+
+# Comparisons of truth values, false before true, by logic alone.
+TRUTHS: dict[str, Callable] = {
+    "lt": lambda make, a, b: make("and", make("not", a), b),
+    "gt": lambda make, a, b: make("and", a, make("not", b)),
+    "le": lambda make, a, b: make("or", make("not", a), b),
+    "ge": lambda make, a, b: make("or", a, make("not", b)),
+    "eq": lambda make, a, b: make("not", make("xor", a, b)),
+    "ne": lambda make, a, b: make("xor", a, b),
+    "min": lambda make, a, b: make("and", a, b),
+    "max": lambda make, a, b: make("or", a, b),
+    "mul": lambda make, a, b: make("and", a, b),
+    "add": lambda make, a, b: make("or", a, b),
+}

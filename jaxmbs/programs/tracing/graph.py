@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from jaxmbs.programs.tracing.folding import FOLD
+from jaxmbs.programs.tracing.folding import FOLD, TRUTHS
 
 # Kinds of scalars: a real number of the program's floating-point type, an integer, a truth value.
 REAL, INTEGER, TRUTH = "f", "i", "b"
@@ -106,21 +106,6 @@ class Loop:
         self.condition_region: Region | None = None
         self.rows: list[tuple[Buffer, list[Node]]] = []
         self.line: str | None = None
-
-
-# Comparisons of truth values, false before true, by logic alone.
-TRUTHS: dict[str, Callable] = {
-    "lt": lambda make, a, b: make("and", make("not", a), b),
-    "gt": lambda make, a, b: make("and", a, make("not", b)),
-    "le": lambda make, a, b: make("or", make("not", a), b),
-    "ge": lambda make, a, b: make("or", a, make("not", b)),
-    "eq": lambda make, a, b: make("not", make("xor", a, b)),
-    "ne": lambda make, a, b: make("xor", a, b),
-    "min": lambda make, a, b: make("and", a, b),
-    "max": lambda make, a, b: make("or", a, b),
-    "mul": lambda make, a, b: make("and", a, b),
-    "add": lambda make, a, b: make("or", a, b),
-}
 
 
 class Graph:

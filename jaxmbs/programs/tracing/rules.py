@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from jaxmbs.programs.tracing.folding import COMPARISONS
 from jaxmbs.programs.tracing.graph import INTEGER, REAL, TRUTH, Node, ProgramError
 from jaxmbs.programs.tracing.trace import FEW, MOVEMENTS, RULES, TAKES_MEMORY, Memory, array, elementwise, kind_of
 
@@ -14,14 +15,6 @@ UNARY = (
     *("log", "log1p", "expm1", "sqrt", "cbrt", "abs", "sign", "floor", "ceil"),
 )
 BINARY = ["add", "sub", "mul", "div", "max", "min", "rem", "atan2"]
-COMPARISONS = {
-    "eq": np.equal,
-    "ne": np.not_equal,
-    "lt": np.less,
-    "le": np.less_equal,
-    "gt": np.greater,
-    "ge": np.greater_equal,
-}
 
 
 def _elementwise(op):
@@ -35,7 +28,7 @@ RULES["add_any"] = _elementwise("add")
 
 def _comparison(op):
     def rule(tracer, eqn, a, b):
-        # Of which matrices of indices consist that become a mask, such as the identity.
+        # Matrices of indices that become a mask, such as the identity.
         if a.size > FEW and all(x.op == "const" and x.kind == INTEGER for y in (a, b) for x in y.flat):
             numbers = [np.array([x.payload for x in y.flat]).reshape(y.shape) for y in (a, b)]
             return tracer.constants(COMPARISONS[op](*numbers))
