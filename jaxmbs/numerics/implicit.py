@@ -10,6 +10,7 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from jaxmbs.numerics.linear_algebra import Factored, factor
@@ -30,7 +31,10 @@ def second_rate(f: Callable, space: Space, q, v, a, t):
 
 def jacobian(f: Callable, space: Space, q, t):
     """f_q, one column for each component of a displacement."""
-    return jax.jacfwd(lambda d: f(q + space.rate(q, d), t))(jnp.zeros(space.m, q.dtype))
+    still = jnp.zeros(space.m, q.dtype)
+    column = lambda d: jax.jvp(lambda d: f(q + space.rate(q, d), t), (still,), (d,))[1]
+    # jax.jacfwd would compute the identity matrix entry by entry.
+    return jax.vmap(column, out_axes=-1)(np.eye(space.m, dtype=q.dtype))
 
 
 def rates_at_root(f: Callable, space: Space, factors: Factored, q, t):

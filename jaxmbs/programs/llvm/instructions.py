@@ -19,6 +19,10 @@ EXPONENTIALS = frozenset(
     ["exp", "log", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "expm1", "log1p", "cbrt", "pow"]
 )
 
+# Values of a block. Choosing the instructions of a block takes LLVM a time that grows faster than its length; where it
+# optimises, it joins such blocks first.
+LONGEST_BLOCK = 256
+
 
 class Instructions(abc.ABC):
     """The lines of one function, written one instruction at a time."""
@@ -43,6 +47,9 @@ class Instructions(abc.ABC):
         """A new SSA value."""
         self.count += 1
         name = f"%v{self.count}"
+        if self.count % LONGEST_BLOCK == 0:
+            self.line(f"br label %after{self.count}")
+            self.lines.append(f"after{self.count}:")
         self.line(f"{name} = {expression}")
         return name
 

@@ -214,10 +214,8 @@ class Graph:
                 break
         else:
             return self.constant(self._fold(op, [arg.payload for arg in args], kind or args[0].kind))
-        rule = getattr(self, "_" + op, None)
-        if rule is not None:
-            return rule(*args)
-        return self.plain(op, *args, kind=kind)
+        rule = FOLDING.get(op)
+        return self.plain(op, *args, kind=kind) if rule is None else rule(self, *args)
 
     def plain(self, op: str, *args: Node, kind: str | None = None) -> Node:
         """An operation as it is; arguments of commutative ones in the order in which they were made."""
@@ -441,3 +439,8 @@ class Graph:
 
 # A longer table is looked up in memory, a shorter one by comparing.
 LARGEST_SELECTION = 8
+# What is simplified when it is made, by the name of the operation.
+FOLDING = {
+    op: getattr(Graph, "_" + op)
+    for op in "add sub neg mul div abs max cos sin select not and or real integer".split()
+}

@@ -403,17 +403,19 @@ def product(graph, a, b) -> list[list[Node]]:
     zero, negative = graph.constant(0.0 if not a.size or a.flat[0].kind == REAL else 0), graph.constant(-0.0)
     present = lambda row: [(k, x) for k, x in enumerate(row) if x is not zero and x is not negative]
     rows = [present(row) for row in b.tolist()]
-    result = []
-    for row in a.tolist():
+    # Of a large matrix most rows are the same: zeros.
+    known: dict[tuple, list[Node]] = {}
+    for row in (rows_of_a := list(map(tuple, a.tolist()))):
+        if row in known:
+            continue
         terms: dict[int, list[Node]] = {}
         for k, x in present(row):
             for j, y in rows[k]:
                 terms.setdefault(j, []).append(graph.mul(x, y))
-        sums = [zero] * b.shape[1]
+        sums = known[row] = [zero] * b.shape[1]
         for j, some in terms.items():
             sums[j] = graph.total(some, zero.kind)
-        result.append(sums)
-    return result
+    return [known[row] for row in rows_of_a]
 
 
 @rule("stack")

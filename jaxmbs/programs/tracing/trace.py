@@ -23,6 +23,8 @@ LARGEST_ARRAY = 100_000
 
 # Entries of an array that are dealt with one by one; of larger ones equal entries together.
 FEW = 16
+# Equations of a function from which on its results are remembered: elements share what they compute for one mechanism.
+WORTH_REMEMBERING = 16
 
 
 class Memory:
@@ -80,6 +82,8 @@ class Tracer:
         self.depth = 0
         self.varying: dict[int, set[int]] = {}  # id of a loop's equation → carried scalars found to vary
         self.rules: dict[str, Callable] = RULES
+        # Results of the larger functions that are called, by the function and its arguments.
+        self.calls: dict[tuple, list] = {}
 
     def constants(self, values) -> np.ndarray:
         """An array of constant nodes."""
@@ -245,11 +249,24 @@ def place_argument(number: int, shape, dtype) -> Memory:
 def call(key: str):
     def rule(tracer: Tracer, eqn, *args):
         inner = eqn.params[key]
-        if hasattr(inner, "consts"):
-            return tracer.closed(inner, args)
-        return tracer.run(inner, [], args)
+        partial = functools.partial
+        run = partial(tracer.closed, inner) if hasattr(inner, "consts") else partial(tracer.run, inner, [])
+        if len(inner.eqns) < WORTH_REMEMBERING:
+            return run(args)
+        place = (inner, *map(_identity, args))
+        found = tracer.calls.get(place)
+        if found is None:
+            found = tracer.calls[place] = run(args)
+        return list(found)
 
     return rule
+
+
+def _identity(value):
+    """What is equal for equal arrays of nodes."""
+    if isinstance(value, Memory):
+        return value.buffer, value.after, value.shape, value.offsets.tobytes()
+    return (value.shape, *value.ravel().tolist()) if isinstance(value, np.ndarray) else value
 
 
 def custom_linear_solve(tracer: Tracer, eqn, *args):
