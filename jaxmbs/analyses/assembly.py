@@ -72,7 +72,7 @@ def assemble(
     `q` is a differentiable function of the numbers b of the mechanism and of t: dq = −Φ_q⁻¹ (Φ_b db + Φ_t dt). If
     coordinates are free and not held, dq is the change of smallest norm, and a change of the guess moves q along the
     free coordinates. This derivative is exact if the guess satisfies the constraints for every b. If the guess is
-    rough, the free coordinates may end elsewhere when b changes, and the derivative does not show this. Then hold as
+    rough, the free coordinates may settle elsewhere when b changes, and the derivative does not show this. Then hold as
     many coordinates as there are degrees of freedom.
 
     Args:

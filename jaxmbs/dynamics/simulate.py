@@ -49,9 +49,10 @@ def simulate(
     are given at `times` only; the steps in between are not kept.
 
     Results are differentiable in forward and reverse mode with respect to everything: lengths, masses, stiffnesses,
-    the initial state, times, and the variables that force functions close over. A step is differentiated implicitly,
-    not through its Newton iterations. Reverse mode keeps all states if they take at most 8 kB (on a GPU 512 kB), else
-    those of about √n of n steps, and recomputes the others.
+    the initial state, times, and the variables that force functions close over. The derivative is that of the
+    computed steps; where Newton's method solves something within a step, it is differentiated implicitly, not through
+    the iterations. Reverse mode stores all states if they need at most 8 kB (512 kB on a GPU). Otherwise it stores the
+    states of about √n of the n steps, and recomputes the rest.
 
     A sample that fails keeps its last good state from then on, with a status other than 0, and does not affect its
     neighbours.
@@ -60,15 +61,15 @@ def simulate(
         mech: the mechanism.
         times: (T,), increasing or decreasing, not repeated; the first is the start.
         q0: q (n,), an `Assembly`, or a mapping of names to coordinates, which should be nearly assembled.
-        v0: v (m,), conjugate to the forces: Qᵀv is their power; what the joints do not allow becomes the nearest that
-            they do, in the metric of the kinetic energy. Or a mapping such as {"crank.phi": 5.0}. Named
-            velocities keep their values, and the others follow from the constraints; if the constraints leave some
-            free, the smallest ones that fit are taken. Named velocities that the constraints do not allow raise an
-            error; inside of jit, vmap and grad they give the status NOT_ASSEMBLED. None: at rest, except for what
-            drivers move.
-        step: the largest length of an inner step. If it is not given, every interval between two outputs has the same
-            number of equal steps, at least one, and at least 4,000 in all; `Adaptive` chooses its own. To make sure
-            that the step is small enough, compare with a run at half the step.
+        v0: v (m,), conjugate to the generalized forces: Qᵀv is their power. A v that the constraints do not allow is
+            replaced by the nearest one that they do allow, measured with the mass matrix. Or a mapping such as
+            {"crank.phi": 5.0}: named velocities keep their values, and the others follow from the constraints; if the
+            constraints leave some free, the smallest ones that fit are taken. Named velocities that the constraints do
+            not allow raise an error; inside of jit, vmap and grad they give the status NOT_ASSEMBLED. None: at rest,
+            except for what drivers move.
+        step: the largest length of an inner step. If it is not given, every interval between two outputs is divided
+            into the same number of equal steps (one or more), so that the whole run has 4,000 or more; `Adaptive`
+            chooses its own. To make sure that the step is small enough, compare with a run at half the step.
         method: `RK4()` by default; `SemiImplicitEuler()`, `GeneralizedAlpha(rho)`, `HHT(alpha)`,
             `CoordinatePartitioning()`, `Adaptive(rtol, atol)`.
         formulation: `Augmented()` by default; `Natural()`, `JointCoordinates()`, `Kane()`.
@@ -80,7 +81,7 @@ def simulate(
 
     Raises:
         ValueError: wrong shapes or names; named velocities that contradict the constraints; a `step` together with
-            times that are computed inside of `jit`, so that they are not known yet.
+            times that are traced by `jit`, `grad` or `vmap`, so that the number of steps is not known.
 
     Examples:
         >>> run = mbs.simulate(pendulum, jnp.linspace(0, 1, 3), {"bob": (1, 0, jnp.pi / 2)}, step=0.01)

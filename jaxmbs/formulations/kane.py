@@ -42,12 +42,12 @@ class Kane(AbstractFormulation):
     """Kane's equations for the unknown relative speeds y: [A]{ẏ} = {f}, without the rows and columns of coordinates
     that joints hold or drivers prescribe; Kamman (2) to (12).
 
-    The motions of a `TotalJoint` or `RelativeJoint` are known coordinates. So is a coordinate of a joint of the tree
-    that a driver sets independently of the other coordinates. If all joints of a mechanism are driven, there is nothing
-    to integrate, and the driving torques are those of inverse dynamics. All other equations (of joints that close
-    loops, of other drivers, of gears and distances) are constraint rows with multipliers, (6) and (7). The forces and
-    torques that hold known coordinates follow from the equations of the bodies further out in the tree, without a
-    further system of equations.
+    The prescribed components of a `TotalJoint` or `RelativeJoint` are known coordinates. The same holds for a
+    coordinate of a tree joint if a driver prescribes it independently of the other coordinates. If all joints of a
+    mechanism are driven, there is nothing to integrate, and the driving torques are those of inverse dynamics. All
+    other equations (of joints that close loops, of other drivers, of gears and distances) are constraint rows with
+    multipliers, (6) and (7). The forces and torques that hold known coordinates follow from the equations of the bodies
+    further out in the tree, without a further system of equations.
 
     Args:
         base: see `topology.spanning_tree`.

@@ -141,17 +141,17 @@ def identify(
 ) -> Identified:
     """Parameters p that fit records best: min Σ ((y_j(t_k; p) − ŷ_jk)/σ_j)² + Σ ((p_i − μ_i)/s_i)².
 
-    y are signals of the motion, ŷ what was measured with deviations σ, and μ, s priors. The motion is that of `simulate`,
-    or of `kinematics` where drivers determine it. From several starts, the method of Gauss and Newton, damped after
-    Levenberg and Marquardt, follows the exact derivatives of the signals. Covariance and intervals are those of the linear
-    model at the estimate, C = (JᵀJ)⁻¹, which holds where noise is normal and small.
+    y are signals of the motion, ŷ what was measured with deviations σ, and μ, s priors. The motion is that of
+    `simulate`, or of `kinematics` where drivers determine it. A damped Gauss–Newton method (Levenberg–Marquardt) runs
+    from several starts, with exact derivatives of the signals. Covariance and intervals are those of the linear model
+    at the estimate, C = (JᵀJ)⁻¹, which holds where noise is normal and small.
 
-    Long or chaotic runs are fitted in `segments`: each begins at a state of its own, which is unknown, and that each
-    begins where the one before ends is a condition, first a weak one and at last an exact one (multiple shooting).
+    Long or chaotic runs are split into `segments` (multiple shooting). The initial state of each segment is unknown. It
+    must equal the final state of the segment before; this condition is weak at first and exact at the end.
 
     Args:
-        build: a function: parameters ↦ mechanism. It is looked at once; calls with the same function, records and sampling
-            use the compiled programs again, so what else it reads must not change.
+        build: a function: parameters ↦ mechanism. It is traced only once: calls with the same function, records and
+            sampling use the compiled programs again. So any other data that the function reads must not change.
         guess: a pytree of numbers, the first start; the other starts are random within the bounds.
         records: what was measured, one `Record` or several. Start and velocities of a record may depend on the parameters,
             so that an unknown beginning is a parameter, too.
@@ -160,7 +160,7 @@ def identify(
         lower, upper: bounds, trees like `guess`; None where there is no bound.
         priors: a tree like `guess` with pairs (mean, standard deviation), for some of its numbers.
         segments: how many of them a record is cut into; its times must be evenly spaced then.
-        step, method, formulation: as of `simulate`.
+        step, method, formulation: as for `simulate`.
         starts: number of starts.
         steps: of the method, at most, from each start.
         seed: the seed of the random numbers.

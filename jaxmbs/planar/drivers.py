@@ -202,7 +202,8 @@ class TranslationalDriver(TwoPoints):
         i, j: names of the bodies.
         point_i, point_j: the points whose directed distance along v_i is driven, in the body frames.
         axis_i: v_i in the frame of i; x unless given.
-        motion: C(t): a motion, a number or a function of time. It may stand before the axis or after it.
+        motion: C(t): a motion, a number or a function of time. As a positional argument it may precede or follow the
+            axis.
 
     Examples:
         >>> ram = planar.TranslationalDriver("ground", "a", (0, 0), (0, 0), (0, 1), mbs.motion.Ramp(rate=0.5))

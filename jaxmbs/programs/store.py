@@ -175,8 +175,9 @@ def enable_cache(folder: str | os.PathLike | None = None, *, megabytes: float = 
     """Keep compiled programs on disk, so that the next process need not make them again.
 
     It keeps the result of tracing a program, its machine code, and what XLA compiles (by JAX's own compilation cache,
-    unless you have set that up yourself). A program is found again by its content: the function of arrays, the versions
-    of the packages, the processor. Damaged files are treated as missing; several processes may use one folder.
+    unless you have set that up yourself). A program is found again by its content: the operations, the rules of
+    derivatives, the versions of the packages, the files of this package, the processor. Damaged files are treated as
+    missing; several processes may use one folder.
 
     Args:
         folder: where programs are kept. If it is not given: $JAXMBS_CACHE or, if that is not set, `jaxmbs` in the

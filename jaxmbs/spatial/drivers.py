@@ -112,7 +112,8 @@ class TranslationalDriver(_FrameDriver):
 
     Args:
         i, j: names of the bodies.
-        point_i, point_j: as those of the joint, in the body frames; they may stand before the motion or after it.
+        point_i, point_j: as those of the joint, in the body frames. As positional arguments they may precede or follow
+            the motion.
         motion: C(t): a motion, a number or a function of time.
         axis_i, axis_j: as those of the joint.
         frame_i, frame_j: as those of the joint.

@@ -61,9 +61,10 @@ class Frames(SpatialConstraint):
     Args:
         i, j: names of the bodies.
         point_i, point_j: origins of the joint frames in the body frames; or `Frame`s of the bodies, origin and axes.
-        axis_i, axis_j: the z axes of the joint frames in the body frames; `axis_j` as `axis_i` unless given. The joint's
-            angle is zero where axis_j comes from axis_i by the shortest rotation; so for equal ones when the bodies are
-            parallel. The x and y axes are those of the body, turned by the shortest rotation from its z axis to the axis.
+        axis_i, axis_j: the z axes of the joint frames in the body frames; `axis_j` as `axis_i` unless given. Joint
+            frame j is joint frame i turned by the shortest rotation that takes axis_i to axis_j. The joint angle is
+            zero where the two frames coincide: with equal axes, where the bodies are parallel. The x and y axes are
+            those of the body, turned by the shortest rotation from its z axis to the axis.
         frame_i, frame_j: in place of the axes: 3×3, columns are the axes of the joint frames in the body frames;
             `frame_j` as `frame_i` unless given.
     """

@@ -87,9 +87,9 @@ class Revolute(LowerPair):
         i, j: names of the bodies.
         point_i, point_j: a point of the axis in each body frame, the origins unless given; or a `Frame` of each body,
             which has origin and axes.
-        axis_i, axis_j: the axis in the body frames, z unless given; `axis_j` as `axis_i` unless given. The angle of the
-            joint is zero where axis_j comes from axis_i by the shortest rotation, so for equal ones where the bodies
-            are parallel.
+        axis_i, axis_j: the axis in the body frames, z unless given; `axis_j` as `axis_i` unless given. Joint frame j is
+            joint frame i turned by the shortest rotation that takes axis_i to axis_j. The joint angle is zero where the
+            two frames coincide: with equal axes, where the bodies are parallel.
         frame_i, frame_j: instead of the axes: 3×3 matrices, whose columns are the axes of the joint frames in the body
             frames; the third is the axis of the joint; `frame_j` as `frame_i` unless given.
 
@@ -111,8 +111,8 @@ class Prismatic(LowerPair):
     Args:
         i, j: names of the bodies.
         point_i, point_j: a point of the axis in the body frames; or `Frame`s of the bodies, origin and axes.
-        axis_i, axis_j: the axis in the body frames, z unless given; `axis_j` as `axis_i` unless given. axis_j comes
-            from axis_i by the shortest rotation.
+        axis_i, axis_j: the axis in the body frames, z unless given; `axis_j` as `axis_i` unless given. Joint
+            frame j is joint frame i turned by the shortest rotation that takes axis_i to axis_j.
         frame_i, frame_j: in place of the axes: 3×3, columns are the axes of the joint frames in the body frames, the
             axis third; `frame_j` as `frame_i` unless given.
 
@@ -134,8 +134,9 @@ class Cylindrical(LowerPair):
     Args:
         i, j: names of the bodies.
         point_i, point_j: a point of the axis in the body frames; or `Frame`s of the bodies, origin and axes.
-        axis_i, axis_j: the axis in the body frames, z unless given; `axis_j` as `axis_i` unless given. The angle of the
-            joint is zero where axis_j comes from axis_i by the shortest rotation.
+        axis_i, axis_j: the axis in the body frames, z unless given; `axis_j` as `axis_i` unless given. Joint frame j is
+            joint frame i turned by the shortest rotation that takes axis_i to axis_j. The joint angle is zero where the
+            two frames coincide.
         frame_i, frame_j: in place of the axes: 3×3, columns are the axes of the joint frames in the body frames, the
             axis third; `frame_j` as `frame_i` unless given.
 
@@ -183,8 +184,9 @@ class Planar(LowerPair):
     Args:
         i, j: names of the bodies.
         point_i, point_j: a point of the plane in each body frame; or `Frame`s of the bodies, origin and axes.
-        axis_i, axis_j: normal of the plane in the body frames, z unless given; `axis_j` as `axis_i` unless given. The
-            angle of the joint is zero where axis_j comes from axis_i by the shortest rotation.
+        axis_i, axis_j: normal of the plane in the body frames, z unless given; `axis_j` as `axis_i` unless given. Joint
+            frame j is joint frame i turned by the shortest rotation that takes axis_i to axis_j. The joint angle is
+            zero where the two frames coincide.
         frame_i, frame_j: in place of the axes: 3×3, columns are the axes of the joint frames in the body frames, the
             normal third; `frame_j` as `frame_i` unless given.
 
@@ -206,7 +208,7 @@ class Rigid(LowerPair):
         i, j: names of the bodies.
         point_i, point_j: origins of the joint frames in the body frames; or `Frame`s of the bodies, origin and axes.
         axis_i, axis_j: z axes of the joint frames in the body frames, z unless given; `axis_j` as `axis_i` unless
-            given. axis_j comes from axis_i by the shortest rotation.
+            given. Joint frame j is joint frame i turned by the shortest rotation that takes axis_i to axis_j.
         frame_i, frame_j: in place of the axes: 3×3, columns are the axes of the joint frames in the body frames;
             `frame_j` as `frame_i` unless given.
 

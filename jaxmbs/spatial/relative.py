@@ -36,14 +36,15 @@ class RelativeJoint(SixComponents):
     Φ = (F_iᵀA_iᵀ(r_j^P − r_i^P) − x₀(t) for the held translations, then for the held angles with values c(t))
 
     - all held: twice the vector part of the Euler parameters of R (R₁R₂R₃)ᵀ at c;
-    - all but θ_k: the two components across axis k of the same for P₋ᵀ R P₊ᵀ, which is a turn about axis k. P₋ and P₊
-      are the products of the known rotations before and after it;
-    - one held, with R₂(c₂) in its place: sin(θ₁ − c₁) cos θ₂, or sin θ₂ − sin c₂, or cos θ₂ sin(θ₃ − c₃).
+    - all but θ_k: twice the vector part of the Euler parameters of P₋ᵀ R P₊ᵀ, which is a rotation about axis k, but
+      only its two components perpendicular to that axis. P₋ and P₊ are the products of the known rotations before and
+      after it;
+    - one held: sin(θ₁ − c₁) cos θ₂ if it is θ₁, sin θ₂ − sin c₂ if it is θ₂, cos θ₂ sin(θ₃ − c₃) if it is θ₃.
 
-    The free angles may turn as far as they like. Only a joint whose one held angle is θ₂ is singular, where cos c₂ = 0:
-    axes one and three are parallel there. The multipliers of translations are the components of the force on body j in
-    the joint frame on i. Those of three held angles are the components of the torque about point_j. That of one held
-    angle is its generalized torque, the torque about its axis, divided by cos θ₂. For a prescribed component
+    The free angles may turn as far as they like. The only singular case is a joint whose single held angle is θ₂, with
+    cos c₂ = 0: axes one and three are then parallel. The multipliers of translations are the components of the force on
+    body j in the joint frame on i. Those of three held angles are the components of the torque about point_j. That of
+    one held angle is its generalized torque, the torque about its axis, divided by cos θ₂. For a prescribed component
     `Reaction.effort` is the generalized force or torque itself.
 
     Args:

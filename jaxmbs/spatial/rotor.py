@@ -17,9 +17,10 @@ from jaxmbs.spatial.body import Body, check_frames
 class Rotor(Body):
     """Inertia about one axis of the body: J n nᵀ, of a motor, a flywheel or a gear, hinged on a carrier or the ground.
 
-    With the angular velocity ω of its carrier and its own angle φ it has the moment of momentum h = J (φ̇ + nᵀω) n, and
+    With the angular velocity ω of its carrier and its own angle φ it has the angular momentum h = J (φ̇ + nᵀω) n, and
     the hinge bears dh/dt with its gyroscopic part ω × h. The rest of the real rotor, its mass and its inertia across
-    the axis, belongs to the carrier. Hinge it with a `Revolute`, which holds what the rotor does not resist.
+    the axis, belongs to the carrier. Attach it with a `Revolute`, which holds the rotations about which the
+    rotor has no inertia.
 
     Args:
         inertia: J, positive.

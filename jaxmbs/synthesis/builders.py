@@ -120,8 +120,8 @@ def fit(
         times: (T,), the times of the targets. None: the search finds a time for each target.
         floating: if `times` are given, whether the search may add a common time to all of them and reverse their sense.
         offset: whether the search may add a constant to the measure.
-        period: the length in time of the motion that is looked at, from time 0 on.
-        cyclic: whether the motion goes on after a period, as a crank that turns all round.
+        period: duration of the motion that is considered; it starts at time 0.
+        cyclic: whether the motion repeats after a period, as with a crank that turns fully.
         ordered: if `times` are not given, whether designs that meet the targets in their order, within a cycle, are
             ranked before others.
         guess: a guess of the configuration at time 0, or a function of the design that gives one.

@@ -58,18 +58,19 @@ def curve(
     point: tuple | None = None,
     **of_fit: Any,
 ) -> Front:
-    """Find linkages that draw a shape, no matter when they are where.
+    """Find linkages that draw a shape, regardless of timing.
 
     All of the drawn curve counts: its mean square distance from the wanted one, and that of the wanted one from it,
-    along the shortest way. Thousands of random linkages of all topologies are compared with the shape after the best
-    similarity each. The best descend by the method of Levenberg and Marquardt, at first with few points. Then a dyad is
-    added to the best of each number of links, so that the new point begins near the old one, and the search goes on.
-    The same seed gives the same answer.
+    along the shortest way. The curves of thousands of random linkages of all topologies are each scaled, turned and
+    moved to fit the shape best, then compared. The best linkages descend by the method of Levenberg and Marquardt, at
+    first with few points. Then a dyad is added to the best of each number of links, so that the new point begins near
+    the old one, and the search goes on. The same seed gives the same answer.
 
     Args:
         targets: (T, 2), points of the curve in their order along it, with straight lines between.
         closed: whether the curve is closed: then it is drawn in a whole turn of the crank, an open one in a part of a
-            turn. None: it is closed if its ends are about as near to each other as its points, of which there are many.
+            turn. None: it counts as closed if the gap between its ends is at most about 1.5 times the spacing of its
+            points and at most 15 % of its extent.
         free: by what the curve may be moved, of "scale", "rotation", "translation", "reflection"; without "translation"
             its centre stays. This matters only together with `pivots` or `workspace`, since linkages can be anywhere.
         links: the largest number of links that move: 3 of four-bars, 5 of six-bars, 7 of eight-bars, and so on.

@@ -132,16 +132,16 @@ def function(
 ) -> Ranked[FunctionSolution]:
     """Dimensions of a linkage whose output follows y = f(x) as the crank follows x.
 
-    The angle φ of the crank is linear in x, and that of the rocker ψ, or the way of the slide, is linear in y. Angles
-    count from the line of the pivots, or of the slide. Both are bound by Freudenstein's equation
+    The crank angle φ is linear in x; the rocker angle ψ, or the displacement s of the slider, is linear in y. Angles
+    count from the line of the pivots, or of the slide. φ and ψ are related by Freudenstein's equation
 
         K₁ cos ψ − K₂ cos φ + K₃ = cos(φ − ψ),  K₁ = d/a,  K₂ = d/c,  K₃ = (a² − b² + c² + d²)/(2ac),
 
-    for crank a, coupler b, rocker c and ground d = 1, and for crank a, coupler b and offset e of a slider-crank by s² =
-    2a s cos φ + 2ae sin φ + b² − a² − e². With three precision points and given spans it is linear, and solved
-    directly. Otherwise the least squares of the error are sought from many random starts and from least squares of that
-    equation. Freudenstein, Approximate synthesis of four-bar linkages, Trans. ASME 77 (1955); Hartenberg and Denavit,
-    Kinematic Synthesis of Linkages (1964), chapter 10.
+    for a four-bar with crank a, coupler b, rocker c and ground d = 1. In a slider-crank with crank a, coupler b and
+    offset e, s² = 2a s cos φ + 2ae sin φ + b² − a² − e². With three precision points and given spans these equations
+    are linear in the K, and solved directly. Otherwise the sum of squared errors is minimised from random designs and
+    from least-squares solutions of these equations. Freudenstein, Approximate synthesis of four-bar linkages, Trans.
+    ASME 77 (1955); Hartenberg and Denavit, Kinematic Synthesis of Linkages (1964), chapter 10.
 
     Args:
         f: a function of a number.
@@ -152,17 +152,18 @@ def function(
         output_span: of the rocker in radians or of the slide in any unit of length; likewise.
         y_range: the values of f at the two ends of the output's span; by default f at the ends of the range if it rises
             or falls all the way, else its least and its largest value.
-        precision_points: where the error is to vanish: three to five x, or their number for Chebyshev's spacing. More
-            than three need a free beginning each. None: least squares over the range.
+        precision_points: values of x at which the error is to vanish, three to five of them; or their number, for
+            Chebyshev spacing. Each one beyond the third needs one span whose beginning is free. None: least squares
+            over the range.
         transmission_angle: the least that is allowed, in degrees. It has no effect on the one linkage for three points
             and given spans.
         samples: of the range, for least squares.
         lower, upper: bounds of "crank", "coupler", "rocker" relative to the ground, or of "crank", "coupler", "offset",
-            by name or one for all; 1/20 and 20 of the ground, or of the way of the slide, by default.
+            by name or one for all; 1/20 and 20 of the ground, or of the slider's travel, by default.
         starts: number of starts.
         seed: of the random numbers.
         keep: how many of the best to return.
-        progress, resume: as of `path`.
+        progress, resume: as for `path`.
 
     Returns:
         `Ranked` `FunctionSolution`s.

@@ -125,10 +125,10 @@ def motion(
     """Dimensions of a linkage that carries a body through given poses: least Σ ‖r_k − r*_k‖² + L² (φ_k − φ*_k)².
 
     Thousands of single links are fitted first: a point P of the body is to stay on a circle about O, |r_k + A(φ_k) P −
-    O| = a. For up to five poses this has exact solutions (Burmester). Pairs of such links are four-bars, which go on to
-    the least squares of the poses with free crank angles, by the method of Levenberg and Marquardt. Exact ones are
-    ranked by transmission angle. Burmester, Lehrbuch der Kinematik (1888); McCarthy and Soh, Geometric Design of
-    Linkages (2011), chapter 5.
+    O| = a. For up to five poses this has exact solutions (Burmester). Pairs of such links form four-bars. Their sum of
+    squares over the poses, with free crank angles, is then minimised by the method of Levenberg and Marquardt. Exact
+    ones are ranked by transmission angle. Burmester, Lehrbuch der Kinematik (1888); McCarthy and Soh, Geometric Design
+    of Linkages (2011), chapter 5.
 
     Args:
         poses: (K, 3), x, y of the body's origin and its angle in radians, in the order in which they are to be passed.
@@ -141,7 +141,7 @@ def motion(
         starts: number of single links.
         seed: of the random numbers.
         keep: how many of the best to return.
-        progress, resume: as of `path`.
+        progress, resume: as for `path`.
 
     Returns:
         `Ranked` `MotionSolution`s.

@@ -121,9 +121,10 @@ def path(
         closed: whether the targets go all round a closed curve.
         ordered: whether targets without crank angles must be passed in their order within one turn. Two targets that
             are nearly in the same place may be passed at the same time.
-        whole_turn: whether the crank must be able to turn all round. If not, four-bars are searched as well that pass
-            the targets in a part of a turn and go no further. These come first only where those with a crank that turns
-            miss the targets by more than a ten-thousandth of their spread, and by ten times as much.
+        whole_turn: whether the crank must be able to turn fully. If not, the search also covers four-bars whose crank
+            sweeps only part of a turn. These are ranked first only if the best linkage with a full turn misses the
+            targets, in root mean square, by more than 1e-4 of their spread and by more than ten times as much as they
+            do.
         lower, upper: bounds of the design: a mapping of names of its entries to numbers, or one number for all entries
             but angles. Lengths are always positive. Angles come back between −π and π.
         pivots: ((x, y), (x, y)), two corners of a box that must contain all pivots on the ground.

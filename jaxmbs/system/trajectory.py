@@ -38,7 +38,7 @@ class Trajectory(eqx.Module):
         layout: names and places of the coordinates.
         multipliers: (T, rows), λ with M v̇ = Q + Φ_qᵀλ, rows as in Φ. Those of drivers are the driving forces and
             torques. None if the motion was not computed from forces.
-        energy: kinetic and potential, each (T,); None like the multipliers.
+        energy: kinetic and potential, each (T,); None whenever the multipliers are.
         mechanism: the constraints and drivers of the mechanism, which `joint` needs.
         states: (T, k), the states that forces have of their own, such as currents of motors; None where there are none.
         state_names: their names, "motor.current".
@@ -90,9 +90,9 @@ class Trajectory(eqx.Module):
 
         They are those of body j relative to body i, positive along the joint's axis; zeros are those of
         `joint_coordinates`, see `JointMotion`. In the plane the coordinates themselves count turns. In space the angle
-        is in (−π, π] at the first time. From one time to the next it takes the turn that is nearest to what its rates
-        predict by the trapezoidal rule, so the times must be close enough for this prediction to be right to half a
-        turn.
+        is in (−π, π] at the first time. From one time to the next, the number of full turns is chosen so that the
+        change of the angle comes nearest to the trapezoidal integral of its rate. So the times must be close enough for
+        that prediction to be right to within half a turn.
 
         Args:
             name: of the joint.

@@ -83,8 +83,8 @@ class SemiImplicitEuler(FixedStep):
 
     It is symplectic: the energy oscillates by an amount of order h but does not drift, however long the run, at steps
     with ωh < 2. This does not hold for bodies that spin freely in space, whose gyroscopic forces are taken at the
-    beginning of a step. It is for learning, and for long runs of conservative systems, where many rough steps are worth
-    more than few accurate ones.
+    beginning of a step. Use it for reinforcement learning, and for long runs of conservative systems, where many
+    rough steps are worth more than a few accurate ones.
 
     Args:
         closure: `Projection()` or `Baumgarte()`.

@@ -17,14 +17,14 @@ from jaxmbs.numerics.arrays import is_concrete, real
 
 
 class Actuator(AbstractEffort, AbstractStatefulForce):
-    """An effort along a coordinate x of a joint that is affine in a control u, MuJoCo's general actuator:
+    """An effort along a coordinate x of a joint; it is affine in a control u, as MuJoCo's general actuator is:
 
         τ = (g₀ + g₁ x + g₂ ẋ) w + b₀ + b₁ x + b₂ ẋ,
 
-    with the activation w = u, or a state of its own, "activation": T ẇ = u − w with a time
-    constant, ẇ = u where the control is integrated. A force, g = (1, 0, 0); a position servo with the gain k,
-    g = (k, 0, 0) and b = (0, −k, 0); one for a velocity, b = (0, 0, −k). An angle in space is taken within half a turn
-    from a middle.
+    with the activation w = u, or a state of its own, "activation": T ẇ = u − w with a time constant, ẇ = u where the
+    control is integrated. A pure force has g = (1, 0, 0); a position servo of gain k has g = (k, 0, 0) and b = (0, −k,
+    0); a velocity servo has g = (k, 0, 0) and b = (0, 0, −k). An angle in space is counted so that it lies within half
+    a turn of `middle`.
 
     Args:
         joint: name of the joint.

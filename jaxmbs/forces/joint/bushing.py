@@ -16,11 +16,11 @@ from jaxmbs.numerics.arrays import is_concrete, real
 
 
 class Bushing(AbstractForce):
-    """A mount that lets two bodies move on each other a little: Q = −(∂ẋ/∂v)ᵀ (K x + C ẋ), V = ½ xᵀK x.
+    """A compliant mount that allows two bodies small relative motions: Q = −(∂ẋ/∂v)ᵀ (K x + C ẋ), V = ½ xᵀK x.
 
     x are the displacements of point_j from point_i along the axes of a frame on body i, then the rotation of body j
-    against body i: in space the Euler vector (axis times angle, below π) along these axes, in the plane the angle. For
-    small rotations K x + C ẋ is the wrench at the mount, with K and C its matrices of stiffness and damping.
+    relative to body i: in space the Euler vector (axis times angle, below π) along these axes, in the plane the angle.
+    For small rotations K x + C ẋ is the wrench at the mount, with K and C its matrices of stiffness and damping.
 
     Args:
         i, j: names of the bodies.

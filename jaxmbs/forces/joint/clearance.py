@@ -18,16 +18,17 @@ from jaxmbs.numerics.arrays import is_concrete, real
 
 
 class ClearanceRevolute(AbstractForce):
-    """A pin on body j with play in a hole of body i, in place of a `Revolute`. With the distance e of the centres, the
-    clearance c, and δ = |e| − c, the pin is pressed back where δ > 0, by
+    """A pin on body j with play in a hole in body i, in place of a `Revolute`. Let e be the vector between the centres,
+    c the clearance and δ = |e| − c. Where δ > 0, the normal contact force on the pin is
 
         N = k δⁿ (1 + d δ̇),  d = 3 (1 − ε²) / (4 v₀)  or  8 (1 − ε) / (5 ε v₀),
 
     the continuous forces of Lankarani and Nikravesh 1990, for a coefficient of restitution ε near 1, and of Flores,
-    Machado, Silva and Martins 2011, for any ε. v₀ is the speed with which an impact begins, given as a typical one; N is
-    never negative. Friction at the place of contact is μ N, smooth as in `JointFriction`.
+    Machado, Silva and Martins 2011, for any ε. v₀ is the initial speed of an impact, for which you give a typical
+    value. N is never negative. Friction at the place of contact is μ N, smooth as in `JointFriction`.
 
-    In space the pin touches at both ends of its length, k δⁿ for each, and may slide along the axis of the hole.
+    In space, each end of the pin is a contact of its own, with its own k δⁿ, and the pin may slide along the axis of
+    the hole.
 
     V = k δⁿ⁺¹ / (n + 1).
 
@@ -41,9 +42,9 @@ class ClearanceRevolute(AbstractForce):
         impact_velocity: v₀, positive.
         law: "lankarani-nikravesh" or "flores".
         friction: μ; none unless given.
-        velocity: of sliding, below which friction is less; see `JointFriction`.
-        radius: of the pin, for friction.
-        length: of the pin, in space.
+        velocity: v_t, the sliding velocity below which friction is less; see `JointFriction`.
+        radius: that of the pin, for friction.
+        length: that of the pin, in space.
         axis_i, axis_j: in space, of the hole and the pin in the body frames; z unless given, `axis_j` as `axis_i`.
 
     Examples:

@@ -60,15 +60,15 @@ class AbstractEffort(AbstractForce):
 class JointSpring(AbstractEffort):
     """A spring and a damper in a joint: τ = −k (x − x₀) − c ẋ + τ_n(x, ẋ), for an angle or a slide x of the joint.
 
-    V = ½ k (x − x₀)²; τ_n has no part in it. An angle in space is taken in (x₀ − π, x₀ + π].
+    V = ½ k (x − x₀)²; τ_n has no part in it. An angle in space is counted so that it lies in (x₀ − π, x₀ + π].
 
     Args:
         joint: name of the joint.
         stiffness: k.
         free: x₀, an angle in radians or a length.
         damping: c.
-        effort_law: τ_n, any function of the coordinate and its rate, written in jax.numpy; of measured values for example
-            `mbs.motion.Spline(x, torques)` as `lambda x, rate: spline(x)`.
+        effort_law: τ_n, any function of the coordinate and its rate, written in jax.numpy. For measured values, make
+            `spline = mbs.motion.Spline(x, torques)` and give `lambda x, rate: spline(x)`.
         coordinate: which of several angles or slides of the joint.
 
     Examples:
@@ -99,21 +99,21 @@ class JointSpring(AbstractEffort):
 
 
 class JointStop(AbstractEffort):
-    """Stops at the ends of the way of a joint, after Hunt and Crossley 1975: where a coordinate x is by δ beyond a limit,
-    the effort k δⁿ (1 + d δ̇) + c δ̇ pushes it back, and never pulls.
+    """Stops at the ends of a joint's travel, after Hunt and Crossley 1975. When a coordinate x exceeds a limit by δ,
+    the effort k δⁿ (1 + d δ̇) + c δ̇ pushes it back; it never pulls.
 
-    With c = 0 a blow with the speed v₀ leaves with v₁, whatever k, n and the mass are, where d v₀ − ln(1 + d v₀) = −d v₁ −
-    ln(1 − d v₁); for small d v₀ the coefficient of restitution is 1 − ⅔ d v₀. An angle in space is taken within half a
-    turn from the middle between the limits. With d = 0 and n = 1 it is a spring with a damper, whose effort begins with a
-    jump, c v₀; from c = 2 √(k m) on nothing bounces off it.
+    With c = 0, an impact at speed v₀ rebounds at a speed v₁ that does not depend on k, n or the mass: d v₀ − ln(1 + d
+    v₀) = −d v₁ − ln(1 − d v₁). For small d v₀ the coefficient of restitution is 1 − ⅔ d v₀. With d = 0 and n = 1 the
+    stop is a linear spring with a damper, whose effort jumps to c v₀ at first contact; for c ≥ 2 √(k m) nothing
+    rebounds. An angle in space is counted so that it lies within half a turn of the middle between the limits.
 
     V = k δⁿ⁺¹ / (n + 1).
 
     Args:
         joint: name of the joint.
         lower, upper: limits of the coordinate, in radians or a length; one of them may be absent.
-        stiffness: k, in units of an effort by a coordinate to the power n.
-        damping: d, in units of time by those of the coordinate, not negative.
+        stiffness: k, in units of an effort divided by a coordinate to the power n.
+        damping: d, in units of time divided by units of the coordinate; not negative.
         exponent: n, at least 1; 3/2 for two spheres, as Hertz has found.
         viscous: c, not negative.
         coordinate: which of several angles or slides of the joint.
@@ -164,9 +164,10 @@ class JointStop(AbstractEffort):
 
 
 class OneWayClutch(AbstractEffort):
-    """A clutch that lets a joint turn one way only: τ = T tanh(c w / T) for the rate w = max(−ẋ, 0) against its sense.
+    """A clutch that lets a joint turn one way only: τ = T tanh(c w / T), with the reverse speed w = max(−ẋ, 0).
 
-    It creeps back with w ≈ τ / c, as fluid does in a gap; torques beyond T make it slip.
+    Under a reverse load the joint creeps back at w ≈ τ / c, as with viscous drag. Torques beyond T make the clutch
+    slip.
 
     Args:
         joint: name of the joint.

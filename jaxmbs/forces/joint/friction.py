@@ -22,30 +22,30 @@ class JointFriction(AbstractReactiveForce):
 
         F = −(μ(u) N + c |w|) w / |w|,  μ(u) = μ_d tanh 4u + (μ_s − μ_d) u / (u²/4 + 3/4)².
 
-    μ has its peak, μ_s, at |w| = v_t and falls to μ_d. Below v_t a joint does not stick but creeps, the less the smaller
-    v_t is. w is the rate of a slide, and r times the rate of an angle, or the relative angular velocity of a spherical
-    joint; of a joint with both they are across each other, as in a cylindrical one. For a pin in a slot take r = 0. F
-    acts along w on the bodies, so its power is −F |w|.
+    μ has its peak, μ_s, at |w| = v_t and falls to μ_d. Below v_t a joint creeps instead of sticking; a smaller v_t
+    means less creep. For a slide, w is its rate; for an angle, r times its rate; for a spherical joint, r times the
+    relative angular velocity. In a joint that both slides and turns, such as a cylindrical one, the two are
+    perpendicular components of w. For a pin in a slot take r = 0. F acts along w on the bodies, so its power is −F |w|.
 
-    Without a `preload` the pressure is that of the joint's own reaction, with the force F_r and the torque T_r about
-    point_j: N = |F_r|; with the length ℓ of the bearing it is borne by its two ends, N = |F_r/2 + f| + |F_r/2 − f|, where
-    f = T_r × u / ℓ for the axis u of the joint (in the plane, of a translational joint, f = T_r / ℓ across it). Friction
-    and reactions depend on each other, in all joints at once: they are found together, by Newton's method, in every
-    evaluation of accelerations. Where they have no common solution (Painlevé's paradox), the status is JAMMED. Reactions
-    that are not unique, of redundant constraints, are those of smallest norm, as in `reactions`.
+    Without a `preload`, N comes from the joint's own reaction, a force F_r and a torque T_r about point_j: N = |F_r|.
+    If a bearing length ℓ is given, the two ends of the bearing carry the reaction: N = |F_r/2 + f| + |F_r/2 − f|, where
+    f = T_r × a / ℓ for the joint axis a. For a planar translational joint, f is T_r / ℓ, perpendicular to the axis.
+    Friction and reactions depend on each other, in all joints at once: they are found together, by Newton's method, in
+    every evaluation of accelerations. Where they have no common solution (Painlevé's paradox), the status is JAMMED.
+    Reactions that are not unique, of redundant constraints, are those of smallest norm, as in `reactions`.
 
     Brown and McPhee, A continuous velocity-based friction model for dynamics and control with physically meaningful
     parameters, J. Comput. Nonlinear Dynam. 11 (2016) 054502.
 
     Args:
-        joint: name of the joint, which must let its bodies move on each other.
+        joint: name of the joint, which must let its bodies move relative to each other.
         dynamic: μ_d.
         static: μ_s; μ_d unless given.
         velocity: v_t, of sliding at the surface, positive.
-        viscous: c, in units of a force by a velocity at the surface.
+        viscous: c, in units of a force divided by a velocity at the surface.
         radius: r of the pin or ball, a length; for joints with a rotation.
         length: ℓ of the bearing, whose middle is at point_j; None: torques of the reaction do not count.
-        preload: N, given: reactions do not count. With `radius=1` and `dynamic=1` it is a torque.
+        preload: a prescribed N; reactions are then ignored. With `radius=1` and `dynamic=1` it is the friction torque.
 
     Examples:
         >>> pins = {"rub": mbs.JointFriction("pin", dynamic=0.2, velocity=1e-3, radius=0.05)}

@@ -27,24 +27,24 @@ class Motor(AbstractInertialEffort, AbstractStatefulForce):
         L di/dt = u − R i − K n ẋ,  τ = n η K i − n² J ẍ,
 
     with the voltage u, the current i, the torque constant K, which is that of the back-EMF as well, and the ratio n.
-    Without an inductance, L = 0, i follows from u; with one it is a state of the motor's own, "current", that begins with
-    zero: `run.state("motor.current")`. The current is kept within ±i_max, the voltage within ±u_max; a current that is a
-    state rises more slowly from 0.95 i_max on. Where the joint drives the motor, η counts the other way: the torque is
-    n K i / η. The rotor's inertia J acts as n² J at the joint, in all formulations, and its energy ½ n² J ẋ² is part of
-    the kinetic energy; gyroscopic torques of the rotor are not counted, see `spatial.Rotor`. The bodies must have some
-    inertia of their own at the joint.
+    Without an inductance (L = 0), i follows from u and ẋ. With one, i is a state of the motor, "current", which starts
+    at zero: `run.state("motor.current")`. The current is kept within ±i_max, the voltage within ±u_max; a current that
+    is a state rises more slowly from 0.95 i_max on. When the joint drives the motor, the efficiency acts in the
+    opposite direction: the torque is n K i / η. The rotor's inertia J acts as n² J at the joint, in all formulations,
+    and its energy ½ n² J ẋ² is part of the kinetic energy; gyroscopic torques of the rotor are not counted, see
+    `spatial.Rotor`. The bodies must have some inertia of their own at the joint.
 
     A steady voltage leads to the speed u / (n K) without load, with the time constant R (n² J + I) / (n K)² for a load
     of inertia I and η = 1.
 
-    With a backlash the rotor turns by itself: s and w, how far it leads the joint and its own rate, both seen from the
-    joint, are states "lead" and "rate", ṡ = w − ẋ, n² J ẇ = n η K i − τ. What reaches the joint, τ, is that of a stop
-    at either end of the play, s = ±b/2, with stiffness, damping and exponent 1 as of `JointStop`. It begins in the
-    middle of its play, as fast as the joint.
+    With a backlash the rotor has a degree of freedom of its own, with two states, both referred to the joint: "lead",
+    s, how far the rotor is ahead of the joint, and "rate", w, the speed of the rotor: ṡ = w − ẋ, n² J ẇ = n η K i − τ.
+    The effort τ that reaches the joint is that of a stop (as in `JointStop`, with exponent 1) at each end of the play,
+    s = ±b/2. The rotor starts in the middle of the play, with the speed of the joint.
 
     Args:
         joint: name of the joint.
-        torque_constant: K, in units of a torque by a current, or of a voltage by an angular velocity.
+        torque_constant: K, in units of a torque divided by a current, or of a voltage divided by an angular velocity.
         resistance: R.
         voltage: u: a number, a motion or a function f(state) of a `State`; f(t, q, v) works too.
         ratio: n, turns of the motor for one of the joint, or the angle for a unit of its slide; negative where they turn
@@ -55,7 +55,7 @@ class Motor(AbstractInertialEffort, AbstractStatefulForce):
         current_limit, voltage_limit: i_max and u_max.
         backlash: b, the whole play of the gearbox, in units of the coordinate; none unless given. It needs an inertia.
         tooth_stiffness: k of the teeth beyond the play, seen from the joint; only with a backlash.
-        tooth_damping: d of the teeth, as of `JointStop`.
+        tooth_damping: d of the teeth, as in `JointStop`.
         coordinate: which of several angles or slides of the joint.
 
     Examples:
@@ -207,8 +207,8 @@ class Motor(AbstractInertialEffort, AbstractStatefulForce):
 class Servo(AbstractEffort):
     """A position servo at a coordinate x of a joint: τ = k_p (x_s − x) + k_v (ẋ_s − ẋ), kept within ±τ_max.
 
-    ẋ_s is the rate of the target where it is a motion, else zero. An angle in space is taken within half a turn from the
-    target.
+    ẋ_s is the rate of the target where it is a motion, else zero. An angle in space is counted so that it lies
+    within half a turn of the target.
 
     Args:
         joint: name of the joint.

@@ -35,12 +35,13 @@ class JointCoordinates(AbstractFormulation):
     drivers: RᵀMR θ̈ = Rᵀ(Q − MṘθ̇) + (Φ_q R)ᵀλ, Φ(q(θ), t) = 0; Issa and Arczewski (3.7).
 
     The bodies move with v = R θ̇. An open chain without drivers has no Φ: its motion is an ordinary differential
-    equation, without gaps. Joints of the tree can never open. Accelerations are computed by eliminating one body after
-    the other, so the cost grows with the number of bodies, not with its cube.
+    equation. Joints of the tree can never open. Accelerations are computed by eliminating one body after another, so
+    the cost is linear in the number of bodies, not cubic.
 
     Args:
         base: the floating base; see `topology.spanning_tree`.
-        cut: names of joints to cut; by default those that leave the shortest paths from the ground to the bodies.
+        cut: names of joints to cut; by default those whose removal leaves a tree with the shortest paths from the
+            ground to the bodies.
 
     Examples:
         >>> start = {"bob": (1, 0, jnp.pi / 2)}

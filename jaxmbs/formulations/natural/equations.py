@@ -18,8 +18,9 @@ from jaxmbs.system.mechanism import Mechanism
 
 
 class Natural(AbstractFormulation):
-    """The coordinates x are basic points and unit vectors at the joints, in the ground frame; bodies share those of a
-    joint: M ẍ = Q + Ψ_xᵀλ with Ψ(x, t) = 0 and a constant M; see `jaxmbs.formulations.natural.coordinates`.
+    """The coordinates x are basic points and unit vectors at the joints, in the ground frame; the bodies that a joint
+    connects share its points and vectors: M ẍ = Q + Ψ_xᵀλ with Ψ(x, t) = 0 and a constant M; see
+    `jaxmbs.formulations.natural.coordinates`.
 
     Args:
         own_vectors: names of planar bodies that get a unit vector of their own. The direction of a planar body with two

@@ -20,12 +20,12 @@ def load(
 ) -> Model:
     """Read a mechanism from a file: `.json` (format of jaxmbs), `.xml` or `.mjcf` (MJCF), `.urdf`.
 
-    Nothing in a file is executed, and no other file outside its folder is opened.
+    Nothing in a file is executed, and no file outside its folder is opened.
 
     Args:
         path: the file.
-        ignore: of MJCF and URDF, what may be left out although it cannot be represented, by tag: "contact", "actuator",
-            … Everything else that cannot be represented is an error.
+        ignore: for MJCF and URDF: tags such as "contact" or "actuator" of elements that may be left out if they cannot
+            be represented. Any other element that cannot be represented is an error.
         loops: of URDF, which knows trees only: the joints that close loops, as constraints by name (a mapping or
             pairs).
 

@@ -441,6 +441,22 @@ class Graph:
 LARGEST_SELECTION = 8
 # What is simplified when it is made, by the name of the operation.
 FOLDING = {
-    op: getattr(Graph, "_" + op)
-    for op in "add sub neg mul div abs max cos sin select not and or real integer".split()
+    op: getattr(Graph, f"_{op}")
+    for op in (
+        "add",
+        "sub",
+        "neg",
+        "mul",
+        "div",
+        "abs",
+        "max",
+        "cos",
+        "sin",
+        "select",
+        "not",
+        "and",
+        "or",
+        "real",
+        "integer",
+    )
 }
