@@ -7,13 +7,17 @@ BIN := .venv/bin
 NEWEST_PYTHON ?= $(shell python3.13 -c "" 2>/dev/null && echo python3.13 || echo "$$(pyenv prefix 3.13)/bin/python")
 NEWEST := .venv-newest/bin
 
-.PHONY: demo test test-slow test-kernels test-newest verify campaign bench comparison docs site-check wheel lint format clean
+.PHONY: demo test consistent test-slow test-kernels test-newest verify campaign bench comparison docs site-check wheel lint format clean
 
 demo: .venv/installed
 	$(BIN)/python examples/01_path_synthesis.py
 
 test: .venv/installed
 	$(BIN)/pytest -n 2 -m "not slow"
+
+# Whether all lists and pages know of what is new: see CONTRIBUTING.md.
+consistent: lint
+	$(BIN)/pytest -n 2 $(addprefix tests/project/test_,$(addsuffix .py,interface docstrings nothing_is_forgotten site pages abstract_or_final annotations))
 
 test-slow: .venv/installed
 	JAXMBS_TEST_SHAPES=off $(BIN)/pytest -n 2 -W default -m slow

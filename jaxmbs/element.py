@@ -18,7 +18,7 @@ from jaxtyping import Array, Float
 
 from jaxmbs.mobility import Mobility
 from jaxmbs.motion import AbstractMotion
-from jaxmbs.numerics.arrays import Structured, check_fields
+from jaxmbs.numerics.arrays import Structured, check_fields, is_concrete
 from jaxmbs.numerics.space import Flat, Manifold
 
 GROUND = "ground"
@@ -222,6 +222,22 @@ def require(condition, reason: str) -> None:
     """Raise `ValueError(reason)` unless `condition` holds."""
     if not condition:
         raise ValueError(reason)
+
+
+def check_positive(element, *names: str) -> None:
+    """Raise `ValueError` for a field, a number or an array, that is known and not positive."""
+    for name in names:
+        value = getattr(element, name)
+        require(value is None or not is_concrete(value) or np.all(value > 0), f"{name} must be positive, got {value}")
+
+
+def check_not_negative(element, *names: str) -> None:
+    """Raise `ValueError` for a field, a number or an array, that is known and negative."""
+    for name in names:
+        value = getattr(element, name)
+        require(
+            value is None or not is_concrete(value) or np.all(value >= 0), f"{name} must not be negative, got {value}"
+        )
 
 
 @contextlib.contextmanager

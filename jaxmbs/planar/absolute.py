@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Array
 
-from jaxmbs.element import MeasuredConstraint, renamed
+from jaxmbs.element import MeasuredConstraint, check_positive, renamed
 from jaxmbs.numerics.arrays import as_real, real
-from jaxmbs.planar.element import ORIGIN, AbsoluteConstraint, check_positive, given, squared, without_points
+from jaxmbs.planar.element import ORIGIN, AbsoluteConstraint, given, squared, without_points
 
 
 class PointX(MeasuredConstraint, AbsoluteConstraint):
@@ -146,4 +146,4 @@ class AbsoluteDistance(MeasuredConstraint, AbsoluteConstraint):
 
     def check(self):
         super().check()
-        check_positive("distance", self.distance)
+        check_positive(self, "distance")

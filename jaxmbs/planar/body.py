@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jaxmbs.element import AbstractBody, require
+from jaxmbs.element import AbstractBody, check_positive, require
 from jaxmbs.mobility import Mobility
 from jaxmbs.numerics.arrays import as_real, check_fields, is_concrete, real
 from jaxmbs.numerics.plane import perpendicular, rotation_matrix
@@ -249,7 +249,7 @@ class Body(AbstractBody):
     def check(self) -> None:
         """Raise `ValueError` for wrong shapes, a mass that is not positive, a negative inertia."""
         check_fields(self)
-        require(not is_concrete(self.mass) or self.mass > 0, f"mass must be positive, got {self.mass}")
+        check_positive(self, "mass")
         known = is_concrete(self.inertia)
         require(not known or self.inertia >= 0, f"inertia must not be negative, got {self.inertia}")
 
@@ -281,4 +281,4 @@ class Rotor(Body):
     def check(self) -> None:
         """Raise `ValueError` for wrong shapes, or an inertia that is not positive."""
         check_fields(self)
-        require(not is_concrete(self.inertia) or self.inertia > 0, f"inertia must be positive, got {self.inertia}")
+        check_positive(self, "inertia")

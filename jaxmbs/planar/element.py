@@ -87,11 +87,6 @@ def is_vector(value) -> bool:
     return isinstance(value, (tuple, list)) or getattr(value, "ndim", 0) == 1
 
 
-def check_positive(name: str, value) -> None:
-    """Raise `ValueError` unless `value` is positive, where it is known."""
-    require(not is_concrete(value) or value > 0, f"{name} must be positive, got {value}")
-
-
 def check_axis(name: str, axis) -> None:
     """Raise `ValueError` for an axis of no length: the two points that would define it coincide."""
     known = is_concrete(axis)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from jaxtyping import Array
 
+from jaxmbs.element import check_positive
 from jaxmbs.numerics.arrays import real
-from jaxmbs.planar.element import ORIGIN, RelativeConstraint, check_positive, given, separation, squared, without_points
+from jaxmbs.planar.element import ORIGIN, RelativeConstraint, given, separation, squared, without_points
 
 
 class TwoPoints(RelativeConstraint):
@@ -143,4 +144,4 @@ class Distance(SquaredDistance):
 
     def check(self):
         super().check()
-        check_positive("distance", self.distance)
+        check_positive(self, "distance")

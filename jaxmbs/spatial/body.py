@@ -11,7 +11,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from jaxmbs.element import AbstractBody, errors_of, require
+from jaxmbs.element import AbstractBody, check_positive, errors_of, require
 from jaxmbs.mobility import Mobility
 from jaxmbs.numerics import rotation
 from jaxmbs.numerics.arrays import Structured, as_real, check_fields, is_concrete, real, with_known_zeros
@@ -362,7 +362,7 @@ class Body(AbstractBody):
     def check(self) -> None:
         """Raise `ValueError` for wrong shapes, a mass that is not positive, an inertia that no body has."""
         check_fields(self)
-        require(not is_concrete(self.mass) or self.mass > 0, f"mass must be positive, got {self.mass}")
+        check_positive(self, "mass")
         check_frame("inertia_frame", self.inertia_frame)
         check_frames(self.frames)
         if self._inertia is not None:

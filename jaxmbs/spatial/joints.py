@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from jaxmbs.element import MeasuredConstraint, Shared, require
+from jaxmbs.element import MeasuredConstraint, Shared, check_positive, require
 from jaxmbs.mobility import Mobility
 from jaxmbs.numerics import rotation
 from jaxmbs.numerics.arrays import is_concrete, real
@@ -103,7 +103,7 @@ class Distance(SquaredDistance):
         unknown = is_concrete(self.distance) and np.ndim(self.distance) == 0 and np.isnan(self.distance)
         require(not unknown, "distance is missing, or not finite")
         super().check()
-        require(not is_concrete(self.distance) or self.distance > 0, f"distance must be positive, got {self.distance}")
+        check_positive(self, "distance")
 
 
 class Screw(Frames):

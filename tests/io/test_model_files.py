@@ -217,8 +217,46 @@ def test_every_kind_of_element_comes_back(dimension, tmp_path, validator):
             np.testing.assert_allclose(theirs, ours, rtol=1e-12, atol=1e-11)
 
 
+@pytest.mark.parametrize("dimension", [2, 3])
+def test_forces_in_joints_come_back(dimension, tmp_path, validator):
+    """Each with every number that it can have; of a motor also without what is not given."""
+    space = {2: planar, 3: spatial}[dimension]
+    size = {2: 3, 3: 6}[dimension]
+    of_pin = {"axis_i": (0, 1, 1)} if dimension == 3 else {"point_i": (0, 0), "point_j": (0, 0)}
+    forces = {
+        "dry": mbs.JointFriction("pin", 0.2, 0.3, velocity=1e-3, viscous=0.1, radius=0.02),
+        "preloaded": mbs.JointFriction("pin", 1.0, velocity=0.1, radius=1.0, preload=2.0),
+        "bristles": mbs.BristleFriction("pin", 0.2, 0.3, velocity=1e-3, stiffness=1e4, damping=10.0, viscous=0.1),
+        "stop": mbs.JointStop("pin", -0.5, 1.5, stiffness=1e4, damping=0.2, exponent=2.0, viscous=3.0),
+        "upper": mbs.JointStop("pin", upper=1.0, stiffness=1e4),
+        "spring": mbs.JointSpring("pin", 30.0, 0.2, 0.1, effort_law=lambda angle, rate: -(angle**3) - jnp.tanh(rate)),
+        "inertia": mbs.JointInertia("pin", 0.2),
+        "clutch": mbs.OneWayClutch("pin", 50.0, 2.0, reverse=True),
+        "motor": mbs.Motor(
+            "pin", 0.05, 2.0, mbs.motion.Ramp(1.0), ratio=10.0, inertia=1e-3, inductance=0.1, efficiency=0.9,
+            current_limit=3.0, voltage_limit=12.0,
+        ),
+        "gearbox": mbs.Motor(
+            "pin", 0.05, 2.0, 12.0, inertia=1e-3, backlash=0.01, tooth_stiffness=1e3, tooth_damping=0.1
+        ),
+        "servo": mbs.Servo("pin", lambda t, q, v: 0.1 * t + q[0], 30.0, 2.0, 5.0),
+        "actuator": mbs.Actuator(
+            "pin", 0.3, gain=(2.0, 0, -1), bias=(1, -1, 0), control_range=(-1, 1), activation_range=(-2, 2),
+            effort_range=(-3, 3), time_constant=0.1, initial=0.2,
+        ),
+        "mount": mbs.Bushing("a", "b", (0.1, 0.2, 0)[:dimension], None, np.arange(1.0, size + 1), np.ones(size)),
+        "worn": mbs.ClearanceRevolute(
+            "a", "b", clearance=1e-3, stiffness=1e6, restitution=0.8, impact_velocity=0.1, law="flores", friction=0.1,
+            velocity=1e-2, radius=0.01, **({"length": 0.05} if dimension == 3 else {}),
+        ),
+    }  # fmt: skip
+    mech = mbs.Mechanism({"a": space.Body(), "b": space.Body()}, {"pin": space.Revolute("a", "b", **of_pin)}, forces=forces)
+    assert_same(mech, there_and_back(mech, tmp_path / "model.json", validator))
+
+
 def test_the_published_schema_is_that_of_the_elements():
-    assert json.loads((ROOT / "docs" / "model.schema.json").read_text()) == mbs.io.schema()
+    published = json.loads((ROOT / "docs" / "model.schema.json").read_text())
+    assert published == mbs.io.schema(), "run: jaxmbs schema > docs/model.schema.json"
 
 
 @pytest.mark.parametrize(

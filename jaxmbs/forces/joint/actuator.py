@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from jaxmbs.element import require
-from jaxmbs.forces.joint.effort import AbstractEffort, check_positive
+from jaxmbs.element import check_positive, require
+from jaxmbs.forces.joint.effort import AbstractEffort
 from jaxmbs.forces.joint.stateful import AbstractStatefulForce, own_field
 from jaxmbs.forces.values import check_value, evaluate, value_field
 from jaxmbs.numerics.arrays import is_concrete, real

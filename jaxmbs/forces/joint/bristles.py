@@ -5,8 +5,8 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from jaxmbs.element import require
-from jaxmbs.forces.joint.effort import AbstractEffort, check_not_negative, check_positive
+from jaxmbs.element import check_not_negative, check_positive, require
+from jaxmbs.forces.joint.effort import AbstractEffort
 from jaxmbs.forces.joint.stateful import AbstractStatefulForce, own_field
 from jaxmbs.numerics.arrays import is_concrete, real
 

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from jaxmbs.element import require
+from jaxmbs.element import check_not_negative, check_positive, require
 from jaxmbs.forces.force import AbstractForce
-from jaxmbs.forces.joint.effort import check_contact, check_not_negative, check_positive, pressed, stored
+from jaxmbs.forces.joint.effort import check_contact, pressed, stored
 from jaxmbs.forces.joint.friction import friction_by_speed
 from jaxmbs.forces.state import opposite
 from jaxmbs.numerics.arrays import is_concrete, real

@@ -9,7 +9,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jaxmbs.element import require
+from jaxmbs.element import check_not_negative, check_positive, require
 from jaxmbs.forces.force import AbstractForce
 from jaxmbs.forces.state import Along, State
 from jaxmbs.forces.values import law_field
@@ -220,17 +220,3 @@ def check_contact(element) -> None:
     check_not_negative(element, "damping")
     low = is_concrete(element.exponent) and element.exponent < 1
     require(not low, f"exponent must be at least 1, got {element.exponent}")
-
-
-def check_positive(element, *names: str) -> None:
-    """Raise `ValueError` for a number that is known and not positive."""
-    for name in names:
-        value = getattr(element, name)
-        require(value is None or not is_concrete(value) or value > 0, f"{name} must be positive, got {value}")
-
-
-def check_not_negative(element, *names: str) -> None:
-    """Raise `ValueError` for a number that is known and negative."""
-    for name in names:
-        value = getattr(element, name)
-        require(value is None or not is_concrete(value) or value >= 0, f"{name} must not be negative, got {value}")

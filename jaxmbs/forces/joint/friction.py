@@ -7,8 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jaxmbs.element import require
-from jaxmbs.forces.joint.effort import check_not_negative, check_positive
+from jaxmbs.element import check_not_negative, check_positive, require
 from jaxmbs.forces.joint.reactive import AbstractReactiveForce, size_field
 from jaxmbs.forces.state import State, opposite
 from jaxmbs.numerics.arrays import is_concrete, real

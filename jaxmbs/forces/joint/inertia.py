@@ -7,8 +7,8 @@ import abc
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from jaxmbs.element import require
-from jaxmbs.forces.joint.effort import AbstractEffort, check_not_negative
+from jaxmbs.element import check_not_negative, require
+from jaxmbs.forces.joint.effort import AbstractEffort
 from jaxmbs.forces.joint.reactive import AbstractReactiveForce, size_field
 from jaxmbs.numerics.arrays import real
 

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from jaxmbs.element import require
-from jaxmbs.forces.joint.effort import AbstractEffort, check_not_negative, check_positive, pressed, stored
+from jaxmbs.element import check_not_negative, check_positive, require
+from jaxmbs.forces.joint.effort import AbstractEffort, pressed, stored
 from jaxmbs.forces.joint.inertia import AbstractInertialEffort
 from jaxmbs.forces.joint.reactive import size_field
 from jaxmbs.forces.joint.stateful import AbstractStatefulForce, own_field

@@ -439,24 +439,5 @@ class Graph:
 
 # A longer table is looked up in memory, a shorter one by comparing.
 LARGEST_SELECTION = 8
-# What is simplified when it is made, by the name of the operation.
-FOLDING = {
-    op: getattr(Graph, f"_{op}")
-    for op in (
-        "add",
-        "sub",
-        "neg",
-        "mul",
-        "div",
-        "abs",
-        "max",
-        "cos",
-        "sin",
-        "select",
-        "not",
-        "and",
-        "or",
-        "real",
-        "integer",
-    )
-}
+# What is simplified when it is made: the methods above by the names of the operations, `_add` for "add".
+FOLDING = {name[1:]: method for name, method in vars(Graph).items() if name.startswith("_")}
