@@ -250,7 +250,9 @@ def test_forces_in_joints_come_back(dimension, tmp_path, validator):
             velocity=1e-2, radius=0.01, **({"length": 0.05} if dimension == 3 else {}),
         ),
     }  # fmt: skip
-    mech = mbs.Mechanism({"a": space.Body(), "b": space.Body()}, {"pin": space.Revolute("a", "b", **of_pin)}, forces=forces)
+    mech = mbs.Mechanism(
+        {"a": space.Body(), "b": space.Body()}, {"pin": space.Revolute("a", "b", **of_pin)}, forces=forces
+    )
     assert_same(mech, there_and_back(mech, tmp_path / "model.json", validator))
 
 
