@@ -186,7 +186,7 @@ def reference(name: str, title: str) -> str:
     module = importlib.import_module(name)
     public = getattr(module, "__all__", None) or [
         x for x, value in vars(module).items()
-        if not x.startswith("_") and (inspect.isclass(value) or inspect.isfunction(value))
+        if not x.startswith("_") and (inspect.isclass(value) or inspect.isfunction(inspect.unwrap(value)))
         and (value.__module__ or "").startswith("jaxmbs")
         and (name != "jaxmbs" or not value.__module__.startswith("jaxmbs.forces"))
     ]  # fmt: skip

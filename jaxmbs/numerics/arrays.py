@@ -346,9 +346,14 @@ def finite(tree):
     """The same with 1 in place of numbers that are not finite, and whether there are none of those."""
     params, static = eqx.partition(tree, eqx.is_inexact_array)
     leaves, structure = jax.tree.flatten(params)
-    # In operations of lax: large mechanisms have thousands of numbers, and each operation is compiled.
-    good = [lax.is_finite(x) for x in leaves]
-    every = [lax.reduce_and(ok, range(ok.ndim)).reshape(1) for ok in good if ok.size]
+    held = [_held(x) for x in leaves]
+    every = [ok for _, ok in held]
     usable = lax.reduce_and(lax.concatenate(every, 0), (0,)) if every else jnp.asarray(True)
-    held = [lax.select(ok, x, lax.full_like(x, 1)) for ok, x in zip(good, leaves, strict=True)]
-    return eqx.combine(jax.tree.unflatten(structure, held), static), usable
+    return eqx.combine(jax.tree.unflatten(structure, [x for x, _ in held]), static), usable
+
+
+@jax.jit
+def _held(x):
+    """Traced once for arrays alike: large mechanisms have hundreds of them."""
+    ok = lax.is_finite(x)
+    return lax.select(ok, x, lax.full_like(x, 1)), lax.reduce_and(ok, range(ok.ndim)).reshape(1)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 
+@jax.jit
 def rotation_matrix(phi: Float[Array, "*batch"]) -> Float[Array, "2 2 *batch"]:
     """A(φ) = [[cos φ, −sin φ], [sin φ, cos φ]], from body to ground; Haug (2.4.4). φ in radians."""
     c, s = jnp.cos(phi), jnp.sin(phi)
     return jnp.stack([jnp.stack([c, -s]), jnp.stack([s, c])])
 
 
+@jax.jit
 def perpendicular(v: Float[Array, "2"]) -> Float[Array, "2"]:
     """v⊥ = R v = (−v_y, v_x): `v` turned by +90°; Haug (2.3.5)."""
     return jnp.stack([-v[1], v[0]])

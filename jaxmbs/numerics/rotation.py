@@ -8,6 +8,7 @@ Everything is differentiable to any order, at rotations by zero as well.
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -21,6 +22,7 @@ Matrix = Float[Array, "3 3"]
 OPPOSITE = 1e-6
 
 
+@jax.jit
 def cross(a: Vector, b: Vector) -> Vector:
     """a × b.
 
@@ -34,6 +36,7 @@ def cross(a: Vector, b: Vector) -> Vector:
     return jnp.stack([a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]])
 
 
+@jax.jit
 def skew(a: Vector) -> Matrix:
     """ã with ã b = a × b.
 
@@ -64,6 +67,7 @@ def identity(dtype=None) -> Parameters:
     return jnp.array([1.0, 0, 0, 0], dtype)
 
 
+@jax.jit
 def product(p: Parameters, q: Parameters) -> Parameters:
     """p ∘ q, first q, then p: A(p ∘ q) = A(p) A(q).
 
@@ -93,6 +97,7 @@ def inverse(p: Parameters) -> Parameters:
     return jnp.append(p[0], -p[1:])
 
 
+@jax.jit
 def normalised(p: Parameters) -> Parameters:
     """p / ‖p‖; the identity for p = 0, NaN where p is not finite.
 
@@ -109,6 +114,7 @@ def normalised(p: Parameters) -> Parameters:
     return jnp.where(known, p / jnp.sqrt(jnp.where(known, square, 1)), identity(p.dtype))
 
 
+@jax.jit
 def matrix(p: Float[Array, "4 *batch"]) -> Float[Array, "3 3 *batch"]:
     """A(p) = (2 e₀² − 1) I + 2 (e eᵀ + e₀ ẽ), from the body to the frame in which it is seen.
 
@@ -129,6 +135,7 @@ def matrix(p: Float[Array, "4 *batch"]) -> Float[Array, "3 3 *batch"]:
     ])  # fmt: skip
 
 
+@jax.jit
 def from_matrix(a: Matrix) -> Parameters:
     """p with A(p) = a, computed from the largest of the four, so that no rotation loses digits.
 
@@ -159,6 +166,7 @@ def from_matrix(a: Matrix) -> Parameters:
     return normalised(best)
 
 
+@jax.jit
 def rate(p: Parameters, omega: Vector) -> Parameters:
     """ṗ = ½ p ∘ (0, ω).
 
@@ -174,6 +182,7 @@ def rate(p: Parameters, omega: Vector) -> Parameters:
     return jnp.append(-(e @ omega), e0 * omega + cross(e, omega)) / 2
 
 
+@jax.jit
 def angular_velocity(p: Parameters, p_dot: Parameters) -> Vector:
     """ω with ṗ = ½ p ∘ (0, ω), in the frame of the body.
 
@@ -188,6 +197,7 @@ def angular_velocity(p: Parameters, p_dot: Parameters) -> Vector:
     return 2 * (p[0] * p_dot[1:] - p_dot[0] * p[1:] - cross(p[1:], p_dot[1:]))
 
 
+@jax.jit
 def exp(theta: Vector) -> Parameters:
     """Euler parameters (cos φ/2, sin φ/2 u) of the Euler vector θ = φ u.
 
@@ -202,6 +212,7 @@ def exp(theta: Vector) -> Parameters:
     return jnp.append(cos(quarter), sinc(quarter) * theta / 2)
 
 
+@jax.jit
 def log(p: Parameters) -> Vector:
     """The Euler vector of a rotation, 0 ≤ φ ≤ π. At φ = π it is one of the two possible ones, ±π u.
 
@@ -223,6 +234,7 @@ def log(p: Parameters) -> Vector:
     return jnp.where(near, series, far) * p[1:]
 
 
+@jax.jit
 def exp_matrix(theta: Vector) -> Matrix:
     """R = I + sin φ/φ θ̃ + (1 − cos φ)/φ² θ̃θ̃, Rodrigues' formula.
 
@@ -239,6 +251,7 @@ def exp_matrix(theta: Vector) -> Matrix:
     return jnp.eye(3, dtype=theta.dtype) + sinc(s) * tilde + versine(s) * tilde @ tilde
 
 
+@jax.jit
 def log_matrix(a: Matrix) -> Vector:
     """The Euler vector of a rotation matrix, 0 ≤ φ ≤ π.
 
@@ -252,6 +265,7 @@ def log_matrix(a: Matrix) -> Vector:
     return log(from_matrix(a))
 
 
+@jax.jit
 def gamma(theta: Vector) -> Matrix:
     """Γ(θ) = I + (1 − cos φ)/φ² θ̃ + (φ − sin φ)/φ³ θ̃θ̃: Γ θ̇ is the angular velocity in the frame in which the body
     is seen, Γᵀ θ̇ that in the body's own.
@@ -269,6 +283,7 @@ def gamma(theta: Vector) -> Matrix:
     return jnp.eye(3, dtype=theta.dtype) + versine(s) * tilde + excess(s) * tilde @ tilde
 
 
+@jax.jit
 def gamma_inverse(theta: Vector) -> Matrix:
     """Γ⁻¹(θ) = I − ½ θ̃ + (1 − φ/2 cot φ/2)/φ² θ̃θ̃; singular at φ = 2π.
 
@@ -285,6 +300,7 @@ def gamma_inverse(theta: Vector) -> Matrix:
     return jnp.eye(3, dtype=theta.dtype) - tilde / 2 + cotangent_excess(s) * tilde @ tilde
 
 
+@jax.jit
 def turned(p: Parameters, theta: Vector) -> Parameters:
     """p ∘ exp(θ): turned by an Euler vector in the frame of the body, with ‖p‖ = 1 restored after rounding.
 
@@ -301,6 +317,7 @@ def turned(p: Parameters, theta: Vector) -> Parameters:
     return p * ((3 - p @ p) / 2)
 
 
+@jax.jit
 def chart_rate(theta: Vector, omega: Vector) -> Vector:
     """θ̇ = Γ⁻ᵀ(θ) ω where p ∘ exp(θ) moves with ω, to the fourth order: ω + ½ θ×ω + ¹/₁₂ θ×(θ×ω).
 
@@ -332,6 +349,7 @@ def about(axis: int, angle: Float[Array, ""] | float) -> Parameters:
     return jnp.stack([c, *(s if k == axis else jnp.zeros_like(s) for k in range(3))])
 
 
+@jax.jit
 def from_angles(angles: Vector) -> Parameters:
     """Euler parameters of body-fixed angles 1-2-3: A = A₁(θ₁) A₂(θ₂) A₃(θ₃), first about x, then about the new y, then
     about the new z.
@@ -347,6 +365,7 @@ def from_angles(angles: Vector) -> Parameters:
     return product(product(first, second), third)
 
 
+@jax.jit
 def to_angles(p: Parameters) -> Vector:
     """Body-fixed angles 1-2-3 with |θ₂| ≤ π/2. Where cos θ₂ = 0 they are not unique.
 
@@ -365,6 +384,7 @@ def to_angles(p: Parameters) -> Vector:
     ])  # fmt: skip
 
 
+@jax.jit
 def angles_to_velocity(angles: Vector) -> Matrix:
     """E(θ) with ω = E θ̇, in the frame of the body, for body-fixed angles 1-2-3; det E = cos θ₂.
 
@@ -383,6 +403,7 @@ def angles_to_velocity(angles: Vector) -> Matrix:
     return jnp.stack([jnp.stack(row) for row in rows])
 
 
+@jax.jit
 def velocity_to_angles(angles: Vector) -> Matrix:
     """E⁻¹(θ) with θ̇ = E⁻¹ ω, for body-fixed angles 1-2-3; infinite where cos θ₂ = 0.
 
@@ -401,6 +422,7 @@ def velocity_to_angles(angles: Vector) -> Matrix:
     return jnp.stack([jnp.stack(row) for row in rows])
 
 
+@jax.jit
 def between(u: Vector, w: Vector) -> Parameters:
     """The shortest rotation that takes one direction to another; of opposite ones, one of the shortest.
 
@@ -425,6 +447,7 @@ def between(u: Vector, w: Vector) -> Parameters:
     return jnp.where(opposite, product(rest, half_turn), rest)
 
 
+@jax.jit
 def along(axis: Vector) -> Parameters:
     """A frame with its z axis in a direction: the shortest rotation that takes z there.
 

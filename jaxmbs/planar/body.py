@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -52,10 +53,12 @@ class Pose(NamedTuple):
         """Aᵀ w: the body components of a vector of the ground frame."""
         return self.a.T @ jnp.asarray(w)
 
+    @jax.jit
     def velocity(self, s: Float[Array, "2"] | tuple, v: Float[Array, "3"]) -> Float[Array, "2"]:
         """ṙ + φ̇ (A s)⊥: the velocity of the point `s`; Haug (2.5.6)."""
         return v[:2] + v[2] * perpendicular(self.direction(s))
 
+    @jax.jit
     def force_at(self, s: Float[Array, "2"] | tuple, force: Float[Array, "2"]) -> Float[Array, "3"]:
         """(F, (A s)⊥ᵀ F): the generalized force of a force F, in the ground frame, at the point `s`."""
         return jnp.append(force, perpendicular(self.direction(s)) @ force)
@@ -69,6 +72,7 @@ class Pose(NamedTuple):
         """arm × force."""
         return perpendicular(arm) @ force
 
+    @jax.jit
     def load(self, generalized: Float[Array, "3"], s) -> tuple[Float[Array, "2"], Float[Array, ""]]:
         """Force, and torque about the point `s`, of a generalized force."""
         force = generalized[:2]
@@ -146,6 +150,7 @@ class Pose(NamedTuple):
         return v_j[2] - v_i[2]
 
 
+@jax.jit
 def _pose(r, phi) -> Pose:
     return Pose(r, phi, rotation_matrix(phi))
 
@@ -224,6 +229,7 @@ class Body(AbstractBody):
         """The centre of mass in the ground frame."""
         return pose.r if self._com is None else pose.point(self._com)
 
+    @jax.jit
     def mass_matrix(self, pose: Pose) -> Float[Array, "3 3"]:
         """[[m I, m b], [m bᵀ, J + m bᵀb]] with b = (A s_c)⊥: so that ½ vᵀM v is the kinetic energy."""
         mass, inertia = jnp.asarray(self.mass), jnp.asarray(self.inertia)
@@ -235,12 +241,14 @@ class Body(AbstractBody):
         last = jnp.append(coupling, inertia + coupling @ arm)
         return jnp.concatenate([jnp.concatenate([first, coupling[:, None]], axis=1), last[None]])
 
+    @jax.jit
     def velocity_force(self, pose: Pose, v: Float[Array, "3"]) -> Float[Array, "3"]:
         """(m φ̇² A s_c, 0), the centrifugal force: M v̇ = Q + this."""
         if self._com is None:
             return jnp.zeros_like(v)
         return jnp.append(self.mass * v[2] ** 2 * pose.direction(self.com), 0)
 
+    @jax.jit
     def kinetic_energy(self, pose: Pose, v: Float[Array, "3"]) -> Float[Array, ""]:
         """½ m ṙ_cᵀṙ_c + ½ J φ̇² with v = (ẋ, ẏ, φ̇) and ṙ_c = ṙ + φ̇ (A s_c)⊥."""
         velocity = v[:2] if self._com is None else pose.velocity(self.com, v)

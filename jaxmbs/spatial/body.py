@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
@@ -58,10 +59,12 @@ class Pose(NamedTuple):
         """Aᵀ w: the body components of a vector of the ground frame."""
         return self.a.T @ jnp.asarray(w)
 
+    @jax.jit
     def velocity(self, s: Float[Array, "3"] | tuple, v: Float[Array, "6"]) -> Float[Array, "3"]:
         """ṙ + A (ω × s): the velocity of the point `s`."""
         return v[:3] + self.direction(cross(v[3:], jnp.asarray(s)))
 
+    @jax.jit
     def force_at(self, s: Float[Array, "3"] | tuple, force: Float[Array, "3"]) -> Float[Array, "6"]:
         """(F, s × Aᵀ F): the generalized force of a force F, in the ground frame, at the point `s`."""
         return jnp.concatenate([force, cross(jnp.asarray(s), self.components(force))])
@@ -75,6 +78,7 @@ class Pose(NamedTuple):
         """arm × force."""
         return cross(arm, force)
 
+    @jax.jit
     def load(self, generalized: Float[Array, "6"], s) -> tuple[Float[Array, "3"], Float[Array, "3"]]:
         """Force, and torque about the point `s`, of a generalized force, both in the ground frame."""
         force = generalized[:3]
@@ -336,6 +340,7 @@ class Body(AbstractBody):
         arm = skew(jnp.asarray(self.com))
         return self.inertia - self.mass * arm @ arm
 
+    @jax.jit
     def mass_matrix(self, pose: Pose) -> Float[Array, "6 6"]:
         """[[m I, −m A s̃], [m s̃ Aᵀ, J − m s̃ s̃]] with s the centre of mass: ½ vᵀM v is the kinetic energy."""
         mass = jnp.asarray(self.mass)
@@ -345,6 +350,7 @@ class Body(AbstractBody):
         upper = jnp.concatenate([first, coupling], axis=1)
         return jnp.concatenate([upper, jnp.concatenate([coupling.T, self._inertia_about_origin()], axis=1)])
 
+    @jax.jit
     def velocity_force(self, pose: Pose, v: Float[Array, "6"]) -> Float[Array, "6"]:
         """(−m A (ω × (ω × s)), −ω × J_O ω), centrifugal and gyroscopic: M v̇ = Q + this."""
         omega = v[3:]
@@ -354,6 +360,7 @@ class Body(AbstractBody):
         centrifugal = -self.mass * pose.direction(cross(omega, cross(omega, jnp.asarray(self.com))))
         return jnp.concatenate([centrifugal, gyroscopic])
 
+    @jax.jit
     def kinetic_energy(self, pose: Pose, v: Float[Array, "6"]) -> Float[Array, ""]:
         """½ m ṙ_cᵀṙ_c + ½ ωᵀJ ω."""
         velocity = v[:3] if self._com is None else pose.velocity(self.com, v)

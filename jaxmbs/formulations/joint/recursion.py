@@ -108,9 +108,9 @@ def scattered(runs: Sequence[Run], by_run: Sequence[Any]) -> list:
         if not run.loop:
             out[run.start] = value
             continue
-        # Leaf by leaf: one slice for each.
         leaves, tree = jax.tree.flatten(value)
-        out |= {k: jax.tree.unflatten(tree, [leaf[row] for leaf in leaves]) for row, k in enumerate(run.bodies)}
+        rows = zip(*map(jnp.unstack, leaves), strict=True)
+        out |= {k: jax.tree.unflatten(tree, row) for k, row in zip(run.bodies, rows, strict=True)}
     return [out[k] for k in range(len(out))]
 
 

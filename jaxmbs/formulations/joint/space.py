@@ -341,6 +341,7 @@ def measured(tree: JointTree, q) -> Float[Array, " n"]:
     return jnp.concatenate([*joined(space.runs, parts), q[layout.n - len(space.extra) :]])
 
 
+@jax.jit
 def moved(pose, twist, arm):
     """A twist, or columns of them, about the end of an arm of the same body."""
     d = pose.dimension
@@ -360,11 +361,13 @@ def spread(tree: JointTree, links: list, rate) -> list:
     return forward(space.runs, step, still, given, lambda twist: twist)
 
 
+@jax.jit
 def body_velocity(motion: Motion, twist) -> Float[Array, " k"]:
     """The velocities of a body as in v, from its twist."""
     return motion.pose.to_body(moved(motion.pose, twist, motion.pose.r - motion.point))
 
 
+@jax.jit
 def body_drift(motion: Motion, plus=None) -> Float[Array, " k"]:
     """Ṙ θ̇ of a body, as in v̇; plus an acceleration of all."""
     pose, d = motion.pose, motion.pose.dimension

@@ -105,7 +105,7 @@ class Dependence:
             return any(x.serial in found for own, row in after.payload.rows if own is buffer for x in row)
         if op == "mark":
             group = node.payload[0]
-            return any(x.serial in found for x in group.marks) or any(group.mask(lambda x: x.serial in found))
+            return any(x.serial in found for x in group.marks) or any(group.mask(found))
         return any(x.serial in found for x in node.args)
 
     def _activate_loop(self, loop: Loop, live, found: set[int]) -> bool:
@@ -187,13 +187,13 @@ class Dependence:
     def _reach_mark(self, node: Node, pending) -> None:
         group, k = node.payload
         carrying = self._context(node)
-        if carrying is self.inside and not group.rule.is_linear(group.mask(lambda x: x.serial in carrying)):
+        if carrying is self.inside and not group.rule.is_linear(group.mask(carrying)):
             # A rate is linear in other rates, however it is written: the operations that it consists of count.
             self.masks[id(group)] = None
             pending.append(node.args[0])
             return
         if id(group) not in self.masks:
-            mask = self.masks[id(group)] = group.mask(lambda x: x.kind == REAL and x.serial in carrying)
+            mask = self.masks[id(group)] = group.mask(carrying)
             if self.forward or self.is_direct(group):
                 pending += [x for on, value in zip(mask, group.inputs, strict=True) if on for x in value.ravel()]
             if self.is_direct(group):

@@ -54,12 +54,14 @@ class Group:
         linear: which inputs are active ↦ (rates of the inputs, of the marks, all nodes made for them).
     """
 
-    __slots__ = ("inputs", "linear", "marks", "region", "rule", "values")
+    __slots__ = ("_reals", "inputs", "linear", "marks", "region", "rule", "values")
 
     def __init__(self, rule: AbstractRule, inputs: list, values: list):
         self.rule, self.inputs, self.values = rule, inputs, values
         self.marks: list[Node] = []
         self.linear: dict = {}
+        real = lambda value: frozenset(x.serial for x in value.ravel().tolist() if x.kind == REAL and x.op != "const")
+        self._reals = [frozenset() if isinstance(x, Deferred) else real(x) for x in inputs]
         everything = self.nodes()
         self.region: Region = max((x.region for x in everything), key=lambda region: region.depth)
 
@@ -74,9 +76,9 @@ class Group:
         places = lambda value: [next(marks) if x.kind == REAL else x for x in value.ravel()]
         return [array(places(value), value.shape) for value in self.values]
 
-    def mask(self, carries) -> tuple[bool, ...]:
-        """For each input whether it has an entry for which `carries` holds."""
-        return tuple(not isinstance(x, Deferred) and any(carries(n) for n in x.ravel()) for x in self.inputs)
+    def mask(self, found: set[int]) -> tuple[bool, ...]:
+        """For each input whether one of its real entries is among these serial numbers."""
+        return tuple(not found.isdisjoint(serials) for serials in self._reals)
 
 
 def nodes_of(value) -> list[Node]:
