@@ -3,7 +3,7 @@
 Conventions: a rotation takes components in the frame of a body to components in the frame in which the body is seen.
 Euler parameters are p = (e₀, e₁, e₂, e₃), scalar first, pᵀp = 1; p and −p are the same rotation. The Euler vector
 θ = φ u turns by φ about the unit vector u. Angular velocities ω are in the frame of the body, unless told otherwise.
-Everything is differentiable to any order, at rotations by zero as well.
+Everything is differentiable to any order, at rotations by zero as well. What is used most is traced once, by `jax.jit`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ Parameters = Float[Array, "4"]
 Vector = Float[Array, "3"]
 Matrix = Float[Array, "3 3"]
 
-# Directions count as opposite where they differ from it by less than this angle.
-OPPOSITE = 1e-6
+OPPOSITE = 1e-6  # directions count as opposite where they differ from it by less than this angle
 
 
 @jax.jit
@@ -166,7 +165,6 @@ def from_matrix(a: Matrix) -> Parameters:
     return normalised(best)
 
 
-@jax.jit
 def rate(p: Parameters, omega: Vector) -> Parameters:
     """ṗ = ½ p ∘ (0, ω).
 
@@ -182,7 +180,6 @@ def rate(p: Parameters, omega: Vector) -> Parameters:
     return jnp.append(-(e @ omega), e0 * omega + cross(e, omega)) / 2
 
 
-@jax.jit
 def angular_velocity(p: Parameters, p_dot: Parameters) -> Vector:
     """ω with ṗ = ½ p ∘ (0, ω), in the frame of the body.
 
@@ -234,7 +231,6 @@ def log(p: Parameters) -> Vector:
     return jnp.where(near, series, far) * p[1:]
 
 
-@jax.jit
 def exp_matrix(theta: Vector) -> Matrix:
     """R = I + sin φ/φ θ̃ + (1 − cos φ)/φ² θ̃θ̃, Rodrigues' formula.
 
@@ -251,7 +247,6 @@ def exp_matrix(theta: Vector) -> Matrix:
     return jnp.eye(3, dtype=theta.dtype) + sinc(s) * tilde + versine(s) * tilde @ tilde
 
 
-@jax.jit
 def log_matrix(a: Matrix) -> Vector:
     """The Euler vector of a rotation matrix, 0 ≤ φ ≤ π.
 
@@ -265,7 +260,6 @@ def log_matrix(a: Matrix) -> Vector:
     return log(from_matrix(a))
 
 
-@jax.jit
 def gamma(theta: Vector) -> Matrix:
     """Γ(θ) = I + (1 − cos φ)/φ² θ̃ + (φ − sin φ)/φ³ θ̃θ̃: Γ θ̇ is the angular velocity in the frame in which the body
     is seen, Γᵀ θ̇ that in the body's own.
@@ -283,7 +277,6 @@ def gamma(theta: Vector) -> Matrix:
     return jnp.eye(3, dtype=theta.dtype) + versine(s) * tilde + excess(s) * tilde @ tilde
 
 
-@jax.jit
 def gamma_inverse(theta: Vector) -> Matrix:
     """Γ⁻¹(θ) = I − ½ θ̃ + (1 − φ/2 cot φ/2)/φ² θ̃θ̃; singular at φ = 2π.
 
@@ -349,7 +342,6 @@ def about(axis: int, angle: Float[Array, ""] | float) -> Parameters:
     return jnp.stack([c, *(s if k == axis else jnp.zeros_like(s) for k in range(3))])
 
 
-@jax.jit
 def from_angles(angles: Vector) -> Parameters:
     """Euler parameters of body-fixed angles 1-2-3: A = A₁(θ₁) A₂(θ₂) A₃(θ₃), first about x, then about the new y, then
     about the new z.
@@ -365,7 +357,6 @@ def from_angles(angles: Vector) -> Parameters:
     return product(product(first, second), third)
 
 
-@jax.jit
 def to_angles(p: Parameters) -> Vector:
     """Body-fixed angles 1-2-3 with |θ₂| ≤ π/2. Where cos θ₂ = 0 they are not unique.
 
@@ -384,7 +375,6 @@ def to_angles(p: Parameters) -> Vector:
     ])  # fmt: skip
 
 
-@jax.jit
 def angles_to_velocity(angles: Vector) -> Matrix:
     """E(θ) with ω = E θ̇, in the frame of the body, for body-fixed angles 1-2-3; det E = cos θ₂.
 
@@ -403,7 +393,6 @@ def angles_to_velocity(angles: Vector) -> Matrix:
     return jnp.stack([jnp.stack(row) for row in rows])
 
 
-@jax.jit
 def velocity_to_angles(angles: Vector) -> Matrix:
     """E⁻¹(θ) with θ̇ = E⁻¹ ω, for body-fixed angles 1-2-3; infinite where cos θ₂ = 0.
 
@@ -447,7 +436,6 @@ def between(u: Vector, w: Vector) -> Parameters:
     return jnp.where(opposite, product(rest, half_turn), rest)
 
 
-@jax.jit
 def along(axis: Vector) -> Parameters:
     """A frame with its z axis in a direction: the shortest rotation that takes z there.
 
