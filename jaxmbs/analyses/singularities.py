@@ -18,6 +18,7 @@ from jaxmbs.numerics.implicit import jacobian, rate
 from jaxmbs.numerics.march import follow_root
 from jaxmbs.numerics.results import Status
 from jaxmbs.numerics.scaling import Units, unit_of_length
+from jaxmbs.programs.function import Straight
 from jaxmbs.system.mechanism import Coordinates, Mechanism, as_times
 
 LOCK_UP, BIFURCATION = "lock-up", "bifurcation"
@@ -137,10 +138,12 @@ class _Measures(NamedTuple):
     null: np.ndarray
 
 
-@eqx.filter_jit
-def _linearise(mech, q, t):
+def _linear_system(mech, q, t):
     phi, _, _ = frozen(mech, q, t)
     return jacobian(phi, mech.layout, q, t), rate(phi, mech.layout, q, jnp.zeros(mech.layout.m, q.dtype), t)
+
+
+_linearise = eqx.filter_jit(Straight(_linear_system))
 
 
 def _measures(mech, q, t) -> _Measures:
@@ -230,8 +233,7 @@ def _locate_touching(mech, motion, grid, k):
     return _singular_point(mech, motion, grid, k - 1, k + 1, t, STENCIL * (grid[k + 1] - grid[k - 1]))
 
 
-@eqx.filter_jit
-def _fold_equations(mech, q, u, t, direction):
+def _fold_system(mech, q, u, t, direction):
     """Φ = 0, Φ_q u = 0, cᵀu = 1 for (q, u, t), the configuration where a motion turns back in time; and the derivative by
     a displacement of q, by u and t."""
     space, m = mech.layout, mech.layout.m
@@ -244,6 +246,9 @@ def _fold_equations(mech, q, u, t, direction):
 
     still = jnp.zeros(2 * m + 1, q.dtype)
     return equations(still), jax.jacfwd(equations)(still)
+
+
+_fold_equations = eqx.filter_jit(Straight(_fold_system))
 
 
 def _end_of_motion(mech, motion, grid, reached):

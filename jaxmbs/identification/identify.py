@@ -141,10 +141,11 @@ def identify(
 ) -> Identified:
     """Parameters p that fit records best: min Σ ((y_j(t_k; p) − ŷ_jk)/σ_j)² + Σ ((p_i − μ_i)/s_i)².
 
-    y are signals of the motion, ŷ what was measured with deviations σ, and μ, s priors. The motion is that of
-    `simulate`, or of `kinematics` where drivers determine it. A damped Gauss–Newton method (Levenberg–Marquardt) runs
-    from several starts, with exact derivatives of the signals. Covariance and intervals are those of the linear model
-    at the estimate, C = (JᵀJ)⁻¹, which holds where noise is normal and small.
+    y are signals of the motion, ŷ the measured values and σ their standard deviations; μ and s are the means and
+    standard deviations of the priors. The motion is that of `simulate`, or of `kinematics` where drivers determine it.
+    A damped Gauss–Newton method (Levenberg–Marquardt) runs from several starts, with exact derivatives of the signals.
+    Covariance and intervals are those of the linear model at the estimate, C = (JᵀJ)⁻¹, which holds where noise is
+    normal and small.
 
     Long or chaotic runs are split into `segments` (multiple shooting). The initial state of each segment is unknown. It
     must equal the final state of the segment before; this condition is weak at first and exact at the end.
@@ -159,10 +160,10 @@ def identify(
             signals are names of quantities, see `Record`.
         lower, upper: bounds, trees like `guess`; None where there is no bound.
         priors: a tree like `guess` with pairs (mean, standard deviation), for some of its numbers.
-        segments: how many of them a record is cut into; its times must be evenly spaced then.
+        segments: number of segments into which each record is cut; its times must then be evenly spaced.
         step, method, formulation: as for `simulate`.
         starts: number of starts.
-        steps: of the method, at most, from each start.
+        steps: largest number of Levenberg–Marquardt steps from each start.
         seed: the seed of the random numbers.
         confidence: probability of the intervals.
 

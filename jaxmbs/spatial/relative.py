@@ -29,16 +29,17 @@ class RelativeJoint(SixComponents):
     prescribed as a function of time; Kamman, Equations of Motion for Multibody Systems with Inter-Body Joint
     Constraints.
 
-    This covers hinges about any axis of the frame, universal joints with any two of the three angles and the third at
-    any angle, and sliding, cylindrical, spherical, rigid and free joints. The angles turn the joint frame on j as seen
-    from that on i: R = R₁(θ₁) R₂(θ₂) R₃(θ₃), first about x, then about the new y, then about the new z.
+    This covers hinges about any axis of the frame; universal joints, in which any two of the three angles are free and
+    the third is held at any value; and sliding, cylindrical, spherical, rigid and free joints. The angles turn the
+    joint frame on j as seen from that on i: R = R₁(θ₁) R₂(θ₂) R₃(θ₃), first about x, then about the new y, then about
+    the new z.
 
     Φ = (F_iᵀA_iᵀ(r_j^P − r_i^P) − x₀(t) for the held translations, then for the held angles with values c(t))
 
     - all held: twice the vector part of the Euler parameters of R (R₁R₂R₃)ᵀ at c;
-    - all but θ_k: twice the vector part of the Euler parameters of P₋ᵀ R P₊ᵀ, which is a rotation about axis k, but
-      only its two components perpendicular to that axis. P₋ and P₊ are the products of the known rotations before and
-      after it;
+    - all but θ_k: where Φ = 0, P₋ᵀ R P₊ᵀ is a rotation about axis k. The equations are twice the vector part of its
+      Euler parameters, of which only the two components perpendicular to axis k are taken. P₋ and P₊ are the products
+      of the known rotations before and after it;
     - one held: sin(θ₁ − c₁) cos θ₂ if it is θ₁, sin θ₂ − sin c₂ if it is θ₂, cos θ₂ sin(θ₃ − c₃) if it is θ₃.
 
     The free angles may turn as far as they like. The only singular case is a joint whose single held angle is θ₂, with

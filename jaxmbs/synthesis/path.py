@@ -122,9 +122,9 @@ def path(
         ordered: whether targets without crank angles must be passed in their order within one turn. Two targets that
             are nearly in the same place may be passed at the same time.
         whole_turn: whether the crank must be able to turn fully. If not, the search also covers four-bars whose crank
-            sweeps only part of a turn. These are ranked first only if the best linkage with a full turn misses the
-            targets, in root mean square, by more than 1e-4 of their spread and by more than ten times as much as they
-            do.
+            sweeps only part of a turn. Such a four-bar is ranked before the best linkage with a full turn only if the
+            root-mean-square error of the latter exceeds both 1e-4 of the spread of the targets and ten times the error
+            of the four-bar.
         lower, upper: bounds of the design: a mapping of names of its entries to numbers, or one number for all entries
             but angles. Lengths are always positive. Angles come back between −π and π.
         pivots: ((x, y), (x, y)), two corners of a box that must contain all pivots on the ground.
@@ -133,7 +133,8 @@ def path(
         stray: linkages whose curve leaves the line through the targets by more than this on the way from the first
             target to the last come after all others; `inf` allows any distance. None: the largest distance of two
             neighbouring targets, if they have no crank angles and are ordered; else any distance.
-        starts: number of random linkages to start from; a fourth as many whose crank need not turn all round are added.
+        starts: number of random linkages to start from. If the search also covers four-bars whose crank sweeps only
+            part of a turn, a quarter of this number of them is added.
         seed: the seed of the random numbers.
         keep: how many of the best solutions to return.
         progress: a function that is called with the steps done, the steps in all, and the least error so far, such as

@@ -49,7 +49,7 @@ def runge_kutta_4(rates: Callable, motion: Motion, t, h, *, written_out: bool = 
 class RK4(FixedStep):
     """The classical Runge–Kutta method: order 4, four evaluations in each step.
 
-    This is the default, and the method to begin with; by default, constraints are closed to rounding. It damps a
+    This is the default, and the method to begin with. By default, constraints are satisfied to rounding. It damps a
     little: in a step of length h an oscillation of frequency ω loses (ωh)⁶/72 of its energy. It is stable for ωh <
     2.8. For stiff springs and dampers take `GeneralizedAlpha`.
 

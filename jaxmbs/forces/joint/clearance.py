@@ -33,7 +33,7 @@ class ClearanceRevolute(AbstractForce):
     V = k δⁿ⁺¹ / (n + 1).
 
     Args:
-        i, j: names of the bodies, that with the hole and that with the pin.
+        i, j: name of the body with the hole, and of the one with the pin.
         point_i, point_j: the centres in the body frames; the origins unless given.
         clearance: c, the radius of the hole less that of the pin.
         stiffness: k.
@@ -45,7 +45,8 @@ class ClearanceRevolute(AbstractForce):
         velocity: v_t, the sliding velocity below which friction is less; see `JointFriction`.
         radius: that of the pin, for friction.
         length: that of the pin, in space.
-        axis_i, axis_j: in space, of the hole and the pin in the body frames; z unless given, `axis_j` as `axis_i`.
+        axis_i, axis_j: in space, the axes of the hole and the pin in the body frames; z unless given, `axis_j` as
+            `axis_i`.
 
     Examples:
         >>> pin = mbs.ClearanceRevolute(

@@ -172,7 +172,7 @@ class OneWayClutch(AbstractEffort):
     Args:
         joint: name of the joint.
         damping: c, large.
-        capacity: T, the largest effort; None: any, τ = c w.
+        capacity: T, the largest effort. If it is None, the effort is not limited: τ = c w.
         reverse: whether it lets the coordinate shrink, not grow.
         coordinate: which of several angles or slides of the joint.
 

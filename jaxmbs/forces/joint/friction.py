@@ -24,7 +24,8 @@ class JointFriction(AbstractReactiveForce):
     μ has its peak, μ_s, at |w| = v_t and falls to μ_d. Below v_t a joint creeps instead of sticking; a smaller v_t
     means less creep. For a slide, w is its rate; for an angle, r times its rate; for a spherical joint, r times the
     relative angular velocity. In a joint that both slides and turns, such as a cylindrical one, the two are
-    perpendicular components of w. For a pin in a slot take r = 0. F acts along w on the bodies, so its power is −F |w|.
+    perpendicular components of w. For a pin in a slot take r = 0. F acts on the bodies parallel to w and against it, so
+    its power is −|F| |w|.
 
     Without a `preload`, N comes from the joint's own reaction, a force F_r and a torque T_r about point_j: N = |F_r|.
     If a bearing length ℓ is given, the two ends of the bearing carry the reaction: N = |F_r/2 + f| + |F_r/2 − f|, where
