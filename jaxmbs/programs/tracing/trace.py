@@ -249,15 +249,13 @@ def place_argument(number: int, shape, dtype) -> Memory:
 def call(key: str):
     def rule(tracer: Tracer, eqn, *args):
         inner = eqn.params[key]
-        partial = functools.partial
-        run = partial(tracer.closed, inner) if hasattr(inner, "consts") else partial(tracer.run, inner, [])
+        run = lambda: tracer.closed(inner, args) if hasattr(inner, "consts") else tracer.run(inner, [], args)
         if len(inner.eqns) < WORTH_REMEMBERING:
-            return run(args)
+            return run()
         place = (inner, *map(_identity, args))
-        found = tracer.calls.get(place)
-        if found is None:
-            found = tracer.calls[place] = run(args)
-        return list(found)
+        if place not in tracer.calls:
+            tracer.calls[place] = run()
+        return list(tracer.calls[place])
 
     return rule
 
