@@ -58,8 +58,8 @@ def kinematics(
         A `Trajectory`.
 
     Raises:
-        ValueError: drivers are missing (how many), or some are redundant (their names, outside of jit, vmap and
-            grad).
+        ValueError: there are fewer drivers than degrees of freedom (the message says how many are missing), or some
+            are redundant (it names them; found outside of jit, vmap and grad only).
 
     Examples:
         >>> motion = mbs.kinematics(mech, jnp.array([0.0, jnp.pi / 2, jnp.pi]), guess)

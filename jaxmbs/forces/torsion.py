@@ -100,8 +100,8 @@ class TorsionSpring(AbstractTorsionSpring):
     ½ k (θ − θ₀)²; T_n has no part in it.
 
     Args:
-        i, j: names of the bodies. The numbers k, θ₀, c may follow without names, in this order. Points before these
-            numbers have no effect.
+        i, j: names of the bodies. The numbers k, θ₀, c may follow without names, in this order. Points may stand
+            before them, as in a `Spring`; this spring does not use them.
         stiffness: k.
         free_angle: θ₀ in radians.
         damping: c.

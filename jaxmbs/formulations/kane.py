@@ -60,8 +60,8 @@ class Kane(AbstractFormulation):
             all its six coordinates, and its equations are constraint rows.
 
     Raises:
-        ValueError: a name that is not a joint of the tree, or that is in both lists; `angles` for a joint that has an
-            axis; either list in the plane.
+        ValueError: a name is not that of a joint in the tree, or stands in both lists; `angles` names a joint that has an
+            axis; a list is not empty and the mechanism is planar.
 
     Examples:
         >>> start = {"bob": (1, 0, jnp.pi / 2)}

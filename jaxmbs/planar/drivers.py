@@ -122,7 +122,7 @@ class RelativeAngleDriver(Driver, AngleBetween):
     """Drives the angle of one body relative to another: Φ = φ_j − φ_i − C(t); Haug (3.5.7).
 
     Args:
-        i, j: names of the bodies. Points may follow; they have no effect.
+        i, j: names of the bodies. Points may follow, as in other elements; this one does not use them.
         motion: C(t) in radians: a motion, a number or a function of time.
 
     Examples:
@@ -165,7 +165,7 @@ class RevoluteDriver(Driver, RelativeConstraint):
     """An actuator at a revolute joint: Φ = (φ_j + θ_j) − (φ_i + θ_i) − C(t); Haug (3.5.11).
 
     Args:
-        i, j: names of the bodies. Points may follow; they have no effect.
+        i, j: names of the bodies. Points may follow, as in other elements; this one does not use them.
         motion: C(t) in radians, a motion, a number or a function of time. The actuator has an x″ axis on each body; C
             is the angle from the one on i to the one on j.
         angle_i, angle_j: θ_i, θ_j in radians, directions of the x″ axes in the body frames; zero unless given.

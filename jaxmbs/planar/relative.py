@@ -99,7 +99,7 @@ class RelativeAngle(AngleBetween):
     """Two bodies keep their relative angle: Φ = φ_j − φ_i − C₃; Haug (3.3.5).
 
     Args:
-        i, j: names of the bodies. Points may follow; they have no effect.
+        i, j: names of the bodies. Points may follow, as in other elements; this one does not use them.
         offset: C₃ in radians.
 
     Examples:

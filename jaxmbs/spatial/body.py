@@ -244,8 +244,8 @@ class Body(AbstractBody):
     Args:
         mass: m, positive.
         inertia: J about the centre of mass: three principal moments, the 3×3 matrix, or one number where all are equal.
-            A plain 0 makes a point mass. This zero, like a principal moment that is known to be zero, is part of the
-            structure: a rotation without inertia has no angular acceleration.
+            A plain 0 makes a point mass. This zero, like any principal moment given as a plain 0, is part of the
+            structure: about such an axis only constraints can accelerate the body.
         com: (3,), centre of mass in the body frame; the origin unless given.
         inertia_frame: 3×3 matrix; its columns are the axes to which `inertia` refers, in the body frame; the axes of
             the body unless given.

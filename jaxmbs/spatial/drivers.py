@@ -51,7 +51,7 @@ class RevoluteDriver(_FrameDriver):
     """An actuator at a hinge: Φ = 2 sin((φ − C(t)) / 2) with φ the joint's angle, for any number of turns. 1 equation.
 
     Args:
-        i, j: names of the bodies. Points may follow; they have no effect.
+        i, j: names of the bodies. Points may follow, as in other elements; this one does not use them.
         motion: C(t) in radians: a motion, a number or a function of time.
         axis_i, axis_j: as those of the joint.
         frame_i, frame_j: as those of the joint.
