@@ -110,7 +110,7 @@ def find_singularities(
 
 def _crossings(mech, motion, grid, status, reached) -> list:
     """Sign changes and touching zeros of the determinant between the times that were reached."""
-    values = [_measures(mech, motion.q[k], grid[k]) for k in range(reached)]
+    values = _along(mech, motion.q[:reached], grid[:reached])
     regular = [k for k in range(reached) if status[k] == Status.CONVERGED]
     found = []
     for a, b in pairwise(regular):
@@ -138,25 +138,36 @@ class _Measures(NamedTuple):
     null: np.ndarray
 
 
+@Straight
 def _linear_system(mech, q, t):
     phi, _, _ = frozen(mech, q, t)
     return jacobian(phi, mech.layout, q, t), rate(phi, mech.layout, q, jnp.zeros(mech.layout.m, q.dtype), t)
 
 
-_linearise = eqx.filter_jit(Straight(_linear_system))
+@eqx.filter_jit
+def _linearise(mech, q, t):
+    """Φ_q and Φ_t at each of these configurations and times."""
+    return jax.vmap(lambda q, t: _linear_system(mech, q, t))(q, t)
+
+
+def _along(mech, q, t) -> list[_Measures]:
+    """At each of these configurations: determinant and smallest singular value of the row-scaled Φ_q, its null vector,
+    and |βᵀΦ_t| / ‖Φ_t‖."""
+    matrix, by_time = (np.asarray(x, float) for x in _linearise(mech, q, jnp.asarray(t, q.dtype)))
+    lengths = np.linalg.norm(matrix, axis=2)
+    by_time = by_time / lengths
+    u, s, vt = np.linalg.svd(matrix / lengths[..., None])
+    rows, n = matrix.shape[1:]
+    determinant = np.prod(s, axis=1) * (np.linalg.det(u) * np.linalg.det(vt) if rows == n else 1)
+    size = np.linalg.norm(by_time, axis=1)
+    along = np.abs(np.sum(u[:, :, n - 1] * by_time, axis=1)) / np.where(size > 0, size, 1)
+    return [_Measures(*values) for values in zip(determinant, s[:, n - 1] / s[:, 0], along, vt[:, n - 1], strict=True)]
 
 
 def _measures(mech, q, t) -> _Measures:
-    """Determinant and smallest singular value of the row-scaled Φ_q, its null vector, and |βᵀΦ_t| / ‖Φ_t‖."""
-    matrix, by_time = (np.asarray(x, float) for x in _linearise(mech, jnp.asarray(q), jnp.asarray(t, q.dtype)))
-    lengths = np.linalg.norm(matrix, axis=1)
-    rows, by_time = matrix / lengths[:, None], by_time / lengths
-    u, s, vt = np.linalg.svd(rows)
-    n = matrix.shape[1]
-    determinant = np.prod(s) * np.linalg.det(u) * np.linalg.det(vt) if matrix.shape[0] == n else float(np.prod(s))
-    beta = u[:, n - 1]
-    size = np.linalg.norm(by_time)
-    return _Measures(determinant, s[n - 1] / s[0], abs(beta @ by_time) / size if size > 0 else 0.0, vt[n - 1])
+    """Those of one configuration; see `_along`."""
+    q = jnp.asarray(q)
+    return _along(mech, q[None], jnp.asarray(t, q.dtype)[None])[0]
 
 
 @eqx.filter_jit

@@ -30,6 +30,8 @@ LARGEST_PROGRAM = 1_000_000
 # What computes each operation fewer times than this, on the average, has to be called a hundred times before optimising it
 # pays.
 SHORT_RUN = 1_000
+# Loops that end by a condition, such as searches and Newton's method, have limits some ten times what they need.
+LIMIT_OVER_ROUNDS = 10
 # Graphs with more operations than this, some ten megabytes, do not outlive the making of their code.
 LARGEST_KEPT = 10_000
 # Operations that cost nothing at run time, or are counted with what they belong to.
@@ -200,7 +202,7 @@ class Program:
 
     @property
     def work(self) -> int:
-        """Number of scalar operations of one run; every round of a loop counts."""
+        """Number of scalar operations of one run, each round of a loop counted; see `LIMIT_OVER_ROUNDS`."""
         return self.facts.work
 
     @property
@@ -218,8 +220,11 @@ class Program:
         for node in self.live.nodes(region):
             if node.op == "loop":
                 loop = node.payload
-                rounds = self._work(loop.body) + (self._work(loop.condition_region) if loop.condition_region else 0)
-                total += loop.length * rounds
+                if loop.condition_region is None:
+                    total += loop.length * self._work(loop.body)
+                else:
+                    each = self._work(loop.body) + self._work(loop.condition_region)
+                    total += math.ceil(loop.length / LIMIT_OVER_ROUNDS) * each
             else:
                 total += node.op not in FREE
         return total
