@@ -226,18 +226,20 @@ def require(condition, reason: str) -> None:
 
 def check_positive(element, *names: str) -> None:
     """Raise `ValueError` for a field, a number or an array, that is known and not positive."""
-    for name in names:
-        value = getattr(element, name)
-        require(value is None or not is_concrete(value) or np.all(value > 0), f"{name} must be positive, got {value}")
+    for name, value in _known(element, names):
+        require(np.all(np.asarray(value) > 0), f"{name} must be positive, got {value}")
 
 
 def check_not_negative(element, *names: str) -> None:
     """Raise `ValueError` for a field, a number or an array, that is known and negative."""
-    for name in names:
-        value = getattr(element, name)
-        require(
-            value is None or not is_concrete(value) or np.all(value >= 0), f"{name} must not be negative, got {value}"
-        )
+    for name, value in _known(element, names):
+        require(np.all(np.asarray(value) >= 0), f"{name} must not be negative, got {value}")
+
+
+def _known(element, names: Iterable[str]) -> list[tuple[str, Any]]:
+    """Names of fields as a user writes them, and their values, where these are known numbers."""
+    values = ((name.removeprefix("_"), getattr(element, name)) for name in names)
+    return [(name, value) for name, value in values if value is not None and is_concrete(value)]
 
 
 @contextlib.contextmanager

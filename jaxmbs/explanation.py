@@ -7,7 +7,7 @@ from functools import partial
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
+import numpy as np
 from jax.typing import ArrayLike
 
 from jaxmbs.analyses.assembly import assemble
@@ -99,22 +99,21 @@ def explain(
     start = assemble(mech, guess, t)
     q = start.q
     time = as_times(t, q.dtype)
+    # Arrays are made by NumPy: what JAX makes, it compiles first, for each shape.
+    still = jax.device_put(np.zeros(mech.layout.m, q.dtype))
     report = diagnose(mech, q, t)
     functions: dict[str, tuple[Straight, tuple]] = {
-        name: (
-            function,
-            (mech, q, jnp.zeros(mech.layout.m, q.dtype), time) if name in WITH_VELOCITIES else (mech, q, time),
-        )
+        name: (function, (mech, q, still, time) if name in WITH_VELOCITIES else (mech, q, time))
         for name, function in equations.PROGRAMS.items()
     }
     if reactive_forces(mech) or stateful_forces(mech):
         # Only a formulation knows them.
         del functions["generalized_force"]
-    functions |= _simulation(mech, q, time, method, formulation)
+    functions |= _simulation(mech, q, still, time, method, formulation)
     layout = mech.layout
     if layout.m <= len(layout.row_owners):
         march = Straight(partial(motion_without_derivatives, corrections=4, max_steps=None))
-        functions["kinematics"] = (march, (mech, jnp.stack([time, time + 1]), q))
+        functions["kinematics"] = (march, (mech, jax.device_put(np.asarray(time) + np.arange(2, dtype=q.dtype)), q))
     programs, refusals = {}, {}
     for name, (function, args) in functions.items():
         refusal = function.refusal(*args)
@@ -132,10 +131,10 @@ def explain(
     )
 
 
-def _simulation(mech: Mechanism, q, t, method, formulation) -> dict[str, tuple[Straight, tuple]]:
+def _simulation(mech: Mechanism, q, v, t, method, formulation) -> dict[str, tuple[Straight, tuple]]:
     """What a simulation evaluates, and at what."""
     equations = equations_of(formulation, mech)
-    x, u = _zeros(equations.from_bodies, q, jnp.zeros(mech.layout.m, q.dtype), t)
+    x, u = _zeros(equations.from_bodies, q, v, t)
     problem = Problem.of(equations, _zeros(equations.scales, x, t))
     equations = problem.equations
     acceleration = Straight(lambda equations, x, u, t: equations.accelerations(x, u, t)[0])
@@ -143,13 +142,13 @@ def _simulation(mech: Mechanism, q, t, method, formulation) -> dict[str, tuple[S
     if isinstance(method, AbstractFixedStep):
         state = _zeros(method.start, problem, Motion(x, u, u, problem.rows), t)
         step = Straight(lambda problem, state, t, h: method.step(problem, state, t, h)[0])
-        found[f"step of {type(method).__name__}"] = step, (problem, state, t, jnp.ones((), q.dtype))
+        found[f"step of {type(method).__name__}"] = step, (problem, state, t, jax.device_put(np.ones((), q.dtype)))
     return found
 
 
 def _zeros(f: Callable, *args):
     """Zeros of the shapes of what f(*args) gives."""
-    return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(f, *args))
+    return jax.tree.map(lambda x: jax.device_put(np.zeros(x.shape, x.dtype)), jax.eval_shape(f, *args))
 
 
 def _path(refusals: dict[str, str], programs: dict[str, Program]) -> str:

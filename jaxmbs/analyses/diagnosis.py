@@ -147,8 +147,9 @@ def check_driven(mech: Mechanism, motion) -> None:
         if report.free or set(report.redundant) & set(mech.drivers):
             faults.append(report._replace(consistent=True))
     else:
+        q, t = np.asarray(motion.q), np.asarray(motion.t)
         for k in dict.fromkeys(reached[np.linspace(0, len(reached) - 1, 3).astype(int)].tolist()):
-            report = diagnose(mech, motion.q[k], motion.t[k])
+            report = diagnose(mech, q[k], t[k])
             if report.free == 0 and not set(report.redundant) & set(mech.drivers):
                 return
             faults.append(report)

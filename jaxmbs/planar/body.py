@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jaxmbs.element import AbstractBody, check_positive, require
+from jaxmbs.element import AbstractBody, check_not_negative, check_positive
 from jaxmbs.mobility import Mobility
 from jaxmbs.numerics.arrays import as_real, check_fields, is_concrete, real
 from jaxmbs.numerics.plane import perpendicular, rotation_matrix
@@ -258,8 +258,7 @@ class Body(AbstractBody):
         """Raise `ValueError` for wrong shapes, a mass that is not positive, a negative inertia."""
         check_fields(self)
         check_positive(self, "mass")
-        known = is_concrete(self.inertia)
-        require(not known or self.inertia >= 0, f"inertia must not be negative, got {self.inertia}")
+        check_not_negative(self, "_inertia")
 
 
 class Rotor(Body):
