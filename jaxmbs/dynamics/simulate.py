@@ -99,7 +99,7 @@ def simulate(
     start, given = _start(mech, q, v0, times), mech.named_velocities(v0)
     times = times.astype(start.q.dtype)
     result = _simulate(mech, times, start, _grid(asked, step, method), method, formulation).of(mech)
-    if given is not None and is_concrete(result.status) and result.status[0] == Status.NOT_ASSEMBLED:
+    if given is not None and is_concrete(result.status) and np.asarray(result.status)[0] == Status.NOT_ASSEMBLED:
         _check_named(mech, result.t[0], start, given)
     if throw:
         check_known(result.status)

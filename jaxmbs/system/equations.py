@@ -13,6 +13,7 @@ from jaxmbs.element import GROUND
 from jaxmbs.forces import AbstractForce, State
 from jaxmbs.numerics.arrays import IN_JAX, NOT_TRACEABLE
 from jaxmbs.numerics.implicit import jacobian, rate, second_rate
+from jaxmbs.numerics.repeated import total
 from jaxmbs.programs.function import Straight
 from jaxmbs.programs.tracing.graph import ProgramError
 from jaxmbs.system.mechanism import Coordinates, Mechanism, as_times
@@ -164,7 +165,10 @@ def energy(mech: Mechanism, q: Coordinates, v: ArrayLike) -> Energy:
         return Energy(kinetic, potential)
     at, t = _state(mech, q, 0.0)
     state = state_of(mech, at, jnp.asarray(v, at.dtype), t)
-    kinetic = sum(body.kinetic_energy(state.poses[name], state.velocities[name]) for name, body in mech.bodies.items())
+    kinetic = total(
+        lambda body, q, v: body.kinetic_energy(body.pose(q), v),
+        [(body, mech.layout.coordinates_of(name, at), state.velocities[name]) for name, body in mech.bodies.items()],
+    )
     kinetic = sum((force.kinetic(state) for force in mech.forces.values()), kinetic)
     potential = sum((force.potential(state) for force in mech.forces.values()), jnp.zeros_like(t))
     return Energy(kinetic, potential)

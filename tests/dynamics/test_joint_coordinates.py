@@ -301,7 +301,7 @@ def test_long_chains(links, sides, turns, runs, monkeypatch):
     assert size(again[0] - theta) < 1e-11
     assert size(again[1] - rate) < 1e-10
 
-    monkeypatch.setattr(recursion, "MIN_BODIES_IN_LOOP", 10**6)
+    monkeypatch.setattr(recursion, "MIN_IN_LOOP", 10**6)
     assert not any(run.loop for run in mbs.joint_space(mech).runs)
     for one, other in zip(found, mbs.program(motion)(mech, theta, rate), strict=True):
         assert size(one - other) < 1e-10 * max(1, size(other))

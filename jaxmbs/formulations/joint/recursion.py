@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-# From this number of bodies on, they are run through in a loop.
-MIN_BODIES_IN_LOOP = 17
+from jaxmbs.numerics.repeated import MIN_IN_LOOP
+
 # The most that one round of a loop has, and the fewest rounds.
 MAX_TURNS = 8
 MIN_ROUNDS = 4
@@ -55,7 +55,7 @@ def runs_of(parents: Sequence[int], alike: Sequence[Any], long: int | None = Non
 
     alike: for each body a key; only bodies with the same one are in the same run.
     """
-    spans = list(_spans(parents, alike, MIN_BODIES_IN_LOOP if long is None else long))
+    spans = list(_spans(parents, alike, MIN_IN_LOOP if long is None else long))
     bodies = [(range(a + turn, b, turns), a, b, turns) for a, b, turns in spans for turn in range(turns)]
     place = {k: (n, row) for n, (numbers, *_) in enumerate(bodies) for row, k in enumerate(numbers)}
     side: list[list[tuple[int, int]]] = [[] for _ in bodies]

@@ -257,7 +257,7 @@ def joint_tree(mech: Mechanism, space: JointSpace) -> JointTree:
         k = run.start
         kind, reverse, swapped = space.forms[k].kind, tree.reversed[k], at_joints[k][1]
         make = partial(mobility_of, kind=kind, reverse=reverse, swapped=swapped, any_angle=space.any_angle)
-        mobility = (jax.vmap(make) if run.loop else make)(joint, body, guides)
+        [mobility] = mapped([run], make, [joint], [body], [guides])
         edges.append(Edge(mobility, joint, body, guides, swapped, reverse and kind not in FREED))
     return JointTree(space, mech, edges)
 
@@ -299,7 +299,7 @@ def links(tree: JointTree, theta, rate, gravity=None, also: Callable | None = No
 
 def mapped(runs: Sequence[Run], f: Callable, *things: Sequence) -> list:
     """f of things of the bodies, as things of the runs."""
-    return [(jax.vmap(f) if run.loop else f)(*x) for run, *x in zip(runs, *things, strict=True)]
+    return [jax.lax.map(lambda x: f(*x), x) if run.loop else f(*x) for run, *x in zip(runs, *things, strict=True)]
 
 
 def poses(tree: JointTree, theta) -> dict:
@@ -329,9 +329,10 @@ def measured(tree: JointTree, q) -> Float[Array, " n"]:
     angle, q(θ) has the same Euler parameters as q, but for the sign beyond a screw or a homokinetic joint."""
     space, layout = tree.space, tree.layout
     names = space.tree.bodies
-    at = {name: layout.pose(name, q) for name in (GROUND, *names)}
-    children = gathered(space.runs, [at[name] for name in names])
-    parents = gathered(space.runs, [at[GROUND if k < 0 else names[k]] for k in space.tree.parents])
+    ground, rows = layout.pose(GROUND, q), gathered(space.runs, [layout.coordinates_of(name, q) for name in names])
+    children = mapped(space.runs, lambda edge, row: edge.body.pose(row), tree.edges, rows)
+    at = scattered(space.runs, children)
+    parents = gathered(space.runs, [ground if k < 0 else at[k] for k in space.tree.parents])
 
     def measure(edge, parent, child):
         ends = (child, parent) if edge.reverse else (parent, child)
