@@ -12,7 +12,7 @@ from timing import cpu_seconds
 
 from dynamic_problems import ANDREWS_JOINTS, ANDREWS_PLACED, andrews_angles, andrews_points, andrews_start
 from linkages import reference
-from verification.precision import Curve, Point, Problem
+from verification.curves import Curve, Point, Problem
 
 
 def curve(tool: str, label: str, prepare: Callable, problem: Problem) -> Curve:

@@ -4,9 +4,6 @@ One motion at a time on one core, compiled before; the time is that of the proce
 simulates the same motion with steps that are halved again and again.
 """
 
-from collections.abc import Callable
-from typing import NamedTuple
-
 import jax
 import numpy as np
 from timing import cpu_seconds
@@ -15,41 +12,8 @@ import jaxmbs as mbs
 import spatial_problems
 from dynamic_problems import andrews, andrews_angles, andrews_start
 from linkages import reference
-
-
-class Point(NamedTuple):
-    """A run: how many steps, how far off, and seconds of the processor."""
-
-    steps: int
-    error: float
-    seconds: float
-
-
-class Curve(NamedTuple):
-    """A tool in one way of using it; `missing` says why there are no points."""
-
-    tool: str
-    label: str
-    points: list[Point]
-    missing: str = ""
-
-
-class Problem(NamedTuple):
-    """A motion.
-
-    Attributes:
-        start: () ↦ mechanism, q0, v0.
-        end: seconds.
-        error: trajectory ↦ how far its end is off, traced.
-        steps: numbers of steps, each the double of the one before.
-    """
-
-    title: str
-    unit: str
-    start: Callable
-    end: float
-    error: Callable
-    steps: tuple[int, ...]
+from verification import others
+from verification.curves import Curve, Point, Problem
 
 
 def doubled(first: int, count: int) -> tuple[int, ...]:
@@ -128,15 +92,11 @@ def curve(name: str, label: str) -> Curve:
     problem = PROBLEMS[name]()
     if label in WAYS:
         return own_curve(problem, label)
-    from verification import others
-
     return others.curve(label, *others.RIVALS[name][label], problem)
 
 
 def tasks() -> list[tuple[str, str]]:
     """All curves: (problem, label), that of a rival is its name."""
-    from verification import others
-
     return [(name, label) for name in PROBLEMS for label in (*WAYS, *others.RIVALS[name])]
 
 
