@@ -8,12 +8,12 @@ import itertools
 from functools import cached_property
 from itertools import accumulate
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxmbs.element import GROUND, AbstractBody
 from jaxmbs.element import unknown as unknown
-from jaxmbs.numerics.repeated import over_rows
 from jaxmbs.numerics.space import Flat, Space
 
 
@@ -210,11 +210,9 @@ class Layout(Space):
         parts = []
         for manifold, names in self._runs:
             whole = [x[places[names[0]].start : places[names[-1]].stop] for x, places in args]
-            of_one = getattr(manifold, function)
-            if len(names) == 1:
-                parts.append(of_one(*whole))
-            else:
-                parts.append(over_rows(of_one, *(x.reshape(len(names), -1) for x in whole)).ravel())
+            each = jax.vmap(getattr(manifold, function)) if len(names) > 1 else getattr(manifold, function)
+            rows = whole if len(names) == 1 else [x.reshape(len(names), -1) for x in whole]
+            parts.append(each(*rows).ravel())
         rest = [x[places[self.bodies[-1][0]].stop :] for x, places in args]
         return jnp.concatenate([*parts, getattr(Flat, function)(*rest)])
 
