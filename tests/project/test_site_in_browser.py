@@ -31,7 +31,6 @@ LOOK = """(() => {
         long: lines.filter((x) => x.scrollWidth > x.clientWidth + 1).map((x) => x.textContent.trim().slice(0, 60)),
         missing: [...document.images].filter((x) => x.complete && !x.naturalWidth).map((x) => x.src),
         title: document.querySelector("h1")?.textContent ?? "",
-        scheme: document.body.dataset.mdColorScheme,
     };
 })()"""
 # Pictures that are transparent at a corner: their ink would lie on whatever colour the page has.
@@ -44,9 +43,9 @@ TRANSPARENT = """(() => [...document.querySelectorAll("article img")].filter((im
 }).map((image) => image.src))()"""
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def site():
-    """The address of the site."""
+    """The address of the site: another port for each test, so that nothing is stored from the test before."""
 
     class Quiet(SimpleHTTPRequestHandler):
         def log_message(self, *_):
@@ -54,7 +53,9 @@ def site():
 
     assert (SITE / "index.html").exists(), "no site in build/site: run `make docs`"
     server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(SITE)))
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(
+        target=server.serve_forever, args=(0.02,), daemon=True
+    )  # seconds between looks at its end
     thread.start()
     with contextlib.closing(server.socket):
         yield f"http://127.0.0.1:{server.server_port}"
@@ -98,10 +99,8 @@ def test_every_page(browser, site):
 def test_dark_mode(browser, site, page):
     """Dark ground, light letters; pictures have paper of their own."""
     browser.scheme("dark")
-    browser.open(f"{site}/404.html")
-    browser.run("localStorage.clear()")  # where the theme keeps what it has chosen before
     browser.open(f"{site}/{page}")
-    assert browser.run(LOOK)["scheme"] == "slate"
+    browser.wait("document.body.dataset.mdColorScheme === 'slate' && !('mdColorSwitching' in document.body.dataset)")
     luminance = (
         "((x) => { const [r, g, b] = x.match(/[\\d.]+/g).map(Number); return (0.3 * r + 0.6 * g + 0.1 * b) / 255; })"
     )
