@@ -245,7 +245,7 @@ def bricard_hexagon(psi):
     across = across / jnp.sqrt(across @ across)
     seen = jnp.stack([along, across, jnp.cross(along, across)], axis=1)
     in_ground = np.stack([-Z, Y, X], axis=1)
-    return (points - points[0]) @ seen @ in_ground.T
+    return (points - points[:1]) @ seen @ in_ground.T
 
 
 def _side(angle):

@@ -1,6 +1,7 @@
 """Plain zeros in vectors are structure: they cost nothing, and are numbers again where an array is given."""
 
 import copy
+import itertools
 import pickle
 
 import equinox as eqx
@@ -80,6 +81,22 @@ def test_a_centre_of_mass_of_plain_zeros_costs_nothing():
 def test_axes_frames_and_inertia_matrices_of_plain_zeros():
     """In space an axis (0, 0, 1) needs no rotation to be worked out."""
     assert operations(arm()) < 0.75 * operations(arm(as_given=np.asarray))
+
+
+def chain(links):
+    """Rods in space, their hinges across each other in turn."""
+    names = ["ground", *(f"rod{k}" for k in range(links))]
+    joints = {
+        f"hinge{k}": spatial.Revolute(i, j, (0, 0, 0) if k == 0 else (0, 0.5, 0), (0, -0.5, 0), (Z, (1, 0, 0))[k % 2])
+        for k, (i, j) in enumerate(itertools.pairwise(names))
+    }
+    return mbs.Mechanism(dict.fromkeys(names[1:], spatial.Body(1.0, (0.1, 0.01, 0.1))), joints)
+
+
+def test_the_acceleration_of_a_chain_grows_with_its_links():
+    """Twice the links, twice the operations: a joint's rows are zero but for its two bodies, however many there are."""
+    short, long = (operations(chain(links)) for links in (10, 20))
+    assert long < 2.1 * short
 
 
 @pytest.mark.parametrize("emission", EMISSIONS)
