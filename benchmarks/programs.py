@@ -1,4 +1,4 @@
-"""The same dynamics as straight-line programs: Schur complement, L D Lᵀ, and the time loop inside of the program."""
+"""The same dynamics as straight-line programs: Schur complement, L D Lᵀ, and the time loop inside the program."""
 
 import jax
 import jax.numpy as jnp

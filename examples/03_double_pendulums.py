@@ -1,7 +1,7 @@
 """Ten thousand double pendulums, let go from rest at as many angles, in one call.
 
 Each is a pixel of the picture, at its first angles, in the colour of the time at which one of its rods first goes over
-the top; white if none did. Inside of the line their energy does not suffice. Where neighbours differ the motion is
+the top; white if none did. Inside the line their energy does not suffice. Where neighbours differ the motion is
 chaotic: it cannot be told from the start.
 """
 

@@ -35,11 +35,11 @@ class Explanation(NamedTuple):
 
     Attributes:
         path: the code that runs: "straight-line, LLVM", "straight-line, one kernel on the GPU", "straight-line, XLA", or
-            "array code: …" with the reason.
-        operations: scalar operations of one evaluation by function, for those that are straight-line programs; loop
-            bodies count once. First Φ, Φ_q, …; then what `simulate` runs, "acceleration" and "step of RK4" or of
-            another method, its start and end closed; and "kinematics" where the drivers determine the motion. RK4's four
-            stages are written out for CPUs and are a loop on GPUs.
+            "array code for …: …", with names of functions and the reason; or the first for some and array code for others.
+        operations: scalar operations of one evaluation of each function that is a straight-line program; loop bodies
+            count once. First come Φ, Φ_q, …; then what `simulate` runs: "acceleration" and "step of RK4", or of another
+            method; last "kinematics", if there are at least as many equations as velocities. RK4's four stages are
+            written out for CPUs and are a loop on GPUs.
         coordinates: number of coordinates.
         constraints: number of equations, with those of the drivers.
         rank: of Φ_q in the assembled configuration.

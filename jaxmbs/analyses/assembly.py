@@ -50,7 +50,7 @@ class Assembly(eqx.Module):
         """What failed, as text: `print(assembly.explain_failure())`; see `Failures`.
 
         Raises:
-            ValueError: inside of a transformation, where nothing is known yet.
+            ValueError: inside a transformation, where nothing is known yet.
         """
         q = self.q[..., None, :]
         return failures(self.t[..., None], q, q, q, self.status[..., None], self.mechanism)
@@ -80,7 +80,7 @@ def assemble(
         guess: a mapping of names to coordinates, or q (n,); see `Mechanism.coordinates`.
         t: time.
         hold: names of coordinates, "crank.phi", …, that keep the values of the guess.
-        throw: raise `AnalysisError` where assembly fails, with the text of `explain_failure`; only outside of jit, vmap
+        throw: raise `AnalysisError` where assembly fails, with the text of `explain_failure`; only outside jit, vmap
             and grad.
 
     Returns:

@@ -42,7 +42,7 @@ def kinematics(
 
     q, q̇, q̈ are differentiable with respect to the mechanism and to `times`, in forward and reverse mode. The
     derivatives are the exact implicit ones, and the guess does not enter them. A sample that fails has a status other
-    than 0, keeps its last good values, and has a zero gradient.
+    than 0, keeps its last good values (at a bifurcation the position is right), and has a zero gradient.
 
     Args:
         mech: the mechanism.
@@ -51,7 +51,7 @@ def kinematics(
             `Mechanism.coordinates`.
         corrections: largest number of Newton steps that correct a prediction, before the last one.
         max_steps: largest number of trial steps, 200 + 8 T by default.
-        throw: raise `AnalysisError` where a status is bad, with the text of `explain_failure`; only outside of jit,
+        throw: raise `AnalysisError` where a status is bad, with the text of `explain_failure`; only outside jit,
             vmap and grad.
 
     Returns:
@@ -59,7 +59,7 @@ def kinematics(
 
     Raises:
         ValueError: there are fewer drivers than degrees of freedom (the message says how many are missing), or some
-            are redundant (it names them; found outside of jit, vmap and grad only).
+            are redundant (it names them; found outside jit, vmap and grad only).
 
     Examples:
         >>> motion = mbs.kinematics(mech, jnp.array([0.0, jnp.pi / 2, jnp.pi]), guess)

@@ -31,11 +31,12 @@ class Projection(AbstractClosure):
     """Moves positions, then velocities, to the nearest ones that satisfy the constraints; distances are measured
     with the mass matrix.
 
-    Gaps are at rounding level for any step length, and the method keeps its order.
+    Gaps are at rounding level for any step length, and the method keeps its order. A step that is too long to be closed
+    gives the status NOT_CONVERGED.
 
     Args:
-        iterations: number of Newton steps for the positions, all with the same matrix. Each reduces a gap δ to about δ²
-            or less.
+        iterations: number of Newton steps for the positions, all with the same matrix. The first reduces a gap δ to
+            about δ², each further one multiplies it by about δ.
 
     Examples:
         >>> method = mbs.RK4(closure=mbs.Projection(iterations=2))

@@ -140,8 +140,8 @@ class Reaction(AbstractWrench):
         multipliers: (T, rows), λ of the element's equations.
         unique: (T,), False where constraints are redundant and this reaction is one of many that are possible.
         effort: the driving force or torque of an element that prescribes a motion C(t); its work is effort · dC. One
-            for each motion of a `TotalJoint`; None for other elements. It is the multiplier where Φ is a length or
-            angle.
+            for each motion of a `TotalJoint` or `RelativeJoint`; None for elements that prescribe none. It is the
+            multiplier where Φ is a length or angle.
         place: (T, d), where point_j is, in the ground frame.
         counter_torque: on body i, about `place` too: −torque, but for `RelativeX` and its like.
         q: (T, n), the configurations of the mechanism.

@@ -45,8 +45,8 @@ def simulate(
 ) -> Trajectory:
     """Motion of a mechanism under its forces and drivers, from the state (q0, v0) at times[0].
 
-    First, q0 and v0 move to the nearest values that satisfy Φ = 0 and Φ_q v = ν, measured with the mass matrix. Results
-    are given at `times` only; the steps in between are not kept.
+    First, q0, and v0 if it is a vector, move to the nearest values that satisfy Φ = 0 and Φ_q v = ν, measured with the
+    mass matrix. Results are given at `times` only; the steps in between are not kept.
 
     Results are differentiable in forward and reverse mode with respect to everything: lengths, masses, stiffnesses,
     the initial state, times, and the variables that force functions close over. The derivative is that of the
@@ -65,7 +65,7 @@ def simulate(
             replaced by the nearest one that they do allow, measured with the mass matrix. Or a mapping such as
             {"crank.phi": 5.0}: named velocities keep their values, and the others follow from the constraints; if the
             constraints leave some free, the smallest ones that fit are taken. Named velocities that the constraints do
-            not allow raise an error; inside of jit, vmap and grad they give the status NOT_ASSEMBLED. None: at rest,
+            not allow raise an error; inside jit, vmap and grad they give the status NOT_ASSEMBLED. None: at rest,
             except for what drivers move.
         step: the largest length of an inner step. If it is not given, every interval between two outputs is divided
             into the same number of equal steps (one or more), so that the whole run has 4,000 or more; `Adaptive`
@@ -73,7 +73,7 @@ def simulate(
         method: `RK4()` by default; `SemiImplicitEuler()`, `GeneralizedAlpha(rho)`, `HHT(alpha)`,
             `CoordinatePartitioning()`, `Adaptive(rtol, atol)`.
         formulation: `Augmented()` by default; `Natural()`, `JointCoordinates()`, `Kane()`.
-        throw: raise `AnalysisError` where a status is bad, with the text of `explain_failure`; only outside of jit,
+        throw: raise `AnalysisError` where a status is bad, with the text of `explain_failure`; only outside jit,
             vmap and grad.
 
     Returns:
@@ -149,7 +149,7 @@ def _grid(times, step, method) -> Grid:
         raise ValueError(f"step must be a positive number that is known when the simulation is built, got {step}")
     if not known:
         raise ValueError(
-            "with a step the times must be known when the simulation is built: make them with numpy, or outside of jit"
+            "with a step the times must be known when the simulation is built: make them with numpy, or outside jit"
         )
     # A hair of rounding in the times must not cost a step.
     needed = np.ceil(np.abs(np.diff(np.asarray(times, float))) / float(step) * (1 - 1e-9)).astype(int).clip(1)

@@ -89,7 +89,7 @@ class Torque(AbstractForce):
 
 
 class PointForce(AbstractForce):
-    """A force F at a point s of a body: Q = (F, s × F).
+    """A force F at a point s of a body: Q = (F, A s × F), in space (F, s × AᵀF), with the rotation A of the body.
 
     Args:
         body: name of the body.

@@ -25,10 +25,10 @@ class ForceElement(eqx.Module):
     Attributes:
         power: Q·v, what it brings into the mechanism; negative for a spring that is being stretched.
         potential: its potential energy; zero for a force that has none.
-        force: between two points a number, positive where it pulls them together; for an `AxialSpring` the force along
+        force: a number between two points, positive where it pulls them together; for an `AxialSpring` the force along
             the axis, on body j; for a `PointForce` the vector in the ground frame.
-        torque: about the axis between two bodies a number, on body j; for a `Torque` that on its body, in space a
-            vector in the ground frame.
+        torque: on body j, a number about the common axis of two bodies; for a `Torque` on its body, in space a vector
+            in the ground frame.
         length: distance of the two points, or the slide along the axis.
         angle: of body j relative to body i, in radians.
         rate: of the length or angle.

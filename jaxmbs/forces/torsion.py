@@ -95,9 +95,9 @@ class TorsionSpring(AbstractTorsionSpring):
     on body j.
 
     θ is the angle of j relative to i. In the plane, full turns are counted. In space, θ is the angle about the common
-    axis of both bodies, in (−π, π]; it is zero where the rotation of body j relative to body i is the shortest one that
-    takes axis_j to axis_i: with equal axes, where the bodies are parallel. With `middle` m it is in (m − π, m + π]. V =
-    ½ k (θ − θ₀)²; T_n has no part in it.
+    axis of both bodies, in (−π, π]; it is zero where body j is turned from body i by the shortest rotation that takes
+    axis_j to axis_i: with equal axes, where the bodies are parallel. With `middle` m it is in (m − π, m + π]. V = ½ k
+    (θ − θ₀)²; T_n has no part in it.
 
     Args:
         i, j: names of the bodies. The numbers k, θ₀, c may follow without names, in this order. Points may stand

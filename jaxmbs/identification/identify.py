@@ -44,11 +44,11 @@ class Identified:
         names: of its numbers, "spring.stiffness" or "masses.0", as they are called below.
         estimates: the numbers by name.
         deviations: their standard deviations by name, from the Hessian of Gauss and Newton; infinite where the records do
-            not tell, zero where bounds leave no choice.
+            not determine the number, zero where bounds leave no choice.
         intervals: (low, high) by name, in which the parameter lies with probability `confidence`.
         confidence: that probability.
         covariance: (n, n). Directions that are undetermined count as known in it.
-        undetermined: directions in which the parameters can change without any signal telling: by name the relative
+        undetermined: directions in which the parameters can change without changing any signal: by name the relative
             changes, the largest of them 1.
         at_bounds: names of parameters that lie on a bound; their intervals mean little.
         noise: the standard deviation of each signal's noise, as given or as estimated.

@@ -24,7 +24,7 @@ class Status(IntEnum):
     """No configuration near the guess satisfies the constraints; or, in a simulation, no motion has the velocities that
     were given by name."""
     NOT_CONVERGED = 2
-    """The motion was lost for another reason than a lock-up, or a step budget ran out."""
+    """The motion was lost for a reason other than a lock-up, or a step budget ran out."""
     LOCKED_UP = 3
     """The motion ends: past this time no configuration exists, and velocities grow without bound before it."""
     SINGULAR = 4
@@ -51,6 +51,6 @@ class AnalysisError(ValueError):
 
 
 def check_known(status) -> None:
-    """Raise `ValueError` for the status of something that is to be turned into an error inside of a transformation."""
+    """Raise `ValueError` for the status of something that is to be turned into an error inside a transformation."""
     if isinstance(status, jax.core.Tracer):
-        raise ValueError("throw=True works outside of jit, vmap and grad only; inside, read `.status`")
+        raise ValueError("throw=True works outside jit, vmap and grad only; inside, read `.status`")

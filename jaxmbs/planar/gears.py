@@ -24,8 +24,8 @@ class Gear(PlanarConstraint):
     Args:
         i, j: names of the bodies.
         point_i, point_j: centres of the gears in the body frames.
-        radius_i, radius_j: pitch radii. Give an internal gear a negative radius, and the other gear's angle less π;
-            Haug (3.4.7).
+        radius_i, radius_j: pitch radii. Give an internal gear a negative radius, and subtract π from the other gear's
+            angle; Haug (3.4.7).
         angle_i, angle_j: directions θ in radians, in the body frames, of the marks that touch at assembly.
 
     Examples:

@@ -211,7 +211,7 @@ class _Content:
 
 
 def _names(code: types.CodeType) -> list[str]:
-    """Names that a function and those inside of it look up."""
+    """Names that a function and those inside it look up."""
     inside = [name for c in code.co_consts if isinstance(c, types.CodeType) for name in _names(c)]
     return sorted({*code.co_names, *inside})
 

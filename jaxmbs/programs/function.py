@@ -58,7 +58,7 @@ class ProgramFunction:
         """
         (program, constants, used, out_tree), leaves = self._find((args, {}))
         if any(isinstance(c, jax.core.Tracer) for c in constants):
-            raise ValueError(f"{self.__name__} closes over traced values: make its JavaScript outside of jit and grad")
+            raise ValueError(f"{self.__name__} closes over traced values: make its JavaScript outside jit and grad")
         arguments = list(zip(_labels(args), (x.shape for x in leaves), strict=True))
         results = _labels(jax.tree.unflatten(out_tree, program.outputs))
         return javascript.module(program, name or self.__name__, constants, arguments, used, results)
@@ -166,8 +166,8 @@ def program(f: Callable, *, limit: int | None = LARGEST_PROGRAM) -> ProgramFunct
         limit: largest number of scalar operations.
 
     Raises:
-        ProgramError: a ValueError, when the result is called: something in `f` has no straight-line form, by name and
-            line.
+        ProgramError: a ValueError, when the result is called: part of `f` has no straight-line form; the message names
+            it and its line.
 
     Examples:
         >>> half_square = mbs.program(lambda x: x @ x / 2)

@@ -208,7 +208,7 @@ def _inside(tracer, eqn, *args):
 
 
 def _row_by_row(program: Program, batch, *args):
-    """A program for each row of a batch, as a loop: a program has one lane for what a batch inside of it does."""
+    """A program for each row of a batch, as a loop: a program has one lane for what a batch inside it does."""
     if not batch:
         return run_p.bind(*args, program=program, batch=(), emission=EMISSION.value)
     mapped = [x.shape[0] == batch[0] for x in args]

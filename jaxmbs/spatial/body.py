@@ -157,7 +157,8 @@ class Pose(NamedTuple):
 
     def angle_to(self, other: Pose, axis_i, axis_j) -> Float[Array, ""]:
         """The angle by which another body is turned from this one about their common axis, in (−π, π]. It is zero where
-        axis_j comes from axis_i by the shortest rotation: where the bodies are parallel, if these are the same."""
+        the other body is turned from this one by the shortest rotation that takes axis_j to axis_i: with equal axes,
+        where the bodies are parallel."""
         bent = None if axis_j is None else rotation.between(axis_i, axis_j)
         p = self.relative(other, None, bent)
         along = p[1:] @ axis_i / jnp.sqrt(axis_i @ axis_i)

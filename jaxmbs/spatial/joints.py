@@ -116,8 +116,9 @@ class Screw(Frames):
     Args:
         i, j: names of the bodies.
         point_i, point_j: a point of the axis in the body frames; or `Frame`s of the bodies, origin and axes.
-        axis_i, axis_j: the axis in the body frames, z unless given; `axis_j` as `axis_i` unless given. φ = 0 where
-            axis_j comes from axis_i by the shortest rotation.
+        axis_i, axis_j: the axis in the body frames, z unless given; `axis_j` as `axis_i` unless given. Joint frame j is
+            joint frame i turned by the shortest rotation that takes axis_i to axis_j. φ = 0 where the two frames
+            coincide.
         pitch: advance in a turn, positive for a right-handed screw.
         frame_i, frame_j: in place of the axes: 3×3, columns are the axes of the joint frames in the body frames, the
             axis third; `frame_j` as `frame_i` unless given.

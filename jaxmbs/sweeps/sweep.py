@@ -41,8 +41,8 @@ def sweep(
     """measure(design) for each of very many designs, kept in a folder: what is stored is never computed again.
 
     All samples of a batch are computed at once by one program, on all devices of this host. Results go to the store in
-    parts, files of a few seconds each. A sweep that was stopped, by whatever it was, goes on where it was when it is
-    called again: in another process, with other batches, on another machine. Samples that fail are rows with their
+    parts, files of a few seconds each. A sweep that was stopped resumes when it is called again: in
+    another process, with other batches, on another machine. Samples that fail are rows with their
     status. See docs/sweeps.md.
 
     Args:
@@ -51,14 +51,14 @@ def sweep(
         designs: a tree of arrays (N, …), or a sampler: `Random`, `LatinHypercube`, `Sobol`, `Grid`, `table(file)` of
             `mbs.sweeps`.
         store: the folder, made if it is not there.
-        batch: samples that are computed at once. Unless given it grows as long as that is faster.
+        batch: samples that are computed at once. By default it grows while that is faster.
         executor: what runs the workers, any `concurrent.futures.Executor`: of processes, Dask's
             `client.get_executor()`, one of submitit or mpi4py. Its workers have to see the folder. None: this process.
         shard: (k, n), the k-th of n equal parts of the designs, for job arrays; see `merge`.
         traced: False for a measure that needs the numbers of its design, such as `synthesis.path`; it is called for one
             design after the other. One for which it raises `ValueError` has the status REFUSED.
         progress: whether to show a bar; or a function, called after every part with samples done, samples in all, and
-            how many ended how, by name.
+            counts by name of status.
         halt: something whose `is_set()` ends the sweep early, such as `threading.Event`.
 
     Returns:

@@ -60,13 +60,12 @@ def balance(
 ) -> Ranked[Design]:
     """Designs whose mechanisms run with small forces over a cycle: torque ripple, shaking force and moment, reactions.
 
-    Minimises Σ w (m / m₀)² over the quantities m that are named, m₀ being that of the given design. They are squared,
-    since what can be brought to nothing, such as a shaking force, has a kink there. Gradients go through inverse
+    Minimises Σ w (m / m₀)² over the quantities m that are named, m₀ being that of the given design. The m are squared,
+    since a quantity that can reach zero, such as a shaking force, has a kink there. Gradients go through inverse
     dynamics and through the closing of loops, so lengths may change with the masses. The search is that of `minimise`.
 
-    A design costs Σ max(0, c σ₀ / σ − 1)² more where it is nearer to a singular position than c times the given one, σ
-    being the `regularity` of a position and σ₀ the least one of the given design. It costs far more, without a slope,
-    where it cannot be assembled or locks.
+    A position near a singular one adds max(0, c σ₀ / σ − 1)², where σ is the `regularity` of the position and σ₀ the
+    least one of the given design. A position that cannot be reached adds a large constant.
 
     Args:
         build: design ↦ mechanism, in JAX.
@@ -87,9 +86,9 @@ def balance(
         lower, upper, starts, seed, keep, steps, progress, resume: as in `minimise`.
 
     Returns:
-        Designs by their `.value`, 1 for each weight of 1 being the given one. `.checks` has all the quantities that can
-        be minimised, in their own units, those of the given design as "before", "assembled" (at all times), and
-        "clearance", the least σ / σ₀.
+        Designs ranked by `.value`; that of the given design is the sum of the weights. `.checks` has all the quantities
+        that can be minimised, in their own units, those of the given design as "before", "assembled" (at all times),
+        and "clearance", the least σ / σ₀.
 
     Raises:
         ValueError: names or weights of no use; a quantity that vanishes at the given design; a given design that is not

@@ -71,13 +71,13 @@ def curve(
         closed: whether the curve is closed: then it is drawn in a whole turn of the crank, an open one in a part of a
             turn. None: it counts as closed if the gap between its ends is at most about 1.5 times the spacing of its
             points and at most 15 % of its extent.
-        free: by what the curve may be moved, of "scale", "rotation", "translation", "reflection"; without "translation"
+        free: which of "scale", "rotation", "translation", "reflection" may be applied to the curve; without "translation"
             its centre stays. This matters only together with `pivots` or `workspace`, since linkages can be anywhere.
         links: the largest number of links that move: 3 of four-bars, 5 of six-bars, 7 of eight-bars, and so on.
         mechanism: names or `Dyadic`s, if only these are to be tried, such as "Stephenson III".
         sliders: whether dyads with sliders and blocks are tried as well.
-        ratio: the largest ratio of the longest distance, of pins and the point from the origin of their link or from
-            the crank's pivot, to the shortest link. None: any ratio.
+        ratio: the largest allowed ratio of the longest distance to the shortest link. Distances are those of pins and
+            the point from the origin of their link and from the crank's pivot. None: any ratio.
         transmission_angle: the smallest one that is allowed, in degrees.
         pivots: ((x, y), (x, y)), two corners of a box that must contain all pivots on the ground.
         workspace: two corners of a box that all pins and the point must not leave.
@@ -86,11 +86,11 @@ def curve(
         keep: how many of the best solutions to return.
         progress, resume: as for `path`.
         build, design, point, of_fit: for a mechanism of your own, in the plane or in space, whose drivers make one cycle
-            in a unit of time: the function design ↦ mechanism, a design to begin with, and the point, (body, coordinates
-            or name of an entry of the design); further `guess`, `lower`, `upper`, `require`, `least_singular_value` as
-            of `fit`. Of the arguments above only `closed`, `starts`, `seed`, `keep`, `progress` and `resume` can be given
-            then. `fit` passes 40 places along the curve; what it finds descends once more by the distance of the whole
-            curve, and is ranked by the same error.
+            in a unit of time. build: design ↦ mechanism; design: a first design; point: (body, coordinates or name of an
+            entry of the design); of_fit: `guess`, `lower`, `upper`, `require`, `least_singular_value` as for `fit`. Of
+            the arguments above only `closed`, `starts`, `seed`, `keep`, `progress` and `resume` apply. `fit` finds
+            designs for 40 places along the curve; these descend once more by the distance of the whole curve, and are
+            ranked by it.
 
     Returns:
         A `Front`: `.best`, `.all`, and `.front` with the best of each number of links.

@@ -46,9 +46,9 @@ class FunctionSolution(NamedTuple):
     """A linkage that generates a function.
 
     Attributes:
-        design: its dimensions, all lengths positive. "crank_offset" and "rocker_offset" are π where the vector of that
-            link is reversed, a negative length in Freudenstein's equation, else 0: the angle of the link is that of the
-            dial plus the offset.
+        design: its dimensions, all lengths positive. "crank_offset" and "rocker_offset" are π where
+            Freudenstein's equation gives that link a negative length, else 0: the angle of the link is that in the
+            equation plus the offset.
         error: root mean square over the range of output − f, in radians, for a slide in units of the output.
         mechanism: with a motor that takes the crank through its span in a unit of time.
         guess: the assembled poses of its bodies at time 0.

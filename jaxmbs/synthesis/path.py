@@ -130,8 +130,8 @@ def path(
         pivots: ((x, y), (x, y)), two corners of a box that must contain all pivots on the ground.
         require: a function of the design, written in jax.numpy; none of its values may be negative.
         transmission_angle: the smallest one that is allowed, in degrees.
-        stray: linkages whose curve leaves the line through the targets by more than this on the way from the first
-            target to the last come after all others; `inf` allows any distance. None: the largest distance of two
+        stray: the largest allowed distance of the curve from the line through the targets, from the first to the last.
+            Linkages that exceed it are ranked last; `inf` allows any distance. None: the largest distance of two
             neighbouring targets, if they have no crank angles and are ordered; else any distance.
         starts: number of random linkages to start from. If the search also covers four-bars whose crank sweeps only
             part of a turn, a quarter of this number of them is added.

@@ -123,7 +123,7 @@ class Failures:
 def failures(t, q, v, a, status, kept: Kept | None) -> Failures:
     """Failures of arrays with the axes (*batch, T)."""
     if any(isinstance(x, jax.core.Tracer) for x in (t, q, status)):
-        raise ValueError("failures are explained outside of jit, vmap and grad only; inside, read `.status`")
+        raise ValueError("failures are explained outside jit, vmap and grad only; inside, read `.status`")
     t, q, v, a, status = (np.asarray(x) for x in (t, q, v, a, status))
     bad = status != Status.CONVERGED
     counts: dict[Status, int] = {}

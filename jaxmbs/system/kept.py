@@ -137,7 +137,7 @@ class Kept:
             return Kept(select(self._tree), self._lead)
         leaves, structure = jax.tree.flatten(select(self._packing.places()))
         if any(isinstance(leaf, Lost) for leaf in leaves):
-            raise ValueError("its tables were traced and are not known any more outside of the transformation")
+            raise ValueError("its tables were traced and are not known any more outside the transformation")
         chosen: list[Place | Same | Lost] = []
         columns: list[int] = []
         for leaf in leaves:

@@ -80,7 +80,7 @@ class Trajectory(eqx.Module):
         lock-up. The error of `throw=True` says the same.
 
         Raises:
-            ValueError: inside of a transformation, where nothing is known yet.
+            ValueError: inside a transformation, where nothing is known yet.
         """
         return failures(self.t, self.q, self.v, self.a, self.status, self.mechanism)
 

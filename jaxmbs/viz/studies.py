@@ -18,7 +18,7 @@ MOST_POINTS = 5000
 # Columns of a matrix, and the inches that each of them takes.
 MOST_COLUMNS, CELL = 10, 1.7
 BINS = 40
-# This part of the values, at either end, may lie outside of the picture.
+# This part of the values, at either end, may lie outside the picture.
 FAR = 0.005
 # Long names are cut to so many letters.
 MOST_LETTERS = 26

@@ -157,5 +157,5 @@ def test_throw_inside_of_a_transformation_says_so():
         lambda t: mbs.assemble(crank(motor=MOTOR), None, t, throw=True).q,
         lambda t: mbs.kinematics(crank(motor=MOTOR), t[None], throw=True).q,
     ):
-        with pytest.raises(ValueError, match=re.escape("throw=True works outside of jit")):
+        with pytest.raises(ValueError, match=re.escape("throw=True works outside jit")):
             jax.eval_shape(use, 0.0 + jnp.zeros(()))

@@ -127,5 +127,5 @@ def test_a_motion_that_grows_without_bound():
 
 def test_inside_of_a_transformation():
     ask = lambda t: mbs.kinematics(four_bar(LENGTHS), t, GUESS).explain_failure()
-    with pytest.raises(ValueError, match=r"explained outside of jit, vmap and grad only; inside, read `.status`"):
+    with pytest.raises(ValueError, match=r"explained outside jit, vmap and grad only; inside, read `.status`"):
         jax.jit(ask)(TIMES[:2])

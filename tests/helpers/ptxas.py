@@ -15,7 +15,7 @@ PTXAS = next(Path(sysconfig.get_paths()["purelib"]).glob("nvidia/*/bin/ptxas"), 
 
 
 class Assembled(NamedTuple):
-    """What the assembler says: registers of a thread, its bytes outside of them, those written for want of registers."""
+    """What the assembler says: registers of a thread, its bytes outside them, those written for want of registers."""
 
     registers: int
     stack: int

@@ -232,10 +232,10 @@ BAD = {
     "plugin": (beside('<extension><plugin plugin="mujoco.pid"/></extension>'), "plugins are refused"),
     "outside": (
         beside('<asset><mesh name="x" file="../secret.stl"/></asset>'),
-        "mesh '../secret.stl': is outside of the model's folder",
+        "mesh '../secret.stl': is outside the model's folder",
     ),
     "absolute": (beside('<asset><mesh name="x" file="/etc/passwd"/></asset>'), "mesh '/etc/passwd': is outside"),
-    "folder": (beside('<compiler meshdir=".."/>'), "meshdir '..': is outside of the model's folder"),
+    "folder": (beside('<compiler meshdir=".."/>'), "meshdir '..': is outside the model's folder"),
     "include": (beside('<include file="../other.xml"/>'), "include '../other.xml': is outside"),
     "texture": (
         beside('<asset><texture name="t" type="cube" fileup="/a.png"/></asset>'),

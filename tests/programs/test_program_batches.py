@@ -1,4 +1,4 @@
-"""Batches: any size, samples that do not disturb each other, and no byte touched outside of the buffers."""
+"""Batches: any size, samples that do not disturb each other, and no byte touched outside the buffers."""
 
 import re
 import shutil

@@ -23,9 +23,9 @@ REFUSED = {
         "while",
         "count",
     ),
-    "singular values": (lambda x: jnp.linalg.svd(SQUARE * x[None], compute_uv=False), "svd", "outside of the program"),
-    "eigenvalues": (lambda x: jnp.linalg.eigh(SQUARE * x[0])[0], "eigh", "outside of the program"),
-    "QR": (lambda x: jnp.linalg.qr(SQUARE * x[None])[1], "householder|qr", "outside of the program"),
+    "singular values": (lambda x: jnp.linalg.svd(SQUARE * x[None], compute_uv=False), "svd", "outside the program"),
+    "eigenvalues": (lambda x: jnp.linalg.eigh(SQUARE * x[0])[0], "eigh", "outside the program"),
+    "QR": (lambda x: jnp.linalg.qr(SQUARE * x[None])[1], "householder|qr", "outside the program"),
     "calls to Python": (
         lambda x: jax.pure_callback(np.sin, jax.ShapeDtypeStruct(x.shape, x.dtype), x),
         "pure_callback",

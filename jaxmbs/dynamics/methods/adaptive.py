@@ -18,10 +18,9 @@ from jaxmbs.programs.function import Straight
 class Adaptive(AbstractMethod):
     """The explicit method of Dormand and Prince, order 5, with steps chosen to keep an error tolerance; by diffrax.
 
-    q and v are projected onto the constraints each time before v̇ is computed, and again at output. So the constraints
-    are violated at a stage by no more than the error of a step, and outputs satisfy them to rounding. Use this method
-    for motions whose speed changes by orders of magnitude, and as a reference. In a batch all samples wait for the
-    slowest, and `RK4` is much faster.
+    v̇ is computed for q and v projected onto the constraints, and outputs are projected: they satisfy the constraints
+    to rounding. Use this method for motions whose speed changes by orders of magnitude, and as a reference. In a batch
+    all samples wait for the slowest, and `RK4` is much faster.
 
     Args:
         rtol, atol: relative and absolute tolerance of a step, in coordinates and velocities alike.

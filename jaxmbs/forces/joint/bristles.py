@@ -19,9 +19,9 @@ class BristleFriction(AbstractEffort, AbstractStatefulForce):
         ż = ẋ − σ₀ |ẋ| z / g(ẋ),  g = F_d + (F_s − F_d) exp(−(ẋ/v_s)²),  τ = −(σ₀ z + σ₁ ż + c ẋ).
 
     Below the break-away effort F_s a joint sticks: it moves like a spring of stiffness σ₀ and comes to rest, where
-    `JointFriction` creeps. In steady sliding τ = −(g(ẋ) sgn ẋ + c ẋ). The efforts are given; those that come from the
-    reaction of a joint are a matter of `JointFriction`. Steps h must resolve the bristles: their vibration, h √(σ₀/m) ≪ 1,
-    and in sliding how fast they bend, h σ₀ |ẋ| < 2.8 g with `RK4`.
+    `JointFriction` creeps. In steady sliding τ = −(g(ẋ) sgn ẋ + c ẋ). F_d and F_s are given numbers; for
+    friction from the reaction of the joint use `JointFriction`. Steps h must resolve the vibration of the bristles,
+    h √(σ₀/m) ≪ 1, and their bending in sliding, h σ₀ |ẋ| < 2.8 g with `RK4`.
 
     Canudas de Wit, Olsson, Åström and Lischinsky, A new model for control of systems with friction, IEEE Trans. Autom.
     Control 40 (1995) 419.

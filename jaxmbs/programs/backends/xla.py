@@ -102,7 +102,7 @@ class _Evaluation:
                 values[node.serial] = self.call(node, values)
 
     def shared(self, region: Region) -> set[int]:
-        """Nodes that more than one other uses, or something outside of the region's own expressions."""
+        """Nodes that more than one other uses, or something outside the region's own expressions."""
         if id(region) not in self._shared:
             uses: dict[int, int] = {}
             count = lambda node, n=1: uses.__setitem__(node.serial, uses.get(node.serial, 0) + n)

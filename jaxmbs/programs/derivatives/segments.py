@@ -24,7 +24,7 @@ KEPT_BYTES = 8 * 1024
 # On a GPU, whose threads have no cache to remember a segment in, it is the other way round: 1,000 steps of a four-bar's
 # Cartesian coordinates are 300 kB, and as many samples as run there at once need some 10 GB.
 KEPT_BYTES_ON_GPU = 512 * 1024
-# The same for loops inside of loops, whose states stay in the processor's caches.
+# The same for loops inside loops, whose states stay in the processor's caches.
 REMEMBERED_BYTES = 256 * 1024
 # Loops of no more rounds, without loops inside, keep nothing in the forward run.
 SHORT = 8

@@ -17,7 +17,7 @@ class Plan:
 
     Attributes:
         written: id(buffer) → outputs that are this buffer.
-        inner: id(buffer) of those that are read inside of the program.
+        inner: id(buffer) of those that are read inside the program.
         scratch: id(buffer) → offset in bytes in the scratch memory, of `scratch_bytes`.
         apart: numbers of the inputs, and behind them the outputs, whose scalars do not lie side by side.
         products: serial number of a sum or difference → the product in it that is rounded together with it. It is decided

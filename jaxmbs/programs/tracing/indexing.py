@@ -131,7 +131,7 @@ def _gather(tracer, eqn, operand, indices):
 
 
 def _missing(eqn):
-    """What a gather gives for an index outside of its operand."""
+    """What a gather gives for an index outside its operand."""
     value = eqn.params.get("fill_value")
     kind = kind_of(eqn.outvars[0].aval.dtype)
     if value is not None:

@@ -123,7 +123,7 @@ def _unrolled(tracer, body, step, carry, xs, length, reverse):
 
 
 def new_loop(graph: Graph, depth: int, length: int, reverse: bool = False) -> Loop:
-    """A loop inside of as many others as its depth says, less one; to be filled and closed."""
+    """A loop inside as many others as its depth says, less one; to be filled and closed."""
     region = Region(depth)
     index = graph.node("index", (), INTEGER, None, region, uniform=True)
     return Loop(length, region, index, reverse)

@@ -207,7 +207,7 @@ class Program:
 
     @property
     def largest_region(self) -> int:
-        """Scalar operations of the largest loop body, or of what is outside of loops."""
+        """Scalar operations of the largest loop body, or of what is outside loops."""
         return self.facts.largest_region
 
     @property

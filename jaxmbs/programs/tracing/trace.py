@@ -227,14 +227,14 @@ def elementwise(function: Callable, *args: np.ndarray) -> np.ndarray:
 def unknown_primitive(name: str) -> str:
     advice = {
         "while": "write it as a counted loop (fori_loop with constant bounds, scan), or stop at a constant count",
-        "eigh": "eigenvalues need iterations; compute them outside of the program",
-        "svd": "singular values need iterations; compute them outside of the program",
-        "qr": "use a Cholesky or LU factorisation, or compute it outside of the program",
-        "fft": "compute it outside of the program",
+        "eigh": "eigenvalues need iterations; compute them outside the program",
+        "svd": "singular values need iterations; compute them outside the program",
+        "qr": "use a Cholesky or LU factorisation, or compute it outside the program",
+        "fft": "compute it outside the program",
         "sort": "compare and select instead",
         "ffi_call": "calls to foreign code have no scalars to look into",
         "pure_callback": "calls to Python have no scalars to look into",
-    }.get(name, "compute it outside of the program, or use array code")
+    }.get(name, "compute it outside the program, or use array code")
     return f"the primitive {name!r} has no straight-line form; {advice}"
 
 

@@ -51,7 +51,7 @@ def xml_root(data: bytes, name: str = "") -> ElementTree.Element:
 
 
 def check_files(path: Path) -> None:
-    """Raise `ModelError` if a model or a file that it refers to is outside of its folder, if they are too large, or if
+    """Raise `ModelError` if a model or a file that it refers to is outside its folder, if they are too large, or if
     it wants plugins."""
     folder = path.parent.resolve()
     waiting, seen, total = [path.resolve()], set(), 0
@@ -74,7 +74,7 @@ def check_files(path: Path) -> None:
             raise ModelError(f"replicate, composite and flexcomp: more than {MOST_COPIES} copies")
         for tag, named, found in _references(root, folder, file.parent):
             if not found.is_relative_to(folder):
-                raise ModelError(f"{tag} {named!r}: is outside of the model's folder")
+                raise ModelError(f"{tag} {named!r}: is outside the model's folder")
             if not found.is_file():
                 continue
             if tag in MODELS or found.suffix.lower() in (".xml", ".mjcf"):

@@ -14,7 +14,7 @@ ERROR_LOG, ERROR_LOG_BYTES = 5, 6
 LOCAL_BYTES = 3
 MULTIPROCESSORS, THREADS_OF_ONE = 16, 39
 LOG_BYTES = 8192
-# The part of a GPU's memory that threads may take outside of their registers; JAX takes three quarters for arrays.
+# The part of a GPU's memory that threads may take outside their registers; JAX takes three quarters for arrays.
 LOCAL_PART = 0.15
 
 

@@ -20,7 +20,7 @@ BLOCK = 128
 # Compute capabilities that code is made for, and the versions of PTX that have them. Newer GPUs run what is made for an
 # older one.
 ARCHITECTURES = {(7, 0): 60, (7, 5): 63, (8, 0): 70, (8, 6): 71, (8, 9): 78, (9, 0): 78, (10, 0): 86, (12, 0): 87}
-# Bytes that a thread may keep outside of its registers. A GPU sets them aside for every thread that it can hold: 40 kB for
+# Bytes that a thread may keep outside its registers. A GPU sets them aside for every thread that it can hold: 40 kB for
 # each of an H100's 270,000 are 11 GB.
 LARGEST_FRAME = 40_000
 # Buffers that a kernel takes: their addresses have to fit into 4 kB.
