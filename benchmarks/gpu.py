@@ -50,7 +50,7 @@ XLA = "xla"
 CODES = {XLA: "XLA"}
 # Seconds that elementwise XLA or another simulator may take to compile before the rest is measured without.
 PATIENCE = 240
-LONGEST = 2  # seconds of a run after which no larger batch is measured
+MAX_RUN_SECONDS = 2  # seconds of a run after which no larger batch is measured
 FAILED = "**failed**"
 
 
@@ -178,7 +178,7 @@ def speeds(setting, name, dtype, code):
     found, median = [], 0.0
     for size in setting.sizes_of(code):
         # The next size may take as much longer as it is larger; there are four runs of it.
-        if size > case.largest or setting.seconds_left < 10 + 4 * 4 * median or median > LONGEST:
+        if size > case.largest or setting.seconds_left < 10 + 4 * 4 * median or median > MAX_RUN_SECONDS:
             break
         args = jax.block_until_ready(batch(size))
         try:

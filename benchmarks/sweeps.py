@@ -1,7 +1,7 @@
 """What a sweep costs beside its kernel: `python benchmarks/sweeps.py 100000000`, samples of a four-bar's kinematics.
 
-In turns, so that a machine that changes its speed does that to both: so many samples by the compiled program alone, from
-one batch of designs that is ready; and a sweep of them, from Sobol's points to files on the disk.
+In turns, so that a machine that changes its speed does that to both: a number of samples by the compiled program alone,
+from one batch of designs that is ready; and a sweep of them, from Sobol's points to files on the disk.
 """
 
 import argparse
@@ -26,7 +26,7 @@ GUESS = models.four_bar_guess(models.FOUR_BAR)
 
 
 def measure_of(times):
-    """The largest height of a point of the coupler, at so many times of a turn."""
+    """The largest height of a point of the coupler, at a number of times of a turn."""
     angles = np.linspace(0, 2 * np.pi, times, endpoint=False)
 
     def measure(b):

@@ -33,7 +33,7 @@ TARGETS = np.column_stack([
 STEP = np.deg2rad(20)
 TIMING = STEP * np.arange(len(TARGETS))
 LENGTHS = ("ground", "crank", "coupler", "rocker")
-LARGEST = {"published bounds": 50.0, "narrow bounds": 2.0}
+MAX_LENGTH = {"published bounds": 50.0, "narrow bounds": 2.0}
 # Of particles and iterations; runs of each, of which the medians of error and time count.
 BUDGETS = ((100, 200), (200, 500), (400, 1000))
 RUNS = 3
@@ -145,7 +145,7 @@ def errors(paths):
 @lru_cache(maxsize=64)
 def swarm_answer(bounds, way, particles, iterations):
     """The medians of error and time of the runs."""
-    run = getattr(Swarm(LARGEST[bounds]), way)
+    run = getattr(Swarm(MAX_LENGTH[bounds]), way)
     run(20, 2)  # compiles
     found, seconds = [], []
     for _ in range(RUNS):
@@ -170,7 +170,7 @@ def limits(largest):
 
 
 def searched(bounds, starts, seed=0):
-    limited = limits(LARGEST[bounds])
+    limited = limits(MAX_LENGTH[bounds])
     return synthesis.path(TARGETS, crank_angles=TIMING, starts=starts, seed=seed, keep=1, **limited).best
 
 
@@ -296,10 +296,10 @@ CALLS = [
     (curves_row, True),
     *(
         (swarm_row, bounds, way, *budget)
-        for bounds in LARGEST
+        for bounds in MAX_LENGTH
         for way in ("batched", "documented")
         for budget in budgets(way)
     ),
-    *((path_row, bounds, starts) for bounds in LARGEST for starts in (256, 4096)),
-    *((same_error_row, bounds, way) for bounds in LARGEST for way in WAYS),
+    *((path_row, bounds, starts) for bounds in MAX_LENGTH for starts in (256, 4096)),
+    *((same_error_row, bounds, way) for bounds in MAX_LENGTH for way in WAYS),
 ]

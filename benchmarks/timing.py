@@ -18,7 +18,7 @@ from typing import NamedTuple
 FOLDER = Path(__file__).parent
 NS = 1e9
 # Seconds of the processor in one measurement at least, and those from which a single call is one.
-SHORTEST, LONG = 0.02, 5.0
+MIN_SECONDS, LONG_SECONDS = 0.02, 5.0
 
 
 def use_one_core():
@@ -51,9 +51,9 @@ def cpu_seconds(call, repeats: int = 5) -> float:
     begin = time.process_time()
     call()
     once = time.process_time() - begin
-    if once > LONG:
+    if once > LONG_SECONDS:
         return once
-    count, measured = max(1, int(SHORTEST / max(once, 1e-7))), []
+    count, measured = max(1, int(MIN_SECONDS / max(once, 1e-7))), []
     for _ in range(repeats):
         begin = time.process_time()
         for _ in range(count):

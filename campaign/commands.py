@@ -15,7 +15,7 @@ from campaign.schedule import Hangs, alarm
 from jaxmbs.cli import main
 
 MODELS = Path(__file__).parents[1] / "examples" / "models"
-LONGEST_COMMAND = 120
+MAX_COMMAND_SECONDS = 120
 BATCH = 15
 WHOLE = (
     ("check", "slider_crank.json", "--until", "0.3", "--times", "3"),
@@ -91,7 +91,7 @@ def _damaged(rng, words: list[str]) -> list[str]:
 def _outcome(words):
     out, err = io.StringIO(), io.StringIO()
     try:
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), alarm(LONGEST_COMMAND):
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), alarm(MAX_COMMAND_SECONDS):
             code = main(words)
     except SystemExit as end:
         # What argparse does after --help and --version.
@@ -119,5 +119,5 @@ def _wrong(words, outcome) -> str | None:
         try:
             json.loads(out)
         except ValueError:
-            return f"this is no JSON: {out[:200]!r}"
+            return f"this is not JSON: {out[:200]!r}"
     return None

@@ -18,7 +18,7 @@ from campaign.oracle import Oracle
 from campaign.schedule import Hangs, alarm
 
 # Reading a file of a few kilobytes takes milliseconds, or seconds where a program is compiled for it; of processors' time.
-LONGEST_READ = 60
+MAX_READ_SECONDS = 60
 BATCH = 150
 URDF = f"""<robot name="arm"><link name="base"/>
 <link name="upper">{robots._inertial(1, (0, 0, 0.5), (0.1, 0.1, 0.01))}</link>
@@ -196,7 +196,7 @@ class Mutilated(Oracle):
 
 def _read(path: Path):
     try:
-        with alarm(LONGEST_READ):
+        with alarm(MAX_READ_SECONDS):
             mbs.load(path)
     except (Exception, Hangs) as error:
         return error

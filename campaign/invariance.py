@@ -251,5 +251,5 @@ class Neighbours(Again):
         account.same("state", answer.x[healthy], ref.state.x[healthy])
         account.same("status", answer.status[healthy], ref.state.status[healthy])
         named = np.isin(poisons, ("nan", "inf", "start"))
-        account.same("status of what is no number", answer.status[named], int(mbs.Status.NON_FINITE))
+        account.same("status of what is not a number", answer.status[named], int(mbs.Status.NON_FINITE))
         account.same("finite", np.isfinite(answer.x), True)

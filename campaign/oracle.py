@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 # Finds of one round that are kept with their words; the others are counted.
-MOST_FINDS = 5
+MAX_FINDS = 5
 
 
 @dataclasses.dataclass
@@ -56,7 +56,7 @@ class Account:
             return
         with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
             gap = np.abs(found - expected)
-            # What is no number is a find, however wide the bound.
+            # What is not a number is a find, however wide the bound.
             share = np.where(judged, np.where(np.isfinite(gap), gap / bound, np.inf), 0)
             relative = np.where(judged & np.isfinite(gap), gap / scale, 0)
         self.deviation = max(self.deviation, float(relative.max()))

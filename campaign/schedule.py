@@ -10,7 +10,7 @@ from campaign.oracle import Account, Oracle
 from campaign.tally import Line, Tally
 
 # A round that takes longer hangs.
-LONGEST_ROUND = 900
+MAX_ROUND_SECONDS = 900
 
 
 class Hangs(BaseException):
@@ -65,7 +65,7 @@ def run(oracles: Sequence[Oracle], tally: Tally, seconds: float, say: Callable[[
 def judged(oracle: Oracle, seed: int) -> Account:
     """One round; an error that nobody expects, or no end, is a find."""
     try:
-        with alarm(LONGEST_ROUND, WALL):
+        with alarm(MAX_ROUND_SECONDS, WALL):
             return oracle.round(seed)
     except Hangs as end:
         return Account(finds=[str(end)])

@@ -4,7 +4,7 @@ import dataclasses
 import json
 from pathlib import Path
 
-from campaign.oracle import MOST_FINDS, Account
+from campaign.oracle import MAX_FINDS, Account
 
 FILE = "tally.json"
 
@@ -86,7 +86,7 @@ class Tally:
         """A round has ended."""
         self.running = None
         self.lines.setdefault(name, Line()).add(account, seconds)
-        for what in account.finds[:MOST_FINDS]:
+        for what in account.finds[:MAX_FINDS]:
             self.finds.append({"oracle": name, "seed": seed, "what": what})
         self.write()
 

@@ -121,7 +121,7 @@ def work(options):
 
 
 def started(options, processes):
-    """The result of so many processes."""
+    """The result of a number of processes."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"

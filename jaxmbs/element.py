@@ -154,7 +154,7 @@ class AbstractConstraint(Structured):
     @property
     def mobility(self) -> Mobility:
         """The relative coordinates of a joint."""
-        raise TypeError(f"{type(self).__name__} is no joint")
+        raise TypeError(f"{type(self).__name__} is not a joint")
 
     @abc.abstractmethod
     def relative(self, *, angles: bool, swapped: bool = False) -> Mobility:

@@ -184,7 +184,7 @@ def coordinates_of(elements: Mapping[str, AbstractConstraint], name: str, chosen
     """What the joint of this name has.
 
     Raises:
-        ValueError: an unknown name, what is no joint, or a coordinate that the joint does not have.
+        ValueError: an unknown name, what is not a joint, or a coordinate that the joint does not have.
     """
     joints = [key for key, element in elements.items() if element.freedom is not None]
     if name not in elements:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 METHODS = ("RK4", "SemiImplicitEuler", "GeneralizedAlpha", "HHT", "CoordinatePartitioning", "Adaptive")
 # Times, samples, steps: more of them do not fit into memory.
-MOST = 10_000_000
+MAX_COUNT = 10_000_000
 # Designs of a sweep, which are never in memory all at once.
-MOST_DESIGNS = 10**12
+MAX_DESIGNS = 10**12
 FORMULATIONS = {"augmented": "Augmented", "natural": "Natural", "joint": "JointCoordinates", "kane": "Kane"}
 
 
@@ -102,10 +102,10 @@ def positive_count(text: str) -> int:
 
 def designs_count(text: str) -> int:
     """A number of designs."""
-    return _whole(text, 1, MOST_DESIGNS)
+    return _whole(text, 1, MAX_DESIGNS)
 
 
-def _whole(text: str, least: int, most: int = MOST) -> int:
+def _whole(text: str, least: int, most: int = MAX_COUNT) -> int:
     try:
         value = int(text)
     except ValueError:

@@ -12,7 +12,7 @@ from jaxmbs.cli.report import FAILED, INTERRUPTED, OK, Report, working
 
 SAMPLERS = {"random": "Random", "latin": "LatinHypercube", "sobol": "Sobol", "grid": "Grid"}
 SIZE = 1000
-PICTURES, MOST_DRAWN = (".png", ".svg", ".pdf"), 10
+PICTURES, MAX_DRAWN = (".png", ".svg", ".pdf"), 10
 
 
 def arguments(parser) -> None:
@@ -185,9 +185,9 @@ def _summary(args) -> Report:
         return Report(values)
     with working("drawing"):
         counts = ", ".join(f"{count:,} {name}" for name, count in statuses.items())
-        columns, status = found.thinned(mbs.viz.MOST_POINTS)
-        results = [name for name in columns if not name.startswith("design.")][:MOST_DRAWN]
-        designs = [name for name in columns if name.startswith("design.")][: MOST_DRAWN - len(results)]
+        columns, status = found.thinned(mbs.viz.MAX_POINTS)
+        results = [name for name in columns if not name.startswith("design.")][:MAX_DRAWN]
+        designs = [name for name in columns if name.startswith("design.")][: MAX_DRAWN - len(results)]
         chosen = {name: columns[name] for name in (*designs, *results)}
         mbs.viz.scatter_matrix(chosen, status, title=counts).savefig(picture)
     return Report(values | {"quantiles": rows, "written": picture})

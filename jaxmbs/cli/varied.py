@@ -94,7 +94,7 @@ def check_values(model, steps: Steps, values) -> None:
 
 
 def extremes(how: Any, count: int) -> list[float]:
-    """The least and the largest value that are likely among so many."""
+    """The least and the largest value that are likely among `count` samples."""
     from jaxmbs.sweeps.distributions import AbstractDistribution
 
     values = how.of(np.array([0.5, count - 0.5]) / count) if isinstance(how, AbstractDistribution) else np.asarray(how)

@@ -68,7 +68,7 @@ def quantity(model: Mechanism, what: str) -> Callable[[Seen], jnp.ndarray]:
     if what in model.layout.coordinates:
         return lambda seen: seen.motion.position(what)
     names = [*model.layout.coordinates, *(f"{name}.effort" for name in model.drivers)]
-    raise ValueError(f"{what!r} is no quantity of this model: give {QUANTITIES}; here are {', '.join(names)}")
+    raise ValueError(f"{what!r} is not a quantity of this model: give {QUANTITIES}; here are {', '.join(names)}")
 
 
 def _of_point(model, what: str, body: str, numbers: str, axis: str) -> Callable[[Seen], jnp.ndarray]:

@@ -20,7 +20,7 @@ from jaxmbs.env.environment import Environment, State
 from jaxmbs.env.registry import ENVIRONMENTS, make
 
 # Seeds of JAX's keys that are drawn.
-LARGEST_SEED = 2**31
+MAX_SEED = 2**31
 
 
 class GymnasiumEnv(gymnasium.Env):
@@ -52,7 +52,7 @@ class GymnasiumEnv(gymnasium.Env):
         """A new episode; `options={"params": …}` changes the design from here on."""
         super().reset(seed=seed)
         self.params = (options or {}).get("params", self.params)
-        key = jax.random.key(int(self.np_random.integers(LARGEST_SEED)))
+        key = jax.random.key(int(self.np_random.integers(MAX_SEED)))
         self.state = self.environment.reset(key, self.params)
         return self._seen(self.state), self._info(self.state)
 
@@ -151,7 +151,7 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
         old: list = self._generators or [None] * self.num_envs
         renewed = lambda k, seed: seeding.np_random(seed)[0] if seed is not None or old[k] is None else old[k]
         self._generators = [renewed(k, s) if mask[k] else old[k] for k, s in enumerate(seeds)]
-        numbers = [g.integers(LARGEST_SEED) if m else 0 for g, m in zip(self._generators, mask, strict=True)]
+        numbers = [g.integers(MAX_SEED) if m else 0 for g, m in zip(self._generators, mask, strict=True)]
         fresh = self._reset(jax.vmap(jax.random.key)(np.array(numbers)), self.params)
         self.state = fresh if self.state is None else jax.vmap(_chosen)(mask, fresh, self.state)
         return self._seen(self.state.observation), self._info(self.state)

@@ -82,7 +82,7 @@ class AbstractForce(Structured):
         return jnp.zeros((), state.q.dtype)
 
     def kinetic(self, state: State) -> Float[Array, ""]:
-        """Kinetic energy of what moves with it and is no body, such as a motor's rotor."""
+        """Kinetic energy of what moves with it and is not a body, such as a motor's rotor."""
         return jnp.zeros((), state.q.dtype)
 
     def measures(self, state: State) -> dict[str, Array]:

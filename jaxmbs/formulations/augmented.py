@@ -106,8 +106,6 @@ class CartesianEquations(AbstractDenseEquations):
         rows = self.multipliers(q, v, t) if may_be_redundant(self.mech) else multipliers
         return loads_of(self.mech, joints, q, v, t, rows)
 
-    # --- multipliers of redundant constraints ---
-
     def multipliers(self, q, v, t, a=None):
         found = self.accelerations(q, v, t)[1]
         _, sizes, rows = self._in_units(q, t)

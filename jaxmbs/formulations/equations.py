@@ -103,7 +103,7 @@ class AbstractEquations(eqx.Module):
 
     @abc.abstractmethod
     def force(self, q, v, t) -> Float[Array, " m"]:
-        """Q, all that is no constraint force."""
+        """Q, all that is not a constraint force."""
 
     @abc.abstractmethod
     def imbalance(self, q, v, a, t) -> Float[Array, " m"]:

@@ -24,7 +24,7 @@ from jaxmbs.system.topology import blocks
 
 # Newton's steps at most, where three or four are enough unless a joint is all but free of pressure; and the last one, as a
 # part of the largest size, after which there is nothing but rounding.
-MOST_STEPS, LAST_STEP = 20, 1e-9
+MAX_NEWTON_STEPS, LAST_STEP = 20, 1e-9
 
 
 def reactive_forces(mech: Mechanism) -> dict[str, AbstractReactiveForce]:
@@ -116,7 +116,7 @@ def settled(equations, q, v, t, correction: Any = 0.0, floor=None) -> tuple[Any,
 
     def goes_on(carry):
         sizes, step, count = carry
-        return (count < MOST_STEPS) & ~_vanishes(step, sizes)
+        return (count < MAX_NEWTON_STEPS) & ~_vanishes(step, sizes)
 
     def newton(carry):
         sizes, _, count = carry

@@ -10,11 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-START, LEAST, MOST, BETTER, WORSE = 1e-3, 1e-15, 1e12, 0.2, 5.0
-# Steps end where the sum of squares falls by less than this part, or where none of so many is better.
+# Marquardt's damping: where it starts, its limits, and by how much it changes after a good and after a bad step.
+START_DAMPING, MIN_DAMPING, MAX_DAMPING, BETTER, WORSE = 1e-3, 1e-15, 1e12, 0.2, 5.0
+# Steps end where the sum of squares falls by less than this part, or where this many in a row do not lower it.
 SETTLED, IN_VAIN = 1e-12, 8
 # An unknown counts as if its rows were at least this part of the largest: one that does nothing would go anywhere.
-LEAST_SLOPE = 1e-6
+MIN_SLOPE = 1e-6
 
 
 class Rows(NamedTuple):
@@ -26,7 +27,7 @@ class Rows(NamedTuple):
 
     @property
     def cost(self) -> np.ndarray:
-        """Sums of squares, infinite where they are no numbers."""
+        """Sums of squares, infinite where they are not numbers."""
         with np.errstate(invalid="ignore", over="ignore"):
             found = np.einsum("sn,sn->s", self.values, self.values)
         return np.where(self.good & np.isfinite(found), found, np.inf)
@@ -47,7 +48,7 @@ def minimised(
     """
     u = np.array(u, float)
     low, high = (np.broadcast_to(bound, u.shape[1:]) for bound in bounds)
-    damping, failed, settled = np.full(len(u), START), np.zeros(len(u), int), np.zeros(len(u), bool)
+    damping, failed, settled = np.full(len(u), START_DAMPING), np.zeros(len(u), int), np.zeros(len(u), bool)
     here = rows(u)
     done = ~np.isfinite(here.cost)
     for _ in range(steps):
@@ -66,7 +67,7 @@ def minimised(
         fall = np.where(better, 1 - np.where(better, there.cost, 0) / before, 0)
         here = _picked(better, there, here)
         u = np.where(better[:, None], trial, u)
-        damping = np.clip(np.where(better, damping * BETTER, damping * WORSE), LEAST, MOST)
+        damping = np.clip(np.where(better, damping * BETTER, damping * WORSE), MIN_DAMPING, MAX_DAMPING)
         failed = np.where(better, 0, failed + 1)
         settled |= ~done & ((better & (fall < SETTLED)) | (failed >= IN_VAIN) | (here.cost == 0))
         done |= settled
@@ -82,7 +83,7 @@ def _picked(better: np.ndarray, new: Rows, old: Rows) -> Rows:
 def _change(values: np.ndarray, slopes: np.ndarray, damping: float) -> np.ndarray:
     """The damped step: least squares of the rows and of the change in units of their slopes."""
     size = np.linalg.norm(slopes, axis=0)
-    size = np.maximum(size, LEAST_SLOPE * size.max(initial=0))
+    size = np.maximum(size, MIN_SLOPE * size.max(initial=0))
     size = np.where(size > 0, size, 1.0)
     matrix = np.vstack([slopes / size, np.sqrt(damping) * np.eye(len(size))])
     return -np.linalg.lstsq(matrix, np.concatenate([values, np.zeros(len(size))]), rcond=None)[0] / size

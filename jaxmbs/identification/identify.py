@@ -252,7 +252,7 @@ def _priors(priors, guess, names) -> list[tuple[int, float, float]]:
             for key in given:
                 if key not in part:
                     raise ValueError(
-                        f"priors name {key!r}, which is no parameter; there are {', '.join(map(str, part))}"
+                        f"priors name {key!r}, which is not a parameter; there are {', '.join(map(str, part))}"
                     )
                 walk(given[key], part[key], f"{name}.{key}" if name else str(key))
         elif np.ndim(part) == 0 and jax.tree_util.treedef_is_leaf(jax.tree.structure(part)):

@@ -26,7 +26,7 @@ class Record:
         velocities: the velocities at the start, likewise.
 
     Raises:
-        ValueError: times that do not increase, a signal of another length, values that are no numbers, a deviation that is
+        ValueError: times that do not increase, a signal of another length, values that are not numbers, a deviation that is
             not positive; with the name of the signal.
 
     Examples:
@@ -87,7 +87,7 @@ def _deviations(given, signals: Mapping) -> dict[str, float] | None:
     found = dict(given) if isinstance(given, Mapping) else dict.fromkeys(signals, given)
     for name in found:
         if name not in signals:
-            raise ValueError(f"deviations name {name!r}, which is no signal; there are {', '.join(signals)}")
+            raise ValueError(f"deviations name {name!r}, which is not a signal; there are {', '.join(signals)}")
     for name in signals:
         if name not in found:
             raise ValueError(f"signal {name!r} has no deviation, but others have")

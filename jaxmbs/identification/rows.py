@@ -124,7 +124,7 @@ class Run:
             good[b] = not bad.size and finite.all() and ends
             if not good[b] and not self.why:
                 name = self.model.names[int(np.argmin(finite))]
-                self.why = Status(int(bad[0])).name if bad.size else f"{name!r}, or its derivative, is no number"
+                self.why = Status(int(bad[0])).name if bad.size else f"{name!r}, or its derivative, is not a number"
         return good
 
     def _missed(self, signals, by, numbers, deviation):

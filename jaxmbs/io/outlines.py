@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-# A path becomes about so many straight pieces, one for each segment at least; by so many its length is measured.
+# A path becomes about this many straight pieces, at least one for each segment; its length is measured with fewer.
 MAX_PIECES, COARSE_PIECES = 400, 16
 # Points of an outline that is read from an image.
 MAX_OUTLINE_POINTS = 400
@@ -65,13 +65,13 @@ def read_table(path: Path) -> np.ndarray:
     """The numbers of a CSV file.
 
     Raises:
-        ValueError: something in it is no finite number, or lines are of different lengths.
+        ValueError: something in it is not a finite number, or lines are of different lengths.
     """
     rows: list[list[float]] = []
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
-        raise ValueError(f"{path.name}: is no text in UTF-8") from None
+        raise ValueError(f"{path.name}: is not text in UTF-8") from None
     for k, line in enumerate(text.splitlines(), 1):
         words = line.replace(";", ",").replace("\t", ",").split(",") if line.strip() else []
         if not words or line.lstrip().startswith("#"):

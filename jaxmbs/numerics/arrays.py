@@ -26,8 +26,8 @@ def default_float() -> np.dtype:
 def as_real(x):
     """`x` (number, nested sequence, array, tracer) as a floating-point array.
 
-    Concrete input becomes a NumPy array, also inside a transformation, so that it can be checked there. What is no array
-    of real numbers is returned as it came, for the check of the element to name it.
+    Concrete input becomes a NumPy array, also inside a transformation, so that it can be checked there. What is not an
+    array of real numbers is returned as it came, for the check of the element to name it.
     """
     if x is None:
         return None
@@ -187,7 +187,7 @@ def is_concrete(x: Any) -> bool:
 
 
 def is_scalar(x) -> bool:
-    """Whether `x` is no vector; the components of a tuple may be traced."""
+    """Whether `x` is not a vector; the components of a tuple may be traced."""
     return not isinstance(x, (tuple, list)) and np.ndim(x) == 0
 
 
@@ -259,7 +259,7 @@ def as_pytree(f: Callable) -> Callable:
 
 
 def _closure(f, within: tuple[int, ...]) -> Closure | None:
-    """None for what is no plain function, or one that refers to itself."""
+    """None for what is not a plain function, or one that refers to itself."""
     if not isinstance(f, types.FunctionType) or f.__kwdefaults__ or f.__dict__ or id(f) in within:
         return None
     try:

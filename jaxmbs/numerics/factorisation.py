@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 # Symmetric matrices up to this size are eliminated row by row, larger ones by halves.
-LARGEST_BLOCK = 16
+MAX_BLOCK_ROWS = 16
 
 
 def factor_array(matrix, limit, *, kind: str):
@@ -54,7 +54,7 @@ def _root_by_blocks(matrix, floor):
     n = matrix.shape[0]
     if n == 0:
         return matrix, jnp.diagonal(matrix)
-    if n <= LARGEST_BLOCK:
+    if n <= MAX_BLOCK_ROWS:
         return _root_by_rows(matrix, floor)
     k = n // 2
     coupling = matrix[:k, k:]

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float
 from jaxmbs.numerics.linear_algebra import factor_symmetric_positive
 
 # Marquardt's damping: where it starts, its limits, and by how much it changes after a good and after a bad step.
-START, LEAST, MOST, BETTER, WORSE = 1e-2, 1e-12, 1e8, 1 / 3, 4.0
+START_DAMPING, MIN_DAMPING, MAX_DAMPING, BETTER, WORSE = 1e-2, 1e-12, 1e8, 1 / 3, 4.0
 # What is added to the diagonal relative to it, so that directions that change nothing do not matter.
 TINY = 1e-12
 
@@ -47,7 +47,7 @@ def levenberg_marquardt(
     *,
     iterations: int,
     longest: float,
-    damping: Float[Array, ""] | float = START,
+    damping: Float[Array, ""] | float = START_DAMPING,
     reverse: bool = False,
 ) -> Fit:
     """Minimise Σ_k ‖r_k‖² + ‖r₀‖² over the shared unknowns and those of K blocks; a fixed number of steps.
@@ -98,7 +98,7 @@ def levenberg_marquardt(
         now, carried, found_now = evaluated(moved, own_moved, state)
         better = now < cost
         keep = lambda new, old: jax.tree.map(lambda x, y: jnp.where(better, x, y), new, old)
-        mu = jnp.where(better, jnp.maximum(mu * BETTER, LEAST), jnp.minimum(mu * WORSE, MOST))
+        mu = jnp.where(better, jnp.maximum(mu * BETTER, MIN_DAMPING), jnp.minimum(mu * WORSE, MAX_DAMPING))
         kept = keep((moved, own_moved, carried), (shared, own, state))
         found = jax.lax.map(lambda of_block: keep(*of_block), (found_now, found)) if callable(data) else ()
         return (*kept, found, mu, jnp.where(better, now, cost)), None

@@ -85,7 +85,7 @@ def factor_symmetric_semidefinite(
     the whole system if it is consistent. `rcond` is the smallest pivot in units of its diagonal entry.
     floor: a row with a pivot below this part of its diagonal entry is left out; `pivot_floor` unless given.
     sizes: diagonal entries as they would be if nothing cancelled in them, which count where they are the larger ones: an
-        entry that vanishes but for rounding is no measure of its own pivot.
+        entry that vanishes but for rounding is not a measure of its own pivot.
     """
     part = pivot_floor(matrix.dtype) if floor is None else floor
     diagonal = jnp.diagonal(jax.lax.stop_gradient(matrix))

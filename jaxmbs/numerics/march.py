@@ -32,7 +32,7 @@ FURTHEST = 1.0
 # float64). Where two branches pass each other at a distance w, a step h from one to the other misses by (w/h)².
 STRAIGHT_POWER = 0.3
 # Steps shorter than this power of the rounding unit times the interval are not tried (3e-7 of it in float64).
-SHORTEST_POWER = 0.42
+MIN_STEP_POWER = 0.42
 
 # The part of the way to a fold that one step takes. From 0.65 on the backward prediction is too far off near a fold.
 FOLD = 0.55
@@ -149,7 +149,7 @@ class _Stepper:
         eps = float(jnp.finfo(dtype).eps)
         self.f, self.space, self.units, self.dtype, self.corrections = f, space, units, dtype, corrections
         self.limit, self.straight = tolerance(dtype), eps**STRAIGHT_POWER
-        self.singular, self.shortest = eps**SINGULAR_POWER, eps**SHORTEST_POWER
+        self.singular, self.shortest = eps**SINGULAR_POWER, eps**MIN_STEP_POWER
         # A step smaller than this leaves an error beyond the last digit, because each one squares the error.
         self.corrected = eps**SINGULAR_POWER
 

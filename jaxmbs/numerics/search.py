@@ -25,7 +25,7 @@ POLISHING_STEPS = 2
 # How far, in units of the mechanism, the k-th new start of a search lies from the guess: this times k.
 DISPLACEMENT = 0.4
 # The largest part of a step of the search from a rough guess that its second-order correction may have.
-MOST_BEND = 0.75
+MAX_BEND = 0.75
 
 
 class Root(NamedTuple):
@@ -178,4 +178,4 @@ class _Finder:
         # Geodesic acceleration (Transtrum & Sethna 2012): the valleys of linkages are curved, because bodies turn.
         bend = jax.jvp(lambda x: jax.jvp(self.f, (x,), (change,))[1], (search.x,), (change,))[1]
         curve = -solve(matrix.T @ bend) / 2
-        return search.x + change + jnp.where(norm(curve) <= MOST_BEND * norm(change), curve, 0)
+        return search.x + change + jnp.where(norm(curve) <= MAX_BEND * norm(change), curve, 0)

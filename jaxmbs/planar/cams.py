@@ -19,7 +19,7 @@ CURVATURE_ROUNDING = 1e-6
 
 
 def check_outline(name: str, outline) -> None:
-    """Raise `ValueError` for what is no outline, or one that cannot be used."""
+    """Raise `ValueError` for what is not an outline, or one that cannot be used."""
     require(isinstance(outline, AbstractOutline), f"{name} must be an outline, got {outline!r}")
     with errors_of(name):
         outline.check()

@@ -78,7 +78,7 @@ def given(value) -> tuple:
 
 
 def without_points(values) -> tuple:
-    """The values that are no points: angles have none, but may be written like the other elements."""
+    """The values that are not points: angles have none, but may be written like the other elements."""
     return tuple(value for value in values if not is_vector(value))
 
 

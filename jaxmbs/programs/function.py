@@ -15,7 +15,7 @@ from jaxmbs.programs import javascript, jax_compat
 from jaxmbs.programs.collector import put_off
 from jaxmbs.programs.primitive import run
 from jaxmbs.programs.tracing.graph import ProgramError
-from jaxmbs.programs.tracing.program import LARGEST_PROGRAM, Program, checked_program
+from jaxmbs.programs.tracing.program import MAX_PROGRAM_OPERATIONS, Program, checked_program
 
 # Shapes for which a function keeps its programs.
 REMEMBERED = 64
@@ -24,7 +24,7 @@ REMEMBERED = 64
 class ProgramFunction:
     """`f` as a straight-line program: called like `f`, under `jit`, `vmap`, `grad`, `jvp` and `checkpoint` alike."""
 
-    def __init__(self, f: Callable, limit: int | None = LARGEST_PROGRAM, few: float = 0):
+    def __init__(self, f: Callable, limit: int | None = MAX_PROGRAM_OPERATIONS, few: float = 0):
         self.f, self.limit, self.few = f, limit, few
         self.__name__ = getattr(f, "__name__", "program")
         self.__doc__ = getattr(f, "__doc__", None)
@@ -54,7 +54,7 @@ class ProgramFunction:
 
         Raises:
             ProgramError: as in a call; or an operation has no form in JavaScript; it is named.
-            ValueError: the name is no identifier, as that of a lambda; or what `f` closes over is traced.
+            ValueError: the name is not an identifier, as that of a lambda; or what `f` closes over is traced.
         """
         (program, constants, used, out_tree), leaves = self._find((args, {}))
         if any(isinstance(c, jax.core.Tracer) for c in constants):
@@ -151,7 +151,7 @@ def _needed(closed, constants):
     return jax_compat.closed_jaxpr(jaxpr, **ends), constants, used[count:]
 
 
-def program(f: Callable, *, limit: int | None = LARGEST_PROGRAM) -> ProgramFunction:
+def program(f: Callable, *, limit: int | None = MAX_PROGRAM_OPERATIONS) -> ProgramFunction:
     """Compile a function of small arrays into straight-line code, one lane per sample of a batch.
 
     The code is vector machine code on CPUs, one kernel on NVIDIA GPUs and elementwise XLA elsewhere. The result is
@@ -185,7 +185,7 @@ class Straight:
     For functions of this package, whose arguments may be mechanisms with anything in them. few: see `Program`.
     """
 
-    def __init__(self, f: Callable, limit: int = LARGEST_PROGRAM, few: float = 0):
+    def __init__(self, f: Callable, limit: int = MAX_PROGRAM_OPERATIONS, few: float = 0):
         self.f, self.program = f, ProgramFunction(f, limit, few)
         self._refused: OrderedDict[Any, str] = OrderedDict()
 

@@ -26,7 +26,7 @@ from jax.experimental.compilation_cache import compilation_cache
 # The environment variable, and what it says where nothing is to be kept.
 VARIABLE, OFF = "JAXMBS_CACHE", ("off", "0", "false", "no")
 # Megabytes that a folder may hold; the files that were used longest ago go first, down to this part of it.
-LARGEST_MB, KEPT_PART = 1024, 0.75
+MAX_MB, KEPT_PART = 1024, 0.75
 # A process looks at the size of the folder when it first writes, and again after this many files.
 LOOKS_EVERY = 64
 MAGIC = b"jaxmbs 1"
@@ -44,7 +44,7 @@ class Store:
         limit: bytes that the files may take.
     """
 
-    def __init__(self, folder: Path, limit: int = LARGEST_MB * 2**20):
+    def __init__(self, folder: Path, limit: int = MAX_MB * 2**20):
         self.folder, self.limit = folder, limit
         self._written, self._silent = 0, False
         self.usable = self._prepared()
@@ -171,7 +171,7 @@ def store() -> Store | None:
     return _store if _store is not None and _store.usable else None
 
 
-def enable_cache(folder: str | os.PathLike | None = None, *, megabytes: float = LARGEST_MB) -> Path | None:
+def enable_cache(folder: str | os.PathLike | None = None, *, megabytes: float = MAX_MB) -> Path | None:
     """Keep compiled programs on disk, so that the next process need not make them again.
 
     It keeps the result of tracing a program, its machine code, and what XLA compiles (by JAX's own compilation cache,

@@ -215,7 +215,7 @@ class Frame(Structured):
     axes: Array = real((3, 3), default=((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)))
 
     def check(self) -> None:
-        """Raise `ValueError` for wrong shapes, or axes that are no rotation."""
+        """Raise `ValueError` for wrong shapes, or axes that are not a rotation."""
         check_fields(self)
         check_frame("axes", self.axes)
 
@@ -231,7 +231,7 @@ def check_frame(name: str, axes) -> None:
 
 
 def check_frames(frames: Mapping[str, Frame]) -> None:
-    """Raise `ValueError` with its name for what is no frame, or a bad one."""
+    """Raise `ValueError` with its name for what is not a frame, or a bad one."""
     for name, frame in frames.items():
         require(isinstance(frame, Frame), f"frame {name!r} must be a Frame, got {frame!r}")
         with errors_of(f"frame {name!r}"):

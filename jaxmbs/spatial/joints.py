@@ -1,4 +1,4 @@
-"""Joints of space that are no lower pairs: universal, distance, screw."""
+"""Joints of space that are not lower pairs: universal, distance, screw."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ class TotalJoint(SixComponents):
 
     @property
     def _turning(self) -> tuple[int, ...] | None:
-        """Numbers of the components of the orientation that turn, free or driven; None where these are no coordinates of
+        """Numbers of the components of the orientation that turn, free or driven; None where these are not coordinates of
         a tree: a rotation about a driven axis of what turns freely about another one."""
         driven, free = self.driven_turns, self.free_turns
         return None if driven and (free or len(driven) > 2) else free or driven

@@ -14,10 +14,10 @@ from jaxmbs.programs.sharding import over_devices
 
 # Batches grow until two larger ones in a row are not faster by more than this part, or the next one would take more than
 # that of the memory. Of the runs with each size the first one does not count, and the fastest of the others does.
-FIRST_BATCH, GROWTH, LARGEST_BATCH = 1024, 4, 2**20
-WORTH_IT, MEMORY_PART, RUNS, MOST_FLAT = 0.05, 0.25, 4, 2
+FIRST_BATCH, GROWTH, MAX_BATCH = 1024, 4, 2**20
+WORTH_IT, MEMORY_PART, RUNS, MAX_FLAT = 0.05, 0.25, 4, 2
 # Seconds that a batch may take: an interrupt waits for it.
-MOST_SECONDS = 5.0
+MAX_BATCH_SECONDS = 5.0
 
 
 class Stop(Protocol):
@@ -43,7 +43,7 @@ class Batches:
         self._flat = 0
 
     def next(self, left: int, asked: int | None) -> tuple[int, bool]:
-        """The size of the next batch where so many samples are left, and whether to say how long it took.
+        """The size of the next batch when `left` samples remain, and whether to say how long it took.
 
         asked: a size that is given.
         """
@@ -65,8 +65,8 @@ class Batches:
     def took(self, size: int, seconds: float) -> None:
         """A batch of the size of now took so long."""
         self._seconds.append(seconds)
-        if seconds > 2 * MOST_SECONDS and len(self._seconds) > 1:
-            self._size = self._best = max(1, int(size * MOST_SECONDS / seconds))
+        if seconds > 2 * MAX_BATCH_SECONDS and len(self._seconds) > 1:
+            self._size = self._best = max(1, int(size * MAX_BATCH_SECONDS / seconds))
             self._grows = False
             return
         if len(self._seconds) < RUNS:
@@ -77,9 +77,9 @@ class Batches:
         else:
             self._flat += 1
         following = self._size * GROWTH
-        fits = following <= LARGEST_BATCH and GROWTH * self._takes(size) <= MEMORY_PART * _memory()
-        soon = GROWTH * min(self._seconds[1:]) <= MOST_SECONDS
-        self._grows = fits and soon and self._flat < MOST_FLAT
+        fits = following <= MAX_BATCH and GROWTH * self._takes(size) <= MEMORY_PART * _memory()
+        soon = GROWTH * min(self._seconds[1:]) <= MAX_BATCH_SECONDS
+        self._grows = fits and soon and self._flat < MAX_FLAT
         self._size, self._seconds = following if self._grows else self._best, []
 
     def program(self, size: int) -> Any:

@@ -18,8 +18,8 @@ from jaxmbs.sweeps.parts import missing, read_part
 from jaxmbs.sweeps.status import named
 from jaxmbs.sweeps.store import Store
 
-# Quantiles are those of some so many samples.
-MOST_SORTED = 4_000_000
+# Quantiles of larger results are those of about this many samples.
+MAX_SORTED_SAMPLES = 4_000_000
 QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 
 
@@ -175,7 +175,7 @@ class Results:
         well = self.statuses().get(Status.CONVERGED.name, 0)
         for part in self.parts(SAMPLE, *chosen, STATUS):
             good = part[STATUS] == 0
-            some = _some(part[SAMPLE][good], MOST_SORTED / max(1, well))
+            some = _some(part[SAMPLE][good], MAX_SORTED_SAMPLES / max(1, well))
             for name in chosen:
                 values = part[name][good].astype(float)
                 if not values.size:

@@ -27,11 +27,11 @@ from jaxmbs.sweeps.designs import AbstractDesigns
 from jaxmbs.sweeps.identity import identity
 from jaxmbs.sweeps.parts import missing, parts_of, write_part
 
-# A part is stored when it has so many bytes or has taken so long: what a break costs at most.
+# A part is stored when it has this size or has taken this long: what a break costs at most.
 PART_BYTES, PART_SECONDS = 48 * 2**20, 20.0
 # A measure with larger arrays than a straight-line program should have is computed by array code.
-MOST_SCALARS = 50_000
-# A measure that is called from Python is told from its results: so many designs are tried until one has some.
+MAX_SCALARS = 50_000
+# The columns of a measure that Python calls are known from a result: how many designs are tried until one has some.
 TRIES = 100
 
 Counts = dict[int, int]
@@ -72,8 +72,6 @@ class Task:
         self.measure, self.designs, self.traced, self._known = measure, designs, traced, tuple(known)
         self._refused = False
         self.batches = Batches(self._compiled, self._designs, designs.size) if traced else None
-
-    # --- what comes out ----------------------------------------------------------------------------------------------
 
     @cached_property
     def columns(self) -> list[Column]:
@@ -124,8 +122,6 @@ class Task:
         """Designs in the precision in which JAX computes."""
         return jax.tree.map(_exact, self.designs.rows(start, stop))
 
-    # --- a measure that is compiled ----------------------------------------------------------------------------------
-
     @cached_property
     def _traced(self) -> tuple[Any, Any]:
         """The operations of the measure of one design, and the shapes of its results."""
@@ -155,7 +151,7 @@ class Task:
             kept = [x for column, x in zip(columns, results, strict=True) if _has_column(column)]
             return kept, combined_status(columns, results, jnp)
 
-        program = Straight(of_one) if work(closed.jaxpr, loops=False) <= MOST_SCALARS else of_one
+        program = Straight(of_one) if work(closed.jaxpr, loops=False) <= MAX_SCALARS else of_one
         return jax.jit(jax.vmap(lambda design: program(*jax.tree.leaves(design))))
 
     def _begin(self, start: int, stop: int, batch: int) -> Rows:
@@ -169,8 +165,6 @@ class Task:
             design = jax.tree.map(lambda x: x[filled], design) if batch > stop - start else design
             results, status = self.batches.program(batch)(over_devices(design))
         return Rows(kept, results, status, stop - start)
-
-    # --- a measure that is called ------------------------------------------------------------------------------------
 
     def _called(self, designs: Any, k: int) -> Any:
         """The results of one design."""
@@ -208,8 +202,6 @@ class Task:
         )
         if not fits:
             raise ValueError(f"measure gives {told(given)} for sample {sample}, and {told(self._stored)} for others")
-
-    # --- parts -------------------------------------------------------------------------------------------------------
 
     def run(
         self, folder: Path, start: int, stop: int, batch: int | None = None, halt: Stop | None = None

@@ -190,7 +190,7 @@ def _measures(mech: Mechanism, loads: CycleLoads, sharpness: float, closed: bool
 
 
 def _plain(found: dict[str, dict[str, Array]]) -> dict[str, Any]:
-    """The same for a reader: what belongs to the whole mechanism is no mapping."""
+    """The same for a reader: what belongs to the whole mechanism is not a mapping."""
     return {key: values.get(WHOLE, values) for key, values in found.items()}
 
 

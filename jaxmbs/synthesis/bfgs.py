@@ -15,14 +15,14 @@ from jaxtyping import Bool, Float
 
 # Armijo's condition: a step must lower the value by this part of what the slope promises. Nocedal & Wright, (3.6a).
 ENOUGH = 1e-4
-# So many lengths of a step are tried, each half of the one before.
+# Lengths of a step that are tried, each half of the one before.
 LENGTHS = 16
-# So many roundings of a value are no difference.
+# Values that differ by this many roundings count as equal.
 ROUNDINGS = 10
 # Curvature along a step counts if it is more than this part of what it could be.
-LEAST_CURVATURE = 1e-10
+MIN_CURVATURE = 1e-10
 # No unknown changes by more in a step.
-LONGEST = 0.5
+MAX_CHANGE = 0.5
 # What is known of the second derivatives: nothing yet; something; or there is no way down that rounding would let us see.
 FRESH, KNOWN, STUCK = 0, 1, 2
 
@@ -55,7 +55,7 @@ def step(evaluate: Callable, point: Point, memory: Float[np.ndarray, "starts k"]
     uphill = np.einsum("ki,ki->k", direction, point.slope) > 0
     direction = np.where(uphill[:, None], -point.slope, direction)
     largest = np.abs(direction).max(axis=1, initial=0)
-    direction = direction * np.minimum(1, LONGEST / np.maximum(largest, LONGEST))[:, None]
+    direction = direction * np.minimum(1, MAX_CHANGE / np.maximum(largest, MAX_CHANGE))[:, None]
     moving = (known != STUCK) & (largest > 0)
     after, found = _searched(evaluate, point, direction, moving)
     inverse, learnt = _learnt(inverse, known, after.u - point.u, after.slope - point.slope)
@@ -95,7 +95,7 @@ def _learnt(inverse, known, s, y) -> tuple[np.ndarray, np.ndarray]:
     curvature, ss, yy = (np.einsum("ki,ki->k", *pair) for pair in ((s, y), (s, s), (y, y)))
     # Squares of what is smaller are nothing.
     least = np.sqrt(np.finfo(s.dtype).tiny)
-    of_use = curvature > np.maximum(LEAST_CURVATURE * np.sqrt(ss * yy), least)
+    of_use = curvature > np.maximum(MIN_CURVATURE * np.sqrt(ss * yy), least)
     rho, size = 1 / np.where(of_use, curvature, 1), curvature / np.where(of_use, yy, 1)
     first = (known == FRESH) & of_use
     inverse = np.where(first[:, None, None], size[:, None, None] * identity, inverse)

@@ -22,11 +22,11 @@ from jaxmbs.synthesis.shapes import COMPARED, curve_of, resampled
 from jaxmbs.synthesis.stages import Report
 from jaxmbs.system.mechanism import Mechanism
 
-# More dyads than can be listed in all topologies; so many random ones are taken then.
+# Up to this number of dyads all topologies are listed; beyond it, this many random ones are taken.
 MAX_LISTED_DYADS, RANDOM_TOPOLOGIES = 3, 400
 MAX_LINKS = 19
 # Links that move, unless more are allowed.
-MOST_LINKS = 7
+DEFAULT_LINKS = 7
 # Smallest angle between links, in degrees, as it is looked at between samples.
 MIN_ANGLE_DEG = 2.0
 # Of the longest distance in a linkage to the shortest link, unless told otherwise.
@@ -41,7 +41,7 @@ def curve(
     closed: bool | None = None,
     *,
     free: Iterable[str] = (),
-    links: int = MOST_LINKS,
+    links: int = DEFAULT_LINKS,
     mechanism: str | Linkage | Sequence[str | Linkage] | None = None,
     sliders: bool = False,
     ratio: float | None = MAX_RATIO,
@@ -110,7 +110,7 @@ def curve(
         given = {name for name, bound in bounds.items() if bound is not None} | ({"sliders"} if sliders else set())
         given |= ({"free"} if free else set()) | ({"transmission_angle"} if transmission_angle else set())
         given |= ({"ratio"} if ratio not in (None, MAX_RATIO) else set()) | (
-            {"links"} if links != MOST_LINKS else set()
+            {"links"} if links != DEFAULT_LINKS else set()
         )
         if given:
             names = ", ".join(sorted(given))

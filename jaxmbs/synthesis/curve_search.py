@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxmbs.synthesis.drawing import Chains, Drawing, Layout, Limits, placed, tracks
 from jaxmbs.synthesis.linkages.dyads import RRR, random_dyads
-from jaxmbs.synthesis.multistart import PUSH, START, Search, State, advancing, finite
+from jaxmbs.synthesis.multistart import PUSH, START_DAMPING, Search, State, advancing, finite
 from jaxmbs.synthesis.shapes import resampled
 from jaxmbs.synthesis.stages import Part, in_stages
 
@@ -27,7 +27,7 @@ SMALL = 0.02
 AT_ONCE = 25
 # Steps of all starts, of the better ones, of those with a dyad more, and at the end.
 FIRST, BETTER, GROWN, LAST = 25, 75, 75, 100
-# Of every number of dyads so many go on, and so many go to the end.
+# Linkages of every number of dyads that go on, and that go to the end.
 BEST, BEST_AT_END = 96, 24
 # Linkages that are made by a dyad more of each one that goes on.
 CHILDREN = 8
@@ -80,10 +80,9 @@ def _rows(state: State, rows) -> State:
     take = lambda x: np.asarray(x)[rows]
     chains = Chains(*(take(x) for x in state.data))
     count = len(chains.active)
-    return State(take(state.shared), np.zeros((count, 0, 0)), (), take(state.cost), np.full(count, START), chains)
-
-
-# --- random linkages --------------------------------------------------------------------------------------------------
+    return State(
+        take(state.shared), np.zeros((count, 0, 0)), (), take(state.cost), np.full(count, START_DAMPING), chains
+    )
 
 
 def _started(layout: Layout, wanted: Wanted, starts: int, rng) -> State:
@@ -230,11 +229,8 @@ def _angles(angles: np.ndarray, first, part) -> np.ndarray:
     return take(low) + (ends - low) * (take(low + 1) - take(low))
 
 
-# --- a dyad more ------------------------------------------------------------------------------------------------------
-
-
 def _grown(layout: Layout, state: State, dyads: int, rng) -> State:
-    """The linkages, and further ones made of those with so many dyads by a dyad more.
+    """The linkages, and further ones made by adding a dyad to those that have `dyads`.
 
     The new link begins at the old point, and the new point lies near it: at first it draws nearly the same curve.
     """

@@ -183,7 +183,7 @@ class _Adam:
         self.batch = batch
 
         def propose(u, slope, memory):
-            # What of the optimiser's state is no number is the same for all starts, and made anew.
+            # What of the optimiser's state is not a number is the same for all starts, and made anew.
             restored = ravel_pytree(optimiser.init(u))[1](memory)
             change, restored = optimiser.update(slope, restored, u)
             return u + change, ravel_pytree(restored)[0]

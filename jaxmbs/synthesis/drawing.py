@@ -24,8 +24,8 @@ from jaxmbs.synthesis.linkages.linkage import placed_on, unit
 from jaxmbs.synthesis.linkages.topologies import linkage_of_wiring
 from jaxmbs.synthesis.multistart import Problem
 
-# A crank turns by at least so much of a turn while an open curve is drawn, and by no more than a whole one.
-SHORTEST_PART = 0.05
+# A crank turns by at least this part of a turn while an open curve is drawn, and by no more than a whole one.
+MIN_PART_OF_TURN = 0.05
 TINY = 1e-18
 
 
@@ -181,7 +181,7 @@ class Drawing(Problem):
         rows = [jnp.zeros(1)]
         if not layout.closed:
             turns = u[layout.way][1] / (2 * jnp.pi)
-            rows.append(jnp.stack([SHORTEST_PART - turns, turns - 1]))
+            rows.append(jnp.stack([MIN_PART_OF_TURN - turns, turns - 1]))
         if "ratio" in self.limited:
             lengths, distances = _sizes(layout, u, chain)
             longest = jnp.maximum(jnp.max(lengths), jnp.log(jnp.max(distances) + TINY) / 2)

@@ -35,7 +35,7 @@ FIRST, COARSE, FURTHER, BEST, AT_ONCE = 40, 12, 1000, 128, 20
 # Without bounds lengths stay within this factor of the ground, or of the way of the slide.
 FACTOR = 20.0
 # Beyond these, in the same units, no bound can be.
-LEAST_LENGTH, MOST_LENGTH = 1e-3, 1e3
+MIN_LENGTH, MAX_LENGTH = 1e-3, 1e3
 # Smallest transmission angle, in degrees. Below it the links hardly reach each other.
 MIN_TRANSMISSION_ANGLE_DEG = 1.0
 # Points of the range at which the error of a result is measured.
@@ -292,8 +292,8 @@ def _bounds(kind, lower, upper, unit: float) -> tuple[np.ndarray, np.ndarray]:
         common.limits("upper", upper, shapes, np.inf) / unit,
     )
     low = np.where(np.isinf(low), np.where(positive, 1 / FACTOR, -FACTOR), low)
-    low = np.maximum(low, np.where(positive, LEAST_LENGTH, -MOST_LENGTH))
-    high = np.minimum(np.where(np.isinf(high), FACTOR, high), MOST_LENGTH)
+    low = np.maximum(low, np.where(positive, MIN_LENGTH, -MAX_LENGTH))
+    high = np.minimum(np.where(np.isinf(high), FACTOR, high), MAX_LENGTH)
     if np.any(low > high):
         name = kind.free[int(np.argmax(low > high))]
         raise ValueError(

@@ -15,7 +15,7 @@ from jaxmbs.synthesis.multistart import PUSH, Problem, Search, Seen, Stage, Stat
 # Steps of the search. At most PAIRS pairs of links become linkages, among them every pair of the FEW best links.
 SINGLE, PAIRS, FEW = 60, 512, 24
 # Without bounds the sizes stay within this factor of the spread, and a link is no shorter.
-FACTOR, SHORTEST = 10.0, 0.05
+FACTOR, MIN_LENGTH = 10.0, 0.05
 
 
 def _carried(points, goal):
@@ -31,7 +31,7 @@ def single_links(goal, search: Search, rng) -> tuple[np.ndarray, np.ndarray]:
     # The circle is linear in its centre and in its radius squared less that of the centre: 2 x·o + w = x².
     rows = np.stack([2 * z.real, 2 * z.imag, np.ones(z.shape)], -1)
     circle = (np.linalg.pinv(rows, 1e-9) @ (np.abs(z) ** 2)[..., None])[..., 0]
-    length = np.sqrt(np.clip(circle[:, 2] + (circle[:, :2] ** 2).sum(axis=1), SHORTEST**2, FACTOR**2))
+    length = np.sqrt(np.clip(circle[:, 2] + (circle[:, :2] ** 2).sum(axis=1), MIN_LENGTH**2, FACTOR**2))
     u = np.column_stack([np.clip(circle[:, :2], -FACTOR, FACTOR), points, np.log(length)])
     begun = State.begin(u, ())
     state = descended(OnCircle(), begun, [Stage(SINGLE, goal)], search, at_once=SINGLE)
@@ -60,7 +60,7 @@ class OnCircle(Problem):
             return (jnp.sqrt(x @ x + TINY) - jnp.exp(u[4]))[None], state
 
         def prior(u):
-            low, high = jnp.log(SHORTEST), jnp.log(FACTOR)
+            low, high = jnp.log(MIN_LENGTH), jnp.log(FACTOR)
             sizes = jnp.concatenate([jnp.maximum(jnp.abs(u[:4]) - FACTOR, 0), jnp.maximum(u[4:] - high, 0)])
             return PUSH * jnp.concatenate([sizes, jnp.maximum(low - u[4:], 0)])
 
@@ -84,7 +84,7 @@ def paired(links, goal, ordered: bool, rng):
     branch = np.where(side.sum(axis=1) >= 0, 1.0, -1.0)
     sense = [np.mod(way * np.diff(angles, axis=1), 2 * np.pi).sum(axis=1) < 2 * np.pi for way in (1, -1)]
     # Those that stay on one branch and keep the order come first, and of them those that do not fold up.
-    folded = np.minimum(np.abs(elbow - pin).min(axis=1), np.abs(far - near)[:, 0]) < SHORTEST
+    folded = np.minimum(np.abs(elbow - pin).min(axis=1), np.abs(far - near)[:, 0]) < MIN_LENGTH
     badness = 4 * folded + 2 * (np.abs(side.sum(axis=1)) < side.shape[1])
     badness = badness + ~(sense[0] | sense[1]) * ordered
     # Of exact links any will do.

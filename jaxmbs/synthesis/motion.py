@@ -18,7 +18,7 @@ from jaxmbs.synthesis import common, measures
 from jaxmbs.synthesis.builders import fit, forwards_builders
 from jaxmbs.synthesis.linkages.four_bar import FourBar
 from jaxmbs.synthesis.linkages.linkage import TINY, cosine_between, dyad
-from jaxmbs.synthesis.links import FACTOR, SHORTEST, paired, single_links
+from jaxmbs.synthesis.links import FACTOR, MIN_LENGTH, paired, single_links
 from jaxmbs.synthesis.multistart import (
     MAX_CANDIDATES_PER_RESULT,
     PUSH,
@@ -193,7 +193,7 @@ def _bounds(lower, upper, centre, spread: float) -> tuple[np.ndarray, np.ndarray
         found = four_bar.scaled(common.limits(name, given, shapes, np.inf, four_bar.angles), centre, spread)
         return np.where(np.isinf(found), default, found)
 
-    lowest = flat("lower", lower, np.where(is_length, SHORTEST, -default))
+    lowest = flat("lower", lower, np.where(is_length, MIN_LENGTH, -default))
     highest = flat("upper", upper, default)
     if np.any(lowest > highest):
         raise ValueError(

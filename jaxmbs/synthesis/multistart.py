@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxmbs.numerics.least_squares import START, levenberg_marquardt
+from jaxmbs.numerics.least_squares import START_DAMPING, levenberg_marquardt
 from jaxmbs.programs.function import Straight
 from jaxmbs.programs.sharding import over_devices
 from jaxmbs.synthesis.stages import Part, Report, in_stages
@@ -77,9 +77,6 @@ class Search(NamedTuple):
         return np.random.default_rng(self.seed)
 
 
-# --- descent ----------------------------------------------------------------------------------------------------------
-
-
 class State(NamedTuple):
     """Everything on which further steps depend, a row for each start.
 
@@ -99,7 +96,7 @@ class State(NamedTuple):
         """Before the first step; without `own`, blocks have no unknowns of theirs."""
         count = len(shared)
         own = np.zeros((count, 0, 0)) if own is None else own
-        return cls(shared, own, carried, np.full(count, np.inf), np.full(count, START), data)
+        return cls(shared, own, carried, np.full(count, np.inf), np.full(count, START_DAMPING), data)
 
 
 class Problem(abc.ABC):
@@ -145,7 +142,8 @@ def descended(
     task: Sequence = (),
     at_once: int = AT_ONCE,
 ) -> State:
-    """The state after all stages of a descent by the method of Levenberg and Marquardt, costs that are no number infinite.
+    """The state after all stages of a descent by the method of Levenberg and Marquardt; costs that are not numbers become
+    infinite.
 
     Args:
         unit: errors are reported in units of its square. task: what tells this search from others, in a file.
@@ -176,7 +174,7 @@ def _best(count: int | None):
     def select(state: State) -> State:
         rows = slice(None) if count is None else np.argsort(finite(state.cost), kind="stable")[:count]
         state = jax.tree.map(lambda x: x[rows], state)
-        return state._replace(damping=np.full(len(state.cost), START))
+        return state._replace(damping=np.full(len(state.cost), START_DAMPING))
 
     return select
 
@@ -196,7 +194,7 @@ def _program(problem: Problem, steps: int):
 
 
 def finite(cost) -> np.ndarray:
-    """Costs, of which those that are no number count as infinite."""
+    """Costs, of which those that are not numbers count as infinite."""
     cost = np.asarray(cost)
     return np.where(np.isfinite(cost), cost, np.inf)
 
@@ -204,9 +202,6 @@ def finite(cost) -> np.ndarray:
 def best_first(cost, *then) -> np.ndarray:
     """Which have finite costs, the least first; where these are equal the least of `then`."""
     return np.lexsort((*then, cost))[: np.isfinite(cost).sum()]
-
-
-# --- results ----------------------------------------------------------------------------------------------------------
 
 
 class Seen:
@@ -244,7 +239,8 @@ def ranked(
         candidates: the best first; what tells each from others, and the check that gives its solution and whether this
             does what is asked for.
         key: the order of solutions; those that do what is asked for come first.
-        enough: so many good ones are looked for, `keep` unless given. tries: at most so many candidates are checked.
+        enough: the search ends with this number of good ones, `keep` unless given.
+        tries: the largest number of candidates that are checked.
         nothing: the message where there is no candidate at all.
 
     Raises:

@@ -23,7 +23,7 @@ from jaxmbs.system.mechanism import Mechanism
 # angle is the first.
 EXACT = 1e-9
 # So many candidates are looked at where those with the least errors stray, or do not turn all round.
-FEWEST_TRIES = 64
+MIN_TRIES = 64
 # Targets out of order are passed at once if their crank angles are no further apart than this.
 AT_ONCE = 0.1
 # Smallest transmission angle, in degrees. Linkages without a closed-form check get a wider margin, because they are only
@@ -184,7 +184,7 @@ def path(
         _candidates(linkage, question, found, targets, in_order, transmission_angle, farthest),
         search.keep,
         key=order,
-        tries=max(FEWEST_TRIES, MAX_CANDIDATES_PER_RESULT * search.keep),
+        tries=max(MIN_TRIES, MAX_CANDIDATES_PER_RESULT * search.keep),
         nothing="no linkage was found that keeps the bounds and the order; allow more starts, or more room",
     )
 
@@ -221,7 +221,7 @@ def _bounds(linkage: Linkage, lower, upper, centre, spread) -> tuple[np.ndarray,
         raise ValueError("a lower bound is above the upper one")
     if np.any(lowest == highest):
         raise ValueError("a lower bound is equal to the upper one; leave some room between them")
-    # A whole turn is no bound.
+    # A whole turn is not a bound.
     free = turns & (highest - lowest > 2 * np.pi * (1 - SAME))
     lowest[free], highest[free] = -np.inf, np.inf
     return lowest, highest

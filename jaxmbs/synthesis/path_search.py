@@ -15,16 +15,16 @@ from jaxmbs.synthesis import common
 from jaxmbs.synthesis.linkages import Linkage
 from jaxmbs.synthesis.multistart import PUSH, Problem, Search, State, best_first, descended, pushing_harder
 
-# So many of the starts go on to the end.
+# Starts that go on to the end.
 BEST = 256
 # Crank angles at which a linkage is checked that has no closed form for a whole turn.
 GUARDS = 24
 # Random linkages made for each start of such a linkage; those that assemble are taken first.
 RANDOM_LINKAGES_PER_START = 4
-# For so many starts there is a further one whose crank need not turn all round; so many ways of its crank are tried.
+# One further start for this many, whose crank need not turn all round; and how many ways of its crank are tried.
 PART_EVERY, WAYS = 4, 8
-# Distances of such a linkage count so many times, and no less than this part of the spread, against those of a linkage
-# that turns all round and needs no reversing motor.
+# Distances of such a linkage are multiplied by this, and count at least as this part of the spread: a linkage that turns
+# all round needs no reversing motor.
 PART_COUNTS, PART_COUNTS_LEAST = 10.0, 1e-4
 
 

@@ -12,7 +12,7 @@ COMPARED = 2000
 AT_ONCE = 1000
 # A curve is closed if its ends are no further apart than this many times most steps between its points, and than this part
 # of its extent.
-CLOSING, MOST, NEAR = 1.5, 0.9, 0.15
+MAX_GAP_IN_STEPS, GAP_QUANTILE, MAX_GAP_OF_EXTENT = 1.5, 0.9, 0.15
 
 
 def resampled(points: np.ndarray, count: int, closed: bool) -> np.ndarray:
@@ -89,7 +89,7 @@ def curve_of(targets: Any, closed: bool | None, columns: tuple[int, ...] = (2,))
     steps = np.linalg.norm(np.diff(points, axis=0), axis=1)
     gap = float(np.linalg.norm(points[-1] - points[0]))
     extent = float(np.linalg.norm(np.ptp(points, axis=0)))
-    near = gap <= min(CLOSING * float(np.quantile(steps, MOST)), NEAR * extent)
+    near = gap <= min(MAX_GAP_IN_STEPS * float(np.quantile(steps, GAP_QUANTILE)), MAX_GAP_OF_EXTENT * extent)
     if closed and not near and points.shape[1] == 2 and _crosses(points):
         raise ValueError(
             "targets cannot be closed: the line from the last point to the first crosses the curve; leave closed=True out, "

@@ -161,7 +161,7 @@ def _looked_at(failure: Failure, mech: Mechanism, q, before) -> Failure:
         failure,
         gaps={name: float(np.max(gaps[slices[name]], initial=0)) for name in worst},
         singular_values=np.linalg.svd(matrix / np.where(lengths > 0, lengths, 1)[:, None], compute_uv=False),
-        # Only where the constraints decide the motion: what ends a free one early, such as too few steps, is no lock-up.
+        # Only where the constraints decide the motion: what ends a free one early, such as too few steps, is not a lock-up.
         lock_up=None if before is None or len(matrix) < matrix.shape[1] else _lock_up(failure, units, *before),
     )
 

@@ -20,7 +20,7 @@ from jaxtyping import Array, Float
 from jaxmbs.numerics.arrays import Same, is_concrete
 
 # A longer table does not get the leading axes: it stays as it is if it is known, and is lost if it is traced.
-LONGEST_TABLE = 64
+MAX_TABLE_ROWS = 64
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,7 +79,7 @@ def packed(tree) -> tuple[Packing, Any]:
     for leaf in leaves:
         dtype = jnp.result_type(leaf) if isinstance(leaf, float) else getattr(leaf, "dtype", None)
         size = np.size(leaf)
-        if dtype is not None and jnp.issubdtype(dtype, jnp.floating) and size <= LONGEST_TABLE:
+        if dtype is not None and jnp.issubdtype(dtype, jnp.floating) and size <= MAX_TABLE_ROWS:
             found.append(Place(start, np.shape(leaf), jax.dtypes.canonicalize_dtype(dtype)))
             parts.append(leaf)
             start += size

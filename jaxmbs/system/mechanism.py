@@ -255,16 +255,16 @@ def _check_elements(groups: dict[str, list[tuple[str, Any]]]) -> None:
     def check(kind, name, element):
         if kind == "force":
             if not isinstance(element, AbstractForce):
-                raise ValueError(f"{type(element).__name__} is no force")
+                raise ValueError(f"{type(element).__name__} is not a force")
             for body in element.acts_on:
                 if body not in known:
                     raise ValueError(unknown("body", body, known))
             element.check(dimension)
             return element.check_joints({**dict(groups["constraint"]), **dict(groups["driver"])})
         if kind == "body" and not isinstance(element, AbstractBody):
-            raise ValueError(f"{type(element).__name__} is no body")
+            raise ValueError(f"{type(element).__name__} is not a body")
         if kind != "body" and not isinstance(element, AbstractConstraint):
-            raise ValueError(f"{type(element).__name__} is no constraint")
+            raise ValueError(f"{type(element).__name__} is not a constraint")
         if element.dimension != dimension:
             raise ValueError("planar and spatial elements cannot be mixed")
         if kind != "body":

@@ -175,7 +175,7 @@ def _check_cut(mech, cut: Iterable[str]) -> None:
     for name in cut:
         if name in mech.constraints or name in mech.drivers:
             if name not in joints:
-                raise ValueError(f"{name!r} is no joint: it is never in the tree and cannot be cut")
+                raise ValueError(f"{name!r} is not a joint: it is never in the tree and cannot be cut")
         else:
             raise ValueError(unknown("joint", name, joints))
 

@@ -18,5 +18,5 @@ from jaxmbs.viz.pictures import plot as plot
 from jaxmbs.viz.pictures import trace as trace
 from jaxmbs.viz.planar.symbols import symbol as symbol
 from jaxmbs.viz.progress import progress_bar as progress_bar
-from jaxmbs.viz.studies import MOST_POINTS as MOST_POINTS
+from jaxmbs.viz.studies import MAX_POINTS as MAX_POINTS
 from jaxmbs.viz.studies import scatter_matrix as scatter_matrix

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 class ProgressBar:
     """Called with the steps done, the steps in all, and what else there is to say; `close` ends it.
 
-    It writes to the standard error. Where that is no terminal there is one line at the end instead.
+    It writes to the standard error. Where that is not a terminal there is one line at the end instead.
     """
 
     def __init__(self, label: str, unit: str = "steps", told: Callable[[Any], str] = lambda best: f"best {best:.2g}"):

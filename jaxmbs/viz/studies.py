@@ -14,14 +14,14 @@ from jaxmbs.numerics.results import Status
 from jaxmbs.viz.style import ACCENT, GROUND_COLOUR, INK, PALETTE, tidy
 
 # More points than this are a blot.
-MOST_POINTS = 5000
+MAX_POINTS = 5000
 # Columns of a matrix, and the inches that each of them takes.
-MOST_COLUMNS, CELL = 10, 1.7
+MAX_COLUMNS, CELL = 10, 1.7
 BINS = 40
 # This part of the values, at either end, may lie outside the picture.
 FAR = 0.005
-# Long names are cut to so many letters.
-MOST_LETTERS = 26
+# Longer names are cut.
+MAX_LETTERS = 26
 
 
 def scatter_matrix(
@@ -44,12 +44,12 @@ def scatter_matrix(
         >>> figure = mbs.viz.scatter_matrix({"x": x, "x²": x**2}, np.zeros(50, int))
         >>> figure.savefig("study.png")
     """
-    names = list(columns)[:MOST_COLUMNS]
+    names = list(columns)[:MAX_COLUMNS]
     if not names:
         raise ValueError("there are no columns with a number each")
     rows = np.arange(len(status))
-    if len(rows) > MOST_POINTS:
-        rows = np.random.default_rng(0).choice(rows, MOST_POINTS, replace=False)
+    if len(rows) > MAX_POINTS:
+        rows = np.random.default_rng(0).choice(rows, MAX_POINTS, replace=False)
     good, count = np.asarray(status)[rows] == Status.CONVERGED, len(names)
     values = [np.asarray(columns[name], float)[rows] for name in names]
     axes: Any
@@ -97,4 +97,4 @@ def _limits(values: Float[np.ndarray, " rows"]) -> tuple[float, float] | None:
 
 def _short(name: str) -> str:
     name = name.removeprefix("design.")
-    return name if len(name) <= MOST_LETTERS else f"…{name[1 - MOST_LETTERS :]}"
+    return name if len(name) <= MAX_LETTERS else f"…{name[1 - MAX_LETTERS :]}"

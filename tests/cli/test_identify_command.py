@@ -68,7 +68,7 @@ TABLES = {
     "could not convert": "t,cart.x\n0,1\n1,x\n",
     "no finite number at place 1": "t,cart.x\n0,1\n1,nan\n",
     "numbers that increase": "t,cart.x\n0,1\n0,2\n",
-    "'cart.z' is no quantity": "t,cart.z\n0,1\n1,2\n",
+    "'cart.z' is not a quantity": "t,cart.z\n0,1\n1,2\n",
 }
 
 

@@ -146,7 +146,7 @@ BAD = [
     ([*MASS, "--sampler", "grid", *RECORD], "cannot read '0.5:1.5': give A:B:N"),
     ([*MASS], "--record is missing"),
     ([*MASS, "--record", "piston.x"], "begin with one of max, min"),
-    ([*MASS, "--record", "max pistn.x"], "'pistn.x' is no quantity of this model"),
+    ([*MASS, "--record", "max pistn.x"], "'pistn.x' is not a quantity of this model"),
     ([*MASS, "--record", "max energy.total"], "drivers determine this motion"),
     ([*MASS, "--record", "max point(rod,1).x"], "a point of 'rod' has 2 coordinates"),
     ([*MASS, "--record", "max point(arm,1,0).x"], "there is no body 'arm'"),

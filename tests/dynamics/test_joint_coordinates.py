@@ -260,7 +260,7 @@ def test_reactions_with_a_coordinate_without_inertia(name):
 
 
 def branched(links, sides=(), turns=1):
-    """A chain of the plane that starts at the ground, of so many kinds of link by turns; on each link in `sides` hang two
+    """A chain of the plane that starts at the ground, of several kinds of link by turns; on each link in `sides` hang two
     more links."""
     kinds = [planar.Body(1.0, 0.1, com) for com in ((0.05, 0.02), (0.05, 0), (0, 0.02))[:turns]]
     parents = {"b0": (GROUND, (0, 0))} | {f"b{k}": (f"b{k - 1}", (0.25, 0)) for k in range(1, links)}

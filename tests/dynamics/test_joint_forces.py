@@ -96,8 +96,6 @@ def test_servo():
     np.testing.assert_allclose(mbs.generalized_force(weak, START, jnp.zeros(3)), [0, 0, 3.0])
 
 
-# --- motors ---------------------------------------------------------------------------------------------------------------
-
 K, R, N, J, LOAD, L, U = 0.05, 2.0, 10.0, 1e-3, 0.3, 0.4, 12.0
 
 
@@ -182,9 +180,6 @@ def test_limits_of_a_motor():
     np.testing.assert_allclose(current[-1], 2.0, rtol=1e-9)
     held = flywheel(LOAD, motor=mbs.Motor("pin", K, R, 100.0, voltage_limit=U))
     np.testing.assert_allclose(mbs.generalized_force(held, START, jnp.zeros(3))[2], K * U / R)
-
-
-# --- mounts ---------------------------------------------------------------------------------------------------------------
 
 
 def test_bushing_is_its_matrix():
@@ -290,9 +285,6 @@ BAD = [
 def test_bad_input(force, message):
     with pytest.raises(ValueError, match=f"force 'x' .*{message}"):
         flywheel(x=force())
-
-
-# --- all of them at once --------------------------------------------------------------------------------------------------
 
 
 def machine(space, x):

@@ -210,9 +210,6 @@ def test_which_reactions_may_not_be_unique():
     assert not may_be_redundant(four_bar(NUMBERS))
 
 
-# --- mechanisms -----------------------------------------------------------------------------------------------------------
-
-
 def four_bar(numbers):
     """A four-bar with friction in all pins, of different kinds."""
     mu, static, viscous = numbers

@@ -33,7 +33,7 @@ from kane_problems import (
     ids=str,
 )
 def test_bad_options(options, message):
-    """Names that are no joint of the tree, and angles for what has axes: the error names them."""
+    """Names that are not joints of the tree, and angles for what has axes: the error names them."""
     with pytest.raises(ValueError, match=message):
         mbs.simulate(turning_joints(), [0.0], formulation=mbs.Kane(**options))
 

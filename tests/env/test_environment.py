@@ -187,7 +187,7 @@ def test_work_of_the_motors_is_energy():
 
 
 def test_bad_samples_are_done_and_spoil_no_others():
-    # Of every four designs the second cannot turn all round, the third cannot be assembled, the fourth is no number.
+    # Of every four designs the second cannot turn all round, the third cannot be assembled, the fourth holds NaN.
     environment, lanes = Locking(), 1024
     kind = np.arange(lanes) % 4
     b = jax.tree.map(lambda x: jnp.full(lanes, x), environment.design)

@@ -153,7 +153,7 @@ def test_a_slide_of_the_plane_and_back(sense):
     pin = planar.Revolute(GROUND, "a", (0, 0), (-0.5, 0))
     rail = planar.Translational("a", "b", (0, 0), (0, 0.2), (1, 0), (sense, 0))
     mech = mbs.Mechanism({"a": body, "b": body}, {"O": pin, "rail": rail})
-    # Two turns more, which are no matter for the equations.
+    # Two turns more, which the equations do not notice.
     q = np.array([0.5, 0, 0, 0.9, -0.2, 4 * np.pi])
     assert size(mbs.constraints(mech, q)) < 1e-15
     v = mechanisms.random_velocity(np.random.default_rng(0), mech, q)

@@ -50,7 +50,7 @@ ATTEMPTS = 200
 
 @dataclasses.dataclass(frozen=True)
 class Structure:
-    """All of a mechanism that is no number.
+    """All of a mechanism that is not a number.
 
     Attributes:
         joints: those of the tree and those that close loops.
@@ -186,7 +186,7 @@ def closed_structure(rng, bodies, loops=1, closures=None, driver=False, dimensio
 
 
 def _closed(rng, structure, loops, closures, driver) -> Structure | None:
-    """The tree with so many closures more, and a driver; None where that was not found."""
+    """The tree with a number of closures more, and a driver; None where that was not found."""
     hinges = [joint.name for joint in structure.joints if joint.kind == "Revolute"]
     if driver:
         if not hinges:

@@ -306,7 +306,7 @@ WRONG = {
     "signal 'bob.phi' must have 3 values": lambda: mbs.Record([0, 1, 2], {"bob.phi": [0, 0]}),
     "deviation of 'bob.phi' must be a positive number": lambda: mbs.Record([0, 1], {"bob.phi": [0, 0]}, 0.0),
     "deviations name 'x'": lambda: mbs.Record([0, 1], {"bob.phi": [0, 0]}, {"x": 1.0}),
-    "record 0: 'bob.psi' is no quantity": lambda: _identify({"bob.psi": [0, 0, 0]}),
+    "record 0: 'bob.psi' is not a quantity": lambda: _identify({"bob.psi": [0, 0, 0]}),
     "the prior of 'mass'": lambda: _identify({"bob.phi": [0, 0, 0]}, priors={"mass": (1.0, -1.0)}),
     "2 measured values and 0 priors are fewer than the 3 parameters": lambda: _identify({"bob.phi": [0, 0]}),
     "confidence must be a probability": lambda: _identify({"bob.phi": [0, 0, 0]}, confidence=95),

@@ -96,7 +96,7 @@ def with_expression(*operations, result=(0,), **more):
 
 
 BAD = {
-    "text that is no JSON": ("{", "line 1, column 2"),
+    "text that is not JSON": ("{", "line 1, column 2"),
     "no model": ("[1, 2]", "no model"),
     "another format": ('{"format": "other"}', "no model"),
     "wrong version": (changed(version=2), "version 2"),
@@ -169,7 +169,7 @@ def test_what_is_no_file_is_refused(tmp_path, monkeypatch):
     (tmp_path / "binary.json").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(mbs.ModelError, match="UTF-8"):
         mbs.load(tmp_path / "binary.json")
-    monkeypatch.setattr("jaxmbs.io.models.front.LARGEST_FILE", 10)
+    monkeypatch.setattr("jaxmbs.io.models.front.MAX_FILE_BYTES", 10)
     (tmp_path / "large.json").write_text(BY_HAND)
     with pytest.raises(mbs.ModelError, match="at most 10"):
         mbs.load(tmp_path / "large.json")

@@ -1,4 +1,4 @@
-"""URDF: robots move as Pinocchio says; loops are closed by the user's constraints; what is no tree is refused."""
+"""URDF: robots move as Pinocchio says; loops are closed by the user's constraints; what is not a tree is refused."""
 
 import numpy as np
 import pytest
@@ -105,7 +105,7 @@ BAD = {
     "two roots": (TWO_BARS.replace("</robot>", '<link name="alone"/></robot>'), "links 'world' and 'alone'"),
     "no such link": (
         TWO_BARS.replace('<parent link="left"/>', '<parent link="lft"/>'),
-        "joint 'c': parent 'lft' is no link",
+        "joint 'c': parent 'lft' is not a link",
     ),
     "tag": (
         TWO_BARS.replace("</robot>", '<gazebo reference="left"/></robot>'),

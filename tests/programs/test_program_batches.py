@@ -356,7 +356,7 @@ def test_large_regions_are_compiled_in_parts(monkeypatch):
 
     results = lambda f: jax.tree.leaves(jax.jit(jax.vmap(mbs.program(f)))(*samples(13)))
     whole = results(in_one_piece)
-    monkeypatch.setattr("jaxmbs.programs.llvm.plan.LARGEST_FUNCTION", 9)
+    monkeypatch.setattr("jaxmbs.programs.llvm.plan.MAX_FUNCTION_NODES", 9)
     for a, b in zip(whole, results(in_parts), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-14)
 

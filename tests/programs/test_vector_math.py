@@ -12,7 +12,7 @@ from jaxmbs.programs.llvm import exponentials, vector_math
 
 DTYPES = [np.float64, np.float32]
 LANES = 16
-# Where long double is no wider than double, the reference itself is off by up to a unit.
+# Where long double is not wider than double, the reference itself is off by up to a unit.
 SLACK = 0.0 if np.finfo(np.longdouble).eps < np.finfo(np.float64).eps else 1.0
 INF, NAN, PI = np.inf, np.nan, np.pi
 

@@ -61,9 +61,6 @@ def test_closed_forms_tell_wrong_from_right(oracle, monkeypatch):
     assert verdict(oracle, question, [*states, status + 1])
 
 
-# --- what is judged of motions, with motions that are made up ---------------------------------------------------------
-
-
 def made_up():
     """Something like a bench, and something like a motion of it: six samples of a body of the plane."""
     rng = np.random.default_rng(0)
@@ -150,9 +147,6 @@ def test_judges_of_motions_tell_wrong_from_right():
     assert seen | with_files | {one.name for one in FORMS} == {one.name for one in ORACLES}
 
 
-# --- files and commands -----------------------------------------------------------------------------------------------
-
-
 def test_files_there_and_back():
     oracle = files.RoundTrip()
     question = oracle.question(4)
@@ -186,9 +180,6 @@ def test_mutilated_commands(monkeypatch):
     complaint = "jaxmbs: no\n"
     for wrong in (KeyError("x"), (3, "", complaint), (2, "", ""), (2, "", 2 * complaint), (1, "", "Traceback")):
         assert len(verdict(oracle, question, [wrong, *answer[1:]])) == 1
-
-
-# --- the campaign -----------------------------------------------------------------------------------------------------
 
 
 class Looking(Oracle):

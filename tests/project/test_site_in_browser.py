@@ -186,7 +186,7 @@ FRAME = "new Promise((f) => requestAnimationFrame(() => requestAnimationFrame(()
 
 
 def drag(browser, linkage, pin, right, down, touch):
-    """Moves a pin by so many pixels, with the mouse or a finger."""
+    """Moves a pin by pixels to the right and down, with the mouse or a finger."""
     x, y = browser.run(f"{CENTRE}('{linkage}', '{pin}')")
     if touch:
         event = lambda kind, *points: browser.call("Input.dispatchTouchEvent", type=kind, touchPoints=list(points))

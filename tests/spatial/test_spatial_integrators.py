@@ -113,7 +113,7 @@ def test_derivatives_against_models_built_anew(name):
 
 @pytest.mark.slow
 def test_one_bad_sample_leaves_the_others_alone():
-    """A body that is no number, a loop that cannot be closed, a spring that blows up: statuses; the rest bit for bit."""
+    """A body that is not a number, a loop that cannot be closed, a spring that blows up: statuses; the rest bit for bit."""
     b = {key: jnp.full(6, x) for key, x in START.items()}
     run = lambda b: released(b, METHODS["RK4"], 50)
     good = jax.jit(jax.vmap(run))(b)

@@ -49,7 +49,7 @@ class Losing(Executor):
 
 
 class Jobs:
-    """An executor whose jobs are no futures, as those of submitit."""
+    """An executor whose jobs are not futures, as those of submitit."""
 
     class Job:
         def __init__(self, call):
@@ -95,11 +95,11 @@ def test_workers_stop_when_they_are_told_to(tmp_path):
 def test_errors_of_the_measure_are_not_those_of_a_worker(tmp_path):
     def wrong(design):
         if design["x"] > 0.5:
-            raise TypeError("this is no number")
+            raise TypeError("this is not a number")
         return 1.0
 
     losing = Losing(lost=0)
-    with pytest.raises(TypeError, match="this is no number"):
+    with pytest.raises(TypeError, match="this is not a number"):
         mbs.sweep(wrong, {"x": np.arange(10) / 10}, store=tmp_path, traced=False, executor=losing, progress=False)
     assert len(mbs.sweeps.Results(tmp_path)) == 6  # before the first that fails
 

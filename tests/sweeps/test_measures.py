@@ -340,7 +340,7 @@ def test_quantiles_of_few_and_of_extreme_numbers(tmp_path, monkeypatch):
     told = found.quantiles("value")["value"]
     assert (told["least"], told["50%"], told["largest"]) == (1e200, 2e200, 3e200)
     assert told["mean"] == pytest.approx(2e200)
-    monkeypatch.setattr(results, "MOST_SORTED", 10)
+    monkeypatch.setattr(results, "MAX_SORTED_SAMPLES", 10)
     few = {"s": np.where(np.arange(5000) % 500, 3, 0), "y": np.arange(5000.0)}
     found = swept(lambda design: {"y": design["y"], "status": design["s"]}, tmp_path / "b", few)
     assert found.quantiles("y")["y"]["50%"] == pytest.approx(2250)

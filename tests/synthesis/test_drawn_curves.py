@@ -18,9 +18,6 @@ CIRCLE = np.column_stack([np.cos(TURN), np.sin(TURN)])
 LETTER = np.array([[0.0, 200.0], [0.0, 0.0], [100.0, 0.0]])
 
 
-# --- measures ---------------------------------------------------------------------------------------------------------
-
-
 def test_measures_of_circles():
     """A circle of radius 1 + e: each point is e away, so the Chamfer distance is 2 e and the ordered one 2π e²."""
     e = 0.05
@@ -117,9 +114,6 @@ def test_which_curves_are_closed(points, closed):
 def test_bad_input(targets, options, message):
     with pytest.raises(ValueError, match=message):
         synthesis.curve(targets, **options)
-
-
-# --- what is found ----------------------------------------------------------------------------------------------------
 
 
 def assert_proven(one, closed):

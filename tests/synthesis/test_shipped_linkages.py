@@ -12,7 +12,7 @@ from linkages import reference
 
 NAMES = ("four-bar", "slider-crank", "Watt I", "Watt II", "Stephenson I", "Stephenson III", "geared five-bar")
 LINKAGES = [*map(linkage_of, NAMES), synthesis.GearedFiveBar(ratio=1), synthesis.GearedFiveBar(ratio=2)]
-# Among linkages that turn all round, in a sample of so many.
+# Among linkages that turn all round, in a sample of this size.
 OFFERED = 400
 
 

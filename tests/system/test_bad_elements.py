@@ -37,7 +37,7 @@ BAD_CONSTRAINTS = {
         lambda: planar.AbsoluteX("wheel", P),
         ["'joint' (AbsoluteX)", "unknown body 'wheel'", "'crank'"],
     ),
-    "body that is no name": (lambda: planar.AbsoluteX(3, P), ["'joint' (AbsoluteX)", "unknown body 3"]),
+    "body that is not a name": (lambda: planar.AbsoluteX(3, P), ["'joint' (AbsoluteX)", "unknown body 3"]),
     "connected with itself": (lambda: planar.Revolute("rod", "rod", P, P), ["'joint' (Revolute)", "itself"]),
     "ground with itself": (lambda: planar.AbsoluteX("ground", P), ["'joint' (AbsoluteX)", "itself"]),
     "distance zero": (lambda: planar.Distance("crank", "rod", P, P, 0), ["'joint' (Distance)", "distance", "positive"]),

@@ -186,8 +186,8 @@ def test_unconnected_parts():
     [
         ({"cut": "hing"}, "unknown joint 'hing'; did you mean 'hinge'?"),
         ({"cut": ("hinge", "rodd")}, "unknown joint 'rodd'"),
-        ({"cut": ("rod",)}, "'rod' is no joint"),
-        ({"cut": ("motor",)}, "'motor' is no joint"),
+        ({"cut": ("rod",)}, "'rod' is not a joint"),
+        ({"cut": ("motor",)}, "'motor' is not a joint"),
         ({"base": "arms"}, "unknown base body 'arms'; did you mean 'arm'?"),
         ({"base": "ground"}, "unknown base body 'ground'"),
         ({"base": "arm"}, "base 'arm' cannot float: joints tie it to the ground; cut 'hinge'"),

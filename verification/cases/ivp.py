@@ -39,7 +39,7 @@ def andrews_mechanism(by, problem):
 def car_axis_model(p):
     """Two point masses, a distance, a driven support and stiff springs.
 
-    The driven condition xl·xb + yl·yb = 0 is no element of the library: it is written here.
+    The driven condition xl·xb + yl·yb = 0 is not an element of the library: it is written here.
     """
     mass = p["M"] * p["eps"] ** 2 / 2
 

@@ -85,7 +85,7 @@ class Adaptive(AbstractMethod):
 
         q, v, now = jax.vmap(output)(times, q, v, reached | (times == times[0]))
         status = jnp.where(status == Status.CONVERGED, now, status).astype(jnp.int32)
-        # What comes after a failure is no motion: the last good row stays.
+        # What comes after a failure is not a motion: the last good row stays.
         row = jax.lax.cummax(jnp.where(_good_so_far(status), np.arange(len(times)), 0))
         bad = jnp.where(_good_so_far(status), status, jnp.max(status))
         return q[row], v[row], bad

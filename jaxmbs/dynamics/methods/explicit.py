@@ -17,7 +17,7 @@ from jaxmbs.programs.target import is_for_gpu
 
 # With at most this many velocities the stages of a step are written out one after the other on CPUs, not as a loop: faster
 # by a tenth to a third, but longer to compile. A GPU's thread has not the registers for the way back through all of them.
-LARGEST_WRITTEN_OUT = 12
+MAX_VELOCITIES_WRITTEN_OUT = 12
 
 
 def runge_kutta_4(rates: Callable, motion: Motion, t, h, *, written_out: bool = False):
@@ -73,7 +73,7 @@ class RK4(FixedStep):
             q = space.retract(state.q, d)
             return space.chart_rate(d, v), self.closure.accelerations(problem, state, q, v, t, h), jnp.asarray(True)
 
-        written_out = space.m <= LARGEST_WRITTEN_OUT and not is_for_gpu()
+        written_out = space.m <= MAX_VELOCITIES_WRITTEN_OUT and not is_for_gpu()
         d, v, _ = runge_kutta_4(rates, state, t, h, written_out=written_out)
         return self.closure.close(problem, state, space.retract(state.q, d), v, t + h, h)
 
@@ -128,7 +128,7 @@ class CoordinatePartitioning(FixedStep):
 
     def step(self, problem, state, t, h):
         equations, unit = problem.equations, problem.units.vector
-        # Rows that do not count have rounding in them, which is no pivot.
+        # Rows that do not count have rounding in them, which is not a pivot.
         rows = state.kept[:, None] * equations.jacobian(state.q, t)
         inverse_metric = diagonal(dependent_columns(rows * unit[None, :]).astype(state.q.dtype))
 

@@ -43,7 +43,7 @@ class AbstractInertialEffort(AbstractEffort, AbstractReactiveForce):
 
 
 class JointInertia(AbstractInertialEffort):
-    """Inertia of what turns or slides with a coordinate x of a joint and is no body, such as rotor and gears of a drive:
+    """Inertia of what turns or slides with a coordinate x of a joint and is not a body, such as rotor and gears of a drive:
     τ = −J ẍ. Its energy ½ J ẋ² is part of the kinetic energy; its weight and gyroscopic torques are not counted. The
     bodies must have some inertia of their own at the joint.
 

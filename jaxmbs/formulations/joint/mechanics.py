@@ -21,8 +21,6 @@ from jaxmbs.numerics.implicit import jacobian
 from jaxmbs.numerics.linear_algebra import factor_symmetric_positive
 from jaxmbs.system.equations import applied_forces, masses, residual_of, uniform_acceleration
 
-# --- bodies ---------------------------------------------------------------------------------------------------------------
-
 
 def at_rest(tree: JointTree, theta, t):
     """Where no joint moves, but for what is known in time: links, and coordinates and velocities of the bodies."""
@@ -61,9 +59,6 @@ def _speed(link):
     return joint_space.body_velocity(link.motion, link.motion.twist)
 
 
-# --- what acts on them ----------------------------------------------------------------------------------------------------
-
-
 def loaded(tree: JointTree, theta, rate, t):
     """Bodies in motion, Q − M Ṙ θ̇ as wrenches on them, and Q of the extra coordinates."""
     mech, extra = tree.mech, jnp.zeros(len(tree.space.extra), theta.dtype)
@@ -94,9 +89,6 @@ def unbalanced(tree: JointTree, links: list, rates: list, loads: list | None) ->
     """M v̇ less loads, if there are any, as wrenches; v̇ as things of the runs."""
     inertial = mapped(tree.space.runs, _momentum, tree.edges, links, rates)
     return inertial if loads is None else [x - load for x, load in zip(inertial, loads, strict=True)]
-
-
-# --- what closes the loops ------------------------------------------------------------------------------------------------
 
 
 def closing(tree: JointTree) -> dict:
@@ -134,9 +126,6 @@ def along_joints(tree: JointTree, links: list, rows):
         return efforts(tree.space, links, wrenches(tree, links, gradient), extra)
 
     return jax.vmap(row)(rows)
-
-
-# --- the nearest motion ---------------------------------------------------------------------------------------------------
 
 
 def nearest_rate(tree: JointTree, theta, v, t):

@@ -15,7 +15,7 @@ points and vectors, and all other constraints and drivers, through the poses of 
 Inertia about one axis only, of a `spatial.Rotor`, is that of no points of mass. Its part of M depends on x.
 
 The angles of the bodies of the plane, turns counted, and the Euler parameters of those of space, as one continuous motion,
-are carried along behind x: they are no unknowns, they follow from it.
+are carried along behind x: they are not unknowns, they follow from it.
 """
 
 from __future__ import annotations

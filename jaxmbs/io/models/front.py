@@ -12,7 +12,7 @@ from jaxmbs.io.models.model import Model, ModelError, model_of
 from jaxmbs.system.mechanism import Coordinates, Mechanism, Velocities
 
 # No model written by hand or by a program that draws mechanisms comes near this; a larger file is an accident or an attack.
-LARGEST_FILE = 32 * 2**20
+MAX_FILE_BYTES = 32 * 2**20
 
 
 def load(
@@ -49,8 +49,8 @@ def load(
         raise ModelError(f"{path.name}: {getattr(error, 'strerror', None) or error}") from None
     if not path.is_file():
         raise ModelError(f"{path.name}: not a file")
-    if size > LARGEST_FILE:
-        raise ModelError(f"{path.name}: has {size} bytes; a model has at most {LARGEST_FILE}")
+    if size > MAX_FILE_BYTES:
+        raise ModelError(f"{path.name}: has {size} bytes; a model has at most {MAX_FILE_BYTES}")
     try:
         return reader(path, ignore=ignore, loops=loops)
     except ModelError as error:

@@ -135,7 +135,7 @@ def _ends(name: str, joint: Element, links) -> tuple[str, str]:
         end = joint.find(tag)
         link = "" if end is None else end.get("link", "")
         if link not in links:
-            raise ModelError(f"joint {name!r}: {tag} {link!r} is no link")
+            raise ModelError(f"joint {name!r}: {tag} {link!r} is not a link")
         found.append(link)
     return found[0], found[1]
 
@@ -254,7 +254,7 @@ def _add_loops(parts: Parts, loops) -> None:
         raise ModelError("loops must be a mapping, or pairs, of names and constraints")
     for name, element in pairs:
         if not isinstance(element, AbstractConstraint):
-            raise ModelError(f"loop {name!r}: {element!r} is no constraint")
+            raise ModelError(f"loop {name!r}: {element!r} is not a constraint")
         for body in (element.i, element.j):
             if body not in parts.bodies and body != GROUND:
                 place = parts.place(body, f"loop {name!r}")

@@ -103,7 +103,7 @@ def _dimensions(space, linkage: Linkage, plan: Plan, size: float) -> None:
 
 
 def _texts(space, linkage: Linkage, plan: Plan, title: str, size: float) -> None:
-    """Names beside the pins, and below it all coordinates that are no distances."""
+    """Names beside the pins, and below it all coordinates that are not distances."""
     from ezdxf.enums import TextEntityAlignment
 
     def write(text, at, align=TextEntityAlignment.MIDDLE_CENTER):

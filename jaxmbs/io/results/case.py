@@ -84,7 +84,7 @@ def case_of(solution, times: np.ndarray, *, only_planar: bool = False) -> Case:
 def _places(solution, mech: Mechanism) -> np.ndarray | None:
     """The targets, where they are places of the traced point."""
     given = getattr(solution, "targets", None)
-    # What `fit` adds to its values is no part of the places.
+    # What `fit` adds to its values is not a part of the places.
     targets = None if given is None else np.asarray(given, float) - getattr(solution, "offset", 0)
     fits = targets is not None and targets.ndim == 2 and targets.shape[1] == mech.layout.bodies[0][1].dimension
     return targets if fits else None

@@ -10,10 +10,10 @@ from jaxmbs.element import GROUND
 from jaxmbs.io.results.linkage import Linkage
 from jaxmbs.io.results.paper import UNITS, AngleMark, Dimension, Label, Paper
 
-# Angles of the ground line that are no larger than this are none to draw.
+# Angles of the ground line that are not larger than this are none to draw.
 LEVEL = 1e-6
-# Offsets of slides that are no larger than this part of the linkage are none.
-SHORTEST = 1e-9
+# Offsets of slides that are not larger than this part of the linkage are none.
+MIN_OFFSET = 1e-9
 # Width and height of the symbol of a fixed pin, and of a block that slides.
 SUPPORT = np.array([8.0, 7.5])
 BLOCK = np.array([7.0, 4.0])
@@ -56,7 +56,7 @@ def plan_of(linkage: Linkage, unit: str) -> Plan:
         supports[pin.name] = away = paper.direction_of(place, SUPPORT)
         side = np.array([-away[1], away[0]]) * SUPPORT[0] / 2
         paper.add_text(place + np.array([-side, side, side + SUPPORT[1] * away, SUPPORT[1] * away - side]))
-    offsets = [offset.ends for offset in linkage.offsets if _length(offset.ends) > SHORTEST * np.ptp(linkage.extent)]
+    offsets = [offset.ends for offset in linkage.offsets if _length(offset.ends) > MIN_OFFSET * np.ptp(linkage.extent)]
     lengths = sorted([bar.ends for bar in linkage.bars] + offsets, key=_length)
     dimensions = [paper.dimension(paper.at(ends), number(_length(ends))) for ends in lengths]
     # Names go where there is room; dimension lines have less choice.

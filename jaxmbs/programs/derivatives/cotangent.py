@@ -215,8 +215,8 @@ class Reverse:
                 self.give(group.marks[0], x, term, adjoints)
 
     def _known(self, loop: Loop, rounds: int) -> list[Node]:
-        """Nodes of a loop's body that are worth keeping from so many rounds for the way back through them."""
-        if rounds > segments.LONGEST_MEMORY:
+        """Nodes of a loop's body that are worth keeping from its rounds for the way back through them."""
+        if rounds > segments.MAX_REMEMBERED_ROUNDS:
             return []
         return [x for x in self.copy.need.nodes(loop.body) if x.op in COSTLY and not x.uniform]
 

@@ -29,12 +29,12 @@ REMEMBERED_BYTES = 256 * 1024
 # Loops of no more rounds, without loops inside, keep nothing in the forward run.
 SHORT = 8
 # Rounds for which what takes long to compute is kept beside the states.
-LONGEST_MEMORY = 64
+MAX_REMEMBERED_ROUNDS = 64
 
 
 def settings() -> tuple:
     """What decides how a program is gone back through, beside the program."""
-    return kept_bytes(), REMEMBERED_BYTES, SHORT, LONGEST_MEMORY
+    return kept_bytes(), REMEMBERED_BYTES, SHORT, MAX_REMEMBERED_ROUNDS
 
 
 def kept_bytes() -> int:
@@ -43,7 +43,7 @@ def kept_bytes() -> int:
 
 
 class Part(NamedTuple):
-    """Rounds of a loop from the `first`: so many segments of a size."""
+    """Rounds of a loop from the `first`: a number of segments of equal size."""
 
     first: int
     segments: int

@@ -21,7 +21,7 @@ EXPONENTIALS = frozenset(
 
 # Values of a block. Choosing the instructions of a block takes LLVM a time that grows faster than its length; where it
 # optimises, it joins such blocks first.
-LONGEST_BLOCK = 256
+MAX_BLOCK_VALUES = 256
 
 
 class Instructions(abc.ABC):
@@ -47,7 +47,7 @@ class Instructions(abc.ABC):
         """A new SSA value."""
         self.count += 1
         name = f"%v{self.count}"
-        if self.count % LONGEST_BLOCK == 0:
+        if self.count % MAX_BLOCK_VALUES == 0:
             self.line(f"br label %after{self.count}")
             self.lines.append(f"after{self.count}:")
         self.line(f"{name} = {expression}")

@@ -9,7 +9,7 @@ from jaxmbs.programs.tracing.program import Program
 from jaxmbs.programs.tracing.trace import Memory
 
 # Nodes of one function at most: the time that LLVM takes for a function grows faster than its length.
-LARGEST_FUNCTION = 6_000
+MAX_FUNCTION_NODES = 6_000
 
 
 class Plan:
@@ -56,7 +56,7 @@ class Plan:
         found: dict[int, int] = {}
         for region in self.live.regions:
             nodes = [x for x in self.live.nodes(region) if x.op not in ("const", "param", "index")]
-            count = -(-len(nodes) // LARGEST_FUNCTION)
+            count = -(-len(nodes) // MAX_FUNCTION_NODES)
             if count > 1:
                 size = -(-len(nodes) // count)
                 for k, node in enumerate(nodes):

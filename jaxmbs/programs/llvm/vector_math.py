@@ -166,7 +166,7 @@ def sin_cos(builder: ir.IRBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value]:
     is +0: the sign would cost an operation.
 
     NaN for NaN, the infinities and |x| >= 2^45 (float64) or 2^20 (float32): beyond, the multiple of pi/2 becomes
-    inexact before long, and an angle known to no better than 2^-7 (2^-3) is no angle to compute with.
+    inexact before long, and an angle known to no better than 2^-7 (2^-3) is not an angle to compute with.
     """
     type_ = x.type
     format_ = format_of(type_)
@@ -177,7 +177,7 @@ def sin_cos(builder: ir.IRBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value]:
     magic = constant(type_, format_.magic)
     shifted = fma(builder, x, constant(type_, 0.6366197723675814), magic)
     n = builder.fsub(shifted, magic)
-    # The first product cancels so many bits of x that its sum is exact.
+    # The first product cancels enough bits of x for its sum to be exact.
     r = guarded
     for part in format_.half_pi:
         r = fma(builder, n, constant(type_, -part), r)

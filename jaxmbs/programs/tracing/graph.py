@@ -427,7 +427,7 @@ class Graph:
             return table[0]
         if index.is_constant:
             return table[min(max(index.payload, 0), len(table) - 1)]
-        if len(table) > LARGEST_SELECTION:
+        if len(table) > MAX_COMPARED_ENTRIES:
             rows = self.stack(tuple(table), len(table))
             held = self.make("min", self.make("max", index, self.constant(0)), self.constant(len(table) - 1))
             return self.load(rows.payload, rows, 0, held, 1)
@@ -438,6 +438,6 @@ class Graph:
 
 
 # A longer table is looked up in memory, a shorter one by comparing.
-LARGEST_SELECTION = 8
+MAX_COMPARED_ENTRIES = 8
 # What is simplified when it is made: the methods above by the names of the operations, `_add` for "add".
 FOLDING = {name[1:]: method for name, method in vars(Graph).items() if name.startswith("_")}

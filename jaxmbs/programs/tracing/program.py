@@ -22,18 +22,18 @@ from jaxmbs.programs.tracing.listing import listing
 from jaxmbs.programs.tracing.liveness import Liveness
 from jaxmbs.programs.tracing.trace import Memory, Tracer, place_argument
 
-# Modules that declare the rules of primitives.
+# Modules that declare the rules of primitives when they are imported.
 RULE_MODULES = (rules, indexing, dense, loops, marks)
 # Above this number of scalar operations array code is the better choice: compilation takes a minute for this many, and as
 # many gigabytes as ten.
-LARGEST_PROGRAM = 1_000_000
+MAX_PROGRAM_OPERATIONS = 1_000_000
 # What computes each operation fewer times than this, on the average, has to be called a hundred times before optimising it
 # pays.
 SHORT_RUN = 1_000
 # Loops that end by a condition, such as searches and Newton's method, have limits some ten times what they need.
 LIMIT_OVER_ROUNDS = 10
 # Graphs with more operations than this, some ten megabytes, do not outlive the making of their code.
-LARGEST_KEPT = 10_000
+MAX_KEPT_OPERATIONS = 10_000
 # Operations that cost nothing at run time, or are counted with what they belong to.
 FREE = frozenset({"const", "param", "index", "out", "load", "loop", "stack", "real", "integer"})
 
@@ -156,7 +156,7 @@ class Program:
 
     def forget(self) -> None:
         """Let go of the graph of a large program, once its code is made; it is made again where it is needed again."""
-        if self.size > LARGEST_KEPT:
+        if self.size > MAX_KEPT_OPERATIONS:
             for name in ("traced", "live"):
                 self.__dict__.pop(name, None)
 

@@ -18,7 +18,7 @@ from jaxmbs.programs import jax_compat
 from jaxmbs.programs.tracing.graph import INTEGER, REAL, TRUTH, Buffer, Graph, Node, ProgramError
 
 # Without a condition on loops, larger arrays are not taken apart into scalars.
-LARGEST_ARRAY = 100_000
+MAX_ARRAY_ENTRIES = 100_000
 
 
 # Entries of an array that are dealt with one by one; of larger ones equal entries together.
@@ -103,7 +103,7 @@ class Tracer:
     def nodes(self, value) -> np.ndarray:
         """A value as an array of nodes: what is in memory is loaded, what was put off is computed."""
         if isinstance(value, Memory):
-            if value.offsets.size > LARGEST_ARRAY:
+            if value.offsets.size > MAX_ARRAY_ENTRIES:
                 raise ProgramError(
                     f"an array of {value.offsets.size} numbers is too large to be taken apart into scalars"
                 )

@@ -277,7 +277,7 @@ def _checked(given) -> tuple[Dyad, ...]:
     """The dyads of a topology.
 
     Raises:
-        ValueError: it is no dyadic one.
+        ValueError: it is not dyadic.
     """
     try:
         dyads = tuple(Dyad(*dyad) for dyad in given)

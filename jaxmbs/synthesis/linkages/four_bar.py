@@ -16,7 +16,7 @@ from jaxmbs.system.mechanism import Mechanism
 
 # Kinds that turn all round: the shortest link is the crank, or the ground.
 CRANK, DRAG_LINK = 1.0, -1.0
-# One random linkage of so many is a drag-link.
+# One random linkage in this many is a drag-link.
 DRAG_LINK_EVERY = 4
 
 

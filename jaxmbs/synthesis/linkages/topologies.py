@@ -13,7 +13,7 @@ Wiring = tuple[tuple[int, int, str], ...]
 
 
 def topologies(links: int, kinds: Iterable[str] = (RRR,)) -> list[Dyadic]:
-    """All dyadic linkages with so many moving links and a point on the last dyad, without isomorphs.
+    """All dyadic linkages with this number of moving links and a point on the last dyad, without isomorphs.
 
     Two linkages are the same if the one becomes the other by giving other names to its links, where the ground, the
     crank, the link with the point and what slides on what keep their parts. Links that are pinned to the ground have no
@@ -95,7 +95,7 @@ def _renamed(wiring: Wiring, place: dict[int, int], swapped: tuple[bool, ...]) -
 
 
 def random_wirings(dyads: int, kinds: tuple[str, ...], count: int, rng) -> list[Wiring]:
-    """Random topologies with so many dyads, of which all matter for the point: for more dyads than can be listed."""
+    """Random topologies whose dyads all matter for the point: for more dyads than can be listed."""
     out: list[Wiring] = []
     for _ in range(count):
         ends: list[list[int]] = [[1, 0], *([] for _ in range(dyads - 1))]

@@ -22,7 +22,7 @@ KEYS = (
     "guess", "velocities", "limits",
 )  # fmt: skip
 GROUPS = {"constraints": "constraint", "drivers": "constraint", "forces": "force"}
-LONGEST_INTEGER = 300  # digits: all of these are finite as real numbers
+MAX_DIGITS = 300  # digits: all of these are finite as real numbers
 WIDTH = 100  # of a line on which a list or an element stands as a whole
 
 
@@ -100,7 +100,7 @@ def read_json(path: Path, *, ignore: tuple[str, ...] = (), loops=()) -> Model:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
-        raise ModelError("is no text in UTF-8") from None
+        raise ModelError("is not text in UTF-8") from None
     return model_from(parsed(text))
 
 
@@ -126,7 +126,7 @@ def _unique(pairs):
 
 
 def _refused(word: str):
-    raise ModelError(f"{word} is no number that a model may have")
+    raise ModelError(f"{word} is not a number that a model may have")
 
 
 def _finite(text: str) -> float:
@@ -137,7 +137,7 @@ def _finite(text: str) -> float:
 
 
 def _whole(text: str) -> int:
-    if len(text) > LONGEST_INTEGER:
+    if len(text) > MAX_DIGITS:
         raise ModelError(f"{text[:12]}… is too large")
     return int(text)
 
@@ -145,7 +145,7 @@ def _whole(text: str) -> int:
 def model_from(document) -> Model:
     """A model from what its JSON says."""
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise ModelError(f'is no model: "format" must be "{FORMAT}"')
+        raise ModelError(f'is not a model: "format" must be "{FORMAT}"')
     if type(document.get("version")) is not int or document["version"] != VERSION:
         raise ModelError(
             f"version {document.get('version')!r} of the format is not known; this reads version {VERSION}"

@@ -107,7 +107,7 @@ def encode(element, kind: str, scope: Scope) -> dict:
     """
     own = type(element)
     if types_of(kind, scope.space).get(own.__name__) is not own:
-        raise ModelError(f"{own.__name__} is no type of jaxmbs")
+        raise ModelError(f"{own.__name__} is not a type of jaxmbs")
     data = _encoded_arguments(element, scope)
     if own.__name__ != "Body":
         data = {"type": own.__name__} | data

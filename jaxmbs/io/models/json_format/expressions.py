@@ -24,7 +24,7 @@ from jaxmbs.programs.tracing.program import Program
 from jaxmbs.programs.tracing.trace import Memory
 
 # A function of more operations is an accident: a table or a loop written out.
-LARGEST_EXPRESSION = 20_000
+MAX_EXPRESSION_OPERATIONS = 20_000
 # Number of points at which an expression is compared with the function, and the relative tolerance.
 COMPARED_POINTS, TOLERANCE = 3, 1e-4
 # Operations of an expression, and how many values they take. Truth values come from comparisons.
@@ -116,8 +116,8 @@ def expression_of(f: Callable, shapes: Sequence[tuple[int, ...]]) -> Expression:
         if node.op != "const":
             writer.add(node)
     result = tuple(writer.where(node) for node in results[0].ravel())
-    if len(writer.rows) > LARGEST_EXPRESSION:
-        raise ModelError(f"a function of {len(writer.rows)} operations; a file takes {LARGEST_EXPRESSION}")
+    if len(writer.rows) > MAX_EXPRESSION_OPERATIONS:
+        raise ModelError(f"a function of {len(writer.rows)} operations; a file takes {MAX_EXPRESSION_OPERATIONS}")
     numbers = np.array(writer.numbers, default_float())
     found = Expression(numbers, tuple(writer.rows), result, tuple(program.outputs[0].shape))
     _check_values(f, found, shapes)
@@ -194,8 +194,8 @@ def decoded(data: dict, shapes: Sequence[tuple[int, ...]]) -> Expression:
     if unknown:
         raise ModelError(f"expression: unknown key {min(unknown)!r}")
     operations = data.get("operations")
-    if not isinstance(operations, list) or not 0 < len(operations) <= LARGEST_EXPRESSION:
-        raise ModelError(f"expression: operations must be a list of 1 to {LARGEST_EXPRESSION}")
+    if not isinstance(operations, list) or not 0 < len(operations) <= MAX_EXPRESSION_OPERATIONS:
+        raise ModelError(f"expression: operations must be a list of 1 to {MAX_EXPRESSION_OPERATIONS}")
     numbers: list[float] = []
     rows: list[tuple] = []
     truths: set[int] = set()
@@ -224,8 +224,8 @@ def decoded(data: dict, shapes: Sequence[tuple[int, ...]]) -> Expression:
                 truths.add(k)
         rows.append((op, *args))
     result, shape = data.get("result"), data.get("shape", [])
-    if not isinstance(result, list) or len(result) > LARGEST_EXPRESSION:
-        raise ModelError(f"expression: result must be a list of at most {LARGEST_EXPRESSION}")
+    if not isinstance(result, list) or len(result) > MAX_EXPRESSION_OPERATIONS:
+        raise ModelError(f"expression: result must be a list of at most {MAX_EXPRESSION_OPERATIONS}")
     if not all(type(x) is int and 0 <= x < len(rows) for x in result):
         raise ModelError("expression: result must be numbers of values")
     if not isinstance(shape, list) or not all(type(x) is int and x > 0 for x in shape):

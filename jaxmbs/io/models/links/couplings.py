@@ -15,7 +15,7 @@ def hold(parts: Parts, name: str, joint: str, value: float) -> None:
     """Hold a hinge or slide at a value, as a driver that stands still.
 
     Raises:
-        ModelError: it is no hinge or slide, or not alone on its body.
+        ModelError: it is not a hinge or slide, or not alone on its body.
     """
     link = _link(parts, name, joint)
     axes = along_z(link.steps[0].axis)
@@ -41,7 +41,7 @@ def couple(parts: Parts, name: str, first: str, second: str, offset: float, rati
         start: θ₁ and θ₂ at the start.
 
     Raises:
-        ModelError: they are no hinges of two axes on one body, or not alone on theirs.
+        ModelError: they are not hinges of two axes on one body, or not alone on theirs.
     """
     if ratio == 0:
         return hold(parts, name, first, offset)
@@ -73,5 +73,5 @@ def couple(parts: Parts, name: str, first: str, second: str, offset: float, rati
 def _link(parts: Parts, name: str, joint: str) -> Link:
     link = parts.joints.get(joint)
     if link is None or link.steps[0].kind not in (HINGE, SLIDE):
-        raise ModelError(f"{name!r}: {joint!r} is no hinge or slide that is alone on its body")
+        raise ModelError(f"{name!r}: {joint!r} is not a hinge or slide that is alone on its body")
     return link

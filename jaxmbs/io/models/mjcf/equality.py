@@ -17,7 +17,7 @@ def add_equalities(mujoco, m, d, parts: Parts, names, ignore: Collection[str]) -
     """Add what `equality` says of an `MjModel`, in the state `d`, to the parts.
 
     Raises:
-        ModelError: an equality that is no constraint here, by name.
+        ModelError: an equality that is not a constraint here, by name.
     """
     flags = mujoco.mjtDisableBit
     if "equality" in ignore or m.opt.disableflags & (flags.mjDSBL_EQUALITY | flags.mjDSBL_CONSTRAINT):

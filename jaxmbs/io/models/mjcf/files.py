@@ -11,12 +11,12 @@ from xml.etree import ElementTree
 from jaxmbs.io.models.model import ModelError
 
 # Bytes of all files together, and how many XML files.
-LARGEST_TOTAL = 256 * 2**20
-MOST_FILES = 1000
+MAX_TOTAL_BYTES = 256 * 2**20
+MAX_FILES = 1000
 # Bodies that a `replicate` or its like makes, elements of a grid, numbers that MuJoCo is to keep for the user.
-MOST_COPIES = 10_000
-MOST_ELEMENTS = 2**24
-LARGEST = 1e100
+MAX_COPIES = 10_000
+MAX_ELEMENTS = 2**24
+MAX_NUMBER = 1e100
 # An included file may have either.
 ROOTS = ("mujoco", "mujocoinclude")
 # Attributes that are names, whatever they look like.
@@ -70,8 +70,8 @@ def check_files(path: Path) -> None:
             raise ModelError(f"{what}an MJCF is a <mujoco>, this is a <{root.tag}>{more}")
         _check_numbers(root)
         copies *= _check_sizes(root)
-        if copies > MOST_COPIES:
-            raise ModelError(f"replicate, composite and flexcomp: more than {MOST_COPIES} copies")
+        if copies > MAX_COPIES:
+            raise ModelError(f"replicate, composite and flexcomp: more than {MAX_COPIES} copies")
         for tag, named, found in _references(root, folder, file.parent):
             if not found.is_relative_to(folder):
                 raise ModelError(f"{tag} {named!r}: is outside the model's folder")
@@ -93,8 +93,8 @@ def _size(file: Path) -> int:
 
 
 def _check_total(total: int, count: int) -> None:
-    if total > LARGEST_TOTAL or count > MOST_FILES:
-        raise ModelError(f"has more than {LARGEST_TOTAL} bytes, or {MOST_FILES} files, with those that it refers to")
+    if total > MAX_TOTAL_BYTES or count > MAX_FILES:
+        raise ModelError(f"has more than {MAX_TOTAL_BYTES} bytes, or {MAX_FILES} files, with those that it refers to")
 
 
 def _references(root, folder: Path, own: Path) -> Iterator[tuple[str, str, Path]]:
@@ -132,8 +132,8 @@ def _check_numbers(root) -> None:
             if attribute in NAMES:
                 continue
             for number in filter(None, map(_number, value.split())):
-                if not abs(number) <= LARGEST:
-                    what = f"be less than {LARGEST:g} in size" if math.isfinite(number) else "be finite"
+                if not abs(number) <= MAX_NUMBER:
+                    what = f"be less than {MAX_NUMBER:g} in size" if math.isfinite(number) else "be finite"
                     raise ModelError(
                         f"{element.tag} {element.get('name', '')!r}: {attribute} must {what}, got {value!r}"
                     )
@@ -161,15 +161,15 @@ def _check_sizes(root) -> int:
         element, above = waiting.pop()
         if element.tag in ("replicate", "composite", "flexcomp"):
             above *= math.prod(max(1.0, x) for x in numbers(element, "count"))
-            copies = max(copies, int(min(above, 10.0 * MOST_COPIES)))
+            copies = max(copies, int(min(above, 10.0 * MAX_COPIES)))
         waiting += [(child, above) for child in element]
         grid = [x for name in ("nrow", "ncol", "width", "height") for x in numbers(element, name)]
-        if element.tag in ("hfield", "texture") and math.prod(max(1.0, abs(x)) for x in grid) > MOST_ELEMENTS:
-            raise ModelError(f"{element.tag} {element.get('name', '')!r}: has more than {MOST_ELEMENTS} elements")
-        if element.tag == "mesh" and any(abs(x) > MOST_COPIES for x in numbers(element, "params")):
-            raise ModelError(f"mesh {element.get('name', '')!r}: params of more than {MOST_COPIES}")
+        if element.tag in ("hfield", "texture") and math.prod(max(1.0, abs(x)) for x in grid) > MAX_ELEMENTS:
+            raise ModelError(f"{element.tag} {element.get('name', '')!r}: has more than {MAX_ELEMENTS} elements")
+        if element.tag == "mesh" and any(abs(x) > MAX_COPIES for x in numbers(element, "params")):
+            raise ModelError(f"mesh {element.get('name', '')!r}: params of more than {MAX_COPIES}")
         if element.tag == "size":
             for name, value in element.attrib.items():
-                if name.startswith(("nuser", "nkey")) and max(numbers(element, name), default=0) > MOST_COPIES:
-                    raise ModelError(f"size: {name} is {value}, more than {MOST_COPIES}")
+                if name.startswith(("nuser", "nkey")) and max(numbers(element, name), default=0) > MAX_COPIES:
+                    raise ModelError(f"size: {name} is {value}, more than {MAX_COPIES}")
     return copies

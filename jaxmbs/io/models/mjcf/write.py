@@ -26,7 +26,7 @@ from jaxmbs.system.topology import ROOT, spanning_tree
 # As stiff as a step of a millisecond allows; loops close to about a micrometre.
 STIFF = {"solref": "0.002 1", "solimp": "0.9999 0.9999 0.001 0.5 2"}
 # MuJoCo's mjMINVAL.
-LEAST = 1e-15
+MIN_VALUE = 1e-15
 # A guess with residuals below this is taken as it is.
 CLOSED = 1e-12
 # An end of a range that is not there.
@@ -106,8 +106,8 @@ def _add_body(scene: Scene, k: int, name: str) -> None:
     inertia = np.asarray(body.inertia, float)
     inertia = inertia * np.eye(3) if inertia.ndim == 0 else inertia
     moving = joint is None or scene.joints[joint]
-    if moving and (float(body.mass) <= LEAST or np.linalg.eigvalsh(inertia)[0] <= LEAST):
-        raise ModelError(f"body {name!r}: MJCF needs a mass and three moments of inertia above {LEAST:g}")
+    if moving and (float(body.mass) <= MIN_VALUE or np.linalg.eigvalsh(inertia)[0] <= MIN_VALUE):
+        raise ModelError(f"body {name!r}: MJCF needs a mass and three moments of inertia above {MIN_VALUE:g}")
     entries = [*np.diag(inertia), inertia[0, 1], inertia[0, 2], inertia[1, 2]]
     com = in_space(body.com)
     SubElement(element, "inertial", pos=numbers(com), mass=number(body.mass), fullinertia=numbers(entries))

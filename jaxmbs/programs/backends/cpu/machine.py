@@ -25,9 +25,9 @@ PARTS_PER_THREAD = 4
 # How much LLVM does for the choice of instructions and registers. Twice as much makes code that runs no faster and takes
 # twice as long to make; nothing, code that is made four times quicker and is up to 2.5 times slower, with the same results
 # to the bit. That is for short runs of few samples; and for what runs once for a sample, and is large: programs without
-# loops from so many scalar operations on.
+# loops from this number of scalar operations on.
 EFFORT = 1
-LARGEST_OPTIMISED = 20_000
+MAX_OPTIMISED_OPERATIONS = 20_000
 # Operations of a region from which on its size matters more than their number to how long optimising takes.
 LARGE_REGION_OPTIMISED = 5_000
 
@@ -135,7 +135,7 @@ def effort_for(program: Program, total: int) -> int:
     if total <= program.few:
         return 0
     if facts.regions == 1:
-        return 0 if facts.size > LARGEST_OPTIMISED else EFFORT
+        return 0 if facts.size > MAX_OPTIMISED_OPERATIONS else EFFORT
     # What optimising costs for each operation grows with the size of a region.
     short = SHORT_RUN * (1 + facts.largest_region / LARGE_REGION_OPTIMISED)
     return 0 if facts.work * total < short * facts.size else EFFORT

@@ -22,12 +22,12 @@ BLOCK = 128
 ARCHITECTURES = {(7, 0): 60, (7, 5): 63, (8, 0): 70, (8, 6): 71, (8, 9): 78, (9, 0): 78, (10, 0): 86, (12, 0): 87}
 # Bytes that a thread may keep outside its registers. A GPU sets them aside for every thread that it can hold: 40 kB for
 # each of an H100's 270,000 are 11 GB.
-LARGEST_FRAME = 40_000
+MAX_FRAME_BYTES = 40_000
 # Buffers that a kernel takes: their addresses have to fit into 4 kB.
-MOST_BUFFERS = 500
+MAX_BUFFERS = 500
 ATTRIBUTES = "attributes #0 = { nounwind alwaysinline }"
 # Larger programs get no optimisation, which takes longer than it saves.
-LARGEST_OPTIMISED = 40_000
+MAX_OPTIMISED_OPERATIONS = 40_000
 
 
 class Kernel(NamedTuple):
@@ -84,7 +84,7 @@ def _kernel(program: Program, chosen: tuple[int, int]) -> Kernel:
     machine = target.create_target_machine(
         cpu=f"sm_{major}{minor}",
         features=f"+ptx{ARCHITECTURES[chosen]}",
-        opt=2 if program.size <= LARGEST_OPTIMISED else 0,
+        opt=2 if program.size <= MAX_OPTIMISED_OPERATIONS else 0,
     )
     # Ahead of the text, so that loads and stores are as aligned as GPUs want them.
     heading = f'target datalayout = "{machine.target_data}"\ntarget triple = "{TRIPLE}"'
@@ -101,12 +101,12 @@ def module_text(program: Program, attributes: str) -> tuple[str, ThreadEmitter] 
     attributes: #0, of the kernel and of functions that may be inlined; #1 is given, those of the others.
     """
     buffers = len(program.facts.loaded) + len(program.outputs)
-    if buffers > MOST_BUFFERS:
-        return f"{buffers} arrays are more than a kernel takes ({MOST_BUFFERS})"
+    if buffers > MAX_BUFFERS:
+        return f"{buffers} arrays are more than a kernel takes ({MAX_BUFFERS})"
     emitter = ThreadEmitter(program)
     text = emitter.emit()
-    if emitter.frame.bytes > LARGEST_FRAME:
-        return f"{emitter.frame.bytes} bytes for each thread are more than a GPU should set aside ({LARGEST_FRAME})"
+    if emitter.frame.bytes > MAX_FRAME_BYTES:
+        return f"{emitter.frame.bytes} bytes for each thread are more than a GPU should set aside ({MAX_FRAME_BYTES})"
     lines = [
         text,
         attributes,
