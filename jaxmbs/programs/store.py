@@ -27,6 +27,8 @@ from jax.experimental.compilation_cache import compilation_cache
 VARIABLE, OFF = "JAXMBS_CACHE", ("off", "0", "false", "no")
 # Megabytes that a folder may hold; the files that were used longest ago go first, down to this part of it.
 MAX_MB, KEPT_PART = 1024, 0.75
+# A folder on a disk without room for this is not used.
+TRIED_BYTES = 2**20
 # A process looks at the size of the folder when it first writes, and again after this many files.
 LOOKS_EVERY = 64
 MAGIC = b"jaxmbs 1"
@@ -47,7 +49,9 @@ class Store:
     def __init__(self, folder: Path, limit: int = MAX_MB * 2**20):
         self.folder, self.limit = folder, limit
         self._written, self._silent = 0, False
-        self.usable = self._prepared()
+        self.usable, trouble = True, _trouble(folder)
+        if trouble is not None:
+            self._refuse(trouble)
 
     def get(self, kind: str, key: bytes) -> bytes | None:
         """What was kept under a key, None if nothing was, or if it is damaged or not to be trusted."""
@@ -84,7 +88,7 @@ class Store:
                 file.write(MAGIC + hashlib.sha256(content).digest() + content)
             os.replace(temporary, self._path(kind, key))
         except OSError as error:
-            self._refuse(f"it cannot be written: {error.strerror or error}")
+            self._refuse(_unwritten(error))
             if temporary is not None:
                 self._forget(temporary)
 
@@ -122,21 +126,11 @@ class Store:
     def _path(self, kind: str, key: bytes) -> Path:
         return self.folder / f"{hashlib.sha256(environment() + key).hexdigest()[:40]}.{kind}"
 
-    def _prepared(self) -> bool:
-        try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            trouble = _distrust(self.folder.resolve())
-        except OSError as error:
-            trouble = f"it cannot be made: {error.strerror or error}"
-        if trouble is not None:
-            self._refuse(trouble)
-        return trouble is None
-
     def _refuse(self, why: str) -> None:
         self.usable = False
         if not self._silent:
             self._silent = True
-            warnings.warn(f"the cache folder {self.folder} is not used: {why}", stacklevel=2)
+            _warn(self.folder, why)
 
     @staticmethod
     def _forget(path: Path) -> None:
@@ -147,6 +141,31 @@ class Store:
 def _only_ours(status: os.stat_result) -> bool:
     """Whether this user owns it, and nobody else may write to it."""
     return status.st_uid == os.geteuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def _trouble(folder: Path) -> str | None:
+    """Makes a folder for this user only; why it cannot be used, None if it can."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        trouble = _distrust(folder.resolve())
+    except OSError as error:
+        return f"it cannot be made: {error.strerror or error}"
+    if trouble is not None:
+        return trouble
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(bytes(TRIED_BYTES))
+    except OSError as error:
+        return _unwritten(error)
+    return None
+
+
+def _unwritten(error: OSError) -> str:
+    return f"it cannot be written: {error.strerror or error}"
+
+
+def _warn(folder: Path, why: str) -> None:
+    warnings.warn(f"the cache folder {folder} is not used: {why}", stacklevel=3)
 
 
 def _distrust(folder: Path) -> str | None:
@@ -207,8 +226,14 @@ def enable_cache(folder: str | os.PathLike | None = None, *, megabytes: float = 
         return None
     if not jax.config.values.get("jax_compilation_cache_dir"):
         # What XLA compiles is for this processor.
-        own = hashlib.sha256(environment() + processor().encode()).hexdigest()[:12]
-        jax.config.update("jax_compilation_cache_dir", str(place / f"xla-{own}"))
+        own = place / f"xla-{hashlib.sha256(environment() + processor().encode()).hexdigest()[:12]}"
+        trouble = _trouble(own)
+        if trouble is not None:
+            _warn(own, trouble)
+            return place
+        jax.config.update("jax_compilation_cache_dir", str(own))
+        # Where the disk fills later, our own warning is enough; JAX has one for each program.
+        warnings.filterwarnings("ignore", message="Error (reading|writing) persistent compilation cache entry")
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
         jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
         # XLA for GPUs keeps choices of its own there, too, and believes damaged ones.

@@ -175,6 +175,51 @@ def test_full_or_read_only_folder_warns_once(place, monkeypatch, code):
         assert place.get("facts", b"key") is None
 
 
+# The kernel refuses what this process writes, before it starts or while it runs, as on a full disk; prints all warnings.
+FULL = """
+import resource, signal, sys, warnings
+import jax, jax.numpy as jnp, jaxmbs as mbs
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+fill = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+with warnings.catch_warnings(record=True) as found:
+    warnings.simplefilter("always")
+    if sys.argv[1] == "before":
+        fill()
+    mbs.enable_cache()
+    if sys.argv[1] == "later":
+        fill()
+    value = jax.grad(mbs.program(lambda x: jnp.sin(x) ** 2))(jnp.linspace(0.5, 1, 3)[1])
+sys.stdout.write(f"{float(value):.6f} {[str(x.message) for x in found]}")
+"""
+
+
+@pytest.mark.parametrize("when", ["before", "later"])
+def test_full_disk_gives_one_warning_with_that_of_jax(tmp_path, when):
+    environment = os.environ | {"JAXMBS_CACHE": str(tmp_path / "kept"), "JAX_PLATFORMS": "cpu"}
+    script = [sys.executable, "-c", FULL, when]
+    found = subprocess.run(script, env=environment, capture_output=True, text=True, check=True).stdout
+    assert found.startswith(f"{np.sin(2 * 0.75):.6f} ")
+    assert found.count("the cache folder") == found.count("cannot be written: File too large") == 1
+    assert found.count("', '") == 0, found
+
+
+def test_folder_of_xla_that_others_may_write_to(tmp_path):
+    """Its files are code, too."""
+    script = """
+import jax, jaxmbs as mbs
+print(mbs.enable_cache(), jax.config.values["jax_compilation_cache_dir"])
+"""
+    environment = os.environ | {"JAXMBS_CACHE": str(tmp_path / "kept"), "JAX_PLATFORMS": "cpu"}
+    run = lambda: subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
+    folder = run().stdout.split()[1]
+    assert os.stat(folder).st_mode & 0o777 == 0o700
+    os.chmod(folder, 0o777)
+    again = run()
+    assert again.stdout.split() == [str(tmp_path / "kept"), "None"]
+    assert again.stderr.count("another user owns it or may write to it") == 1
+
+
 def test_folder_that_cannot_be_made(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.warns(UserWarning, match="cannot be made"):
