@@ -19,10 +19,9 @@ from jaxmbs.formulations.augmented import AbstractFormulation, Augmented
 from jaxmbs.formulations.reactive import reactive_forces
 from jaxmbs.formulations.stateful import equations_of, stateful_forces
 from jaxmbs.numerics.arrays import instance_of
-from jaxmbs.programs.backends import backend_for
+from jaxmbs.programs.backends import EMISSION, EMISSIONS, backend_for
 from jaxmbs.programs.function import Straight
 from jaxmbs.programs.jax_compat import default_platform
-from jaxmbs.programs.target import EMISSION
 from jaxmbs.programs.tracing.program import Program
 from jaxmbs.system import equations
 from jaxmbs.system.mechanism import Coordinates, Mechanism, as_times
@@ -156,7 +155,7 @@ def _path(refusals: dict[str, str], programs: dict[str, Program]) -> str:
     if refusals:
         name, reason = next(iter(refusals.items()))
         return f"array code for {', '.join(refusals)}: {reason} [{name}]"
-    if EMISSION.value == "array":
+    if EMISSIONS.get(EMISSION.value) == ():
         return "array code: chosen by JAXMBS_EMISSION"
     platform = default_platform()
     usual = backend_for(EMISSION.value, platform)

@@ -14,7 +14,7 @@ from jax.extend import core
 from jax.interpreters import ad, batching, mlir
 
 from jaxmbs.programs import jax_compat
-from jaxmbs.programs.backends import EMISSIONS, PLATFORMS, backend_for
+from jaxmbs.programs.backends import EMISSION, EMISSIONS, PLATFORMS, backend_for
 from jaxmbs.programs.derivatives.programs import (
     cotangent_program,
     has_loops,
@@ -23,7 +23,6 @@ from jaxmbs.programs.derivatives.programs import (
     tangent_program,
 )
 from jaxmbs.programs.sharding import by_shards
-from jaxmbs.programs.target import EMISSION
 from jaxmbs.programs.tracing.program import Program
 from jaxmbs.programs.tracing.rules import rule
 

@@ -3,11 +3,15 @@
 A backend is an `AbstractBackend`, in a module or folder of its own that knows no other backend, and a place in `EMISSIONS`.
 """
 
+import os
+
+import jax
+
 from jaxmbs.programs.backends.backend import AbstractBackend
 from jaxmbs.programs.backends.cpu.backend import MachineCodeOnCPU
 from jaxmbs.programs.backends.gpu.backend import KernelOnGPU, KernelOnHost
 from jaxmbs.programs.backends.xla import ElementwiseXLA
-from jaxmbs.programs.target import ON_HOST
+from jaxmbs.programs.jax_compat import default_platform
 from jaxmbs.programs.tracing.program import Program
 
 # Names of XLA for the platforms that a backend may want to tell apart; all others are "other".
@@ -17,10 +21,12 @@ EMISSIONS: dict[str, tuple[AbstractBackend, ...]] = {
     "llvm": (MachineCodeOnCPU(), KernelOnGPU(), ElementwiseXLA()),
     "xla": (ElementwiseXLA(),),
     # What a GPU would run, on this processor, to test it.
-    ON_HOST: (KernelOnHost(), ElementwiseXLA()),
+    "gpu-on-host": (KernelOnHost(), ElementwiseXLA()),
     # The function of arrays as it was written, by JAX alone.
     "array": (),
 }
+# Which emission new programs run by. It is a part of what JAX finds compiled functions by.
+EMISSION = jax.make_user_context(os.environ.get("JAXMBS_EMISSION", "llvm"))
 
 
 def backend_for(emission: str, platform: str, program: Program | None = None) -> AbstractBackend:
@@ -33,3 +39,9 @@ def backend_for(emission: str, platform: str, program: Program | None = None) ->
         raise ValueError(f"JAXMBS_EMISSION must be one of {', '.join(map(repr, EMISSIONS))}, got {emission!r}")
     taking = (backend for backend in EMISSIONS[emission] if backend.takes(platform))
     return next(backend for backend in taking if program is None or backend.refusal(program) is None)
+
+
+def is_by_threads() -> bool:
+    """Whether programs that are traced now become kernels with a thread for each sample; some are written differently."""
+    backends = EMISSIONS.get(EMISSION.value, ())
+    return next((backend.by_threads for backend in backends if backend.takes(default_platform())), False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import math
 from collections.abc import Callable
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +18,12 @@ class AbstractBackend(abc.ABC):
 
     The operands of a program have the batch axes in front, as many for all of them; an operand that does not depend on an
     axis has size 1 there.
+
+    Attributes:
+        by_threads: whether each sample has a thread of its own, as on GPUs.
     """
+
+    by_threads: ClassVar[bool] = False
 
     @abc.abstractmethod
     def takes(self, platform: str) -> bool:

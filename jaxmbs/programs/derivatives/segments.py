@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jaxmbs.programs.backends import is_by_threads
 from jaxmbs.programs.derivatives.copying import Copy, Place, Rounds, View
-from jaxmbs.programs.target import is_for_gpu
 from jaxmbs.programs.tracing.graph import Buffer, Loop, Node
 from jaxmbs.programs.tracing.trace import Memory
 
@@ -39,7 +39,7 @@ def settings() -> tuple:
 
 def kept_bytes() -> int:
     """Bytes of states that loops keep from the forward run, in programs that are traced now."""
-    return KEPT_BYTES_ON_GPU if is_for_gpu() else KEPT_BYTES
+    return KEPT_BYTES_ON_GPU if is_by_threads() else KEPT_BYTES
 
 
 class Part(NamedTuple):

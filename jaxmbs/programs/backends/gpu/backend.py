@@ -23,6 +23,8 @@ FEW, WARP = 2**15, 32
 class AbstractThreads(AbstractBackend):
     """One kernel for a program, with its loops inside and a thread for each sample."""
 
+    by_threads = True
+
     def lower(self, program, batch, args, platform):
         total = math.prod(batch)
         if total == 0 or not program.outputs:
