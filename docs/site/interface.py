@@ -54,6 +54,7 @@ DEPRECATED = {
     "mbs.spatial.RelativeJoint(angles=)": "orientation",
     "mbs.spatial.RelativeJoint.translations": "position",
     "mbs.spatial.RelativeJoint.angles": "orientation",
+    "mbs.UserForce(f=<f(q, v, t)>)": "f(state)",
     "mbs.synthesis.path(mechanism=<a builder>)": "mbs.synthesis.fit",
     "mbs.synthesis.function(mechanism=<a builder>)": "mbs.synthesis.fit",
     "mbs.synthesis.motion(mechanism=<a builder>)": "mbs.synthesis.fit",

@@ -9,7 +9,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from jaxmbs.element import GROUND, require
+from jaxmbs.element import GROUND, renamed, require
 from jaxmbs.forces.force import AbstractForce
 from jaxmbs.forces.state import opposite
 from jaxmbs.forces.values import OfState, as_function, check_value, evaluate, value_field
@@ -124,13 +124,31 @@ class PointForce(AbstractForce):
         check_value(self.value, (dimension,), "value")
 
 
+class OfCoordinates(eqx.Module):
+    """A function f(q, v, t) as one of the `State`."""
+
+    f: Callable
+
+    def __call__(self, state):
+        return self.f(state.q, state.v, state.t)
+
+
+def _of_state(f):
+    """f(state); the order of f(q, v, t) is found nowhere else."""
+    f = as_function(f)
+    if not callable(f) or isinstance(f, OfState):
+        return f
+    renamed("UserForce(f) with f(q, v, t)", "f(state), with state.q, state.v and state.t")
+    return OfState(OfCoordinates(f))
+
+
 class UserForce(AbstractForce):
     """Any generalized force: Q = f(state), conjugate to the velocities v (its power is Qᵀv).
 
     Numbers and JAX arrays that `f` closes over may be traced, and are differentiated; NumPy arrays are constants.
 
     Args:
-        f: a function f(state) of a `State` that gives Q (m,); a function f(q, v, t) works too.
+        f: a function f(state) of a `State` that gives Q (m,). A function f(q, v, t) works, but is deprecated.
         potential_energy: V(q), if the force has a potential; it is used for the energy only, the force is not derived
             from it.
 
@@ -141,12 +159,11 @@ class UserForce(AbstractForce):
         [-1.  0. -2.]
     """
 
-    f: Callable = eqx.field(converter=as_function)
+    f: Callable = eqx.field(converter=_of_state)
     potential_energy: Callable | None = eqx.field(default=None, converter=lambda f: as_pytree(f) if callable(f) else f)
 
     def generalized(self, state):
-        value = self.f(state) if isinstance(self.f, OfState) else self.f(state.q, state.v, state.t)
-        value = jnp.asarray(value, state.q.dtype)
+        value = jnp.asarray(self.f(state), state.q.dtype)
         require(value.shape == state.v.shape, f"f must give shape {state.v.shape}, got {value.shape}")
         return value
 

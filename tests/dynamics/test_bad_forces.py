@@ -116,7 +116,7 @@ BAD_LATER = {
     "component": (mbs.PointForce("a", P, (1.0, lambda t, q, v: v)), ["(PointForce)", "value", "shape ()"]),
     "actuator": (mbs.SpringDamper("a", "b", P, S, actuator=lambda t, q, v: v), ["(SpringDamper)", "actuator", "(6,)"]),
     "torsion actuator": (mbs.TorsionSpring("a", "b", actuator=lambda t, q, v: v), ["(TorsionSpring)", "actuator"]),
-    "user force": (mbs.UserForce(lambda q, v, t: q[:3]), ["(UserForce)", "shape (6,)", "(3,)"]),
+    "user force": (mbs.UserForce(lambda state: state.q[:3]), ["(UserForce)", "shape (6,)", "(3,)"]),
 }
 
 

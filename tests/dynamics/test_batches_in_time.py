@@ -24,7 +24,7 @@ def run():
     q = mech.coordinates(four_bar_start(b, angles))
 
     def one(speed, gain):
-        kick = mbs.UserForce(lambda q, v, t: jnp.zeros_like(v).at[8].set(gain * v[8] ** 3))
+        kick = mbs.UserForce(lambda state: jnp.zeros_like(state.v).at[8].set(gain * state.v[8] ** 3))
         bad = mbs.Mechanism(mech.bodies, mech.constraints, forces={**mech.forces, "kick": kick})
         return mbs.simulate(bad, TIMES, q, {"crank.phi": speed}, step=1e-3)
 

@@ -25,7 +25,7 @@ def planar_mechanism():
             "dry": mbs.TorsionSpring("ground", "a", torque=lambda angle, rate: -0.3 * jnp.tanh(rate / 0.1)),
             "motor": mbs.Torque("a", 0.4),
             "push": mbs.PointForce("b", (0.1, 0.0), (0.5, -0.2), follower=True),
-            "user": mbs.UserForce(lambda q, v, t: -0.1 * v),
+            "user": mbs.UserForce(lambda state: -0.1 * state.v),
         },
     )
 

@@ -67,7 +67,7 @@ def bump(q):
 # name → force, potential energy by hand
 CONSERVATIVE = {
     "gravity": (mbs.Gravity((1.2, -9.81)), weight_potential),
-    "user": (mbs.UserForce(lambda q, v, t: -jax.grad(bump)(q), bump), bump),
+    "user": (mbs.UserForce(lambda state: -jax.grad(bump)(state.q), bump), bump),
 }
 for _name, (_i, _j) in PAIRS.items():
     CONSERVATIVE |= {
@@ -255,7 +255,7 @@ GIVEN = {
     ),
     "torsion actuator on the ground": (mbs.TorsionSpring("b", "ground", actuator=RAMP), lambda q, v: -twist(AT_T, "b")),
     "user": (
-        mbs.UserForce(lambda q, v, t: t * q - v**2),
+        mbs.UserForce(lambda state: state.t * state.q - state.v**2),
         lambda q, v: T * q - v**2,
     ),
 }
@@ -288,9 +288,9 @@ def hung(force):
 def copied(k):
     """A spring as a user force, which closes over its stiffness."""
 
-    def force(q, v, t):
+    def force(state):
         length = lambda q: jnp.linalg.norm(place(jnp.append(q, jnp.zeros(3)), "a", S) - jnp.asarray(P))
-        return -jax.grad(lambda q: k * (length(q) - 0.4) ** 2 / 2)(q)
+        return -jax.grad(lambda q: k * (length(q) - 0.4) ** 2 / 2)(state.q)
 
     return mbs.UserForce(force)
 

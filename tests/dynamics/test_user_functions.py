@@ -28,6 +28,16 @@ def state():
     return q, np.random.default_rng(0).normal(size=9)
 
 
+def old_order(f):
+    """A force f(q, v, t), as they were written once."""
+    with pytest.warns(
+        DeprecationWarning, match="UserForce\\(f\\) with f\\(q, v, t\\) is deprecated: write f\\(state\\)"
+    ) as found:
+        force = mbs.UserForce(f)
+    assert [x.filename for x in found] == [__file__]
+    return force
+
+
 def force_of(**forces):
     return np.asarray(mbs.generalized_force(loaded(**forces), *state(), 0.3))
 
@@ -56,7 +66,7 @@ def test_functions_of_the_state_are_those_of_its_numbers():
             ),
             mbs.TorsionSpring("crank", "coupler", actuator=lambda t, q, v: (q[5] - q[2]) * (v[5] - v[2])),
         ),
-        "all": (mbs.UserForce(lambda state: -state.t * state.q * state.v), mbs.UserForce(lambda q, v, t: -t * q * v)),
+        "all": (mbs.UserForce(lambda state: -state.t * state.q * state.v), old_order(lambda q, v, t: -t * q * v)),
     }
     for new, old in pairs.values():
         found, expected = force_of(force=new), force_of(force=old)
@@ -206,14 +216,14 @@ def ways(stiffness):
         return inverse(flexibility) @ q
 
     class Law:
-        def force(self, q, v, t):
-            return -inverse(flexibility) @ q - damping * v
+        def force(self, state):
+            return -inverse(flexibility) @ state.q - damping * state.v
 
     return {
-        "cell": lambda q, v, t: -inverse(flexibility) @ q - damping * v,
-        "default": lambda q, v, t, f=flexibility, c=damping: -inverse(f) @ q - c * v,
-        "partial": functools.partial(lambda f, q, v, t, c: -inverse(f) @ q - c * v, flexibility, c=damping),
-        "nested": lambda q, v, t: -inner(q) - damping * v,
+        "cell": lambda state: -inverse(flexibility) @ state.q - damping * state.v,
+        "default": lambda state, f=flexibility, c=damping: -inverse(f) @ state.q - c * state.v,
+        "partial": functools.partial(lambda f, state, c: -inverse(f) @ state.q - c * state.v, flexibility, c=damping),
+        "nested": lambda state: -inner(state.q) - damping * state.v,
         "container": lambda state: -inverse(box["flexibility"]) @ state.q - box["damping"] * state.v,
         "method": Law().force,
     }
@@ -249,7 +259,7 @@ def test_arrays_of_numpy_in_motions_outlines_and_values():
 
 def test_arrays_of_jax_and_floats_are_design_variables_and_those_of_numpy_constants():
     def mech(stiffness, factor, scale):
-        force = lambda q, v, t: -factor * stiffness @ (scale * q)
+        force = lambda state: -factor * stiffness @ (scale * state.q)
         return mbs.Mechanism({"a": planar.Body()}, forces={"f": mbs.UserForce(force)})
 
     traces = []
@@ -275,13 +285,13 @@ def test_arrays_of_jax_and_floats_are_design_variables_and_those_of_numpy_consta
 
 def test_a_constant_is_what_it_was_when_the_force_was_made():
     stiffness = np.eye(3)
-    mech = mbs.Mechanism({"a": planar.Body()}, forces={"f": mbs.UserForce(lambda q, v, t: -stiffness @ q)})
+    mech = mbs.Mechanism({"a": planar.Body()}, forces={"f": mbs.UserForce(lambda state: -stiffness @ state.q)})
     stiffness *= 5
     np.testing.assert_allclose(mbs.generalized_force(mech, jnp.ones(3), jnp.zeros(3)), -1)
 
 
 def test_partial_functions_take_words():
-    law = lambda kind, q, v, t: -q if kind == "spring" else -v
+    law = lambda kind, state: -state.q if kind == "spring" else -state.v
     mech = mbs.Mechanism({"a": planar.Body()}, forces={"f": mbs.UserForce(functools.partial(law, "spring"))})
     np.testing.assert_allclose(jax.jit(mbs.generalized_force)(mech, jnp.ones(3), jnp.zeros(3)), -1)
 

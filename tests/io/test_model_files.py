@@ -192,7 +192,7 @@ def test_every_kind_of_element_comes_back(dimension, tmp_path, validator):
         "push": mbs.PointForce(
             "b", point, lambda t, q, v: jnp.ones(dimension) * jnp.where(v[0] > 0, -t, q[1]), follower=True
         ),
-        "user": mbs.UserForce(lambda q, v, t: -0.1 * v * jnp.abs(v), lambda q: q[0] ** 2),
+        "user": mbs.UserForce(lambda state: -0.1 * state.v * jnp.abs(state.v), lambda q: q[0] ** 2),
     }
     if dimension == 3:
         forces["along"] = mbs.AxialSpring("a", "b", axis_i=(0, 0, 1), force=lambda s, rate: -(s**3) - rate)
@@ -286,12 +286,13 @@ def test_functions_come_back_with_their_derivatives(f, tmp_path):
 @pytest.mark.parametrize("held", [2.5, np.float64(2.5), jnp.asarray(2.5)])
 def test_what_functions_close_over_comes_back(held, tmp_path):
     push = lambda t, q, v: held * t * jnp.array([q[0], 1.0])
-    user = lambda q, v, t: -held * v
+    user = lambda state: -held * state.v
     forces = {"push": mbs.PointForce("a", (0, 0), push), "user": mbs.UserForce(user, lambda q: held * q[0])}
     model = there_and_back(mbs.Mechanism({"a": planar.Body()}, forces=forces), tmp_path / "held.json")
     q, v = jnp.array([0.1, 0.2, 0.3]), jnp.array([1.0, 2.0, 3.0])
     np.testing.assert_allclose(model.forces["push"].value(0.7, q, v), [0.175, 1.75], rtol=1e-14)
-    np.testing.assert_allclose(model.forces["user"].f(q, v, 0.7), -2.5 * v, rtol=1e-14)
+    user = mbs.Mechanism({"a": planar.Body()}, forces={"user": model.forces["user"]})
+    np.testing.assert_allclose(mbs.generalized_force(user, q, v), -2.5 * v, rtol=1e-14)
     np.testing.assert_allclose(model.forces["user"].potential_energy(q), 0.25, rtol=1e-14)
 
 

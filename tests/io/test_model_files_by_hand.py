@@ -97,8 +97,8 @@ def with_expression(*operations, result=(0,), **more):
 
 BAD = {
     "text that is not JSON": ("{", "line 1, column 2"),
-    "no model": ("[1, 2]", "no model"),
-    "another format": ('{"format": "other"}', "no model"),
+    "no model": ("[1, 2]", "is not a model"),
+    "another format": ('{"format": "other"}', "is not a model"),
     "wrong version": (changed(version=2), "version 2"),
     "version as a text": (changed(version="1"), "version '1'"),
     "unknown key": (changed(bodys={}), "did you mean|bodys"),
@@ -184,7 +184,8 @@ def test_what_cannot_be_written_leaves_nothing_behind(tmp_path):
     bodies = {"a": planar.Body()}
     own = mbs.Mechanism(bodies, {"O": Mine("ground", "a", (0, 0), (0, 0))})
     looped = mbs.Mechanism(
-        bodies, forces={"user": mbs.UserForce(lambda q, v, t: jax.lax.fori_loop(0, 5000, lambda _, x: jnp.sin(x), v))}
+        bodies,
+        forces={"user": mbs.UserForce(lambda state: jax.lax.fori_loop(0, 5000, lambda _, x: jnp.sin(x), state.v))},
     )
     table = mbs.motion.Function(lambda t: jnp.interp(t, jnp.arange(3.0), jnp.array([1.0, 3.0, 2.0])))
     tabled = mbs.Mechanism(bodies, {}, {"turn": planar.AbsoluteAngleDriver("a", table)})

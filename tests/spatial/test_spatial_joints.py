@@ -314,7 +314,7 @@ def test_gradients_are_finite_at_exact_zeros():
 
 
 def test_user_forces_are_conjugate_to_the_velocities():
-    mech = mbs.Mechanism({"a": spatial.Body()}, forces={"drag": mbs.UserForce(lambda q, v, t: -2 * v)})
+    mech = mbs.Mechanism({"a": spatial.Body()}, forces={"drag": mbs.UserForce(lambda state: -2 * state.v)})
     np.testing.assert_array_equal(mbs.generalized_force(mech, mech.coordinates(), np.arange(6.0)), -2 * np.arange(6.0))
 
 

@@ -59,7 +59,8 @@ SLIPS = {
         lambda: pushed(mbs.Torque("rod", lambda t, q, v: np.sin(q[2]))), "force 'push' (Torque): its function", WRITE_JAX
     ),
     "if in a force": (
-        lambda: pushed(mbs.UserForce(lambda q, v, t: v if t > 1 else -v)), "force 'push' (UserForce)", "jnp.where for if"
+        lambda: pushed(mbs.UserForce(lambda state: state.v if state.t > 1 else -state.v)),
+        "force 'push' (UserForce)", "jnp.where for if",
     ),
     "NumPy in a potential actuator": (
         lambda: rod(forces={"push": mbs.SpringDamper("ground", "rod", actuator=mbs.motion.Function(np.cos))}),
@@ -137,5 +138,5 @@ def test_functions_that_are_fine():
         return mbs.constraints(mech, START, 0.5)[-1]
 
     np.testing.assert_allclose(slope(2.0), -0.5)
-    branching = rod(forces={"push": mbs.UserForce(lambda q, v, t: v if t > 1 else -v)})
+    branching = rod(forces={"push": mbs.UserForce(lambda state: state.v if state.t > 1 else -state.v)})
     np.testing.assert_array_equal(mbs.generalized_force(branching, START, jnp.ones(3), 0.0), -np.ones(3))

@@ -57,9 +57,9 @@ def car_axis_model(p):
             x, y = support(t)
             return (j.r[0] * x + j.r[1] * y)[None]
 
-    def springs(q, v, t):
-        xb, yb = support(t)
-        left, right = q[:2], q[3:5]
+    def springs(state):
+        xb, yb = support(state.t)
+        left, right = state.q[:2], state.q[3:5]
         pull = lambda d: (p["L0"] - jnp.sqrt(d @ d)) / jnp.sqrt(d @ d) * d
         zero = jnp.zeros(1)
         return jnp.concatenate([pull(left), zero, pull(right - jnp.stack([xb, yb])), zero])

@@ -14,6 +14,7 @@ import numpy as np
 from jaxmbs import forces, motion, planar, spatial
 from jaxmbs.element import AbstractBody, AbstractConstraint, errors_of
 from jaxmbs.forces import AbstractForce
+from jaxmbs.forces.applied import OfCoordinates
 from jaxmbs.io.models.json_format import expressions
 from jaxmbs.io.models.json_format.expressions import Expression
 from jaxmbs.io.models.model import ModelError
@@ -40,7 +41,7 @@ def types_of(kind: str, space: str) -> dict[str, type]:
         name: found
         for module in modules
         for name, found in sorted(vars(module).items())
-        if isinstance(found, type) and issubclass(found, wanted) and not inspect.isabstract(found)
+        if isinstance(found, type) and issubclass(found, wanted) and not name.startswith("Abstract")
     }
 
 
@@ -139,6 +140,8 @@ def _encoded_arguments(element, scope: Scope) -> dict:
 
 def _encode_value(value, name: str, owner: type, scope: Scope):
     again = lambda x: _encode_value(x, name, owner, scope)
+    if isinstance(value, forces.OfState) and isinstance(value.f, OfCoordinates):
+        value = value.f.f
     if isinstance(value, (str, bool)):
         return value
     if isinstance(value, Mapping):
@@ -214,6 +217,8 @@ def decode(data, kind: str, scope: Scope):
             raise ModelError(f"{name}: {unknown('argument', key, list(arguments))}")
         with errors_of(f"{name}: {key}", ModelError):
             values[key] = _decode_value(value, key, own, scope)
+        if own is forces.UserForce and isinstance(values[key], Expression) and key == "f":
+            values[key] = forces.OfState(OfCoordinates(values[key]))
     required = [key for key, p in arguments.items() if p.default is inspect.Parameter.empty]
     missing = [key for key in required if key not in values]
     if missing:
