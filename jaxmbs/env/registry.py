@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from jaxmbs.env.double_pendulum import CartDoublePendulum
 from jaxmbs.env.environment import Environment
 from jaxmbs.env.five_bar import FiveBar
@@ -16,7 +18,7 @@ ENVIRONMENTS: dict[str, type[Environment]] = {
 }
 
 
-def make(name: str, **settings) -> Environment:
+def make(name: str, **settings: Any) -> Environment:
     """An environment by its name.
 
     Args:

@@ -16,7 +16,7 @@ from jaxmbs.forces.values import check_value, evaluate, law_field, value_field
 from jaxmbs.numerics.arrays import is_concrete, real
 
 
-def line_of_action(i, j, point_i, point_j) -> tuple[Float[Array, ""], Float[Array, " d"]]:
+def line_of_action(i: Any, j: Any, point_i: Any, point_j: Any) -> tuple[Float[Array, ""], Float[Array, " d"]]:
     """The distance of two points, and the unit vector from the first to the second.
 
     Where the points coincide the direction is zero, and so are all derivatives.

@@ -158,7 +158,7 @@ class State(eqx.Module):
         return total
 
 
-def opposite(state: State, i: str, on_i, j: str, on_j) -> Float[Array, " n"]:
+def opposite(state: State, i: str, on_i: Any, j: str, on_j: Any) -> Float[Array, " n"]:
     """The generalized force (m,) of loads on two bodies.
 
     Args:

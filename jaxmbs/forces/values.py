@@ -35,7 +35,7 @@ class OfState(eqx.Module):
         return self.f(state)
 
 
-def as_function(f):
+def as_function(f: Any) -> Any:
     """A user's function as a pytree: an `OfState` if it takes one argument, the `State`; as it is if it takes several.
 
     Args:
@@ -56,7 +56,7 @@ def as_function(f):
     return OfState(as_pytree(f)) if len(needed) == 1 and not several else as_pytree(f)
 
 
-def as_value(x):
+def as_value(x: Any) -> Any:
     """What an argument of a force stands for, ready for `evaluate`. None stays None.
 
     Args:
@@ -75,7 +75,7 @@ def as_value(x):
     return with_known_zeros(x)
 
 
-def value_field(**kwargs):
+def value_field(**kwargs: Any) -> Any:
     """A dataclass field of a force for what `as_value` takes.
 
     Examples:
@@ -90,7 +90,7 @@ def value_field(**kwargs):
     return eqx.field(converter=as_value, **kwargs)
 
 
-def evaluate(value, state: State, shape: tuple[int, ...], name: str) -> Array:
+def evaluate(value: Any, state: State, shape: tuple[int, ...], name: str) -> Array:
     """The value in a state of a field made by `value_field`.
 
     Args:
@@ -121,7 +121,7 @@ def evaluate(value, state: State, shape: tuple[int, ...], name: str) -> Array:
     return value
 
 
-def check_value(value, shape: tuple[int, ...], name: str) -> None:
+def check_value(value: Any, shape: tuple[int, ...], name: str) -> None:
     """Raise `ValueError` for a value that cannot be used, as far as it is known.
 
     Args:
@@ -149,7 +149,7 @@ def check_value(value, shape: tuple[int, ...], name: str) -> None:
             require(np.all(np.isfinite(np.asarray(value))), f"{name} must be finite, got {np.asarray(value)}")
 
 
-def law_field(*takes: str, **kwargs):
+def law_field(*takes: str, **kwargs: Any) -> Any:
     """A dataclass field of a force for a function of numbers, such as "length" and "rate", that gives one.
 
     What the function closes over are leaves of the force.

@@ -53,7 +53,7 @@ def skew(a: Vector) -> Matrix:
     return jnp.stack([jnp.stack(row) for row in rows])
 
 
-def identity(dtype=None) -> Parameters:
+def identity(dtype: jax.typing.DTypeLike | None = None) -> Parameters:
     """The rotation that changes nothing, p = (1, 0, 0, 0).
 
     Args:

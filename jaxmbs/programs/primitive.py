@@ -23,7 +23,7 @@ from jaxmbs.programs.derivatives.programs import (
     tangent_program,
 )
 from jaxmbs.programs.sharding import by_shards
-from jaxmbs.programs.tracing.program import Program
+from jaxmbs.programs.tracing.program import Program, forget
 from jaxmbs.programs.tracing.rules import rule
 
 run_p = core.Primitive("straight_line_program")
@@ -173,7 +173,9 @@ def _on(platform: str):
     """The rule by which XLA gets the operations of a program on a platform."""
 
     def lower(*args, program: Program, batch, emission):
-        return backend_for(emission, platform, program).lower(program, batch, args, platform)
+        results = backend_for(emission, platform, program).lower(program, batch, args, platform)
+        forget(program)
+        return results
 
     def lower_by_shards(*args, batch, **params):
         # XLA asks for the shards when it compiles, or not at all if it finds the result in JAX's cache.

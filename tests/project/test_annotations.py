@@ -12,12 +12,16 @@ from jaxtyping import TypeCheckError
 import jaxmbs
 from jaxmbs.numerics.plane import perpendicular
 
-PUBLIC = ("planar", "spatial", "synthesis", "motion", "system.topology", "io", "viz")
+PUBLIC = (
+    "planar", "spatial", "forces", "motion", "numerics.rotation", "system.topology", "synthesis", "identification",
+    "sweeps", "env", "io", "viz",
+)  # fmt: skip
 
 
 def functions(module):
     """Functions at the front of a module that are this package's."""
-    found = {name: inspect.unwrap(value) for name, value in vars(module).items() if callable(value)}
+    values = vars(module) | {name: getattr(module, name) for name in getattr(module, "_RESULTS", ())}
+    found = {name: inspect.unwrap(value) for name, value in values.items() if callable(value)}
     return {name: f for name, f in found.items() if inspect.isfunction(f) and f.__module__.startswith("jaxmbs")}
 
 

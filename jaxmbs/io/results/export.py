@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +22,9 @@ FILMS = (".gif", ".html", ".mp4")
 ROWS, FRAMES = 361, 101
 
 
-def export(solution, path, *, title: str | None = None, times=None, unit: str = "mm") -> Path:
+def export(
+    solution: Any, path: str | os.PathLike, *, title: str | None = None, times: Any = None, unit: str = "mm"
+) -> Path:
     """Write what synthesis has found, and return the path. The suffix says as what:
 
     - `.json`: all of its numbers; `read_solution` reads them.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ def write_json(case: Case, path: Path) -> None:
     path.write_text(json.dumps({**head, **held}, indent=1, allow_nan=False, ensure_ascii=False) + "\n", "utf-8")
 
 
-def read_solution(path) -> dict[str, Any]:
+def read_solution(path: str | os.PathLike) -> dict[str, Any]:
     """The fields of a solution that `export` wrote as JSON, by name; lists of numbers come back as arrays.
 
     Args:

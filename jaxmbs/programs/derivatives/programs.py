@@ -68,7 +68,7 @@ def cotangent_program(program: Program, linear: tuple[bool, ...]) -> Program:
             # A linear function has the same derivative everywhere.
             nothing = lambda x: View(nodes=[graph.zero] * x.size)
             views = [nothing(x) if on else View.of(next(given)) for x, on in zip(program.inputs, linear, strict=True)]
-            return _pulled_back(program, linear, marking, graph, args, views, list(given))
+            return _pulled_back(program, program.marked, linear, marking, graph, args, views, list(given))
 
         program.derived[key] = _program(program, trace, shapes, _some(program.inputs, linear), key)
     return program.derived[key]
@@ -80,6 +80,7 @@ def linearized_programs(program: Program, active: tuple[bool, ...]) -> tuple[Pro
     key = ("linearized", active, segments.kept_bytes())
     if key not in program.derived:
         saving = _Saving(program, active)
+        program.savings.append(saving)
         found = remembered("states", program.key_of(*key, *segments.settings()), lambda: saving.shapes)
         states = [Shape(tuple(shape), np.dtype(dtype)) for shape, dtype in found]
         keeping = _program(program, saving.run, program.inputs, [*program.outputs, *states], ("keeping", active))
@@ -116,17 +117,27 @@ def _backward(program: Program, active, saving: _Saving | None = None, states: S
         count = len(program.inputs)
         kept = args[count : count + len(states)]
         views = list(map(View.of, args[:count]))
-        restore = None if saving is None else lambda place: saving.restore(place, kept, graph)
-        return _pulled_back(program, active, marking, graph, args, views, args[count + len(states) :], restore)
+        old, restore = program.marked, None
+        if saving is not None:
+            plan = saving.plan
+            old, restore = plan.old, lambda place: plan.restore(place, kept, graph)
+        return _pulled_back(program, old, active, marking, graph, args, views, args[count + len(states) :], restore)
 
     key = ("backward", active, saving is not None)
     return _program(program, trace, shapes, _some(program.inputs, active), key)
 
 
 def _pulled_back(
-    program: Program, active, marking, graph, args, views, cotangents, restore: Callable[[Place], None] | None = None
+    program: Program,
+    old: Traced,
+    active,
+    marking,
+    graph,
+    args,
+    views,
+    cotangents,
+    restore: Callable[[Place], None] | None = None,
 ) -> Traced:
-    old = program.marked
     dependence = Dependence(old, program.dtype, active, marking=marking)
     reverse = Reverse(graph, dependence, program.dtype, marking=marking)
     place, adjoints = Place(old.root), Adjoints(graph)
@@ -154,7 +165,8 @@ class _Saving:
 
     @cached_property
     @put_off()
-    def _plan(self) -> tuple[Dependence, list[_KeptLoop]]:
+    def plan(self) -> _Plan:
+        """Which loops keep what."""
         program = self.program
         old = program.marked
         dependence = Dependence(old, program.dtype, self.active, with_values=True, marking=True)
@@ -169,14 +181,14 @@ class _Saving:
             parts = segments.parts_of(loop.length, segments.state_bytes(loop, carried, size), budget)
             finals = sorted({x.payload for x in need.nodes(old.root) if x.op == "out" and x.args[0] is node})
             loops.append(_KeptLoop(node, parts if back else [], segments.grouped(loop, carried), finals))
-        return dependence, loops
+        return _Plan(old, dependence, loops)
 
     @cached_property
     def shapes(self) -> list[tuple[tuple[int, ...], str]]:
         """Shapes and types of the arrays."""
         types = {REAL: self.program.dtype, INTEGER: jax.dtypes.canonicalize_dtype(np.int64), "b": np.dtype(bool)}
         found: list[tuple[tuple[int, ...], str]] = []
-        for node, parts, groups, finals in self._plan[1]:
+        for node, parts, groups, finals in self.plan.loops:
             kind = lambda k, loop=node.payload: types[loop.params[k].kind].name
             for part in parts:
                 found += [((part.segments, len(group)), kind(group[0])) for group in groups]
@@ -185,14 +197,14 @@ class _Saving:
 
     def run(self, marking: bool) -> Traced:
         """The program with these arrays behind its outputs."""
-        program, old = self.program, self.program.marked
-        dependence, loops = self._plan
+        program, plan = self.program, self.plan
+        old = plan.old
         graph, args = Graph(), _placed(program.inputs)
-        copy, place = Copy(graph, dependence.need, marking=marking), Place(old.root)
+        copy, place = Copy(graph, plan.dependence.need, marking=marking), Place(old.root)
         for memory, own in zip(old.inputs, args, strict=True):
             place.memory[id(memory.buffer)] = View.of(own)
         kept: list = []
-        for node, parts, groups, finals in loops:
+        for node, parts, groups, finals in plan.loops:
             loop = node.payload
             if parts:
                 done = segments.run(copy, loop, place, parts, (), groups)
@@ -206,10 +218,27 @@ class _Saving:
         outputs = [*program.outputs, *(Shape(shape, np.dtype(dtype)) for shape, dtype in self.shapes)]
         return Traced.of(graph, args, [*results, *kept], outputs)
 
+
+class _KeptLoop(NamedTuple):
+    """A loop in the outermost region: the parts whose states are kept, its carried values by kind, and results kept."""
+
+    node: Node
+    parts: list[segments.Part]
+    groups: list[list[int]]
+    finals: list[int]
+
+
+class _Plan(NamedTuple):
+    """Which loops of a graph for differentiating keep what."""
+
+    old: Traced
+    dependence: Dependence
+    loops: list[_KeptLoop]
+
     def restore(self, place: Place, arrays: Sequence[Memory], graph: Graph) -> None:
         """The arrays, in the backward run, as what the loops have kept and left."""
         arrays = list(arrays)
-        for node, parts, groups, finals in self._plan[1]:
+        for node, parts, groups, finals in self.loops:
             loop = node.payload
             flipped = loop.reverse
             kept = []
@@ -221,15 +250,6 @@ class _Saving:
             for group in segments.grouped(loop, finals):
                 view = View.of(arrays.pop(0))
                 place.finals.update({(id(loop), k): view.at(graph, j) for j, k in enumerate(group)})
-
-
-class _KeptLoop(NamedTuple):
-    """A loop in the outermost region: the parts whose states are kept, its carried values by kind, and results kept."""
-
-    node: Node
-    parts: list[segments.Part]
-    groups: list[list[int]]
-    finals: list[int]
 
 
 def instantiated(program: Program, tracer, args: Sequence) -> list:

@@ -130,6 +130,11 @@ class Graph:
         # By far the most frequent operand.
         self.zero = self._constant(0.0)
 
+    @property
+    def count(self) -> int:
+        """Number of nodes that were made."""
+        return self._serial
+
     def close(self) -> None:
         """No more nodes are made: what finds equal ones, half of the memory, is let go."""
         self._known, self._numbers = {}, {float: {}, int: {}, bool: {}}

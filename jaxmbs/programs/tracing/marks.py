@@ -76,6 +76,10 @@ class Group:
         places = lambda value: [next(marks) if x.kind == REAL else x for x in value.ravel()]
         return [array(places(value), value.shape) for value in self.values]
 
+    def forget(self) -> None:
+        """Let go of the arrays, when nobody needs the graph any more."""
+        self.inputs, self.values, self.linear = [], [], {}
+
     def mask(self, found: set[int]) -> tuple[bool, ...]:
         """For each input whether one of its real entries is among these serial numbers."""
         return tuple(not found.isdisjoint(serials) for serials in self._reals)

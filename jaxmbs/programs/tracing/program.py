@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import math
+import weakref
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -32,8 +33,11 @@ MAX_PROGRAM_OPERATIONS = 1_000_000
 SHORT_RUN = 1_000
 # Loops that end by a condition, such as searches and Newton's method, have limits some ten times what they need.
 LIMIT_OVER_ROUNDS = 10
-# Graphs with more operations than this, some ten megabytes, do not outlive the making of their code.
-MAX_KEPT_OPERATIONS = 10_000
+# A graph for evaluating with more nodes than this does not outlive the making of its code.
+MAX_NODES_BESIDE_CODE = 20_000
+# Other graphs are kept up to this number of nodes in all, some 50 MB; those made first go first. The last ones stay in any
+# case: the programs of a gradient are made one after the other from the same graphs.
+MAX_KEPT_NODES, LAST_GRAPHS = 200_000, 24
 # Operations that cost nothing at run time, or are counted with what they belong to.
 FREE = frozenset({"const", "param", "index", "out", "load", "loop", "stack", "real", "integer"})
 
@@ -77,6 +81,12 @@ class Traced(NamedTuple):
     inputs: list[Memory]
     results: list[np.ndarray | Memory]
 
+    def __del__(self):
+        # Marks are nodes that hold arrays of nodes. Python's collector does not look into NumPy's arrays, so it would never
+        # find such a cycle.
+        for group in self.graph.groups.values():
+            group.forget()
+
     @property
     def root(self) -> Region:
         """The outermost region."""
@@ -96,6 +106,30 @@ class Traced(NamedTuple):
         return cls(graph, inputs, results)
 
 
+# Graphs and the programs that have them, in the order in which they were made.
+_graphs: list[tuple[weakref.ref[Program], str]] = []
+
+
+def forget(made: Program) -> None:
+    """The code of a program was made: let go of its graph if that is large, and of the oldest ones of all programs if these
+    are too large in all."""
+    traced = made.__dict__.get("traced")
+    if traced is not None and traced.graph.count > MAX_NODES_BESIDE_CODE:
+        made.let_go("traced")
+    left: list[tuple[weakref.ref[Program], str]] = []
+    seen, total = set(), 0
+    for program, name in [(reference(), name) for reference, name in reversed(_graphs)]:
+        if program is None or name not in program.__dict__ or (id(program), name) in seen:
+            continue
+        seen.add((id(program), name))
+        total += program.__dict__[name].graph.count
+        if total > MAX_KEPT_NODES and len(left) >= LAST_GRAPHS:
+            program.let_go(name)
+        else:
+            left.append((weakref.ref(program), name))
+    _graphs[:] = reversed(left)
+
+
 class Program:
     """A graph of scalars made from a function of arrays; hashable by identity. The graph is made when first needed.
 
@@ -105,6 +139,7 @@ class Program:
         few: numbers of samples up to which compiling it fast matters more than how fast it is; ∞ for what runs but once for
             each.
         derived: programs for its derivatives, by what they are.
+        savings: what belongs to the graph for differentiating, and goes with it.
     """
 
     def __init__(self, trace: Callable[[bool], Traced], inputs, outputs, name: str = "program", key=None):
@@ -116,6 +151,7 @@ class Program:
         self.source = None
         self.few: float = 0
         self.derived: dict = {}
+        self.savings: list = []
 
     @classmethod
     def of(cls, source, limit: int | None = None, name: str = "program") -> Program:
@@ -144,21 +180,27 @@ class Program:
     @put_off()
     def traced(self) -> Traced:
         """The graph for evaluating."""
-        traced = self._trace(False)
-        traced.graph.close()
-        return traced
+        return self._kept("traced", self._trace(False))
 
     @cached_property
     @put_off()
     def marked(self) -> Traced:
         """The graph for differentiating: with marks around what has a derivative of its own."""
-        return self._trace(True)
+        return self._kept("marked", self._trace(True))
 
-    def forget(self) -> None:
-        """Let go of the graph of a large program, once its code is made; it is made again where it is needed again."""
-        if self.size > MAX_KEPT_OPERATIONS:
-            for name in ("traced", "live"):
-                self.__dict__.pop(name, None)
+    def _kept(self, name: str, traced: Traced) -> Traced:
+        traced.graph.close()
+        _graphs.append((weakref.ref(self), name))
+        return traced
+
+    def let_go(self, name: str) -> None:
+        """Of a graph, "traced" or "marked"; it is made again where it is needed again."""
+        self.__dict__.pop(name, None)
+        if name == "traced":
+            self.__dict__.pop("live", None)
+        else:
+            for saving in self.savings:
+                saving.__dict__.pop("plan", None)
 
     @property
     def root(self) -> Region:
@@ -173,7 +215,7 @@ class Program:
     @cached_property
     def live(self) -> Liveness:
         """What of the graph the outputs depend on."""
-        return Liveness(self.root, self.results)
+        return self.traced.live(False)
 
     @cached_property
     def operations(self) -> Counter:

@@ -156,7 +156,6 @@ class MachineCode:
         code = None if place is None else place.get("object", key)
         if code is None:
             code = object_code(program, lanes, effort)
-            program.forget()
             if place is not None:
                 place.put("object", key, code)
         self.engine = binding.create_mcjit_compiler(binding.parse_assembly(""), _machine(0))
