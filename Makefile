@@ -13,7 +13,7 @@ demo: .venv/installed
 	$(BIN)/python examples/01_path_synthesis.py
 
 test: .venv/installed
-	$(BIN)/pytest -n 2 -m "not slow"
+	$(BIN)/pytest -n 2 --dist loadfile -m "not slow"
 
 # Whether all lists and pages know of what is new: see CONTRIBUTING.md.
 consistent: lint

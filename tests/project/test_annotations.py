@@ -22,7 +22,9 @@ def functions(module):
     """Functions at the front of a module that are this package's."""
     values = vars(module) | {name: getattr(module, name) for name in getattr(module, "_RESULTS", ())}
     found = {name: inspect.unwrap(value) for name, value in values.items() if callable(value)}
-    return {name: f for name, f in found.items() if inspect.isfunction(f) and f.__module__.startswith("jaxmbs")}
+    # A package exports what it imports, a module does not.
+    own = "jaxmbs" if hasattr(module, "__path__") else module.__name__
+    return {name: f for name, f in found.items() if inspect.isfunction(f) and f.__module__.startswith(own)}
 
 
 @pytest.mark.parametrize("name", ["jaxmbs", *(f"jaxmbs.{name}" for name in PUBLIC)])
