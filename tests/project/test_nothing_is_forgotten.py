@@ -47,27 +47,27 @@ def cases(module: str, table: str) -> set[str]:
 
 @pytest.mark.parametrize("space", [planar, spatial], ids=["planar", "spatial"])
 def test_joints_and_drivers(space):
-    """In the README; pages, symbols, schema and Jacobians by hand have tests of their own beside what they list."""
-    assert public(space, AbstractConstraint) - named("README.md") == set()
+    """In the overview; pages, symbols, schema and Jacobians by hand have tests of their own beside what they list."""
+    assert public(space, AbstractConstraint) - named("docs/overview.md") == set()
 
 
 def test_forces():
-    """At the front door, in the README, and in the tests of forces."""
+    """At the front door, in the overview, and in the tests of forces."""
     classes = public(forces, forces.AbstractForce)
     assert {"Gravity", "Spring", "UserForce"} <= classes
     assert classes <= set(vars(mbs))
-    assert classes - named("README.md") == set()
+    assert classes - named("docs/overview.md") == set()
     assert classes - named("docs/dynamics.md") == set()
     assert classes - made_in("tests/dynamics") == set()
     assert classes - made_in("tests/io") == set()
 
 
 def test_integrators(monkeypatch):
-    """In the README, docs/dynamics.md and the command line, with a convergence order and with gradients in the tests."""
+    """In docs/overview.md, docs/dynamics.md and the command line, with a convergence order and with gradients in the tests."""
     classes = public(mbs, AbstractMethod)
     assert classes == set(options.METHODS)
     assert {"RK4", "HHT", "Adaptive"} <= classes
-    assert classes <= named("README.md") & named("docs/dynamics.md")
+    assert classes <= named("docs/overview.md") & named("docs/dynamics.md")
     assert {name for name in classes if name not in mbs.simulate.__doc__} == set()
     assert classes - named("docs/spatial.md") == set()
     monkeypatch.syspath_prepend(ROOT / "tests" / "dynamics")
@@ -77,11 +77,11 @@ def test_integrators(monkeypatch):
 
 
 def test_formulations():
-    """In the README, the command line and docs/formulations.md; what is not Cartesian has a view of its coordinates."""
+    """In docs/overview.md, the command line and docs/formulations.md; what is not Cartesian has a view of its coordinates."""
     classes = public(mbs, AbstractFormulation)
     assert classes == set(options.FORMULATIONS.values())
     assert {"Augmented", "JointCoordinates"} <= classes
-    assert classes <= named("README.md") & named("docs/formulations.md")
+    assert classes <= named("docs/overview.md") & named("docs/formulations.md")
     assert all(hasattr(getattr(mbs, name), "of") for name in classes - {"Augmented"})
 
 
