@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+# Exit statuses.
 OK, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 # What takes longer, in seconds, shows that it is at work.
 PATIENCE = 1.0

@@ -11,7 +11,9 @@ from jaxmbs.cli.options import add_integrator, add_model, add_times, designs_cou
 from jaxmbs.cli.report import FAILED, INTERRUPTED, OK, Report, working
 
 SAMPLERS = {"random": "Random", "latin": "LatinHypercube", "sobol": "Sobol", "grid": "Grid"}
+# Designs, unless a number is given.
 SIZE = 1000
+# Suffixes of pictures, and the largest number of columns in one.
 PICTURES, MAX_DRAWN = (".png", ".svg", ".pdf"), 10
 
 

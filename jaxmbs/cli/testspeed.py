@@ -7,6 +7,7 @@ import time
 from jaxmbs.cli.options import add_integrator, add_model, integrator_of, positive_count, read_model
 from jaxmbs.cli.report import FAILED, OK, Report, working
 
+# Seconds of a step, unless one is given.
 STEP = 1e-3
 # Runs of which the median is reported.
 REPEATS = 3

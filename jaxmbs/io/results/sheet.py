@@ -15,6 +15,7 @@ from jaxmbs.io.results.plan import CROSS, Plan, bars_of, blocks_of, number, plan
 
 INK, LINE, CURVE, PLATE = "#1d2129", "#5b6472", "#b8243a", "#e9edf3"
 LEFT, RIGHT = FIELD[2] + 6, WIDTH - 10.0
+# Millimetres from one line of a table to the next.
 ROW = 5.0
 # More targets than these are drawn as a broad line, not as circles.
 MAX_MARKS = 60

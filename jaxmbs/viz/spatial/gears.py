@@ -11,6 +11,7 @@ from jaxmbs.viz.planar.shapes import TOOTH_HEIGHTS, TOOTH_PLACES, teeth, unit
 from jaxmbs.viz.spatial.meshes import Mesh, extruded, hollow, ring, washer
 from jaxmbs.viz.spatial.shapes import Poses, place
 
+# Axes are parallel if the cosine of their angle differs from ±1 by less than this.
 PARALLEL = 1e-3
 
 

@@ -16,6 +16,7 @@ from jaxmbs.io.models.links.joints import drag_of, joint_of, springs_of, stop_of
 from jaxmbs.io.models.links.tree import HINGE, SLIDE, Link, Place, merged
 from jaxmbs.io.models.model import ModelError
 
+# A range of this angle or more limits nothing.
 FULL_TURN = 2 * np.pi - 1e-6
 
 
