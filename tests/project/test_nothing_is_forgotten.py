@@ -63,7 +63,7 @@ def test_forces():
 
 
 def test_integrators(monkeypatch):
-    """In docs/overview.md, docs/dynamics.md and the command line, with a convergence order and with gradients in the tests."""
+    """In two pages and the command line, with a convergence order and with gradients in the tests."""
     classes = public(mbs, AbstractMethod)
     assert classes == set(options.METHODS)
     assert {"RK4", "HHT", "Adaptive"} <= classes
@@ -77,7 +77,7 @@ def test_integrators(monkeypatch):
 
 
 def test_formulations():
-    """In docs/overview.md, the command line and docs/formulations.md; what is not Cartesian has a view of its coordinates."""
+    """In two pages and the command line; what is not Cartesian has a view of its coordinates."""
     classes = public(mbs, AbstractFormulation)
     assert classes == set(options.FORMULATIONS.values())
     assert {"Augmented", "JointCoordinates"} <= classes
