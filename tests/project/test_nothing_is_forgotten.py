@@ -82,6 +82,7 @@ def test_formulations():
     assert classes == set(options.FORMULATIONS.values())
     assert {"Augmented", "JointCoordinates"} <= classes
     assert classes <= named("docs/overview.md") & named("docs/formulations.md")
+    assert {name for name in classes if name not in mbs.simulate.__doc__} == set()
     assert all(hasattr(getattr(mbs, name), "of") for name in classes - {"Augmented"})
 
 
