@@ -188,12 +188,12 @@ class _Content:
             if hasattr(f, "__dict__") and self.package(type(f)) in KNOWN_PACKAGES:
                 return self.name(type(f)), self.text(vars(f))
             return self.shown(f)
-        cells = [self.text(_content(cell)) for cell in f.__closure__ or ()]
+        cells = [self.text(cell_content(cell)) for cell in f.__closure__ or ()]
         bound = self.text(f.__defaults__), self.text(f.__kwdefaults__), cells
         where = f.__code__.co_firstlineno
         if self.package(f) in KNOWN_PACKAGES:
             return self.name(f), where, bound
-        used = [(name, self.text(f.__globals__[name])) for name in _names(f.__code__) if name in f.__globals__]
+        used = [(name, self.text(f.__globals__[name])) for name in names_in(f.__code__) if name in f.__globals__]
         return self.name(f), self.code(f.__code__), bound, used
 
     def code(self, code: types.CodeType):
@@ -210,14 +210,15 @@ class _Content:
         return str(getattr(x, "__module__", None)).split(".")[0]
 
 
-def _names(code: types.CodeType) -> list[str]:
+def names_in(code: types.CodeType) -> list[str]:
     """Names that a function and those inside it look up."""
-    inside = [name for c in code.co_consts if isinstance(c, types.CodeType) for name in _names(c)]
+    inside = [name for c in code.co_consts if isinstance(c, types.CodeType) for name in names_in(c)]
     return sorted({*code.co_names, *inside})
 
 
-def _content(cell):
+def cell_content(cell: types.CellType) -> Any:
+    """What a cell of a closure holds, None before it is filled."""
     try:
         return cell.cell_contents
-    except ValueError:  # not filled yet
+    except ValueError:
         return None

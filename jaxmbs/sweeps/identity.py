@@ -17,6 +17,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from jaxmbs.programs.content import cell_content, names_in
+
 # Folders of packages that are installed, and of Python itself.
 INSTALLED = tuple({*site.getsitepackages(), site.getusersitepackages(), *sysconfig.get_paths().values()})
 
@@ -73,8 +75,8 @@ def _array(x) -> Any:
 def _function(f: types.FunctionType, seen: set[int]) -> Any:
     if _installed(f):
         return "function", f"{f.__module__}.{f.__qualname__}"
-    cells = [_told(_content(cell), seen) for cell in f.__closure__ or ()]
-    used = [(name, _told(f.__globals__[name], seen)) for name in _names(f.__code__) if name in f.__globals__]
+    cells = [_told(cell_content(cell), seen) for cell in f.__closure__ or ()]
+    used = [(name, _told(f.__globals__[name], seen)) for name in names_in(f.__code__) if name in f.__globals__]
     bound = _told(f.__defaults__, seen), [(k, _told(v, seen)) for k, v in sorted((f.__kwdefaults__ or {}).items())]
     return "function", f.__qualname__, _code(f.__code__, seen), cells, used, bound
 
@@ -91,19 +93,6 @@ def _class(kind: type, seen: set[int]) -> Any:
 def _code(code: types.CodeType, seen: set[int]) -> Any:
     constants = [_code(c, seen) if isinstance(c, types.CodeType) else _told(c, seen) for c in code.co_consts]
     return code.co_code, code.co_names, code.co_varnames, constants
-
-
-def _names(code: types.CodeType) -> list[str]:
-    """Names that a function and those inside it look up."""
-    inside = [name for c in code.co_consts if isinstance(c, types.CodeType) for name in _names(c)]
-    return sorted({*code.co_names, *inside})
-
-
-def _content(cell) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # not filled yet
-        return None
 
 
 def _installed(x: Any) -> bool:
