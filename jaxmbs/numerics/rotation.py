@@ -108,7 +108,7 @@ def normalised(p: Parameters) -> Parameters:
         [0.6 0.  0.  0.8]
     """
     square = p @ p
-    # What is not a number stays none.
+    # NaN stays NaN.
     known = square != 0
     return jnp.where(known, p / jnp.sqrt(jnp.where(known, square, 1)), identity(p.dtype))
 

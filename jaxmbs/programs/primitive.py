@@ -7,6 +7,7 @@ axis has size 1 there.
 from __future__ import annotations
 
 import functools
+import threading
 
 import jax
 import jax.numpy as jnp
@@ -169,12 +170,17 @@ def _transpose(cotangents, *args, program: Program, batch, emission):
 ad.primitive_transposes[run_p] = _transpose
 
 
+# One thread at a time turns programs into code, and lets go of graphs then.
+_lowering = threading.RLock()
+
+
 def _on(platform: str):
     """The rule by which XLA gets the operations of a program on a platform."""
 
     def lower(*args, program: Program, batch, emission):
-        results = backend_for(emission, platform, program).lower(program, batch, args, platform)
-        forget(program)
+        with _lowering:
+            results = backend_for(emission, platform, program).lower(program, batch, args, platform)
+            forget(program)
         return results
 
     def lower_by_shards(*args, batch, **params):

@@ -27,8 +27,8 @@ from jax.experimental.compilation_cache import compilation_cache
 VARIABLE, OFF = "JAXMBS_CACHE", ("off", "0", "false", "no")
 # Megabytes that a folder may hold; the files that were used longest ago go first, down to this part of it.
 MAX_MB, KEPT_PART = 1024, 0.75
-# A folder on a disk without room for this is not used.
-TRIED_BYTES = 2**20
+# Nothing is written to a disk without room for this.
+TRIED_BYTES, UNWRITTEN = 2**20, "it cannot be written"
 # A process looks at the size of the folder when it first writes, and again after this many files.
 LOOKS_EVERY = 64
 MAGIC = b"jaxmbs 1"
@@ -48,10 +48,12 @@ class Store:
 
     def __init__(self, folder: Path, limit: int = MAX_MB * 2**20):
         self.folder, self.limit = folder, limit
-        self._written, self._silent = 0, False
-        self.usable, trouble = True, _trouble(folder)
-        if trouble is not None:
-            self._refuse(trouble)
+        self._written = 0
+        distrusted = _distrusted(folder)
+        self.usable = distrusted is None
+        self.trouble = distrusted or _unwritable(folder)
+        if self.trouble is not None:
+            _warn(folder, self.trouble)
 
     def get(self, kind: str, key: bytes) -> bytes | None:
         """What was kept under a key, None if nothing was, or if it is damaged or not to be trusted."""
@@ -76,7 +78,7 @@ class Store:
 
     def put(self, kind: str, key: bytes, content: bytes) -> None:
         """Keep a value: written beside its place and moved there, so that no process sees a part of it."""
-        if not self.usable:
+        if self.trouble is not None:
             return
         if self._written % LOOKS_EVERY == 0:
             self.trim()
@@ -88,7 +90,9 @@ class Store:
                 file.write(MAGIC + hashlib.sha256(content).digest() + content)
             os.replace(temporary, self._path(kind, key))
         except OSError as error:
-            self._refuse(_unwritten(error))
+            if self.trouble is None:
+                self.trouble = _unwritten(error)
+                _warn(self.folder, self.trouble)
             if temporary is not None:
                 self._forget(temporary)
 
@@ -126,12 +130,6 @@ class Store:
     def _path(self, kind: str, key: bytes) -> Path:
         return self.folder / f"{hashlib.sha256(environment() + key).hexdigest()[:40]}.{kind}"
 
-    def _refuse(self, why: str) -> None:
-        self.usable = False
-        if not self._silent:
-            self._silent = True
-            _warn(self.folder, why)
-
     @staticmethod
     def _forget(path: Path) -> None:
         with contextlib.suppress(OSError):
@@ -143,15 +141,17 @@ def _only_ours(status: os.stat_result) -> bool:
     return status.st_uid == os.geteuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
-def _trouble(folder: Path) -> str | None:
-    """Makes a folder for this user only; why it cannot be used, None if it can."""
+def _distrusted(folder: Path) -> str | None:
+    """Makes a folder for this user only; why it is not to be read, None if it is."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        trouble = _distrust(folder.resolve())
+        return _distrust(folder.resolve())
     except OSError as error:
         return f"it cannot be made: {error.strerror or error}"
-    if trouble is not None:
-        return trouble
+
+
+def _unwritable(folder: Path) -> str | None:
+    """Why nothing can be written to a folder, None if it can."""
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(bytes(TRIED_BYTES))
@@ -161,11 +161,12 @@ def _trouble(folder: Path) -> str | None:
 
 
 def _unwritten(error: OSError) -> str:
-    return f"it cannot be written: {error.strerror or error}"
+    return f"{UNWRITTEN}: {error.strerror or error}"
 
 
 def _warn(folder: Path, why: str) -> None:
-    warnings.warn(f"the cache folder {folder} is not used: {why}", stacklevel=3)
+    what = "is not written to" if why.startswith(UNWRITTEN) else "is not used"
+    warnings.warn(f"the cache folder {folder} {what}: {why}", stacklevel=3)
 
 
 def _distrust(folder: Path) -> str | None:
@@ -222,18 +223,19 @@ def enable_cache(folder: str | os.PathLike | None = None, *, megabytes: float = 
     if place is not None and folder is not None:
         place = Path(folder).expanduser().absolute()
     _store = None if place is None else Store(place, int(megabytes * 2**20))
-    if place is None or store() is None:
+    kept = store()
+    if place is None or kept is None:
         return None
-    if not jax.config.values.get("jax_compilation_cache_dir"):
+    if kept.trouble is None and not jax.config.values.get("jax_compilation_cache_dir"):
         # What XLA compiles is for this processor.
         own = place / f"xla-{hashlib.sha256(environment() + processor().encode()).hexdigest()[:12]}"
-        trouble = _trouble(own)
+        trouble = _distrusted(own)
         if trouble is not None:
             _warn(own, trouble)
             return place
         jax.config.update("jax_compilation_cache_dir", str(own))
         # Where the disk fills later, our own warning is enough; JAX has one for each program.
-        warnings.filterwarnings("ignore", message="Error (reading|writing) persistent compilation cache entry")
+        warnings.filterwarnings("ignore", message="Error writing persistent compilation cache entry")
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
         jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
         # XLA for GPUs keeps choices of its own there, too, and believes damaged ones.

@@ -41,9 +41,8 @@ def sweep(
     """measure(design) for each of very many designs, kept in a folder: what is stored is never computed again.
 
     All samples of a batch are computed at once by one program, on all devices of this host. Results go to the store in
-    parts, files of a few seconds each. A sweep that was stopped resumes when it is called again: in
-    another process, with other batches, on another machine. Samples that fail are rows with their
-    status. See docs/sweeps.md.
+    parts, files of a few seconds each. A sweep that was stopped resumes when it is called again: in another process,
+    with other batches, on another machine. Samples that fail are rows with their status. See docs/sweeps.md.
 
     Args:
         measure: design ↦ tree of numbers and small arrays: a function in jax.numpy of one design, built from anything

@@ -31,7 +31,7 @@ from jaxmbs.sweeps.parts import missing, parts_of, write_part
 PART_BYTES, PART_SECONDS = 48 * 2**20, 20.0
 # A measure with larger arrays than a straight-line program should have is computed by array code.
 MAX_SCALARS = 50_000
-# The columns of a measure that Python calls are known from a result: how many designs are tried until one has some.
+# A measure that Python calls shows its columns in its first result: designs that are tried for one.
 TRIES = 100
 
 Counts = dict[int, int]

@@ -18,8 +18,8 @@ import jax
 from jaxmbs.sweeps.batches import FIRST_BATCH, Stop
 from jaxmbs.sweeps.task import Counts, Task
 
-# The largest number of ranges; the ranges for each worker, as many of which are under way at once, or this many in all
-# where an executor does not say how many workers it has; and how often a range whose worker was lost is tried.
+# The largest number of ranges; ranges under way for each worker, and in all where an executor does not say how many workers
+# it has; how often a range is tried whose worker was lost.
 MAX_RANGES, UNDER_WAY, UNDER_WAY_UNKNOWN, MAX_ATTEMPTS = 1000, 2, 64, 3
 # Seconds between two looks at futures, and at whether to stop.
 LOOKS = 0.2

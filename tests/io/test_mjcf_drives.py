@@ -152,7 +152,7 @@ def test_json_keeps_them(tmp_path):
     [
         (('joint="reach" gear="3"', 'joint="reach" gear="3" delay="0.1"'), "delay"),
         (('<velocity name="brake" joint="swing" kv="0.2"/>', '<adhesion body="hook" ctrlrange="0 1"/>'), "trntype"),
-        (('<joint name="swing"', '<joint name="more" axis="0 0 1"/><joint name="swing"'), "which is no single hinge"),
+        (('<joint name="swing"', '<joint name="more" axis="0 0 1"/><joint name="swing"'), "which is not the only hinge"),
         (('damping="0.3"', 'actuatorfrcrange="-1 1"'), "actuatorfrcrange of 'swing', which others drive as well"),
     ],
 )  # fmt: skip

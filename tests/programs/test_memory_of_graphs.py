@@ -26,6 +26,7 @@ def swing(weight):
 
 
 def alive() -> int:
+    # Those of files before are frozen, so that they are not counted.
     gc.collect()
     return sum(isinstance(x, Node) for x in gc.get_objects())
 

@@ -204,6 +204,21 @@ def test_full_disk_gives_one_warning_with_that_of_jax(tmp_path, when):
     assert found.count("', '") == 0, found
 
 
+def test_what_is_on_a_full_disk_is_read_and_cleared(place, monkeypatch):
+    place.put("facts", b"key", b"content")
+
+    def refuse(*args, **kwargs):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
+    with pytest.warns(UserWarning, match="kept is not written to: it cannot be written: No space left"):
+        full = Store(place.folder)
+    full.put("facts", b"other", b"content")
+    assert full.get("facts", b"key") == b"content"
+    assert full.get("facts", b"other") is None
+    assert full.clear() == 1
+
+
 def test_folder_of_xla_that_others_may_write_to(tmp_path):
     """Its files are code, too."""
     script = """
@@ -211,6 +226,7 @@ import jax, jaxmbs as mbs
 print(mbs.enable_cache(), jax.config.values["jax_compilation_cache_dir"])
 """
     environment = os.environ | {"JAXMBS_CACHE": str(tmp_path / "kept"), "JAX_PLATFORMS": "cpu"}
+    environment.pop("JAX_COMPILATION_CACHE_DIR", None)
     run = lambda: subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
     folder = run().stdout.split()[1]
     assert os.stat(folder).st_mode & 0o777 == 0o700

@@ -53,9 +53,8 @@ def site():
 
     assert (SITE / "index.html").exists(), "no site in build/site: run `make docs`"
     server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(SITE)))
-    thread = threading.Thread(
-        target=server.serve_forever, args=(0.02,), daemon=True
-    )  # seconds between looks at its end
+    seconds_between_looks = 0.02
+    thread = threading.Thread(target=server.serve_forever, args=(seconds_between_looks,), daemon=True)
     thread.start()
     with contextlib.closing(server.socket):
         yield f"http://127.0.0.1:{server.server_port}"

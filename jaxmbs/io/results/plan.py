@@ -10,9 +10,9 @@ from jaxmbs.element import GROUND
 from jaxmbs.io.results.linkage import Linkage
 from jaxmbs.io.results.paper import UNITS, AngleMark, Dimension, Label, Paper
 
-# Angles of the ground line that are not larger than this are none to draw.
+# A smaller angle of the ground line is not drawn.
 LEVEL = 1e-6
-# Offsets of slides that are not larger than this part of the linkage are none.
+# A slide's offset below this part of the linkage's size is not drawn.
 MIN_OFFSET = 1e-9
 # Width and height of the symbol of a fixed pin, and of a block that slides.
 SUPPORT = np.array([8.0, 7.5])

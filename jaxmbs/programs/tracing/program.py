@@ -118,16 +118,20 @@ def forget(made: Program) -> None:
         made.let_go("traced")
     left: list[tuple[weakref.ref[Program], str]] = []
     seen, total = set(), 0
-    for program, name in [(reference(), name) for reference, name in reversed(_graphs)]:
-        if program is None or name not in program.__dict__ or (id(program), name) in seen:
+    known = len(_graphs)
+    for reference, name in reversed(_graphs[:known]):
+        program = reference()
+        graph = None if program is None else program.__dict__.get(name)
+        if program is None or graph is None or (id(program), name) in seen:
             continue
         seen.add((id(program), name))
-        total += program.__dict__[name].graph.count
+        total += graph.graph.count
         if total > MAX_KEPT_NODES and len(left) >= LAST_GRAPHS:
             program.let_go(name)
         else:
-            left.append((weakref.ref(program), name))
-    _graphs[:] = reversed(left)
+            left.append((reference, name))
+    # Other threads may have added some meanwhile.
+    _graphs[:known] = reversed(left)
 
 
 class Program:
@@ -230,12 +234,13 @@ class Program:
         return Facts(*remembered("facts", self.key, self._facts))
 
     def _facts(self) -> Facts:
-        own = [sum(node.op not in FREE for node in self.live.nodes(region)) for region in self.live.regions]
+        live, root = self.live, self.root
+        own = [sum(node.op not in FREE for node in live.nodes(region)) for region in live.regions]
         fingerprint = hashlib.sha256(str(self).encode()).hexdigest()[:32]
-        crossing = len(self.live.crossing) + sum(len(numbers) for numbers in self.live.carried.values())
-        loads = (x.payload[0].source for r in self.live.regions for x in self.live.nodes(r) if x.op == "load")
+        crossing = len(live.crossing) + sum(len(numbers) for numbers in live.carried.values())
+        loads = (x.payload[0].source for r in live.regions for x in live.nodes(r) if x.op == "load")
         loaded = sorted({number for number in loads if number is not None})
-        return Facts(fingerprint, sum(own), self._work(self.root), len(own), max(own), crossing, loaded)
+        return Facts(fingerprint, sum(own), self._work(root), len(own), max(own), crossing, loaded)
 
     @property
     def size(self) -> int:

@@ -51,7 +51,7 @@ def add_actuators(mujoco, m, d, parts: Parts, joints: list[str], ignore) -> None
         j = int(m.actuator_trnid[k, 0])
         if joints[j] not in parts.joints or parts.joints[joints[j]].steps[0].kind not in (HINGE, SLIDE):
             raise ModelError(
-                f"actuator {name!r}: acts on {joints[j]!r}, which is no single hinge or slide of its body{LEAVE}"
+                f"actuator {name!r}: acts on {joints[j]!r}, which is not the only hinge or slide of its body{LEAVE}"
             )
         control = float(d.ctrl[controls[k]])
         joint = parts.constraint_of[joints[j]]
