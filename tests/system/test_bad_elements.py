@@ -136,8 +136,8 @@ BAD_CONSTRAINTS = {
         lambda: planar.CamFlatFollower("crank", "rod", P, P, 0.5),
         ["'joint' (CamFlatFollower)", "outline_i"],
     ),
-    "body in place of a constraint": (lambda: planar.Body(), ["constraint 'joint' (Body)", "no constraint"]),
-    "no element at all": (lambda: 3.0, ["constraint 'joint' (float)", "no constraint"]),
+    "body in place of a constraint": (lambda: planar.Body(), ["constraint 'joint' (Body)", "not a constraint"]),
+    "no element at all": (lambda: 3.0, ["constraint 'joint' (float)", "not a constraint"]),
 }
 
 
@@ -184,8 +184,8 @@ BAD_BODIES = {
     "mass of two numbers": (lambda: planar.Body(mass=(1, 2)), ["mass", "a number"]),
     "inertia negative": (lambda: planar.Body(inertia=-0.1), ["inertia", "negative"]),
     "com in space": (lambda: planar.Body(com=(0, 0, 0)), ["com", "shape (2,)"]),
-    "no body": (lambda: PIN, ["no body"]),
-    "a number": (lambda: 1.0, ["no body"]),
+    "no body": (lambda: PIN, ["not a body"]),
+    "a number": (lambda: 1.0, ["not a body"]),
 }
 
 
@@ -198,7 +198,7 @@ def test_bad_bodies(case):
 BAD_FORCES = {
     "gravity in space": (lambda: mbs.Gravity((0, 0, -9.81)), ["force 'g' (Gravity)", "shape (2,)"]),
     "gravity NaN": (lambda: mbs.Gravity((0, np.nan)), ["force 'g' (Gravity)", "finite"]),
-    "no force": (lambda: MOTOR, ["force 'g' (RevoluteDriver)", "no force"]),
+    "no force": (lambda: MOTOR, ["force 'g' (RevoluteDriver)", "not a force"]),
 }
 
 
