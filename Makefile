@@ -36,7 +36,7 @@ test-newest: .venv-newest/installed
 verify: .venv/installed
 	$(BIN)/python -m verification
 
-# Random checks of everything, for so many seconds: make campaign SECONDS=3600 JOBS=2 FOLDER=kept, which is gone on with.
+# Random checks of everything: make campaign SECONDS=3600 JOBS=2 FOLDER=kept; what is in the folder is continued.
 # What was found is asked again by make campaign SEED=… ONLY=….
 SECONDS ?= 120
 JOBS ?= 1

@@ -23,7 +23,7 @@ class ClosedForm(Oracle):
     """A mechanism driven by its first angle, with one formula for the whole configuration.
 
     Bounds come from conditioning: the formula is differentiated by every number that enters, and each of these may be
-    wrong by so many `roundings`.
+    wrong by this many `roundings`.
     """
 
     seconds = 25.0

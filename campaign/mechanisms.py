@@ -10,7 +10,7 @@ import numpy as np
 import jaxmbs as mbs
 import random_mechanisms as mechanisms
 
-# A motion takes so many steps, whatever its end: that is how many `simulate` takes when it is given none.
+# Steps of a motion, whatever its end: as many as `simulate` takes when it is given none.
 STEPS = 4000
 LANES = 24
 # Rounds that share a structure, and so its programs.

@@ -23,7 +23,7 @@ WALL, PROCESSOR = (signal.ITIMER_REAL, signal.SIGALRM), (signal.ITIMER_PROF, sig
 
 @contextlib.contextmanager
 def alarm(seconds: float, clock=PROCESSOR) -> Iterator[None]:
-    """Raise `Hangs` after so many seconds; one alarm at a time for each clock."""
+    """Raise `Hangs` after this many seconds; one alarm at a time for each clock."""
     timer, number = clock
 
     def ring(*_):
