@@ -19,6 +19,7 @@ from jaxmbs.formulations.augmented import AbstractFormulation, Augmented
 from jaxmbs.formulations.reactive import reactive_forces
 from jaxmbs.formulations.stateful import equations_of, stateful_forces
 from jaxmbs.numerics.arrays import instance_of
+from jaxmbs.numerics.scaling import DEFAULT_TOLERANCE
 from jaxmbs.programs.backends import EMISSION, EMISSIONS, backend_for
 from jaxmbs.programs.function import Straight
 from jaxmbs.programs.jax_compat import default_platform
@@ -134,7 +135,7 @@ def _simulation(mech: Mechanism, q, v, t, method, formulation) -> dict[str, tupl
     """What a simulation evaluates, and at what."""
     equations = equations_of(formulation, mech)
     x, u = _zeros(equations.from_bodies, q, v, t)
-    problem = Problem.of(equations, _zeros(equations.scales, x, t))
+    problem = Problem.of(equations, _zeros(equations.scales, x, t), DEFAULT_TOLERANCE)
     equations = problem.equations
     acceleration = Straight(lambda equations, x, u, t: equations.accelerations(x, u, t)[0])
     found: dict[str, tuple[Straight, tuple]] = {"acceleration": (acceleration, (equations, x, u, t))}

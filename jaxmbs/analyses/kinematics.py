@@ -13,7 +13,7 @@ from jaxtyping import Array
 
 from jaxmbs.analyses.assembly import frozen
 from jaxmbs.analyses.diagnosis import check_driven
-from jaxmbs.numerics.arrays import is_concrete
+from jaxmbs.numerics.arrays import finite, is_concrete
 from jaxmbs.numerics.implicit import differentiable_motion
 from jaxmbs.numerics.march import follow_root
 from jaxmbs.numerics.results import Status, check_known
@@ -110,7 +110,8 @@ def motion_without_derivatives(
     _, phi, usable = frozen(mech, guess, times[0])
     usable = usable & jnp.all(jnp.isfinite(guess))
     guess = jnp.where(jnp.isfinite(guess), guess, 0)
-    root = find_root(lambda q: phi(q, times[0]), mech.layout, guess)
+    length = finite(mech)[0].size(guess)
+    root = find_root(lambda q: phi(q, times[0]), mech.layout, guess, length)
     path = follow_root(
         phi, mech.layout, times, root.q, root.found & usable, root.units, corrections=corrections, max_steps=max_steps
     )
