@@ -12,7 +12,7 @@ from jax.typing import ArrayLike
 
 from jaxmbs.analyses.assembly import assemble
 from jaxmbs.analyses.diagnosis import diagnose
-from jaxmbs.analyses.kinematics import motion_without_derivatives
+from jaxmbs.analyses.kinematics import Limits, motion_without_derivatives
 from jaxmbs.dynamics.methods.explicit import RK4
 from jaxmbs.dynamics.methods.method import AbstractFixedStep, AbstractMethod, Motion, Problem
 from jaxmbs.formulations.augmented import AbstractFormulation, Augmented
@@ -112,7 +112,7 @@ def explain(
     functions |= _simulation(mech, q, still, time, method, formulation)
     layout = mech.layout
     if layout.m <= len(layout.row_owners):
-        march = Straight(partial(motion_without_derivatives, corrections=4, max_steps=None))
+        march = Straight(partial(motion_without_derivatives, limits=Limits()))
         functions["kinematics"] = (march, (mech, jax.device_put(np.asarray(time) + np.arange(2, dtype=q.dtype)), q))
     programs, refusals = {}, {}
     for name, (function, args) in functions.items():

@@ -185,7 +185,9 @@ class _Stepper:
         factors = factor(matrix, determined=True)
         regular = factors.rcond > self.singular
         gap = self.units.gap(matrix, value)
-        limit = jnp.maximum(self.tolerance, self.rounding * jnp.maximum(1, self.units.size(space.extent(q))))
+        # Redundant rows are left out here, not fitted: a misfit of all that depend on each other stands in one of them.
+        allowed = self.tolerance * value.shape[0]
+        limit = jnp.maximum(allowed, self.rounding * jnp.maximum(1, self.units.size(space.extent(q))))
         last = jnp.where(regular, factors.solve(value), 0)
         closed = (gap <= limit) & (self.units.size(last) <= self.last_correction)
         q = space.retract(q, -last)

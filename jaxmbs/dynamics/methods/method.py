@@ -110,8 +110,11 @@ class Problem(eqx.Module):
         return self.fits(q, gap) & (Units(self.equations.angular, scale).size(change) <= small)
 
     def fits(self, q, gap) -> Bool[Array, ""]:
-        """Return True if a gap of Φ in the configuration q is within the tolerance."""
-        limit = gap_limit(q.dtype, self.tolerance) * self._scale(q) / self.length
+        """Return True if a gap of Φ in the configuration q is within the tolerance.
+
+        Redundant rows are left out, not fitted: a misfit of all that depend on each other stands in one of them.
+        """
+        limit = gap_limit(q.dtype, self.tolerance * gap.shape[0]) * self._scale(q) / self.length
         return jnp.max(jnp.abs(gap / self.rows), initial=0) <= limit
 
     def _scale(self, q):
