@@ -306,7 +306,9 @@ def accelerations(model, q, v):
     import jaxmbs as mbs
     from jaxmbs.system.equations import velocity_forces
 
-    mass, rows = (np.asarray(x) for x in (mbs.mass_matrix(model, q), mbs.constraint_jacobian(model, q, 0.0)))
+    mass, rows = (
+        np.asarray(x) for x in (mbs.Augmented().of(model).mass_matrix(q), mbs.constraint_jacobian(model, q, 0.0))
+    )
     rhs = np.asarray(mbs.acceleration_rhs(model, q, v, 0.0))
     free = np.linalg.solve(mass, np.asarray(mbs.generalized_force(model, q, v) + velocity_forces(model, q, v)))
     by_multipliers = np.linalg.solve(mass, rows.T)
