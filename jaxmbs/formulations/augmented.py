@@ -39,7 +39,7 @@ class AbstractFormulation(eqx.Module):
         """The coordinates and velocities in which users see the equations."""
 
     def of(self, mech: Mechanism) -> EquationsOfMotion:
-        """The equations of motion of `mech` in these coordinates: names, conversions, M, f, Φ, Φ_x, ν and γ."""
+        """The equations of motion of `mech` in these coordinates: names, conversions, M, Q, Φ, Φ_x, ν and γ."""
         return EquationsOfMotion(mech, self.unknowns(mech))
 
 

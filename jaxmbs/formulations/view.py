@@ -57,9 +57,9 @@ class AbstractUnknowns(abc.ABC):
 class EquationsOfMotion(eqx.Module):
     """The equations of motion of a mechanism in the coordinates of a formulation, `mbs.Augmented().of(mech)`:
 
-        M(x, t) u̇ = f(x, u, t) + Φ_xᵀλ,  Φ(x, t) = 0,  Φ_x u = ν,  Φ_x u̇ = γ,  ẋ = N(x) u.
+        M(x, t) u̇ = Q(x, u, t) + Φ_xᵀλ,  Φ(x, t) = 0,  Φ_x u = ν,  Φ_x u̇ = γ,  ẋ = N(x) u.
 
-    f is everything that is not a constraint force: applied forces, −ω × Jω, the centrifugal terms of an offset centre
+    Q is everything that is not a constraint force: applied forces, −ω × Jω, the centrifugal terms of an offset centre
     of mass, and those that come from the coordinates.
 
     - `Augmented`: x and u are q and v, the poses and velocities of the bodies; Φ are all constraints, then the drivers.
@@ -160,7 +160,7 @@ class EquationsOfMotion(eqx.Module):
     def force(
         self, x: ArrayLike, u: ArrayLike, t: ArrayLike = 0.0, *, near: Coordinates | None = None
     ) -> Float[Array, " l"]:
-        """f(x, u, t), all that stands beside the constraint forces. Friction by reactions and inertia in joints are
+        """Q(x, u, t), all that stands beside the constraint forces. Friction by reactions and inertia in joints are
         those of the accelerations in this state.
 
         Raises:
@@ -265,7 +265,7 @@ def _force(unknowns, mech, x, u, t, near):
 
 
 def mass_and_force(unknowns: AbstractUnknowns, mech: Mechanism, x, u, t) -> tuple[Array, Array]:
-    """M and f as array code."""
+    """M and Q as array code."""
     return _mass_matrix(unknowns, mech, x, t, None), _force(unknowns, mech, x, u, t, None)
 
 

@@ -177,7 +177,7 @@ def energy(mech: Mechanism, q: Coordinates, v: ArrayLike) -> Energy:
 def generalized_force(mech: Mechanism, q: Coordinates, v: ArrayLike, t: ArrayLike = 0.0) -> Float[Array, " m"]:
     """The applied forces: those of all force elements, conjugate to v.
 
-    The right-hand side f in M v̇ = f + Φ_qᵀλ has −ω × Jω and the centrifugal terms of offset centres of mass besides: it is
+    The right-hand side Q in M v̇ = Q + Φ_qᵀλ has −ω × Jω and the centrifugal terms of offset centres of mass besides: it is
     `Augmented().of(mech).force(q, v, t)`.
 
     Args:
