@@ -130,7 +130,9 @@ class EquationsOfMotion(eqx.Module):
         return self._program(_velocities)(self.mech, q, self.mech.velocities(v).astype(q.dtype), t)
 
     def configuration(self, x: ArrayLike, t: ArrayLike = 0.0, *, near: Coordinates | None = None) -> Float[Array, " n"]:
-        """q of `x` at the time `t`, as in `Mechanism.coordinates`. It need not close joints that are rows of Φ."""
+        """q of `x` at the time `t`, as in `Mechanism.coordinates`. It need not close joints that are rows of Φ; `near` is
+        a configuration that tells what x does not, see above.
+        """
         return self._program(_configuration)(self.mech, *self._state(x, t), self._near(near))
 
     def to_bodies(
@@ -142,26 +144,30 @@ class EquationsOfMotion(eqx.Module):
         *,
         near: Coordinates | None = None,
     ) -> tuple[Float[Array, " n"], Float[Array, " m"], Float[Array, " m"]]:
-        """q, v and v̇ of the bodies for `x`, `u` and u̇ = `a`, zero unless given, at the time `t`."""
+        """q, v and v̇ of the bodies for `x`, `u` and u̇ = `a`, zero unless given, at the time `t`; `near` as for
+        `configuration`.
+        """
         x, t = self._state(x, t)
         u = jnp.asarray(u, x.dtype)
         a = jnp.zeros_like(u) if a is None else jnp.asarray(a, x.dtype)
         return self._program(_to_bodies)(self.mech, x, u, a, t, self._near(near))
 
     def rate(self, x: ArrayLike, u: ArrayLike) -> Float[Array, " k"]:
-        """ẋ = N(x) u."""
+        """ẋ = N(x) u of `x` and `u`."""
         x, t = self._state(x, 0.0)
         return self._program(_rate)(self.mech, x, jnp.asarray(u, x.dtype), t)
 
     def mass_matrix(self, x: ArrayLike, t: ArrayLike = 0.0, *, near: Coordinates | None = None) -> Float[Array, "l l"]:
-        """M(x, t), symmetric: ½ uᵀM u is the kinetic energy where no joint prescribes a motion."""
+        """M at `x` and the time `t`, symmetric: ½ uᵀM u is the kinetic energy where no joint prescribes a motion; `near`
+        as for `configuration`.
+        """
         return self._program(_mass_matrix)(self.mech, *self._state(x, t), self._near(near))
 
     def force(
         self, x: ArrayLike, u: ArrayLike, t: ArrayLike = 0.0, *, near: Coordinates | None = None
     ) -> Float[Array, " l"]:
-        """Q(x, u, t), all that stands beside the constraint forces. Friction by reactions and inertia in joints are
-        those of the accelerations in this state.
+        """Q at `x`, `u` and the time `t`: all that stands beside the constraint forces. Friction by reactions and inertia
+        in joints are those of the accelerations in this state; `near` as for `configuration`.
 
         Raises:
             ValueError: a force has states of its own, such as the current of a motor, which are not known here.
@@ -172,25 +178,27 @@ class EquationsOfMotion(eqx.Module):
     def constraints(
         self, x: ArrayLike, t: ArrayLike = 0.0, *, near: Coordinates | None = None
     ) -> Float[Array, " rows"]:
-        """Φ(x, t)."""
+        """Φ at `x` and the time `t`; `near` as for `configuration`."""
         return self._program(_constraints)(self.mech, *self._state(x, t), self._near(near))
 
     def constraint_jacobian(
         self, x: ArrayLike, t: ArrayLike = 0.0, *, near: Coordinates | None = None
     ) -> Float[Array, "rows l"]:
-        """Φ_x, with one column for each entry of u: Φ_x u = ν."""
+        """Φ_x at `x` and the time `t`, with one column for each entry of u: Φ_x u = ν; `near` as for `configuration`."""
         return self._program(_constraint_jacobian)(self.mech, *self._state(x, t), self._near(near))
 
     def velocity_rhs(
         self, x: ArrayLike, t: ArrayLike = 0.0, *, near: Coordinates | None = None
     ) -> Float[Array, " rows"]:
-        """ν = −Φ_t, the right side of Φ_x u = ν."""
+        """ν = −Φ_t at `x` and the time `t`, the right side of Φ_x u = ν; `near` as for `configuration`."""
         return self._program(_velocity_rhs)(self.mech, *self._state(x, t), self._near(near))
 
     def acceleration_rhs(
         self, x: ArrayLike, u: ArrayLike, t: ArrayLike = 0.0, *, near: Coordinates | None = None
     ) -> Float[Array, " rows"]:
-        """γ = −(Φ_x u)_x ẋ − 2 Φ_xt u − Φ_tt, the right side of Φ_x u̇ = γ."""
+        """γ = −(Φ_x u)_x ẋ − 2 Φ_xt u − Φ_tt at `x`, `u` and the time `t`, the right side of Φ_x u̇ = γ; `near` as for
+        `configuration`.
+        """
         x, t = self._state(x, t)
         return self._program(_acceleration_rhs)(self.mech, x, jnp.asarray(u, x.dtype), t, self._near(near))
 

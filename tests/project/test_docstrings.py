@@ -117,7 +117,11 @@ def test_methods(name):
     """Each has a docstring that mentions all of its arguments."""
     own = getattr(jaxmbs, name)
     for method, function in inspect.getmembers(own, inspect.isfunction):
-        if not method.startswith("_") and function.__module__.startswith("jaxmbs") and method not in ("equations", "unknowns"):
+        if (
+            not method.startswith("_")
+            and function.__module__.startswith("jaxmbs")
+            and method not in ("equations", "unknowns")
+        ):
             words = set(re.findall(r"\w+", function.__doc__ or ""))
             assert {*inspect.signature(function).parameters} - {"self"} <= words, method
 
