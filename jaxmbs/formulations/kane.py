@@ -144,8 +144,9 @@ def kane_matrices(
         >>> print(f.round(6))  # the moment of the weight about the pin, then the weight
         [-19.62   0.   -19.62]
     """
-    x, y = _state(mech, x, y)
-    return Straight.of(mass_and_force, _unknowns(mech, base, cut))(mech, x, y, jnp.asarray(t, x.dtype))
+    unknowns = _unknowns(mech, base, cut)
+    x, y = _state(mech, unknowns, x, y)
+    return Straight.of(mass_and_force, unknowns)(mech, x, y, jnp.asarray(t, x.dtype))
 
 
 def partial_velocities(
@@ -169,7 +170,8 @@ def partial_velocities(
         [[1. 1. 0.]
          [0. 0. 1.]]
     """
-    found = Straight.of(_partial_velocities, _unknowns(mech, base, cut))(mech, *_state(mech, x, y))
+    unknowns = _unknowns(mech, base, cut)
+    found = Straight.of(_partial_velocities, unknowns)(mech, *_state(mech, unknowns, x, y))
     return {name: found[name] for name in mech.bodies}
 
 
@@ -269,16 +271,16 @@ def _unknowns(mech: Mechanism, base, cut) -> JointUnknowns:
     return JointUnknowns(space, names, names, order=tuple(order.tolist()))
 
 
-def _state(mech: Mechanism, x, y) -> tuple[Array, Array]:
+def _state(mech: Mechanism, unknowns: JointUnknowns, x, y) -> tuple[Array, Array]:
     x = jnp.asarray(x)
     y = jnp.zeros_like(x) if y is None else jnp.asarray(y)
+    checked("x", x, unknowns.coordinate_names)
+    checked("y", y, unknowns.rate_names)
     dtype = jnp.result_type(mech.dtype, x, y)
     return x.astype(dtype), y.astype(dtype)
 
 
 def _partial_velocities(unknowns: JointUnknowns, mech, x, y):
-    checked("x", x, unknowns.coordinate_names)
-    checked("y", y, unknowns.rate_names)
     space, order = unknowns.space, np.array(unknowns.order)
     tree, slices, back = spaces.joint_tree(mech, space), mech.layout.velocity_slices, np.argsort(order)
 
