@@ -60,7 +60,7 @@ def chain_row(dimension, links, batch):
     """`mbs.simulate` as a user calls it."""
     mech = chain(lengths_of(links), dimension)
     angles = angles_of(links, size(links, batch))
-    starts = jax.jit(jax.vmap(lambda theta: mbs.configuration(mech, theta)))(angles)
+    starts = jax.jit(jax.vmap(lambda theta: mbs.JointCoordinates().of(mech).configuration(theta)))(angles)
     times = np.array([0.0, STEP * STEPS])
 
     def run(start):
@@ -71,7 +71,7 @@ def chain_row(dimension, links, batch):
     (q, status), runs = timing.measure(compiled, starts)
     assert np.all(np.asarray(status) == 0)
     more = {"compile s": seconds, "links": links}
-    found = jax.vmap(lambda q: mbs.joint_coordinates(mech, q))(q[:CHECKED])
+    found = jax.vmap(lambda q: mbs.JointCoordinates().of(mech).coordinates(q))(q[:CHECKED])
     wanted = others_angles(dimension, links, angles[:CHECKED])
     if wanted is not None:
         more["difference rad"] = float(np.abs(np.sin((np.asarray(found) - wanted) / 2)).max() * 2)

@@ -71,7 +71,7 @@ call = lambda: mbs.simulate(models.windows({n}), times, *models.windows_start({n
 import chains
 mech = chains.chain(chains.lengths_of({n}), 3)
 theta = chains.angles_of({n}, 1)[0]
-call = lambda: mbs.simulate(mech, times, mbs.configuration(mech, theta), None, step=0.01,
+call = lambda: mbs.simulate(mech, times, mbs.JointCoordinates().of(mech).configuration(theta), None, step=0.01,
                             formulation=mbs.JointCoordinates()).q"""
         for n in (32, 256)
     },
@@ -80,7 +80,7 @@ call = lambda: mbs.simulate(mech, times, mbs.configuration(mech, theta), None, s
 import chains
 mech = chains.chain(chains.lengths_of({n}), 3)
 theta = chains.angles_of({n}, 1)[0]
-start = mbs.configuration(mech, theta)
+start = mbs.JointCoordinates().of(mech).configuration(theta)
 call = lambda: mbs.simulate(mech, times, start, None, step=0.01, formulation=mbs.Natural()).q"""
         for n in (1, 2, 4)
     },

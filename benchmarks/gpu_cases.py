@@ -97,9 +97,9 @@ def _chain(links):
         times = np.array([0.0, STEPS * STEP], dtype)
 
         def run(angles):
-            start = mbs.configuration(mech, angles)
+            start = mbs.JointCoordinates().of(mech).configuration(angles)
             motion = mbs.simulate(mech, times, start, step=STEP, formulation=mbs.JointCoordinates())
-            return mbs.joint_coordinates(mech, motion.q[-1]), motion.status[-1]
+            return mbs.JointCoordinates().of(mech).coordinates(motion.q[-1]), motion.status[-1]
 
         return run, lambda size: (jnp.asarray(chains.angles_of(links, size), dtype),)
 

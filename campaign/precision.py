@@ -143,7 +143,7 @@ def quantities(mech, q, v):
     """What equations of motion are made of, at t = 0.3."""
     quiet = mbs.Mechanism(mech.bodies, mech.constraints, mech.drivers, _without_reactions(mech.forces))
     return {
-        "mass matrix": mbs.mass_matrix(quiet, q),
+        "mass matrix": mbs.Augmented().of(quiet).mass_matrix(q),
         "generalized force": mbs.generalized_force(quiet, q, v, 0.3),
         "constraints": mbs.constraints(quiet, q, 0.3),
         "Jacobian": mbs.constraint_jacobian(quiet, q, 0.3),

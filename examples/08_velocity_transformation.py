@@ -57,7 +57,7 @@ SYSTEMS = {
 
 def motion(mech, joints, rates):
     """θ(t) with constant rates θ̇; a floating base moves on a line, and turns evenly about an axis of its own."""
-    if not mbs.joint_space(mech).tree.floating:
+    if not mbs.topology.spanning_tree(mech).floating:
         return lambda t: jnp.array(joints) + t * jnp.array(rates), jnp.array(rates)
     velocity, spin = jnp.array([0.3, -0.2, 0.1]), jnp.array([0.5, 0.7, -0.4])
     start = jnp.array([0.2, 0.1, -0.3])
@@ -72,7 +72,7 @@ def motion(mech, joints, rates):
 def columns(mech):
     """The columns of R by the joint they belong to; those of a floating base by ṙ and ω."""
     groups: dict[str, list[int]] = {}
-    for k, name in enumerate(mbs.joint_space(mech).velocities):
+    for k, name in enumerate(mbs.JointCoordinates().of(mech).velocity_names):
         joint, _, kind = name.rpartition(".")
         label = {"w": f"ω {joint}"}.get(kind[0], f"ṙ {joint}") if joint in mech.bodies else joint
         groups.setdefault(label, []).append(k)
@@ -82,7 +82,7 @@ def columns(mech):
 def blocks(mech, matrix):
     """The pattern of R: for each point and unit vector a row of symbols as in Table 1 of the paper, "" where it is zero."""
     rows: dict[str, list[int]] = {}
-    for k, name in enumerate(mbs.natural_names(mech)):
+    for k, name in enumerate(mbs.Natural().of(mech).names):
         rows.setdefault(name.rpartition(".")[0], []).append(k)
     groups, pattern = columns(mech), {}
     for name, own in rows.items():
@@ -104,11 +104,11 @@ def symbol(label, vector):
 
 def check(mech, theta, rate, t):
     """R with what must vanish: Ψ_q R, and q̇ − R θ̇ with q̇ by differentiation of q(θ(t))."""
-    natural = lambda t: mbs.natural_coordinates(mech, mbs.configuration(mech, theta(t)))
-    q, q_dot = jax.jvp(natural, (t,), (1.0,))
+    joints, natural = mbs.JointCoordinates().of(mech), mbs.Natural().of(mech)
+    x, x_dot = jax.jvp(lambda t: natural.coordinates(joints.configuration(theta(t))), (t,), (1.0,))
     r = mbs.velocity_transformation(mech, theta(t), coordinates="natural")
-    psi_q = mbs.natural_jacobian(mech, q)
-    return np.asarray(r), float(jnp.abs(psi_q @ r).max()), float(jnp.abs(q_dot - r @ rate).max()), psi_q.shape
+    psi_q = natural.constraint_jacobian(x)
+    return np.asarray(r), float(jnp.abs(psi_q @ r).max()), float(jnp.abs(x_dot - r @ rate).max()), psi_q.shape
 
 
 def draw_graph(ax, tree):
@@ -201,13 +201,13 @@ def main():
         r, orthogonal, off, shape = check(mech, theta, rate, 0.0)
         labels, pattern = blocks(mech, r)
         paths, secondary = mbs.topology.path_matrix(mech), mbs.topology.secondary_path_matrix(mech)
-        print(f"--- {name}\nθ = {', '.join(mbs.joint_space(mech).coordinates)}")
+        print(f"--- {name}\nθ = {', '.join(mbs.JointCoordinates().of(mech).names)}")
         print(f"π =\n{paths}\nπ* =\n{secondary}\nR, {r.shape[0]} × {r.shape[1]} =")
         print(f"{'':10}" + "".join(f"{label:>6}" for label in labels))
         for row, cells in pattern.items():
             print(f"{row:10}" + "".join(f"{cell or '.':>6}" for cell in cells))
         print(f"Ψ_q is {shape[0]} × {shape[1]}; |Ψ_q R| = {orthogonal:.1e}, |q̇ − R θ̇| = {off:.1e}\n")
-        found[name] = mech, mbs.configuration(mech, theta(0.0)), labels, pattern
+        found[name] = mech, mbs.JointCoordinates().of(mech).configuration(theta(0.0)), labels, pattern
         record[name] = {"π": paths.tolist(), "π*": secondary.tolist(), "columns": labels, "R": pattern}
         record[name] |= {"|Ψ_q R|": orthogonal, "|q̇ − R θ̇|": off}
 

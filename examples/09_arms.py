@@ -56,7 +56,7 @@ def arm(b):
 def fall(times, b):
     """What is left to see of one arm: the path of its tip, the energy, the status."""
     mech = arm(b)
-    start = mbs.configuration(mech, b["start"])
+    start = mbs.JointCoordinates().of(mech).configuration(b["start"])
     run = mbs.simulate(mech, times, start, step=STEP, formulation=mbs.JointCoordinates())
     tip = jnp.stack([b["length"][-1] / 2, 0.0, 0.0])
     return run.point(NAMES[-1], tip), run.energy.total, run.status
@@ -74,7 +74,7 @@ def show(b, tips, error, duration, file):
     left = figure.add_subplot(1, 2, 1, projection="3d")
     for k in range(SHOWN):
         mech = arm({name: value[k] for name, value in b.items()})
-        q = mech.coordinates(mbs.configuration(mech, b["start"][k]))
+        q = mech.coordinates(mbs.JointCoordinates().of(mech).configuration(b["start"][k]))
         joints = [np.zeros(3), *(mech.layout.pose(name, q).point(half(b, k, j)) for j, name in enumerate(NAMES))]
         colour = style.colour_of(k)
         left.plot(*tips[k].T, color=colour, linewidth=1)

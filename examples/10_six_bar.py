@@ -155,8 +155,8 @@ def sizes(mech, formulation):
     """Numbers of unknown accelerations and of equations."""
     if isinstance(formulation, mbs.Augmented):
         return mech.layout.m, len(mech.layout.row_owners)
-    space = mbs.joint_space(mech, cut=formulation.cut)
-    return space.m, sum(mech.constraints[name].rows for name in space.tree.cut)
+    cut = mbs.topology.spanning_tree(mech, cut=formulation.cut).cut
+    return len(formulation.of(mech).velocity_names), sum(mech.constraints[name].rows for name in cut)
 
 
 if __name__ == "__main__":

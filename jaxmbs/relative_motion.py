@@ -117,7 +117,7 @@ class JointMotion(eqx.Module):
 
     `angle`, `rate`, `acceleration` are those of the angle of body j against body i about the joint's axis; `slide`,
     `slide_rate`, `slide_acceleration` those of point_j from point_i along the axis. Zeros are those of
-    `joint_coordinates`. In the plane the angle of a pin is φ_j − φ_i; in space it is zero where the two joint
+    `JointCoordinates`. In the plane the angle of a pin is φ_j − φ_i; in space it is zero where the two joint
     frames coincide. For a joint with several angles or slides say which one: `run.joint("cross",
     "alpha")`. Of the three angles of a `RelativeJoint` the second one is in [−π/2, π/2].
 

@@ -119,7 +119,7 @@ def described(name: str, value) -> Iterator[str]:
 def members(name: str, kind: type) -> Iterator[str]:
     """Public methods and properties of a class that this package defines, but for those that it has from `BASES`."""
     inherited = {x for base in BASES if issubclass(kind, base) and kind is not base for x in dir(base)}
-    for member in sorted({*dir(kind)} - inherited - {"equations"}):
+    for member in sorted({*dir(kind)} - inherited - {"equations", "unknowns", "chosen"}):
         own = inspect.getattr_static(kind, member)
         function = own.fget if isinstance(own, property) else getattr(own, "func", getattr(kind, member))
         if member.startswith("_") or not getattr(function, "__module__", "").startswith("jaxmbs"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import dataclasses
 from typing import ClassVar
 
 import equinox as eqx
@@ -14,6 +15,7 @@ from jaxtyping import Array, Float
 from jaxmbs.formulations.dense import AbstractDenseEquations
 from jaxmbs.formulations.equations import AbstractEquations
 from jaxmbs.formulations.reactive import loads_of, may_be_redundant
+from jaxmbs.formulations.view import AbstractUnknowns, EquationsOfMotion
 from jaxmbs.numerics.linear_algebra import factor_symmetric_positive, factor_symmetric_semidefinite, redundancy
 from jaxmbs.numerics.scaling import Units, unit_of_length
 from jaxmbs.system.equations import applied_forces, masses, residuals, velocity_forces
@@ -30,7 +32,15 @@ class AbstractFormulation(eqx.Module):
 
     @abc.abstractmethod
     def equations(self, mech: Mechanism) -> AbstractEquations:
-        """The equations."""
+        """The equations that `simulate` solves."""
+
+    @abc.abstractmethod
+    def unknowns(self, mech: Mechanism) -> AbstractUnknowns:
+        """The coordinates and velocities in which users see the equations."""
+
+    def of(self, mech: Mechanism) -> EquationsOfMotion:
+        """The equations of motion of `mech` in these coordinates: names, conversions, M, Q, Φ, Φ_x, ν and γ."""
+        return EquationsOfMotion(mech, self.unknowns(mech))
 
 
 class Augmented(AbstractFormulation):
@@ -47,6 +57,32 @@ class Augmented(AbstractFormulation):
 
     def equations(self, mech):
         return CartesianEquations(mech)
+
+    def unknowns(self, mech):
+        return CartesianUnknowns()
+
+
+@dataclasses.dataclass(frozen=True)
+class CartesianUnknowns(AbstractUnknowns):
+    """q and v of the bodies."""
+
+    def names(self, mech):
+        return mech.layout.coordinates
+
+    def velocity_names(self, mech):
+        return mech.layout.velocities
+
+    def coordinates(self, mech, q, t):
+        return q
+
+    def velocities(self, mech, q, v, t):
+        return v
+
+    def configuration(self, mech, x, t, near):
+        return mech.layout.normalised(x)
+
+    def placed(self, mech, x, t, near):
+        return CartesianEquations(mech), mech.layout.normalised(x)
 
 
 class CartesianEquations(AbstractDenseEquations):

@@ -22,14 +22,14 @@ from jaxtyping import Array, Float, Int
 
 from jaxmbs.formulations.augmented import AbstractFormulation, CartesianEquations
 from jaxmbs.formulations.joint import space as spaces
-from jaxmbs.formulations.joint.equations import JointEquations
+from jaxmbs.formulations.joint.equations import JointEquations, JointUnknowns
 from jaxmbs.formulations.joint.forms import BY_ANGLES, FREE, FREE_BY_ANGLES, OWN, Form, guided, turning_at
-from jaxmbs.formulations.joint.space import JointSpace
+from jaxmbs.formulations.view import checked, mass_and_force
 from jaxmbs.numerics import rotation
 from jaxmbs.numerics.results import Status
 from jaxmbs.programs.function import Straight
 from jaxmbs.system.layout import unknown
-from jaxmbs.system.mechanism import Coordinates, Mechanism, Velocities
+from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.topology import Names, Tree, spanning_tree
 from jaxmbs.system.trajectory import Trajectory
 
@@ -81,9 +81,8 @@ class Kane(AbstractFormulation):
         space = spaces.space_of(mech, tree, any_angle=True, forms=guided(mech, tree, kinds))
         return JointEquations(spaces.joint_tree(mech, space))
 
-    def of(self, mech: Mechanism) -> KaneView:
-        """`mech` in its 6N relative coordinates: names, x(q), q(x), [A] and {f}, partial velocities, multipliers."""
-        return _view(mech, self.base, self.cut)
+    def unknowns(self, mech):
+        return _unknowns(mech, self.base, self.cut)
 
     def _kinds(self, mech: Mechanism, tree: Tree) -> list[str]:
         names = [body if joint is None else joint for body, joint in zip(tree.bodies, tree.joints, strict=True)]
@@ -122,182 +121,48 @@ class PartialVelocities(NamedTuple):
     angular_velocity_rate: Float[Array, "s m"]
 
 
-class KaneView(eqx.Module):
-    """A mechanism in the 6N relative coordinates x of Kane's equations, in the plane 3N, as if no joint held it:
-    `mbs.Kane(base=…, cut=…).of(mech)`.
-
-    The order is that of Kamman (1): all angles, three of each body in the order of the mechanism, then all
-    translations. Extra coordinates of gears and cams are last. Speeds y are in the same order. Joints count only as the
-    places where a body is measured.
-
-    Attributes:
-        mech: the mechanism.
-        space: its relative coordinates, in the order of the tree `space.tree`.
-
-    Examples:
-        >>> view = mbs.Kane().of(pendulum)
-        >>> x, y = view.coordinates(pendulum.coordinates(below))
-        >>> a, f = view.matrices(x, y)
-        >>> print(view.names, f.round(6))
-        ('bob.phi', 'bob.x', 'bob.y') [  0.     0.   -19.62]
-    """
-
-    mech: Mechanism
-    space: JointSpace = eqx.field(static=True)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of x: "arm.theta_1", …, then "arm.x", …"""
-        joints = dict(zip(self.space.tree.bodies, self.space.joints, strict=True))
-        each = [
-            (f"{body}.{c}", a)
-            for body in self.mech.bodies
-            for c, a in zip(joints[body].coordinates, joints[body].angular, strict=True)
-        ]
-        return tuple(n for n, a in each if a) + tuple(n for n, a in each if not a) + self.space.extra
-
-    def coordinates(self, q: Coordinates, v: Velocities | None = None) -> tuple[Array, Array]:
-        """x and y of a configuration `q` with velocities `v`, at rest unless given; |θ₂| ≤ π/2. y is meaningless where
-        cos θ₂ = 0.
-        """
-        mech = self.mech
-        return Straight.of(_coordinates, self.space)(mech, mech.coordinates(q), mech.velocities(v))
-
-    def configuration(self, x: ArrayLike, y: ArrayLike | None = None) -> tuple[Array, Array]:
-        """q and v of coordinates `x` and speeds `y`, zero unless given, as in `Mechanism.coordinates` and
-        `Mechanism.velocities`. Joints need not be closed.
-        """
-        return Straight.of(_configuration, self.space)(self.mech, *self._state(x, y))
-
-    def matrices(self, x: ArrayLike, y: ArrayLike, t: ArrayLike = 0.0) -> tuple[Array, Array]:
-        """[A] (6N, 6N) and {f} (6N,) of the system without its joints, [A]{ẏ} = {f}; Kamman (2) to (4).
-
-        {f} has the forces and torques of the mechanism and all that depends on velocities, and nothing of joints and
-        drivers.
-
-        Args:
-            x, y: coordinates and speeds (6N,), in the plane (3N,), in the order of `names`.
-            t: the time, for forces that depend on it.
-
-        Raises:
-            ValueError: x or y of a wrong shape.
-        """
-        x, y = self._state(x, y)
-        return Straight.of(_matrices, self.space)(self.mech, x, y, jnp.asarray(t, x.dtype))
-
-    def partial_velocities(self, x: ArrayLike, y: ArrayLike | None = None) -> dict[str, PartialVelocities]:
-        """Partial velocities and partial angular velocities of all bodies, and their rates; `x` and `y` as in
-        `matrices`.
-        """
-        found = Straight.of(_partial_velocities, self.space)(self.mech, *self._state(x, y))
-        return {name: found[name] for name in self.mech.bodies}
-
-    def multipliers(self, run: Trajectory) -> Float[Array, "*batch T m"]:
-        """What constraints and drivers do at each coordinate along a motion `run`: [A]{ẏ} − {f}, the rows of (11).
-
-        These are the multipliers of the known coordinates of an open system; at its unknown ones they are zero to
-        rounding. The order is that of `names`. `joint_moment` makes moments of those of a body.
-        """
-        function = partial(Straight.of(_multipliers, self.space), self.mech)
-        for _ in range(jnp.ndim(run.t)):
-            function = jax.vmap(function)
-        return function(run.t, run.q, run.v, run.a)
-
-    def _state(self, x, y) -> tuple[Array, Array]:
-        x = jnp.asarray(x)
-        y = jnp.zeros_like(x) if y is None else jnp.asarray(y)
-        n = self.space.n
-        for name, value in (("x", x), ("y", y)):
-            if value.shape != (n,):
-                raise ValueError(f"{name} must have shape ({n},), got {value.shape}; its entries are {self.names}")
-        dtype = jnp.result_type(self.mech.dtype, x, y)
-        return x.astype(dtype), y.astype(dtype)
-
-
 def kane_matrices(
     mech: Mechanism, x: ArrayLike, y: ArrayLike, t: ArrayLike = 0.0, *, base: Names | None = None, cut: Names = ()
 ) -> tuple[Array, Array]:
-    """[A] and {f} of the system without its joints, as `KaneView.matrices`.
+    """[A] (6N, 6N) and {f} (6N,) of the system without its joints, [A]{ẏ} = {f}; Kamman (2) to (4).
+
+    They are `mass_matrix` and `force` of `Kane(base=base, cut=cut).of(mech)`, computed together: {f} has the forces and
+    torques of the mechanism and all that depends on velocities, and nothing of joints and drivers.
 
     Args:
         mech: the mechanism.
-        x, y: coordinates and speeds (6N,), in the plane (3N,), in the order of `kane_names`.
+        x, y: coordinates and speeds (6N,), in the plane (3N,), in the order of the names of `Kane().of(mech)`.
         t: time.
         base: see `topology.spanning_tree`.
         cut: names of joints to cut.
+
+    Raises:
+        ValueError: x or y of a wrong shape.
 
     Examples:
         >>> a, f = mbs.kane_matrices(pendulum, jnp.array([jnp.pi / 2, 0, 0]), jnp.zeros(3))
         >>> print(f.round(6))  # the moment of the weight about the pin, then the weight
         [-19.62   0.   -19.62]
     """
-    return _view(mech, base, cut).matrices(x, y, t)
-
-
-def kane_names(mech: Mechanism, *, base: Names | None = None, cut: Names = ()) -> tuple[str, ...]:
-    """The names of x, as `KaneView.names`.
-
-    Args:
-        mech: the mechanism.
-        base: see `topology.spanning_tree`.
-        cut: names of joints to cut.
-
-    Examples:
-        >>> mbs.kane_names(pendulum)
-        ('bob.phi', 'bob.x', 'bob.y')
-    """
-    return _view(mech, base, cut).names
-
-
-def kane_coordinates(
-    mech: Mechanism, q: Coordinates, v: Velocities | None = None, *, base: Names | None = None, cut: Names = ()
-) -> tuple[Array, Array]:
-    """x and y of a state of the bodies, as `KaneView.coordinates`.
-
-    Args:
-        mech: the mechanism.
-        q: configuration, as for `constraints`.
-        v: (m,), velocities; at rest unless given.
-        base: see `topology.spanning_tree`.
-        cut: names of joints to cut.
-
-    Examples:
-        >>> x, y = mbs.kane_coordinates(pendulum, pendulum.coordinates({"bob": (1, 0, jnp.pi / 2)}))
-        >>> print(x.round(6))
-        [1.570796 0.       0.      ]
-    """
-    return _view(mech, base, cut).coordinates(q, v)
-
-
-def kane_configuration(
-    mech: Mechanism, x: ArrayLike, y: ArrayLike | None = None, *, base: Names | None = None, cut: Names = ()
-) -> tuple[Array, Array]:
-    """q and v of the bodies, as `KaneView.configuration`.
-
-    Args:
-        mech: the mechanism.
-        x, y: coordinates and speeds (6N,), in the plane (3N,), in the order of `kane_names`; at rest unless y is given.
-        base: see `topology.spanning_tree`.
-        cut: names of joints to cut.
-
-    Examples:
-        >>> q, v = mbs.kane_configuration(pendulum, jnp.array([jnp.pi / 2, 0, 0]), jnp.array([2.0, 0, 0]))
-        >>> print(q.round(6), v.round(6))
-        [1.       0.       1.570796] [0. 2. 2.]
-    """
-    return _view(mech, base, cut).configuration(x, y)
+    unknowns = _unknowns(mech, base, cut)
+    x, y = _state(mech, unknowns, x, y)
+    return Straight.of(mass_and_force, unknowns)(mech, x, y, jnp.asarray(t, x.dtype))
 
 
 def partial_velocities(
     mech: Mechanism, x: ArrayLike, y: ArrayLike | None = None, *, base: Names | None = None, cut: Names = ()
 ) -> dict[str, PartialVelocities]:
-    """Partial velocities of all bodies and their rates, as `KaneView.partial_velocities`.
+    """Partial velocities and partial angular velocities of all bodies, and their rates.
 
     Args:
         mech: the mechanism.
-        x, y: coordinates and speeds (6N,), in the plane (3N,), in the order of `kane_names`; at rest unless y is given.
+        x, y: coordinates and speeds (6N,), in the plane (3N,), in the order of the names of `Kane().of(mech)`; at rest
+            unless y is given.
         base: see `topology.spanning_tree`.
         cut: names of joints to cut.
+
+    Raises:
+        ValueError: x or y of a wrong shape.
 
     Examples:
         >>> of_bob = mbs.partial_velocities(pendulum, jnp.zeros(3))["bob"]
@@ -305,13 +170,18 @@ def partial_velocities(
         [[1. 1. 0.]
          [0. 0. 1.]]
     """
-    return _view(mech, base, cut).partial_velocities(x, y)
+    unknowns = _unknowns(mech, base, cut)
+    found = Straight.of(_partial_velocities, unknowns)(mech, *_state(mech, unknowns, x, y))
+    return {name: found[name] for name in mech.bodies}
 
 
 def kane_multipliers(
     mech: Mechanism, run: Trajectory, *, base: Names | None = None, cut: Names = ()
 ) -> Float[Array, "*batch T m"]:
-    """What constraints and drivers do at each coordinate along a motion, as `KaneView.multipliers`.
+    """What constraints and drivers do at each coordinate along a motion: [A]{ẏ} − {f}, the rows of Kamman's (11).
+
+    These are the multipliers of the known coordinates of an open system; at its unknown ones they are zero to rounding.
+    The order is that of the names of `Kane().of(mech)`. `joint_moment` makes moments of those of a body.
 
     Args:
         mech: the mechanism.
@@ -324,7 +194,10 @@ def kane_multipliers(
         >>> print(mbs.kane_multipliers(pendulum, run)[0].round(6))  # no moment at the pin, but the weight
         [ 0.    0.   19.62]
     """
-    return _view(mech, base, cut).multipliers(run)
+    function = partial(Straight.of(_multipliers, _unknowns(mech, base, cut)), mech)
+    for _ in range(jnp.ndim(run.t)):
+        function = jax.vmap(function)
+    return function(run.t, run.q, run.v, run.a)
 
 
 class JointMoment(NamedTuple):
@@ -379,49 +252,37 @@ def joint_moment(angles: ArrayLike, multipliers: ArrayLike) -> JointMoment:
     return JointMoment(multipliers[3:], rotation.matrix(rotation.from_angles(angles)) @ moment, moment, status)
 
 
-def _view(mech: Mechanism, base, cut) -> KaneView:
+def _unknowns(mech: Mechanism, base, cut) -> JointUnknowns:
+    """The 6N coordinates in the order of Kamman (1)."""
     tree = spanning_tree(mech, base=base, cut=cut)
     forms = (Form(FREE_BY_ANGLES),) * len(tree.bodies)
-    return KaneView(mech, spaces.space_of(mech, tree, any_angle=False, forms=forms))
-
-
-def _order(mech: Mechanism, space: JointSpace) -> np.ndarray:
-    """For each entry of x its place among the coordinates of the space."""
-    slices = dict(zip(space.tree.bodies, space.slices, strict=True))
+    space = spaces.space_of(mech, tree, any_angle=False, forms=forms)
+    slices, joints = (
+        dict(zip(tree.bodies, space.slices, strict=True)),
+        dict(zip(tree.bodies, space.joints, strict=True)),
+    )
     places = np.concatenate([np.arange(slices[body].start, slices[body].stop) for body in mech.bodies])
     angular = space.angular[places]
-    return np.concatenate([places[angular], places[~angular], np.arange(places.size, space.n)]).astype(int)
+    order = np.concatenate([places[angular], places[~angular], np.arange(places.size, space.n)])
+    own = {
+        slices[body].start + k: f"{body}.{c}" for body in tree.bodies for k, c in enumerate(joints[body].coordinates)
+    }
+    names = tuple(own.get(k, space.coordinates[k]) for k in order)
+    return JointUnknowns(space, names, names, order=tuple(order.tolist()))
 
 
-def _ordered(space: JointSpace, mech: Mechanism, *vectors):
-    """Vectors like x in the order of the space."""
-    back = np.argsort(_order(mech, space))
-    return [vector[back] for vector in vectors]
+def _state(mech: Mechanism, unknowns: JointUnknowns, x, y) -> tuple[Array, Array]:
+    x = jnp.asarray(x)
+    y = jnp.zeros_like(x) if y is None else jnp.asarray(y)
+    checked("x", x, unknowns.coordinate_names)
+    checked("y", y, unknowns.rate_names)
+    dtype = jnp.result_type(mech.dtype, x, y)
+    return x.astype(dtype), y.astype(dtype)
 
 
-def _matrices(space: JointSpace, mech, x, y, t):
-    order = _order(mech, space)
-    theta, rate = _ordered(space, mech, x, y)
-    equations = JointEquations(spaces.joint_tree(mech, space))
-    return equations.mass(theta, t)[order][:, order], equations.force(theta, rate, t)[order]
-
-
-def _coordinates(space: JointSpace, mech, q, v):
-    order = _order(mech, space)
-    tree = spaces.joint_tree(mech, space)
-    theta = spaces.measured(tree, q)
-    return theta[order], spaces.rates_of(tree, theta, v)[order]
-
-
-def _configuration(space: JointSpace, mech, x, y):
-    theta, rate = _ordered(space, mech, x, y)
-    tree = spaces.joint_tree(mech, space)
-    still = jnp.zeros_like(rate)
-    return spaces.configuration(tree, theta), spaces.velocities(tree, spaces.links(tree, theta, still), rate)
-
-
-def _partial_velocities(space: JointSpace, mech, x, y):
-    order, tree, slices = _order(mech, space), spaces.joint_tree(mech, space), mech.layout.velocity_slices
+def _partial_velocities(unknowns: JointUnknowns, mech, x, y):
+    space, order = unknowns.space, np.array(unknowns.order)
+    tree, slices, back = spaces.joint_tree(mech, space), mech.layout.velocity_slices, np.argsort(order)
 
     def matrices(theta):
         """Of each body both matrices."""
@@ -433,15 +294,14 @@ def _partial_velocities(space: JointSpace, mech, x, y):
             found[name] = jax.vmap(centre, in_axes=1, out_axes=1)(rows), rows[pose.dimension :]
         return found
 
-    theta, rate = _ordered(space, mech, x, y)
-    values, rates = jax.jvp(matrices, (theta,), (rate,))
+    values, rates = jax.jvp(matrices, (x[back],), (y[back],))
     return {
         name: PartialVelocities(values[name][0], rates[name][0], values[name][1], rates[name][1])
         for name in mech.bodies
     }
 
 
-def _multipliers(space: JointSpace, mech, t, q, v, a):
-    tree = spaces.joint_tree(mech, space)
-    by_speeds = spaces.transformation(tree, spaces.measured(tree, q))[:, _order(mech, space)]
+def _multipliers(unknowns: JointUnknowns, mech, t, q, v, a):
+    tree = spaces.joint_tree(mech, unknowns.space)
+    by_speeds = spaces.transformation(tree, spaces.measured(tree, q))[:, np.array(unknowns.order)]
     return by_speeds.T @ CartesianEquations(mech).imbalance(q, v, a, t)

@@ -166,7 +166,7 @@ class Body(AbstractBody):
 
     Examples:
         >>> mech = mbs.Mechanism({"a": planar.Body(mass=2.0, inertia=0.5, com=(0.1, 0))})
-        >>> print(mbs.mass_matrix(mech, {"a": (0, 0, 0)}).round(6))
+        >>> print(mbs.Augmented().of(mech).mass_matrix(jnp.zeros(3)).round(6))
         [[2.   0.   0.  ]
          [0.   2.   0.2 ]
          [0.   0.2  0.52]]

@@ -254,7 +254,7 @@ class Body(AbstractBody):
 
     Examples:
         >>> mech = mbs.Mechanism({"a": spatial.Body(mass=2.0, inertia=(1.0, 2.0, 2.5))})
-        >>> print(jnp.diag(mbs.mass_matrix(mech, {"a": spatial.coordinates()})))
+        >>> print(jnp.diag(mbs.Augmented().of(mech).mass_matrix(spatial.coordinates())))
         [2.  2.  2.  1.  2.  2.5]
     """
 

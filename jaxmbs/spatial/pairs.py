@@ -237,7 +237,7 @@ class Free(LowerPair):
 
     Examples:
         >>> mech = mbs.Mechanism({"ship": spatial.Body()}, {"sea": spatial.Free("ground", "ship", (1, 0, 0))})
-        >>> theta = mbs.joint_coordinates(mech, mech.coordinates({"ship": spatial.coordinates((3, 0, 0))}))
+        >>> theta = mbs.JointCoordinates().of(mech).coordinates({"ship": spatial.coordinates((3, 0, 0))})
         >>> print(theta)  # x, y, z, then Euler parameters
         [2. 0. 0. 1. 0. 0. 0.]
     """

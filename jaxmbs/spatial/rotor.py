@@ -31,7 +31,7 @@ class Rotor(Body):
     Examples:
         >>> hinge = spatial.Revolute("ground", "rotor", (0, 0, 0.3), (0, 0, 0), axis_i=(0, 0, 1))
         >>> mech = mbs.Mechanism({"rotor": spatial.Rotor(0.02)}, {"hinge": hinge})
-        >>> print(mbs.mass_matrix(mech, {"rotor": spatial.coordinates((0, 0, 0.3))})[5, 5])
+        >>> print(mbs.Augmented().of(mech).mass_matrix(spatial.coordinates((0, 0, 0.3)))[5, 5])
         0.02
     """
 

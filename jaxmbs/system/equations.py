@@ -1,4 +1,4 @@
-"""The equations of a whole mechanism: Φ, Φ_q, ν, γ; M, Q, and its energy."""
+"""The equations of a whole mechanism: Φ, Φ_q, ν, γ; M, applied forces, and energy."""
 
 from __future__ import annotations
 
@@ -174,27 +174,11 @@ def energy(mech: Mechanism, q: Coordinates, v: ArrayLike) -> Energy:
     return Energy(kinetic, potential)
 
 
-def mass_matrix(mech: Mechanism, q: Coordinates) -> Float[Array, "m m"]:
-    """M(q), block diagonal, with ½ vᵀM v the kinetic energy. Extra coordinates have no mass.
-
-    Args:
-        mech: the mechanism.
-        q: configuration, as for `constraints`.
-
-    Returns:
-        (m, m).
-
-    Examples:
-        >>> print(mbs.mass_matrix(pendulum, below))  # a point mass has no moment of inertia
-        [[2. 0. 0.]
-         [0. 2. 0.]
-         [0. 0. 0.]]
-    """
-    return PROGRAMS["mass_matrix"](mech, *_state(mech, q, 0.0))
-
-
 def generalized_force(mech: Mechanism, q: Coordinates, v: ArrayLike, t: ArrayLike = 0.0) -> Float[Array, " m"]:
-    """Q(q, v, t) of all forces, conjugate to v.
+    """The applied forces: those of all force elements, conjugate to v.
+
+    The right-hand side Q in M v̇ = Q + Φ_qᵀλ has −ω × Jω and the centrifugal terms of offset centres of mass besides: it is
+    `Augmented().of(mech).force(q, v, t)`.
 
     Args:
         mech: the mechanism.
@@ -232,7 +216,7 @@ def masses(mech: Mechanism, q) -> Float[Array, "m m"]:
 
 
 def applied_forces(mech: Mechanism, q, v, t, *, uniform: bool = True) -> Float[Array, " m"]:
-    """Q(q, v, t) as array code; on demand without the forces that are `uniform`.
+    """The applied forces as array code; on demand without the forces that are `uniform`.
 
     Raises:
         ValueError: a value of another shape than it should have, with the name of its force.
@@ -266,7 +250,7 @@ def uniform_acceleration(mech: Mechanism) -> Float[Array, " d"] | None:
 
 
 def velocity_forces(mech: Mechanism, q, v) -> Float[Array, " m"]:
-    """What stands beside Q because M changes with q, as array code: M v̇ = Q + this + Φ_qᵀλ."""
+    """−ω × Jω and the centrifugal terms of offset centres of mass, as array code: M v̇ = applied forces + this + Φ_qᵀλ."""
     poses, total = mech.poses(q), jnp.zeros_like(v)
     for name, where in mech.layout.velocity_slices.items():
         total = total.at[where].set(mech.bodies[name].velocity_force(poses[name], v[where]))

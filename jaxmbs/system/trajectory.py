@@ -89,7 +89,7 @@ class Trajectory(eqx.Module):
         `.slide`, `.slide_rate`, `.slide_acceleration`, each (*batch, T).
 
         They are those of body j relative to body i, positive along the joint's axis; zeros are those of
-        `joint_coordinates`, see `JointMotion`. In the plane the coordinates themselves count turns. In space the angle
+        `JointCoordinates`, see `JointMotion`. In the plane the coordinates themselves count turns. In space the angle
         is in (−π, π] at the first time. From one time to the next, the number of full turns is chosen so that the
         change of the angle comes nearest to the trapezoidal integral of its rate. So the times must be close enough for
         that prediction to be right to within half a turn.

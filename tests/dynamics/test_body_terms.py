@@ -39,7 +39,7 @@ def test_body_terms_are_those_of_lagrange():
 
 
 def test_mass_matrix_of_the_mechanism_stacks_those_of_the_bodies():
-    found = mbs.mass_matrix(mbs.Mechanism(BODIES), Q[0])
+    found = mbs.Augmented().of(mbs.Mechanism(BODIES)).mass_matrix(Q[0])
     expected = np.zeros((6, 6))
     expected[:3, :3] = jax.hessian(kinetic, 1)(Q[0, :3], V[0, :3])
     expected[3:, 3:] = np.diag([1.1, 1.1, 0.2])

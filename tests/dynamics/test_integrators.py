@@ -167,7 +167,7 @@ def test_start_is_brought_to_the_constraints(swing):
     assert np.abs(mbs.constraints(mech, q)).max() < 1e-15
     assert np.abs(jacobian @ run.v[0]).max() < 1e-14
     # What was taken off is a constraint impulse: M δv is in the row space of Φ_q.
-    taken = np.asarray(mbs.mass_matrix(mech, q)) @ (np.asarray(run.v[0]) - v)
+    taken = np.asarray(mbs.Augmented().of(mech).mass_matrix(q)) @ (np.asarray(run.v[0]) - v)
     assert np.abs(taken - jacobian.T @ np.linalg.lstsq(jacobian.T, taken, rcond=None)[0]).max() < 1e-12
     kept = mbs.simulate(mech, np.array([0.0]), start, {"rocker.phi": -0.7})
     assert abs(kept.velocity("rocker.phi")[0] + 0.7) < 1e-14

@@ -13,6 +13,7 @@ import jaxmbs as mbs
 import random_mechanisms as mechanisms
 from jaxmbs import planar, spatial
 from jaxmbs.formulations.joint import recursion
+from jaxmbs.formulations.joint.space import joint_space
 from jaxmbs.system.trajectory import Trajectory
 from linkages import reference
 from norms import size
@@ -71,7 +72,7 @@ def structure_of(seed, dimension, bodies, loops, options):
 def formulations(mech):
     """All but the augmented one; Kane's also with angles, and with Euler parameters, wherever there can be such."""
     found = dict(FORMULATIONS)
-    tree = mbs.joint_space(mech).tree
+    tree = mbs.topology.spanning_tree(mech)
     names = [body if joint is None else joint for body, joint in zip(tree.bodies, tree.joints, strict=True)]
     round_ones = [
         name for name in names if type(mech.constraints.get(name)).__name__ in ("Spherical", "Free", "NoneType")
@@ -285,7 +286,7 @@ def branched(links, sides=(), turns=1):
 def test_long_chains(links, sides, turns, runs, monkeypatch):
     """Loops over the links of a run, written out link by link, and Cartesian coordinates: the same to 1e-10."""
     mech, rng = branched(links, sides, turns), np.random.default_rng(7)
-    space = mbs.joint_space(mech)
+    space = joint_space(mech)
     theta, rate = (jnp.asarray(rng.uniform(-0.5, 0.5, space.n)) for _ in range(2))
 
     def motion(mech, theta, rate):
@@ -302,12 +303,12 @@ def test_long_chains(links, sides, turns, runs, monkeypatch):
     assert size(again[1] - rate) < 1e-10
 
     monkeypatch.setattr(recursion, "MIN_IN_LOOP", 10**6)
-    assert not any(run.loop for run in mbs.joint_space(mech).runs)
+    assert not any(run.loop for run in joint_space(mech).runs)
     for one, other in zip(found, mbs.program(motion)(mech, theta, rate), strict=True):
         assert size(one - other) < 1e-10 * max(1, size(other))
 
     force = mbs.program(lambda mech, q, v: mbs.Augmented().equations(mech).force(q, v, jnp.zeros(())))(mech, q, v)
-    phi_q, mass = np.asarray(mbs.constraint_jacobian(mech, q)), np.asarray(mbs.mass_matrix(mech, q))
+    phi_q, mass = np.asarray(mbs.constraint_jacobian(mech, q)), np.asarray(mbs.Augmented().of(mech).mass_matrix(q))
     rows, columns = phi_q.shape
     matrix = np.block([[mass, -phi_q.T], [phi_q, np.zeros((rows, rows))]])
     solution = np.linalg.solve(matrix, np.concatenate([force, mbs.acceleration_rhs(mech, q, v)]))

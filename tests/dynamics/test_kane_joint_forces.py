@@ -46,7 +46,7 @@ def check_joints(mech, run, joints, unknown, tolerance=1e-9):
     joints: of each body (joint, lower body, bodies beyond). unknown: names of coordinates whose multipliers vanish.
     """
     multipliers = mbs.kane_multipliers(mech, run)
-    x = jax.vmap(lambda q, v: mbs.kane_coordinates(mech, q, v)[0])(run.q, run.v)
+    x = jax.vmap(mbs.Kane().of(mech).coordinates)(run.q)
     by_name, largest = named(mech, multipliers), size(multipliers)
     for name, row in by_name.items():
         assert (size(row) < tolerance * largest) == (name in unknown), name
@@ -116,8 +116,10 @@ def test_forces_of_joints(name):
     the same as `reactions`, and as the balance of the bodies beyond; those of unknown coordinates vanish."""
     build, joints, unknown = MOVING[name]
     mech, rng = build(), np.random.default_rng(3)
-    x, y = (np.where([key in unknown for key in mbs.kane_names(mech)], rng.uniform(-1, 1, 18), 0) for _ in range(2))
-    q, v = mbs.kane_configuration(mech, x, y)
+    x, y = (
+        np.where([key in unknown for key in mbs.Kane().of(mech).names], rng.uniform(-1, 1, 18), 0) for _ in range(2)
+    )
+    q, v, _ = mbs.Kane().of(mech).to_bodies(x, y)
     assert size(mbs.constraints(mech, q)) < 1e-14
     run = mbs.simulate(mech, np.linspace(0, 0.1, 3), q, v, step=0.01, formulation=KANE)
     assert not run.status.any()

@@ -57,7 +57,7 @@ def test_matrices_of_the_plane():
         at, rates = rng.normal(size=6) * 2, rng.normal(size=6)
         for got, wanted in zip(mbs.kane_matrices(mech, at, rates), expected(at, rates), strict=True):
             assert size(got - np.asarray(wanted).reshape(got.shape)) < 1e-10 * size(wanted)
-    assert mbs.kane_names(mech) == ("a.phi", "b.phi", "a.x", "a.y", "b.x", "b.y")
+    assert mbs.Kane().of(mech).names == ("a.phi", "b.phi", "a.x", "a.y", "b.x", "b.y")
 
 
 def skew(w):
@@ -71,7 +71,7 @@ def test_equations_3_and_4(lower):
     mech, rng = tree_mechanism(tree), np.random.default_rng(10)
     for _ in range(3):
         x, y = random_state(rng, len(lower))
-        q, v = mbs.kane_configuration(mech, x, y)
+        q, v, _ = mbs.Kane().of(mech).to_bodies(x, y)
         bodies = mbs.partial_velocities(mech, x, y)
         assert set(bodies) == set(lower)
         turn = {name: Rotation.from_quat(np.roll(q[k], -1)).as_matrix() for name, k in euler_slices(mech).items()}
@@ -125,16 +125,18 @@ def test_rates_of_partial_velocities():
 
 
 def test_names_and_states():
-    """`kane_names` orders as (1), all angles first; `kane_coordinates` is the inverse of `kane_configuration`."""
+    """Names are ordered as (1), all angles first; `coordinates` and `velocities` are the inverse of `to_bodies`."""
     mech = tree_mechanism(random_tree(np.random.default_rng(13), BRANCHED))
+    kane = mbs.Kane().of(mech)
     each = [[f"{body}.{c}" for body in BRANCHED for c in group] for group in (("theta_1", "theta_2", "theta_3"), "xyz")]
-    assert mbs.kane_names(mech) == (*each[0], *each[1])
+    assert kane.names == (*each[0], *each[1])
     x, y = random_state(np.random.default_rng(14), 3)
     x[1:9:3] /= 2.1  # |θ₂| < π/2
-    back = mbs.kane_coordinates(mech, *mbs.kane_configuration(mech, x, y))
-    close(back[0], x, 1e-12)
-    close(back[1], y, 1e-12)
-    assert size(mbs.kane_configuration(mech, x)[1]) == 0
+    q, v, _ = kane.to_bodies(x, y)
+    close(kane.configuration(x), q, 1e-13)
+    close(kane.coordinates(q), x, 1e-12)
+    close(kane.velocities(q, v), y, 1e-12)
+    assert size(kane.to_bodies(x, 0 * y)[1]) == 0
 
 
 def test_matrices_under_transformations():

@@ -44,8 +44,7 @@ def test_bad_input():
     for options in ({"euler_parameters": "O"}, {"angles": "O"}):
         with pytest.raises(ValueError, match="O"):
             mbs.simulate(flat, [0.0], formulation=mbs.Kane(**options))
-    functions = mbs.kane_matrices, mbs.kane_configuration, mbs.partial_velocities
-    for function in functions:
+    for function in mbs.kane_matrices, mbs.partial_velocities:
         with pytest.raises(ValueError, match=r"x must have shape \(6,\), got \(5,\)"):
             function(flat, np.zeros(5), np.zeros(6))
         with pytest.raises(ValueError, match=r"y must have shape \(6,\), got \(7,\)"):
@@ -53,7 +52,7 @@ def test_bad_input():
     with pytest.raises(ValueError, match=r"x must have shape"):
         mbs.kane_matrices(flat, 0.0, np.zeros(6))
     with pytest.raises(ValueError, match="shape"):
-        mbs.kane_coordinates(flat, np.zeros(5))
+        mbs.Kane().of(flat).coordinates(np.zeros(5))
 
 
 def test_name_in_both_options():

@@ -301,11 +301,11 @@ def test_velocities_at_the_start_are_the_nearest():
     """v with Φ_q v = ν that is nearest to v0 in the sense of M, by numpy: with a driven and a free joint."""
     mech = planar_double_pendulum({"motor": planar.RevoluteDriver(GROUND, "a", FIRST)})
     t, v0 = 0.3, np.random.default_rng(18).normal(size=6)
-    q, _ = mbs.kane_configuration(mech, np.array([FIRST(t), 0.7, 0, 0, 0, 0]))
+    q = mbs.Kane().of(mech).configuration(np.array([FIRST(t), 0.7, 0, 0, 0, 0]))
     run = mbs.simulate(mech, [t], q, v0, formulation=KANE)
     assert run.status[0] == CONVERGED
     close(run.q[0], q, 1e-14)
     jacobian, right = np.asarray(mbs.constraint_jacobian(mech, q, t)), np.asarray(mbs.velocity_rhs(mech, q, t))
-    mass = np.asarray(mbs.mass_matrix(mech, q))
+    mass = np.asarray(mbs.Augmented().of(mech).mass_matrix(q))
     by_force = np.linalg.solve(mass, jacobian.T)
     close(run.v[0], v0 + by_force @ np.linalg.solve(jacobian @ by_force, right - jacobian @ v0), 1e-12)

@@ -125,19 +125,19 @@ def test_constraints(name):
     build, columns, rows, redundant = CASES[name]
     mech, guess = build()
     q, v = state(mech, guess)
-    x, u = mbs.natural_coordinates(mech, q), mbs.natural_rates(mech, q, v)
-    jacobian = np.asarray(mbs.natural_jacobian(mech, x, near=q))
+    view = mbs.Natural().of(mech)
+    x, u = view.coordinates(q), view.velocities(q, v)
+    jacobian = np.asarray(view.constraint_jacobian(x, near=q))
     rank = np.linalg.matrix_rank(jacobian, 1e-9)
     assert jacobian.shape == (rows, columns)
-    assert len(mbs.natural_names(mech)) == columns
+    assert len(view.names) == columns
     assert rank == rows - redundant
     assert columns - rank == mbs.diagnose(mech, q).free
-    assert size(mbs.natural_constraints(mech, x, near=q)) < 1e-12
-    by_time = lambda t: mbs.natural_constraints(mech, x, t, near=q)
+    assert size(view.constraints(x, near=q)) < 1e-12
+    by_time = lambda t: view.constraints(x, t, near=q)
     assert size(jacobian @ u + jax.jvp(by_time, (0.0,), (1.0,))[1]) < 1e-11 * max(1, size(u))
 
-    equations = NaturalEquations(mech)
-    mass = np.asarray(equations.mass(equations.from_bodies(q, v, 0.0)[0], 0.0))
+    mass = np.asarray(view.mass_matrix(x, near=q))
     np.testing.assert_allclose(u @ mass @ u / 2, mbs.energy(mech, q, v).kinetic, rtol=1e-12)
 
 
@@ -164,14 +164,15 @@ def test_coordinates_of_the_four_bar():
     """The two moving pins, and three lengths: García de Jalón and Bayo, section 2.1."""
     mech, guess = four_bar()
     q, b = mbs.assemble(mech, guess).q, problems.four_bar_design()
-    assert mbs.natural_names(mech) == ("A.x", "A.y", "B.x", "B.y")
-    a, pin = np.split(np.asarray(mbs.natural_coordinates(mech, q)), 2)
+    view = mbs.Natural().of(mech)
+    assert view.names == ("A.x", "A.y", "B.x", "B.y")
+    a, pin = np.split(np.asarray(view.coordinates(q)), 2)
     np.testing.assert_allclose(a, mech.point(q, "crank", (b["crank"] / 2, 0)), atol=1e-14)
     np.testing.assert_allclose(pin, mech.point(q, "rocker", (b["rocker"] / 2, 0)), atol=1e-12)
     a, pin = a + 0.1, pin - 0.2
     bars = a, pin - a, pin - np.array([b["ground"], 0])
     gaps = [bar @ bar - b[name] ** 2 for bar, name in zip(bars, ("crank", "coupler", "rocker"), strict=True)]
-    np.testing.assert_allclose(sorted(mbs.natural_constraints(mech, np.append(a, pin))), sorted(gaps), atol=1e-14)
+    np.testing.assert_allclose(sorted(view.constraints(np.append(a, pin))), sorted(gaps), atol=1e-14)
 
 
 @pytest.mark.parametrize("build", [driven_crank, open_chain])
@@ -286,7 +287,7 @@ def test_velocities_that_joints_do_not_allow():
     mech, q = four_bar()
     q, v = mech.coordinates(q), np.random.default_rng(0).normal(size=mech.layout.m)
     begun = lambda formulation: mbs.simulate(mech, np.zeros(1), q, v, formulation=formulation).v[0]
-    mass, phi_q = mbs.mass_matrix(mech, q), mbs.constraint_jacobian(mech, q)
+    mass, phi_q = mbs.Augmented().of(mech).mass_matrix(q), mbs.constraint_jacobian(mech, q)
     across = np.linalg.solve(mass, phi_q.T)
     nearest = v - across @ np.linalg.solve(phi_q @ across, phi_q @ v)
     for formulation in (mbs.Augmented(), mbs.Natural(), mbs.JointCoordinates(), mbs.Kane()):

@@ -91,7 +91,7 @@ def test_slides_and_angles_of_space_against_torsion_and_axial_springs():
         mbs.TorsionSpring("ground", "rod", 5.0, 0.0, 0.5, axis_i=axis),
         mbs.AxialSpring(*ends, axis, stiffness=7.0, damping=0.2),
     )
-    q = mbs.configuration(mine, jnp.array([0.4, 1.1]))
+    q = mbs.JointCoordinates().of(mine).configuration(jnp.array([0.4, 1.1]))
     v = mbs.velocity_transformation(mine, jnp.array([0.4, 1.1])) @ jnp.array([0.3, -2.0])
     np.testing.assert_allclose(mbs.generalized_force(mine, q, v), mbs.generalized_force(theirs, q, v), atol=1e-13)
 

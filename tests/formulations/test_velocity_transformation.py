@@ -8,6 +8,7 @@ import pytest
 import jaxmbs as mbs
 import random_mechanisms as mechanisms
 from jaxmbs import planar
+from jaxmbs.formulations.joint.space import joint_space
 from norms import size
 
 GROUND = "ground"
@@ -40,32 +41,33 @@ STRUCTURES = [
 
 def at_rest(mech, theta):
     """What follows from θ alone."""
-    q = mbs.configuration(mech, theta)
-    x = mbs.natural_coordinates(mech, q)
+    joints, natural = mbs.JointCoordinates().of(mech), mbs.Natural().of(mech)
+    q = joints.configuration(theta)
+    x = natural.coordinates(q)
     return {
         "q": q,
         "Φ": mbs.constraints(mech, q),
-        "Ψ": mbs.natural_constraints(mech, x, near=q),
+        "Ψ": natural.constraints(x, near=q),
         "Φ_q": mbs.constraint_jacobian(mech, q),
-        "Ψ_x": mbs.natural_jacobian(mech, x, near=q),
+        "Ψ_x": natural.constraint_jacobian(x, near=q),
         "R": mbs.velocity_transformation(mech, theta),
         "R of x": mbs.velocity_transformation(mech, theta, coordinates="natural"),
-        "θ": mbs.joint_coordinates(mech, q),
+        "θ": joints.coordinates(q),
     }
 
 
 def in_motion(mech, theta, rate):
     """What follows from θ and θ̇."""
-    along = mbs.joint_space(mech).rate(theta, rate)
-    q, q_dot = jax.jvp(lambda theta: mbs.configuration(mech, theta), (theta,), (along,))
+    joints = mbs.JointCoordinates().of(mech)
+    q, q_dot = jax.jvp(joints.configuration, (theta,), (joints.rate(theta, rate),))
     v = mbs.velocity_transformation(mech, theta) @ rate
     return {
         "q̇": q_dot,
         "R θ̇ as q̇": mech.layout.rate(q, v),
-        "ẋ": mbs.natural_rates(mech, q, v),
+        "ẋ": mbs.Natural().of(mech).velocities(q, v),
         "Ṙ": mbs.velocity_transformation_rate(mech, theta, rate),
         "Ṙ of x": mbs.velocity_transformation_rate(mech, theta, rate, coordinates="natural"),
-        "θ̇": mbs.joint_velocities(mech, q, v),
+        "θ̇": joints.velocities(q, v),
     }
 
 
@@ -77,7 +79,7 @@ def test_random_trees(seed, dimension, bodies, options):
     structure = mechanisms.tree_structure(np.random.default_rng(seed), bodies, dimension=dimension, **options)
     drawn = [mechanisms.draw(rng, structure) for _ in range(SAMPLES)]
     mechs, first = mechanisms.stacked([mech for mech, _ in drawn]), drawn[0][0]
-    space = mbs.joint_space(first)
+    space = joint_space(first)
     theta = jax.vmap(space.normalised)(jnp.asarray(rng.uniform(-1.3, 1.3, (SAMPLES, space.n))))
     rate = jnp.asarray(rng.uniform(-1, 1, (SAMPLES, space.m)))
 
@@ -118,11 +120,12 @@ def test_random_trees(seed, dimension, bodies, options):
 
 def and_back(mech, q, v, near=None):
     """The gaps of q(θ(q)) = q, turns of the plane not counted unless `near` tells them, and of R θ̇(q, v) = v."""
-    theta = mbs.joint_coordinates(mech, q)
-    gap = mech.layout.difference(q, mbs.configuration(mech, theta, near=near))
+    joints = mbs.JointCoordinates().of(mech)
+    theta = joints.coordinates(q)
+    gap = mech.layout.difference(q, joints.configuration(theta, near=near))
     if near is None:
         gap = jnp.where(mech.layout.angular, gap - 2 * jnp.pi * jnp.round(gap / (2 * jnp.pi)), gap)
-    return gap, mbs.velocity_transformation(mech, theta, near=near) @ mbs.joint_velocities(mech, q, v) - v
+    return gap, mbs.velocity_transformation(mech, theta, near=near) @ joints.velocities(q, v) - v
 
 
 @pytest.mark.parametrize(

@@ -218,12 +218,41 @@ def of_body_rows(mech, places, q, rows):
     return out
 
 
-def natural_rows(mech, matrix):
-    """{name of a point or vector: its rows} of a matrix in natural coordinates."""
+def natural_rows(names, matrix):
+    """{name of a point or vector: its rows} of a matrix in natural coordinates of these names."""
     out = {}
-    for name, row in zip(mbs.natural_names(mech), np.asarray(matrix), strict=True):
+    for name, row in zip(names, np.asarray(matrix), strict=True):
         out.setdefault(name.rpartition(".")[0], []).append(row)
     return {name: np.array(rows) for name, rows in out.items()}
+
+
+def symbols(mech, places, table, dimension, q, rate):
+    """Of each point and vector of the paper R and Ṙ, from its own blocks; columns as the package orders and turns them."""
+    in_3d, floats = dimension == 3, table is FLOATING
+    at = in_ground(mech, q, places, dimension)
+    if not in_3d:
+        at |= {f"u{joint[1]}": Z for joint in mech.constraints if joint[0] == "R"}
+    now = matrix(table, lambda cell, row: entry(cell, row, at))
+    width = now["r2"].shape[1]
+    columns, columns_dot = np.eye(width), np.zeros((width, width))
+    if floats and in_3d:
+        # ω of the base is in the ground frame there, in its own here.
+        a = np.asarray(mech.layout.pose("1", q).a)
+        columns[3:6, 3:6], columns_dot[3:6, 3:6] = a, skew(a @ rate[3:6]) @ a
+    elif floats:
+        columns = np.delete(columns, [2, 3, 4], axis=1)
+        columns_dot = 0 * columns
+    # What the ground holds does not move.
+    rates = {symbol: np.zeros(3) for symbol in at} | {symbol: rows @ (columns @ rate) for symbol, rows in now.items()}
+    if table is CARDAN:
+        speeds = zip(("u1", "v1", "u4", "v4"), rate[[0, 1, 3, 4]], strict=True)
+        rates["v4"] = np.cross(sum(at[axis] * speed for axis, speed in speeds), at["v4"])
+    dot = matrix(table, lambda cell, row: entry_rate(cell, row, at, rates))
+    return {
+        row: ((now[row] @ columns)[:dimension], (dot[row] @ columns + now[row] @ columns_dot)[:dimension])
+        for row in now
+        if in_3d or at[row] is not Z
+    }
 
 
 SYSTEMS = {

@@ -32,8 +32,8 @@ def turned(angles):
 
 
 def named(mech, vector):
-    """The entries of a vector, or of rows, in the order of `kane_names`, by name."""
-    return dict(zip(mbs.kane_names(mech), np.moveaxis(np.asarray(vector), -1, 0), strict=True))
+    """The entries of a vector, or of rows, in the order of the names of `Kane().of(mech)`, by name."""
+    return dict(zip(mbs.Kane().of(mech).names, np.moveaxis(np.asarray(vector), -1, 0), strict=True))
 
 
 def in_motion(mech, run, name):

@@ -304,11 +304,10 @@ def by_pinocchio(text, names, *, seed=0):
 def accelerations(model, q, v):
     """v̇ by the equations of motion, as a dense system."""
     import jaxmbs as mbs
-    from jaxmbs.system.equations import velocity_forces
 
-    mass, rows = (np.asarray(x) for x in (mbs.mass_matrix(model, q), mbs.constraint_jacobian(model, q, 0.0)))
-    rhs = np.asarray(mbs.acceleration_rhs(model, q, v, 0.0))
-    free = np.linalg.solve(mass, np.asarray(mbs.generalized_force(model, q, v) + velocity_forces(model, q, v)))
+    bodies = mbs.Augmented().of(model)
+    mass, rows, rhs = bodies.mass_matrix(q), np.asarray(bodies.constraint_jacobian(q)), bodies.acceleration_rhs(q, v)
+    free = np.linalg.solve(mass, bodies.force(q, v))
     by_multipliers = np.linalg.solve(mass, rows.T)
     return free + by_multipliers @ np.linalg.lstsq(rows @ by_multipliers, rhs - rows @ free, rcond=1e-12)[0]
 

@@ -75,7 +75,8 @@ def test_joints_names_limits_and_start(tmp_path):
     }
     # The range in degrees, counted from ref.
     np.testing.assert_allclose(model.limits["shoulder"], np.deg2rad([-145, 115]), atol=1e-12)
-    theta = dict(zip(mbs.joint_space(model).coordinates, mbs.joint_coordinates(model, model.guess), strict=True))
+    joints = mbs.JointCoordinates().of(model)
+    theta = dict(zip(joints.names, joints.coordinates(model.guess), strict=True))
     expected = {"shoulder.phi": 1 - np.deg2rad(15), "elbow.phi": 0.5}
     found = {key: float(theta[key]) for key in expected}
     assert found == pytest.approx(expected, abs=1e-12)

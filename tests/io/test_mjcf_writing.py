@@ -40,12 +40,12 @@ def tree():
             "rope": mbs.SpringDamper("a", "e", (0.1, 0, 0), (0, 0.2, 0), 30.0, 1.0, 0.05),
         },
     )
-    space, rng = mbs.joint_space(mech), np.random.default_rng(1)
-    theta = 0.5 * rng.normal(size=space.n)
+    joints, rng = mbs.JointCoordinates().of(mech), np.random.default_rng(1)
+    theta = 0.5 * rng.normal(size=len(joints.names))
     for ball in "BH":
-        k = space.coordinates.index(f"{ball}.e0")
+        k = joints.names.index(f"{ball}.e0")
         theta[k : k + 4] /= np.linalg.norm(theta[k : k + 4])
-    q = mech.coordinates(mbs.configuration(mech, theta))
+    q = mech.coordinates(joints.configuration(theta))
     transformation = np.asarray(mbs.velocity_transformation(mech, theta))
     # The sign of Euler parameters is lost on the way; R is the same.
     v = transformation @ rng.normal(size=transformation.shape[1])

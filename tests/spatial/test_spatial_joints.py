@@ -225,7 +225,7 @@ def test_inertia_in_a_frame_of_its_own():
     velocity = v[:3] + a @ np.cross(v[3:], com)
     kinetic = mass * velocity @ velocity / 2 + v[3:] @ full @ v[3:] / 2
     np.testing.assert_allclose(mbs.energy(mech, q, v).kinetic, kinetic, rtol=1e-14)
-    matrix = mbs.mass_matrix(mech, q)
+    matrix = mbs.Augmented().of(mech).mass_matrix(q)
     np.testing.assert_allclose(v @ matrix @ v / 2, kinetic, rtol=1e-14)
     # M v̇ = velocity force: what a free body without forces does keeps momentum and angular momentum.
     forces = body.velocity_force(mech.poses(q)["b"], v)
@@ -345,7 +345,7 @@ def test_nothing_to_assemble():
 def test_directions_of_a_free_joint():
     """x, y, z count along body i, or along frame_i; an axis, which would turn them unseen, is refused."""
     q, bodies = {"a": spatial.coordinates((1, 2, 3))}, {"a": spatial.Body()}
-    measured = lambda joint: mbs.joint_coordinates(mbs.Mechanism(bodies, {"free": joint}), q)
+    measured = lambda joint: mbs.JointCoordinates().of(mbs.Mechanism(bodies, {"free": joint})).coordinates(q)
     np.testing.assert_allclose(measured(spatial.Free("ground", "a"))[:3], (1, 2, 3), atol=1e-14)
     quarter = ((0, -1, 0), (1, 0, 0), (0, 0, 1))
     np.testing.assert_allclose(
@@ -357,7 +357,6 @@ def test_directions_of_a_free_joint():
 
 def test_the_axis_of_a_ball_has_no_effect_on_its_coordinates():
     q, bodies = {"a": spatial.coordinates((0, 0, 0), (0.3, 0.2, -0.4))}, {"a": spatial.Body()}
-    measured = lambda **axis: mbs.joint_coordinates(
-        mbs.Mechanism(bodies, {"ball": spatial.Spherical("ground", "a", **axis)}), q
-    )
+    mech_of = lambda **axis: mbs.Mechanism(bodies, {"ball": spatial.Spherical("ground", "a", **axis)})
+    measured = lambda **axis: mbs.JointCoordinates().of(mech_of(**axis)).coordinates(q)
     np.testing.assert_allclose(measured(axis_i=(1, 2, 0.5)), measured(), atol=1e-14)

@@ -104,9 +104,9 @@ def test_angles_and_slides_are_the_joint_coordinates(dimension, seed):
     v = random_velocity(rng, mech, q)
     layout, row = mech.layout, lambda x: jnp.asarray(x)[None]
     run = mbs.Trajectory(row(0.0), row(q), row(v), row(0 * v), jnp.zeros(1, int), layout).of(mech)
-    space = mbs.joint_space(mech)
-    theta = dict(zip(space.coordinates, mbs.joint_coordinates(mech, q), strict=True))
-    rates = dict(zip(space.velocities, mbs.joint_velocities(mech, q, v), strict=True))
+    joints = mbs.JointCoordinates().of(mech)
+    theta = dict(zip(joints.names, joints.coordinates(q), strict=True))
+    rates = dict(zip(joints.velocity_names, joints.velocities(q, v), strict=True))
     compared = 0
     for name, value in theta.items():
         joint, coordinate = name.split(".")
@@ -123,7 +123,7 @@ def test_a_screw_counts_its_turns_by_its_advance():
     screw = lambda *ends, **more: spatial.Screw(*ends, pitch=0.05, **more)
     mech = on_a_hinge(mbs.motion.Ramp(40.0), kind=screw)
     # At θ = 0: the residual does not tell one thread from the next.
-    guess = mbs.configuration(mbs.Mechanism(mech.bodies, mech.constraints), jnp.zeros(1))
+    guess = mbs.JointCoordinates().of(mbs.Mechanism(mech.bodies, mech.constraints)).configuration(jnp.zeros(1))
     run = mbs.kinematics(mech, TIMES, guess, max_steps=5000, throw=True)
     np.testing.assert_allclose(run.joint("pin").angle, 40 * TIMES, atol=1e-9)
     np.testing.assert_allclose(run.joint("pin").slide, 40 * TIMES * 0.05 / (2 * np.pi), atol=1e-12)

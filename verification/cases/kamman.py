@@ -89,7 +89,7 @@ def elimination(name, *, quick):
     @case("Kamman", f"(9) to (12): known coordinates taken out, {name}", AT_ONE_STATE, quick=quick)
     def known_coordinates(by):
         mech, rng, t = build(), np.random.default_rng(6), 0.3
-        names = mbs.kane_names(mech)
+        names = mbs.Kane().of(mech).names
         x, y, rates = np.zeros((3, len(names)))
         for k, key in enumerate(names):
             if key in unknown:
@@ -103,7 +103,7 @@ def elimination(name, *, quick):
         right = force[free] - mass[np.ix_(free, ~free)] @ rates[~free]
         rates[free] = np.linalg.solve(mass[np.ix_(free, free)], right)
         multipliers = mass @ rates - force
-        (q, v), (_, a) = jax.jvp(lambda x, y: mbs.kane_configuration(mech, x, y), (x, y), (y, rates))
+        q, v, a = mbs.Kane().of(mech).to_bodies(x, y, rates, t)
         yield below("joints and drivers hold", mbs.constraints(mech, q, t), 1e-13)
         run = mbs.simulate(mech, [t], q, v, formulation=KANE, throw=True)
         found = mbs.kane_multipliers(mech, run)[0]

@@ -111,6 +111,7 @@ def seven_revolutes(by, problem):
         t, torques = jnp.zeros(()), np.array(problem["tau"])
         free, pulled = (mbs.JointCoordinates().equations(chain_of_seven(problem, inertias, x)) for x in (None, torques))
         q, v, _ = free.to_bodies(theta, rate, rate, t)
+        joints = mbs.JointCoordinates().of(free.mech)
         last = free.mech.layout.pose("b6", q)
         return {
             "qdd": pulled.accelerations(theta, rate, t)[0],
@@ -120,8 +121,8 @@ def seven_revolutes(by, problem):
             "tau": pulled.force(theta, rate, t) - free.force(theta, rate, t),
             "kinetic_energy": mbs.energy(free.mech, q, v).kinetic,
             "potential_energy": mbs.energy(free.mech, q, v).potential,
-            "q": mbs.joint_coordinates(free.mech, q),
-            "qd": mbs.joint_velocities(free.mech, q, v),
+            "q": joints.coordinates(q),
+            "qd": joints.velocities(q, v),
             "last_joint_frame_position_world": last.r,
             "last_joint_frame_rotation_to_world": last.a,
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from functools import partial
 from typing import ClassVar
 
@@ -20,9 +21,9 @@ from jaxmbs.formulations.joint import space as joint_space
 from jaxmbs.formulations.joint.articulated import carried_wrenches, efforts, generalized_of, symmetric
 from jaxmbs.formulations.joint.elimination import ClosedTree, OpenTree
 from jaxmbs.formulations.joint.recursion import forward, scattered
-from jaxmbs.formulations.joint.space import JointTree, mapped
-from jaxmbs.formulations.joint.transformation import JointView
+from jaxmbs.formulations.joint.space import JointSpace, JointTree, mapped
 from jaxmbs.formulations.reactive import load_of_wrench, loads_of, may_be_redundant
+from jaxmbs.formulations.view import AbstractUnknowns
 from jaxmbs.numerics.implicit import rate
 from jaxmbs.numerics.linear_algebra import factor_symmetric_positive
 from jaxmbs.numerics.scaling import Units
@@ -61,9 +62,39 @@ class JointCoordinates(AbstractFormulation):
         space = joint_space.joint_space(mech, base=self.base, cut=self.cut, any_angle=True)
         return JointEquations(joint_space.joint_tree(mech, space))
 
-    def of(self, mech: Mechanism) -> JointView:
-        """`mech` in these coordinates: names, θ(q), θ̇(v), q(θ), R and Ṙ."""
-        return JointView(mech, joint_space.joint_space(mech, base=self.base, cut=self.cut))
+    def unknowns(self, mech):
+        space = joint_space.joint_space(mech, base=self.base, cut=self.cut)
+        return JointUnknowns(space, space.coordinates, space.velocities)
+
+
+@dataclasses.dataclass(frozen=True)
+class JointUnknowns(AbstractUnknowns):
+    """Coordinates of a spanning tree, and velocities, with their names in the order for users."""
+
+    space: JointSpace
+    coordinate_names: tuple[str, ...]
+    rate_names: tuple[str, ...]
+
+    def names(self, mech):
+        return self.coordinate_names
+
+    def velocity_names(self, mech):
+        return self.rate_names
+
+    def coordinates(self, mech, q, t):
+        return joint_space.measured(joint_space.joint_tree(mech, self.space).at(t), q)
+
+    def velocities(self, mech, q, v, t):
+        tree = joint_space.joint_tree(mech, joint_space.at_any_angle(mech, self.space)).at(t)
+        return joint_space.rates_of(tree, joint_space.measured(tree, q), v)
+
+    def configuration(self, mech, x, t, near):
+        tree, theta = joint_space.placed(mech, self.space, x, near, t)
+        return joint_space.configuration(tree.at(t), theta)
+
+    def placed(self, mech, x, t, near):
+        tree, theta = joint_space.placed(mech, self.space, x, near, t)
+        return JointEquations(tree), tree.space.normalised(theta)
 
 
 class JointEquations(AbstractEquations):

@@ -209,6 +209,11 @@ def space_of(mech: Mechanism, tree: Tree, *, any_angle: bool, forms: Sequence[Fo
     return JointSpace(tree, tuple(joints), tuple(flat), runs_of(tree.parents, keys), any_angle, forms)
 
 
+def at_any_angle(mech: Mechanism, space: JointSpace) -> JointSpace:
+    """The same with all that tells configurations of the bodies apart."""
+    return space_of(mech, space.tree, any_angle=True, forms=space.forms)
+
+
 def _kind(make: Callable, *parts) -> tuple:
     """Names, angles, manifold and rest of a joint's coordinates."""
     m = traced(make, *parts)
@@ -340,6 +345,18 @@ def measured(tree: JointTree, q) -> Float[Array, " n"]:
 
     parts = mapped(space.runs, measure, tree.edges, parents, children)
     return jnp.concatenate([*joined(space.runs, parts), q[layout.n - len(space.extra) :]])
+
+
+def placed(mech: Mechanism, space: JointSpace, theta, near, t) -> tuple[JointTree, Float[Array, " n"]]:
+    """A tree and its coordinates for θ of a space; with the senses, turns and signs of the configuration `near` of the
+    bodies, if one is given."""
+    if near is None:
+        return joint_tree(mech, space), theta
+    tree = joint_tree(mech, at_any_angle(mech, space))
+    known, parts = measured(tree.at(t), near), []
+    for own, all_of_them in zip(space.slices, tree.space.slices, strict=True):
+        parts += [theta[own], known[all_of_them][own.stop - own.start :]]
+    return tree, jnp.concatenate([*parts, theta[space.n - len(space.extra) :]])
 
 
 @jax.jit

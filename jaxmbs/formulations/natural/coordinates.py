@@ -31,7 +31,7 @@ from jaxtyping import Array, Float
 
 from jaxmbs.element import GROUND, Shared
 from jaxmbs.formulations.natural.frames import AXES, GEOMETRY, across
-from jaxmbs.formulations.natural.parts import Basic, Basics, BodyFrame, Condition, Frame, State
+from jaxmbs.formulations.natural.parts import JOINTS_ONLY, Basic, Basics, BodyFrame, Chosen, Condition, Frame, State
 from jaxmbs.numerics.space import Space
 from jaxmbs.system.equations import applied_forces, residual_of
 from jaxmbs.system.mechanism import Mechanism
@@ -46,9 +46,9 @@ def _shared(mech: Mechanism) -> dict[str, Shared]:
 
 def _once(method: Callable) -> Callable:
     """A method of `NaturalCoordinates` with arrays as arguments."""
-    of = lambda own_vectors, mech, *args: method(NaturalCoordinates(mech, own_vectors), *args)
+    of = lambda chosen, mech, *args: method(NaturalCoordinates(mech, chosen), *args)
     traced = jax.jit(of, static_argnums=0)
-    return wraps(method)(lambda natural, *args: traced(natural.own_vectors, natural.mech, *args))
+    return wraps(method)(lambda natural, *args: traced(natural.chosen, natural.mech, *args))
 
 
 class NaturalCoordinates(Space):
@@ -58,11 +58,11 @@ class NaturalCoordinates(Space):
     behind it, n numbers in all.
 
     Args:
-        own_vectors: names of bodies of the plane that get a unit vector of their own in place of two shared points.
+        chosen: points and vectors beside those of the joints.
     """
 
-    def __init__(self, mech: Mechanism, own_vectors: tuple[str, ...] = ()):
-        self.mech, self.own_vectors = mech, own_vectors
+    def __init__(self, mech: Mechanism, chosen: Chosen = JOINTS_ONLY):
+        self.mech, self.chosen = mech, chosen
         self.dimension = mech.layout.bodies[0][1].dimension
         self.geometry: Any = GEOMETRY[self.dimension]
         self.elements = Basics(self.dimension)
@@ -75,8 +75,12 @@ class NaturalCoordinates(Space):
                 for k, pair in enumerate(pairs):
                     places = dict(zip((element.i, element.j), pair, strict=True))
                     self.elements.add(f"{name}{label}{k + 1 if k else ''}", places, vector=bool(label))
+        for place in chosen.points:
+            self.elements.choose(place, mech.bodies, vector=False)
+        for place in chosen.vectors:
+            self.elements.choose(place, mech.bodies, vector=True)
         self.bodies = {
-            name: BodyFrame(self.elements, self.geometry, name, kind, name in own_vectors)
+            name: BodyFrame(self.elements, self.geometry, name, kind, name in chosen.own_vectors)
             for name, kind in mech.layout.body_types.items()
         }
         self._extra = mech.layout.n - mech.layout.body_slices[mech.layout.bodies[-1][0]].stop

@@ -2,29 +2,63 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping
 from typing import ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
 from jaxmbs.formulations.augmented import AbstractFormulation, CartesianEquations
 from jaxmbs.formulations.dense import AbstractDenseEquations
 from jaxmbs.formulations.natural.coordinates import NaturalCoordinates
-from jaxmbs.formulations.natural.view import NaturalView
+from jaxmbs.formulations.natural.parts import JOINTS_ONLY, Chosen, Place
 from jaxmbs.formulations.reactive import loads_of
+from jaxmbs.formulations.view import AbstractUnknowns
+from jaxmbs.numerics.arrays import NOT_TRACEABLE
 from jaxmbs.system.mechanism import Mechanism
 
 
+def _places(chosen: Mapping[str, tuple[str, ArrayLike]] | tuple[Place, ...]) -> tuple[Place, ...]:
+    """Places as something hashable.
+
+    Raises:
+        ValueError: not a body and numbers, or these are traced.
+    """
+    if not isinstance(chosen, Mapping):
+        return tuple(chosen)
+    found = []
+    for name, value in chosen.items():
+        try:
+            body, at = value
+            found.append(Place(name, body, tuple(np.asarray(at, float).tolist())))
+        except (*NOT_TRACEABLE, TypeError, ValueError):
+            raise ValueError(
+                f"Natural: {name!r} must be a body and numbers that are known outside jit and grad, such as "
+                f"('rod', (1.0, 0.0)), got {value!r}"
+            ) from None
+    return tuple(found)
+
+
 class Natural(AbstractFormulation):
-    """The coordinates x are basic points and unit vectors at the joints, in the ground frame; the bodies that a joint
-    connects share its points and vectors: M ẍ = Q + Ψ_xᵀλ with Ψ(x, t) = 0 and a constant M; see
+    """The coordinates x are basic points and unit vectors in the ground frame: those at the joints, which the bodies that a
+    joint connects share, and others by choice: M ẍ = Q + Ψ_xᵀλ with Ψ(x, t) = 0 and a constant M; see
     `jaxmbs.formulations.natural.coordinates`.
+
+    Names of x are "A.x" of the point at joint A, "A.axis.x" of the unit vector there, "rod.origin.x" and "rod.x.x", … of a
+    body's own, "tip.x" of a chosen one, then extra coordinates as in `Mechanism.coordinates`.
 
     Args:
         own_vectors: names of planar bodies that get a unit vector of their own. The direction of a planar body with two
-            or more pins is given by two of them; a body whose pins all coincide needs a vector of its own.
+            or more points is given by two of them; a body whose points all coincide needs a vector of its own.
+        points: further basic points, `{"tip": ("rod", (1.0, 0.0))}`, by the body and the coordinates in its frame.
+        vectors: further unit vectors in the same way, by a direction of any length.
+
+    Raises:
+        ValueError: the coordinates of a point or vector are not numbers, or are traced.
 
     Examples:
         >>> start = {"bob": (1, 0, jnp.pi / 2)}
@@ -32,28 +66,63 @@ class Natural(AbstractFormulation):
         >>> run = mbs.simulate(pendulum, jnp.array([0.0, 0.5]), start, step=0.01, formulation=formulation)
         >>> print(run.position("bob.phi").round(3))
         [1.571 0.402]
+        >>> mbs.Natural(points={"tip": ("bob", (0, -0.5))}).of(pendulum).names  # the direction is that from pin to tip
+        ('tip.x', 'tip.y')
     """
 
     own_vectors: tuple[str, ...] = eqx.field(static=True, default=(), converter=tuple)
+    points: tuple[Place, ...] = eqx.field(static=True, default=(), converter=_places, kw_only=True)
+    vectors: tuple[Place, ...] = eqx.field(static=True, default=(), converter=_places, kw_only=True)
+
+    @property
+    def chosen(self) -> Chosen:
+        """The choice of points and vectors as one object."""
+        return Chosen(self.own_vectors, self.points, self.vectors)
 
     def equations(self, mech):
-        return NaturalEquations(mech, self.own_vectors)
+        return NaturalEquations(mech, self.chosen)
 
-    def of(self, mech: Mechanism) -> NaturalView:
-        """`mech` in these coordinates: names, x(q), ẋ(v), Ψ and Ψ_x."""
-        return NaturalView(mech, self.own_vectors)
+    def unknowns(self, mech):
+        return NaturalUnknowns(self.chosen)
+
+
+@dataclasses.dataclass(frozen=True)
+class NaturalUnknowns(AbstractUnknowns):
+    """x and ẋ. The attitudes of the bodies, turns counted, are those nearest to `near`."""
+
+    chosen: Chosen
+
+    def names(self, mech):
+        return NaturalCoordinates(mech, self.chosen).names
+
+    def velocity_names(self, mech):
+        return self.names(mech)
+
+    def coordinates(self, mech, q, t):
+        return NaturalCoordinates(mech, self.chosen).at(q)
+
+    def velocities(self, mech, q, v, t):
+        return NaturalCoordinates(mech, self.chosen).rates(q, v)
+
+    def configuration(self, mech, x, t, near):
+        space = NaturalCoordinates(mech, self.chosen)
+        return space.bodies_at(space.with_attitudes(x, near))
+
+    def placed(self, mech, x, t, near):
+        equations = NaturalEquations(mech, self.chosen)
+        return equations, equations.space.with_attitudes(x, near)
 
 
 class NaturalEquations(AbstractDenseEquations):
     """The equations of `Natural`. A configuration has the attitudes of the bodies behind x; see `NaturalCoordinates`."""
 
     mech: Mechanism
-    own_vectors: tuple[str, ...] = eqx.field(static=True, default=())
+    chosen: Chosen = eqx.field(static=True, default=JOINTS_ONLY)
     own_coordinates: ClassVar[bool] = True
 
     @property
     def space(self):
-        return NaturalCoordinates(self.mech, self.own_vectors)
+        return NaturalCoordinates(self.mech, self.chosen)
 
     def mass(self, q, t):
         return self.space.mass(q)

@@ -2,14 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jaxmbs.element import GROUND, AbstractBody
+from jaxmbs.element import GROUND, AbstractBody, unknown
+
+
+class Place(NamedTuple):
+    """A point or vector that is fixed in a body, by its coordinates in the body's frame."""
+
+    name: str
+    body: str
+    at: tuple[float, ...]
+
+
+class Chosen(NamedTuple):
+    """The choice of basic points and unit vectors beside those of the joints, see `Natural`; hashable."""
+
+    own_vectors: tuple[str, ...] = ()
+    points: tuple[Place, ...] = ()
+    vectors: tuple[Place, ...] = ()
+
+
+# No choice: the points and vectors of joints, and what bodies need besides.
+JOINTS_ONLY = Chosen()
 
 
 class Basic(NamedTuple):
@@ -42,8 +62,31 @@ class Basics(dict[str, Basic]):
     def __init__(self, dimension: int):
         self.dimension, self.size = dimension, 0
 
+    def choose(self, place: Place, bodies: Iterable[str], *, vector: bool) -> None:
+        """Add a point, or the unit vector of a direction, that a user chose.
+
+        Raises:
+            ValueError: an unknown body, or the ground; coordinates that are not those of a point or direction; or a name
+                that is taken.
+        """
+        kind = "vector" if vector else "point"
+        if place.body not in bodies:
+            raise ValueError(f"Natural: {kind} {place.name!r}: {unknown('body', place.body, bodies)}")
+        at = np.array(place.at)
+        size = np.linalg.norm(at)
+        if at.shape != (self.dimension,) or not np.isfinite(size) or (vector and size == 0):
+            wanted = f"{self.dimension} finite numbers{', not all zero' if vector else ''}"
+            raise ValueError(f"Natural: {kind} {place.name!r} must have {wanted}, got {place.at}")
+        self.add(place.name, {place.body: at / size if vector else at}, vector=vector)
+
     def add(self, name: str, places: dict, *, vector: bool) -> str:
-        """A further point or vector."""
+        """A further point or vector.
+
+        Raises:
+            ValueError: its name is taken.
+        """
+        if name in self:
+            raise ValueError(f"Natural: two basic points or vectors are called {name!r}")
         start = None if GROUND in places else self.size
         if start is not None:
             self.size += self.dimension

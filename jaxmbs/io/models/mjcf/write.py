@@ -14,7 +14,7 @@ from jaxmbs import forces
 from jaxmbs.analyses.assembly import assemble
 from jaxmbs.dynamics.simulate import simulate
 from jaxmbs.element import GROUND
-from jaxmbs.formulations.joint.transformation import joint_space, joint_velocities
+from jaxmbs.formulations.joint.equations import JointCoordinates
 from jaxmbs.io.models.links.tree import BALL, HINGE, SLIDE
 from jaxmbs.io.models.mjcf.outgoing import Hinged, in_space, number, numbers, place_of, quaternion, steps_of
 from jaxmbs.io.models.mjcf.scene import Carried, Scene
@@ -342,8 +342,9 @@ def _add_velocities(scene: Scene) -> None:
     # Those that were not given follow from the constraints.
     whole = len(model.velocity_by_name) == model.layout.m
     velocity = model.velocity if whole else simulate(model, jnp.zeros(1), scene.start, throw=True).v[0]
-    rates = joint_velocities(model, scene.start, velocity)
-    by_name = dict(zip(joint_space(model).velocities, np.asarray(rates), strict=True))
+    joints = JointCoordinates().of(model)
+    rates = joints.velocities(scene.start, velocity)
+    by_name = dict(zip(joints.velocity_names, np.asarray(rates), strict=True))
     qpos: list[float] = []
     qvel: list[float] = []
     for k, body in enumerate(tree.bodies):

@@ -1,0 +1,297 @@
+"""The equations of motion of a mechanism for users, in the coordinates of any formulation."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Callable
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float
+
+from jaxmbs.formulations.equations import AbstractEquations
+from jaxmbs.numerics.implicit import second_rate
+from jaxmbs.programs.function import Straight
+from jaxmbs.system.mechanism import Coordinates, Mechanism, Velocities, as_times
+
+
+@dataclasses.dataclass(frozen=True)
+class AbstractUnknowns(abc.ABC):
+    """The coordinates x and velocities u that users of a formulation see; array code, without numbers of its own.
+
+    Attributes:
+        order: for each entry of x, and of u, its place among those of the equations; empty where the order is the same.
+    """
+
+    order: tuple[int, ...] = dataclasses.field(default=(), kw_only=True)
+
+    @abc.abstractmethod
+    def names(self, mech: Mechanism) -> tuple[str, ...]:
+        """Names of x."""
+
+    @abc.abstractmethod
+    def velocity_names(self, mech: Mechanism) -> tuple[str, ...]:
+        """Names of u."""
+
+    @abc.abstractmethod
+    def coordinates(self, mech: Mechanism, q, t) -> Float[Array, " k"]:
+        """x of a configuration of the bodies, in the order of the equations."""
+
+    @abc.abstractmethod
+    def velocities(self, mech: Mechanism, q, v, t) -> Float[Array, " l"]:
+        """u of velocities of the bodies, in the order of the equations."""
+
+    @abc.abstractmethod
+    def configuration(self, mech: Mechanism, x, t, near) -> Float[Array, " n"]:
+        """The configuration of the bodies, see `placed`."""
+
+    @abc.abstractmethod
+    def placed(self, mech: Mechanism, x, t, near) -> tuple[AbstractEquations, Float[Array, " n"]]:
+        """Equations, and their configuration that belongs to x, in the order of the equations. It is the one nearest to
+        the configuration `near` of the bodies where x does not tell all, such as turns of bodies; None for none."""
+
+
+class EquationsOfMotion(eqx.Module):
+    """The equations of motion of a mechanism in the coordinates of a formulation, `mbs.Augmented().of(mech)`:
+
+        M(x, t) u̇ = Q(x, u, t) + Φ_xᵀλ,  Φ(x, t) = 0,  Φ_x u = ν,  Φ_x u̇ = γ,  ẋ = N(x) u.
+
+    Q is everything that is not a constraint force: applied forces, −ω × Jω, the centrifugal terms of an offset centre
+    of mass, and those that come from the coordinates.
+
+    - `Augmented`: x and u are q and v, the poses and velocities of the bodies; Φ are all constraints, then the drivers.
+    - `Natural`: basic points and unit vectors, and their rates; Ψ, see `jaxmbs.formulations.natural.coordinates`.
+    - `JointCoordinates`: θ and θ̇ of a spanning tree; the joints that are cut, other constraints, and drivers.
+    - `Kane`: 6N relative coordinates, 3N in the plane, as if no joint held any body, and their rates; all constraints,
+      then the drivers.
+
+    θ holds, for each joint in the order of the tree, its slides (s; x, y; x, y, z) and then its rotation: the angle
+    phi, alpha and beta of a universal joint, theta_x and theta_y of a homokinetic one, Euler parameters of a ball. θ̇
+    are their rates, and for a ball the relative angular velocity in the frame that turns. A floating base has its own
+    coordinates and velocities. Extra coordinates of gears and cams are last. Components of joints that are prescribed
+    in time are known, and none of θ: they are as they are at the time t.
+
+    The order of Kane's is that of Kamman (1): all angles, three of each body in the order of the mechanism, then all
+    translations, then extra coordinates. Joints count only as the places where a body is measured.
+
+    What x does not say, `near` tells, a configuration q: how often bodies of the plane have turned (`Natural`), and
+    in which of its two senses a planar `Translational` is assembled, how often the body on it has turned, and which of
+    two signs Euler parameters have (`JointCoordinates`). Without it axes are parallel and turns are not counted.
+
+    Everything is a straight-line program where it is small enough, and works under `jit`, `vmap` and derivatives.
+
+    Attributes:
+        mech: the mechanism.
+        unknowns: the coordinates.
+
+    Raises:
+        ValueError: from all methods: coordinates or velocities of a wrong shape.
+
+    Examples:
+        >>> natural = mbs.Natural().of(mech)
+        >>> natural.names  # points at the pins A and B; O is at rest
+        ('A.x', 'A.y', 'B.x', 'B.y')
+        >>> view = mbs.JointCoordinates().of(pendulum)
+        >>> theta, rate = jnp.array([jnp.pi / 2]), jnp.zeros(1)
+        >>> print(view.names, view.mass_matrix(theta), view.force(theta, rate))  # θ̈ = −9.81
+        ('pin.phi',) [[2.]] [-19.62]
+    """
+
+    mech: Mechanism
+    unknowns: AbstractUnknowns = eqx.field(static=True)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of x, such as "crank.x", "A.phi", "A.axis.x", "boom.theta_1"."""
+        return self.unknowns.names(self.mech)
+
+    @property
+    def velocity_names(self) -> tuple[str, ...]:
+        """Names of u. They are those of x but for rotations in space: of these u has angular velocities."""
+        return self.unknowns.velocity_names(self.mech)
+
+    def coordinates(self, q: Coordinates, t: ArrayLike = 0.0) -> Float[Array, " k"]:
+        """x of a configuration `q` of the bodies at the time `t`.
+
+        Of a configuration that is not assembled it is what each joint of the tree, or the first body of it, can measure.
+        Angles of joints are in (−π, π]; where they are coordinates in the plane, all turns count. In Kane's |θ₂| ≤ π/2.
+        """
+        return self._program(_coordinates)(self.mech, *self._state(self.mech.coordinates(q), t))
+
+    def velocities(self, q: Coordinates, v: Velocities, t: ArrayLike = 0.0) -> Float[Array, " l"]:
+        """u of the velocities `v` of the bodies in a configuration `q` at the time `t`; affine in v.
+
+        It is of least squares where v does not satisfy the joints of the tree. Kane's are meaningless where cos θ₂ = 0.
+        """
+        q, t = self._state(self.mech.coordinates(q), t)
+        return self._program(_velocities)(self.mech, q, self.mech.velocities(v).astype(q.dtype), t)
+
+    def configuration(self, x: ArrayLike, t: ArrayLike = 0.0, *, near: Coordinates | None = None) -> Float[Array, " n"]:
+        """q of `x` at the time `t`, as in `Mechanism.coordinates`. It need not close joints that are rows of Φ; `near` is
+        a configuration that tells what x does not, see above.
+        """
+        return self._program(_configuration)(self.mech, *self._state(x, t), self._near(near))
+
+    def to_bodies(
+        self,
+        x: ArrayLike,
+        u: ArrayLike,
+        a: ArrayLike | None = None,
+        t: ArrayLike = 0.0,
+        *,
+        near: Coordinates | None = None,
+    ) -> tuple[Float[Array, " n"], Float[Array, " m"], Float[Array, " m"]]:
+        """q, v and v̇ of the bodies for `x`, `u` and u̇ = `a`, zero unless given, at the time `t`; `near` as for
+        `configuration`.
+        """
+        x, t = self._state(x, t)
+        u = jnp.asarray(u, x.dtype)
+        a = jnp.zeros_like(u) if a is None else jnp.asarray(a, x.dtype)
+        return self._program(_to_bodies)(self.mech, x, u, a, t, self._near(near))
+
+    def rate(self, x: ArrayLike, u: ArrayLike) -> Float[Array, " k"]:
+        """ẋ = N(x) u of `x` and `u`."""
+        x, t = self._state(x, 0.0)
+        return self._program(_rate)(self.mech, x, jnp.asarray(u, x.dtype), t)
+
+    def mass_matrix(self, x: ArrayLike, t: ArrayLike = 0.0, *, near: Coordinates | None = None) -> Float[Array, "l l"]:
+        """M at `x` and the time `t`, symmetric: ½ uᵀM u is the kinetic energy where no joint prescribes a motion; `near`
+        as for `configuration`.
+        """
+        return self._program(_mass_matrix)(self.mech, *self._state(x, t), self._near(near))
+
+    def force(
+        self, x: ArrayLike, u: ArrayLike, t: ArrayLike = 0.0, *, near: Coordinates | None = None
+    ) -> Float[Array, " l"]:
+        """Q at `x`, `u` and the time `t`: all that stands beside the constraint forces. Friction by reactions and inertia
+        in joints are those of the accelerations in this state; `near` as for `configuration`.
+
+        Raises:
+            ValueError: a force has states of its own, such as the current of a motor, which are not known here.
+        """
+        x, t = self._state(x, t)
+        return self._program(_force)(self.mech, x, jnp.asarray(u, x.dtype), t, self._near(near))
+
+    def constraints(
+        self, x: ArrayLike, t: ArrayLike = 0.0, *, near: Coordinates | None = None
+    ) -> Float[Array, " rows"]:
+        """Φ at `x` and the time `t`; `near` as for `configuration`."""
+        return self._program(_constraints)(self.mech, *self._state(x, t), self._near(near))
+
+    def constraint_jacobian(
+        self, x: ArrayLike, t: ArrayLike = 0.0, *, near: Coordinates | None = None
+    ) -> Float[Array, "rows l"]:
+        """Φ_x at `x` and the time `t`, with one column for each entry of u: Φ_x u = ν; `near` as for `configuration`."""
+        return self._program(_constraint_jacobian)(self.mech, *self._state(x, t), self._near(near))
+
+    def velocity_rhs(
+        self, x: ArrayLike, t: ArrayLike = 0.0, *, near: Coordinates | None = None
+    ) -> Float[Array, " rows"]:
+        """ν = −Φ_t at `x` and the time `t`, the right side of Φ_x u = ν; `near` as for `configuration`."""
+        return self._program(_velocity_rhs)(self.mech, *self._state(x, t), self._near(near))
+
+    def acceleration_rhs(
+        self, x: ArrayLike, u: ArrayLike, t: ArrayLike = 0.0, *, near: Coordinates | None = None
+    ) -> Float[Array, " rows"]:
+        """γ = −(Φ_x u)_x ẋ − 2 Φ_xt u − Φ_tt at `x`, `u` and the time `t`, the right side of Φ_x u̇ = γ; `near` as for
+        `configuration`.
+        """
+        x, t = self._state(x, t)
+        return self._program(_acceleration_rhs)(self.mech, x, jnp.asarray(u, x.dtype), t, self._near(near))
+
+    def _program(self, f: Callable) -> Straight:
+        return Straight.of(f, self.unknowns)
+
+    def _state(self, x, t) -> tuple[Array, Array]:
+        x = jnp.asarray(x)
+        dtype = jnp.result_type(self.mech.dtype, x, as_times(t, self.mech.dtype))
+        return x.astype(dtype), jnp.asarray(t, dtype)
+
+    def _near(self, near) -> Array | None:
+        return None if near is None else self.mech.coordinates(near)
+
+
+def checked(name: str, value, names: tuple[str, ...]) -> None:
+    """Raise `ValueError` unless a vector has one number for each of these names."""
+    if value.shape != (len(names),):
+        raise ValueError(f"{name} must have shape ({len(names)},), got {value.shape}; its entries are {names}")
+
+
+def _order(unknowns: AbstractUnknowns) -> np.ndarray | slice:
+    return np.array(unknowns.order) if unknowns.order else slice(None)
+
+
+def _back(unknowns: AbstractUnknowns) -> np.ndarray | slice:
+    return np.argsort(unknowns.order) if unknowns.order else slice(None)
+
+
+def _placed(unknowns: AbstractUnknowns, mech, x, t, near):
+    checked("x", x, unknowns.names(mech))
+    return unknowns.placed(mech, x[_back(unknowns)], t, near)
+
+
+def _ordered(unknowns: AbstractUnknowns, mech, u):
+    checked("u", u, unknowns.velocity_names(mech))
+    return u[_back(unknowns)]
+
+
+def _coordinates(unknowns, mech, q, t):
+    return unknowns.coordinates(mech, q, t)[_order(unknowns)]
+
+
+def _velocities(unknowns, mech, q, v, t):
+    return unknowns.velocities(mech, q, v, t)[_order(unknowns)]
+
+
+def _to_bodies(unknowns, mech, x, u, a, t, near):
+    equations, q = _placed(unknowns, mech, x, t, near)
+    return equations.to_bodies(q, _ordered(unknowns, mech, u), _ordered(unknowns, mech, a), t)
+
+
+def _configuration(unknowns, mech, x, t, near):
+    checked("x", x, unknowns.names(mech))
+    return unknowns.configuration(mech, x[_back(unknowns)], t, near)
+
+
+def _rate(unknowns, mech, x, u, t):
+    equations, q = _placed(unknowns, mech, x, t, None)
+    return equations.space.rate(q, _ordered(unknowns, mech, u))[: x.size][_order(unknowns)]
+
+
+def _mass_matrix(unknowns, mech, x, t, near):
+    equations, q = _placed(unknowns, mech, x, t, near)
+    return equations.mass(q, t)[_order(unknowns)][:, _order(unknowns)]
+
+
+def _force(unknowns, mech, x, u, t, near):
+    equations, q = _placed(unknowns, mech, x, t, near)
+    u = _ordered(unknowns, mech, u)
+    return equations.settled(q, u, t)[0].force(q, u, t)[_order(unknowns)]
+
+
+def mass_and_force(unknowns: AbstractUnknowns, mech: Mechanism, x, u, t) -> tuple[Array, Array]:
+    """M and Q as array code."""
+    return _mass_matrix(unknowns, mech, x, t, None), _force(unknowns, mech, x, u, t, None)
+
+
+def _constraints(unknowns, mech, x, t, near):
+    equations, q = _placed(unknowns, mech, x, t, near)
+    return equations.residual(q, t)
+
+
+def _constraint_jacobian(unknowns, mech, x, t, near):
+    equations, q = _placed(unknowns, mech, x, t, near)
+    return equations.jacobian(q, t)[:, _order(unknowns)]
+
+
+def _velocity_rhs(unknowns, mech, x, t, near):
+    equations, q = _placed(unknowns, mech, x, t, near)
+    return -equations.velocity_gap(q, equations.still(q), t)
+
+
+def _acceleration_rhs(unknowns, mech, x, u, t, near):
+    equations, q = _placed(unknowns, mech, x, t, near)
+    return -second_rate(equations.residual, equations.space, q, _ordered(unknowns, mech, u), equations.still(q), t)
