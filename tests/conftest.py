@@ -27,7 +27,7 @@ if STRICT:
 
 import jaxmbs as mbs
 from browser import Browser
-from jaxmbs.programs import primitive, store
+from jaxmbs.programs import function, primitive, store
 from jaxmbs.programs.backends import EMISSIONS
 
 CACHE = Path(os.environ.get("JAXMBS_TEST_CACHE", Path(__file__).parent.parent / ".cache"))
@@ -42,29 +42,36 @@ jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
 mbs.enable_cache()
 
 
-# Seconds after which no further test is begun; without it all of them run. CI has an end, whatever its machine is.
+# Seconds after which no further test is begun: those that are left fail, so that no run is green without them.
 BUDGET = float(os.environ.get("JAXMBS_TEST_SECONDS", "inf"))
 BEGAN = time.monotonic()
 
 
-def pytest_collection_modifyitems(items):
-    """Files from one on that a number chooses: where time is short it is not always the same ones that wait."""
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config, items):
+    """Keep one share of the files, where JAXMBS_TEST_SHARE is k/n: every n-th file, beginning with number k."""
+    share, shares = map(int, os.environ.get("JAXMBS_TEST_SHARE", "0/1").split("/"))
     files = list(dict.fromkeys(item.path for item in items))
-    first = int(os.environ.get("JAXMBS_TEST_FIRST", "0"), 16) % max(1, len(files))
-    place = {file: k for k, file in enumerate(files[first:] + files[:first])}
-    items.sort(key=lambda item: place[item.path])
+    chosen = set(files[share::shares])
+    config.hook.pytest_deselected(items=[item for item in items if item.path not in chosen])
+    items[:] = [item for item in items if item.path in chosen]
 
 
 def pytest_runtest_setup(item):
-    """Skips what there is no time for; the summary says how many."""
     if time.monotonic() - BEGAN > BUDGET:
-        pytest.skip(f"no time left of {BUDGET:.0f} s")
+        pytest.fail(f"not run: the {BUDGET:.0f} s for this step are over", pytrace=False)
 
 
 @pytest.fixture(autouse=True)
 def _same_precision_after_each_test():
     yield
     jax.config.update("jax_enable_x64", True)
+
+
+@pytest.fixture(autouse=True)
+def _every_function_warns_of_array_code_again():
+    """A warning is an error here; which test meets it must not depend on those before."""
+    function.warned.clear()
 
 
 @pytest.fixture(autouse=True)
