@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 # Programs that run for a second need no costly optimisation; compiling them does.
-os.environ["XLA_FLAGS"] = f"--xla_backend_optimization_level=1 {os.environ.get('XLA_FLAGS', '')}"
+QUICK_COMPILATION = "--xla_backend_optimization_level=1"
 # The mechanisms of the tests are those of the campaign.
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "helpers")]
 
@@ -79,6 +79,7 @@ def repeated(finds: list[dict]) -> list[dict]:
 
 def main() -> int:
     began, args = time.monotonic(), arguments()
+    os.environ["XLA_FLAGS"] = f"{QUICK_COMPILATION} {os.environ.get('XLA_FLAGS', '')}"
     import jax
 
     jax.config.update("jax_enable_x64", True)

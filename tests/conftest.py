@@ -1,6 +1,7 @@
 """Settings of all tests: checked shapes, quick compilation, float64, a compilation cache that outlives the run."""
 
 import contextlib
+import ctypes
 import gc
 import itertools
 import os
@@ -80,12 +81,22 @@ def _nothing_kept_where_the_engine_is_the_subject(request, monkeypatch):
         monkeypatch.setattr(store, "_store", None)
 
 
+# Bytes of memory from which on a worker lets go of what it can after a test; a file needs some 600 MB at most beside these.
+MAX_BYTES_BETWEEN_TESTS = 1.4e9
 FILES_BETWEEN = 12
 _files = itertools.count(1)
+# Gives freed memory back to the system, which glibc does only at the end of its heap; what compilers free lies below that.
+_trim = getattr(ctypes.CDLL(None), "malloc_trim", lambda kept: None)
+_STATM = Path("/proc/self/statm")
+
+
+def resident_bytes() -> float:
+    """Memory of this process, 0 where the system does not say."""
+    return int(_STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if _STATM.exists() else 0
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _bounded_memory():
+def _little_memory_between_files():
     """Compiled programs of a file are of no use to the next; together they would take gigabytes."""
     yield
     jax.clear_caches()
@@ -94,6 +105,19 @@ def _bounded_memory():
         gc.unfreeze()
     gc.collect()
     gc.freeze()
+    _trim(0)
+
+
+@pytest.fixture(autouse=True)
+def _bounded_memory():
+    yield
+    if resident_bytes() > MAX_BYTES_BETWEEN_TESTS:
+        _trim(0)
+    if resident_bytes() > MAX_BYTES_BETWEEN_TESTS:
+        jax.clear_caches()
+        gc.unfreeze()
+        gc.collect()
+        _trim(0)
 
 
 @pytest.fixture(params=EMISSIONS)
