@@ -154,7 +154,7 @@ BEFORE_AND_AFTER: dict[str, tuple[str, str]] = {
     "files.md": (FILES, "assert led.forces['push'] is push"),
     "formulations.md": (FOUR_BAR + "mech = free", ""),
     "gpus.md": (FOUR_BAR + DESIGNS, ""),
-    "gradients.md": (FOUR_BAR, ""),
+    "gradients.md": (FOUR_BAR + "build = four_bar", ""),
     "identification.md": (BENCH, ""),
     "index.md": ("", "assert not motion.status.any() and not run.status.any()"),
     "joint_coordinates.md": (FOUR_BAR + HULL, ""),
@@ -179,6 +179,6 @@ SEARCHES = {
     "path": {"starts": 64},
     "curve": {"starts": 32, "links": 4},
     "function": {"starts": 64},
-    "fit": {"starts": 2, "steps": (4, 2)},
+    "fit": {"starts": 2},
     "balance": {"starts": 2, "steps": (4, 2), "samples": 12},
 }
