@@ -84,11 +84,10 @@ angles, rates = np.linspace(0, -0.05, 6), np.linspace(0, -0.5, 6)
 PROGRAM = """
 from pathlib import Path
 my_acceleration = lambda mech, q, v: mbs.mass_matrix(mech, q) @ v
-turn = lambda lengths, q: (lengths * q, lengths > 1)
-lengths = jnp.ones(3)
-model = mech
-mech, at = free, guess
-q, v = mbs.assemble(mech, at).q, jnp.ones(9)
+turn = lambda lengths, q: (lengths.sum() * q, lengths > 1)
+lengths, mech = jnp.ones(4), free
+q = guess = mbs.assemble(mech, guess).q
+v = jnp.ones(9)
 designs, b = jax.tree.map(lambda x: jnp.stack([x, x]), b), jax.tree.map(jnp.asarray, b)
 """
 DESIGNS = "\ndesigns = jax.tree.map(lambda x: jnp.array([x, 1.01 * x]), b)\n"
@@ -100,7 +99,7 @@ times = np.linspace(0, 1, 5)
 a, b, c, d = 0.0, 1.0, 0.0, 1.2
 design = {"crank": 1.0, "coupler": 3.0, "rocker": 2.5, "ground": 3.5, "point": jnp.array([0.1, 0.4])}
 lower, upper = (jax.tree.map(lambda x: x * factor, design) for factor in (0.9, 1.1))
-guess = {"coupler": (1, 0, 0.9), "foot": (1, 0, 0.9), "rocker": (3.5, 0, 1.8)}
+guess = {"foot": (1, 0, 0.9), "rocker": (3.5, 0, 1.8)}
 stroke = lambda motion: jnp.ptp(motion.position("rocker.phi"))
 
 
