@@ -125,8 +125,8 @@ def test_single_precision_needs_no_array_code(name):
     """No number of Python or NumPy makes a value in float64, with which a program would not be one. Traced only: there is
     no warning of array code, which would be an error."""
     mech, guess = LINKAGES["slider-crank"]()
-    single = jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), (mech, TIMES, guess))
-    jax.eval_shape(SINGLE[name], *single)
+    mech, times, guess = jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), (mech, TIMES, guess))
+    jax.eval_shape(lambda mech, guess: SINGLE[name](mech, times, guess), mech, guess)
 
 
 @pytest.mark.parametrize(
