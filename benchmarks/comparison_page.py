@@ -58,7 +58,8 @@ PATH = """\
 
 Eighteen timed points of a coupler's path (Kunjur and Krishnamurty, 1997), lengths and places within ±2. pylinkage searches
 by a swarm of particles, in the way that its documentation shows, and over its batched solver; jaxmbs by least squares from
-many starts. The error is the sum of squared distances; ours is the worst of ten seeds."""
+many starts. The error is the sum of squared distances; ours is the worst of ten seeds. pylinkage's syntheses by
+Burmester and Freudenstein are for a few exact points, and take no part here."""
 
 # What each can do beyond what is measured; read off their documentation.
 ABILITIES = {
@@ -66,28 +67,36 @@ ABILITIES = {
         "every joint, to rounding",
         "soft constraints",
         "soft constraints",
-        "for accelerations",
+        "by constraint solvers, for accelerations",
         "every joint, index 2 or 3",
         "chains of dyads in a plane",
-        "none",
+        "welds of frames, in its relaxed-rigid contact model",
     ),
-    "redundant constraints": ("yes, named", "yes", "yes", "yes", "by an option of its solver", "none", "none"),
+    "redundant constraints": (
+        "yes, named",
+        "yes",
+        "yes",
+        "yes",
+        "by an option of its solver",
+        "none",
+        "yes, regularised",
+    ),
     "lock-up, branches": ("found and named", "no", "no", "no", "no", "pose fails", "no"),
     "derivatives by dimensions": (
         "both modes, through time",
         "no",
         "forward mode",
-        "no; by q, v, τ in closed form",
+        "of placements, by joint placements; of dynamics, by q, v, τ in closed form",
         "no",
-        "no",
-        "both modes, open chains",
+        "of positions, by `pylinkage.symbolic`",
+        "both modes",
     ),
     "batches": ("vector units, GPU, TPU", "threads", "GPU, TPU", "threads", "processes", "arrays", "GPU, TPU"),
     "contact of surfaces": (
         "no; stops, cams, pins with play",
         "**yes**",
         "**yes**",
-        "distances of shapes",
+        "**distances of shapes, contact solvers**",
         "**yes**",
         "no",
         "points on the ground",
@@ -103,7 +112,24 @@ ABILITIES = {
         "none",
         "none",
     ),
-    "synthesis of linkages": ("yes", "no", "no", "no", "no", "yes", "no"),
+    "synthesis of linkages": (
+        "yes, by least squares from many starts",
+        "no",
+        "no",
+        "no",
+        "no",
+        "Burmester, Freudenstein, swarms, differential evolution, gradients",
+        "no",
+    ),
+    "identification": (
+        "yes, with intervals",
+        "a toolbox, `mujoco.sysid`",
+        "no",
+        "regressors",
+        "optimisation of parameters",
+        "no",
+        "by its derivatives",
+    ),
     "window that moves with it": (
         "no; pages and films",
         "**yes**",
@@ -113,7 +139,85 @@ ABILITIES = {
         "plots",
         "MuJoCo's",
     ),
-    "other languages": ("JavaScript, programs only", "**C**", "no", "**C++**", "no", "no", "no"),
+    "other languages": ("JavaScript, programs only", "**C, C#, JavaScript**", "no", "**C++**", "no", "no", "no"),
+}
+# The same of tools that take no part in the measurements.
+NOT_MEASURED = {
+    "Newton, Kamino": (
+        "every joint, in maximal coordinates (Kamino, beta)",
+        "yes",
+        "no",
+        "basic, by Warp's reverse mode; not Kamino",
+        "GPU",
+        "**yes**",
+        "**yes**",
+        "in part, by MuJoCo Warp",
+        "implicit, fixed steps",
+        "no",
+        "no",
+        "**yes**",
+        "no",
+    ),
+    "MuJoCo Warp": (
+        "soft constraints",
+        "yes",
+        "no",
+        "no",
+        "NVIDIA GPU",
+        "**yes**",
+        "**yes**",
+        "**yes**",
+        "implicit in velocity, fixed steps",
+        "no",
+        "no",
+        "MuJoCo's",
+        "no",
+    ),
+    "Genesis": (
+        "soft constraints",
+        "yes",
+        "no",
+        "reverse mode, by states and controls",
+        "GPU",
+        "**yes**",
+        "**yes: FEM, MPM, particles**",
+        "no",
+        "implicit, fixed steps",
+        "no",
+        "no",
+        "**yes**",
+        "no",
+    ),
+    "Drake": (
+        "ball, distance and weld constraints, discrete steps",
+        "yes, regularised",
+        "no",
+        "forward mode, by parameters of its contexts",
+        "threads",
+        "**yes**",
+        "**yes**",
+        "in part",
+        "adaptive for trees; implicit, fixed steps with loops",
+        "no",
+        "by optimisation",
+        "**by Meldis**",
+        "**C++**",
+    ),
+    "rational-linkages": (
+        "one loop with rational motion, in closed form",
+        "overconstrained by nature",
+        "no",
+        "no",
+        "no",
+        "collisions of links",
+        "no",
+        "no",
+        "none: kinematics",
+        "**spatial, by factoring a motion through given poses**",
+        "no",
+        "**yes**",
+        "no",
+    ),
 }
 DISTRIBUTIONS = {name: tool.package for name, tool in tools.TOOLS.items()}
 
@@ -183,10 +287,10 @@ def paths(rows: list[dict]) -> str:
     return "\n".join(lines)
 
 
-def abilities() -> str:
-    """Bold is what jaxmbs lacks."""
-    rows = [f"| | {' | '.join(tools.TOOLS)} |", "|---|" + "---|" * len(tools.TOOLS)]
-    return "\n".join([*rows, *(f"| {what} | {' | '.join(cells)} |" for what, cells in ABILITIES.items())])
+def abilities(names, cells) -> str:
+    """A row for each ability, a column for each tool; bold is what jaxmbs lacks."""
+    rows = [f"| | {' | '.join(names)} |", "|---|" + "---|" * len(names)]
+    return "\n".join([*rows, *(f"| {what} | {' | '.join(row)} |" for what, row in zip(ABILITIES, cells, strict=True))])
 
 
 def written(kept: dict) -> str:
@@ -217,7 +321,9 @@ def written(kept: dict) -> str:
         PATH,
         paths(kept.get("path", [])),
         "## What else they can do\n\nRead off their documentation, in bold what jaxmbs lacks.",
-        abilities(),
+        abilities(tools.TOOLS, ABILITIES.values()),
+        "Tools that this page does not measure:",
+        abilities(NOT_MEASURED, zip(*NOT_MEASURED.values(), strict=True)),
         better(kept),
     ]
     return "\n\n".join(parts) + "\n"
@@ -235,7 +341,9 @@ def better(kept: dict) -> str:
 - **One evaluation at a time in a controller, in C++**: Pinocchio; derivatives by states and torques come in closed form.
 - **A result without waiting**: {quick} has its first after {soon} s, jaxmbs after {ours} s.
 - **Positions of a planar linkage of dyads, one at a time**: pylinkage; its closed forms need no solver.
-- **Open chains of robots in a JAX program, with contact**: JaxSim."""
+- **Open chains of robots in a JAX program, with contact**: JaxSim.
+- **Closed loops with contact, thousands at once on a GPU**: Newton with Kamino.
+- **Overconstrained spatial loops through given poses**: rational-linkages."""
 
 
 def diagram(kept: dict) -> None:

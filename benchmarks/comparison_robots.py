@@ -8,9 +8,9 @@ import timing
 from comparison_measures import (
     DOUBLED,
     LINKS,
-    LOOPS,
     PLANS,
     WANTED,
+    WELDS,
     chain,
     differences,
     points,
@@ -231,7 +231,7 @@ class Pinocchio:
 
 class JaxSim:
     name, package = "JaxSim", "jaxsim"
-    cannot: ClassVar = {"turn": LOOPS, "fall": LOOPS, "slopes": LOOPS, "first": LOOPS}
+    cannot: ClassVar = {"turn": WELDS, "fall": WELDS, "slopes": WELDS, "first": WELDS}
 
     def __init__(self):
         import jax

@@ -52,14 +52,28 @@ def run(oracles: Sequence[Oracle], tally: Tally, seconds: float, say: Callable[[
             if not fits:
                 return
             oracle = min(fits, key=lambda one: tally.lines.get(one.name, Line()).seconds / one.share)
-            seed = tally.seed + tally.lines.get(oracle.name, Line()).rounds
-            tally.begin(oracle.name, seed)
-            began = time.monotonic()
-            account = judged(oracle, seed)
-            durations[oracle.name].append(time.monotonic() - began)
-            tally.add(oracle.name, seed, account, durations[oracle.name][-1])
-            for what in account.finds:
-                say(f"FIND  make campaign SEED={seed} ONLY={oracle.name}: {what}")
+            durations[oracle.name].append(_round(oracle, tally, say))
+
+
+def once(oracles: Sequence[Oracle], tally: Tally, say: Callable[[str], None] = print) -> None:
+    """One round of each oracle, however long it takes."""
+    with contextlib.ExitStack() as stack:
+        stack.callback(tally.interrupted)
+        for oracle in oracles:
+            _round(oracle, tally, say)
+
+
+def _round(oracle: Oracle, tally: Tally, say: Callable[[str], None]) -> float:
+    """The next round of an oracle, entered into the tally; the seconds that it took."""
+    seed = tally.seed + tally.lines.get(oracle.name, Line()).rounds
+    tally.begin(oracle.name, seed)
+    began = time.monotonic()
+    account = judged(oracle, seed)
+    seconds = time.monotonic() - began
+    tally.add(oracle.name, seed, account, seconds)
+    for what in account.finds:
+        say(f"FIND  make campaign SEED={seed} ONLY={oracle.name}: {what}")
+    return seconds
 
 
 def judged(oracle: Oracle, seed: int) -> Account:

@@ -98,6 +98,7 @@ from jaxmbs.programs.function import program as program
 from jaxmbs.programs.store import disable_cache as disable_cache
 from jaxmbs.programs.store import enable_cache as enable_cache
 from jaxmbs.programs.tracing.graph import ProgramError as ProgramError
+from jaxmbs.programs.warning import PerformanceWarning as PerformanceWarning
 from jaxmbs.relative_motion import JointMotion as JointMotion
 from jaxmbs.system import topology as topology
 from jaxmbs.system.equations import acceleration_rhs as acceleration_rhs

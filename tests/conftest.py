@@ -1,6 +1,7 @@
 """Settings of all tests: checked shapes, quick compilation, float64, a compilation cache that outlives the run."""
 
 import contextlib
+import ctypes
 import gc
 import itertools
 import os
@@ -27,7 +28,7 @@ if STRICT:
 
 import jaxmbs as mbs
 from browser import Browser
-from jaxmbs.programs import primitive, store
+from jaxmbs.programs import function, primitive, store
 from jaxmbs.programs.backends import EMISSIONS
 
 CACHE = Path(os.environ.get("JAXMBS_TEST_CACHE", Path(__file__).parent.parent / ".cache"))
@@ -42,23 +43,24 @@ jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
 mbs.enable_cache()
 
 
-# Seconds after which no further test is begun; without it all of them run. CI has an end, whatever its machine is.
+# Seconds after which no further test is begun: those that are left fail, so that no run is green without them.
 BUDGET = float(os.environ.get("JAXMBS_TEST_SECONDS", "inf"))
 BEGAN = time.monotonic()
 
 
-def pytest_collection_modifyitems(items):
-    """Files from one on that a number chooses: where time is short it is not always the same ones that wait."""
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config, items):
+    """Keep one share of the files, where JAXMBS_TEST_SHARE is k/n: every n-th file, beginning with number k."""
+    share, shares = map(int, os.environ.get("JAXMBS_TEST_SHARE", "0/1").split("/"))
     files = list(dict.fromkeys(item.path for item in items))
-    first = int(os.environ.get("JAXMBS_TEST_FIRST", "0"), 16) % max(1, len(files))
-    place = {file: k for k, file in enumerate(files[first:] + files[:first])}
-    items.sort(key=lambda item: place[item.path])
+    chosen = set(files[share::shares])
+    config.hook.pytest_deselected(items=[item for item in items if item.path not in chosen])
+    items[:] = [item for item in items if item.path in chosen]
 
 
 def pytest_runtest_setup(item):
-    """Skips what there is no time for; the summary says how many."""
     if time.monotonic() - BEGAN > BUDGET:
-        pytest.skip(f"no time left of {BUDGET:.0f} s")
+        pytest.fail(f"not run: the {BUDGET:.0f} s for this step are over", pytrace=False)
 
 
 @pytest.fixture(autouse=True)
@@ -68,17 +70,33 @@ def _same_precision_after_each_test():
 
 
 @pytest.fixture(autouse=True)
+def _every_function_warns_of_array_code_again():
+    """A warning is an error here; which test meets it must not depend on those before."""
+    function.warned.clear()
+
+
+@pytest.fixture(autouse=True)
 def _nothing_kept_where_the_engine_is_the_subject(request, monkeypatch):
     if "programs" in request.path.parts:
         monkeypatch.setattr(store, "_store", None)
 
 
+# Bytes of memory from which on a worker lets go of what it can after a test; a file needs some 600 MB at most beside these.
+MAX_BYTES_BETWEEN_TESTS = 1.4e9
 FILES_BETWEEN = 12
 _files = itertools.count(1)
+# Gives freed memory back to the system, which glibc does only at the end of its heap; what compilers free lies below that.
+_trim = getattr(ctypes.CDLL(None), "malloc_trim", lambda kept: None)
+_STATM = Path("/proc/self/statm")
+
+
+def resident_bytes() -> float:
+    """Memory of this process, 0 where the system does not say."""
+    return int(_STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if _STATM.exists() else 0
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _bounded_memory():
+def _little_memory_between_files():
     """Compiled programs of a file are of no use to the next; together they would take gigabytes."""
     yield
     jax.clear_caches()
@@ -87,6 +105,19 @@ def _bounded_memory():
         gc.unfreeze()
     gc.collect()
     gc.freeze()
+    _trim(0)
+
+
+@pytest.fixture(autouse=True)
+def _bounded_memory():
+    yield
+    if resident_bytes() > MAX_BYTES_BETWEEN_TESTS:
+        _trim(0)
+    if resident_bytes() > MAX_BYTES_BETWEEN_TESTS:
+        jax.clear_caches()
+        gc.unfreeze()
+        gc.collect()
+        _trim(0)
 
 
 @pytest.fixture(params=EMISSIONS)

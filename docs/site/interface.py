@@ -39,7 +39,8 @@ MODULES = {
 }  # fmt: skip
 # What may change in a minor version: young, or there for those who write elements of their own.
 EXPERIMENTAL = (
-    "mbs.program", "mbs.ProgramError", "mbs.explain", "mbs.Explanation*", "mbs.identif*", "mbs.Identified*", "mbs.Record*",
+    "mbs.program", "mbs.ProgramError", "mbs.PerformanceWarning", "mbs.explain", "mbs.Explanation*", "mbs.identif*",
+    "mbs.Identified*", "mbs.Record*",
     "mbs.sweep", "mbs.sweeps.*", "mbs.env.*", "mbs.BristleFriction", "mbs.ClearanceRevolute", "mbs.Bushing",
     "mbs.forces.*", "mbs.synthesis.curve", "mbs.synthesis.Curve*", "mbs.synthesis.Front*", "mbs.synthesis.Dyad*",
     "mbs.synthesis.topologies", "mbs.synthesis.Linkage*", "mbs.io.read_curve", "mbs.viz.attachments", "mbs.viz.symbol",

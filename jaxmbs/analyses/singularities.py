@@ -88,7 +88,9 @@ def find_singularities(
         ('lock-up',) [0.5236]
     """
     times = np.asarray(as_times(times, mech.dtype))
-    grid = np.interp(np.arange((len(times) - 1) * REFINEMENT + 1) / REFINEMENT, np.arange(len(times)), times)
+    grid = np.interp(np.arange((len(times) - 1) * REFINEMENT + 1) / REFINEMENT, np.arange(len(times)), times).astype(
+        times.dtype
+    )
     motion = kinematics(mech, grid, guess)
     status = np.asarray(motion.status)
     if status[0] not in (Status.CONVERGED, Status.SINGULAR):

@@ -165,7 +165,7 @@ class CartesianEquations(AbstractDenseEquations):
         unique."""
         _, sizes, rows = self._in_units(q, t)
         # Multiples of the golden angle: no row is special.
-        return _null_part(rows @ rows.T, 1 + jnp.sin(2.399963 * np.arange(1, sizes.size + 1)).astype(q.dtype) / 2)
+        return _null_part(rows @ rows.T, 1 + np.sin(2.399963 * np.arange(1, sizes.size + 1)).astype(q.dtype) / 2)
 
     def _in_units(self, q, t):
         """Units of the velocities, what a unit of the one that matters most does to each row of Φ, and Φ_q in both."""

@@ -96,7 +96,11 @@ def _root_jvp(f, space, primals, tangents):
     # The result, not the argument: its own derivative counts when the tangent is differentiated again.
     q = _root(f, space, regular, t, constants, q)
     given = given_tangents((t_dot, constants_dot))
-    return q, Straight(tangent)(q, t, constants, regular, *given) if given else jnp.zeros_like(q)
+    if not given:
+        return q, jnp.zeros_like(q)
+    # A pseudo-inverse needs singular values, which straight-line programs do not have.
+    is_square = jax.eval_shape(f, q, t, *constants).size == space.m
+    return q, (Straight(tangent) if is_square else tangent)(q, t, constants, regular, *given)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1))

@@ -107,7 +107,8 @@ def floors(kept, *, revived: bool) -> Float[Array, " n"]:
     """Floors for a matrix near one whose rows `kept` took part: these as always. The others not at all or, to be `revived`,
     where their pivots are far from rounding."""
     # No pivot is above its diagonal entry, so twice that excludes a row.
-    return jnp.where(kept > 0, pivot_floor(kept.dtype), redundancy(kept.dtype) if revived else 2.0).astype(kept.dtype)
+    excluded = jnp.full_like(kept, redundancy(kept.dtype) if revived else 2.0)
+    return jnp.where(kept > 0, pivot_floor(kept.dtype), excluded)
 
 
 def redundancy(dtype) -> float:

@@ -147,8 +147,8 @@ class _Finder:
         stalled = search.iteration + 1 >= self.iterations
         attempt = search.attempt + stalled
         # Sines of multiples of the golden angle: displacements without symmetry, the same in every run.
-        spread = jnp.sin(2.399963 * (jnp.arange(self.n) + 1) * (attempt + 1)).astype(self.dtype)
-        displaced = DISPLACEMENT * attempt * Units(self.units.angular, judged.reach).vector * spread
+        spread = jnp.sin(2.399963 * jnp.arange(1, self.n + 1, dtype=self.dtype) * (attempt + 1))
+        displaced = DISPLACEMENT * (Units(self.units.angular, judged.reach).vector * spread * attempt)
         return judged._replace(
             trial=jnp.where(stalled, displaced, self._next_trial(judged)),
             fresh=stalled,
@@ -180,7 +180,7 @@ class _Finder:
         better = merit(trial, value) <= merit(search.x, search.value)
         better = (better | (gap < jnp.minimum(search.gap, 1e-6))) & jnp.all(jnp.isfinite(matrix)) & jnp.isfinite(gap)
         better = better | fresh
-        growth = jnp.where(gap < 1e-3, 1e4, 10)
+        growth = jnp.where(gap < 1e-3, jnp.asarray(1e4, self.dtype), 10)
         weight = jnp.where(better, jnp.minimum(growth * search.weight, 1e30), search.weight)
         damping = jnp.where(better, search.damping / 10, jnp.maximum(10 * search.damping, 1e-3))
         x, value, matrix, gap = where_tree(

@@ -37,8 +37,9 @@ def angle_guide(mobility: Mobility, swapped: bool, motion: AbstractMotion, offse
     if not isinstance(mobility.turning, Turn):
         return None
     neutral = 0.0 if mobility.neutral is None else mobility.neutral
-    sense = -1.0 if swapped else 1.0
-    return mobility.first_angle, Shifted(motion, jnp.asarray(sense), jnp.asarray(sense * offset - neutral))
+    dtype = mobility.point_i.dtype
+    sense = jnp.asarray(-1.0 if swapped else 1.0, dtype)
+    return mobility.first_angle, Shifted(motion, sense, jnp.asarray(sense * offset - neutral, dtype))
 
 
 class AbsoluteConstraint(PlanarConstraint):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import lru_cache, partial
@@ -12,10 +14,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxmbs.programs import javascript, jax_compat
+from jaxmbs.programs.backends import EMISSION
 from jaxmbs.programs.collector import put_off
 from jaxmbs.programs.primitive import run
-from jaxmbs.programs.tracing.graph import ProgramError
+from jaxmbs.programs.tracing.graph import ProgramError, ProgramTooLarge
 from jaxmbs.programs.tracing.program import MAX_PROGRAM_OPERATIONS, Program, checked_program
+from jaxmbs.programs.warning import PerformanceWarning
 
 # Shapes for which a function keeps its programs.
 REMEMBERED = 64
@@ -179,10 +183,39 @@ def program(f: Callable, *, limit: int | None = MAX_PROGRAM_OPERATIONS) -> Progr
     return ProgramFunction(f, limit)
 
 
+# Functions of which a warning has said that they run as array code.
+warned: set[str] = set()
+
+
+def _warn_of_array_code(f: Callable, error: ProgramError) -> None:
+    """Warn, once for each function, that it has no straight-line program, unless array code was chosen."""
+    while isinstance(f, partial):
+        f = f.func
+    name = f"{f.__module__}.{f.__qualname__}".replace(".<locals>", "")
+    if name in warned or EMISSION.value == "array":
+        return
+    warned.add(name)
+    level, frame = 1, inspect.currentframe()
+    # Up to the first caller outside of this package, where there is one.
+    while frame and frame.f_globals.get("__name__", "").split(".")[0] in ("jaxmbs", "jax", "equinox"):
+        level, frame = level + 1, frame.f_back
+    advice = "in functions of your own, avoid the operation named here"
+    if isinstance(error, ProgramTooLarge):
+        advice = "mbs.JointCoordinates() or fewer bodies make the equations smaller"
+    warnings.warn(
+        f"{name} runs as array code, some 100 times slower than a straight-line program: {error}. What to do: {advice}; "
+        "mbs.explain(mech, guess) lists all functions of an analysis that are array code, and JAXMBS_EMISSION=array "
+        "chooses array code without this warning",
+        PerformanceWarning,
+        stacklevel=level,
+    )
+
+
 class Straight:
     """`f` as a straight-line program where it has one, else as it is: too large, or with something that has no such form.
 
-    For functions of this package, whose arguments may be mechanisms with anything in them. few: see `Program`.
+    For functions of this package, whose arguments may be mechanisms with anything in them. A `PerformanceWarning` says
+    why a function is left as it is. few: see `Program`.
     """
 
     def __init__(self, f: Callable, limit: int = MAX_PROGRAM_OPERATIONS, few: float = 0):
@@ -201,6 +234,7 @@ class Straight:
             try:
                 return self.program(*args)
             except ProgramError as error:
+                _warn_of_array_code(self.f, error)
                 self._refused[key] = str(error)
                 if len(self._refused) > REMEMBERED:
                     self._refused.popitem(last=False)

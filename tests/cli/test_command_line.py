@@ -5,7 +5,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -253,17 +252,38 @@ def test_a_film_of_nothing_is_not_made(run, tmp_path):
     assert not (tmp_path / "new").exists()
 
 
+# Interrupted three seconds after the last program was compiled, as a user's Ctrl-C does it.
+INTERRUPTED = """
+import os, signal, sys, threading
+from jaxmbs import cli
+from jaxmbs.programs.backends.cpu.machine import MachineCode
+
+whole, timers = MachineCode.__init__, []
+
+
+def compiled(code, *args):
+    whole(code, *args)
+    for timer in timers:
+        timer.cancel()
+    timers.append(threading.Timer(3, os.kill, (os.getpid(), signal.SIGINT)))
+    timers[-1].daemon = True
+    timers[-1].start()
+
+
+MachineCode.__init__ = compiled
+sys.exit(cli.console())
+"""
+
+
 @pytest.mark.slow
 def test_compiled_code_is_interrupted():
     words = ["simulate", PENDULUM, "--until", "1000", "--step", "1e-6", "--json"]
     # Shells start what runs in the background with the signal ignored.
     heed = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
-    command = [sys.executable, "-m", "jaxmbs.cli", *words]
+    command = [sys.executable, "-c", INTERRUPTED, *words]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=heed)
     try:
-        time.sleep(15)
-        process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=30)
+        out, _ = process.communicate(timeout=800)
     finally:
         process.kill()
     assert process.returncode == 130

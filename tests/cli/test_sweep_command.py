@@ -191,12 +191,15 @@ def test_an_interrupt_stores_what_is_computed(tmp_path):
     heed = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
     stored = []
     for _ in range(2):
+        parts = list((tmp_path / "store").glob("part-*.parquet"))
         command = [sys.executable, "-m", "jaxmbs.cli", *words]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=heed)
         try:
-            time.sleep(35)
+            while len(list((tmp_path / "store").glob("part-*.parquet"))) <= len(parts):
+                assert process.poll() is None
+                time.sleep(0.1)
             process.send_signal(signal.SIGINT)
-            out, _ = process.communicate(timeout=60)
+            out, _ = process.communicate(timeout=800)
         finally:
             process.kill()
         found = json.loads(out)

@@ -110,6 +110,25 @@ def test_single_precision(emission_):
             np.testing.assert_allclose(a, b, atol=1e-4 * np.abs(b).max())
 
 
+SINGLE = {
+    "assembly": lambda mech, times, guess: mbs.assemble(mech, guess),
+    "kinematics": lambda mech, times, guess: mbs.kinematics(mech, times, guess),
+    "reactions": lambda mech, times, guess: mbs.reactions(mech, mbs.simulate(mech, times, guess, step=0.1)),
+    "joint coordinates": lambda mech, times, guess: mbs.simulate(
+        mech, times, guess, step=0.1, formulation=mbs.JointCoordinates()
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SINGLE)
+def test_single_precision_needs_no_array_code(name):
+    """No number of Python or NumPy makes a value in float64, with which a program would not be one. Traced only: there is
+    no warning of array code, which would be an error."""
+    mech, guess = LINKAGES["slider-crank"]()
+    mech, times, guess = jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), (mech, TIMES, guess))
+    jax.eval_shape(lambda mech, guess: SINGLE[name](mech, times, guess), mech, guess)
+
+
 @pytest.mark.parametrize(
     ("emission", "path"),
     [

@@ -1,5 +1,6 @@
 """Batches: any size, samples that do not disturb each other, and no byte touched outside the buffers."""
 
+import functools
 import re
 import shutil
 import subprocess
@@ -13,8 +14,9 @@ import pytest
 from jax import lax
 
 import jaxmbs as mbs
+from jaxmbs.programs import backends
 from jaxmbs.programs.backends.cpu import machine
-from jaxmbs.programs.llvm import ffi
+from jaxmbs.programs.llvm import ffi, layout
 
 
 def function(x, matrix):
@@ -236,7 +238,7 @@ def test_nothing_is_touched_outside_of_the_buffers(tmp_path):
     root = Path(__file__).parents[2]
     environment = {"PYTHONPATH": str(root), "JAX_PLATFORMS": "cpu"}
     command = [sys.executable, str(script)]
-    result = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=120)
+    result = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=600)
     assert result.returncode == 0, result.stderr[-3000:]
     assert "all is well" in result.stdout
 
@@ -251,46 +253,50 @@ def test_offsets_are_those_of_the_header(tmp_path):
         "XLA_FFI_Error_Create",
         "XLA_FFI_Stream_Get",
     ]
+    # The name in the installed version.
+    written = {new: old for old, new in layout.RENAMED.items() if old in layout.header()}
     places = {f"offsetof(XLA_FFI_Api, {name})": ffi.api_field(name) for name in functions}
-    frame = {
-        "extension_start": 8,
-        "api": 16,
-        "ctx": 24,
-        "stage": 32,
-        "args.args": 72,
-        "rets.rets": 112,
-        "attrs.attrs": 160,
-    }
-    places |= {f"offsetof(XLA_FFI_CallFrame, {name})": at for name, at in frame.items()}
-    # Renamed in JAX 0.11.
-    extension = "XLA_FFI_InternalExtension" if "XLA_FFI_InternalExtension" in ffi.header() else "XLA_FFI_Extension_Base"
-    metadata = {"api_version.major_version": 24, "api_version.minor_version": 28, "traits": 32}
-    places |= {f"offsetof(XLA_FFI_Metadata, {name})": at for name, at in metadata.items()}
-    places |= {
-        "offsetof(XLA_FFI_Buffer, data)": 24,
-        "offsetof(XLA_FFI_Metadata_Extension, metadata)": 24,
-        f"offsetof({extension}, type)": 8,
-        "XLA_FFI_ExecutionStage_EXECUTE": 3,
-        "XLA_FFI_Extension_Metadata": 1,
-        "offsetof(XLA_FFI_Array, data)": 16,
-        "sizeof(XLA_FFI_Stream_Get_Args)": 32,
-        "offsetof(XLA_FFI_Stream_Get_Args, ctx)": 16,
-        "offsetof(XLA_FFI_Stream_Get_Args, stream)": 24,
-        "sizeof(XLA_FFI_ThreadPool_Schedule_Args)": 40,
-        "sizeof(XLA_FFI_ThreadPool_NumThreads_Args)": 32,
-        "sizeof(XLA_FFI_Error_Create_Args)": 32,
-        "sizeof(XLA_FFI_Error_Destroy_Args)": 24,
-        "offsetof(XLA_FFI_ThreadPool_Schedule_Args, task)": 24,
-        "offsetof(XLA_FFI_ThreadPool_NumThreads_Args, num_threads)": 24,
-        "offsetof(XLA_FFI_Error_Create_Args, errc)": 24,
-    }
+    for struct, offsets in layout.KNOWN_OFFSETS.items():
+        places |= {f"offsetof({written.get(struct, struct)}, {name})": at for name, at in offsets.items()}
+    places |= {f"sizeof({struct})": size for struct, size in layout.KNOWN_SIZES.items()} | layout.KNOWN_VALUES
     lines = "\n".join(f'_Static_assert({what} == {at}, "{what}");' for what, at in places.items())
     source = tmp_path / "places.c"
     source.write_text(f'#include <stddef.h>\n#include "xla/ffi/api/c_api.h"\n{lines}\n')
     command = ["gcc", "-std=c11", "-fsyntax-only", "-I", jax.ffi.include_dir(), str(source)]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert not re.findall(r"static assertion failed: .*", result.stderr), result.stderr
     assert result.returncode == 0, result.stderr
+
+
+CHANGES = {
+    "a field before those that are read": (
+        "XLA_FFI_ExecutionContext* ctx;",
+        "int64_t id; XLA_FFI_ExecutionContext* ctx;",
+    ),
+    "a wider field": ("XLA_FFI_DataType dtype;", "XLA_FFI_Args dtype;"),
+    "a longer list of arguments": ("XLA_FFI_Error_Code errc;", "XLA_FFI_Error_Code errc; int64_t line;"),
+    "a field of a type without a known size": ("int64_t rank;", "XLA_FFI_Shape rank;"),
+    "another stage": ("XLA_FFI_ExecutionStage_EXECUTE = 3", "XLA_FFI_ExecutionStage_EXECUTE = 4"),
+    "a name that is gone": ("struct XLA_FFI_Buffer {", "struct XLA_FFI_Tensor {"),
+    "another major version": ("#define XLA_FFI_API_MAJOR 0", "#define XLA_FFI_API_MAJOR 1"),
+}
+
+
+def test_another_layout_of_the_interface_is_left_to_xla(monkeypatch):
+    """Whatever differs is found; programs are then compiled by XLA, and one warning says why."""
+    header = layout.header()
+    assert layout.differences(header) == []
+    changed = {name: header.replace(old, new) for name, (old, new) in CHANGES.items()}
+    assert [name for name, text in changed.items() if text == header or not layout.differences(text)] == []
+    monkeypatch.setattr(layout, "header", lambda: changed["a field before those that are read"])
+    for function in (ffi.is_known_interface, ffi.available):
+        monkeypatch.setattr(ffi, function.__name__, functools.cache(function.__wrapped__))
+    with pytest.warns(
+        mbs.PerformanceWarning, match=r"ctx is at byte 32 instead of 24 and \d+ more.*XLA compiles"
+    ) as said:
+        assert backends.backend_for("llvm", "cpu").explain() == "straight-line, XLA"
+    assert backends.backend_for("llvm", "cuda").explain() == "straight-line, XLA"
+    assert len(said) == 1
 
 
 def test_batches_of_programs_inside_of_a_program(agree):

@@ -1,17 +1,22 @@
 """The campaign's oracles: they pass what jaxmbs says, find what is wrong, and a tally is gone on with."""
 
 import dataclasses
+import itertools
+import os
+import subprocess
+import sys
 
 import jax
 import numpy as np
 import pytest
 
 import jaxmbs as mbs
-from campaign import closed_forms, commands, files, invariance, linkages, motions, precision
+from campaign import __main__ as program
+from campaign import closed_forms, commands, files, invariance, linkages, motions, precision, schedule
 from campaign.list import ORACLES
 from campaign.mechanisms import Reference, State
 from campaign.oracle import Account, Oracle
-from campaign.schedule import WALL, Hangs, alarm, judged, run
+from campaign.schedule import WALL, Hangs, alarm, judged, once, run
 from campaign.tally import Tally, page, table
 from random_mechanisms import random_tree
 from random_placements import placed_in_plane
@@ -200,7 +205,7 @@ class Looking(Oracle):
         account.within("parity", float(answer), 0.0, 0.5, 1.0)
 
 
-def test_rounds_have_the_seeds_that_reproduce_them(tmp_path):
+def test_rounds_have_the_seeds_that_reproduce_them(tmp_path, monkeypatch):
     tally, said = Tally(tmp_path, 2), []
     for _ in range(3):
         tally = Tally(tmp_path, 2)
@@ -212,8 +217,44 @@ def test_rounds_have_the_seeds_that_reproduce_them(tmp_path):
     assert "parity" in tally.finds[0]["what"]
     (line,) = tally.lines.values()
     assert (line.rounds, line.counts, line.finds) == (3, {"poses": 20}, 2)
-    run([Looking()], Tally(tmp_path, 2), 0.2, said.append)
+    clock = itertools.count(0.0, 0.05)
+    monkeypatch.setattr(schedule.time, "monotonic", lambda: next(clock))
+    run([Looking()], Tally(tmp_path, 2), 1.0, said.append)
     assert said[0].startswith("FIND  make campaign SEED=5 ONLY=looking: parity")
+
+
+def test_finds_are_asked_again_by_their_seeds(monkeypatch, capfd):
+    """Each round with a find runs once more in a fresh process; it repeats if there is a find, or the process dies."""
+    finds = [
+        {"oracle": "looking", "seed": seed, "what": what} for seed, what in ((3, "a"), (3, "b"), (4, "a"), (5, "a"))
+    ]
+    asked, codes = [], {"3": 0, "4": 1, "5": -11}
+
+    def again(command, cwd):
+        asked.append(command[3:])
+        return subprocess.CompletedProcess(command, codes[command[5]])
+
+    monkeypatch.setattr(program.subprocess, "run", again)
+    assert [find["seed"] for find in program.repeated(finds)] == [4, 5]
+    assert asked == [["--once", "--seed", seed, "--only", "looking"] for seed in codes]
+    assert "looking with seed 3 does not repeat.\n" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize(("seed", "code"), [(2, 0), (3, 1)])
+def test_a_round_that_is_asked_again_fails_if_it_finds_something(seed, code, monkeypatch):
+    monkeypatch.setattr("campaign.list.ORACLES", (Looking(),))
+    for name in ("JAXMBS_CACHE", "XLA_FLAGS"):  # which it sets
+        monkeypatch.setenv(name, os.environ.get(name, ""))
+    monkeypatch.setattr(sys, "argv", ["campaign", "--once", "--seed", str(seed), "--only", "looking"])
+    assert program.main() == code
+
+
+def test_once_runs_each_oracle_once(tmp_path):
+    tally, said = Tally(tmp_path, 3), []
+    once([Looking(), Looking()], tally, said.append)
+    assert tally.lines["looking"].rounds == 2
+    assert [find["seed"] for find in tally.finds] == [3, 4]
+    assert tally.running is None
 
 
 def test_a_round_that_ends_the_process_is_a_find(tmp_path):

@@ -56,8 +56,12 @@ def released(b, method, steps, end=0.1):
 
 @functools.cache
 def assembled():
-    with jax.ensure_compile_time_eval():
-        return np.asarray(mbs.assemble(tumbler(START), GUESS, throw=True).q)
+    return np.asarray(mbs.assemble(tumbler(START), GUESS, throw=True).q)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _assembled_outside_of_transformations():
+    assembled()
 
 
 @pytest.fixture(scope="module")

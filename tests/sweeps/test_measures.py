@@ -181,6 +181,8 @@ if __name__ == "__main__":
 """
 
 
+# Calls to Python have no straight-line form.
+@pytest.mark.filterwarnings("ignore:.*runs as array code:jaxmbs.PerformanceWarning")
 def test_a_callback_is_known_by_its_code(tmp_path):
     def called(factor):
         there = lambda x: np.asarray(factor * x)
@@ -207,6 +209,8 @@ def test_static_parts_of_designs_are_no_numbers():
     assert told[0] == told[1]
 
 
+# Calls to Python have no straight-line form.
+@pytest.mark.filterwarnings("ignore:.*runs as array code:jaxmbs.PerformanceWarning")
 def test_an_interrupt_loses_no_finished_batch(tmp_path):
     calls = []
 

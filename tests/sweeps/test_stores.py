@@ -69,43 +69,61 @@ def test_other_batches(tmp_path, expected, batch):
 
 
 SCRIPT = """
-import os, random, signal, sys, time
+import itertools, os, random, signal, stat, sys
 from pathlib import Path
 import jax
 import test_stores
-from jaxmbs.sweeps import task, parts
+from jaxmbs.sweeps import task
 from jaxmbs.sweeps.parts import parts_of
 
 jax.config.update("jax_enable_x64", True)
 folder = Path(sys.argv[1])
 task.PART_BYTES = 10_000
-dice, kills, done, ready = random.Random(1), 0, [], None
-# Writing takes its time, so that many moments are within it.
-real = os.fsync
-os.fsync = lambda file: (time.sleep(0.015), real(file))
+dice, kills, done = random.Random(1), 0, []
+sync, replace = os.fsync, os.replace
+
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def run_until(last, cut):
+    # Files are synchronised, then placed; the process dies in the last of these calls: with half of the file there, before
+    # or behind the call.
+    calls = itertools.count(1)
+
+    def synchronised(file):
+        is_last = next(calls) == last
+        if is_last and cut:
+            if stat.S_ISREG(os.fstat(file).st_mode):
+                os.ftruncate(file, os.fstat(file).st_size // 2)
+            die()
+        sync(file)
+        if is_last:
+            die()
+
+    def replaced(*paths):
+        is_last = next(calls) == last
+        if is_last and cut:
+            die()
+        replace(*paths)
+        if is_last:
+            die()
+
+    os.fsync, os.replace = synchronised, replaced
+    test_stores.run(folder)
+
+
 while kills < 20:
+    last, cut = dice.randrange(1, 20), dice.random() < 0.5
     child = os.fork()
     if child == 0:
-        test_stores.run(folder)
+        run_until(last, cut)
         os._exit(0)
-    begin = time.monotonic()
-    # The first one shows how long the first part takes here: half of the moments are after that.
-    moment = 60 if ready is None else 0.2 + dice.random() * (ready + 1.5)
-    while time.monotonic() - begin < moment and os.waitpid(child, os.WNOHANG)[0] == 0:
-        time.sleep(0.005)
-        if ready is None and folder.is_dir() and parts_of(folder):
-            ready = time.monotonic() - begin
-            break
-    try:
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-        kills += 1
-    except (ProcessLookupError, ChildProcessError):
-        pass  # it was through
+    status = os.waitpid(child, 0)[1]
+    assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL, status
+    kills += 1
     done.append(sum(p.stop - p.start for p in parts_of(folder)) if folder.is_dir() else 0)
-    if done[-1] == 20_000:  # once more, from the middle
-        for part in parts_of(folder)[::2]:
-            part.path.unlink()
 print(kills, done)
 """
 
@@ -117,12 +135,14 @@ def test_killed_at_twenty_moments(tmp_path, expected):
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([here, os.environ.get("PYTHONPATH", "")])}
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", SCRIPT, str(folder)],
-        capture_output=True, text=True, timeout=300, env=environment,
+        capture_output=True, text=True, timeout=600, env=environment,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     kills, counts = done.stdout.split(" ", 1)
+    counts = json.loads(counts)
     assert int(kills) == 20
-    assert len({*json.loads(counts)}) > 5  # at many different places
+    assert counts == sorted(counts)
+    assert 0 < counts[-1] < 20_000
     same(run(folder), expected)
     assert not list(folder.glob(f"{parts.UNFINISHED}*"))
 

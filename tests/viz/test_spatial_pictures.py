@@ -207,7 +207,7 @@ def test_a_browser_plays_the_page(motion, page, tmp_path):
     options += "--enable-logging=stderr --window-size=800,600 --virtual-time-budget=2500 --dump-dom"
     profile = f"--user-data-dir={tmp_path / 'profile'}"
     command = ["chromium", *options.split(), profile, path.as_uri()]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    result = subprocess.run(command, capture_output=True, text=True, timeout=600)
     found = json.loads(html.unescape(re.search(r'data-found="(.*?)"', result.stdout).group(1)))
     assert found["errors"] == []
     assert not re.search(r"CONSOLE.*(Error|Uncaught|THREE\.)", result.stderr)

@@ -1,8 +1,7 @@
 """XLA's C interface for foreign functions: in LLVM's text the beginning of a handler, its buffers and its errors; and how
 handlers are registered.
 
-It follows `xla/ffi/api/c_api.h` in `jax.ffi.include_dir()`. The places of fields that depend on the version are read from
-that header.
+It follows `xla/ffi/api/c_api.h` in `jax.ffi.include_dir()`; `layout` compares that header with what is written here.
 """
 
 from __future__ import annotations
@@ -12,23 +11,21 @@ import functools
 import importlib
 import re
 import threading
+import warnings
 from collections.abc import Callable
-from pathlib import Path
 
 import jax
+import jaxlib
 
-
-@functools.cache
-def header() -> str:
-    """XLA's C interface, as text."""
-    return (Path(jax.ffi.include_dir()) / "xla" / "ffi" / "api" / "c_api.h").read_text()
+from jaxmbs.programs.llvm import layout
+from jaxmbs.programs.warning import PerformanceWarning
 
 
 @functools.cache
 def api_version() -> tuple[int, int]:
     """Major and minor version of XLA's interface."""
     numbers = [
-        int(x) for name in ("MAJOR", "MINOR") for x in re.findall(rf"#define XLA_FFI_API_{name} (\d+)", header())
+        int(x) for name in ("MAJOR", "MINOR") for x in re.findall(rf"#define XLA_FFI_API_{name} (\d+)", layout.header())
     ]
     if len(numbers) != 2:
         raise RuntimeError("XLA's interface for foreign functions has no version that is known here")
@@ -36,20 +33,37 @@ def api_version() -> tuple[int, int]:
 
 
 @functools.cache
+def is_known_interface() -> bool:
+    """Return True if the installed XLA has the layout that handlers are written for; a warning says what differs."""
+    try:
+        api_version()
+        different = layout.differences(layout.header())
+    except (OSError, RuntimeError) as error:
+        different = [str(error)]
+    if different:
+        more = f" and {len(different) - 1} more" if len(different) > 1 else ""
+        warnings.warn(
+            f"jaxlib {jaxlib.__version__} calls foreign functions in a way that is unknown here ({different[0]}{more}): "
+            "XLA compiles the programs instead, which takes longer and runs slower; install a supported version of JAX",
+            PerformanceWarning,
+            stacklevel=2,
+        )
+    return not different
+
+
+@functools.cache
 def available(module: str) -> bool:
     """Whether a module that compiles programs, and needs llvmlite for it, is `supported` here."""
     try:
-        api_version()
-        return importlib.import_module(module).supported()
+        return is_known_interface() and importlib.import_module(module).supported()
     except (ImportError, OSError, RuntimeError):
         return False
 
 
 @functools.cache
 def api_field(name: str) -> int:
-    """Offset in bytes of a function in the table `XLA_FFI_Api`; the functions follow 48 bytes of other fields."""
-    fields = re.findall(r"_XLA_FFI_API_STRUCT_FIELD\((\w+)\);", header())
-    return 48 + 8 * fields.index(name)
+    """Offset in bytes of a function in the table `XLA_FFI_Api`."""
+    return layout.structs(layout.header())["XLA_FFI_Api"].offsets[name]
 
 
 # Codes of errors.

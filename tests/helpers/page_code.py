@@ -1,0 +1,183 @@
+"""What the code of each page of the documentation supposes, as code that runs before it, and checks that run after it."""
+
+# The four-bar of "Getting started", whose first block runs before this.
+FOUR_BAR = """
+import numpy as np
+times = np.linspace(0, 0.02, 3)
+free = mbs.Mechanism(mech.bodies, mech.constraints, forces=mech.forces)
+build = lambda b: mbs.Mechanism(four_bar(b).bodies, four_bar(b).constraints, forces=four_bar(b).forces)
+start = lambda b: guess
+q0, v0 = guess, {"crank.phi": 1.0}
+"""
+# A slider-crank whose joints have the names that the pages on forces use.
+PISTON = """
+from jaxmbs import planar
+bodies = {name: planar.Body(1.0, 0.1) for name in ("crank", "rod", "piston", "slider")}
+engine = lambda forces: mbs.Mechanism(
+    bodies,
+    {
+        "main bearing": planar.Revolute("ground", "crank", (0, 0), (0, 0)),
+        "A": planar.Revolute("crank", "rod", (0.1, 0), (0, 0)),
+        "B": planar.Revolute("rod", "piston", (0.3, 0), (0, 0)),
+        "cylinder": planar.Translational("ground", "piston", (0, 0), (0, 0)),
+        "guide": planar.Translational("ground", "slider", (0, 0), (0, 0)),
+    },
+    forces=forces,
+)
+at = {"crank": (0, 0, 0.3), "rod": (0.1, 0.03, -0.1), "piston": (0.39, 0, 0), "slider": (1, 0, 0)}
+"""
+PUSHED = "\nassert np.all(np.isfinite(mbs.generalized_force(engine(forces), at, jnp.zeros(12))))\n"
+SIMULATED = "\nassert not mbs.simulate(engine(forces), jnp.array([0, 2e-3]), at, step=1e-3).status.any()\n"
+HULL = """
+bodies = {name: planar.Body(1.0, 0.1) for name in ("hull", "crank", "coupler", "rocker")}
+joints = {
+    "O": planar.Revolute("hull", "crank", (0, 0), (0, 0)),
+    "A": planar.Revolute("crank", "coupler", (1, 0), (0, 0)),
+    "B": planar.Revolute("coupler", "rocker", (3, 0), (2.5, 0)),
+    "C": planar.Revolute("hull", "rocker", (3.5, 0), (0, 0)),
+}
+mech = mbs.Mechanism(bodies, joints)
+q = mbs.assemble(mech, {"coupler": (1, 0, 0.9), "rocker": (3.5, 0, 1.8)}).q
+v, t = jnp.zeros(12), 0.0
+q0, v0 = q, v
+"""
+BOOM = """
+from jaxmbs import spatial
+mech = mbs.Mechanism(
+    {"boom": spatial.Body(1.0, (0.1, 0.1, 0.1))},
+    {"pin": spatial.Revolute("ground", "boom", (0, 0, 0), (-1, 0, 0), (0, 0, 1))},
+    forces={"gravity": mbs.Gravity((0, -9.81, 0))},
+)
+q0 = q = mbs.assemble(mech, {"boom": spatial.coordinates((1, 0, 0), (0, 0, 0))}).q
+v0 = v = jnp.zeros(6)
+angles, six = jnp.zeros(3), jnp.arange(6.0)
+"""
+FILES = """
+import dataclasses, shutil
+from pathlib import Path
+shutil.copy(MODELS / "slider_crank.json", "slider_crank.json")
+inertia = '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>'
+link = f'<link name="{{0}}">{inertia}</link>'
+ends = '<parent link="{1}"/><child link="{2}"/><origin xyz="{3} 0 0"/><axis xyz="0 0 1"/>'
+joint = f'<joint name="{{0}}" type="continuous">{ends}</joint>'
+pins = ("O", "base", "crank", 0), ("A", "crank", "coupler", 1), ("C", "base", "rocker", 2)
+links = "".join(map(link.format, ("base", "crank", "coupler", "rocker")))
+tree = "".join(joint.format(*pin) for pin in pins)
+Path("four_bar.urdf").write_text(f'<robot name="four_bar">{links}{tree}</robot>')
+Path("arm.urdf").write_text(f'<robot name="arm">{links}{tree}</robot>')
+Path("scene.xml").write_text('''<mujoco><worldbody><body name="arm"><joint name="pin" axis="0 0 1"/>
+<inertial pos="1 0 0" mass="1" diaginertia="1 1 1"/></body></worldbody>
+<actuator><motor name="push" joint="pin"/></actuator></mujoco>''')
+"""
+BENCH = """
+import numpy as np
+bodies = {name: planar.Body(1.0, 0.1) for name in ("crank", "coupler", "rocker")}
+joints = {
+    "crank bearing": planar.Revolute("ground", "crank", (0, 0), (0, 0)),
+    "A": planar.Revolute("crank", "coupler", (1, 0), (0, 0)),
+    "B": planar.Revolute("coupler", "rocker", (3, 0), (2.5, 0)),
+    "C": planar.Revolute("ground", "rocker", (3.5, 0), (0, 0)),
+}
+times, guess = np.linspace(0, 0.1, 6), {"coupler": (1, 0, 0.9), "rocker": (3.5, 0, 1.8)}
+angles, rates = np.linspace(0, -0.05, 6), np.linspace(0, -0.5, 6)
+"""
+PROGRAM = """
+from pathlib import Path
+my_acceleration = lambda mech, q, v: mbs.mass_matrix(mech, q) @ v
+turn = lambda lengths, q: (lengths.sum() * q, lengths > 1)
+lengths, mech = jnp.ones(4), free
+q = guess = mbs.assemble(mech, guess).q
+v = jnp.ones(9)
+designs, b = jax.tree.map(lambda x: jnp.stack([x, x]), b), jax.tree.map(jnp.asarray, b)
+"""
+DESIGNS = "\ndesigns = jax.tree.map(lambda x: jnp.array([x, 1.01 * x]), b)\n"
+SYNTHESIS = """
+import numpy as np
+angles = np.linspace(0, 2 * np.pi, 9)[:-1]
+targets = points = np.stack([2 + 0.5 * np.cos(angles), 1 + 0.3 * np.sin(angles)], axis=1)
+times = np.linspace(0, 1, 5)
+a, b, c, d = 0.0, 1.0, 0.0, 1.2
+design = {"crank": 1.0, "coupler": 3.0, "rocker": 2.5, "ground": 3.5, "point": jnp.array([0.1, 0.4])}
+lower, upper = (jax.tree.map(lambda x: x * factor, design) for factor in (0.9, 1.1))
+guess = {"foot": (1, 0, 0.9), "rocker": (3.5, 0, 1.8)}
+stroke = lambda motion: jnp.ptp(motion.position("rocker.phi"))
+
+
+def build(b):
+    return mbs.Mechanism(
+        {name: planar.Body(1.0, 0.1) for name in ("crank", "foot", "rocker")},
+        {
+            "O": planar.Revolute("ground", "crank", (0, 0), (0, 0)),
+            "A": planar.Revolute("crank", "foot", (b["crank"], 0), (0, 0)),
+            "B": planar.Revolute("foot", "rocker", (b["coupler"], 0), (b["rocker"], 0)),
+            "C": planar.Revolute("ground", "rocker", (b["ground"], 0), (0, 0)),
+        },
+        {"motor": planar.RevoluteDriver("ground", "crank", mbs.motion.Ramp(2 * np.pi))},
+    )
+"""
+SPATIAL = """
+built = slider_crank({"crank": 0.08, "rod": 0.3})
+near = {
+    "crank": spatial.coordinates((0, 0.1, 0.12), (0, 0, 0)),
+    "rod": spatial.coordinates((0.1, 0.05, 0.1), (0, 0, 0)),
+    "slider": spatial.coordinates((0.2, 0, 0), (0, 0, 0)),
+}
+found = mbs.diagnose(built, mbs.assemble(built, near, throw=True).q)
+assert (found.dof, found.redundant) == (1, ()), found
+"""
+SLOT = """
+from typing import ClassVar
+import equinox as eqx
+from jaxtyping import Array
+from jaxmbs.element import check_positive
+from jaxmbs.numerics.arrays import real
+from jaxmbs.planar.element import PlanarConstraint, separation
+"""
+
+# For each page: code before its blocks, after "Getting started", and code after them.
+BEFORE_AND_AFTER: dict[str, tuple[str, str]] = {
+    "CONTRIBUTING.md": (
+        SLOT,
+        'slot = mbs.Mechanism({"a": planar.Body()}, {"slot": CircularSlot("ground", "a", (0, 0), (0, 0), radius=2)})\n'
+        'assert mbs.constraints(slot, {"a": (3, 4, 0)}) == 10.5',
+    ),
+    "README.md": ("", ""),
+    "adding_an_element.md": (
+        "",
+        'assert jnp.allclose(mbs.assemble(mech, {"a": (1.5, 1.5, 0)}).q[:2], 2**0.5)',
+    ),
+    "dynamics.md": (
+        FOUR_BAR + "bodies, constraints, drivers, driven = mech.bodies, mech.constraints, {}, mech",
+        PISTON + PUSHED + "forces = {'tendon': tendon, 'drag': drag}" + PUSHED,
+    ),
+    "files.md": (FILES, "assert led.forces['push'] is push"),
+    "formulations.md": (FOUR_BAR + "mech = free", ""),
+    "gpus.md": (FOUR_BAR + DESIGNS, ""),
+    "gradients.md": (FOUR_BAR + "build = four_bar", ""),
+    "identification.md": (BENCH, ""),
+    "index.md": ("", "assert not motion.status.any() and not run.status.any()"),
+    "joint_coordinates.md": (FOUR_BAR + HULL, ""),
+    "joint_forces.md": (
+        "",
+        PISTON + "assert not mbs.simulate(engine(forces), jnp.array([0, 2e-3]), at, step=1e-3).status.any()",
+    ),
+    "kane.md": (FOUR_BAR + BOOM, ""),
+    "programs.md": (FOUR_BAR + PROGRAM, 'assert "export function turn(" in text'),
+    "spatial.md": ("", SPATIAL),
+    "speed.md": (FOUR_BAR, "mbs.disable_cache()"),
+    "sweeps.md": (FOUR_BAR, 'assert found.statuses() == {"CONVERGED": 50}'),
+    "synthesis.md": (SYNTHESIS, "assert found.best.error >= 0"),
+}
+# Pages with code that other tests run.
+ELSEWHERE = {"learning.md", "troubleshooting.md", "from_your_tool.md"}
+# Words by which a block is known that needs more than a computer has: it is only compiled.
+ONLY_COMPILED = ("import pylinkage", "pylinkage.", "submitit", "jax.distributed", '@case("IFToMM"')
+# Numbers of samples and searches that take long, and what the tests take in place of them.
+SMALLER = {"1_000_000": "50", "x * jnp.linspace(0.9, 1.1, 1000)": "x * jnp.linspace(0.9, 1.1, 3)"}
+SEARCHES = {
+    "path": {"starts": 64},
+    "curve": {"starts": 32, "links": 4},
+    "function": {"starts": 64},
+    "fit": {"starts": 2},
+    "balance": {"starts": 2, "steps": (4, 2), "samples": 12},
+}
