@@ -123,6 +123,7 @@ from jaxmbs.system.equations import mass_matrix as mass_matrix
 from jaxmbs.system.equations import velocity_rhs as velocity_rhs
 from jaxmbs.system.failure import Failure as Failure
 from jaxmbs.system.failure import Failures as Failures
+from jaxmbs.system.marks import with_marks as with_marks
 from jaxmbs.system.mechanism import Mechanism as Mechanism
 from jaxmbs.system.trajectory import Trajectory as Trajectory
 

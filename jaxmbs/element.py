@@ -177,6 +177,16 @@ class AbstractConstraint(Structured):
         return Shared(rows=tuple(range(self.rows)))
 
     @property
+    def unmarked(self) -> bool:
+        """True for a gear whose marks are measured in the first configuration of an analysis; see `drawn_marks`."""
+        return False
+
+    def drawn_marks(self, i, j, *extra: Float[Array, ""]) -> tuple[list[Array], tuple[Array, ...]]:
+        """Of a gear: angle_i and angle_j of the marks that touch when it meshes at the poses i and j, and its extra
+        coordinates there, near those given."""
+        raise TypeError(f"{type(self).__name__} has no marks")
+
+    @property
     def motions(self) -> list[AbstractMotion]:
         """The motions that it prescribes, in order."""
         return [x for x in jax.tree.leaves(self, is_leaf=_is_motion) if _is_motion(x)]
@@ -192,6 +202,40 @@ class AbstractConstraint(Structured):
         check_fields(self)
         require(getattr(self, "motion", ()) is not None, "motion is missing")
         check_motions(self)
+
+
+class MarkedConstraint(AbstractConstraint):
+    """Gears: bodies roll on each other from marks that touch, at angle_i on body i and angle_j on body j.
+
+    Without both angles the marks are those that touch in the first configuration of an analysis. If one is given, the
+    other is zero.
+    """
+
+    if TYPE_CHECKING:
+
+        @property
+        def angle_i(self) -> Array | None: ...
+
+        @property
+        def angle_j(self) -> Array | None: ...
+
+    @property
+    def unmarked(self):
+        return self.angle_i is None and self.angle_j is None
+
+    @property
+    def marks(self) -> tuple[Any, Any]:
+        """angle_i and angle_j.
+
+        Raises:
+            ValueError: they have to be measured first.
+        """
+        require(
+            not self.unmarked,
+            "the marks of a gear are not known: give angle_i and angle_j, or take mbs.with_marks(mech, guess)",
+        )
+        angle_i, angle_j = (0.0 if angle is None else angle for angle in (self.angle_i, self.angle_j))
+        return angle_i, angle_j
 
 
 class MeasuredConstraint(AbstractConstraint):

@@ -24,6 +24,7 @@ from jaxmbs.programs.function import Straight
 from jaxmbs.programs.jax_compat import default_platform
 from jaxmbs.programs.tracing.program import Program
 from jaxmbs.system import equations
+from jaxmbs.system.marks import as_drawn
 from jaxmbs.system.mechanism import Coordinates, Mechanism, as_times
 
 WITH_VELOCITIES = ("acceleration_rhs", "generalized_force")
@@ -95,7 +96,8 @@ def explain(
     """
     method = instance_of(AbstractMethod, "method", method, RK4())
     formulation = instance_of(AbstractFormulation, "formulation", formulation, Augmented())
-    start = assemble(mech, guess, t)
+    mech, near = as_drawn(mech, mech.coordinates(guess))
+    start = assemble(mech, near, t)
     q = start.q
     time = as_times(t, q.dtype)
     # Arrays are made by NumPy: what JAX makes, it compiles first, for each shape.

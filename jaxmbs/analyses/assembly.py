@@ -21,6 +21,7 @@ from jaxmbs.programs.function import Straight
 from jaxmbs.system.equations import residuals
 from jaxmbs.system.failure import Failures, failures
 from jaxmbs.system.kept import Kept
+from jaxmbs.system.marks import as_drawn
 from jaxmbs.system.mechanism import Coordinates, Mechanism, as_times
 
 
@@ -96,6 +97,7 @@ def assemble(
         0 1.732051
     """
     near, at = _common(mech, guess, t)
+    mech, near = as_drawn(mech, near)
     found = _assemble(mech, near, at, tuple(mech.layout.index(name) for name in hold))
     result = Assembly(*found, at, Kept(mech.geometry, ()))
     if throw:

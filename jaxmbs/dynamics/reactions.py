@@ -19,6 +19,7 @@ from jaxmbs.numerics.arrays import instance_of
 from jaxmbs.programs.function import Straight
 from jaxmbs.system.equations import residual_of
 from jaxmbs.system.layout import Layout
+from jaxmbs.system.marks import as_drawn
 from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.named import AbstractNamed
 from jaxmbs.system.trajectory import Trajectory
@@ -271,7 +272,7 @@ def _reactions(mech: Mechanism, t, q, v, states, formulation: AbstractFormulatio
 
 def _at_one_time(mech: Mechanism, formulation, t, q, v, states) -> dict[str, dict]:
     # States are what they are: the equations need none of their rates.
-    mech = with_states(mech, states)
+    mech = as_drawn(with_states(mech, states), q)[0]
     equations = formulation.equations(mech)
     own = equations.from_bodies(q, v, t)
     equations = equations.settled(*own, t)[0]

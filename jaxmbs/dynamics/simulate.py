@@ -21,6 +21,7 @@ from jaxmbs.numerics.results import Status, check_known
 from jaxmbs.programs.function import Straight
 from jaxmbs.programs.tracing.program import SHORT_RUN
 from jaxmbs.system.equations import Energy, energy
+from jaxmbs.system.marks import as_drawn
 from jaxmbs.system.mechanism import Coordinates, Mechanism, Velocities, as_times
 from jaxmbs.system.trajectory import Trajectory
 
@@ -92,7 +93,7 @@ def simulate(
     """
     method = instance_of(AbstractMethod, "method", method, RK4())
     formulation = instance_of(AbstractFormulation, "formulation", formulation, Augmented())
-    q = mech.coordinates(q0)
+    mech, q = as_drawn(mech, mech.coordinates(q0))
     asked, times = times, as_times(times, q.dtype)
     if times.ndim != 1 or times.shape[0] == 0:
         raise ValueError(f"times must be a row of at least one time, got shape {times.shape}")
@@ -109,7 +110,8 @@ def simulate(
 
 def simulate_from(mech: Mechanism, begin, after, q0, v0, *, step, method=None, formulation=None) -> Trajectory:
     """As `simulate`, at the times begin + after, of which only `after` is known when the simulation is built."""
-    q, times = mech.coordinates(q0), begin + jnp.asarray(after)
+    mech, q = as_drawn(mech, mech.coordinates(q0))
+    times = begin + jnp.asarray(after)
     start, method = _start(mech, q, v0, times), RK4() if method is None else method
     times = times.astype(start.q.dtype)
     return _simulate(mech, times, start, _grid(after, step, method), method, formulation or Augmented()).of(mech)

@@ -15,6 +15,7 @@ from jaxtyping import Array, Float
 from jaxmbs.formulations.natural.coordinates import NaturalCoordinates
 from jaxmbs.numerics.implicit import jacobian
 from jaxmbs.programs.function import Straight
+from jaxmbs.system.marks import as_drawn
 from jaxmbs.system.mechanism import Coordinates, Mechanism, as_times
 
 
@@ -60,13 +61,13 @@ class NaturalView(eqx.Module):
             x: in the order of `names`.
             t: the time, for drivers.
             near: a configuration q (n,) that tells how often bodies of the plane have turned, for constraints that count
-                it.
+                it, and where gears without marks mesh.
         """
-        return self._program(_residual)(self.mech, *self._arguments(x, t, near))
+        return self._program(_residual)(*self._arguments(x, t, near))
 
     def jacobian(self, x: ArrayLike, t: ArrayLike = 0.0, *, near: Coordinates | None = None) -> Float[Array, "rows k"]:
         """Ψ_x; `x`, `t` and `near` as for `constraints`."""
-        return self._program(_jacobian)(self.mech, *self._arguments(x, t, near))
+        return self._program(_jacobian)(*self._arguments(x, t, near))
 
     def _program(self, f: Callable) -> Straight:
         return Straight.of(f, self.own_vectors)
@@ -75,7 +76,8 @@ class NaturalView(eqx.Module):
         x = jnp.asarray(x)
         dtype = jnp.result_type(x, as_times(t, x.dtype))
         near = None if near is None else self.mech.coordinates(near).astype(dtype)
-        return x.astype(dtype), jnp.asarray(t, dtype), near
+        mech = self.mech if near is None else as_drawn(self.mech, near)[0]
+        return mech, x.astype(dtype), jnp.asarray(t, dtype), near
 
 
 def natural_names(mech: Mechanism) -> tuple[str, ...]:

@@ -272,7 +272,7 @@ def _(element: planar.Gear, scene):
     counts = [teeth(radius, scene.tooth) for *_, radius in gears]
     new = [gear_key(gear) not in scene.teeth for gear in gears]
     first, second = (1, 0) if new[0] and not new[1] else (0, 1)
-    mark = float((element.angle_i, element.angle_j)[first])
+    mark = float(element.marks[first])
     tooth = scene.teeth.setdefault(gear_key(gears[first]), mark)
     # Where they touch a gap stands opposite to a tooth; on an outer pair the teeth follow in opposite senses.
     ahead = np.sign(signed.prod()) * (tooth - touch[first]) * counts[first] / (2 * np.pi)
@@ -296,7 +296,7 @@ def _(element: planar.RackPinion, scene):
     # A gap of the rack stands where a tooth of the pinion comes down.
     pinion = (j, point_j, abs(radius))
     new = gear_key(pinion) not in scene.teeth
-    tooth = scene.teeth.setdefault(gear_key(pinion), float(element.angle_j))
+    tooth = scene.teeth.setdefault(gear_key(pinion), float(element.marks[1]))
     foot = (scene.local(i, scene.world(j, point_j))[0] - point_i) @ e
     down = place(scene.poses, i, np.array([[0.0, 0.0], -up]))[0]
     gap = foot + radius * (tooth - contact(pinion, down[1] - down[0], scene))
