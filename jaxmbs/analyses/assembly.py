@@ -22,7 +22,7 @@ from jaxmbs.system.equations import residuals
 from jaxmbs.system.failure import Failures, failures
 from jaxmbs.system.kept import Kept
 from jaxmbs.system.marks import as_drawn
-from jaxmbs.system.mechanism import Coordinates, Mechanism, as_times
+from jaxmbs.system.mechanism import Coordinates, Mechanism, as_times, check_motions_at
 
 
 class Assembly(eqx.Module):
@@ -97,6 +97,7 @@ def assemble(
         0 1.732051
     """
     near, at = _common(mech, guess, t)
+    check_motions_at(mech, at)
     mech, near = as_drawn(mech, near)
     found = _assemble(mech, near, at, tuple(mech.layout.index(name) for name in hold))
     result = Assembly(*found, at, Kept(mech.geometry, ()))

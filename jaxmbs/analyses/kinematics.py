@@ -20,7 +20,7 @@ from jaxmbs.numerics.results import Status, check_known
 from jaxmbs.numerics.search import find_root
 from jaxmbs.programs.function import Straight
 from jaxmbs.system.marks import as_drawn
-from jaxmbs.system.mechanism import Coordinates, Mechanism, as_times
+from jaxmbs.system.mechanism import Coordinates, Mechanism, as_times, check_motions_at
 from jaxmbs.system.trajectory import Trajectory
 
 
@@ -75,6 +75,7 @@ def kinematics(
         raise ValueError(f"times must be a row of at least one time, got shape {times.shape}")
     dtype = jnp.result_type(q, times)
     times = times.astype(dtype)
+    check_motions_at(mech, times)
     mech, q = as_drawn(mech, q.astype(dtype))
     missing = mech.layout.m - len(mech.layout.row_owners)
     if missing > 0:

@@ -22,7 +22,7 @@ from jaxmbs.programs.function import Straight
 from jaxmbs.programs.tracing.program import SHORT_RUN
 from jaxmbs.system.equations import Energy, energy
 from jaxmbs.system.marks import as_drawn
-from jaxmbs.system.mechanism import Coordinates, Mechanism, Velocities, as_times
+from jaxmbs.system.mechanism import Coordinates, Mechanism, Velocities, as_times, check_motions_at
 from jaxmbs.system.trajectory import Trajectory
 
 # A simulation without a given step takes at least this many steps in all.
@@ -97,6 +97,7 @@ def simulate(
     asked, times = times, as_times(times, q.dtype)
     if times.ndim != 1 or times.shape[0] == 0:
         raise ValueError(f"times must be a row of at least one time, got shape {times.shape}")
+    check_motions_at(mech, times)
     start, given = _start(mech, q, v0, times), mech.named_velocities(v0)
     times = times.astype(start.q.dtype)
     result = _simulate(mech, times, start, _grid(asked, step, method), method, formulation).of(mech)

@@ -13,7 +13,6 @@ from jaxmbs.numerics.arrays import is_concrete, real
 from jaxmbs.numerics.plane import bearing, direction, perpendicular
 from jaxmbs.planar.element import PlanarConstraint, check_axis, length, separation, squared
 
-
 # Pulleys are alike where |R_i + R_j| is at most this part of the distance of their centres. Gears never are.
 ALIKE = 0.1
 
