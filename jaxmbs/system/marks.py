@@ -39,9 +39,11 @@ def as_drawn(mech: Mechanism, q: Float[Array, " n"]) -> tuple[Mechanism, Float[A
         return mech, q
     angles, q = _measured(mech.geometry, q, names)
 
+    drivers = [name for name, *_ in mech.layout.drivers]
+
     def marks(mech):
-        elements = {**mech.constraints, **mech.drivers}
-        return [x for name in names for x in (elements[name].angle_i, elements[name].angle_j)]
+        elements = [(mech.drivers if name in drivers else mech.constraints)[name] for name in names]
+        return [x for element in elements for x in (element.angle_i, element.angle_j)]
 
     return eqx.tree_at(marks, mech, angles, is_leaf=lambda x: x is None), q
 

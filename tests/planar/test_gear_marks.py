@@ -8,7 +8,7 @@ import pytest
 import jaxmbs as mbs
 from jaxmbs import planar, spatial
 
-O, O3 = (0.0, 0.0), (0.0, 0.0, 0.0)
+ORIGIN = (0.0, 0.0)
 TIMES = np.array([0.0, 0.7, 2.0])
 SPEED = mbs.motion.Ramp(1.0)
 # The driven gear stands askew, above the driving one.
@@ -21,9 +21,9 @@ def gears(radii=(1.0, 2.0), **angles):
     return mbs.Mechanism(
         {"a": planar.Body(), "b": planar.Body()},
         {
-            "A": planar.Revolute("ground", "a", O, O),
-            "B": planar.Revolute("ground", "b", (0, 3), O),
-            "mesh": planar.Gear("a", "b", O, O, *radii, **angles),
+            "A": planar.Revolute("ground", "a", ORIGIN, ORIGIN),
+            "B": planar.Revolute("ground", "b", (0, 3), ORIGIN),
+            "mesh": planar.Gear("a", "b", ORIGIN, ORIGIN, *radii, **angles),
         },
         {"motor": planar.RevoluteDriver("ground", "a", SPEED)},
     )
@@ -45,11 +45,11 @@ def rack():
     return mbs.Mechanism(
         {"a": planar.Body(), "b": planar.Body()},
         {
-            "A": planar.Translational("ground", "a", O, O, (1, 0)),
-            "B": planar.Revolute("ground", "b", (0, 0.5), O),
-            "mesh": planar.RackPinion("a", "b", O, O, (1, 0), 0.5),
+            "A": planar.Translational("ground", "a", ORIGIN, ORIGIN, (1, 0)),
+            "B": planar.Revolute("ground", "b", (0, 0.5), ORIGIN),
+            "mesh": planar.RackPinion("a", "b", ORIGIN, ORIGIN, (1, 0), 0.5),
         },
-        {"ram": planar.TranslationalDriver("ground", "a", O, O, (1, 0), SPEED)},
+        {"ram": planar.TranslationalDriver("ground", "a", ORIGIN, ORIGIN, (1, 0), SPEED)},
     )
 
 
