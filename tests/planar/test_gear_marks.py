@@ -154,3 +154,26 @@ def test_batch_of_drawings():
     assert not motion.explain_failure()
     with pytest.raises(ValueError, match="marks of a gear are not known"):
         gears().constraints["mesh"].residual(*[planar.Pose(jnp.zeros(2), jnp.zeros(()))] * 2, 0.0)
+
+
+@pytest.mark.parametrize("formulation", [mbs.Augmented(), mbs.Natural(), mbs.JointCoordinates(), mbs.Kane()])
+def test_formulations_agree(formulation):
+    """1 N m on the first gear turns both by 2 / 5 of it each and their ratio: φ̈ = 1 / (1 + 1/4)."""
+    mech = gears()
+    mech = mbs.Mechanism(mech.bodies, mech.constraints, forces={"torque": mbs.Torque("a", 1.0)})
+    run = mbs.simulate(mech, TIMES[:2], DRAWN, step=0.1, formulation=formulation, throw=True)
+    np.testing.assert_allclose(run.position("b.phi")[1], 0.3 - 0.8 * 0.7**2 / 4, atol=1e-6)
+    found = mbs.reactions(mech, run, formulation=formulation)["mesh"]
+    np.testing.assert_allclose(found.torque, -0.4, atol=1e-6)
+
+
+def test_designs_of_gears_are_found():
+    """A search builds anew for each design, with the marks of the guess."""
+    times = np.array([0.1, 0.2, 0.3])
+    targets = 0.3 - times / 2.5
+    found = mbs.synthesis.fit(
+        lambda radius: gears((1.0, radius)), 2.0, targets, "b.phi", times=times, cyclic=False, guess=DRAWN,
+        lower=1.5, upper=4.0, starts=4,
+    ).best  # fmt: skip
+    assert found.design == pytest.approx(2.5, abs=1e-9)
+    assert not found.mechanism.constraints["mesh"].unmarked
