@@ -158,7 +158,7 @@ def test_batch_of_drawings():
 
 @pytest.mark.parametrize("formulation", [mbs.Augmented(), mbs.Natural(), mbs.JointCoordinates(), mbs.Kane()])
 def test_formulations_agree(formulation):
-    """1 N m on the first gear turns both by 2 / 5 of it each and their ratio: φ̈ = 1 / (1 + 1/4)."""
+    """1 N m on the first gear is inertia 1 + 1/4 by the ratio 1 : 2: φ̈ = 1 / (1 + 1/4)."""
     mech = gears()
     mech = mbs.Mechanism(mech.bodies, mech.constraints, forces={"torque": mbs.Torque("a", 1.0)})
     run = mbs.simulate(mech, TIMES[:2], DRAWN, step=0.1, formulation=formulation, throw=True)
