@@ -25,8 +25,8 @@ def with_marks(mech: Mechanism, guess: Coordinates | None = None) -> Mechanism:
         >>> mech = mbs.Mechanism({"a": planar.Body(), "b": planar.Body()}, {"mesh": gears})
         >>> drawn = mbs.with_marks(mech, {"a": (0, 0, 0), "b": (0, 3, 0.5)})
         >>> mesh = drawn.constraints["mesh"]
-        >>> print(mesh.angle_i.round(4), mesh.angle_j.round(4))  # π/2, and 3π/2 − 0.5
-        1.5708 4.2124
+        >>> print(jnp.stack([mesh.angle_i, mesh.angle_j]).round(4))  # π/2, and 3π/2 − 0.5
+        [1.5708 4.2124]
     """
     return as_drawn(mech, mech.coordinates(guess))[0] if unmarked(mech) else mech
 
