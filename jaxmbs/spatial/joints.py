@@ -199,8 +199,8 @@ class Gear(Frames, MarkedConstraint):
         >>> mesh = spatial.Gear("a", "b", axis_i=(0, 0, 1), radius_i=1.0, radius_j=2.0)
         >>> mech = mbs.Mechanism({"a": spatial.Body(), "b": spatial.Body()}, {"mesh": mesh})
         >>> q = {"a": spatial.coordinates(), "b": spatial.coordinates((3, 0, 0)), "mesh": (0.5, jnp.pi)}
-        >>> print(mbs.constraints(mech, q)[2].round(6))  # R_i α_i + R_j α_j
-        6.783185
+        >>> print(mbs.constraints(mech, q)[2].round(6))  # R_i (α_i − θ_i), drawn with θ_i = 0
+        0.5
     """
 
     radius_i: Array = real()
