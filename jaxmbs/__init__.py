@@ -109,6 +109,7 @@ from jaxmbs.system.equations import generalized_force as generalized_force
 from jaxmbs.system.equations import velocity_rhs as velocity_rhs
 from jaxmbs.system.failure import Failure as Failure
 from jaxmbs.system.failure import Failures as Failures
+from jaxmbs.system.marks import with_marks as with_marks
 from jaxmbs.system.mechanism import Mechanism as Mechanism
 from jaxmbs.system.trajectory import Trajectory as Trajectory
 

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from jaxmbs.mobility import Mobility
 from jaxmbs.motion import AbstractMotion
@@ -182,6 +183,27 @@ class AbstractConstraint(Structured):
         and which, is structure. Nothing and all rows, unless a joint says so."""
         return Shared(rows=tuple(range(self.rows)))
 
+    def push(self, i, j, *extra: Float[Array, ""]) -> Float[Array, " d"] | None:
+        """Of a one-sided contact the direction, in the ground frame, in which body i can push body j; None for what can
+        pull as well."""
+        del i, j, extra
+        return None
+
+    def within(self, *extra: Float[Array, ""]) -> Bool[Array, ""] | None:
+        """True where a contact is on those parts of its outlines that are meant to touch; None for what has none."""
+        del extra
+        return None
+
+    @property
+    def unmarked(self) -> bool:
+        """True for a gear whose marks are measured in the first configuration of an analysis; see `drawn_marks`."""
+        return False
+
+    def drawn_marks(self, i, j, *extra: Float[Array, ""]) -> tuple[list[Array], tuple[Array, ...]]:
+        """Of a gear: angle_i and angle_j of the marks that touch when it meshes at the poses i and j, and its extra
+        coordinates there, near those given."""
+        raise TypeError(f"{type(self).__name__} has no marks")
+
     @property
     def motions(self) -> list[AbstractMotion]:
         """The motions that it prescribes, in order."""
@@ -193,11 +215,48 @@ class AbstractConstraint(Structured):
         rest = list(motions)
         return jax.tree.unflatten(tree, [rest.pop(0) if _is_motion(x) else x for x in leaves])
 
+    def check_at(self, times: Float[np.ndarray, " T"]) -> None:
+        """Raise `ValueError` with the reason if a motion asks for something impossible at one of these times."""
+
     def check(self) -> None:
         """Raise `ValueError` with the reason if the element cannot be used: wrong shapes, numbers not finite, …"""
         check_fields(self)
         require(getattr(self, "motion", ()) is not None, "motion is missing")
         check_motions(self)
+
+
+class MarkedConstraint(AbstractConstraint):
+    """Gears: bodies roll on each other from marks that touch, at angle_i on body i and angle_j on body j.
+
+    Without both angles the marks are those that touch in the first configuration of an analysis. If one is given, the
+    other is zero.
+    """
+
+    if TYPE_CHECKING:
+
+        @property
+        def angle_i(self) -> Array | None: ...
+
+        @property
+        def angle_j(self) -> Array | None: ...
+
+    @property
+    def unmarked(self):
+        return self.angle_i is None and self.angle_j is None
+
+    @property
+    def marks(self) -> tuple[Any, Any]:
+        """angle_i and angle_j.
+
+        Raises:
+            ValueError: they have to be measured first.
+        """
+        require(
+            not self.unmarked,
+            "the marks of a gear are not known: give angle_i and angle_j, or take mbs.with_marks(mech, guess)",
+        )
+        angle_i, angle_j = (0.0 if angle is None else angle for angle in (self.angle_i, self.angle_j))
+        return angle_i, angle_j
 
 
 class MeasuredConstraint(AbstractConstraint):
@@ -234,6 +293,20 @@ def check_positive(element, *names: str) -> None:
     """Raise `ValueError` for a field, a number or an array, that is known and not positive."""
     for name, value in _known(element, names):
         require(np.all(np.asarray(value) > 0), f"{name} must be positive, got {value}")
+
+
+def check_stays_positive(motion: AbstractMotion, times: Float[np.ndarray, " T"]) -> None:
+    """Raise `ValueError` for a driven distance that is zero or negative at one of these times."""
+    values = jax.vmap(motion)(jax.device_put(times))
+    if not is_concrete(values):  # traced all the same, as all inside jit is
+        return
+    k = int(np.argmax(np.asarray(values) <= 0))
+    require(values[k] > 0, f"the distance must stay positive, got {float(values[k]):.6g} at t = {float(times[k]):.6g}")
+
+
+def distance_squared(distance: Float[Array, ""]) -> Float[Array, ""]:
+    """C² of a driven distance C; negative where C is, so that no points have that distance."""
+    return distance * jnp.abs(distance)
 
 
 def check_not_negative(element, *names: str) -> None:

@@ -12,19 +12,24 @@ from jax.typing import ArrayLike
 
 from jaxmbs.analyses.assembly import assemble
 from jaxmbs.analyses.diagnosis import diagnose
-from jaxmbs.analyses.kinematics import Limits, motion_without_derivatives
+from jaxmbs.analyses.kinematics import Limits, kinematics, motion_without_derivatives
 from jaxmbs.dynamics.methods.explicit import RK4
 from jaxmbs.dynamics.methods.method import AbstractFixedStep, AbstractMethod, Motion, Problem
+from jaxmbs.dynamics.reactions import reactions
+from jaxmbs.dynamics.simulate import simulate
+from jaxmbs.element import AbstractConstraint
 from jaxmbs.formulations.augmented import AbstractFormulation, Augmented
 from jaxmbs.formulations.reactive import reactive_forces
 from jaxmbs.formulations.stateful import equations_of, stateful_forces
 from jaxmbs.numerics.arrays import instance_of
+from jaxmbs.numerics.results import Status
 from jaxmbs.numerics.scaling import DEFAULT_TOLERANCE
 from jaxmbs.programs.backends import EMISSION, EMISSIONS, backend_for
 from jaxmbs.programs.function import Straight
 from jaxmbs.programs.jax_compat import default_platform
 from jaxmbs.programs.tracing.program import Program
 from jaxmbs.system import equations
+from jaxmbs.system.marks import as_drawn
 from jaxmbs.system.mechanism import Coordinates, Mechanism, as_times
 
 WITH_VELOCITIES = ("acceleration_rhs", "generalized_force")
@@ -44,6 +49,9 @@ class Explanation(NamedTuple):
         constraints: number of equations, with those of the drivers.
         rank: of Φ_q in the assembled configuration.
         dof: degrees of freedom without the drivers.
+        pulling: names of contacts of cams that would have to pull in the assembled configuration, at the speed of the
+            drivers, or at rest if these leave it open; there the follower lifts off in reality.
+        outside: names of contacts outside of the `part` of their outlines there, such as a pin that has left its slot.
 
     Examples:
         >>> list(mbs.explain(mech, guess).operations)[:3]
@@ -56,6 +64,8 @@ class Explanation(NamedTuple):
     constraints: int
     rank: int
     dof: int
+    pulling: tuple[str, ...] = ()
+    outside: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         counts = ", ".join(f"{name} {count}" for name, count in self.operations.items())
@@ -65,6 +75,12 @@ class Explanation(NamedTuple):
                 f"scalar operations: {counts or 'none counted'}",
                 f"coordinates {self.coordinates}, constraints {self.constraints}, rank {self.rank}, "
                 f"degrees of freedom {self.dof}",
+                *(f"would have to pull: {', '.join(map(repr, names))}" for names in [self.pulling] if names),
+                *(
+                    f"outside of the part of an outline: {', '.join(map(repr, names))}"
+                    for names in [self.outside]
+                    if names
+                ),
             ]
         )
 
@@ -96,7 +112,8 @@ def explain(
     """
     method = instance_of(AbstractMethod, "method", method, RK4())
     formulation = instance_of(AbstractFormulation, "formulation", formulation, Augmented())
-    start = assemble(mech, guess, t)
+    mech, near = as_drawn(mech, mech.coordinates(guess))
+    start = assemble(mech, near, t)
     q = start.q
     time = as_times(t, q.dtype)
     # Arrays are made by NumPy: what JAX makes, it compiles first, for each shape.
@@ -114,6 +131,7 @@ def explain(
     if layout.m <= len(layout.row_owners):
         march = Straight(partial(motion_without_derivatives, limits=Limits()))
         functions["kinematics"] = (march, (mech, jax.device_put(np.asarray(time) + np.arange(2, dtype=q.dtype)), q))
+    pulling, outside = _contacts(mech, q, time)
     programs, refusals = {}, {}
     for name, (function, args) in functions.items():
         refusal = function.refusal(*args)
@@ -128,7 +146,23 @@ def explain(
         constraints=len(layout.row_owners),
         rank=report.rank,
         dof=report.dof,
+        pulling=pulling,
+        outside=outside,
     )
+
+
+def _contacts(mech: Mechanism, q, t) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names of contacts that would have to pull, and of those outside of their outlines' parts."""
+    elements = {**mech.constraints, **mech.drivers}.values()
+    if all(type(x).push is AbstractConstraint.push and type(x).within is AbstractConstraint.within for x in elements):
+        return (), ()
+    determined = mech.layout.m <= len(mech.layout.row_owners)
+    run = (kinematics if determined else simulate)(mech, t[None], q)
+    if run.status[0] != Status.CONVERGED:
+        return (), ()
+    found = reactions(mech, run).items()
+    pulling = tuple(name for name, r in found if r.pulls is not None and r.pulls[0])
+    return pulling, tuple(name for name, r in found if r.outside is not None and r.outside[0])
 
 
 def _simulation(mech: Mechanism, q, v, t, method, formulation) -> dict[str, tuple[Straight, tuple]]:

@@ -20,7 +20,8 @@ from jaxmbs.programs.function import Straight
 from jaxmbs.system.equations import constraints, residuals
 from jaxmbs.system.failure import Failures, failures
 from jaxmbs.system.kept import Kept
-from jaxmbs.system.mechanism import Coordinates, Mechanism, as_times
+from jaxmbs.system.marks import as_drawn
+from jaxmbs.system.mechanism import Coordinates, Mechanism, as_times, check_motions_at
 
 
 class Assembly(eqx.Module):
@@ -101,6 +102,8 @@ def assemble(
         0 1.732051
     """
     near, at = _common(mech, guess, t)
+    check_motions_at(mech, at)
+    mech, near = as_drawn(mech, near)
     found = assembled_configuration(mech, near, at, tuple(mech.layout.index(name) for name in hold), float(tolerance))
     result = Assembly(*found, at, Kept(mech.geometry, ()))
     if throw:

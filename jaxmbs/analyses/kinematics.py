@@ -21,7 +21,8 @@ from jaxmbs.numerics.results import Status, check_known
 from jaxmbs.numerics.scaling import DEFAULT_TOLERANCE
 from jaxmbs.numerics.search import find_root
 from jaxmbs.programs.function import Straight
-from jaxmbs.system.mechanism import Coordinates, Mechanism, as_times
+from jaxmbs.system.marks import as_drawn
+from jaxmbs.system.mechanism import Coordinates, Mechanism, as_times, check_motions_at
 from jaxmbs.system.trajectory import Trajectory
 
 
@@ -77,7 +78,9 @@ def kinematics(
     if times.ndim != 1 or times.shape[0] == 0:
         raise ValueError(f"times must be a row of at least one time, got shape {times.shape}")
     dtype = jnp.result_type(q, times)
-    q, times = q.astype(dtype), times.astype(dtype)
+    times = times.astype(dtype)
+    check_motions_at(mech, times)
+    mech, q = as_drawn(mech, q.astype(dtype))
     missing = mech.layout.m - len(mech.layout.row_owners)
     if missing > 0:
         raise ValueError(f"the motion is not determined: {missing} driver(s) missing")

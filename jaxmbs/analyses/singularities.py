@@ -19,6 +19,7 @@ from jaxmbs.numerics.march import follow_root
 from jaxmbs.numerics.results import Status
 from jaxmbs.numerics.scaling import Units, unit_of_length
 from jaxmbs.programs.function import Straight
+from jaxmbs.system.marks import as_drawn
 from jaxmbs.system.mechanism import Coordinates, Mechanism, as_times
 
 LOCK_UP, BIFURCATION = "lock-up", "bifurcation"
@@ -91,7 +92,8 @@ def find_singularities(
     grid = np.interp(np.arange((len(times) - 1) * REFINEMENT + 1) / REFINEMENT, np.arange(len(times)), times).astype(
         times.dtype
     )
-    motion = kinematics(mech, grid, guess)
+    mech, q = as_drawn(mech, mech.coordinates(guess))
+    motion = kinematics(mech, grid, q)
     status = np.asarray(motion.status)
     if status[0] not in (Status.CONVERGED, Status.SINGULAR):
         raise ValueError(f"the mechanism cannot be assembled at t = {grid[0]}: {Status(int(status[0])).name}")

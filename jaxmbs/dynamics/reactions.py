@@ -19,10 +19,13 @@ from jaxmbs.numerics.arrays import instance_of
 from jaxmbs.programs.function import Straight
 from jaxmbs.system.equations import residual_of
 from jaxmbs.system.layout import Layout
+from jaxmbs.system.marks import as_drawn
 from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.named import AbstractNamed
 from jaxmbs.system.trajectory import Trajectory
 
+# A contact pulls where it holds its bodies together by more than this part of the largest force in any joint.
+PULLING = 1e-9
 # What is left of a vector in the null space of the constraint forces, where there is none.
 INDETERMINATE = 1e-4
 
@@ -142,6 +145,10 @@ class Reaction(AbstractWrench):
         effort: the driving force or torque of an element that prescribes a motion C(t); its work is effort · dC. One
             for each motion of a `TotalJoint` or `RelativeJoint`; None for elements that prescribe none. It is the
             multiplier where Φ is a length or angle.
+        pulls: (T,), True where a contact of cams would have to pull: there the follower lifts off in reality. None for
+            what can pull.
+        outside: (T,), True where a contact, or a pin in its slot, is outside of the `part` of an outline. None for
+            elements without outlines that have one.
         place: (T, d), where point_j is, in the ground frame.
         counter_torque: on body i, about `place` too: −torque, but for `RelativeX` and its like.
         q: (T, n), the configurations of the mechanism.
@@ -164,6 +171,8 @@ class Reaction(AbstractWrench):
     multipliers: Float[Array, "*batch T rows"]
     unique: Bool[Array, "*batch T"]
     effort: Float[Array, "*batch T"] | Float[Array, "*batch T motions"] | None
+    pulls: Bool[Array, "*batch T"] | None
+    outside: Bool[Array, "*batch T"] | None
     place: Float[Array, "*batch T d"]
     counter_torque: Float[Array, "*batch T"] | Float[Array, "*batch T 3"]
     q: Float[Array, "*batch T n"]
@@ -271,7 +280,7 @@ def _reactions(mech: Mechanism, t, q, v, states, formulation: AbstractFormulatio
 
 def _at_one_time(mech: Mechanism, formulation, t, q, v, states) -> dict[str, dict]:
     # States are what they are: the equations need none of their rates.
-    mech = with_states(mech, states)
+    mech = as_drawn(with_states(mech, states), q)[0]
     equations = formulation.equations(mech)
     own = equations.from_bodies(q, v, t)
     equations = equations.settled(*own, t)[0]
@@ -294,7 +303,20 @@ def _at_one_time(mech: Mechanism, formulation, t, q, v, states) -> dict[str, dic
             "effort": _efforts(mech, name, element, q, t, own),
             "unique": ~jnp.any(indeterminate[rows]),
         }
+    largest = jnp.max(jnp.array([jnp.max(jnp.abs(load["force"])) for load in found.values()]), initial=0)
+    for name, element in {**mech.constraints, **mech.drivers}.items():
+        found[name] |= _contact(mech, name, element, poses, q, found[name]["force"], PULLING * largest)
     return found
+
+
+def _contact(mech: Mechanism, name: str, element, poses, q, force, least) -> dict[str, Array | None]:
+    """Where a one-sided contact pulls by more than `least`, and where it is outside of its outlines."""
+    extra = q[mech.layout.extra_slices[name]] if element.extra else ()
+    push, within = element.push(poses[element.i], poses[element.j], *extra), element.within(*extra)
+    return {
+        "pulls": None if push is None else force @ push < -least,
+        "outside": None if within is None else ~within,
+    }
 
 
 def _efforts(mech: Mechanism, name: str, element, q, t, multipliers) -> Array | None:

@@ -25,7 +25,8 @@ from jaxmbs.numerics.scaling import DEFAULT_TOLERANCE
 from jaxmbs.programs.function import Straight
 from jaxmbs.programs.tracing.program import SHORT_RUN
 from jaxmbs.system.equations import Energy, energy
-from jaxmbs.system.mechanism import Coordinates, Mechanism, Velocities, as_times
+from jaxmbs.system.marks import as_drawn
+from jaxmbs.system.mechanism import Coordinates, Mechanism, Velocities, as_times, check_motions_at
 from jaxmbs.system.trajectory import Trajectory
 
 # A simulation without a given step takes at least this many steps in all.
@@ -98,10 +99,11 @@ def simulate(
     """
     method = instance_of(AbstractMethod, "method", method, RK4())
     formulation = instance_of(AbstractFormulation, "formulation", formulation, Augmented())
-    q = mech.coordinates(q0)
+    mech, q = as_drawn(mech, mech.coordinates(q0))
     asked, times = times, as_times(times, q.dtype)
     if times.ndim != 1 or times.shape[0] == 0:
         raise ValueError(f"times must be a row of at least one time, got shape {times.shape}")
+    check_motions_at(mech, times)
     start, given = _start(mech, q, v0, times, tolerance), mech.named_velocities(v0)
     times = times.astype(start.q.dtype)
     grid = _grid(asked, step, method)
@@ -116,7 +118,8 @@ def simulate(
 
 def simulate_from(mech: Mechanism, begin, after, q0, v0, *, step, method=None, formulation=None) -> Trajectory:
     """As `simulate`, at the times begin + after, of which only `after` is known when the simulation is built."""
-    q, times = mech.coordinates(q0), begin + jnp.asarray(after)
+    mech, q = as_drawn(mech, mech.coordinates(q0))
+    times = begin + jnp.asarray(after)
     start, method = _start(mech, q, v0, times, DEFAULT_TOLERANCE), RK4() if method is None else method
     times, grid = times.astype(start.q.dtype), _grid(after, step, method)
     return _simulate(mech, times, start, grid, method, formulation or Augmented(), DEFAULT_TOLERANCE).of(mech)

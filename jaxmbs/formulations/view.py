@@ -15,6 +15,7 @@ from jaxtyping import Array, Float
 from jaxmbs.formulations.equations import AbstractEquations
 from jaxmbs.numerics.implicit import second_rate
 from jaxmbs.programs.function import Straight
+from jaxmbs.system.marks import as_drawn, unmarked
 from jaxmbs.system.mechanism import Coordinates, Mechanism, Velocities, as_times
 
 
@@ -230,7 +231,10 @@ def _back(unknowns: AbstractUnknowns) -> np.ndarray | slice:
 
 def _placed(unknowns: AbstractUnknowns, mech, x, t, near):
     checked("x", x, unknowns.names(mech))
-    return unknowns.placed(mech, x[_back(unknowns)], t, near)
+    x = x[_back(unknowns)]
+    if unmarked(mech):
+        mech, _ = as_drawn(mech, unknowns.configuration(mech, x, t, near) if near is None else near)
+    return unknowns.placed(mech, x, t, near)
 
 
 def _ordered(unknowns: AbstractUnknowns, mech, u):

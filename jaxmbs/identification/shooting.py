@@ -21,6 +21,7 @@ from jaxmbs.dynamics.simulate import simulate_from
 from jaxmbs.identification.records import of_parameters
 from jaxmbs.numerics.linear_algebra import factor_symmetric_positive
 from jaxmbs.system.equations import constraint_jacobian, residuals
+from jaxmbs.system.marks import with_marks
 from jaxmbs.system.mechanism import Mechanism
 
 # Newton steps that close a segment's beginning, and what keeps them solvable where constraints are redundant.
@@ -100,6 +101,7 @@ class Around(NamedTuple):
     def state(self, mech: Mechanism, coordinates, t):
         """q and v of the coordinates; v may lie off the constraints."""
         layout, (a, b) = mech.layout, jnp.split(coordinates, 2)
+        mech = with_marks(mech, self.q)
         place = lambda c: layout.retract(self.q, self.basis @ a + self.others @ c)
 
         def step(c, _):

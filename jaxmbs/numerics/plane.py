@@ -23,3 +23,9 @@ def perpendicular(v: Float[Array, "2"]) -> Float[Array, "2"]:
 def direction(angle: Float[Array, ""] | float) -> Float[Array, "2"]:
     """u = (cos α, sin α)."""
     return jnp.stack([jnp.cos(angle), jnp.sin(angle)])
+
+
+def bearing(d: Float[Array, "2"]) -> Float[Array, ""]:
+    """The angle of a direction from the x axis, in (−π, π]; zero where `d` has no length."""
+    d = jnp.where(jnp.all(d == 0), jnp.array([1, 0], d.dtype), d)
+    return jnp.arctan2(d[1], d[0])

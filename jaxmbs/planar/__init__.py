@@ -24,6 +24,7 @@ from jaxmbs.planar.gears import RackPinion as RackPinion
 from jaxmbs.planar.joints import Revolute as Revolute
 from jaxmbs.planar.joints import RevoluteTranslational as RevoluteTranslational
 from jaxmbs.planar.joints import Translational as Translational
+from jaxmbs.planar.outlines import AbstractOutline as AbstractOutline
 from jaxmbs.planar.outlines import FunctionOutline as FunctionOutline
 from jaxmbs.planar.outlines import SplineOutline as SplineOutline
 from jaxmbs.planar.relative import Distance as Distance

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Bool, Float
 
 from jaxmbs.element import errors_of, require
 from jaxmbs.numerics.arrays import real
@@ -25,6 +25,18 @@ def check_outline(name: str, outline) -> None:
         outline.check()
 
 
+def within_all(*places) -> Bool[Array, ""] | None:
+    """True where all angles are within the parts of their outlines; None if none has a part. Outline, angle, …"""
+    found = [inside for outline, alpha in places if (inside := outline.within(alpha)) is not None]
+    return jnp.all(jnp.stack(found)) if found else None
+
+
+def outward(body, outline: AbstractOutline, alpha) -> Float[Array, "2"]:
+    """The unit normal of an outline at α that points out of its body, in the ground frame."""
+    tangent = body.direction(outline.tangent(alpha))
+    return -perpendicular(tangent) / length(tangent)
+
+
 class CamFollower(PlanarConstraint):
     """Two outlines touch: Φ = (r_i + A_i (s_i + ρ_i u_i) − A_j (s_j + ρ_j u_j) − r_j, g_i⊥ᵀ g_j); Haug (3.4.20).
 
@@ -34,8 +46,9 @@ class CamFollower(PlanarConstraint):
     Args:
         i, j: names of the bodies.
         point_i, point_j: centres of the outlines in the body frames.
-        outline_i, outline_j: ρ(α). A hollow of one must be wider than the other is curved, so that they touch at one
-            point only.
+        outline_i, outline_j: ρ(α), both closed, or with the `part` that touches. A hollow of one must be wider than the
+            other is curved, so that they touch at one point only. A contact holds bodies together as well as apart;
+            `Reaction.pulls` says where it would have to pull.
 
     Examples:
         >>> wheel, roller = planar.FunctionOutline(1.0), planar.FunctionOutline(0.5)
@@ -63,6 +76,15 @@ class CamFollower(PlanarConstraint):
         tangent_j = j.direction(self.outline_j.tangent(alpha_j))
         return jnp.append(contact_i - contact_j, perpendicular(tangent_i) @ tangent_j)
 
+    def push(self, i, j, alpha_i, alpha_j):
+        normal_i, normal_j = outward(i, self.outline_i, alpha_i), outward(j, self.outline_j, alpha_j)
+        # One within the other is the more curved one, and pushes the other outwards.
+        inner_i = self.outline_i.curvature(alpha_i) >= self.outline_j.curvature(alpha_j)
+        return jnp.where((normal_i @ normal_j < 0) | inner_i, normal_i, -normal_j)
+
+    def within(self, alpha_i, alpha_j):
+        return within_all((self.outline_i, alpha_i), (self.outline_j, alpha_j))
+
     def check(self):
         super().check()
         check_outline("outline_i", self.outline_i)
@@ -83,7 +105,8 @@ class CamFlatFollower(PlanarConstraint):
         i, j: names of the bodies. The cam is i.
         point_i: centre of the outline in the frame of i.
         point_j: Q, a point of the face in the frame of j.
-        outline_i: ρ(α), convex.
+        outline_i: ρ(α), convex, or with a `part` that is and that touches. A contact holds bodies together as well as
+            apart; `Reaction.pulls` says where it would have to pull.
         axis_j: direction of the face in the frame of j; x unless given.
 
     Examples:
@@ -108,6 +131,12 @@ class CamFlatFollower(PlanarConstraint):
         tangent = i.direction(self.outline_i.tangent(alpha_i))
         return jnp.stack([(contact - j.point(self.point_j)) @ normal, tangent @ normal])
 
+    def push(self, i, j, alpha_i):
+        return outward(i, self.outline_i, alpha_i)
+
+    def within(self, alpha_i):
+        return within_all((self.outline_i, alpha_i))
+
     def check(self):
         super().check()
         check_axis("axis_j", self.axis_j)
@@ -127,7 +156,8 @@ class PointFollower(PlanarConstraint):
         i, j: names of the bodies. The slot is on j.
         point_i: the pin in the frame of i.
         point_j: centre of the slot's polar form in the frame of j; the origin unless given.
-        outline_j: ρ(α).
+        outline_j: ρ(α). With a `part`, from one end of the slot to the other, `Reaction.outside` says where the pin is
+            outside.
 
     Examples:
         >>> slot = planar.PointFollower("a", "ground", (0, 0), (0, 0), planar.FunctionOutline(lambda alpha: 2 + alpha))
@@ -149,6 +179,9 @@ class PointFollower(PlanarConstraint):
 
     def residual(self, i, j, t, alpha_j):
         return -separation(i, j, self.point_i, self.point_j + self.outline_j.point(alpha_j))
+
+    def within(self, alpha_j):
+        return within_all((self.outline_j, alpha_j))
 
     def check(self):
         super().check()

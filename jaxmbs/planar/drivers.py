@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 from jaxtyping import Array
 
-from jaxmbs.element import MeasuredConstraint
-from jaxmbs.motion import AbstractMotion, motion_field
-from jaxmbs.numerics.arrays import real
+from jaxmbs.element import MeasuredConstraint, check_stays_positive, distance_squared
+from jaxmbs.motion import AbstractMotion, Constant, motion_field
+from jaxmbs.numerics.arrays import is_concrete, real
 from jaxmbs.planar.absolute import Angle, PointX, PointY
 from jaxmbs.planar.element import (
     ORIGIN,
@@ -146,7 +147,8 @@ class DistanceDriver(SquaredDistance):
     Args:
         i, j: names of the bodies.
         point_i, point_j: the points in their body frames.
-        motion: C(t), which must stay positive: a motion, a number or a function of time.
+        motion: C(t), which must stay positive: a motion, a number or a function of time. Where it is known not to, an
+            analysis raises `ValueError`; where it is traced, the sample has a bad status.
 
     Examples:
         >>> cylinder = planar.DistanceDriver("ground", "a", (0, 0), (0, 0), mbs.motion.Ramp(rate=1.0, start=3.0))
@@ -158,7 +160,15 @@ class DistanceDriver(SquaredDistance):
     motion: AbstractMotion = motion_field()
 
     def prescribed(self, t):
-        return self.motion(t) ** 2
+        return distance_squared(self.motion(t))
+
+    def check_at(self, times):
+        check_stays_positive(self.motion, times)
+
+    def check(self):
+        super().check()
+        if isinstance(self.motion, Constant) and is_concrete(self.motion.value):
+            self.check_at(np.zeros(1, self.motion.value.dtype))
 
 
 class RevoluteDriver(Driver, RelativeConstraint):

@@ -8,30 +8,39 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from jaxmbs.element import require
+from jaxmbs.element import MarkedConstraint, require
 from jaxmbs.numerics.arrays import is_concrete, real
-from jaxmbs.numerics.plane import direction, perpendicular
-from jaxmbs.planar.element import PlanarConstraint, check_axis, length, separation
+from jaxmbs.numerics.plane import bearing, direction, perpendicular
+from jaxmbs.planar.element import PlanarConstraint, check_axis, length, separation, squared
+
+# Pulleys are alike where |R_i + R_j| is at most this part of the distance of their centres. Gears never are.
+ALIKE = 0.1
 
 
-class Gear(PlanarConstraint):
+class Gear(PlanarConstraint, MarkedConstraint):
     """Pitch circles of two bodies roll on each other: Φ = (x_j^P − x_i^P) sin θ − (y_j^P − y_i^P) cos θ with
     θ = (R_i (φ_i + θ_i) + R_j (φ_j + θ_j) − R_j π) / (R_i + R_j); Haug (3.4.2), (3.4.3).
 
     θ is the direction from P_i to P_j. Other constraints must hold the centres at the distance R_i + R_j. Φ vanishes
     for the opposite direction too, so a guess should have the marks roughly in place.
 
+    With a negative radius the bodies turn in the same sense: that of an internal gear, or that of a pulley of an open
+    belt drive, whose centres may have any distance. For pulleys alike, |R_i + R_j| below a tenth of that distance,
+    Φ = R_i (φ_i + θ_i) + R_j (φ_j + θ_j) − R_j π − (R_i + R_j) θ with θ in (−π, π].
+
     Args:
         i, j: names of the bodies.
         point_i, point_j: centres of the gears in the body frames.
-        radius_i, radius_j: pitch radii. Give an internal gear a negative radius, and subtract π from the other gear's
-            angle; Haug (3.4.7).
-        angle_i, angle_j: directions θ in radians, in the body frames, of the marks that touch at assembly.
+        radius_i, radius_j: pitch radii; that of an internal gear is negative, and so is that of one of the pulleys.
+        angle_i, angle_j: directions θ in radians, in the body frames, of the marks that touch at assembly. If they are
+            given for an internal gear, subtract π from the other gear's angle; Haug (3.4.7). Without both, the gears
+            mesh as they are drawn: the marks are those that touch in the guess; see `mbs.with_marks`. If one is given,
+            the other is zero.
 
     Examples:
         >>> mesh = planar.Gear("a", "b", (0, 0), (0, 0), radius_i=1.0, radius_j=2.0)
         >>> mech = mbs.Mechanism({"a": planar.Body(), "b": planar.Body()}, {"mesh": mesh})
-        >>> ratio = mbs.constraint_jacobian(mech, {"a": (0, 0, 0), "b": (3, 0, jnp.pi)})[0, [2, 5]]
+        >>> ratio = mbs.constraint_jacobian(mech, {"a": (0, 0, 0), "b": (3, 0, 0)})[0, [2, 5]]
         >>> print(ratio.round(6))  # R_i φ̇_i + R_j φ̇_j = 0 while the centres rest
         [1. 2.]
     """
@@ -42,27 +51,32 @@ class Gear(PlanarConstraint):
     point_j: Array = real((2,))
     radius_i: Array = real()
     radius_j: Array = real()
-    angle_i: Array = real(default=0.0)
-    angle_j: Array = real(default=0.0)
+    angle_i: Array | None = real(optional=True, default=None)
+    angle_j: Array | None = real(optional=True, default=None)
     rows: ClassVar[int] = 1
 
     def residual(self, i, j, t):
-        turned = self.radius_i * (i.phi + self.angle_i) + self.radius_j * (j.phi + self.angle_j - jnp.pi)
-        theta = turned / (self.radius_i + self.radius_j)
+        angle_i, angle_j = self.marks
         d = separation(i, j, self.point_i, self.point_j)
-        return -(perpendicular(direction(theta)) @ d)[None]
+        turned = self.radius_i * (i.phi + angle_i) + self.radius_j * (j.phi + angle_j - jnp.pi)
+        total = self.radius_i + self.radius_j
+        alike = total**2 <= (ALIKE * ALIKE) * squared(d)
+        theta = turned / jnp.where(alike, 1, total)
+        # The same angle θ as a number, not as a direction, of which many turns are close together for pulleys alike.
+        belt = turned - total * bearing(d)
+        return jnp.where(alike, belt, -(perpendicular(direction(theta)) @ d))[None]
+
+    def drawn_marks(self, i, j):
+        theta = bearing(separation(i, j, self.point_i, self.point_j))
+        return [theta - i.phi, theta + jnp.pi - j.phi], ()
 
     def check(self):
         super().check()
         for name, radius in (("radius_i", self.radius_i), ("radius_j", self.radius_j)):
             require(not is_concrete(radius) or radius != 0, f"{name} must not be zero")
-        total = self.radius_i + self.radius_j
-        require(
-            not is_concrete(total) or total != 0, "radius_i + radius_j must not be zero: the centres would coincide"
-        )
 
 
-class RackPinion(PlanarConstraint):
+class RackPinion(PlanarConstraint, MarkedConstraint):
     """A pinion on body j rolls on a rack on body i; Haug (3.4.12), (3.4.13):
     Φ = ((r_j^P − r_i^Q)ᵀ v_i − v_i R_j α_j, (r_j^P − r_i^P)ᵀ v_i⊥ − v_i R_j), α_j = φ_i + θ_i − φ_j − θ_j + 3π/2.
 
@@ -72,7 +86,8 @@ class RackPinion(PlanarConstraint):
         point_j: centre of the pinion in the frame of j.
         axis_i: v_i, from P_i to the point Q_i from which the advance of the pinion is measured, in the frame of i.
         radius_j: R_j, positive if the pinion is on the left of the rack seen along v_i, else negative.
-        angle_i, angle_j: θ_i and θ_j in radians, which set the advance at assembly.
+        angle_i, angle_j: θ_i and θ_j in radians, which set the advance at assembly. Without both, the pinion meshes as
+            it is drawn: they are those of the guess; see `mbs.with_marks`. If one is given, the other is zero.
 
     Examples:
         >>> rolling = planar.RackPinion("ground", "pinion", (0, 0), (0, 0), (1, 0), radius_j=0.5, angle_i=jnp.pi / 2)
@@ -88,16 +103,23 @@ class RackPinion(PlanarConstraint):
     point_j: Array = real((2,))
     axis_i: Array = real((2,))
     radius_j: Array = real()
-    angle_i: Array = real(default=0.0)
-    angle_j: Array = real(default=0.0)
+    angle_i: Array | None = real(optional=True, default=None)
+    angle_j: Array | None = real(optional=True, default=None)
     rows: ClassVar[int] = 2
 
     def residual(self, i, j, t):
         v, v_length = i.direction(self.axis_i), length(self.axis_i)
         d = separation(i, j, self.point_i, self.point_j)
-        alpha = i.phi + self.angle_i - j.phi - self.angle_j + 3 * jnp.pi / 2
+        angle_i, angle_j = self.marks
+        alpha = i.phi + angle_i - j.phi - angle_j + 3 * jnp.pi / 2
         rolling = (d - v) @ v - v_length * self.radius_j * alpha
         return jnp.stack([rolling, perpendicular(v) @ d - v_length * self.radius_j])
+
+    def drawn_marks(self, i, j):
+        v, d = i.direction(self.axis_i), separation(i, j, self.point_i, self.point_j)
+        alpha = (d - v) @ v / (length(self.axis_i) * self.radius_j)
+        angle_i = bearing(jnp.asarray(self.axis_i))
+        return [angle_i, i.phi + angle_i - j.phi + 3 * jnp.pi / 2 - alpha], ()
 
     def check(self):
         super().check()

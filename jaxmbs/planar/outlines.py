@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from jaxmbs.element import require
 from jaxmbs.numerics.arrays import as_pytree, as_real, check_fields, check_function, is_concrete, row
@@ -21,7 +22,24 @@ CHECKED_ANGLES = 1440
 
 
 class AbstractOutline(eqx.Module):
-    """A closed curve ρ(α), α the angle from the body's x axis about the outline's centre."""
+    """A curve ρ(α), α the angle from the body's x axis about the outline's centre, closed unless it has a `part`.
+
+    A subclass gives the radius; one with a part, the `span` as well.
+
+    Examples:
+        >>> class Ellipse(planar.AbstractOutline):
+        ...     a: float
+        ...     b: float
+        ...     def radius(self, alpha):
+        ...         return self.a * self.b / jnp.hypot(self.b * jnp.cos(alpha), self.a * jnp.sin(alpha))
+        >>> print(Ellipse(2.0, 1.0).curvature(jnp.array(0.0)).round(6))  # a / b²
+        2.0
+    """
+
+    @property
+    def span(self) -> tuple[Array, Array] | None:
+        """First and last angle of the part that is meant to touch; None for the whole curve."""
+        return None
 
     @abc.abstractmethod
     def radius(self, alpha: Float[Array, ""]) -> Float[Array, ""]:
@@ -43,16 +61,31 @@ class AbstractOutline(eqx.Module):
         rho_2 = jax.jvp(slope, (alpha,), (one,))[1]
         return (rho**2 + 2 * rho_1**2 - rho * rho_2) / (rho**2 + rho_1**2) ** 1.5
 
+    def within(self, alpha: Float[Array, ""]) -> Bool[Array, ""] | None:
+        """True where α is an angle of the part that is meant to touch, of any turn; None for the whole curve."""
+        if self.span is None:
+            return None
+        start, end = self.span
+        return jnp.mod(alpha - start, 2 * jnp.pi) <= end - start
+
     def check(self) -> None:
-        """Raise `ValueError` unless ρ is positive all round, where that is known."""
+        """Raise `ValueError` unless ρ is positive all round, or all along its part, where that is known."""
         check_fields(self)
+        if self.span is not None and all(map(is_concrete, self.span)):
+            start, end = map(float, self.span)
+            require(start < end <= start + 2 * np.pi, f"part must be two angles that increase, got {start}, {end}")
         radius, angle, _ = _smallest(self)
-        got = f"got {radius:.4g} at {angle:.3f} rad"
-        require(radius > 0, f"the outline's radius must be positive all round, for all angles from 0 to 2π, {got}")
+        where = (
+            "all round, for all angles from 0 to 2π; or give the part that touches"
+            if self.span is None
+            else "along its part"
+        )
+        require(radius > 0, f"the outline's radius must be positive {where}, got {radius:.4g} at {angle:.3f} rad")
 
 
 def smallest_curvature(outline: AbstractOutline) -> float:
-    """The smallest curvature all round; infinite where the outline is not known yet (inside a transformation)."""
+    """The smallest curvature all round, or along the part that touches; infinite where the outline is not known yet
+    (inside a transformation)."""
     return _smallest(outline)[2]
 
 
@@ -69,11 +102,22 @@ def _smallest(outline: AbstractOutline) -> tuple[float, float, float]:
 
 @eqx.filter_jit
 def _smallest_known(outline: AbstractOutline):
+    start, end = (0.0, 2 * np.pi) if outline.span is None else outline.span
     # Half a step off the round angles, where outlines given piecewise change their formula.
-    angles = jnp.asarray((np.arange(CHECKED_ANGLES) + 0.5) * (2 * np.pi / CHECKED_ANGLES))
+    angles = start + jnp.asarray((np.arange(CHECKED_ANGLES) + 0.5) / CHECKED_ANGLES) * (end - start)
     radii = jax.vmap(outline.radius)(angles)
     least = jnp.argmin(jnp.where(jnp.isfinite(radii), radii, -jnp.inf))
     return radii[least], angles[least], jnp.min(jax.vmap(outline.curvature)(angles))
+
+
+def _part() -> Any:
+    """A field for the first and the last angle of a part, which may be absent."""
+    return eqx.field(converter=as_real, metadata={"shape": (2,), "optional": True}, default=None)
+
+
+def _ends(part) -> tuple[Array, Array] | None:
+    """Both angles of a part, whatever its shape: `check` has a word for a wrong one."""
+    return None if part is None or np.shape(part) != (2,) else (jnp.asarray(part)[0], jnp.asarray(part)[1])
 
 
 class FunctionOutline(AbstractOutline):
@@ -82,17 +126,26 @@ class FunctionOutline(AbstractOutline):
     Args:
         rho: a function of α, written in jax.numpy and called with angles in [0, 2π); or a number, the radius of a
             circle.
+        part: the first and the last angle in radians of the part that touches, if the rest is not meant to: only there
+            must ρ be positive, and the outline of a cam convex. `Reaction.outside` says where the contact leaves it.
 
     Examples:
         >>> egg = planar.FunctionOutline(lambda alpha: 1 + 0.25 * jnp.cos(alpha))
         >>> print(egg.radius(jnp.pi).round(6))
         0.75
+        >>> line = planar.FunctionOutline(lambda alpha: 1 / jnp.sin(alpha), part=(0.5, 2.5))  # y = 1
     """
 
     rho: Callable | Array
+    part: Array | None = _part()
 
-    def __init__(self, rho):
+    def __init__(self, rho, part=None):
         self.rho = as_pytree(rho) if callable(rho) else as_real(rho)
+        self.part = part
+
+    @property
+    def span(self):
+        return _ends(self.part)
 
     def radius(self, alpha):
         if callable(self.rho):
@@ -110,6 +163,7 @@ class SplineOutline(AbstractOutline):
 
     Args:
         radii: (n,), ρ at the angles 0, 2π/n, …; at least three.
+        part: as of a `FunctionOutline`.
 
     Examples:
         >>> outline = planar.SplineOutline((1.25, 1.0, 0.75, 1.0))
@@ -118,6 +172,11 @@ class SplineOutline(AbstractOutline):
     """
 
     radii: Array = row()
+    part: Array | None = _part()
+
+    @property
+    def span(self):
+        return _ends(self.part)
 
     def radius(self, alpha):
         return periodic_spline(jnp.asarray(self.radii), 2 * np.pi, alpha)

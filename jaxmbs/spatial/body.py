@@ -402,6 +402,10 @@ def check_inertia(inertia) -> None:
     moments = np.linalg.eigvalsh(full)
     require(moments[0] >= -THIN * moments[2], f"moments of inertia must not be negative, got {moments}")
     require(
+        moments[1] > THIN * moments[2] or moments[2] <= 0,
+        f"no body has inertia about one axis only, got {moments}: a motor's or a flywheel's is that of a spatial.Rotor",
+    )
+    require(
         moments[2] <= (moments[0] + moments[1]) * (1 + THIN),
         f"the largest moment of inertia must not exceed the sum of the others, got {moments}",
     )

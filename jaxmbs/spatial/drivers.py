@@ -6,12 +6,13 @@ from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
-from jaxmbs.element import require
-from jaxmbs.motion import AbstractMotion, Shifted, motion_field
+from jaxmbs.element import check_stays_positive, distance_squared, require
+from jaxmbs.motion import AbstractMotion, Constant, Shifted, motion_field
 from jaxmbs.numerics import rotation
-from jaxmbs.numerics.arrays import is_scalar
+from jaxmbs.numerics.arrays import is_concrete, is_scalar
 from jaxmbs.spatial.body import Body, Frame
 from jaxmbs.spatial.element import ORIGIN, Frames
 from jaxmbs.spatial.joints import SquaredDistance, angle_row
@@ -152,7 +153,8 @@ class DistanceDriver(SquaredDistance):
     Args:
         i, j: names of the bodies.
         point_i, point_j: the points in their body frames.
-        motion: C(t), which must stay positive: a motion, a number or a function of time.
+        motion: C(t), which must stay positive: a motion, a number or a function of time. Where it is known not to, an
+            analysis raises `ValueError`; where it is traced, the sample has a bad status.
 
     Examples:
         >>> cylinder = spatial.DistanceDriver("ground", "a", motion=mbs.motion.Ramp(rate=1.0, start=3.0))
@@ -164,4 +166,12 @@ class DistanceDriver(SquaredDistance):
     motion: AbstractMotion = motion_field(default=None)
 
     def prescribed(self, t):
-        return self.motion(t) ** 2
+        return distance_squared(self.motion(t))
+
+    def check_at(self, times):
+        check_stays_positive(self.motion, times)
+
+    def check(self):
+        super().check()
+        if isinstance(self.motion, Constant) and is_concrete(self.motion.value):
+            self.check_at(np.zeros(1, self.motion.value.dtype))

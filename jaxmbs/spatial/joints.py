@@ -8,10 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from jaxmbs.element import MeasuredConstraint, Shared, check_positive, require
+from jaxmbs.element import MarkedConstraint, MeasuredConstraint, Shared, check_positive, require
 from jaxmbs.mobility import Mobility
 from jaxmbs.numerics import rotation
 from jaxmbs.numerics.arrays import is_concrete, real
+from jaxmbs.numerics.plane import bearing
 from jaxmbs.spatial.element import ORIGIN, Frames, Points, check_axis, unit
 from jaxmbs.spatial.pairs import orientation_rows, position_rows
 from jaxmbs.spatial.turning import TwoTurns
@@ -118,7 +119,7 @@ class Screw(Frames):
         point_i, point_j: a point of the axis in the body frames; or `Frame`s of the bodies, origin and axes.
         axis_i, axis_j: the axis in the body frames, z unless given; `axis_j` as `axis_i` unless given. Joint frame j is
             joint frame i turned by the shortest rotation that takes axis_i to axis_j. φ = 0 where the two frames
-            coincide.
+            coincide. The x and y axes are as of a `Revolute`.
         pitch: advance in a turn, positive for a right-handed screw.
         frame_i, frame_j: in place of the axes: 3×3, columns are the axes of the joint frames in the body frames, the
             axis third; `frame_j` as `frame_i` unless given.
@@ -170,7 +171,7 @@ def angle_row(p, angle):
     return 2 * sign * (p[3] * c - p[0] * s)
 
 
-class Gear(Frames):
+class Gear(Frames, MarkedConstraint):
     """Pitch cylinders or cones of two bodies roll on each other: R_i (α_i − θ_i) + R_j (α_j − θ_j) = 0. 3 equations.
 
     α_i is the angle about the axis of i, from the x axis of its joint frame, of the direction from point_i to point_j;
@@ -184,9 +185,13 @@ class Gear(Frames):
         point_i, point_j: centres of the gears in the body frames; or `Frame`s of the bodies, origin and axes.
         axis_i, axis_j: axes of the gears in the body frames, z unless given; `axis_j` as `axis_i` unless given.
             External gears with parallel axes have them in the same sense. Those of bevel gears both point away from the
-            apex, or both towards it.
+            apex, or both towards it. The x axis of joint frame i is that of body i, turned by the shortest rotation
+            that takes its z axis to axis_i; joint frame j is joint frame i turned by the shortest rotation that takes
+            axis_i to axis_j.
         radius_i, radius_j: pitch radii, or numbers of teeth. An internal gear has a negative radius.
-        angle_i, angle_j: θ in radians, of the marks that touch at assembly, from the x axes of the joint frames.
+        angle_i, angle_j: θ in radians, of the marks that touch at assembly, from the x axes of the joint frames. Without
+            both, the gears mesh as they are drawn: the marks are those that touch in the guess, where alpha_i and
+            alpha_j count only for their full turns; see `mbs.with_marks`. If one is given, the other is zero.
         frame_i, frame_j: in place of the axes: 3×3, columns are the axes of the joint frames in the body frames, the
             axis third; `frame_j` as `frame_i` unless given.
 
@@ -194,14 +199,14 @@ class Gear(Frames):
         >>> mesh = spatial.Gear("a", "b", axis_i=(0, 0, 1), radius_i=1.0, radius_j=2.0)
         >>> mech = mbs.Mechanism({"a": spatial.Body(), "b": spatial.Body()}, {"mesh": mesh})
         >>> q = {"a": spatial.coordinates(), "b": spatial.coordinates((3, 0, 0)), "mesh": (0.5, jnp.pi)}
-        >>> print(mbs.constraints(mech, q)[2].round(6))  # R_i α_i + R_j α_j
-        6.783185
+        >>> print(mbs.constraints(mech, q)[2].round(6))  # R_i (α_i − θ_i), drawn with θ_i = 0
+        0.5
     """
 
     radius_i: Array = real()
     radius_j: Array = real()
-    angle_i: Array = real()
-    angle_j: Array = real()
+    angle_i: Array | None = real(optional=True)
+    angle_j: Array | None = real(optional=True)
     rows: ClassVar[int] = 3
     extra: ClassVar[tuple[str, ...]] = ("alpha_i", "alpha_j")
 
@@ -215,8 +220,8 @@ class Gear(Frames):
         axis_j=None,
         radius_i=None,
         radius_j=None,
-        angle_i=0.0,
-        angle_j=0.0,
+        angle_i=None,
+        angle_j=None,
         *,
         frame_i=None,
         frame_j=None,
@@ -226,10 +231,17 @@ class Gear(Frames):
 
     def residual(self, i, j, t, alpha_i, alpha_j):
         d = self.separation(i, j)
-        rolled = self.radius_i * (alpha_i - self.angle_i) + self.radius_j * (alpha_j - self.angle_j)
+        angle_i, angle_j = self.marks
+        rolled = self.radius_i * (alpha_i - angle_i) + self.radius_j * (alpha_j - angle_j)
         on_i = self.axes_i.T @ i.components(d)
         on_j = self.axes_j.T @ j.components(-d)
         return jnp.stack([_across(on_i, alpha_i), _across(on_j, alpha_j), rolled])
+
+    def drawn_marks(self, i, j, alpha_i, alpha_j):
+        d = self.separation(i, j)
+        on_i, on_j = self.axes_i.T @ i.components(d), self.axes_j.T @ j.components(-d)
+        angles = [_near(bearing(on_i[:2]), alpha_i), _near(bearing(on_j[:2]), alpha_j)]
+        return angles, tuple(angles)
 
     def check(self):
         for name in ("radius_i", "radius_j"):
@@ -237,6 +249,11 @@ class Gear(Frames):
             require(radius is not None, f"{name} is missing")
             require(not is_concrete(radius) or np.ndim(radius) != 0 or radius != 0, f"{name} must not be zero")
         super().check()
+
+
+def _near(angle, other):
+    """The angle with the number of full turns that brings it nearest to another one."""
+    return angle + 2 * jnp.pi * jnp.round((other - angle) / (2 * jnp.pi))
 
 
 def _across(d, angle):

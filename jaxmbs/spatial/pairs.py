@@ -89,7 +89,8 @@ class Revolute(LowerPair):
             which has origin and axes.
         axis_i, axis_j: the axis in the body frames, z unless given; `axis_j` as `axis_i` unless given. Joint frame j is
             joint frame i turned by the shortest rotation that takes axis_i to axis_j. The joint angle is zero where the
-            two frames coincide: with equal axes, where the bodies are parallel.
+            two frames coincide: with equal axes, where the bodies are parallel. The x and y axes of joint frame i are
+            those of body i, turned by the shortest rotation that takes its z axis to axis_i.
         frame_i, frame_j: instead of the axes: 3×3 matrices, whose columns are the axes of the joint frames in the body
             frames; the third is the axis of the joint; `frame_j` as `frame_i` unless given.
 

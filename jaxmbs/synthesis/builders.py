@@ -27,6 +27,7 @@ from jaxmbs.synthesis.measures import Output, Point, Pose
 from jaxmbs.synthesis.multistart import Ranked, Search, State, best_first, ranked
 from jaxmbs.synthesis.stages import Report, told
 from jaxmbs.system.equations import residuals
+from jaxmbs.system.marks import unmarked, with_marks
 from jaxmbs.system.mechanism import Mechanism
 
 F = TypeVar("F", bound=Callable)
@@ -160,6 +161,7 @@ def fit(
         raise ValueError("floating is for given times; without any, each target has a time of its own")
     if since is not None and not cyclic and not floating and not (since.min() >= 0 and since.max() <= period):
         raise ValueError(f"times must be from 0 to the period, {period:g}, of a motion that is not cyclic")
+    build = _with_marks(build, variables.unravel(jnp.asarray(variables.start)), guess)
     shape, extent, given = _looked_at(build, variables.unravel(jnp.asarray(variables.start)), measure, guess)
     if shape != targets.shape[1:]:
         raise ValueError(f"measure must have shape {targets.shape[1:]}, as targets have in a row, got {shape}")
@@ -185,11 +187,19 @@ def fit(
     return found
 
 
-def _looked_at(build, design, measure, guess) -> tuple[tuple[int, ...], float, str]:
-    """The shape of the measure, the size of the mechanism as the guess has it, and what tells it from others."""
+def _with_marks(build, design, guess) -> Callable[[Any], Mechanism]:
+    """The builder itself, or one whose gears have the marks that touch in the guess."""
     mech = build(design)
     if not isinstance(mech, Mechanism):
         raise ValueError(f"build must be a function that gives a Mechanism, but it gives {type(mech).__name__}")
+    if not unmarked(mech):
+        return build
+    return lambda design: with_marks(build(design), guess(design) if callable(guess) else guess)
+
+
+def _looked_at(build, design, measure, guess) -> tuple[tuple[int, ...], float, str]:
+    """The shape of the measure, the size of the mechanism as the guess has it, and what tells it from others."""
+    mech = build(design)
     missing = mech.layout.m - len(mech.layout.row_owners)
     if missing > 0:
         raise ValueError(f"the motion is not determined: {missing} driver(s) missing")

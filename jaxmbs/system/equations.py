@@ -16,6 +16,7 @@ from jaxmbs.numerics.implicit import jacobian, rate, second_rate
 from jaxmbs.numerics.repeated import total
 from jaxmbs.programs.function import Straight
 from jaxmbs.programs.tracing.graph import ProgramError
+from jaxmbs.system.marks import as_drawn
 from jaxmbs.system.mechanism import Coordinates, Mechanism, as_times
 
 
@@ -34,7 +35,7 @@ def constraints(mech: Mechanism, q: Coordinates, t: ArrayLike = 0.0) -> Float[Ar
         >>> print(mbs.constraints(mech, {"crank": (0, 0, 0), "rod": (1, 0.5, 0), "slider": (3, 0, 0)}))
         [ 0.   0.   0.  -0.5  0.   0.5  0.   0.   0. ]
     """
-    return PROGRAMS["constraints"](mech, *_state(mech, q, t))
+    return PROGRAMS["constraints"](*_drawn(mech, q, t))
 
 
 def constraint_jacobian(mech: Mechanism, q: Coordinates, t: ArrayLike = 0.0) -> Float[Array, "rows m"]:
@@ -53,7 +54,7 @@ def constraint_jacobian(mech: Mechanism, q: Coordinates, t: ArrayLike = 0.0) -> 
         [[-1.  0.  1.]
          [ 0. -1.  0.]]
     """
-    return PROGRAMS["constraint_jacobian"](mech, *_state(mech, q, t))
+    return PROGRAMS["constraint_jacobian"](*_drawn(mech, q, t))
 
 
 def velocity_rhs(mech: Mechanism, q: Coordinates, t: ArrayLike = 0.0) -> Float[Array, " rows"]:
@@ -71,7 +72,7 @@ def velocity_rhs(mech: Mechanism, q: Coordinates, t: ArrayLike = 0.0) -> Float[A
         >>> print(mbs.velocity_rhs(mech, guess))  # the motor turns with 1 rad per unit of time
         [0. 0. 0. 0. 0. 0. 0. 0. 1.]
     """
-    return PROGRAMS["velocity_rhs"](mech, *_state(mech, q, t))
+    return PROGRAMS["velocity_rhs"](*_drawn(mech, q, t))
 
 
 def acceleration_rhs(mech: Mechanism, q: Coordinates, v: ArrayLike, t: ArrayLike = 0.0) -> Float[Array, " rows"]:
@@ -90,7 +91,7 @@ def acceleration_rhs(mech: Mechanism, q: Coordinates, v: ArrayLike, t: ArrayLike
         >>> print(mbs.acceleration_rhs(pendulum, below, jnp.array([3.0, 0, 3])))  # a swing with φ̇ = 3
         [ 0. -9.]
     """
-    at, t = _state(mech, q, t)
+    mech, at, t = _drawn(mech, q, t)
     return PROGRAMS["acceleration_rhs"](mech, at, jnp.asarray(v, at.dtype), t)
 
 
@@ -129,6 +130,12 @@ def _state(mech: Mechanism, q, t):
     q = mech.coordinates(q)
     dtype = jnp.result_type(q, as_times(t, q.dtype))
     return q.astype(dtype), jnp.asarray(t, dtype)
+
+
+def _drawn(mech: Mechanism, q, t):
+    """The mechanism with the marks of its gears as they are in q, and the state."""
+    q, t = _state(mech, q, t)
+    return as_drawn(mech, q)[0], q, t
 
 
 class Energy(NamedTuple):

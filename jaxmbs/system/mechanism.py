@@ -13,7 +13,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from jaxmbs.element import GROUND, AbstractBody, AbstractConstraint
+from jaxmbs.element import GROUND, AbstractBody, AbstractConstraint, errors_of
 from jaxmbs.forces import AbstractForce
 from jaxmbs.numerics.arrays import default_float, is_concrete
 from jaxmbs.system.layout import Layout, unknown
@@ -300,6 +300,20 @@ def _check_elements(groups: dict[str, list[tuple[str, Any]]]) -> None:
                 check(kind, name, element)
             except ValueError as error:
                 raise ValueError(f"{kind} {name!r} ({type(element).__name__}): {error}") from None
+
+
+def check_motions_at(mech: Mechanism, times: Float[Array, "*T"]) -> None:
+    """Raise `ValueError` for an element whose motion asks for something impossible at one of these times, where it and
+    they are known."""
+    if not is_concrete(times):
+        return
+    for kind, elements in (("constraint", mech.constraints), ("driver", mech.drivers)):
+        for name, element in elements.items():
+            if type(element).check_at is not AbstractConstraint.check_at and all(
+                map(is_concrete, jax.tree.leaves(element))
+            ):
+                with errors_of(f"{kind} {name!r} ({type(element).__name__})"):
+                    element.check_at(np.atleast_1d(np.asarray(times)))
 
 
 def as_times(times: ArrayLike | Sequence[float], dtype) -> Array:

@@ -147,7 +147,7 @@ def wheels():
         {
             "O": planar.Revolute(GROUND, "arm", (0, 0), (0, 0)),
             "P": planar.Revolute("arm", "wheel", (0.5, 0), (0, 0)),
-            "gear": planar.Gear(GROUND, "wheel", (0, 0), (0, 0), 0.2, 0.3),
+            "gear": planar.Gear(GROUND, "wheel", (0, 0), (0, 0), 0.2, 0.3, 0.0, 0.0),
             "Q": planar.Revolute("wheel", "bob", (0.1, 0.2), (0, 0.4)),
         },
         {"motor": planar.RevoluteDriver(GROUND, "arm", mbs.motion.Polynomial((0.3, 2.0, 1.0)))},
@@ -178,7 +178,7 @@ def bevel():
         {
             "bearing": spatial.Revolute(GROUND, "first", (0, 0, 0.3), (0, 0, 0), z),
             "other": spatial.Revolute(GROUND, "second", (0.2, 0, 0), (0, 0, 0), x),
-            "gear": spatial.Gear("first", "second", (0, 0, 0), (0, 0, 0), z, x, 0.2, 0.3),
+            "gear": spatial.Gear("first", "second", (0, 0, 0), (0, 0, 0), z, x, 0.2, 0.3, 0.0, 0.0),
         },
         forces={"gravity": mbs.Gravity((1.0, -2, -9.81))},
     ), {}

@@ -53,7 +53,7 @@ def planetary():
         {
             "O": planar.Revolute("ground", "arm", (0, 0), (0, 0)),
             "P": planar.Revolute("arm", "wheel", (0.5, 0), (0, 0)),
-            "gear": planar.Gear("ground", "wheel", (0, 0), (0, 0), 0.2, 0.3),
+            "gear": planar.Gear("ground", "wheel", (0, 0), (0, 0), 0.2, 0.3, 0.0, 0.0),
         },
         forces={"gravity": DOWN[2]},
     ), {"wheel": (0.5, 0, 0)}

@@ -59,7 +59,7 @@ def gears(dimension):
 @pytest.mark.parametrize("name", FORMULATIONS)
 @pytest.mark.parametrize("dimension", [2, 3])
 def test_inertia_behind_a_gear_counts_with_the_square_of_the_ratio(dimension, name):
-    mech = gears(dimension)
+    mech = mbs.with_marks(gears(dimension), {"b.x": 0.5})
     q = mbs.assemble(mech, {"b.x": 0.5}).q
     found = accelerations(mech, q, np.zeros(mech.layout.m), FORMULATIONS[name])
     ratio = -RADII[0] / RADII[1]

@@ -306,3 +306,37 @@ def test_observations_take_angles_of_joints_by_name():
     for now in (state, after):
         expected = (now.q[5] - now.q[2], now.v[5] - now.v[2])
         np.testing.assert_allclose(now.observation, expected, atol=1e-12)
+
+
+class Geared(Locking):
+    """Two gears that mesh as the start has them."""
+
+    @property
+    def design(self):
+        return {"radius": 2.0}
+
+    def build(self, params, action):
+        return mbs.Mechanism(
+            {"crank": planar.Body(), "rocker": planar.Body()},
+            {
+                "A": planar.Revolute("ground", "crank", (0, 0), (0, 0)),
+                "B": planar.Revolute("ground", "rocker", (0, 3), (0, 0)),
+                "mesh": planar.Gear("crank", "rocker", (0, 0), (0, 0), 1.0, params["radius"]),
+            },
+            forces={"torque": mbs.Torque("crank", 5 * action[0])},
+        )
+
+    def start(self, params, task, key):
+        return {"crank.phi": 0.4, "rocker": (0, 3, 0.3)}, None
+
+
+def test_gears_stay_in_mesh():
+    """From step to step, each of which builds the mechanism anew: φ₂ − 0.3 = −(φ₁ − 0.4) / 2."""
+    environment = Geared()
+    state = jax.jit(environment.reset)(jax.random.key(0), None)
+    step = jax.jit(environment.step)
+    for _ in range(5):
+        state = step(state, jnp.ones(1))
+    turned = np.asarray(state.q)[[2, 5]] - [0.4, 0.3]
+    assert turned[0] > 0.01
+    assert turned[1] == pytest.approx(-turned[0] / 2, abs=1e-12)

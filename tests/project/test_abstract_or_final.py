@@ -14,7 +14,11 @@ OPTIONAL = {
     "AbstractDyadic": {"mechanism"},
     # What most elements have no answer to; the body in the abstract class says so.
     "AbstractBody": {"massless", "rest"},
-    "AbstractConstraint": {"components", "freedom", "guide", "mobility", "relative", "shared"},
+    "AbstractConstraint": {
+        *("check_at", "components", "drawn_marks", "freedom", "guide", "mobility", "push", "relative", "shared"),
+        *("unmarked", "within"),
+    },
+    "AbstractOutline": {"span"},
     "AbstractEffort": {"measures"},
     "AbstractForce": {"check_joints", "kinetic", "measures", "potential", "uniform"},
     "AbstractInertialEffort": {"kinetic"},

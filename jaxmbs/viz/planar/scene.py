@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from jaxmbs.element import GROUND
+from jaxmbs.system.marks import with_marks
 from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.viz.attachments import Marked, attachments, pitch_radii
 from jaxmbs.viz.planar.shapes import CURVE_LAYER, Poses, Shape, Span, Style, arc, place, plate
@@ -31,6 +32,7 @@ class Scene:
     """
 
     def __init__(self, mech: Mechanism, q, t: float = 0.0, *, marked: Marked = (), size: float = 1.0):
+        mech = with_marks(mech, q[0])
         self.mech, self.poses, self.t = mech, _poses(mech, q), float(t)
         self.elements = {**mech.constraints, **mech.drivers, **mech.forces}
         self.colours = {GROUND: GROUND_COLOUR} | {name: colour_of(k) for k, name in enumerate(mech.bodies)}

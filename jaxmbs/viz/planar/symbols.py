@@ -152,14 +152,18 @@ def toothed(gear: tuple, tooth: float, scene, *, inside: bool = False) -> list[S
 
 
 def outlined(body: str, centre, outline, scene) -> Shape:
-    """The outline of a cam or a roller, filled."""
-    style = Style(face=scene.colours[body], edge=scene.colours[body], opacity=0.25, width=1.6)
+    """The outline of a cam or a roller, filled; of one with a part, the line that touches."""
+    colour = scene.colours[body]
+    style = Style(face=colour, edge=colour, opacity=0.25, width=1.6)
+    if outline.span is not None:
+        style = Style(closed=False, edge=colour, width=1.6)
     return Shape(body, np.asarray(centre, float) + _profile(outline), style)
 
 
 def _profile(outline) -> np.ndarray:
     """Points of an outline, from its centre."""
-    angles = np.linspace(0, 2 * np.pi, 120, endpoint=False)
+    start, end = (0, 2 * np.pi) if outline.span is None else outline.span
+    angles = np.linspace(float(start), float(end), 120, endpoint=outline.span is not None)
     radii = np.array([float(outline.radius(np.asarray(angle))) for angle in angles])
     return radii[:, None] * np.stack([np.cos(angles), np.sin(angles)], axis=-1)
 
@@ -272,7 +276,7 @@ def _(element: planar.Gear, scene):
     counts = [teeth(radius, scene.tooth) for *_, radius in gears]
     new = [gear_key(gear) not in scene.teeth for gear in gears]
     first, second = (1, 0) if new[0] and not new[1] else (0, 1)
-    mark = float((element.angle_i, element.angle_j)[first])
+    mark = float(element.marks[first])
     tooth = scene.teeth.setdefault(gear_key(gears[first]), mark)
     # Where they touch a gap stands opposite to a tooth; on an outer pair the teeth follow in opposite senses.
     ahead = np.sign(signed.prod()) * (tooth - touch[first]) * counts[first] / (2 * np.pi)
@@ -296,7 +300,7 @@ def _(element: planar.RackPinion, scene):
     # A gap of the rack stands where a tooth of the pinion comes down.
     pinion = (j, point_j, abs(radius))
     new = gear_key(pinion) not in scene.teeth
-    tooth = scene.teeth.setdefault(gear_key(pinion), float(element.angle_j))
+    tooth = scene.teeth.setdefault(gear_key(pinion), float(element.marks[1]))
     foot = (scene.local(i, scene.world(j, point_j))[0] - point_i) @ e
     down = place(scene.poses, i, np.array([[0.0, 0.0], -up]))[0]
     gap = foot + radius * (tooth - contact(pinion, down[1] - down[0], scene))
@@ -336,8 +340,9 @@ def _(element: planar.PointFollower, scene):
     follower, (j, centre) = attachments(element)
     colour = scene.colours[j]
     slot = centre + _profile(element.outline_j)
-    wide = Style(face=colour, edge=colour, opacity=0.15, width=7.0)
-    narrow = Style(edge=PAPER, width=5.0)
+    closed = element.outline_j.span is None
+    wide = Style(closed=closed, face=colour if closed else None, edge=colour, opacity=0.15, width=7.0)
+    narrow = Style(closed=closed, edge=PAPER, width=5.0)
     return [Shape(j, slot, wide), Shape(j, slot, narrow), pin(*follower, scene)]
 
 

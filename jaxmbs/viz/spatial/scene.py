@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from jaxmbs.element import GROUND
+from jaxmbs.system.marks import with_marks
 from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.viz.attachments import Marked, attachments
 from jaxmbs.viz.spatial.bodies import body_meshes, distinct, inertia_mesh
@@ -50,6 +51,7 @@ class Scene:
         size: float = 1.0,
         view: tuple[float, float] | None = None,
     ):
+        mech = with_marks(mech, q[0])
         self.mech, self.poses, self.t = mech, _poses(mech, q), float(t)
         self.elements = {**mech.constraints, **mech.drivers, **mech.forces}
         self.colours = {GROUND: GROUND_COLOUR} | {name: colour_of(k) for k, name in enumerate(mech.bodies)}

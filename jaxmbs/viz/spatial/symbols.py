@@ -292,7 +292,7 @@ def _(element: spatial.Distance, scene):
 def _(element: spatial.Gear, scene):
     pair = wheels(element, scene.poses)
     signs = [1 if wheel.radius > 0 else -1 for wheel in pair]
-    marks = [float(element.angle_i), float(element.angle_j)]
+    marks = [float(angle) for angle in element.marks]
     # Inside a ring both touch on the same side of both centres: the one with the positive radius beyond its own.
     marks = [mark + (np.pi if signs[1 - k] < 0 else 0) for k, mark in enumerate(marks)]
     new = [wheel.key not in scene.teeth for wheel in pair]

@@ -1,0 +1,66 @@
+"""Marks of gears that are not given: where the gears touch in the first configuration of an analysis."""
+
+from __future__ import annotations
+
+import equinox as eqx
+from jaxtyping import Array, Float
+
+from jaxmbs.system.mechanism import Coordinates, Mechanism
+
+
+def with_marks(mech: Mechanism, guess: Coordinates | None = None) -> Mechanism:
+    """The same mechanism with the marks of its gears where these touch in a configuration.
+
+    Gears and racks without `angle_i` and `angle_j` mesh as they are drawn. `assemble`, `kinematics`, `simulate` and
+    `find_singularities` measure their marks in the guess, before they move anything, and keep them; functions of one
+    configuration, such as `constraints` and `diagnose`, measure them there. With this function the marks are chosen
+    once, for all that follows. They are differentiable functions of the mechanism and of the guess.
+
+    Args:
+        mech: the mechanism. Gears with an angle stay as they are.
+        guess: a mapping of names to coordinates, or q (n,); see `Mechanism.coordinates`.
+
+    Examples:
+        >>> gears = planar.Gear("a", "b", (0, 0), (0, 0), radius_i=1.0, radius_j=2.0)
+        >>> mech = mbs.Mechanism({"a": planar.Body(), "b": planar.Body()}, {"mesh": gears})
+        >>> drawn = mbs.with_marks(mech, {"a": (0, 0, 0), "b": (0, 3, 0.5)})
+        >>> mesh = drawn.constraints["mesh"]
+        >>> print(jnp.stack([mesh.angle_i, mesh.angle_j]).round(4))  # π/2, and 3π/2 − 0.5
+        [1.5708 4.2124]
+    """
+    return as_drawn(mech, mech.coordinates(guess))[0] if unmarked(mech) else mech
+
+
+def as_drawn(mech: Mechanism, q: Float[Array, " n"]) -> tuple[Mechanism, Float[Array, " n"]]:
+    """The mechanism with its marks, and q with the directions of the gears' centres, where gears have these as extra
+    coordinates."""
+    names = unmarked(mech)
+    if not names:
+        return mech, q
+    angles, q = _measured(mech.geometry, q, names)
+
+    drivers = [name for name, *_ in mech.layout.drivers]
+
+    def marks(mech):
+        elements = [(mech.drivers if name in drivers else mech.constraints)[name] for name in names]
+        return [x for element in elements for x in (element.angle_i, element.angle_j)]
+
+    return eqx.tree_at(marks, mech, angles, is_leaf=lambda x: x is None), q
+
+
+def unmarked(mech: Mechanism) -> tuple[str, ...]:
+    """Names of the gears whose marks are still to be measured."""
+    return tuple(name for name, element in {**mech.constraints, **mech.drivers}.items() if element.unmarked)
+
+
+@eqx.filter_jit
+def _measured(mech: Mechanism, q, names: tuple[str, ...]):
+    """Angles of the marks, those of each gear side by side, and q with the directions of the centres."""
+    elements, layout, angles = {**mech.constraints, **mech.drivers}, mech.layout, []
+    for name in names:
+        element, where = elements[name], layout.extra_slices.get(name, slice(0, 0))
+        i, j = (layout.pose(body, q) for body in (element.i, element.j))
+        marks, extra = element.drawn_marks(i, j, *q[where])
+        angles += marks
+        q = q.at[where].set(extra) if len(extra) else q
+    return angles, q
