@@ -94,7 +94,9 @@ class ProgramFunction:
 
         shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in leaves]
         try:
-            closed = jax.make_jaxpr(flat)(*shapes)
+            # What `jax.disable_jit` has run operation by operation, or a `shard_map` told apart, is one operation here.
+            with jax.disable_jit(False), jax_compat.unchecked_axes():
+                closed = jax.make_jaxpr(flat)(*shapes)
         except (jax.errors.ConcretizationTypeError, jax.errors.NonConcreteBooleanIndexError) as error:
             raise ProgramError(
                 f"{self.__name__}: shapes and branches must not depend on values; use jnp.where or lax.cond. ({error})"
@@ -196,7 +198,7 @@ class Straight:
         return cls(partial(f, *static))
 
     def __call__(self, *args):
-        key = self.program.key((args, {}))[0]
+        key, leaves = self.program.key((args, {}))
         if key not in self._refused:
             try:
                 return self.program(*args)
@@ -204,6 +206,7 @@ class Straight:
                 self._refused[key] = str(error)
                 if len(self._refused) > REMEMBERED:
                     self._refused.popitem(last=False)
+        jax_compat.check_array_code(leaves, self._refused[key])
         return self.f(*args)
 
     def refusal(self, *args) -> str | None:
