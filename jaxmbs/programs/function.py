@@ -94,8 +94,7 @@ class ProgramFunction:
 
         shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in leaves]
         try:
-            # What `jax.disable_jit` has run operation by operation, or a `shard_map` told apart, is one operation here.
-            with jax.disable_jit(False), jax_compat.unchecked_axes():
+            with jax_compat.usual_settings():
                 closed = jax.make_jaxpr(flat)(*shapes)
         except (jax.errors.ConcretizationTypeError, jax.errors.NonConcreteBooleanIndexError) as error:
             raise ProgramError(
@@ -207,7 +206,8 @@ class Straight:
                 if len(self._refused) > REMEMBERED:
                     self._refused.popitem(last=False)
         jax_compat.check_array_code(leaves, self._refused[key])
-        return self.f(*args)
+        with jax_compat.usual_settings():
+            return self.f(*args)
 
     def refusal(self, *args) -> str | None:
         """Why arguments like these are left to array code, None if they are not."""

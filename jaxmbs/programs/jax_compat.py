@@ -5,7 +5,8 @@ Private modules of JAX are imported here only. Where versions differ, the functi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 
 import jax
 from jax._src import config, dispatch, linear_util, sharding_impls, source_info_util, util
@@ -115,9 +116,12 @@ def unvarying(context):
     return context.replace(**types), config._check_vma(False)
 
 
-def unchecked_axes():
-    """A context in which nothing is known of what varies over the axes of a `shard_map`."""
-    return config._check_vma(False)
+@contextlib.contextmanager
+def usual_settings() -> Iterator[None]:
+    """A context in which functions are traced as without the settings of JAX that make a user's own code easier to check:
+    `jax.disable_jit`, `jax_numpy_dtype_promotion="strict"`, and `check_vma=True` of a `shard_map`."""
+    with jax.disable_jit(False), jax.numpy_dtype_promotion("standard"), config._check_vma(False):
+        yield
 
 
 def define_partition(primitive) -> None:

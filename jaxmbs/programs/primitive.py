@@ -32,7 +32,26 @@ run_p.multiple_results = True
 
 
 def emission(name: str):
-    """Within this context programs run by another one of `EMISSIONS`, such as "xla"."""
+    """Return a context in which functions are compiled into another kind of code, whatever JAXMBS_EMISSION says.
+
+    Use it to export a function with `jax.export`: machine code and kernels are made for one processor, and XLA operations
+    run on all of them.
+
+    Args:
+        name: "llvm", machine code on CPUs and one kernel on NVIDIA GPUs, the default; "xla", elementwise XLA operations;
+            "array", JAX's array operations as they were written; "gpu-on-host", a GPU's kernel on a CPU, for tests.
+
+    Raises:
+        ValueError: another name.
+
+    Examples:
+        >>> lengths = jax.ShapeDtypeStruct((2,), jnp.result_type(float))
+        >>> area = jax.jit(mbs.program(lambda x: x[0] * x[1]))
+        >>> with mbs.emission("xla"):
+        ...     exported = jax.export.export(area)(lengths)
+        >>> print(exported.call(jnp.array([2.0, 3.0])))
+        6.0
+    """
     if name not in EMISSIONS:
         raise ValueError(f"emission must be one of {', '.join(map(repr, EMISSIONS))}, got {name!r}")
     return EMISSION(name)

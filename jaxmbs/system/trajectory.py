@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from functools import partial
 
@@ -13,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from jaxmbs.element import GROUND, unknown
+from jaxmbs.numerics.arrays import with_fields
 from jaxmbs.numerics.results import Status
 from jaxmbs.programs.function import Straight
 from jaxmbs.relative_motion import JointMotion, coordinates_of, measured, unwrapped
@@ -69,9 +69,7 @@ class Trajectory(eqx.Module):
 
     def of(self, mech: Mechanism) -> Trajectory:
         """The same motion with its mechanism `mech`, for `joint` and `explain_failure`."""
-        same = copy.copy(self)
-        object.__setattr__(same, "mechanism", Kept(mech.geometry, jnp.shape(self.t)))
-        return same
+        return with_fields(Trajectory, self, mechanism=Kept(mech.geometry, jnp.shape(self.t)))
 
     def explain_failure(self) -> Failures:
         """What failed, as text: `print(run.explain_failure())`, "nothing failed" where all is well; see `Failures`.
