@@ -132,7 +132,7 @@ from jaxmbs.system.trajectory import Trajectory as Trajectory
 _LATE = ("env", "identification", "io", "planar", "spatial", "sweeps", "synthesis", "viz")
 _OF_LATE = {
     "identification": ("Identified", "Record", "identify"),
-    "io": ("Model", "ModelError", "load", "save"),
+    "io": ("Model", "ModelError", "load", "load_trajectory", "save"),
     "sweeps": ("sweep",),
 }
 

@@ -22,6 +22,7 @@ from jaxmbs.system.equations import residuals
 from jaxmbs.system.failure import Failures, failures
 from jaxmbs.system.kept import Kept
 from jaxmbs.system.mechanism import Coordinates, Mechanism, as_times
+from jaxmbs.system.summary import batch, number, statuses
 
 
 class Assembly(eqx.Module):
@@ -45,6 +46,11 @@ class Assembly(eqx.Module):
     residual: Float[Array, ""]
     t: Float[Array, ""]
     mechanism: Kept | None
+
+    def __repr__(self) -> str:
+        shape = np.shape(self.q)
+        parts = [*batch(shape[:-1]), f"{shape[-1]} coordinates" if shape else number("q", self.q)]
+        return f"Assembly({'; '.join([*parts, number('residual', self.residual), statuses(self.status)])})"
 
     def explain_failure(self) -> Failures:
         """What failed, as text: `print(assembly.explain_failure())`; see `Failures`.
@@ -99,7 +105,7 @@ def assemble(
     found = _assemble(mech, near, at, tuple(mech.layout.index(name) for name in hold))
     result = Assembly(*found, at, Kept(mech.geometry, ()))
     if throw:
-        check_known(result.status)
+        check_known(result)
         result.explain_failure().throw(f"assembly (residual {result.residual})")
     return result
 
@@ -134,9 +140,10 @@ def _search(held: tuple[int, ...]) -> Callable:
         _, phi, usable = frozen(mech, guess_or_zero, t, held)
         root = find_root(lambda q: phi(q, t), mech.layout, guess_or_zero)
         finite = usable & jnp.all(jnp.isfinite(guess)) & jnp.isfinite(t)
+        residual = jnp.max(jnp.abs(phi(root.q, t)), initial=0)
         status = jnp.where(root.found, int(Status.CONVERGED), int(Status.NOT_ASSEMBLED))
-        status = jnp.where(finite, status, int(Status.NON_FINITE))
-        return root.q, status.astype(jnp.int32), jnp.max(jnp.abs(phi(root.q, t)), initial=0)
+        status = jnp.where(finite & jnp.isfinite(residual), status, int(Status.NON_FINITE))
+        return root.q, status.astype(jnp.int32), residual
 
     return search
 

@@ -102,7 +102,9 @@ def shaped_like(outputs: Sequence[tuple], args: Sequence) -> list:
     if not config._check_vma.value or not args or not varying_axes(args[0]):
         return [jax.core.ShapedArray(shape, dtype) for shape, dtype in outputs]
     like = args[0]
-    whole = lambda shape: jax.sharding.NamedSharding(like.sharding.mesh, jax.sharding.PartitionSpec(*[None] * len(shape)))
+    whole = lambda shape: jax.sharding.NamedSharding(
+        like.sharding.mesh, jax.sharding.PartitionSpec(*[None] * len(shape))
+    )
     return [
         jax.core.ShapedArray(shape, dtype, sharding=whole(shape), manual_axis_type=like.mat) for shape, dtype in outputs
     ]

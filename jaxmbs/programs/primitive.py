@@ -178,9 +178,7 @@ def _transpose(cotangents, *args, program: Program, batch, emission):
     linear = tuple(ad.is_undefined_primal(x) for x in args)
     cotangents = [ad.instantiate_zeros(ct) for ct in cotangents]
     others = [x for x, lin in zip(args, linear, strict=True) if not lin]
-    results = _bind(
-        *others, *cotangents, program=cotangent_program(program, linear), batch=batch, emission=emission
-    )
+    results = _bind(*others, *cotangents, program=cotangent_program(program, linear), batch=batch, emission=emission)
     results = list(results)
     found: list = []
     for x, lin in zip(args, linear, strict=True):

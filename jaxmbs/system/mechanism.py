@@ -17,6 +17,7 @@ from jaxmbs.element import GROUND, AbstractBody, AbstractConstraint
 from jaxmbs.forces import AbstractForce
 from jaxmbs.numerics.arrays import check_precision, default_float, is_concrete, with_fields
 from jaxmbs.system.layout import Layout, unknown
+from jaxmbs.system.summary import elements
 
 Named = Mapping[str, Any] | Iterable[tuple[str, Any]]
 
@@ -137,6 +138,20 @@ class Mechanism(eqx.Module):
         check_precision(jnp.dtype(dtype))
         convert = lambda x: jnp.asarray(x, dtype) if eqx.is_inexact_array(x) else x
         return jax.tree.map(convert, self)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({'; '.join(elements(self.layout, self._force_names))})"
+
+    def __hash__(self) -> int:
+        """None: a mechanism has numbers, which may be traced.
+
+        Raises:
+            TypeError: always.
+        """
+        raise TypeError(
+            "a mechanism has no hash, because its numbers may be traced: pass it to jit as an ordinary argument, not as a "
+            "static one, and find it in a dict by a name of yours"
+        )
 
     def __deepcopy__(self, memo):
         """A copy of its numbers; all else cannot be changed."""
