@@ -162,7 +162,7 @@ def _check_suffix(path: Path) -> None:
         raise ValueError(f"{path.name}: a trajectory ends in .npz")
 
 
-def _write(path: Path, arrays: dict[str, np.ndarray]) -> Path:
+def _write(path: Path, arrays: dict[str, Any]) -> Path:
     """Write arrays, all of them or none."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")

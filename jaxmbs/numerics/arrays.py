@@ -383,7 +383,7 @@ def with_fields(kind: type, module: Any, **fields: Any) -> Any:
 
     It does not use `copy.copy`: equinox never lets go of what that makes, as if it were still being initialised.
     """
-    same = object.__new__(kind)
+    same: Any = object.__new__(kind)
     for field in dataclasses.fields(kind):
         object.__setattr__(same, field.name, fields.get(field.name, getattr(module, field.name)))
     return same
