@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import functools
 import threading
+from contextlib import AbstractContextManager
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -31,7 +33,7 @@ run_p = core.Primitive("straight_line_program")
 run_p.multiple_results = True
 
 
-def emission(name: str):
+def emission(name: str) -> AbstractContextManager[Any]:
     """Return a context in which functions are compiled into another kind of code, whatever JAXMBS_EMISSION says.
 
     Use it to export a function with `jax.export`: machine code and kernels are made for one processor, and XLA operations
