@@ -22,6 +22,8 @@ from jaxmbs.numerics.arrays import Structured, check_fields, is_concrete
 from jaxmbs.numerics.space import Flat, Manifold
 
 GROUND = "ground"
+# Fields of constraints that are lengths in every element that has them.
+LENGTHS = ("point", "point_i", "point_j", "centre", "distance", "radius_i", "radius_j")
 
 
 class AbstractBody(Structured):
@@ -114,11 +116,15 @@ class AbstractConstraint(Structured):
     A subclass declares `i` and `j` (names of bodies, or "ground") as fields or properties, and the class attributes
     `dimension` (2 plane, 3 space), `rows` (length of Φ) and `extra` (names of the coordinates it brings along, all of
     them angles, such as those of a cam's contact). Jacobian and right-hand sides follow by differentiation.
+
+    Attributes:
+        length_fields: names of fields that are lengths; those that an element has are part of the size of the mechanism.
     """
 
     dimension: ClassVar[int]
     rows: ClassVar[int]
     extra: ClassVar[tuple[str, ...]] = ()
+    length_fields: ClassVar[tuple[str, ...]] = LENGTHS
 
     if TYPE_CHECKING:
 

@@ -12,13 +12,14 @@ from jax.typing import ArrayLike
 
 from jaxmbs.analyses.assembly import assemble
 from jaxmbs.analyses.diagnosis import diagnose
-from jaxmbs.analyses.kinematics import motion_without_derivatives
+from jaxmbs.analyses.kinematics import Limits, motion_without_derivatives
 from jaxmbs.dynamics.methods.explicit import RK4
 from jaxmbs.dynamics.methods.method import AbstractFixedStep, AbstractMethod, Motion, Problem
 from jaxmbs.formulations.augmented import AbstractFormulation, Augmented
 from jaxmbs.formulations.reactive import reactive_forces
 from jaxmbs.formulations.stateful import equations_of, stateful_forces
 from jaxmbs.numerics.arrays import instance_of
+from jaxmbs.numerics.scaling import DEFAULT_TOLERANCE
 from jaxmbs.programs.backends import EMISSION, EMISSIONS, backend_for
 from jaxmbs.programs.function import Straight
 from jaxmbs.programs.jax_compat import default_platform
@@ -114,7 +115,7 @@ def explain(
         functions |= _simulation(mech, q, still, time, method, formulation)
     layout = mech.layout
     if layout.m <= len(layout.row_owners):
-        march = Straight(partial(motion_without_derivatives, corrections=4, max_steps=None))
+        march = Straight(partial(motion_without_derivatives, limits=Limits()))
         functions["kinematics"] = (march, (mech, jax.device_put(np.asarray(time) + np.arange(2, dtype=q.dtype)), q))
     programs, refusals = {}, {}
     for name, (function, args) in functions.items():
@@ -137,7 +138,7 @@ def _simulation(mech: Mechanism, q, v, t, method, formulation) -> dict[str, tupl
     """What a simulation evaluates, and at what."""
     equations = equations_of(formulation, mech)
     x, u = _zeros(equations.from_bodies, q, v, t)
-    problem = Problem.of(equations, _zeros(equations.scales, x, t))
+    problem = Problem.of(equations, _zeros(equations.scales, x, t), DEFAULT_TOLERANCE)
     equations = problem.equations
     acceleration = Straight(lambda equations, x, u, t: equations.accelerations(x, u, t)[0])
     found: dict[str, tuple[Straight, tuple]] = {"acceleration": (acceleration, (equations, x, u, t))}

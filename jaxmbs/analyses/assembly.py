@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 
 import equinox as eqx
 import jax
@@ -13,12 +12,12 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
 from jaxmbs.numerics.arrays import finite
-from jaxmbs.numerics.implicit import differentiable_root, jacobian
-from jaxmbs.numerics.linear_algebra import factor
+from jaxmbs.numerics.nearest import differentiable_nearest_root, nearest_root
 from jaxmbs.numerics.results import Status, check_known
+from jaxmbs.numerics.scaling import DEFAULT_TOLERANCE, gap_limit
 from jaxmbs.numerics.search import find_root
 from jaxmbs.programs.function import Straight
-from jaxmbs.system.equations import residuals
+from jaxmbs.system.equations import constraints, residuals
 from jaxmbs.system.failure import Failures, failures
 from jaxmbs.system.kept import Kept
 from jaxmbs.system.mechanism import Coordinates, Mechanism, as_times
@@ -30,7 +29,8 @@ class Assembly(eqx.Module):
 
     Attributes:
         q: (n,), the configuration; where it could not be assembled, the one that comes closest.
-        status: CONVERGED, NOT_ASSEMBLED or NON_FINITE.
+        status: CONVERGED, NOT_ASSEMBLED, NON_FINITE, or SINGULAR where q satisfies Φ = 0 and the nearest configuration is not
+            unique.
         residual: max |Φ_k| at q.
         t: time.
         mechanism: the constraints and drivers, which `explain_failure` needs.
@@ -68,24 +68,29 @@ def assemble(
     t: ArrayLike = 0.0,
     *,
     hold: Sequence[str] = (),
+    tolerance: float = DEFAULT_TOLERANCE,
     throw: bool = False,
 ) -> Assembly:
-    """Find q with Φ(q, t) = 0 close to a guess: minimise ‖q − guess‖² + r ΦᵀΦ for growing r, then Newton.
+    """Find the configuration q with Φ(q, t) = 0 that is nearest to a guess.
 
-    The minimisation is Haug (3.6.9). Drivers count as constraints. Coordinates that the constraints leave free stay
-    close to the guess; those in `hold` keep the values of the guess.
+    q minimises ½ yᵀy, where q = guess ⊕ y: y has the displacements of the bodies divided by the size of the mechanism (see
+    `Mechanism.size`) and the vectors of their rotations in radians. Drivers count as constraints. Coordinates in `hold` keep
+    the values of the guess. A root is searched by minimising yᵀy + r ΦᵀΦ for growing r, Haug (3.6.9), and then moved along
+    Φ = 0 to the nearest one near it by Newton's method for y + Φ_yᵀμ = 0, Φ = 0.
 
-    `q` is a differentiable function of the numbers b of the mechanism and of t: dq = −Φ_q⁻¹ (Φ_b db + Φ_t dt). If
-    coordinates are free and not held, dq is the change of smallest norm, and a change of the guess moves q along the
-    free coordinates. This derivative is exact if the guess satisfies the constraints for every b. If the guess is
-    rough, the free coordinates may settle elsewhere when b changes, and the derivative does not show this. Then hold as
-    many coordinates as there are degrees of freedom.
+    `q` is differentiable by the numbers of the mechanism, by t and by the guess. The derivatives follow from the same
+    conditions, so they are exact from every guess. The status is SINGULAR where the nearest configuration is not unique,
+    such as the place on a circle that is nearest to its centre.
+
+    Redundant constraints may contradict each other by as much as `tolerance`, because geometry is inexact. The gap that
+    cannot be closed is shared among them in the sense of least squares; all others are closed to rounding.
 
     Args:
         mech: the mechanism.
         guess: a mapping of names to coordinates, or q (n,); see `Mechanism.coordinates`.
         t: time.
         hold: names of coordinates, "crank.phi", …, that keep the values of the guess.
+        tolerance: largest gap, relative to the size of the mechanism, with which it counts as assembled.
         throw: raise `AnalysisError` where assembly fails, with the text of `explain_failure`; only outside jit, vmap
             and grad.
 
@@ -102,7 +107,7 @@ def assemble(
         0 1.732051
     """
     near, at = _common(mech, guess, t)
-    found = _assemble(mech, near, at, tuple(mech.layout.index(name) for name in hold))
+    found = assembled_configuration(mech, near, at, tuple(mech.layout.index(name) for name in hold), float(tolerance))
     result = Assembly(*found, at, Kept(mech.geometry, ()))
     if throw:
         check_known(result)
@@ -119,40 +124,38 @@ def _common(mech, guess, t):
 
 
 @eqx.filter_jit
-def _assemble(mech: Mechanism, guess, t, held: tuple[int, ...] = ()) -> tuple[Array, Array, Array]:
-    q, status, residual = Straight(_search(held))(*jax.lax.stop_gradient((mech, guess, t)))
-    assembled = status == Status.CONVERGED
-    phi, still, _ = frozen(mech, guess, t, held)
-    if mech.layout.m > len(mech.layout.row_owners) + len(held):
-        q = _move_with_guess(still, mech.layout, q, guess, t, assembled)
-    q = differentiable_root(phi, mech.layout, q, jnp.where(jnp.isfinite(t), t, 0), assembled) + (
-        q - jax.lax.stop_gradient(q)
-    )
-    return q, status, residual
+def assembled_configuration(
+    mech: Mechanism, guess, t, held: tuple[int, ...], tolerance: float
+) -> tuple[Float[Array, " n"], Int[Array, ""], Float[Array, ""]]:
+    """Return q, status and max |Φ| of the configuration nearest to a guess, differentiable by all that it depends on."""
+    still = jax.lax.stop_gradient((mech, guess, t))
+    q, status, residual = Straight.of(_search, held, tolerance)(*still)
+    phi, _, _ = frozen(mech, guess, t, held)
+    guess, t = (jnp.where(jnp.isfinite(x), x, 0) for x in (guess, t))
+    size, regular = finite(mech)[0].size, status == Status.CONVERGED
+    return differentiable_nearest_root(phi, mech.layout, size, q, guess, t, tolerance, regular), status, residual
 
 
-@cache
-def _search(held: tuple[int, ...]) -> Callable:
-    """The assembly without its derivatives, a function of (mech, guess, t): q, status and max |Φ|."""
-
-    def search(mech: Mechanism, guess, t):
-        guess_or_zero = jnp.where(jnp.isfinite(guess), guess, 0)
-        _, phi, usable = frozen(mech, guess_or_zero, t, held)
-        root = find_root(lambda q: phi(q, t), mech.layout, guess_or_zero)
-        finite = usable & jnp.all(jnp.isfinite(guess)) & jnp.isfinite(t)
-        residual = jnp.max(jnp.abs(phi(root.q, t)), initial=0)
-        status = jnp.where(root.found, int(Status.CONVERGED), int(Status.NOT_ASSEMBLED))
-        status = jnp.where(finite & jnp.isfinite(residual), status, int(Status.NON_FINITE))
-        return root.q, status.astype(jnp.int32), residual
-
-    return search
+def is_assembled(mech: Mechanism, q, t) -> bool:
+    """Return True if known numbers satisfy Φ(q, t) = 0 to rounding, so that nothing has to be searched."""
+    gaps, size = constraints(mech, q, t), float(mech.size(q))
+    return bool(np.max(np.abs(gaps), initial=0) <= gap_limit(q.dtype, 0.0) * min(1, size, size**2))
 
 
-def _move_with_guess(still, space, q, guess, t, assembled):
-    """q, with the derivative (I − Φ_q⁺ Φ_q) by the guess: the free coordinates follow it."""
-    matrix = jacobian(still, space, q, jax.lax.stop_gradient(t))
-    shift = jnp.where(assembled, space.difference(jax.lax.stop_gradient(guess), guess), 0)
-    return q + space.rate(q, shift - factor(matrix).solve(matrix @ shift))
+def _search(held: tuple[int, ...], tolerance: float, mech: Mechanism, guess, t):
+    """Return what `assembled_configuration` does, without derivatives."""
+    guess_or_zero = jnp.where(jnp.isfinite(guess), guess, 0)
+    _, phi, usable = frozen(mech, guess_or_zero, t, held)
+    f = lambda q: phi(q, t)
+    root = find_root(f, mech.layout, guess_or_zero, finite(mech)[0].size(guess_or_zero), tolerance=tolerance)
+    nearest = nearest_root(f, mech.layout, guess_or_zero, root, tolerance)
+    q = jnp.where(root.found, nearest.q, root.q)
+    residual = jnp.max(jnp.abs(phi(q, t)), initial=0)
+    usable = usable & jnp.all(jnp.isfinite(guess)) & jnp.isfinite(t) & jnp.isfinite(residual)
+    status = jnp.where(nearest.found, int(Status.CONVERGED), int(Status.SINGULAR))
+    status = jnp.where(root.found, status, int(Status.NOT_ASSEMBLED))
+    status = jnp.where(usable, status, int(Status.NON_FINITE))
+    return q, status.astype(jnp.int32), residual
 
 
 def frozen(mech: Mechanism, q, t, held: tuple[int, ...] = ()) -> tuple[Callable, Callable, Array]:

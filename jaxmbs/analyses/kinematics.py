@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -13,10 +14,11 @@ from jaxtyping import Array
 
 from jaxmbs.analyses.assembly import frozen
 from jaxmbs.analyses.diagnosis import check_driven
-from jaxmbs.numerics.arrays import is_concrete
+from jaxmbs.numerics.arrays import finite, is_concrete
 from jaxmbs.numerics.implicit import differentiable_motion
 from jaxmbs.numerics.march import follow_root
 from jaxmbs.numerics.results import Status, check_known
+from jaxmbs.numerics.scaling import DEFAULT_TOLERANCE
 from jaxmbs.numerics.search import find_root
 from jaxmbs.programs.function import Straight
 from jaxmbs.system.mechanism import Coordinates, Mechanism, as_times
@@ -30,6 +32,7 @@ def kinematics(
     *,
     corrections: int = 4,
     max_steps: int | None = None,
+    tolerance: float = DEFAULT_TOLERANCE,
     throw: bool = False,
 ) -> Trajectory:
     """q(t), q̇(t), q̈(t) of a mechanism whose drivers determine its motion.
@@ -51,6 +54,7 @@ def kinematics(
             `Mechanism.coordinates`.
         corrections: largest number of Newton steps that correct a prediction, before the last one.
         max_steps: largest number of trial steps, 200 + 8 T by default.
+        tolerance: largest gap that redundant constraints may keep, relative to the size of the mechanism; see `assemble`.
         throw: raise `AnalysisError` where a status is bad, with the text of `explain_failure`; only outside jit,
             vmap and grad.
 
@@ -77,7 +81,7 @@ def kinematics(
     missing = mech.layout.m - len(mech.layout.row_owners)
     if missing > 0:
         raise ValueError(f"the motion is not determined: {missing} driver(s) missing")
-    result = _kinematics(mech, times, q, corrections, max_steps).of(mech)
+    result = _kinematics(mech, times, q, Limits(corrections, max_steps, float(tolerance))).of(mech)
     leaves = [*jax.tree.leaves(mech), result.q]
     if all(is_concrete(leaf) for leaf in leaves) and result.q.ndim == 2:
         check_driven(mech, result)
@@ -87,12 +91,19 @@ def kinematics(
     return result
 
 
+class Limits(NamedTuple):
+    """Arguments of `kinematics` that bound its iterations and gaps."""
+
+    corrections: int = 4
+    max_steps: int | None = None
+    tolerance: float = DEFAULT_TOLERANCE
+
+
 @eqx.filter_jit
-def _kinematics(mech: Mechanism, times, guess, corrections: int, max_steps: int | None) -> Trajectory:
+def _kinematics(mech: Mechanism, times, guess, limits: Limits) -> Trajectory:
     clean_times = jnp.where(jnp.isfinite(times), times, 0)
     held = jax.lax.stop_gradient((mech, clean_times, guess))
-    without = partial(motion_without_derivatives, corrections=corrections, max_steps=max_steps)
-    q, v, a, status, usable = Straight(without)(*held)
+    q, v, a, status, usable = Straight(partial(motion_without_derivatives, limits=limits))(*held)
     status = jnp.where(usable & jnp.all(jnp.isfinite(times)), status, int(Status.NON_FINITE)).astype(jnp.int32)
     phi, _, _ = frozen(mech, guess, times[0])
     q, v, a = jax.vmap(lambda q, v, a, t, ok: differentiable_motion(phi, mech.layout, q, v, a, t, ok))(
@@ -101,17 +112,15 @@ def _kinematics(mech: Mechanism, times, guess, corrections: int, max_steps: int 
     return Trajectory(times, q, v, a, status, mech.layout)
 
 
-def motion_without_derivatives(
-    mech: Mechanism, times, guess, corrections: int, max_steps: int | None
-) -> tuple[Array, ...]:
+def motion_without_derivatives(mech: Mechanism, times, guess, limits: Limits) -> tuple[Array, ...]:
     """q, v, a and status without their derivatives: assembly at the first time, then step by step; and whether numbers and
     guess are finite, without which the status counts for nothing. Rows of all times are only passed on: a program would
     write out an operation for each."""
     _, phi, usable = frozen(mech, guess, times[0])
     usable = usable & jnp.all(jnp.isfinite(guess))
     guess = jnp.where(jnp.isfinite(guess), guess, 0)
-    root = find_root(lambda q: phi(q, times[0]), mech.layout, guess)
-    path = follow_root(
-        phi, mech.layout, times, root.q, root.found & usable, root.units, corrections=corrections, max_steps=max_steps
-    )
+    length, tolerance = finite(mech)[0].size(guess), limits.tolerance
+    root = find_root(lambda q: phi(q, times[0]), mech.layout, guess, length, tolerance=tolerance)
+    started = root.found & usable
+    path = follow_root(phi, mech.layout, times, root.q, started, root.units, **limits._asdict())
     return path.q, path.v, path.a, path.status, usable

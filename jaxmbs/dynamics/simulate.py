@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
+from jaxtyping import Array, Float, Int
 
+from jaxmbs.analyses.assembly import assembled_configuration, is_assembled
 from jaxmbs.dynamics.methods.explicit import RK4
 from jaxmbs.dynamics.methods.method import AbstractFixedStep, AbstractMethod, Grid, Problem, Setup, Start, started
 from jaxmbs.dynamics.named_velocities import contradiction
@@ -18,6 +21,7 @@ from jaxmbs.formulations.augmented import AbstractFormulation, Augmented
 from jaxmbs.formulations.stateful import equations_of, state_names, states_of, with_states
 from jaxmbs.numerics.arrays import finite, instance_of, is_concrete
 from jaxmbs.numerics.results import Status, check_known
+from jaxmbs.numerics.scaling import DEFAULT_TOLERANCE
 from jaxmbs.programs.function import Straight
 from jaxmbs.programs.tracing.program import SHORT_RUN
 from jaxmbs.system.equations import Energy, energy
@@ -41,12 +45,13 @@ def simulate(
     step: float | None = None,
     method: AbstractMethod | None = None,
     formulation: AbstractFormulation | None = None,
+    tolerance: float = DEFAULT_TOLERANCE,
     throw: bool = False,
 ) -> Trajectory:
     """Motion of a mechanism under its forces and drivers, from the state (q0, v0) at times[0].
 
-    First, q0, and v0 if it is a vector, move to the nearest values that satisfy Φ = 0 and Φ_q v = ν, measured with the
-    mass matrix. Results are given at `times` only; the steps in between are not kept.
+    First, q0 moves to the nearest configuration with Φ = 0, as by `assemble`, and v0, if it is a vector, to the nearest
+    velocities with Φ_q v = ν, measured with the mass matrix. The formulation has no influence on this. Results are given at `times` only; the steps in between are not kept.
 
     Results are differentiable in forward and reverse mode with respect to everything: lengths, masses, stiffnesses,
     the initial state, times, and the variables that force functions close over. The derivative is that of the
@@ -60,7 +65,7 @@ def simulate(
     Args:
         mech: the mechanism.
         times: (T,), increasing or decreasing, not repeated; the first is the start.
-        q0: q (n,), an `Assembly`, or a mapping of names to coordinates, which should be nearly assembled.
+        q0: q (n,), an `Assembly`, or a mapping of names to coordinates; a rough guess is enough.
         v0: v (m,), conjugate to the generalized forces: Qᵀv is their power. A v that the constraints do not allow is
             replaced by the nearest one that they do allow, measured with the mass matrix. Or a mapping such as
             {"crank.phi": 5.0}: named velocities keep their values, and the others follow from the constraints; if the
@@ -73,6 +78,7 @@ def simulate(
         method: `RK4()` by default; `SemiImplicitEuler()`, `GeneralizedAlpha(rho)`, `HHT(alpha)`,
             `CoordinatePartitioning()`, `Adaptive(rtol, atol)`.
         formulation: `Augmented()` by default; `Natural()`, `JointCoordinates()`, `Kane()`.
+        tolerance: largest gap that redundant constraints may keep, relative to the size of the mechanism; see `assemble`.
         throw: raise `AnalysisError` where a status is bad, with the text of `explain_failure`; only outside jit,
             vmap and grad.
 
@@ -96,11 +102,12 @@ def simulate(
     asked, times = times, as_times(times, q.dtype)
     if times.ndim != 1 or times.shape[0] == 0:
         raise ValueError(f"times must be a row of at least one time, got shape {times.shape}")
-    start, given = _start(mech, q, v0, times), mech.named_velocities(v0)
+    start, given = _start(mech, q, v0, times, tolerance), mech.named_velocities(v0)
     times = times.astype(start.q.dtype)
-    result = _simulate(mech, times, start, _grid(asked, step, method), method, formulation).of(mech)
+    grid = _grid(asked, step, method)
+    result = _simulate(mech, times, start, grid, method, formulation, float(tolerance)).of(mech)
     if given is not None and is_concrete(result.status) and np.asarray(result.status)[0] == Status.NOT_ASSEMBLED:
-        _check_named(mech, result.t[0], start, given)
+        _check_named(mech, result.t[0], start, given, float(tolerance))
     if throw:
         check_known(result)
         result.explain_failure().throw("simulation")
@@ -117,6 +124,7 @@ def simulate_from(
     step: float | None = None,
     method: AbstractMethod | None = None,
     formulation: AbstractFormulation | None = None,
+    tolerance: float = DEFAULT_TOLERANCE,
 ) -> Trajectory:
     """As `simulate`, at the times begin + after, of which `begin` may be traced.
 
@@ -127,7 +135,7 @@ def simulate_from(
         mech: the mechanism.
         begin: the time to which `after` is added.
         after: (T,), known, increasing or decreasing; the first belongs to q0 and v0.
-        q0, v0, step, method, formulation: as for `simulate`.
+        q0, v0, step, method, formulation, tolerance: as for `simulate`.
 
     Returns:
         A `Trajectory`; its `t` is begin + after.
@@ -146,20 +154,37 @@ def simulate_from(
     method = instance_of(AbstractMethod, "method", method, RK4())
     formulation = instance_of(AbstractFormulation, "formulation", formulation, Augmented())
     q, times = mech.coordinates(q0), begin + jnp.asarray(after)
-    start, grid = _start(mech, q, v0, times), _grid(after, step, method)
-    return _simulate(mech, times.astype(start.q.dtype), start, grid, method, formulation).of(mech)
+    start, grid = _start(mech, q, v0, times, tolerance), _grid(after, step, method)
+    times = times.astype(start.q.dtype)
+    return _simulate(mech, times, start, grid, method, formulation, float(tolerance)).of(mech)
 
 
-def _start(mech: Mechanism, q, v0, times) -> Start:
-    v, given = mech.velocities(v0), mech.named_velocities(v0)
+class _Given(NamedTuple):
+    """The start of a simulation: an assembled configuration with its status, velocities, and which of them are named."""
+
+    q: Float[Array, " n"]
+    v: Float[Array, " m"]
+    status: Int[Array, ""]
+    named: tuple[bool, ...] | None
+
+
+def _start(mech: Mechanism, q, v0, times, tolerance: float) -> _Given:
+    """Assemble the mechanism at the first time, unless it is known to be assembled."""
+    v, named = mech.velocities(v0), mech.named_velocities(v0)
     dtype = jnp.result_type(q, times, v)
-    return Start(q.astype(dtype), v.astype(dtype), given)
+    q, v, t = q.astype(dtype), v.astype(dtype), times[0].astype(dtype)
+    known = all(map(is_concrete, jax.tree.leaves((mech, q, t))))
+    if known and is_assembled(mech, q, t):
+        return _Given(q, v, jnp.asarray(int(Status.CONVERGED), jnp.int32), named)
+    # What is not finite has a status of its own, and no derivative.
+    q, status, _ = assembled_configuration(mech, q, t, (), float(tolerance))
+    return _Given(q, v, status, named)
 
 
-def _check_named(mech: Mechanism, t, start: Start, named: tuple[bool, ...]) -> None:
+def _check_named(mech: Mechanism, t, start: _Given, named: tuple[bool, ...], tolerance: float) -> None:
     """Raise `ValueError` for named velocities that contradict the constraints, where only these keep it from starting."""
-    at_rest = start._replace(v=jnp.zeros_like(start.v), given=None)
-    run = _simulate(mech, t[None], at_rest, _grid(t[None], None, RK4()), RK4(), Augmented())
+    at_rest = start._replace(v=jnp.zeros_like(start.v), named=None)
+    run = _simulate(mech, t[None], at_rest, _grid(t[None], None, RK4()), RK4(), Augmented(), tolerance)
     if run.status[0] == Status.CONVERGED:
         reason = contradiction(mech, run.q[0], t, start.v, named)
         if reason is not None:
@@ -210,25 +235,24 @@ def _divided(needed: np.ndarray) -> Grid:
 
 
 @eqx.filter_jit
-def _simulate(mech: Mechanism, times, start: Start, grid: Grid, method, formulation) -> Trajectory:
+def _simulate(mech: Mechanism, times, start: _Given, grid: Grid, method, formulation, tolerance: float) -> Trajectory:
     clean_times, in_time = jnp.where(jnp.isfinite(times), times, 0), jnp.all(jnp.isfinite(times))
 
     # Programs make finite what they take, and judge what they give: to do so between them would cost XLA as much time as
     # all the rest.
-    def enter(mech, t, q, v, in_time):
+    def enter(mech, t, q, v, assembled, in_time):
         mech, usable = finite(mech)
         usable = usable & in_time & jnp.all(jnp.isfinite(q)) & jnp.all(jnp.isfinite(v))
         q, v = (jnp.where(jnp.isfinite(x), x, 0) for x in (q, v))
         begin, equations = (q, v), equations_of(formulation, mech)
-        status = jnp.asarray(int(Status.CONVERGED), jnp.int32)
-        if start.given is not None and equations.own_coordinates:
-            # Which velocities of bodies are to be kept is a question about bodies; joints that never open are closed first.
-            x, u = equations.from_bodies(q, v, t)
-            q = equations.to_bodies(x, u, jnp.zeros_like(u), t)[0]
+        status = assembled
+        if start.named is not None and equations.own_coordinates:
+            # Named velocities are those of bodies.
             bodies = equations_of(Augmented(), mech)
             x, u = bodies.from_bodies(q, v, t)
-            problem = Problem.of(bodies, bodies.scales(x, t))
-            (x, u, *_), status = started(problem, Start(x, u, (*start.given, *[True] * (u.size - v.size))), t)
+            problem = Problem.of(bodies, bodies.scales(x, t), tolerance)
+            (x, u, *_), fits = started(problem, Start(x, u, (*start.named, *[True] * (u.size - v.size))), t)
+            status = jnp.where(status == Status.CONVERGED, fits, status)
             q, v, _ = bodies.to_bodies(x, u, jnp.zeros_like(u), t)
         elif equations.from_allowed:
             bodies = equations_of(Augmented(), mech)
@@ -257,9 +281,11 @@ def _simulate(mech: Mechanism, times, start: Start, grid: Grid, method, formulat
         v, a, multipliers, *parts = (jnp.where(good | jnp.isfinite(x), x, 0) for x in (v, a, multipliers, *energies))
         return q, v, a, status, multipliers, parts, states
 
-    x, u, entered, scales, begin = Straight(enter, few=math.inf)(mech, clean_times[0], start.q, start.v, in_time)
-    setup = Setup(formulation, mech, scales)
-    given = None if equations_of(formulation, mech).own_coordinates else start.given
+    x, u, entered, scales, begin = Straight(enter, few=math.inf)(
+        mech, clean_times[0], start.q, start.v, start.status, in_time
+    )
+    setup = Setup(formulation, mech, scales, tolerance)
+    given = None if equations_of(formulation, mech).own_coordinates else start.named
     x, u, status = method.run(setup, clean_times, grid, Start(x, u, given))
     few = math.inf if grid.steps >= MIN_STEPS_PER_RARE_OUTPUT else SHORT_RUN
     found = jax.vmap(lambda *now: Straight(output, few=few)(setup, *now, entered, begin))(clean_times, x, u, status)

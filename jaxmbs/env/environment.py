@@ -21,6 +21,7 @@ from jaxmbs.formulations.augmented import AbstractFormulation
 from jaxmbs.formulations.joint.equations import JointCoordinates
 from jaxmbs.formulations.stateful import equations_of, start_states, state_names, states_of
 from jaxmbs.numerics.arrays import default_float, finite, where_tree
+from jaxmbs.numerics.scaling import DEFAULT_TOLERANCE
 from jaxmbs.numerics.results import Status
 from jaxmbs.programs.function import Straight
 from jaxmbs.system.mechanism import Mechanism
@@ -311,7 +312,7 @@ class Environment(eqx.Module):
         action, acts = where_finite(action)
         mech, usable = finite(self.build(params, action))
         equations, h = equations_of(self.formulation, mech), self.control_step / self.substeps
-        problem = Problem.of(equations, equations.scales(x, begin))
+        problem = Problem.of(equations, equations.scales(x, begin), DEFAULT_TOLERANCE)
         state = self.method.start(problem, Motion.of(problem.equations, x, u, begin), begin)
         status = jnp.where(acts & usable, status, int(Status.NON_FINITE))
 

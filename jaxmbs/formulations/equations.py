@@ -190,7 +190,7 @@ class AbstractEquations(eqx.Module):
     def scales(self, q, t) -> Scales:
         """What gaps and pivots are judged by in this configuration and others like it."""
         rows, extent, angular = self.judged_rows(q, t)
-        length = unit_of_length(rows, extent, angular)
+        length = jnp.maximum(unit_of_length(rows, extent, angular), self.mech.own_length.astype(q.dtype))
         return Scales(length, Units(angular, length).rows(rows), self.pivots(q, t))
 
     def still(self, q) -> Float[Array, " m"]:

@@ -17,7 +17,7 @@ from jaxmbs.numerics.arrays import where_tree
 from jaxmbs.numerics.implicit import jacobian, rates_at_root
 from jaxmbs.numerics.linear_algebra import factor
 from jaxmbs.numerics.results import Status
-from jaxmbs.numerics.scaling import Units, tolerance
+from jaxmbs.numerics.scaling import DEFAULT_TOLERANCE, Units, gap_limit
 from jaxmbs.numerics.space import Space
 
 # Below this power of the rounding unit the condition estimate says "singular": there a position that is known to
@@ -33,6 +33,10 @@ FURTHEST = 1.0
 STRAIGHT_POWER = 0.3
 # Steps shorter than this power of the rounding unit times the interval are not tried (3e-7 of it in float64).
 MIN_STEP_POWER = 0.42
+
+# The last Newton correction of a converged position is below this power of the rounding unit, in radians and lengths of the
+# mechanism (5e-7 in float64). Where no root exists but one is near, gaps are small and corrections are not.
+LAST_CORRECTION_POWER = 0.4
 
 # The part of the way to a fold that one step takes. From 0.65 on the backward prediction is too far off near a fold.
 FOLD = 0.55
@@ -92,6 +96,7 @@ def follow_root(
     started: Bool[Array, ""],
     units: Units,
     *,
+    tolerance: float = DEFAULT_TOLERANCE,
     corrections: int = 4,
     max_steps: int | None = None,
 ) -> Path:
@@ -106,12 +111,13 @@ def follow_root(
     bifurcation, where the motion is smooth although the determinant changes sign, is passed straight on. A time at which
     f_q is singular although q is a root has the status SINGULAR, with the velocity and acceleration carried in.
 
-    `times` may be in any order; `units` are those of the coordinates. `max_steps` bounds the trial steps,
+    `times` may be in any order; `units` are those of the coordinates; gaps may be as large as `tolerance`, relative to
+    `units.length`, where rows of f contradict each other. `max_steps` bounds the trial steps,
     200 + 8 T of them by default.
     """
     count, dtype = times.shape[0], start.dtype
     budget = 200 + 8 * count if max_steps is None else max_steps
-    stepper = _Stepper(f, space, units, dtype, corrections)
+    stepper = _Stepper(f, space, units, dtype, tolerance, corrections)
 
     def to_next_time(carry, target):
         before, first, march = carry
@@ -151,13 +157,14 @@ def follow_root(
 class _Stepper:
     """Steps of the march."""
 
-    def __init__(self, f: Callable, space: Space, units: Units, dtype, corrections: int):
+    def __init__(self, f: Callable, space: Space, units: Units, dtype, tolerance: float, corrections: int):
         eps = float(jnp.finfo(dtype).eps)
         self.f, self.space, self.units, self.dtype, self.corrections = f, space, units, dtype, corrections
-        self.limit, self.straight = tolerance(dtype), eps**STRAIGHT_POWER
+        self.tolerance, self.rounding, self.straight = tolerance, gap_limit(dtype, 0.0), eps**STRAIGHT_POWER
         self.singular, self.shortest = eps**SINGULAR_POWER, eps**MIN_STEP_POWER
         # A step smaller than this leaves an error beyond the last digit, because each one squares the error.
         self.corrected = eps**SINGULAR_POWER
+        self.last_correction = eps**LAST_CORRECTION_POWER
 
     def newton(self, q, t):
         """Newton's steps (3.6.7), until one is so small that the next would change nothing."""
@@ -183,13 +190,18 @@ class _Stepper:
         value, matrix = f(q, t), jacobian(f, space, q, t)
         factors = factor(matrix, determined=True)
         regular = factors.rcond > self.singular
-        gap = self.units.residual(matrix, value, space.extent(q))
-        q = space.retract(q, -jnp.where(regular, factors.solve(value), 0))
+        gap = self.units.gap(matrix, value)
+        # Redundant rows are left out here, not fitted: a misfit of all that depend on each other stands in one of them.
+        allowed = self.tolerance * value.shape[0]
+        limit = jnp.maximum(allowed, self.rounding * jnp.maximum(1, self.units.size(space.extent(q))))
+        last = jnp.where(regular, factors.solve(value), 0)
+        closed = (gap <= limit) & (self.units.size(last) <= self.last_correction)
+        q = space.retract(q, -last)
         v, a = rates_at_root(f, space, factors, q, t)
         v, a = jnp.where(regular, v, carried_v), jnp.where(regular, a, carried_a)
         finite = jnp.isfinite(gap) & jnp.all(jnp.isfinite(q)) & jnp.all(jnp.isfinite(v)) & jnp.all(jnp.isfinite(a))
         side = jnp.where(regular, matrix if matrix.shape[0] > matrix.shape[1] else factors.sign, 0)
-        return _Point(_State(t, q, v, a, side), finite & (gap <= self.limit), ~regular, finite)
+        return _Point(_State(t, q, v, a, side), finite & closed, ~regular, finite)
 
     def no_side(self, q, t):
         """The `side` of no position."""
@@ -222,7 +234,7 @@ class _Stepper:
         moved_by_a = h**2 / 2 * jnp.maximum(size(state.a), size(new.a))
         moved = jnp.maximum(moved_by_v, moved_by_a)
         error = jnp.maximum(size(space.difference(predicted, new.q)), size(space.difference(state.q, back)))
-        error = error - self.limit * (1 + size(space.extent(new.q)))
+        error = error - self.rounding * (1 + size(space.extent(new.q)))
         resolved = point.converged & (error <= RESOLVED * jnp.minimum(moved, FURTHEST))
         crossed = self.crossed(state.side, new.side)
         tiny = jnp.abs(h) <= 16 * self.shortest * interval

@@ -8,8 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-# A root counts as found when f, in units of q, is below this many roundings of the largest coordinate.
+# Gaps smaller than this many roundings, relative to the size of the mechanism, cannot be told from zero.
 ROOT_ROUNDINGS = 1000
+# Default upper bound of gaps, relative to the size of the mechanism. Independent constraints are closed to rounding; only
+# redundant ones, which contradict the others because geometry is inexact, keep a gap.
+DEFAULT_TOLERANCE = 1e-8
 
 
 def norm(x):
@@ -45,10 +48,17 @@ class Units(NamedTuple):
         largest = jnp.max(jnp.abs(matrix * self.vector[None, :]), axis=1, initial=0)
         return jnp.where(largest > 0, largest, 1)
 
-    def residual(self, matrix, value, extent) -> Float[Array, ""]:
-        """The largest gap of f, each row in units of what the coordinates can do to it, relative to the extent of the
-        configuration."""
-        return jnp.max(jnp.abs(value / self.rows(matrix)), initial=0) / jnp.maximum(1, self.size(extent))
+    def gap(self, matrix: Float[Array, "rows m"], value: Float[Array, " rows"]) -> Float[Array, ""]:
+        """Return the largest |f_k|, each divided by the change of f_k that a displacement by `length` makes.
+
+        A row that no length changes is divided by the change that an angle of 1 makes. Lever arms do not count: they grow
+        with the distance of a body from its joint, and a gap must not look small because a body is far away.
+        """
+        slopes = jnp.abs(matrix)
+        by_length = self.length * jnp.max(jnp.where(self.angular[None, :], 0, slopes), axis=1, initial=0)
+        by_angle = jnp.max(jnp.where(self.angular[None, :], slopes, 0), axis=1, initial=0)
+        scale = jnp.where(by_length > 0, by_length, jnp.where(by_angle > 0, by_angle, 1))
+        return jnp.max(jnp.abs(value / scale), initial=0)
 
 
 def unit_of_length(matrix, extent, angular) -> Float[Array, ""]:
@@ -64,6 +74,6 @@ def unit_of_length(matrix, extent, angular) -> Float[Array, ""]:
     return jnp.where((longest > 0) & jnp.isfinite(longest), longest, 1).astype(matrix.dtype)
 
 
-def tolerance(dtype) -> float:
-    """The bound on `Units.residual` under which q is a root."""
-    return ROOT_ROUNDINGS * float(jnp.finfo(dtype).eps)
+def gap_limit(dtype, tolerance: float) -> float:
+    """Return the upper bound of `Units.gap` for a root: the tolerance, or the rounding of `dtype` if that is larger."""
+    return max(tolerance, ROOT_ROUNDINGS * float(jnp.finfo(dtype).eps))

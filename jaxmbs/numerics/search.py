@@ -15,13 +15,16 @@ from jaxtyping import Array, Bool, Float, Int
 
 from jaxmbs.numerics.arrays import where_tree
 from jaxmbs.numerics.linear_algebra import symmetric_solver
-from jaxmbs.numerics.scaling import Units, norm, tolerance, unit_of_length
+from jaxmbs.numerics.scaling import DEFAULT_TOLERANCE, Units, gap_limit, norm, unit_of_length
 from jaxmbs.numerics.space import Space
 
 # The weight r of the constraints with which the search from a rough guess begins.
 FIRST_WEIGHT = 10.0
-# Steps of the search after a root is found, which bring it to rounding.
-POLISHING_STEPS = 2
+# Steps of the search after the gap has fallen below the tolerance, which bring it to rounding.
+POLISHING_STEPS = 3
+# Largest change of a coordinate in one step, in radians and sizes of the mechanism, or in gaps where these are larger: wheels
+# may have to turn many times, but a step that is much longer than the gaps leads to a root far from the guess.
+MAX_STEP = 10.0
 # How far, in units of the mechanism, the k-th new start of a search lies from the guess: this times k.
 DISPLACEMENT = 0.4
 # The largest part of a step of the search from a rough guess that its second-order correction may have.
@@ -29,10 +32,16 @@ MAX_BEND = 0.75
 
 
 class Root(NamedTuple):
-    """The outcome of `find_root`."""
+    """The outcome of `find_root`.
+
+    Attributes:
+        q: the configuration. found: True if it is a root. exact: True if the guess itself is one, to rounding; it is `q` then.
+        units: those in which gaps are judged.
+    """
 
     q: Float[Array, " n"]
     found: Bool[Array, ""]
+    exact: Bool[Array, ""]
     units: Units
 
 
@@ -43,7 +52,7 @@ class _Search(NamedTuple):
     value: Float[Array, " rows"]
     matrix: Float[Array, "rows m"]
     gap: Float[Array, ""]
-    length: Float[Array, ""]
+    reach: Float[Array, ""]
     rows: Float[Array, " rows"]
     metric: Float[Array, " m"]
     weight: Float[Array, ""]
@@ -56,31 +65,47 @@ class _Search(NamedTuple):
     rounds: Int[Array, ""]
 
 
-def find_root(f: Callable, space: Space, guess: Float[Array, " n"], *, iterations: int = 40, attempts: int = 5) -> Root:
+def find_root(
+    f: Callable,
+    space: Space,
+    guess: Float[Array, " n"],
+    length: Float[Array, ""],
+    *,
+    tolerance: float = DEFAULT_TOLERANCE,
+    iterations: int = 40,
+    attempts: int = 5,
+) -> Root:
     """A root of f(q) = 0 close to `guess`: minimise ‖q − guess‖² + r ‖f(q)‖² for growing r, Haug (3.6.9),
-    with the rows of f and the coordinates scaled to the size of the mechanism.
+    with the rows of f and the coordinates scaled to `length`, the size of the mechanism.
 
     Levenberg–Marquardt on the two sums of squares; r grows tenfold with every accepted step, and faster near the root,
     so that the last steps are Newton's. The unknowns are the displacement x from the guess, q = guess ⊕ x. f: (n,) → rows,
     any number; redundant and missing rows are allowed. A search that stalls starts again from a displacement of the
     guess, the same in every run, `attempts` times in all: some guesses
-    are saddle points (all bodies in one line, say). What comes back is the best point seen; `found` says whether it is
-    a root.
+    are saddle points (all bodies in one line, say). The result is the point with the smallest gap; `found` is True if this
+    gap, relative to `length`, is at most `tolerance`, or the rounding of the guess if that is larger.
     """
-    finder = _Finder(f, space, guess, iterations, attempts)
+    finder = _Finder(f, space, guess, length, tolerance, iterations, attempts)
     search = jax.lax.while_loop(finder.unfinished, finder.step, finder.start())
-    found = search.best_gap <= finder.limit
-    return Root(space.retract(guess, search.best), found, Units(space.angular, search.length))
+    exact = finder.exact(search)
+    q = jnp.where(exact, guess, space.retract(guess, search.best))
+    return Root(q, search.best_gap <= finder.limit, exact, finder.units)
 
 
 class _Finder:
     """Steps of the search. The unknowns are displacements from the guess."""
 
-    def __init__(self, f: Callable, space: Space, guess: Float[Array, " n"], iterations: int, attempts: int):
+    def __init__(self, f: Callable, space: Space, guess, length, tolerance: float, iterations: int, attempts: int):
         self.iterations, self.attempts, self.dtype = iterations, attempts, guess.dtype
-        self.n, self.angular, self.origin = space.m, space.angular, space.extent(guess)
+        self.n, self.units = space.m, Units(space.angular, length)
         self.f = lambda x: f(space.retract(guess, x))
-        self.limit = tolerance(self.dtype)
+        self.origin = space.extent(guess)
+        far = jnp.maximum(1, self.units.size(self.origin))
+        self.rounding = gap_limit(self.dtype, 0.0) * far
+        self.limit = jnp.maximum(tolerance, self.rounding)
+        # A row of the normal matrix in which redundant constraints leave nothing but their misfits, squared, must not
+        # become a direction of large steps.
+        self.least_shift = max(8 * self.n * float(jnp.finfo(self.dtype).eps), 100 * tolerance**2)
         self.most = iterations * attempts + POLISHING_STEPS
 
     def start(self) -> _Search:
@@ -94,7 +119,7 @@ class _Finder:
             value=jnp.zeros(rows, dtype),
             matrix=jnp.zeros((rows, n), dtype),
             gap=infinite,
-            length=jnp.ones((), dtype),
+            reach=jnp.ones((), dtype),
             rows=jnp.ones(rows, dtype),
             metric=jnp.ones(n, dtype),
             weight=jnp.ones((), dtype),
@@ -109,7 +134,12 @@ class _Finder:
 
     def unfinished(self, search: _Search) -> Bool[Array, ""]:
         searching, polishing = search.attempt < self.attempts, search.polished < POLISHING_STEPS
-        return (search.rounds < self.most) & jnp.where(search.best_gap > self.limit, searching, polishing)
+        unfinished = jnp.where(search.best_gap > self.limit, searching, polishing)
+        return (search.rounds < self.most) & unfinished & ~self.exact(search)
+
+    def exact(self, search: _Search) -> Bool[Array, ""]:
+        """Return True if the first point, the guess itself, is a root to rounding."""
+        return (search.rounds == 1) & (search.best_gap <= self.rounding)
 
     def step(self, search: _Search) -> _Search:
         judged = self._judged(search)
@@ -118,7 +148,7 @@ class _Finder:
         attempt = search.attempt + stalled
         # Sines of multiples of the golden angle: displacements without symmetry, the same in every run.
         spread = jnp.sin(2.399963 * (jnp.arange(self.n) + 1) * (attempt + 1)).astype(self.dtype)
-        displaced = DISPLACEMENT * attempt * Units(self.angular, judged.length).vector * spread
+        displaced = DISPLACEMENT * attempt * Units(self.units.angular, judged.reach).vector * spread
         return judged._replace(
             trial=jnp.where(stalled, displaced, self._next_trial(judged)),
             fresh=stalled,
@@ -132,11 +162,11 @@ class _Finder:
 
     def _judged(self, search: _Search) -> _Search:
         """The better of the trial and the point before it, with weight and damping for the next trial."""
-        trial, fresh, at = search.trial, search.fresh, self.origin + search.trial
+        trial, fresh, units = search.trial, search.fresh, self.units
         value, matrix = self.f(trial), jax.jacfwd(self.f)(trial)
-        length = jnp.where(fresh, unit_of_length(matrix, at, self.angular), search.length)
-        units = Units(self.angular, length)
-        gap = units.residual(matrix, value, at)
+        gap = units.gap(matrix, value)
+        extent = self.origin + trial
+        reach = jnp.where(fresh, unit_of_length(matrix, extent, units.angular), search.reach)
         rows = jnp.where(fresh, units.rows(matrix), search.rows)
         value, matrix = value / rows, matrix / rows[:, None]
 
@@ -161,7 +191,7 @@ class _Finder:
             value=value,
             matrix=matrix,
             gap=gap,
-            length=length,
+            reach=reach,
             rows=rows,
             metric=metric,
             weight=jnp.where(fresh, FIRST_WEIGHT, weight),
@@ -171,11 +201,13 @@ class _Finder:
     def _next_trial(self, search: _Search) -> Float[Array, " m"]:
         matrix, metric, weight = search.matrix, search.metric, search.weight
         # The shift covers the rounding of the normal matrix, or a rank-deficient one has no factor.
-        shift = (1 / weight + search.damping + 8 * self.n * jnp.finfo(self.dtype).eps) * metric
+        shift = (1 / weight + search.damping + self.least_shift) * metric
         gradient = matrix.T @ search.value + metric * search.x / weight
         solve = symmetric_solver(matrix.T @ matrix + jnp.diag(shift))
         change = -solve(gradient)
         # Geodesic acceleration (Transtrum & Sethna 2012): the valleys of linkages are curved, because bodies turn.
         bend = jax.jvp(lambda x: jax.jvp(self.f, (x,), (change,))[1], (search.x,), (change,))[1]
         curve = -solve(matrix.T @ bend) / 2
-        return search.x + change + jnp.where(norm(curve) <= MAX_BEND * norm(change), curve, 0)
+        change = change + jnp.where(norm(curve) <= MAX_BEND * norm(change), curve, 0)
+        longest = MAX_STEP * jnp.maximum(1, search.gap)
+        return search.x + change / jnp.maximum(1, self.units.size(change) / longest)

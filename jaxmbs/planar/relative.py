@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from jaxtyping import Array
 
-from jaxmbs.element import check_positive
+from jaxmbs.element import LENGTHS, check_positive
 from jaxmbs.numerics.arrays import real
 from jaxmbs.planar.element import ORIGIN, RelativeConstraint, given, separation, squared, without_points
 
@@ -67,6 +69,7 @@ class RelativeX(SeparationX):
     point_i: Array = real((2,), default=ORIGIN)
     point_j: Array = real((2,), default=ORIGIN)
     offset: Array = real(default=0.0)
+    length_fields: ClassVar[tuple[str, ...]] = (*LENGTHS, "offset")
 
     def prescribed(self, t):
         return self.offset
@@ -90,6 +93,7 @@ class RelativeY(SeparationY):
     point_i: Array = real((2,), default=ORIGIN)
     point_j: Array = real((2,), default=ORIGIN)
     offset: Array = real(default=0.0)
+    length_fields: ClassVar[tuple[str, ...]] = (*LENGTHS, "offset")
 
     def prescribed(self, t):
         return self.offset

@@ -161,6 +161,27 @@ class Mechanism(eqx.Module):
         """The poses of all bodies and of "ground" in a configuration `q`, by name."""
         return {name: self.layout.pose(name, q) for name in (GROUND, *self.layout.body_types)}
 
+    @property
+    def own_length(self) -> Float[Array, ""]:
+        """√(Σ s²) over the lengths in constraints and drivers: coordinates of points in the body frames, distances, offsets,
+        radii. Zero if there are none."""
+        elements = (*self._constraints, *self._drivers)
+        given = [
+            getattr(element, name) for element in elements for name in element.length_fields if hasattr(element, name)
+        ]
+        square = sum((jnp.sum(jnp.square(x)) for x in given if x is not None), jnp.zeros((), self.dtype))
+        return jnp.where(square > 0, jnp.sqrt(jnp.where(square > 0, square, 1)), 0)
+
+    def size(self, q: Float[Array, " n"]) -> Float[Array, ""]:
+        """Return the length relative to which gaps are judged and angles are compared with distances.
+
+        It is `own_length`; if that is zero √(Σ s²) of the positions in the configuration `q`, or 1 if these are zero, too.
+        """
+        own, places = self.own_length, jnp.where(self.layout.angular, 0, self.layout.extent(q))
+        square = places @ places
+        found = jnp.where(own > 0, own, jnp.sqrt(jnp.where(square > 0, square, 1)))
+        return found.astype(q.dtype)
+
     def point(self, q: Float[Array, " n"], body: str, s) -> Float[Array, " d"]:
         """The point with coordinates `s` in the frame of `body`, in the ground frame, in a configuration `q`."""
         return self.layout.point(body, s, q)

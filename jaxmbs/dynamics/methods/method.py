@@ -17,7 +17,7 @@ from jaxmbs.formulations.stateful import equations_of
 from jaxmbs.numerics.arrays import finite, where_tree
 from jaxmbs.numerics.linear_algebra import diagonal, floors
 from jaxmbs.numerics.results import Status
-from jaxmbs.numerics.scaling import Units
+from jaxmbs.numerics.scaling import Units, gap_limit
 from jaxmbs.programs.function import Straight
 from jaxmbs.programs.primitive import remembered
 from jaxmbs.system.mechanism import Mechanism
@@ -25,9 +25,7 @@ from jaxmbs.system.mechanism import Mechanism
 # A step that turns a body by more than this, in radians, has diverged. The limit is far below overflow, so that the
 # derivatives of the rejected step stay finite.
 MAX_TURN_IN_STEP = 1e3
-# Newton steps at the start, where the given configuration may be off by more than a step's error.
-STARTING_ITERATIONS = 8
-# A start whose gaps are no more than this many roundings needs no closing.
+# Velocities whose gaps are no more than this many roundings need no closing.
 EXACT = 8
 # Named velocities may leave a gap in Φ_q v + Φ_t of this part of the largest: what is typed with four digits passes.
 KEPT = 1e-3
@@ -81,17 +79,19 @@ class Problem(eqx.Module):
     Attributes:
         length: of coordinates that are lengths.
         rows: what a unit of the coordinate that matters most does to each row of Φ.
+        tolerance: upper bound of the gaps of redundant constraints, relative to `length`.
     """
 
     equations: AbstractEquations
     length: Float[Array, ""]
     rows: Float[Array, " rows"]
+    tolerance: float = eqx.field(static=True)
 
     @classmethod
-    def of(cls, equations: AbstractEquations, scales: Scales) -> Problem:
+    def of(cls, equations: AbstractEquations, scales: Scales, tolerance: float) -> Problem:
         """Equations that are judged by these scales."""
         scales = jax.lax.stop_gradient(scales)
-        return cls(equations.judged_by(scales), scales.length, scales.rows)
+        return cls(equations.judged_by(scales), scales.length, scales.rows, tolerance)
 
     @property
     def units(self) -> Units:
@@ -99,17 +99,28 @@ class Problem(eqx.Module):
         return Units(self.equations.angular, self.length)
 
     def settled(self, closed: Closed) -> Bool[Array, ""]:
-        """Whether the last Newton correction, and the gap that it found, are so small that the next would be rounding.
+        """Return True if the last Newton correction is so small that the next would be rounding, and the gap that it found
+        is within the tolerance.
 
-        A gap without a correction is one that the constraints contradict each other about.
+        A gap without a correction is one of constraints that contradict each other.
         """
         q, _, change, gap = closed
-        extent = self.equations.space.extent(q)
-        far = jnp.max(jnp.where(self.equations.angular, 0, jnp.abs(extent)), initial=0)
-        scale = jnp.maximum(self.length, far)
+        scale = self._scale(q)
         small = jnp.finfo(q.dtype).eps ** 0.5
-        small_gap = jnp.max(jnp.abs(gap / self.rows), initial=0) <= small * scale / self.length
-        return small_gap & (Units(self.equations.angular, scale).size(change) <= small)
+        return self.fits(q, gap) & (Units(self.equations.angular, scale).size(change) <= small)
+
+    def fits(self, q, gap) -> Bool[Array, ""]:
+        """Return True if a gap of Φ in the configuration q is within the tolerance.
+
+        Redundant rows are left out, not fitted: a misfit of all that depend on each other stands in one of them.
+        """
+        limit = gap_limit(q.dtype, self.tolerance * gap.shape[0]) * self._scale(q) / self.length
+        return jnp.max(jnp.abs(gap / self.rows), initial=0) <= limit
+
+    def _scale(self, q):
+        """The length of the mechanism, or the largest position in q if that is larger."""
+        extent = self.equations.space.extent(q)
+        return jnp.maximum(self.length, jnp.max(jnp.where(self.equations.angular, 0, jnp.abs(extent)), initial=0))
 
     def vanishes(self, gap, size) -> Bool[Array, ""]:
         """Whether a gap of Φ or Φ̇ is rounding of coordinates or velocities of this size, in units of the mechanism."""
@@ -124,11 +135,12 @@ class Setup(eqx.Module):
     formulation: AbstractFormulation
     mech: Mechanism
     scales: Scales
+    tolerance: float = eqx.field(static=True)
 
     @property
     def problem(self) -> Problem:
         """The equations of the mechanism with 1 in place of numbers that are not finite, judged by the scales."""
-        return Problem.of(equations_of(self.formulation, finite(self.mech)[0]), self.scales)
+        return Problem.of(equations_of(self.formulation, finite(self.mech)[0]), self.scales, self.tolerance)
 
 
 class Grid(NamedTuple):
@@ -220,44 +232,36 @@ class FixedStep(AbstractFixedStep):
 
 
 def started(problem: Problem, start: Start, t) -> tuple[Motion, Int[Array, ""]]:
-    """The state that is nearest to a given one and satisfies the constraints, and a status. One that satisfies them to
-    rounding stays as it is.
+    """Return the motion with an assembled configuration and the nearest velocities that satisfy the constraints, and its
+    status. Velocities that satisfy them to rounding stay as they are.
 
     Velocities that are to be kept are so, and the others are the smallest that fit, if any do.
     """
     equations, (q, v, given) = problem.equations, start
-    metric, pivots = equations.metric(q, t), equations.pivots(q, t)
-    closed = equations.close_position(q, t, metric, STARTING_ITERATIONS, pivots=pivots)
-    size = jnp.maximum(1, problem.units.size(equations.space.extent(q)))
-    exact = problem.vanishes(equations.residual(q, t), size)
-    closed = closed._replace(q=_kept_where(exact, q, closed.q))
     kept = jnp.asarray(True)
     if given is None:
-        exact = exact & problem.vanishes(equations.velocity_gap(q, v, t), problem.units.size(v))
-        v = _kept_where(exact, v, equations.close_velocity(closed.q, v, t))
+        exact = problem.vanishes(equations.velocity_gap(q, v, t), problem.units.size(v))
+        v = _kept_where(exact, v, equations.close_velocity(q, v, t))
     else:
         free = jnp.where(np.array(given), 0, problem.units.vector**2)
         for _ in range(2):  # the second time for what rounding has left
-            v = equations.close_velocity_along(closed.q, v, t, diagonal(free))
-        left = jnp.max(jnp.abs(equations.velocity_gap(closed.q, v, t) / problem.rows), initial=0)
+            v = equations.close_velocity_along(q, v, t, diagonal(free))
+        left = jnp.max(jnp.abs(equations.velocity_gap(q, v, t) / problem.rows), initial=0)
         kept = left <= KEPT * problem.units.size(v)
-    motion = Motion.of(equations, closed.q, v, t)
+    motion = Motion.of(equations, q, v, t)
     status = jnp.where(jnp.isfinite(_size(motion)), int(Status.CONVERGED), int(Status.NON_FINITE))
     if motion.solved is not None:
         status = jnp.where(motion.solved, status, int(Status.JAMMED))
-    status = jnp.where(problem.settled(closed) & kept, status, int(Status.NOT_ASSEMBLED))
-    # Coordinates that are singular cannot be closed: those given count, too.
-    still, now = jnp.zeros_like(t), jax.lax.stop_gradient(t)
-    asked, found = (equations.singular(*jax.lax.stop_gradient((x, start.v)), now, still) for x in (q, closed.q))
-    singular = asked | found
+    status = jnp.where(problem.fits(q, equations.residual(q, t)) & kept, status, int(Status.NOT_ASSEMBLED))
+    singular = equations.singular(*jax.lax.stop_gradient((q, start.v)), jax.lax.stop_gradient(t), jnp.zeros_like(t))
     status = jnp.where(singular, int(Status.SINGULAR), status).astype(jnp.int32)
     good = status == Status.CONVERGED
     return where_tree(good, motion, motion._replace(q=q, v=jnp.zeros_like(v), a=jnp.zeros_like(v))), status
 
 
 def _kept_where(exact, given, closed):
-    """What was given, with the derivative of what it is closed to, where it needs no closing: with redundant rows that
-    could only make it worse."""
+    """Return `given`, with the derivative of `closed`, where it is exact: closing could only make it worse where rows are
+    redundant."""
     return closed + jax.lax.stop_gradient(jnp.where(exact, given - closed, 0))
 
 

@@ -1,0 +1,210 @@
+"""The root of f(q) = 0 nearest to a guess, where f leaves coordinates free, and its derivatives.
+
+The unknowns y are displacements from the guess in units u of the mechanism, q = guess ⊕ u y, and F(y) = f(q) with scaled
+rows. The nearest root minimises ½ yᵀy subject to F(y) = 0: y + Jᵀμ = 0 and F = 0, with J = F_y. Newton's method for these
+conditions, and their derivatives by all that F depends on, solve
+
+    H dy + Jᵀdμ = −(change of y + Jᵀμ),   J dy = −(change of F),   H = I + Σ μ_k F_k,yy.
+
+Rows of J may depend on each other. If they contradict each other, the gap that no displacement can close remains, and the
+others are closed in the sense of least squares: the matrix solved is JᵀJ + δ H, with a δ between the squares of rounding and
+of the smallest singular value that counts, and refinements take the error of δ away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from jaxmbs.numerics.linear_algebra import Factored, factor_symmetric_positive
+from jaxmbs.numerics.roots import given_tangents, with_respect_to
+from jaxmbs.numerics.scaling import Units, norm
+from jaxmbs.numerics.search import Root
+from jaxmbs.numerics.space import Space
+from jaxmbs.programs.function import Straight
+from jaxmbs.programs.jax_compat import usual_settings
+
+# Refinements of a solution with δ. The first solution has an error of δ / σ² for a singular value σ of J, each refinement
+# multiplies it by that.
+REFINEMENTS = 3
+# Largest number of Newton steps, rejected ones included.
+MAX_STEPS = 100
+# The iteration has converged after a step shorter than this power of the rounding unit (5e-7 in float64): the next would
+# change nothing, as each squares the error.
+CONVERGED_POWER = 0.4
+# Largest change of a coordinate in one step, in radians and sizes of the mechanism, and relative to the distance from the guess.
+MAX_STEP = 0.5
+# Steps shorter than this, in radians and sizes of the mechanism, are taken without a test of decrease: Newton's method
+# converges there, and may increase gaps on its way.
+TRUSTED_STEP = 0.1
+# Weight of the gaps in the function whose decrease is asked of each step.
+GAP_WEIGHT = 10.0
+# Damping after the first rejected step, relative to H of a root at the guess itself.
+FIRST_DAMPING = 0.1
+# The smallest curvature ½ yᵀy may have along the constraints at its minimum, relative to that at the guess. Less means that
+# roots in another direction are as near.
+MIN_CURVATURE = 1e-6
+
+
+class Nearest(NamedTuple):
+    """The outcome of `nearest_root`: the configuration, and True if it is a strict local minimum of the distance."""
+
+    q: Float[Array, " n"]
+    found: Bool[Array, ""]
+
+
+class _Progress(NamedTuple):
+    y: Float[Array, " m"]
+    damping: Float[Array, ""]
+    steps: Int[Array, ""]
+    done: Bool[Array, ""]
+
+
+class _Linearised(NamedTuple):
+    """F, J and μ at a point, the part of y along the constraints, H, and the factors of JᵀJ + δ H."""
+
+    value: Float[Array, " rows"]
+    matrix: Float[Array, "rows m"]
+    multipliers: Float[Array, " rows"]
+    free: Float[Array, " m"]
+    curvature: Float[Array, "m m"]
+    factors: Factored
+    delta: float
+
+    def solve(self, free, gap):
+        """dy with H dy + Jᵀν = −free along the constraints, and J dy = −gap as far as a displacement can do it."""
+        y, nu = jnp.zeros_like(free), jnp.zeros_like(gap)
+        for _ in range(1 + REFINEMENTS):
+            along = free + self.curvature @ y + self.matrix.T @ nu
+            across = gap + self.matrix @ y
+            step = -self.factors.solve(self.delta * along + self.matrix.T @ across)
+            nu = nu + (self.matrix @ step + across) / self.delta
+            y = y + step
+        return y
+
+
+def nearest_root(f: Callable, space: Space, guess: Float[Array, " n"], root: Root, tolerance: float) -> Nearest:
+    """Move a root of f(q) along f = 0 to the one nearest to `guess`, which stays as it is if it is a root itself.
+
+    Newton's method with damping: each step decreases ½ yᵀy + μᵀF + w FᵀF. Nothing here is differentiated.
+    """
+    units, unit = root.units, root.units.vector
+    shift = space.difference(guess, root.q) / unit
+    rows = units.rows(_jacobian(f, space, guess, unit, shift) / unit[None, :])
+    scaled = lambda y: f(space.retract(guess, unit * y)) / rows
+    small = float(jnp.finfo(guess.dtype).eps) ** CONVERGED_POWER
+
+    def unfinished(now: _Progress):
+        return (now.steps < MAX_STEPS) & ~now.done
+
+    def step(now: _Progress) -> _Progress:
+        at = _linearised(scaled, now.y, tolerance, now.damping)
+        change = at.solve(at.free, at.value)
+        size = norm(change)
+        change = change / jnp.maximum(1, size / (MAX_STEP * jnp.maximum(1, norm(now.y))))
+        trial = now.y + change
+        merit = lambda y, value: 0.5 * y @ y + at.multipliers @ value + GAP_WEIGHT * value @ value
+        before, after = merit(now.y, at.value), merit(trial, scaled(trial))
+        # Without positive curvature the step leads to a saddle point or to a maximum of the distance.
+        curved = at.factors.rcond > MIN_CURVATURE * at.delta
+        better = curved & ((after <= before) | (size <= TRUSTED_STEP)) & jnp.isfinite(size)
+        damping = jnp.where(better, now.damping / 10, jnp.maximum(10 * now.damping, FIRST_DAMPING))
+        undamped = now.damping == 0
+        return _Progress(
+            y=jnp.where(better, trial, now.y),
+            damping=jnp.where(damping < FIRST_DAMPING / 100, 0, damping),
+            steps=now.steps + 1,
+            done=better & undamped & (size <= small),
+        )
+
+    zero = jnp.zeros((), guess.dtype)
+    now = _Progress(shift, zero, jnp.zeros((), int), root.exact)
+    now = jax.lax.while_loop(unfinished, step, now)
+    q = jnp.where(root.exact, guess, space.retract(guess, unit * now.y))
+    # A rotation by more than half a turn is a longer way to a configuration that is nearer.
+    shortest = norm(space.difference(guess, q) / unit - now.y) <= small
+    return Nearest(q, now.done & shortest)
+
+
+def differentiable_nearest_root(
+    f: Callable, space: Space, length: Callable, q: Float[Array, " n"], guess, t, tolerance: float, regular=True
+) -> Float[Array, " n"]:
+    """`q`, the root of f(q, t) nearest to `guess`, as a differentiable function of the guess, of t and of all that `f` and
+    `length` close over.
+
+    The derivatives are those of the conditions of the minimum, for every order and both modes of differentiation.
+    length: guess ↦ the unit of displacements that are lengths. Where `regular` is False the derivative is zero.
+    """
+    with usual_settings():  # the program of the derivative knows no axes of a `shard_map`
+        both, constants = jax.closure_convert(lambda q, t: (f(q, t), length(q)), guess, t)
+    return _nearest(both, space, tolerance, jnp.asarray(regular), (guess, t, constants), jax.lax.stop_gradient(q))
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2))
+def _nearest(f, space, tolerance, regular, given, q):
+    return q
+
+
+@partial(_nearest.defjvp, symbolic_zeros=True)
+def _nearest_jvp(f, space, tolerance, primals, tangents):
+    regular, given, q = primals
+    put, take = with_respect_to(tangents[1])
+    # The result, not the argument: its own derivative counts when the tangent is differentiated again.
+    q = _nearest(f, space, tolerance, regular, given, q)
+    rates = given_tangents(tangents[1])
+    if not rates:
+        return q, jnp.zeros_like(q)
+
+    def tangent(q, given, regular, *rates):
+        def unit(given):
+            guess, t, constants = given
+            return Units(space.angular, f(guess, t, *constants)[1]).vector
+
+        def placed(given, y):
+            return space.retract(given[0], unit(given) * y)
+
+        y = space.difference(given[0], q) / unit(given)
+        value_of = lambda given, y: f(placed(given, y), given[1], *given[2])[0]
+        units = Units(space.angular, jnp.ones((), q.dtype))
+        rows = jax.lax.stop_gradient(units.rows(jax.jacfwd(partial(value_of, given))(y)))
+        scaled = lambda given, y: value_of(given, y) / rows
+        at = _linearised(partial(scaled, given), y, tolerance, jnp.zeros((), q.dtype))
+
+        def conditions(active):
+            value, pull = jax.vjp(partial(scaled, put(given, active)), y)
+            return pull(at.multipliers)[0], value
+
+        free, gap = jax.jvp(conditions, (take(given),), (rates,))[1]
+        y_dot = jnp.where(regular, at.solve(free, gap), 0)
+        moved = lambda active, y: placed(put(given, active), y)
+        rate = jax.jvp(moved, (take(given), y), (rates, y_dot))[1]
+        return jnp.where(regular, rate, 0)
+
+    return q, Straight(tangent)(q, given, regular, *rates)
+
+
+def _jacobian(f, space, guess, unit, y):
+    return jax.jacfwd(lambda y: f(space.retract(guess, unit * y)))(y)
+
+
+def _linearised(scaled: Callable, y, tolerance: float, damping) -> _Linearised:
+    eps = float(jnp.finfo(y.dtype).eps)
+    delta = max(0.1 * eps**0.5, 100 * tolerance**2)
+    value, matrix = scaled(y), jax.jacfwd(scaled)(y)
+    m = y.shape[0]
+    gram = matrix.T @ matrix
+    smallest = factor_symmetric_positive(gram + delta * np.eye(m, dtype=y.dtype))
+    # Tikhonov's method repeated goes to the multipliers of smallest norm.
+    multipliers, free = jnp.zeros_like(value), y
+    for _ in range(REFINEMENTS):
+        multipliers = multipliers - matrix @ smallest.solve(free)
+        free = y + matrix.T @ multipliers
+    curvature = np.eye(m, dtype=y.dtype) + jax.jacfwd(jax.grad(lambda y: multipliers @ scaled(y)))(y)
+    factors = factor_symmetric_positive(gram + delta * (curvature + damping * np.eye(m, dtype=y.dtype)))
+    return _Linearised(value, matrix, multipliers, free, curvature, factors, delta)
