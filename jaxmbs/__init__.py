@@ -54,6 +54,7 @@ from jaxmbs.dynamics.reactions import Reactions as Reactions
 from jaxmbs.dynamics.reactions import Wrench as Wrench
 from jaxmbs.dynamics.reactions import reactions as reactions
 from jaxmbs.dynamics.simulate import simulate as simulate
+from jaxmbs.dynamics.simulate import simulate_from as simulate_from
 from jaxmbs.explanation import Explanation as Explanation
 from jaxmbs.explanation import explain as explain
 from jaxmbs.forces import Actuator as Actuator
@@ -95,6 +96,7 @@ from jaxmbs.numerics import rotation as rotation
 from jaxmbs.numerics.results import AnalysisError as AnalysisError
 from jaxmbs.numerics.results import Status as Status
 from jaxmbs.programs.function import program as program
+from jaxmbs.programs.primitive import emission as emission
 from jaxmbs.programs.store import disable_cache as disable_cache
 from jaxmbs.programs.store import enable_cache as enable_cache
 from jaxmbs.programs.tracing.graph import ProgramError as ProgramError
@@ -117,7 +119,7 @@ from jaxmbs.system.trajectory import Trajectory as Trajectory
 _LATE = ("env", "identification", "io", "planar", "spatial", "sweeps", "synthesis", "viz")
 _OF_LATE = {
     "identification": ("Identified", "Record", "identify"),
-    "io": ("Model", "ModelError", "load", "save"),
+    "io": ("Model", "ModelError", "load", "load_trajectory", "save"),
     "sweeps": ("sweep",),
 }
 

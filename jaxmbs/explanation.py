@@ -92,6 +92,7 @@ def explain(
     *,
     method: AbstractMethod | None = None,
     formulation: AbstractFormulation | None = None,
+    simulation: bool = True,
 ) -> Explanation:
     """How the equations of a mechanism are computed, how large they are, and its degrees of freedom. Print the result.
 
@@ -101,6 +102,7 @@ def explain(
             found there.
         t: time.
         method, formulation: as for `simulate`.
+        simulation: also count what `simulate` runs.
 
     Returns:
         An `Explanation`.
@@ -126,7 +128,8 @@ def explain(
     if reactive_forces(mech) or stateful_forces(mech):
         # Only a formulation knows them.
         del functions["generalized_force"]
-    functions |= _simulation(mech, q, still, time, method, formulation)
+    if simulation:
+        functions |= _simulation(mech, q, still, time, method, formulation)
     layout = mech.layout
     if layout.m <= len(layout.row_owners):
         march = Straight(partial(motion_without_derivatives, limits=Limits()))

@@ -193,12 +193,11 @@ def coordinates_of(elements: Mapping[str, AbstractConstraint], name: str, chosen
     if name not in joints:
         there = f"joints are {', '.join(map(repr, joints))}" if joints else "there are no joints"
         raise ValueError(f"{label} has no angle or slide of its own; {there}")
-    found: list = []
-    jax.eval_shape(lambda: found.append(elements[name].mobility))  # its structure only
-    slides, angles = found[0].slide_names, found[0].angle_names
+    mobility = eqx.filter_eval_shape(lambda joint: joint.mobility, elements[name])  # its structure only
+    slides, angles = mobility.slide_names, mobility.angle_names
     if chosen is not None and chosen not in slides + angles:
         raise ValueError(f"{label}: {unknown('angle or slide', chosen, slides + angles)}")
-    return Coordinates(label, slides, angles, chosen, found[0].wraps)
+    return Coordinates(label, slides, angles, chosen, mobility.wraps)
 
 
 def measured(element: AbstractConstraint, kind: Any, i: tuple, j: tuple) -> list[Float[Array, " k"]]:

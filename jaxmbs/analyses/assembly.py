@@ -22,6 +22,7 @@ from jaxmbs.system.failure import Failures, failures
 from jaxmbs.system.kept import Kept
 from jaxmbs.system.marks import as_drawn
 from jaxmbs.system.mechanism import Coordinates, Mechanism, as_times, check_motions_at
+from jaxmbs.system.summary import batch, number, statuses
 
 
 class Assembly(eqx.Module):
@@ -46,6 +47,11 @@ class Assembly(eqx.Module):
     residual: Float[Array, ""]
     t: Float[Array, ""]
     mechanism: Kept | None
+
+    def __repr__(self) -> str:
+        shape = np.shape(self.q)
+        parts = [*batch(shape[:-1]), f"{shape[-1]} coordinates" if shape else number("q", self.q)]
+        return f"Assembly({'; '.join([*parts, number('residual', self.residual), statuses(self.status)])})"
 
     def explain_failure(self) -> Failures:
         """What failed, as text: `print(assembly.explain_failure())`; see `Failures`.
@@ -107,7 +113,7 @@ def assemble(
     found = assembled_configuration(mech, near, at, tuple(mech.layout.index(name) for name in hold), float(tolerance))
     result = Assembly(*found, at, Kept(mech.geometry, ()))
     if throw:
-        check_known(result.status)
+        check_known(result)
         result.explain_failure().throw(f"assembly (residual {result.residual})")
     return result
 
@@ -147,11 +153,12 @@ def _search(held: tuple[int, ...], tolerance: float, mech: Mechanism, guess, t):
     root = find_root(f, mech.layout, guess_or_zero, finite(mech)[0].size(guess_or_zero), tolerance=tolerance)
     nearest = nearest_root(f, mech.layout, guess_or_zero, root, tolerance)
     q = jnp.where(root.found, nearest.q, root.q)
-    usable = usable & jnp.all(jnp.isfinite(guess)) & jnp.isfinite(t)
+    residual = jnp.max(jnp.abs(phi(q, t)), initial=0)
+    usable = usable & jnp.all(jnp.isfinite(guess)) & jnp.isfinite(t) & jnp.isfinite(residual)
     status = jnp.where(nearest.found, int(Status.CONVERGED), int(Status.SINGULAR))
     status = jnp.where(root.found, status, int(Status.NOT_ASSEMBLED))
     status = jnp.where(usable, status, int(Status.NON_FINITE))
-    return q, status.astype(jnp.int32), jnp.max(jnp.abs(phi(q, t)), initial=0)
+    return q, status.astype(jnp.int32), residual
 
 
 def frozen(mech: Mechanism, q, t, held: tuple[int, ...] = ()) -> tuple[Callable, Callable, Array]:

@@ -11,7 +11,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array
 
-from jaxmbs.numerics.results import Status
+from jaxmbs.numerics.results import Status, check_outside
 from jaxmbs.numerics.scaling import Units, unit_of_length
 from jaxmbs.system.equations import constraint_jacobian, constraints
 from jaxmbs.system.mechanism import Coordinates, Mechanism, as_times
@@ -51,7 +51,7 @@ def diagnose(mech: Mechanism, q: Coordinates, t: ArrayLike = 0.0) -> Diagnosis:
     """Rank, degrees of freedom and redundant constraints of a mechanism in a configuration, which should be assembled.
 
     Rows of Φ_q are taken in order, constraints before drivers. So if several rows depend on each other, the last one is
-    named as redundant. All numbers of the mechanism must be known: this does not work inside jit or vmap.
+    named as redundant. All numbers of the mechanism must be known: this does not work inside jit, vmap or grad.
 
     Args:
         mech: the mechanism.
@@ -61,11 +61,15 @@ def diagnose(mech: Mechanism, q: Coordinates, t: ArrayLike = 0.0) -> Diagnosis:
     Returns:
         A `Diagnosis`.
 
+    Raises:
+        ValueError: inside a transformation; or Φ or Φ_q is not finite (the message names the constraints and drivers).
+
     Examples:
         >>> diagnosis = mbs.diagnose(mech, guess)
         >>> diagnosis.dof, diagnosis.rank, diagnosis.free, diagnosis.redundant
         (1, 9, 0, ())
     """
+    check_outside("diagnose", "inside, look at `constraint_jacobian`", mech, q, t)
     q = mech.coordinates(q)
     matrix, value = (np.asarray(x, float) for x in _evaluate(mech, q, as_times(t, q.dtype)))
     return _diagnose(mech, matrix, value, float(np.finfo(np.dtype(q.dtype)).eps))
@@ -78,6 +82,9 @@ def _evaluate(mech, q, t):
 
 def _diagnose(mech: Mechanism, matrix, value, eps: float) -> Diagnosis:
     layout = mech.layout
+    bad = dict.fromkeys(layout.row_owners[k] for k in np.flatnonzero(~np.isfinite(np.c_[matrix, value]).all(axis=1)))
+    if bad:
+        raise ValueError(f"not finite: {', '.join(map(repr, bad))}")
     lengths = np.linalg.norm(matrix, axis=1)
     scale = np.where(lengths > 0, lengths, 1)
     rows, gaps = matrix / scale[:, None], value / scale
@@ -130,6 +137,8 @@ def check_driven(mech: Mechanism, motion) -> None:
     A single configuration may be singular by itself, so up to three of the motion have to agree.
     """
     status = np.asarray(motion.status)
+    if status[0] == Status.NON_FINITE:
+        return
     reached = np.flatnonzero((status == Status.CONVERGED) | (status == Status.SINGULAR))
     faults = []
     if len(reached) == 0:

@@ -89,7 +89,7 @@ def kinematics(
     if all(is_concrete(leaf) for leaf in leaves) and result.q.ndim == 2:
         check_driven(mech, result)
     if throw:
-        check_known(result.status)
+        check_known(result)
         result.explain_failure().throw("kinematics")
     return result
 

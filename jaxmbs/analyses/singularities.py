@@ -16,7 +16,7 @@ from jaxmbs.analyses.assembly import frozen
 from jaxmbs.analyses.kinematics import kinematics
 from jaxmbs.numerics.implicit import jacobian, rate
 from jaxmbs.numerics.march import follow_root
-from jaxmbs.numerics.results import Status
+from jaxmbs.numerics.results import Status, check_outside
 from jaxmbs.numerics.scaling import Units, unit_of_length
 from jaxmbs.programs.function import Straight
 from jaxmbs.system.marks import as_drawn
@@ -68,7 +68,7 @@ def find_singularities(
     motion that cannot be continued. Each is located between the times of the grid. Then βᵀΦ_t, with Φ_qᵀβ = 0, says
     which kind it is: it vanishes at a bifurcation and does not at a lock-up.
 
-    All numbers of the mechanism must be known: this does not work inside jit or vmap.
+    All numbers of the mechanism must be known: this does not work inside jit, vmap or grad.
 
     Args:
         mech: the mechanism; its drivers determine the motion.
@@ -80,7 +80,8 @@ def find_singularities(
         `Singularities`.
 
     Raises:
-        ValueError: drivers are missing or redundant, or the mechanism cannot be assembled at times[0].
+        ValueError: drivers are missing or redundant, or the mechanism cannot be assembled at times[0]; or inside a
+            transformation.
 
     Examples:
         >>> short = {"rod": (1, 0, 0), "slider": (1.5, 0, 0)}
@@ -88,6 +89,7 @@ def find_singularities(
         >>> print(found.kinds, found.times.round(4))  # where sin φ = 0.5: at π/6
         ('lock-up',) [0.5236]
     """
+    check_outside("find_singularities", "inside, read `.status` of `kinematics`", mech, times, guess)
     times = np.asarray(as_times(times, mech.dtype))
     grid = np.interp(np.arange((len(times) - 1) * REFINEMENT + 1) / REFINEMENT, np.arange(len(times)), times).astype(
         times.dtype

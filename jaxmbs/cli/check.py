@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from jaxmbs.cli.options import add_model, add_times, finite, read_model, times_of
+from jaxmbs.cli.options import FORMULATIONS, add_model, add_times, finite, read_model, times_of
 from jaxmbs.cli.report import FAILED, OK, Report, without_noise, working
 
 
 def arguments(parser) -> None:
     add_model(parser)
     add_times(parser, 101)
+    parser.add_argument(
+        "--formulation", choices=FORMULATIONS, help="count the operations of a simulation in it as well, by RK4"
+    )
     parser.add_argument("--at", type=finite, default=0.0, metavar="T", help="the time at which it is assembled (0)")
 
 
@@ -46,7 +49,8 @@ def run(args) -> Report:
         "smallest singular value": float(np.min(singular_values, initial=np.inf)),
     }
     with working("looking at the equations"):
-        explained = mbs.explain(model, start.q, args.at)
+        own = None if args.formulation is None else getattr(mbs, FORMULATIONS[args.formulation])()
+        explained = mbs.explain(model, start.q, args.at, formulation=own, simulation=own is not None)
     values |= {"path": explained.path, "operations": explained.operations}
     assembled = status in (mbs.Status.CONVERGED, mbs.Status.SINGULAR)
     if assembled and len(layout.row_owners) and layout.m == len(layout.row_owners) == found.rank:

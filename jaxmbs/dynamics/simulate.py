@@ -111,18 +111,55 @@ def simulate(
     if given is not None and is_concrete(result.status) and np.asarray(result.status)[0] == Status.NOT_ASSEMBLED:
         _check_named(mech, result.t[0], start, given, float(tolerance))
     if throw:
-        check_known(result.status)
+        check_known(result)
         result.explain_failure().throw("simulation")
     return result
 
 
-def simulate_from(mech: Mechanism, begin, after, q0, v0, *, step, method=None, formulation=None) -> Trajectory:
-    """As `simulate`, at the times begin + after, of which only `after` is known when the simulation is built."""
+def simulate_from(
+    mech: Mechanism,
+    begin: ArrayLike,
+    after: ArrayLike | Sequence[float],
+    q0: Coordinates | None = None,
+    v0: Velocities | None = None,
+    *,
+    step: float | None = None,
+    method: AbstractMethod | None = None,
+    formulation: AbstractFormulation | None = None,
+    tolerance: float = DEFAULT_TOLERANCE,
+) -> Trajectory:
+    """As `simulate`, at the times begin + after, of which `begin` may be traced.
+
+    Use it where the time is carried along, as by a `scan` over the intervals of a controller: `simulate` needs to know
+    its times if it is given a `step`.
+
+    Args:
+        mech: the mechanism.
+        begin: the time to which `after` is added.
+        after: (T,), known, increasing or decreasing; the first belongs to q0 and v0.
+        q0, v0, step, method, formulation, tolerance: as for `simulate`.
+
+    Returns:
+        A `Trajectory`; its `t` is begin + after.
+
+    Raises:
+        ValueError: as from `simulate`; what depends on the status is not raised.
+
+    Examples:
+        >>> def interval(state, _):
+        ...     run = mbs.simulate_from(pendulum, state[0], (0.0, 0.1), *state[1:], step=0.01)
+        ...     return (run.t[-1], run.q[-1], run.v[-1]), run.position("bob.phi")[-1]
+        >>> start = (jnp.array(0.0), pendulum.coordinates({"bob": (1, 0, jnp.pi / 2)}), jnp.zeros(3))
+        >>> print(jax.lax.scan(interval, start, length=10)[1][jnp.array([4, 9])].round(3))  # at 0.5 and at 1
+        [ 0.402 -1.405]
+    """
+    method = instance_of(AbstractMethod, "method", method, RK4())
+    formulation = instance_of(AbstractFormulation, "formulation", formulation, Augmented())
     mech, q = as_drawn(mech, mech.coordinates(q0))
     times = begin + jnp.asarray(after)
-    start, method = _start(mech, q, v0, times, DEFAULT_TOLERANCE), RK4() if method is None else method
-    times, grid = times.astype(start.q.dtype), _grid(after, step, method)
-    return _simulate(mech, times, start, grid, method, formulation or Augmented(), DEFAULT_TOLERANCE).of(mech)
+    start, grid = _start(mech, q, v0, times, tolerance), _grid(after, step, method)
+    times = times.astype(start.q.dtype)
+    return _simulate(mech, times, start, grid, method, formulation, float(tolerance)).of(mech)
 
 
 class _Given(NamedTuple):

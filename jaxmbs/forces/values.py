@@ -142,7 +142,7 @@ def check_value(value: Any, shape: tuple[int, ...], name: str) -> None:
     elif isinstance(value, AbstractMotion):
         value.check()
     elif not callable(value):
-        is_array = getattr(getattr(value, "dtype", None), "kind", "O") in "fV"
+        is_array = getattr(getattr(value, "dtype", None), "kind", "O") == "f"
         require(is_array, f"{name} must be numbers, a motion or a function of the state, got {value!r}")
         require(jnp.shape(value) == shape, f"{name} must have shape {shape}, got {jnp.shape(value)}")
         if is_concrete(value):

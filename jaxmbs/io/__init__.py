@@ -9,6 +9,7 @@ from jaxmbs.io.models import load as load
 from jaxmbs.io.models import save as save
 from jaxmbs.io.models import schema as schema
 from jaxmbs.io.outlines import read_curve as read_curve
+from jaxmbs.io.trajectories import load_trajectory as load_trajectory
 
 _RESULTS = ("export", "read_solution")
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import hashlib
 import itertools
 import math
+import sys
 import types
 from collections.abc import Callable
 from typing import Any
@@ -23,16 +25,32 @@ def default_float() -> np.dtype:
     return np.dtype(jnp.result_type(float))
 
 
+# Floating-point types of the numbers of mechanisms: half precision does not close a loop.
+SUPPORTED = (np.dtype("float32"), np.dtype("float64"))
+
+
+def check_precision(dtype) -> None:
+    """Raise `ValueError` for a floating-point type that is not supported."""
+    if dtype is not None and dtype not in SUPPORTED and jnp.issubdtype(dtype, np.floating):
+        raise ValueError(f"numbers of a mechanism are float32 or float64, got {dtype}; write x.astype(jnp.float32)")
+
+
 def as_real(x):
     """`x` (number, nested sequence, array, tracer) as a floating-point array.
 
     Concrete input becomes a NumPy array, also inside a transformation, so that it can be checked there. What is not an
     array of real numbers is returned as it came, for the check of the element to name it.
+
+    Raises:
+        ValueError: numbers of another floating-point type than float32 and float64.
     """
     if x is None:
         return None
+    leaves = jax.tree.leaves(x)
+    for leaf in leaves:
+        check_precision(getattr(leaf, "dtype", None))
     try:
-        if not all(is_concrete(leaf) for leaf in jax.tree.leaves(x)):
+        if not all(map(is_concrete, leaves)):
             x = jnp.asarray(x)
             return x if jnp.issubdtype(x.dtype, jnp.floating) else x.astype(default_float())
         x = np.asarray(x)
@@ -96,7 +114,7 @@ def with_known_zeros(x):
     if len(places) == len(entries):
         return as_real(x)
     values = as_real([entries[k] for k in places])
-    real_row = getattr(getattr(values, "dtype", None), "kind", "") in "fV" and np.ndim(values) == 1
+    real_row = getattr(getattr(values, "dtype", None), "kind", "") == "f" and np.ndim(values) == 1
     return Sparse(values, shape, places) if real_row else as_real(x)
 
 
@@ -208,6 +226,13 @@ class Same:
             self.value.flags.writeable = False
             self._key = value.shape, value.dtype.str, hashlib.blake2b(value.tobytes()).digest()
 
+    def __reduce__(self):
+        """For `pickle`: in another process the same object has another place."""
+        return Same, (self.value,)
+
+    def __deepcopy__(self, memo):
+        return self
+
     def __eq__(self, other):
         return isinstance(other, Same) and (type(self.value), self._key) == (type(other.value), other._key)
 
@@ -235,6 +260,22 @@ class Closure(eqx.Module):
         cells = tuple(types.CellType(x) for x in values[self.defaults :]) or None
         function = types.FunctionType(self.code, self.scope.value, None, defaults, cells)
         return function(*args, **kwargs)
+
+    def __reduce__(self):
+        """For `pickle`, which writes a function of a module by its name, and refuses a lambda or a function within another;
+        cloudpickle writes all of them."""
+        scope = self.scope.value
+        function: Any = sys.modules.get(scope.get("__name__"))
+        for name in self.code.co_qualname.split("."):
+            function = getattr(function, name, None)
+        if getattr(function, "__code__", None) is not self.code:
+            empty = tuple(types.CellType(None) for _ in self.code.co_freevars)
+            function = types.FunctionType(self.code, scope, None, None, empty)
+        return _closure_of, (function, self.held, self.defaults)
+
+
+def _closure_of(function: types.FunctionType, held: tuple, defaults: int) -> Closure:
+    return Closure(function.__code__, Same(function.__globals__), held, defaults)
 
 
 class Applied(eqx.Module):
@@ -327,14 +368,25 @@ def check_fields(element: Any) -> None:
         if value is None and field.metadata["optional"]:
             continue
         kind = getattr(getattr(value, "dtype", None), "kind", "O")
-        if not (kind in "fV" and np.ndim(value) == len(shape)) or any(
+        if not (kind == "f" and np.ndim(value) == len(shape)) or any(
             want is not None and want != got for want, got in zip(shape, np.shape(value), strict=True)
         ):
             what = "a number" if shape == () else f"an array of shape {shape}".replace("None", "n")
-            got = f"shape {np.shape(value)}" if kind in "fV" else repr(value)
+            got = f"shape {np.shape(value)}" if kind == "f" else repr(value)
             raise ValueError(f"{name} must be {what}, got {got}")
         if is_concrete(value) and not np.all(np.isfinite(np.asarray(value))):
             raise ValueError(f"{name} must be finite, got {np.asarray(value)}")
+
+
+def with_fields(kind: type, module: Any, **fields: Any) -> Any:
+    """A module of a kind with the fields of another one, except for those given; nothing is checked.
+
+    It does not use `copy.copy`: equinox never lets go of what that makes, as if it were still being initialised.
+    """
+    same: Any = object.__new__(kind)
+    for field in dataclasses.fields(kind):
+        object.__setattr__(same, field.name, fields.get(field.name, getattr(module, field.name)))
+    return same
 
 
 def where_tree(condition, yes, no):

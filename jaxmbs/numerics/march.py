@@ -71,12 +71,15 @@ class _Point(NamedTuple):
     state: _State
     converged: Bool[Array, ""]
     singular: Bool[Array, ""]
+    finite: Bool[Array, ""]
 
 
 class _March(NamedTuple):
-    """What goes from step to step: where the motion is, and what was last recorded."""
+    """What goes from step to step: where the motion is, whether the last step that did not count met finite numbers only,
+    and what was last recorded."""
 
     state: _State
+    finite: Bool[Array, ""]
     largest_step: Float[Array, ""]
     steps: Int[Array, ""]
     ended: Int[Array, ""]
@@ -103,7 +106,8 @@ def follow_root(
     and a last one. A step counts only if it is resolved: converged, and close to its
     prediction forwards and backwards; very close if det f_q changes sign across it. An unresolved step is tried again
     shorter. So a motion never slips across a gap or onto another branch between two times; it locks up instead. Steps
-    that shrink to nothing end the motion: as LOCKED_UP where the velocity grows without bound, else as NOT_CONVERGED. A
+    that shrink to nothing end the motion: as NON_FINITE where f or its rates are not finite, as LOCKED_UP where the
+    velocity grows without bound, else as NOT_CONVERGED. A
     bifurcation, where the motion is smooth although the determinant changes sign, is passed straight on. A time at which
     f_q is singular although q is a root has the status SINGULAR, with the velocity and acceleration carried in.
 
@@ -132,13 +136,15 @@ def follow_root(
         code = jnp.where(march.reached, march.code, march.ended)
         return (target, jnp.asarray(False), march), (*march.recorded, code)
 
-    still = jnp.zeros(space.m, dtype)
+    still, finite = jnp.zeros(space.m, dtype), jnp.all(jnp.isfinite(f(start, times[0])))
+    unassembled = jnp.where(finite, int(Status.NOT_ASSEMBLED), int(Status.NON_FINITE))
     # The first step has no length: it polishes the start and gives it its velocity and acceleration.
     march = _March(
         state=_State(times[0], start, still, still, stepper.no_side(start, times[0])),
+        finite=finite,
         largest_step=jnp.asarray(jnp.inf, dtype),
         steps=jnp.zeros((), int),
-        ended=jnp.where(started, int(Status.CONVERGED), int(Status.NOT_ASSEMBLED)),
+        ended=jnp.where(started, int(Status.CONVERGED), unassembled),
         recorded=(start, still, still),
         code=jnp.zeros((), int),
         reached=jnp.asarray(False),
@@ -193,9 +199,9 @@ class _Stepper:
         q = space.retract(q, -last)
         v, a = rates_at_root(f, space, factors, q, t)
         v, a = jnp.where(regular, v, carried_v), jnp.where(regular, a, carried_a)
-        finite = jnp.all(jnp.isfinite(q)) & jnp.all(jnp.isfinite(v)) & jnp.all(jnp.isfinite(a))
+        finite = jnp.isfinite(gap) & jnp.all(jnp.isfinite(q)) & jnp.all(jnp.isfinite(v)) & jnp.all(jnp.isfinite(a))
         side = jnp.where(regular, matrix if matrix.shape[0] > matrix.shape[1] else factors.sign, 0)
-        return _Point(_State(t, q, v, a, side), finite & closed, ~regular)
+        return _Point(_State(t, q, v, a, side), finite & closed, ~regular, finite)
 
     def no_side(self, q, t):
         """The `side` of no position."""
@@ -265,11 +271,14 @@ class _Stepper:
 
         vanished = ((h < self.shortest * interval) | (interval == 0)) & ~reached
         ended = jnp.where(self.diverges(state, interval), int(Status.LOCKED_UP), int(Status.NOT_CONVERGED))
+        finite = jnp.where(accepted, march.finite, point.finite)
+        ended = jnp.where(finite, ended, int(Status.NON_FINITE))
         ended = jnp.where(vanished, ended, int(Status.CONVERGED))
         steps = march.steps + 1
         ended = jnp.where((steps >= budget) & (ended == Status.CONVERGED), int(Status.NOT_CONVERGED), ended)
         return _March(
             state=state,
+            finite=finite,
             largest_step=largest_step,
             steps=steps,
             ended=ended,

@@ -28,6 +28,7 @@ from jaxmbs.numerics.scaling import Units, norm
 from jaxmbs.numerics.search import Root
 from jaxmbs.numerics.space import Space
 from jaxmbs.programs.function import Straight
+from jaxmbs.programs.jax_compat import usual_settings
 
 # Refinements of a solution with δ. The first solution has an error of δ / σ² for a singular value σ of J, each refinement
 # multiplies it by that.
@@ -140,7 +141,8 @@ def differentiable_nearest_root(
     The derivatives are those of the conditions of the minimum, for every order and both modes of differentiation.
     length: guess ↦ the unit of displacements that are lengths. Where `regular` is False the derivative is zero.
     """
-    both, constants = jax.closure_convert(lambda q, t: (f(q, t), length(q)), guess, t)
+    with usual_settings():  # the program of the derivative knows no axes of a `shard_map`
+        both, constants = jax.closure_convert(lambda q, t: (f(q, t), length(q)), guess, t)
     return _nearest(both, space, tolerance, jnp.asarray(regular), (guess, t, constants), jax.lax.stop_gradient(q))
 
 

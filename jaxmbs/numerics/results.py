@@ -50,7 +50,12 @@ class AnalysisError(ValueError):
     """
 
 
-def check_known(status) -> None:
-    """Raise `ValueError` for the status of something that is to be turned into an error inside a transformation."""
-    if isinstance(status, jax.core.Tracer):
-        raise ValueError("throw=True works outside jit, vmap and grad only; inside, read `.status`")
+def check_known(result) -> None:
+    """Raise `ValueError` for a result that is to be turned into an error inside a transformation."""
+    check_outside("throw=True", "inside, read `.status`", result)
+
+
+def check_outside(what: str, instead: str, *given) -> None:
+    """Raise `ValueError` if any number of what a function is given is traced, and say what to do instead."""
+    if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(given)):
+        raise ValueError(f"{what} works outside jit, vmap and grad only; {instead}")

@@ -98,7 +98,8 @@ class ProgramFunction:
 
         shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in leaves]
         try:
-            closed = jax.make_jaxpr(flat)(*shapes)
+            with jax_compat.usual_settings():
+                closed = jax.make_jaxpr(flat)(*shapes)
         except (jax.errors.ConcretizationTypeError, jax.errors.NonConcreteBooleanIndexError) as error:
             raise ProgramError(
                 f"{self.__name__}: shapes and branches must not depend on values; use jnp.where or lax.cond. ({error})"
@@ -229,7 +230,7 @@ class Straight:
         return cls(partial(f, *static))
 
     def __call__(self, *args):
-        key = self.program.key((args, {}))[0]
+        key, leaves = self.program.key((args, {}))
         if key not in self._refused:
             try:
                 return self.program(*args)
@@ -238,7 +239,9 @@ class Straight:
                 self._refused[key] = str(error)
                 if len(self._refused) > REMEMBERED:
                     self._refused.popitem(last=False)
-        return self.f(*args)
+        jax_compat.check_array_code(leaves, self._refused[key])
+        with jax_compat.usual_settings():
+            return self.f(*args)
 
     def refusal(self, *args) -> str | None:
         """Why arguments like these are left to array code, None if they are not."""

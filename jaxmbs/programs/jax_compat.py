@@ -5,10 +5,11 @@ Private modules of JAX are imported here only. Where versions differ, the functi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 
 import jax
-from jax._src import dispatch, linear_util, sharding_impls, source_info_util, util
+from jax._src import config, dispatch, linear_util, sharding_impls, source_info_util, util
 from jax._src.interpreters import ad, partial_eval
 from jax.extend import core
 
@@ -73,6 +74,56 @@ def default_platform() -> str:
     if name != "gpu":
         return name
     return "rocm" if "rocm" in jax.devices("gpu")[0].client.platform_version.lower() else "cuda"
+
+
+def varying_axes(kind) -> frozenset:
+    """Axes of a `shard_map` with `check_vma=True` over which values of a type vary."""
+    return getattr(getattr(kind, "mat", None), "varying", frozenset())
+
+
+def varying_alike(args: Sequence) -> Sequence:
+    """Operands of a primitive such that all vary over the same axes of a `shard_map`."""
+    if not config._check_vma.value:
+        return args
+    axes = [varying_axes(jax.typeof(x)) for x in args]
+    every = frozenset().union(*axes)
+    return [jax.lax.pcast(x, tuple(every - own), to="varying") for x, own in zip(args, axes, strict=True)]
+
+
+def check_array_code(args: Sequence, reason: str) -> None:
+    """Raise `ValueError` where array code gets values that vary over the axes of a `shard_map` that checks them: the loops
+    of array code begin with constants, which do not."""
+    if config._check_vma.value and any(varying_axes(jax.typeof(x)) for x in args):
+        raise ValueError(f"array code works in jax.shard_map(…, check_vma=False) only; it runs because {reason}")
+
+
+def shaped_like(outputs: Sequence[tuple], args: Sequence) -> list:
+    """Types of outputs, each (shape, dtype), that vary over the same axes of a `shard_map` as the types of all operands."""
+    if not config._check_vma.value or not args or not varying_axes(args[0]):
+        return [jax.core.ShapedArray(shape, dtype) for shape, dtype in outputs]
+    like = args[0]
+    whole = lambda shape: jax.sharding.NamedSharding(
+        like.sharding.mesh, jax.sharding.PartitionSpec(*[None] * len(shape))
+    )
+    return [
+        jax.core.ShapedArray(shape, dtype, sharding=whole(shape), manual_axis_type=like.mat) for shape, dtype in outputs
+    ]
+
+
+def unvarying(context):
+    """The context of a lowering rule that does not know of what varies over the axes of a `shard_map`, and a context
+    manager for the rule."""
+    still = lambda x: jax.core.ShapedArray(x.shape, x.dtype)
+    types = {name: [still(x) for x in getattr(context, name)] for name in ("avals_in", "avals_out")}
+    return context.replace(**types), config._check_vma(False)
+
+
+@contextlib.contextmanager
+def usual_settings() -> Iterator[None]:
+    """A context in which functions are traced as without the settings of JAX that make a user's own code easier to check:
+    `jax.disable_jit`, `jax_numpy_dtype_promotion="strict"`, and `check_vma=True` of a `shard_map`."""
+    with jax.disable_jit(False), jax.numpy_dtype_promotion("standard"), config._check_vma(False):
+        yield
 
 
 def define_partition(primitive) -> None:

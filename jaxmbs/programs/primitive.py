@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import functools
 import threading
+from contextlib import AbstractContextManager
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -31,8 +33,27 @@ run_p = core.Primitive("straight_line_program")
 run_p.multiple_results = True
 
 
-def emission(name: str):
-    """Within this context programs run by another one of `EMISSIONS`, such as "xla"."""
+def emission(name: str) -> AbstractContextManager[Any]:
+    """Return a context in which functions are compiled into another kind of code, whatever JAXMBS_EMISSION says.
+
+    Use it to export a function with `jax.export`: machine code and kernels are made for one processor, and XLA operations
+    run on all of them.
+
+    Args:
+        name: "llvm", machine code on CPUs and one kernel on NVIDIA GPUs, the default; "xla", elementwise XLA operations;
+            "array", JAX's array operations as they were written; "gpu-on-host", a GPU's kernel on a CPU, for tests.
+
+    Raises:
+        ValueError: another name.
+
+    Examples:
+        >>> lengths = jax.ShapeDtypeStruct((2,), jnp.result_type(float))
+        >>> area = jax.jit(mbs.program(lambda x: x[0] * x[1]))
+        >>> with mbs.emission("xla"):
+        ...     exported = jax.export.export(area)(lengths)
+        >>> print(exported.call(jnp.array([2.0, 3.0])))
+        6.0
+    """
     if name not in EMISSIONS:
         raise ValueError(f"emission must be one of {', '.join(map(repr, EMISSIONS))}, got {name!r}")
     return EMISSION(name)
@@ -41,8 +62,14 @@ def emission(name: str):
 def run(program: Program, *args) -> list:
     """The outputs of a program."""
     if EMISSIONS.get(EMISSION.value) == ():
+        jax_compat.check_array_code(args, f"the emission is {EMISSION.value!r}")
         return core.jaxpr_as_fun(program.source)(*args)
-    return run_p.bind(*args, program=program, batch=(), emission=EMISSION.value)
+    return _bind(*args, program=program, batch=(), emission=EMISSION.value)
+
+
+def _bind(*args, **params) -> list:
+    """The outputs of the primitive, for operands of which some may vary over more axes of a `shard_map` than others."""
+    return run_p.bind(*jax_compat.varying_alike(args), **params)
 
 
 def zero_tangent(x):
@@ -68,7 +95,9 @@ def remembered(x):
 
 @run_p.def_impl
 def _impl(*args, **params):
-    return _jitted(**params)(*args)
+    # A program is compiled even where `jax.disable_jit` has everything else run operation by operation.
+    with jax.disable_jit(False):
+        return _jitted(**params)(*args)
 
 
 @functools.lru_cache(maxsize=256)
@@ -78,13 +107,13 @@ def _jitted(**params):
 
 @run_p.def_abstract_eval
 def _abstract(*args, program: Program, batch, emission):
-    return [jax.core.ShapedArray((*batch, *out.shape), out.dtype) for out in program.outputs]
+    return jax_compat.shaped_like([((*batch, *out.shape), out.dtype) for out in program.outputs], args)
 
 
 def _batch(args, dims, *, program, batch, emission):
     size = next(x.shape[d] for x, d in zip(args, dims, strict=True) if d is not None)
     moved = [x[None] if d is None else jnp.moveaxis(x, d, 0) for x, d in zip(args, dims, strict=True)]
-    results = run_p.bind(*moved, program=program, batch=(size, *batch), emission=emission)
+    results = _bind(*moved, program=program, batch=(size, *batch), emission=emission)
     return results, [0] * len(results)
 
 
@@ -92,7 +121,7 @@ batching.primitive_batchers[run_p] = _batch
 
 
 def _jvp(primals, tangents, *, program: Program, batch, emission):
-    out = run_p.bind(*primals, program=program, batch=batch, emission=emission)
+    out = _bind(*primals, program=program, batch=batch, emission=emission)
     active = tuple(
         type(t) is not ad.Zero and x.dtype.kind == "f" for t, x in zip(tangents, program.inputs, strict=True)
     )
@@ -100,7 +129,7 @@ def _jvp(primals, tangents, *, program: Program, batch, emission):
         return out, [zero_tangent(x) for x in out]
     given = [t for t, a in zip(tangents, active, strict=True) if a]
     given = [ad.instantiate_zeros(t) for t in given]
-    rates = run_p.bind(*primals, *given, program=tangent_program(program, active), batch=batch, emission=emission)
+    rates = _bind(*primals, *given, program=tangent_program(program, active), batch=batch, emission=emission)
     rates = list(rates)
     return out, [
         rates.pop(0) if shape.dtype.kind == "f" else zero_tangent(x)
@@ -116,7 +145,7 @@ def _linearize(is_vjp, nonzeros, *primals, program: Program, batch, emission):
     keep, linear, kept = linearized_programs(
         program, tuple(bool(nz) and x.dtype.kind == "f" for nz, x in zip(nonzeros, program.inputs, strict=True))
     )
-    results = run_p.bind(*primals, program=keep, batch=batch, emission=emission)
+    results = _bind(*primals, program=keep, batch=batch, emission=emission)
     split = len(results) - kept
     outputs, states = results[:split], results[split:]
 
@@ -126,7 +155,7 @@ def _linearize(is_vjp, nonzeros, *primals, program: Program, batch, emission):
             for t, nz, x in zip(tangents, nonzeros, program.inputs, strict=True)
             if nz and x.dtype.kind == "f"
         ]
-        rates = list(run_p.bind(*residuals, *given, program=linear, batch=batch, emission=emission))
+        rates = list(_bind(*residuals, *given, program=linear, batch=batch, emission=emission))
         return [
             rates.pop(0) if shape.dtype.kind == "f" else zero_tangent(x)
             for x, shape in zip(outputs, program.outputs, strict=True)
@@ -151,9 +180,7 @@ def _transpose(cotangents, *args, program: Program, batch, emission):
     linear = tuple(ad.is_undefined_primal(x) for x in args)
     cotangents = [ad.instantiate_zeros(ct) for ct in cotangents]
     others = [x for x, lin in zip(args, linear, strict=True) if not lin]
-    results = run_p.bind(
-        *others, *cotangents, program=cotangent_program(program, linear), batch=batch, emission=emission
-    )
+    results = _bind(*others, *cotangents, program=cotangent_program(program, linear), batch=batch, emission=emission)
     results = list(results)
     found: list = []
     for x, lin in zip(args, linear, strict=True):
@@ -193,7 +220,9 @@ def _on(platform: str):
 
     def rule(context, *args, program: Program, batch, emission):
         is_shared = batch and program.outputs and jax_compat.is_partitioned(context)
-        return (shared if is_shared else alone)(context, *args, program=program, batch=batch, emission=emission)
+        context, unchecked = jax_compat.unvarying(context)
+        with unchecked:
+            return (shared if is_shared else alone)(context, *args, program=program, batch=batch, emission=emission)
 
     return rule
 
@@ -217,7 +246,7 @@ def _inside(tracer, eqn, *args):
 def _row_by_row(program: Program, batch, *args):
     """A program for each row of a batch, as a loop: a program has one lane for what a batch inside it does."""
     if not batch:
-        return run_p.bind(*args, program=program, batch=(), emission=EMISSION.value)
+        return _bind(*args, program=program, batch=(), emission=EMISSION.value)
     mapped = [x.shape[0] == batch[0] for x in args]
 
     def one(_, rows):

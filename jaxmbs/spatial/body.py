@@ -275,7 +275,7 @@ class Body(AbstractBody):
         self.mass = mass
         # What is absent is zero for the programs that the equations become: it costs nothing there.
         given, inertia = inertia, as_real(inertia)
-        number = getattr(inertia, "ndim", None) == 0 and inertia.dtype.kind in "fV"
+        number = getattr(inertia, "ndim", None) == 0 and inertia.dtype.kind == "f"
         nothing = number and is_concrete(inertia) and inertia == 0
         self.slender = bool(nothing) or _is_singular(inertia)
         self._inertia = None if nothing else inertia * np.ones(3, inertia.dtype) if number else given
@@ -390,7 +390,7 @@ def check_inertia(inertia) -> None:
     """Raise `ValueError` unless these are three moments, or a symmetric matrix, of some rigid body, where it is known."""
     shape = getattr(inertia, "shape", None)
     require(
-        shape in ((3,), (3, 3)) and inertia.dtype.kind in "fV",
+        shape in ((3,), (3, 3)) and inertia.dtype.kind == "f",
         f"inertia must be a number, three moments, or a 3×3 matrix, got {'shape ' + str(shape) if shape else inertia!r}",
     )
     if not is_concrete(inertia):

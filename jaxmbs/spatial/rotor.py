@@ -63,7 +63,7 @@ class Rotor(Body):
         check_fields(self)
         inertia: Any = self._inertia
         kind = getattr(getattr(inertia, "dtype", None), "kind", "O")
-        require(kind in "fV" and np.ndim(inertia) == 0, f"inertia must be a number, got {inertia!r}")
+        require(kind == "f" and np.ndim(inertia) == 0, f"inertia must be a number, got {inertia!r}")
         require(not is_concrete(inertia) or 0 < inertia < np.inf, f"inertia must be positive, got {inertia}")
         require(not is_concrete(self.mass) or self.mass >= 0, f"mass must not be negative, got {self.mass}")
         require(not is_concrete(self.axis) or np.any(np.asarray(self.axis) != 0), "axis has no length")

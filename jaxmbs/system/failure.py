@@ -11,7 +11,7 @@ from jaxtyping import Float
 
 from jaxmbs.numerics.results import AnalysisError, Status
 from jaxmbs.numerics.scaling import Units, unit_of_length
-from jaxmbs.system.equations import constraint_jacobian, constraints
+from jaxmbs.system.equations import constraint_jacobian, constraints, velocity_rhs
 from jaxmbs.system.kept import Kept
 from jaxmbs.system.mechanism import Mechanism
 
@@ -35,7 +35,8 @@ class Failure:
         singular_values: of Φ_q there with its rows scaled to unit length, in descending order, as in `diagnose`.
         lock_up: time of the nearest lock-up by the fold estimate t + |v| / (2 |a|) from the last good state; None if it
             is not on the way to `time`.
-        not_finite: names of constraints and drivers with numbers that are not finite.
+        not_finite: names of constraints and drivers with numbers that are not finite, or with values or rates that are
+            not finite at `time`.
 
     Examples:
         >>> short = {"rod": (1, 0, 0), "slider": (1.5, 0, 0)}
@@ -150,9 +151,13 @@ def _looked_at(failure: Failure, mech: Mechanism, q, before) -> Failure:
     not_finite = tuple(name for name, element in elements.items() if not _finite(jax.tree.leaves(element)))
     if not_finite or not np.isfinite(failure.time) or not elements:
         return dataclasses.replace(failure, not_finite=not_finite)
-    phi_q = constraint_jacobian(mech, q, failure.time)
+    phi_q, layout, slices = constraint_jacobian(mech, q, failure.time), mech.layout, mech.layout.row_slices
     gaps, matrix = np.abs(np.asarray(constraints(mech, q, failure.time), float)), np.asarray(phi_q, float)
-    layout, slices = mech.layout, mech.layout.row_slices
+    rates = np.asarray(velocity_rhs(mech, q, failure.time), float)
+    known = np.all(np.isfinite(np.c_[gaps, rates, matrix]), axis=1)
+    if not np.all(known):
+        names = tuple(name for name in slices if not np.all(known[slices[name]]))
+        return dataclasses.replace(failure, not_finite=names)
     units = Units(layout.angular, unit_of_length(phi_q, layout.extent(q), layout.angular))
     relative = gaps / np.asarray(units.rows(phi_q))
     worst = sorted(slices, key=lambda name: -np.max(relative[slices[name]], initial=0))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -157,13 +156,10 @@ class Kept:
         return lambda *xs: every(numbers, *xs)
 
     def __reduce__(self):
-        """For `pickle`. What it cannot write, such as functions, is left behind, and then there is nothing kept."""
-        parts = (self._tree, self._lead) if self._packing is None else (self._packing.places(), self._numbers)
-        try:
-            pickle.dumps(parts)
-        except (pickle.PicklingError, TypeError, AttributeError):
-            return type(None), ()
-        return Kept if self._packing is None else _repacked, parts
+        """For `pickle`, which cannot write the structure of a pytree: the pytree has its places in their place."""
+        if self._packing is None:
+            return Kept, (self._tree, self._lead)
+        return _repacked, (self._packing.places(), self._numbers)
 
     def __deepcopy__(self, memo):
         return self

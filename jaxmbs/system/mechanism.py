@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import copy
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -15,8 +15,9 @@ from jaxtyping import Array, Float
 
 from jaxmbs.element import GROUND, AbstractBody, AbstractConstraint, errors_of
 from jaxmbs.forces import AbstractForce
-from jaxmbs.numerics.arrays import default_float, is_concrete
+from jaxmbs.numerics.arrays import check_precision, default_float, is_concrete, with_fields
 from jaxmbs.system.layout import Layout, unknown
+from jaxmbs.system.summary import elements
 
 Named = Mapping[str, Any] | Iterable[tuple[str, Any]]
 
@@ -122,22 +123,39 @@ class Mechanism(eqx.Module):
     @property
     def geometry(self) -> Mechanism:
         """The same mechanism without the data of its bodies and forces: all that Φ depends on."""
-        same = object.__new__(Mechanism)
-        parts = {"_bodies": (), "_forces": (), "_force_names": (), "_start": None}
-        for field in dataclasses.fields(Mechanism):
-            object.__setattr__(same, field.name, parts.get(field.name, getattr(self, field.name)))
-        return same
+        return with_fields(Mechanism, self, _bodies=(), _forces=(), _force_names=(), _start=None)
 
     @property
     def dtype(self):
         """The floating-point type of its numbers, the widest if they differ."""
         leaves = [leaf for leaf in jax.tree.leaves(self) if eqx.is_inexact_array(leaf)]
-        return jnp.result_type(*leaves) if leaves else default_float()
+        dtype = jnp.result_type(*leaves) if leaves else default_float()
+        check_precision(dtype)
+        return dtype
 
     def astype(self, dtype) -> Mechanism:
-        """The same mechanism with all of its numbers in another floating-point type, `dtype`."""
+        """The same mechanism with all of its numbers in another floating-point type, `dtype`: float32 or float64."""
+        check_precision(jnp.dtype(dtype))
         convert = lambda x: jnp.asarray(x, dtype) if eqx.is_inexact_array(x) else x
         return jax.tree.map(convert, self)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({'; '.join(elements(self.layout, self._force_names))})"
+
+    def __hash__(self) -> int:
+        """None: a mechanism has numbers, which may be traced.
+
+        Raises:
+            TypeError: always.
+        """
+        raise TypeError(
+            "a mechanism has no hash, because its numbers may be traced: pass it to jit as an ordinary argument, not as a "
+            "static one, and find it in a dict by a name of yours"
+        )
+
+    def __deepcopy__(self, memo):
+        """A copy of its numbers; all else cannot be changed."""
+        return jax.tree.map(lambda x: copy.deepcopy(x, memo), self)
 
     def poses(self, q: Float[Array, " n"]) -> dict[str, Any]:
         """The poses of all bodies and of "ground" in a configuration `q`, by name."""
@@ -148,7 +166,9 @@ class Mechanism(eqx.Module):
         """√(Σ s²) over the lengths in constraints and drivers: coordinates of points in the body frames, distances, offsets,
         radii. Zero if there are none."""
         elements = (*self._constraints, *self._drivers)
-        given = [getattr(element, name) for element in elements for name in element.length_fields if hasattr(element, name)]
+        given = [
+            getattr(element, name) for element in elements for name in element.length_fields if hasattr(element, name)
+        ]
         square = sum((jnp.sum(jnp.square(x)) for x in given if x is not None), jnp.zeros((), self.dtype))
         return jnp.where(square > 0, jnp.sqrt(jnp.where(square > 0, square, 1)), 0)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import copy
+import importlib
 import math
 from functools import partial
+from os import PathLike
+from pathlib import Path
 
 import equinox as eqx
 import jax
@@ -13,6 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from jaxmbs.element import GROUND, unknown
+from jaxmbs.numerics.arrays import is_concrete, with_fields
 from jaxmbs.numerics.results import Status
 from jaxmbs.programs.function import Straight
 from jaxmbs.relative_motion import JointMotion, coordinates_of, measured, unwrapped
@@ -21,6 +24,7 @@ from jaxmbs.system.failure import Failures, failures
 from jaxmbs.system.kept import Kept
 from jaxmbs.system.layout import Layout
 from jaxmbs.system.mechanism import Mechanism
+from jaxmbs.system.summary import batch, elements, named, number, statuses
 
 
 class Trajectory(eqx.Module):
@@ -67,11 +71,41 @@ class Trajectory(eqx.Module):
     # Modules make pytrees of their bound methods, and for that take themselves apart whenever one is called.
     __getattribute__ = object.__getattribute__
 
+    def __repr__(self) -> str:
+        shape = np.shape(self.t)
+        times = f"{shape[-1]} times" if shape else number("t", self.t)
+        if len(shape) == 1 and shape[0] and isinstance(self.t, (np.ndarray, jax.Array)) and is_concrete(self.t):
+            times += f" from {float(self.t[0]):.6g} to {float(self.t[-1]):.6g}"
+        parts = [*batch(shape[:-1]), times, *elements(self.layout), *named("states", self.state_names)]
+        return f"Trajectory({'; '.join([*parts, statuses(self.status)])})"
+
     def of(self, mech: Mechanism) -> Trajectory:
         """The same motion with its mechanism `mech`, for `joint` and `explain_failure`."""
-        same = copy.copy(self)
-        object.__setattr__(same, "mechanism", Kept(mech.geometry, jnp.shape(self.t)))
-        return same
+        return with_fields(Trajectory, self, mechanism=Kept(mech.geometry, jnp.shape(self.t)))
+
+    def save(self, path: str | PathLike[str]) -> Path:
+        """Write the trajectory to a file that `mbs.load_trajectory` reads: `.npz`, arrays of NumPy, without pickle.
+
+        The file has all arrays, names, energy and states, and the constraints and drivers as the document that
+        `mbs.save` writes, functions as the scalar operations they consist of. If they have none, such as elements of
+        your own types, a warning says why, and they are left out.
+
+        Args:
+            path: the file, which ends in `.npz`.
+
+        Returns:
+            the path.
+
+        Raises:
+            ValueError: another suffix, a type of body of your own, or inside a transformation.
+
+        Examples:
+            >>> run = mbs.simulate(pendulum, jnp.linspace(0, 1, 3), below, step=0.1)
+            >>> mbs.load_trajectory(run.save("run.npz")).layout == run.layout
+            True
+        """
+        # Files are a floor above.
+        return importlib.import_module("jaxmbs.io.trajectories").save_trajectory(self, path)
 
     def explain_failure(self) -> Failures:
         """What failed, as text: `print(run.explain_failure())`, "nothing failed" where all is well; see `Failures`.

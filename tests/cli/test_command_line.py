@@ -28,6 +28,11 @@ def test_check_says_what_the_mechanism_is(run):
     assert (found["degrees of freedom"], found["free with drivers"], found["rank"]) == (1, 0, 9)
     assert (found["status"], found["redundant"], found["singularities"]) == ("CONVERGED", [], [])
     assert found["residual"] < 1e-12
+    # A simulation that nobody asked for is not looked at.
+    assert not {"acceleration", "step of RK4"} & set(found["operations"])
+    found = run("check", PENDULUM, "--formulation", "joint")[1]
+    cartesian = run("check", PENDULUM, "--formulation", "augmented")[1]
+    assert found["operations"]["step of RK4"] < cartesian["operations"]["step of RK4"]
 
 
 def changed(path, source=SLIDER, **parts):

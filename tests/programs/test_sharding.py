@@ -74,11 +74,71 @@ jax.tree.map(np.testing.assert_array_equal, everywhere.design, search().design)
 """
 
 
+# Inside `jax.shard_map` as it is by default, which checks what varies from device to device. In the plane and in space.
+SHARD_MAP = """
+import jax, jax.numpy as jnp, numpy as np
+from jax.sharding import Mesh, PartitionSpec as P
+import jaxmbs as mbs
+from jaxmbs import planar, spatial
+
+jax.config.update("jax_enable_x64", True)
+times = np.linspace(0.0, 0.2, 3)
+
+def slider_crank(length, rate):
+    bodies = {name: planar.Body(length) for name in ("crank", "rod", "slider")}
+    joints = {
+        "O": planar.Revolute("ground", "crank", (0, 0), (0, 0)),
+        "A": planar.Revolute("crank", "rod", (length, 0), (0, 0)),
+        "B": planar.Revolute("rod", "slider", (2.0, 0), (0, 0)),
+        "S": planar.Translational("ground", "slider", (0, 0), (0, 0), (1, 0), (1, 0)),
+    }
+    motor = planar.RevoluteDriver("ground", "crank", mbs.motion.Function(lambda t: rate * t))
+    return mbs.Mechanism(bodies, joints, {"motor": motor}, {"weight": mbs.Gravity((0, -9.81))})
+
+def pendulum(length, rate):
+    hinge = spatial.Revolute("ground", "bob", (0, 0, 0), (0, 0, length), axis_i=(0, 1, 0))
+    bodies, forces = {"bob": spatial.Body(1.0, (1.0, 1.0, 1.0))}, {"weight": mbs.Gravity((rate, 0, -9.81))}
+    return mbs.Mechanism(bodies, {"hinge": hinge}, forces=forces)
+
+analyses = {
+    "assemble": lambda x, rate: mbs.assemble(slider_crank(x, rate), {"slider": (3, 0, 0)}, 0.3).q,
+    "kinematics": lambda x, rate: mbs.kinematics(slider_crank(x, rate), times, {"slider": (3, 0, 0)}).v,
+    "simulate": lambda x, rate: mbs.simulate(pendulum(x, rate), times, {"bob.z": -1.0}, step=0.05).q,
+}
+mesh, x = Mesh(jax.devices(), ("devices",)), np.linspace(0.9, 1.1, 4)
+for name, analysis in analyses.items():
+    batch = jax.vmap(analysis, (0, None))
+    shared = jax.shard_map(batch, mesh=mesh, in_specs=(P("devices"), P()), out_specs=P("devices"))
+    loss = lambda f, x, rate: jnp.sum(f(x, rate) ** 2)
+    values = [jax.jit(jax.value_and_grad(lambda *a: loss(f, *a), (0, 1)))(x, 1.5) for f in (shared, batch)]
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-9, err_msg=name), *values)
+
+def array_code(x):
+    with mbs.emission("array"):
+        return mbs.program(jnp.sin)(x)
+try:
+    jax.shard_map(array_code, mesh=mesh, in_specs=P("devices"), out_specs=P("devices"))(x)
+except ValueError as error:
+    assert "check_vma=False" in str(error), error
+else:
+    raise AssertionError("array code in a shard_map that checks")
+"""
+
+
+def test_within_shard_map():
+    """Values and gradients by what varies over devices and by what does not are those of one device."""
+    run(SHARD_MAP, devices=2)
+
+
 def test_eight_devices():
     """Simulation, its gradient and kinematics, one and two axes of the batch, operands that depend on one of them: results
     to the bit as on one device, no communication, and the CPU time of one device."""
-    # Eight devices share two cores: each has one thread.
-    flags = "--xla_force_host_platform_device_count=8 --xla_cpu_multi_thread_eigen=false"
+    run(SCRIPT, devices=8)
+
+
+def run(script: str, devices: int) -> None:
+    """Run a script in a process with devices that share the cores: each has one thread."""
+    flags = f"--xla_force_host_platform_device_count={devices} --xla_cpu_multi_thread_eigen=false"
     environment = os.environ | {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {flags}"}
-    done = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, timeout=300)
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-import jax
+import equinox as eqx
 
 from jaxmbs.element import GROUND, AbstractConstraint
 from jaxmbs.mobility import AbstractTurning, Mobility
@@ -75,9 +75,7 @@ def mobility_of(
 
 def traced(make: Callable, *parts) -> Mobility:
     """A mobility of which only the structure is of use."""
-    found: list[Mobility] = []
-    jax.eval_shape(lambda *parts: found.append(make(*parts)), *parts)
-    return found[0]
+    return eqx.filter_eval_shape(make, *parts)
 
 
 def guided(mech: Mechanism, tree: Tree, kinds: Sequence[str]) -> tuple[Form, ...]:

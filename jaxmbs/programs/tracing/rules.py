@@ -70,7 +70,7 @@ def rule(*names: str, movement: bool = False):
     return declare
 
 
-@rule("copy", "copy_p", "optimization_barrier", "pvary", "reduce_precision", movement=True)
+@rule("copy", "copy_p", "optimization_barrier", "pvary", "reshard", "reduce_precision", movement=True)
 def _same(tracer, eqn, *args):
     return list(args)
 

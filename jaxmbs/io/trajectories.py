@@ -1,0 +1,175 @@
+"""Trajectories in files: arrays in the format of NumPy (.npz), without pickle, and the mechanism as its JSON document."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+import zipfile
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from jaxmbs.io.models.json_format.document import model_from, parsed, write_json
+from jaxmbs.io.models.json_format.elements import SPACES, types_of
+from jaxmbs.io.models.model import Model, ModelError
+from jaxmbs.numerics.results import check_outside
+from jaxmbs.system.equations import Energy
+from jaxmbs.system.kept import Kept, packed
+from jaxmbs.system.layout import Layout
+from jaxmbs.system.mechanism import Mechanism
+from jaxmbs.system.trajectory import Trajectory
+
+FORMAT, VERSION = "jaxmbs trajectory", 1
+# Arrays of a trajectory that are written as they are.
+ARRAYS = ("t", "q", "v", "a", "status", "multipliers", "states")
+
+
+def save_trajectory(run: Trajectory, path: str | PathLike[str]) -> Path:
+    """Write a trajectory; see `Trajectory.save`."""
+    path = Path(path)
+    _check_suffix(path)
+    check_outside("save", "return the trajectory and save it there", run)
+    arrays = {name: np.asarray(getattr(run, name)) for name in ARRAYS if getattr(run, name) is not None}
+    if run.energy is not None:
+        arrays |= {name: np.asarray(part) for name, part in run.energy._asdict().items()}
+    head: dict[str, Any] = {"format": FORMAT, "version": VERSION, "layout": _described(run.layout)}
+    head["state_names"] = list(run.state_names)
+    if run.mechanism is not None:
+        try:
+            head["mechanism"], head["precision"], numbers = _document(run.mechanism, np.ndim(run.t))
+            arrays |= {} if numbers is None else {"numbers": numbers}
+        except ValueError as error:
+            warnings.warn(
+                f"{path.name}: the mechanism is left out: {error}; after loading, use load_trajectory(…).of(mech)",
+                stacklevel=3,
+            )
+    arrays["head"] = np.frombuffer(json.dumps(head).encode(), np.uint8)
+    return _write(path, arrays)
+
+
+def load_trajectory(path: str | PathLike[str]) -> Trajectory:
+    """Read a trajectory that `Trajectory.save` has written. Nothing in the file is executed.
+
+    Args:
+        path: the file, which ends in `.npz`.
+
+    Returns:
+        a `Trajectory` with the arrays, names, status, energy, multipliers and states that were saved; and with its
+        mechanism, for `joint` and `explain_failure`, unless a warning said that this was left out.
+
+    Raises:
+        ValueError: no such file, or not a trajectory of jaxmbs.
+
+    Examples:
+        >>> path = mbs.kinematics(mech, jnp.array([0.0, 1.0]), guess).save("motion.npz")
+        >>> mbs.load_trajectory(path).position("slider.x").round(3)
+        Array([3.   , 2.355], dtype=float64)
+    """
+    path = Path(path)
+    _check_suffix(path)
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = dict(file)
+        head = json.loads(arrays.pop("head").tobytes())
+        if (head["format"], head["version"]) != (FORMAT, VERSION):
+            raise ValueError(f"version {head['version']!r} of {head['format']!r} is not known")
+        return _trajectory(head, arrays)
+    except OSError as error:
+        raise ValueError(f"{path.name}: {error.strerror or error}") from None
+    except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{path.name}: is not a trajectory of jaxmbs ({error})") from None
+
+
+def _trajectory(head: dict, arrays: dict[str, np.ndarray]) -> Trajectory:
+    found = {name: jnp.asarray(arrays[name]) for name in ARRAYS if name in arrays}
+    parts = [jnp.asarray(arrays[name]) for name in Energy._fields if name in arrays]
+    kept, layout = None, _layout(head["layout"])
+    if "mechanism" in head:
+        lead = arrays["t"].shape
+        kept = _kept(_geometry(head["mechanism"], head["precision"]), arrays.get("numbers"), lead)
+    energy = Energy(*parts) if parts else None
+    return Trajectory(**found, layout=layout, energy=energy, mechanism=kept, state_names=tuple(head["state_names"]))
+
+
+def _document(kept: Kept, axes: int) -> tuple[dict, str, np.ndarray | None]:
+    """The constraints and drivers of the first sample as JSON, their floating-point type, and the numbers of all samples
+    if these differ.
+
+    Raises:
+        ValueError: they have no such form.
+    """
+    geometry = kept.known((0,) * axes)
+    if geometry is None:
+        raise ModelError("its tables were traced and are not known any more")
+    bodies = {name: kind() for name, kind in geometry.layout.bodies}
+    document = json.loads(write_json(Model(bodies, geometry.constraints, geometry.drivers)))
+    precision = str(np.dtype(geometry.dtype))
+    (numbers,), _ = kept.tree_flatten()
+    numbers = np.asarray(numbers)
+    for axis in range(axes):
+        first = numbers.take([0], axis)
+        numbers = first if np.array_equal(np.broadcast_to(first, numbers.shape), numbers) else numbers
+    if numbers.shape[:-1] == (1,) * axes:
+        return document, precision, None
+    again = packed(_geometry(document, precision))[1]
+    if not np.array_equal(again, numbers[(0,) * axes]):
+        raise ModelError("its functions hold numbers that differ between samples, which are constants in a document")
+    return document, precision, numbers
+
+
+def _geometry(document: dict, precision: str) -> Mechanism:
+    return model_from(parsed(json.dumps(document))).geometry.astype(precision)
+
+
+def _kept(geometry: Mechanism, numbers: np.ndarray | None, lead: tuple[int, ...]) -> Kept:
+    if numbers is None:
+        return Kept(geometry, lead)
+    packing = packed(geometry)[0]
+    if numbers.shape[-1] != packing.size:
+        raise ValueError(f"its mechanism has {packing.size} numbers, got {numbers.shape[-1]}")
+    return Kept.tree_unflatten(packing, (np.broadcast_to(numbers, (*lead, packing.size)),))
+
+
+def _described(layout: Layout) -> dict[str, Any]:
+    """A layout as JSON.
+
+    Raises:
+        ValueError: a type of body that is not of this package.
+    """
+    space = next((space for space in SPACES if getattr(SPACES[space].Body, "dimension", 0) == layout.dimension), "")
+    known = types_of("body", space)
+    for name, kind in layout.bodies:
+        if known.get(kind.__name__) is not kind:
+            raise ValueError(f"body {name!r}: {kind.__name__} is not a type of jaxmbs, and cannot be saved")
+    groups = {"constraints": layout.constraints, "drivers": layout.drivers}
+    rows = {key: [[name, count, list(extra)] for name, count, extra in group] for key, group in groups.items()}
+    return {"space": space, "bodies": [[name, kind.__name__] for name, kind in layout.bodies], **rows}
+
+
+def _layout(described: dict[str, Any]) -> Layout:
+    kinds = types_of("body", described["space"])
+    bodies = tuple((str(name), kinds[kind]) for name, kind in described["bodies"])
+    groups = (described[key] for key in ("constraints", "drivers"))
+    return Layout(bodies, *(tuple((str(name), int(rows), tuple(extra)) for name, rows, extra in x) for x in groups))
+
+
+def _check_suffix(path: Path) -> None:
+    if path.suffix.lower() != ".npz":
+        raise ValueError(f"{path.name}: a trajectory ends in .npz")
+
+
+def _write(path: Path, arrays: dict[str, Any]) -> Path:
+    """Write arrays, all of them or none."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with part.open("wb") as file:
+            np.savez(file, **arrays)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+    return path

@@ -1,0 +1,68 @@
+"""Short texts that show what mechanisms and results are: names, sizes, statuses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from jaxmbs.numerics.arrays import is_concrete
+from jaxmbs.numerics.results import Status
+from jaxmbs.system.layout import Layout
+
+# Names that a summary lists of each kind.
+MAX_NAMES = 6
+
+
+def named(kind: str, names: Iterable[str]) -> list[str]:
+    """A part that lists the elements of a kind; no part if there are none."""
+    names = list(names)
+    shown = ", ".join(names[:MAX_NAMES])
+    more = f", … ({len(names)} in all)" if len(names) > MAX_NAMES else ""
+    return [f"{kind}: {shown}{more}"] if names else []
+
+
+def elements(layout: Layout, forces: Iterable[str] = ()) -> list[str]:
+    """Parts that list bodies, constraints, drivers and forces, and the numbers of coordinates, velocities and equations."""
+    sizes = f"{layout.n} coordinates, {layout.m} velocities, {len(layout.row_owners)} equations"
+    return [
+        *named("bodies", (name for name, _ in layout.bodies)),
+        *named("constraints", (name for name, *_ in layout.constraints)),
+        *named("drivers", (name for name, *_ in layout.drivers)),
+        *named("forces", forces),
+        sizes,
+    ]
+
+
+def statuses(status) -> str:
+    """A part that counts the statuses; their type where they are traced."""
+    if not _is_known(status):
+        return f"status: {_kind(status)}"
+    codes, counts = np.unique(np.asarray(status), return_counts=True)
+    names = [Status(code).name if code in list(Status) else str(code) for code in codes.tolist()]
+    if len(names) == 1:
+        return f"status: {names[0]}"
+    return "status: " + ", ".join(f"{count} {name}" for name, count in zip(names, counts.tolist(), strict=True))
+
+
+def number(name: str, x) -> str:
+    """A part with a number; shape and type of an array, or where it is traced."""
+    if _is_known(x) and np.ndim(x) == 0:
+        return f"{name}: {float(np.asarray(x)):.6g}"
+    return f"{name}: {_kind(x)}"
+
+
+def batch(shape: tuple[int, ...]) -> list[str]:
+    """A part that says how many samples there are, for the axes of a batch."""
+    return [f"batch of {' × '.join(map(str, shape))}"] if shape else []
+
+
+def _is_known(x) -> bool:
+    return hasattr(x, "dtype") and hasattr(x, "__array__") and is_concrete(x)
+
+
+def _kind(x) -> str:
+    """Type and shape of an array; other things, as trees may hold them, by their type."""
+    if not hasattr(x, "dtype"):
+        return type(x).__name__
+    return f"{x.dtype}[{', '.join(map(str, x.shape))}]"
