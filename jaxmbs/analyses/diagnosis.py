@@ -11,6 +11,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array
 
+from jaxmbs.analyses.branches import NEAR, singular_near, tangents
 from jaxmbs.numerics.results import Status
 from jaxmbs.numerics.scaling import Units, unit_of_length
 from jaxmbs.system.equations import constraint_jacobian, constraints
@@ -31,6 +32,9 @@ class Diagnosis(NamedTuple):
         singular_values: of Φ_q with its rows scaled to unit length, in descending order.
         redundant: names of constraints and drivers with a row that depends on rows before it, in order.
         consistent: whether those rows agree with the others, i.e. whether Φ = 0 can be satisfied close by.
+        tangents: (b, m) velocities of the motions that meet in a singular configuration, the slowest first, Haug (3.7.10);
+            none in a regular one, at a lock-up, or where drivers are missing. One of them as the `branch` of
+            `kinematics` chooses that motion.
 
     Examples:
         >>> walls = {"wall": planar.AbsoluteX("a", (0, 0), 1.0), "other": planar.AbsoluteX("a", (0, 0), 2.0)}
@@ -45,13 +49,17 @@ class Diagnosis(NamedTuple):
     singular_values: np.ndarray
     redundant: tuple[str, ...]
     consistent: bool
+    tangents: np.ndarray
 
 
 def diagnose(mech: Mechanism, q: Coordinates, t: ArrayLike = 0.0) -> Diagnosis:
-    """Rank, degrees of freedom and redundant constraints of a mechanism in a configuration, which should be assembled.
+    """Rank, degrees of freedom, redundant constraints and branches of a mechanism in a configuration, which should be
+    assembled.
 
     Rows of Φ_q are taken in order, constraints before drivers. So if several rows depend on each other, the last one is
-    named as redundant. All numbers of the mechanism must be known: this does not work inside jit or vmap.
+    named as redundant. A configuration within 1e-5 radians and lengths of the mechanism of a singular one is taken for
+    that one: an assembly does not tell them apart. All numbers of the mechanism must be known: this does not work inside
+    jit or vmap.
 
     Args:
         mech: the mechanism.
@@ -67,8 +75,12 @@ def diagnose(mech: Mechanism, q: Coordinates, t: ArrayLike = 0.0) -> Diagnosis:
         (1, 9, 0, ())
     """
     q = mech.coordinates(q)
-    matrix, value = (np.asarray(x, float) for x in _evaluate(mech, q, as_times(t, q.dtype)))
-    return _diagnose(mech, matrix, value, float(np.finfo(np.dtype(q.dtype)).eps))
+    t = as_times(t, q.dtype)
+    report = _diagnose(mech, q, t)
+    if len(mech.layout.row_owners) < mech.layout.m or report.singular_values[-1] > NEAR:
+        return report
+    q = singular_near(mech, q, t)
+    return _diagnose(mech, q, t)._replace(tangents=tangents(mech, q, t))
 
 
 @eqx.filter_jit
@@ -76,8 +88,10 @@ def _evaluate(mech, q, t):
     return constraint_jacobian(mech, q, t), constraints(mech, q, t)
 
 
-def _diagnose(mech: Mechanism, matrix, value, eps: float) -> Diagnosis:
-    layout = mech.layout
+def _diagnose(mech: Mechanism, q, t) -> Diagnosis:
+    """The diagnosis of a configuration as it is, without tangents."""
+    layout, eps = mech.layout, float(jnp.finfo(q.dtype).eps)
+    matrix, value = (np.asarray(x, float) for x in _evaluate(mech, q, t))
     lengths = np.linalg.norm(matrix, axis=1)
     scale = np.where(lengths > 0, lengths, 1)
     rows, gaps = matrix / scale[:, None], value / scale
@@ -96,6 +110,7 @@ def _diagnose(mech: Mechanism, matrix, value, eps: float) -> Diagnosis:
         singular_values=singular_values,
         redundant=redundant,
         consistent=_consistent(rows, gaps, small),
+        tangents=np.zeros((0, layout.m)),
     )
 
 
@@ -127,50 +142,59 @@ def _consistent(rows: np.ndarray, gaps: np.ndarray, small: float) -> bool:
 def check_driven(mech: Mechanism, motion) -> None:
     """Raise `ValueError` if the drivers of a computed motion are too few, or if one of them is redundant.
 
-    A single configuration may be singular by itself, so up to three of the motion have to agree.
+    A single configuration may be singular by itself, so up to three of the motion have to agree, or others beside it.
     """
     status = np.asarray(motion.status)
     reached = np.flatnonzero((status == Status.CONVERGED) | (status == Status.SINGULAR))
+    determined = lambda report: report.free == 0 and not set(report.redundant) & set(mech.drivers)
     faults = []
     if len(reached) == 0:
         # What comes closest to an assembly still shows drivers that fight each other.
-        for q in (motion.q[0], *_aside(mech, motion.q[0], motion.t[0])):
-            report = diagnose(mech, q, motion.t[0])
-            if 0 < report.dof < mech.layout.driver_rows:
-                faults.append(report)
-                break
-    elif len(reached) == 1 and status[reached[0]] == Status.SINGULAR:
-        # A singular start says nothing, unless the rank is missing off the constraints as well.
-        step = 0.05 * np.sin(2.399963 * np.arange(1, mech.layout.m + 1)).astype(motion.q.dtype)
-        aside = mech.layout.retract(motion.q[0], step)
-        report = diagnose(mech, aside, motion.t[0])
-        if report.free or set(report.redundant) & set(mech.drivers):
+        reports = (report for report in _reports(mech, motion.q[0], motion.t[0]) if report.dof > 0)
+        faults = [report for report in reports if report.dof < mech.layout.driver_rows][:1]
+    elif len(reached) == 1:
+        for report in _reports(mech, motion.q[reached[0]], motion.t[reached[0]]):
+            if determined(report):
+                return
             faults.append(report._replace(consistent=True))
     else:
-        q, t = np.asarray(motion.q), np.asarray(motion.t)
         for k in dict.fromkeys(reached[np.linspace(0, len(reached) - 1, 3).astype(int)].tolist()):
-            report = diagnose(mech, q[k], t[k])
-            if report.free == 0 and not set(report.redundant) & set(mech.drivers):
+            report = _diagnose(mech, motion.q[k], motion.t[k])
+            if determined(report):
                 return
             faults.append(report)
     if faults:
         raise ValueError(f"the drivers do not determine the motion: {_fault(mech, min(faults, key=lambda r: r.free))}")
 
 
+def _reports(mech: Mechanism, q, t) -> Iterator[Diagnosis]:
+    """Diagnoses of q and of configurations beside it, if they show the rank that Φ_q has along a motion.
+
+    Where the constraints, drivers left aside, are not closed, rows that are redundant in a motion need not be so, as those
+    of a loop of hinges in space. In the plane such rows are rare, and rows without any redundant one are believed.
+    """
+    layout, small = mech.layout, float(jnp.finfo(q.dtype).eps) ** 0.5
+    for near in (q, *_aside(mech, q, t)):
+        report = _diagnose(mech, near, t)
+        independent = layout.dimension == 2 and report.dof == layout.m - layout.kinematic_rows
+        if independent or np.max(np.abs(_kinematic_rows(mech, near, t)[1]), initial=0) <= small:
+            yield report
+
+
+def _kinematic_rows(mech: Mechanism, q, t) -> tuple[np.ndarray, ...]:
+    """Φ_q and Φ without drivers, rows and coordinates scaled, and the units of the coordinates."""
+    layout = mech.layout
+    matrix, value = (x[: layout.kinematic_rows] for x in _evaluate(mech, q, t))
+    units = Units(layout.angular, unit_of_length(matrix, layout.extent(q), layout.angular))
+    rows, unit = np.asarray(units.rows(matrix)), np.asarray(units.vector)
+    return np.asarray(matrix) * unit / rows[:, None], np.asarray(value) / rows, unit
+
+
 def _aside(mech: Mechanism, q, t) -> Iterator[Array]:
     """Configurations that differ from q in what the constraints leave free there, drivers left aside; closed again, if
     the constraints can be. Where q is singular these are not."""
-    layout = mech.layout
-    kinematic = slice(0, layout.kinematic_rows)
-    small = float(jnp.finfo(q.dtype).eps) ** 0.5
-
-    def constrained(q):
-        matrix, value = (x[kinematic] for x in _evaluate(mech, q, t))
-        units = Units(layout.angular, unit_of_length(matrix, layout.extent(q), layout.angular))
-        rows, unit = np.asarray(units.rows(matrix)), np.asarray(units.vector)
-        return np.asarray(matrix) * unit / rows[:, None], np.asarray(value) / rows, unit
-
-    matrix, _, unit = constrained(q)
+    layout, small = mech.layout, float(jnp.finfo(q.dtype).eps) ** 0.5
+    matrix, _, unit = _kinematic_rows(mech, q, t)
     _, s, turned = np.linalg.svd(matrix)
     free = turned[np.sum(s > max(matrix.shape) * small) :]
     for k in range(1, ASIDE + 1):
@@ -178,10 +202,10 @@ def _aside(mech: Mechanism, q, t) -> Iterator[Array]:
         step = ASIDE_STEP * unit * direction / max(np.max(np.abs(direction), initial=0), small)
         moved = closed = layout.retract(q, jnp.asarray(step, q.dtype))
         for _ in range(CLOSING_STEPS):
-            matrix, value, unit = constrained(closed)
+            matrix, value, unit = _kinematic_rows(mech, closed, t)
             step = -unit * (np.linalg.pinv(matrix, rcond=small) @ value)
             closed = layout.retract(closed, jnp.asarray(step, q.dtype))
-        gap = np.max(np.abs(constrained(closed)[1]), initial=0)
+        gap = np.max(np.abs(_kinematic_rows(mech, closed, t)[1]), initial=0)
         yield closed if gap <= small else moved
 
 
