@@ -95,8 +95,9 @@ def kinematics(
         >>> folded = mbs.find_singularities(slider_crank(rod=1.0), jnp.linspace(1, 2, 5), {"rod": (0.5, 0.8, -1)})
         >>> slow, fast = folded.tangents[0]
         >>> times = jnp.append(folded.times, 2.0)
-        >>> [float(mbs.kinematics(slider_crank(rod=1.0), times, folded.q[0], branch=w).position("slider.x")[1].round(6)) for w in (slow, fast)]
-        [0.0, -0.832294]
+        >>> motion = mbs.kinematics(slider_crank(rod=1.0), times, folded.q[0], branch=fast)
+        >>> print(motion.status, motion.position("slider.x")[1].round(6))  # 2 cos 2; 0 along the slow one
+        [4 0] -0.832294
     """
     q = mech.coordinates(guess)
     times = as_times(times, q.dtype)
@@ -195,13 +196,13 @@ def _start(phi, space, times, guess, branch, usable) -> _Start:
         root = find_root(lambda q: phi(q, t), space, start.guess)
         factors = factor(jacobian(phi, space, root.q, t), determined=True)
         singular = root.found & ~(factors.rcond > small)
-        found = where_tree(
+        found_t, q, found, length = where_tree(
             afresh | (root.found & ~singular),
             (t, root.q, root.found, root.units.length),
             (start.t, start.q, start.found, start.length),
         )
         moved = root.q if branch is None else space.retract(root.q, (later - first) * branch)
-        return searches + 1, _Start(*found, later, moved, afresh & singular & (later != first))
+        return searches + 1, _Start(found_t, q, found, length, later, moved, afresh & singular & (later != first))
 
     # A constant here would be taken to stay one, and the search traced again when it does not; so any length will do.
     start = _Start(first, guess, usable, 1 + jnp.abs(first), first, guess, usable)
