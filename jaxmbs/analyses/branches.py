@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxmbs.analyses.assembly import frozen
+from jaxmbs.analyses.idle import determined
 from jaxmbs.numerics.implicit import jacobian, rate, second_rate
 from jaxmbs.numerics.scaling import Units, tolerance, unit_of_length
 from jaxmbs.programs.function import Straight
@@ -32,7 +32,7 @@ SAME_TANGENT = 1e-4
 
 @Straight
 def _linear_system(mech, q, t):
-    phi, _, _ = frozen(mech, q, t)
+    phi, _, _ = determined(mech, q, t)
     space, still = mech.layout, jnp.zeros(mech.layout.m, q.dtype)
     return phi(q, t), jacobian(phi, space, q, t), rate(phi, space, q, still, t)
 
@@ -45,7 +45,7 @@ def linearise(mech: Mechanism, q, t):
 
 @Straight
 def _curvature(mech, q, t, v):
-    phi, _, _ = frozen(mech, q, t)
+    phi, _, _ = determined(mech, q, t)
     return second_rate(phi, mech.layout, q, v, jnp.zeros_like(v), t)
 
 

@@ -6,12 +6,16 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array
 
-from jaxmbs.analyses.branches import NEAR, singular_near, tangents
+from jaxmbs.analyses.assembly import assemble
+from jaxmbs.analyses.branches import NEAR, linearise, singular_near, tangents
+from jaxmbs.analyses.idle import idle_spins
+from jaxmbs.numerics.arrays import is_concrete
 from jaxmbs.numerics.results import Status
 from jaxmbs.numerics.scaling import Units, unit_of_length
 from jaxmbs.system.equations import constraint_jacobian, constraints
@@ -20,6 +24,8 @@ from jaxmbs.system.mechanism import Coordinates, Mechanism, as_times
 # Whether only this configuration is singular is seen beside it: in some directions, at a distance in radians or in parts
 # of the mechanism's size, closed again by Newton steps.
 ASIDE, ASIDE_STEP, CLOSING_STEPS = 3, 0.3, 12
+# A body moves in a null vector of unit length if its part of it is above this.
+MOVING = 1e-4
 
 
 class Diagnosis(NamedTuple):
@@ -77,7 +83,7 @@ def diagnose(mech: Mechanism, q: Coordinates, t: ArrayLike = 0.0) -> Diagnosis:
     q = mech.coordinates(q)
     t = as_times(t, q.dtype)
     report = _diagnose(mech, q, t)
-    if len(mech.layout.row_owners) < mech.layout.m or report.singular_values[-1] > NEAR:
+    if len(mech.layout.row_owners) + len(idle_spins(mech)) < mech.layout.m or report.singular_values[-1] > NEAR:
         return report
     q = singular_near(mech, q, t)
     return _diagnose(mech, q, t)._replace(tangents=tangents(mech, q, t))
@@ -146,12 +152,13 @@ def check_driven(mech: Mechanism, motion) -> None:
     """
     status = np.asarray(motion.status)
     reached = np.flatnonzero((status == Status.CONVERGED) | (status == Status.SINGULAR))
-    determined = lambda report: report.free == 0 and not set(report.redundant) & set(mech.drivers)
+    spins = len(idle_spins(mech))
+    determined = lambda report: report.free == spins and not set(report.redundant) & set(mech.drivers)
     faults = []
     if len(reached) == 0:
         # What comes closest to an assembly still shows drivers that fight each other.
-        reports = (report for report in _reports(mech, motion.q[0], motion.t[0]) if report.dof > 0)
-        faults = [report for report in reports if report.dof < mech.layout.driver_rows][:1]
+        reports = (report for report in _reports(mech, motion.q[0], motion.t[0]) if report.dof > spins)
+        faults = [report for report in reports if report.dof - spins < mech.layout.driver_rows][:1]
     elif len(reached) == 1:
         for report in _reports(mech, motion.q[reached[0]], motion.t[reached[0]]):
             if determined(report):
@@ -164,7 +171,30 @@ def check_driven(mech: Mechanism, motion) -> None:
                 return
             faults.append(report)
     if faults:
-        raise ValueError(f"the drivers do not determine the motion: {_fault(mech, min(faults, key=lambda r: r.free))}")
+        report = min(faults, key=lambda r: r.free)
+        at = reached[0] if len(reached) else 0
+        fault = _fault(mech, report._replace(free=report.free - spins), motion.q[at], motion.t[at])
+        raise ValueError(f"the drivers do not determine the motion: {fault}")
+
+
+def missing_drivers(mech: Mechanism, count: int, q, t) -> str:
+    """How many drivers are missing and, if the numbers are known, which bodies can move with the mechanism assembled."""
+    text = f"{count} driver(s) missing"
+    if not all(is_concrete(leaf) for leaf in (*jax.tree.leaves(mech), q, t)):
+        return text
+    names = _movable(mech, assemble(mech, q, t).q, t)
+    return f"{text}; these bodies can move: {', '.join(map(repr, names))}" if names else text
+
+
+def _movable(mech: Mechanism, q, t) -> list[str]:
+    """Names of the bodies that Φ = 0 leaves free to move in a configuration, apart from idle spins."""
+    layout = mech.layout
+    matrix = linearise(mech, q[None], jnp.asarray(t, q.dtype)[None])[1][0]
+    units = Units(layout.angular, unit_of_length(matrix, layout.extent(q), layout.angular))
+    scaled = np.asarray(matrix, float) * np.asarray(units.vector) / np.asarray(units.rows(matrix))[:, None]
+    _, s, right = np.linalg.svd(scaled)
+    null = right[int(np.sum(s > max(scaled.shape) * float(jnp.finfo(q.dtype).eps) ** 0.5)) :]
+    return [name for name, at in layout.velocity_slices.items() if np.max(np.abs(null[:, at]), initial=0) > MOVING]
 
 
 def _reports(mech: Mechanism, q, t) -> Iterator[Diagnosis]:
@@ -209,9 +239,9 @@ def _aside(mech: Mechanism, q, t) -> Iterator[Array]:
         yield closed if gap <= small else moved
 
 
-def _fault(mech: Mechanism, report: Diagnosis) -> str:
+def _fault(mech: Mechanism, report: Diagnosis, q, t) -> str:
     """How many drivers are missing, and which drivers and constraints are redundant."""
-    parts = [f"{report.free} driver(s) missing"] if report.free else []
+    parts = [missing_drivers(mech, report.free, q, t)] if report.free else []
     for what, names in (("driver", mech.drivers), ("constraint", mech.constraints)):
         surplus = [repr(name) for name in report.redundant if name in names]
         parts += [f"redundant {what}(s): {', '.join(surplus)}"] if surplus else []

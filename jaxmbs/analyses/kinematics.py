@@ -13,8 +13,8 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float
 
-from jaxmbs.analyses.assembly import frozen
-from jaxmbs.analyses.diagnosis import check_driven
+from jaxmbs.analyses.diagnosis import check_driven, missing_drivers
+from jaxmbs.analyses.idle import determined, idle_spins
 from jaxmbs.numerics.arrays import is_concrete, where_tree
 from jaxmbs.numerics.implicit import differentiable_motion, jacobian
 from jaxmbs.numerics.linear_algebra import factor
@@ -59,6 +59,10 @@ def kinematics(
     times at which Φ_q is singular. `find_singularities` finds these times, which must then be among `times`, and the
     velocities of all branches, `tangents`.
 
+    A body that only two ball joints hold, as the rods of a platform, may spin about the line through them, which moves
+    nothing else. It needs no driver: it is followed without spin about this line, ωᵀu = 0. Derivatives of its spin are
+    without meaning; those of all else are exact.
+
     q, q̇, q̈ are differentiable with respect to the mechanism and to `times`, in forward and reverse mode. The
     derivatives are the exact implicit ones, and the guess does not enter them. A sample that fails has a status other
     than 0, keeps its last good values (at a bifurcation the position is right), and has a zero gradient.
@@ -79,7 +83,8 @@ def kinematics(
         A `Trajectory`.
 
     Raises:
-        ValueError: there are fewer drivers than degrees of freedom (the message says how many are missing), or some
+        ValueError: there are fewer drivers than degrees of freedom (the message says how many are missing and, outside
+            jit, vmap and grad, which bodies can move), or some
             are redundant (it names them; found outside jit, vmap and grad only); or `branch` does not have a number
             for each velocity, or none of the times is singular (found outside jit, vmap and grad only).
 
@@ -105,9 +110,9 @@ def kinematics(
         raise ValueError(f"times must be a row of at least one time, got shape {times.shape}")
     dtype = jnp.result_type(q, times)
     q, times = q.astype(dtype), times.astype(dtype)
-    missing = mech.layout.m - len(mech.layout.row_owners)
+    missing = mech.layout.m - len(mech.layout.row_owners) - len(idle_spins(mech))
     if missing > 0:
-        raise ValueError(f"the motion is not determined: {missing} driver(s) missing")
+        raise ValueError(f"the motion is not determined: {missing_drivers(mech, missing, q, times[0])}")
     if branch is not None:
         branch = jnp.asarray(branch, dtype)
         if branch.shape != (mech.layout.m,):
@@ -131,7 +136,7 @@ def _kinematics(mech: Mechanism, times, guess, branch, corrections: int, max_ste
     without = partial(motion_without_derivatives, corrections=corrections, max_steps=max_steps)
     q, v, a, status, usable = Straight(without)(*held)
     status = jnp.where(usable & jnp.all(jnp.isfinite(times)), status, int(Status.NON_FINITE)).astype(jnp.int32)
-    phi, _, _ = frozen(mech, guess, times[0])
+    phi, _, _ = determined(mech, guess, times[0])
     q, v, a = jax.vmap(lambda q, v, a, t, ok: differentiable_motion(phi, mech.layout, q, v, a, t, ok))(
         q, v, a, clean_times, status == Status.CONVERGED
     )
@@ -144,7 +149,7 @@ def motion_without_derivatives(
     """q, v, a and status without their derivatives: assembly at the first time, then step by step; and whether numbers and
     guess are finite, without which the status counts for nothing. Rows of all times are only passed on: a program would
     write out an operation for each."""
-    _, phi, usable = frozen(mech, guess, times[0])
+    _, phi, usable = determined(mech, guess, times[0])
     usable = usable & jnp.all(jnp.isfinite(guess))
     guess = jnp.where(jnp.isfinite(guess), guess, 0)
     start = _start(phi, mech.layout, times, guess, branch, usable)

@@ -12,8 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from jaxmbs.analyses.assembly import assemble, frozen
+from jaxmbs.analyses.assembly import assemble
 from jaxmbs.analyses.branches import VANISHING_RATE, linearise, singular_near, tangents
+from jaxmbs.analyses.idle import determined
 from jaxmbs.analyses.kinematics import kinematics
 from jaxmbs.numerics.implicit import jacobian
 from jaxmbs.numerics.march import follow_root
@@ -174,7 +175,7 @@ def _measures(mech, q, t) -> _Measures:
 @eqx.filter_jit
 def _advance(mech, q, start, end):
     """The configuration at `end` on the motion through q at `start`, the last one reached, and its time."""
-    _, still, _ = frozen(mech, q, start)
+    _, still, _ = determined(mech, q, start)
     space = mech.layout
     matrix = jacobian(still, space, q, start)
     units = Units(space.angular, unit_of_length(matrix, space.extent(q), space.angular))
@@ -252,7 +253,7 @@ def _fold_system(mech, q, u, t, direction):
 
     def equations(x):
         at, along, time = space.retract(q, x[:m]), u + x[m : 2 * m], t + x[2 * m]
-        phi, _, _ = frozen(mech, at, time)
+        phi, _, _ = determined(mech, at, time)
         value, turned = jax.jvp(lambda q: phi(q, time), (at,), (space.rate(at, along),))
         return jnp.concatenate([value, turned, (direction @ along - 1)[None]])
 
