@@ -18,7 +18,7 @@ from jaxmbs.analyses.idle import determined, idle_spins
 from jaxmbs.numerics.arrays import is_concrete, where_tree
 from jaxmbs.numerics.implicit import differentiable_motion, jacobian
 from jaxmbs.numerics.linear_algebra import factor
-from jaxmbs.numerics.march import follow_root
+from jaxmbs.numerics.march import SINGULAR_POWER, follow_root
 from jaxmbs.numerics.results import Status, check_known
 from jaxmbs.numerics.scaling import Units, tolerance
 from jaxmbs.numerics.search import find_root
@@ -32,7 +32,7 @@ ASIDE = 0.1
 # the tolerance, and a condition estimate of the order of x: within this many times the square root of the tolerance.
 SINGULAR_START = 8.0
 # The same in single precision, where that would be more than this.
-MAX_SINGULAR_START = 0.01
+MAX_SINGULAR_START = 0.05
 
 
 def kinematics(
@@ -188,7 +188,8 @@ def _start(phi, space, times, guess, branch, usable) -> _Start:
     """
     dtype, first = guess.dtype, times[0]
     later = times[min(1, times.shape[0] - 1)]
-    small = min(SINGULAR_START * tolerance(dtype) ** 0.5, MAX_SINGULAR_START)
+    near_singular = min(SINGULAR_START * tolerance(dtype) ** 0.5, MAX_SINGULAR_START)
+    always_singular = float(jnp.finfo(dtype).eps) ** SINGULAR_POWER
     later = first + ASIDE * (later - first)
 
     def unfinished(carry):
@@ -200,7 +201,7 @@ def _start(phi, space, times, guess, branch, usable) -> _Start:
         t, afresh = start.next_t, start.next_t == first
         root = find_root(lambda q: phi(q, t), space, start.guess)
         factors = factor(jacobian(phi, space, root.q, t), determined=True)
-        singular = root.found & ~(factors.rcond > small)
+        singular = root.found & ~(factors.rcond > jnp.where(afresh, near_singular, always_singular))
         found_t, q, found, length = where_tree(
             afresh | (root.found & ~singular),
             (t, root.q, root.found, root.units.length),
