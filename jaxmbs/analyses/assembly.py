@@ -30,8 +30,8 @@ class Assembly(eqx.Module):
 
     Attributes:
         q: (n,), the configuration; where it could not be assembled, the one that comes closest.
-        status: CONVERGED, NOT_ASSEMBLED, NON_FINITE, or SINGULAR where q satisfies Φ = 0 and the nearest configuration is not
-            unique.
+        status: CONVERGED, NOT_ASSEMBLED, NON_FINITE, or SINGULAR where q satisfies Φ = 0 but the nearest configuration is
+            not unique.
         residual: max |Φ_k| at q.
         t: time.
         mechanism: the constraints and drivers, which `explain_failure` needs.
@@ -74,10 +74,10 @@ def assemble(
 ) -> Assembly:
     """Find the configuration q with Φ(q, t) = 0 that is nearest to a guess.
 
-    q minimises ½ yᵀy, where q = guess ⊕ y: y has the displacements of the bodies divided by the size of the mechanism (see
-    `Mechanism.size`) and the vectors of their rotations in radians. Drivers count as constraints. Coordinates in `hold` keep
-    the values of the guess. A root is searched by minimising yᵀy + r ΦᵀΦ for growing r, Haug (3.6.9), and then moved along
-    Φ = 0 to the nearest one near it by Newton's method for y + Φ_yᵀμ = 0, Φ = 0.
+    q minimises ½ yᵀy, where q = guess ⊕ y: y has the displacements of the bodies divided by the size of the mechanism
+    (see `Mechanism.size`) and the vectors of their rotations in radians. Drivers count as constraints. Coordinates in
+    `hold` keep the values of the guess. A root is searched by minimising yᵀy + r ΦᵀΦ for growing r, Haug (3.6.9), and
+    then moved along Φ = 0 to the nearest one by Newton's method for y + Φ_yᵀμ = 0, Φ = 0.
 
     `q` is differentiable by the numbers of the mechanism, by t and by the guess. The derivatives follow from the same
     conditions, so they are exact from every guess. The status is SINGULAR where the nearest configuration is not unique,

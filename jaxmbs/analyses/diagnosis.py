@@ -6,11 +6,16 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array
 
+from jaxmbs.analyses.assembly import assemble
+from jaxmbs.analyses.branches import NEAR, linearise, singular_near, tangents
+from jaxmbs.analyses.idle import idle_spins
+from jaxmbs.numerics.arrays import is_concrete
 from jaxmbs.numerics.results import Status, check_outside
 from jaxmbs.numerics.scaling import Units, unit_of_length
 from jaxmbs.system.equations import constraint_jacobian, constraints
@@ -19,6 +24,8 @@ from jaxmbs.system.mechanism import Coordinates, Mechanism, as_times
 # Whether only this configuration is singular is seen beside it: in some directions, at a distance in radians or in parts
 # of the mechanism's size, closed again by Newton steps.
 ASIDE, ASIDE_STEP, CLOSING_STEPS = 3, 0.3, 12
+# A body moves in a null vector of unit length if its part of it is above this.
+MOVING = 1e-4
 
 
 class Diagnosis(NamedTuple):
@@ -31,6 +38,9 @@ class Diagnosis(NamedTuple):
         singular_values: of Φ_q with its rows scaled to unit length, in descending order.
         redundant: names of constraints and drivers with a row that depends on rows before it, in order.
         consistent: whether those rows agree with the others, i.e. whether Φ = 0 can be satisfied close by.
+        tangents: (b, m) velocities of the motions that meet in a singular configuration, the slowest first, Haug (3.7.10);
+            none in a regular one, at a lock-up, or where drivers are missing. One of them as the `branch` of
+            `kinematics` chooses that motion.
 
     Examples:
         >>> walls = {"wall": planar.AbsoluteX("a", (0, 0), 1.0), "other": planar.AbsoluteX("a", (0, 0), 2.0)}
@@ -45,13 +55,17 @@ class Diagnosis(NamedTuple):
     singular_values: np.ndarray
     redundant: tuple[str, ...]
     consistent: bool
+    tangents: np.ndarray
 
 
 def diagnose(mech: Mechanism, q: Coordinates, t: ArrayLike = 0.0) -> Diagnosis:
-    """Rank, degrees of freedom and redundant constraints of a mechanism in a configuration, which should be assembled.
+    """Rank, degrees of freedom, redundant constraints and branches of a mechanism in a configuration, which should be
+    assembled.
 
     Rows of Φ_q are taken in order, constraints before drivers. So if several rows depend on each other, the last one is
-    named as redundant. All numbers of the mechanism must be known: this does not work inside jit, vmap or grad.
+    named as redundant. A configuration within 1e-5 radians and lengths of the mechanism of a singular one is taken for
+    that one: an assembly does not tell them apart. All numbers of the mechanism must be known: this does not work inside
+    jit, vmap or grad.
 
     Args:
         mech: the mechanism.
@@ -71,8 +85,12 @@ def diagnose(mech: Mechanism, q: Coordinates, t: ArrayLike = 0.0) -> Diagnosis:
     """
     check_outside("diagnose", "inside, look at `constraint_jacobian`", mech, q, t)
     q = mech.coordinates(q)
-    matrix, value = (np.asarray(x, float) for x in _evaluate(mech, q, as_times(t, q.dtype)))
-    return _diagnose(mech, matrix, value, float(np.finfo(np.dtype(q.dtype)).eps))
+    t = as_times(t, q.dtype)
+    report = _diagnose(mech, q, t)
+    if len(mech.layout.row_owners) + len(idle_spins(mech)) < mech.layout.m or report.singular_values[-1] > NEAR:
+        return report
+    q = singular_near(mech, q, t)
+    return _diagnose(mech, q, t)._replace(tangents=tangents(mech, q, t))
 
 
 @eqx.filter_jit
@@ -80,8 +98,10 @@ def _evaluate(mech, q, t):
     return constraint_jacobian(mech, q, t), constraints(mech, q, t)
 
 
-def _diagnose(mech: Mechanism, matrix, value, eps: float) -> Diagnosis:
-    layout = mech.layout
+def _diagnose(mech: Mechanism, q, t) -> Diagnosis:
+    """The diagnosis of a configuration as it is, without tangents."""
+    layout, eps = mech.layout, float(jnp.finfo(q.dtype).eps)
+    matrix, value = (np.asarray(x, float) for x in _evaluate(mech, q, t))
     bad = dict.fromkeys(layout.row_owners[k] for k in np.flatnonzero(~np.isfinite(np.c_[matrix, value]).all(axis=1)))
     if bad:
         raise ValueError(f"not finite: {', '.join(map(repr, bad))}")
@@ -103,6 +123,7 @@ def _diagnose(mech: Mechanism, matrix, value, eps: float) -> Diagnosis:
         singular_values=singular_values,
         redundant=redundant,
         consistent=_consistent(rows, gaps, small),
+        tangents=np.zeros((0, layout.m)),
     )
 
 
@@ -134,52 +155,85 @@ def _consistent(rows: np.ndarray, gaps: np.ndarray, small: float) -> bool:
 def check_driven(mech: Mechanism, motion) -> None:
     """Raise `ValueError` if the drivers of a computed motion are too few, or if one of them is redundant.
 
-    A single configuration may be singular by itself, so up to three of the motion have to agree.
+    A single configuration may be singular by itself, so up to three of the motion have to agree, or others beside it.
     """
     status = np.asarray(motion.status)
     if status[0] == Status.NON_FINITE:
         return
     reached = np.flatnonzero((status == Status.CONVERGED) | (status == Status.SINGULAR))
+    spins = len(idle_spins(mech))
+    determined = lambda report: report.free == spins and not set(report.redundant) & set(mech.drivers)
     faults = []
     if len(reached) == 0:
         # What comes closest to an assembly still shows drivers that fight each other.
-        for q in (motion.q[0], *_aside(mech, motion.q[0], motion.t[0])):
-            report = diagnose(mech, q, motion.t[0])
-            if 0 < report.dof < mech.layout.driver_rows:
-                faults.append(report)
-                break
-    elif len(reached) == 1 and status[reached[0]] == Status.SINGULAR:
-        # A singular start says nothing, unless the rank is missing off the constraints as well.
-        step = 0.05 * np.sin(2.399963 * np.arange(1, mech.layout.m + 1)).astype(motion.q.dtype)
-        aside = mech.layout.retract(motion.q[0], step)
-        report = diagnose(mech, aside, motion.t[0])
-        if report.free or set(report.redundant) & set(mech.drivers):
+        reports = (report for report in _reports(mech, motion.q[0], motion.t[0]) if report.dof > spins)
+        faults = [report for report in reports if report.dof - spins < mech.layout.driver_rows][:1]
+    elif len(reached) == 1:
+        for report in _reports(mech, motion.q[reached[0]], motion.t[reached[0]]):
+            if determined(report):
+                return
             faults.append(report._replace(consistent=True))
     else:
-        q, t = np.asarray(motion.q), np.asarray(motion.t)
         for k in dict.fromkeys(reached[np.linspace(0, len(reached) - 1, 3).astype(int)].tolist()):
-            report = diagnose(mech, q[k], t[k])
-            if report.free == 0 and not set(report.redundant) & set(mech.drivers):
+            report = _diagnose(mech, motion.q[k], motion.t[k])
+            if determined(report):
                 return
             faults.append(report)
     if faults:
-        raise ValueError(f"the drivers do not determine the motion: {_fault(mech, min(faults, key=lambda r: r.free))}")
+        report = min(faults, key=lambda r: r.free)
+        at = reached[0] if len(reached) else 0
+        fault = _fault(mech, report._replace(free=report.free - spins), motion.q[at], motion.t[at])
+        raise ValueError(f"the drivers do not determine the motion: {fault}")
+
+
+def missing_drivers(mech: Mechanism, count: int, q, t) -> str:
+    """How many drivers are missing and, if the numbers are known, which bodies can move with the mechanism assembled."""
+    text = f"{count} driver(s) missing"
+    if not all(is_concrete(leaf) for leaf in (*jax.tree.leaves(mech), q, t)):
+        return text
+    names = _movable(mech, assemble(mech, q, t).q, t)
+    return f"{text}; these bodies can move: {', '.join(map(repr, names))}" if names else text
+
+
+def _movable(mech: Mechanism, q, t) -> list[str]:
+    """Names of the bodies that Φ = 0 leaves free to move in a configuration, apart from idle spins."""
+    layout = mech.layout
+    matrix = linearise(mech, q[None], jnp.asarray(t, q.dtype)[None])[1][0]
+    units = Units(layout.angular, unit_of_length(matrix, layout.extent(q), layout.angular))
+    scaled = np.asarray(matrix, float) * np.asarray(units.vector) / np.asarray(units.rows(matrix))[:, None]
+    _, s, right = np.linalg.svd(scaled)
+    null = right[int(np.sum(s > max(scaled.shape) * float(jnp.finfo(q.dtype).eps) ** 0.5)) :]
+    return [name for name, at in layout.velocity_slices.items() if np.max(np.abs(null[:, at]), initial=0) > MOVING]
+
+
+def _reports(mech: Mechanism, q, t) -> Iterator[Diagnosis]:
+    """Diagnoses of q and of configurations beside it, if they show the rank that Φ_q has along a motion.
+
+    Where the constraints, drivers left aside, are not closed, rows that are redundant in a motion need not be so, as those
+    of a loop of hinges in space. In the plane such rows are rare, and rows without any redundant one are believed.
+    """
+    layout, small = mech.layout, float(jnp.finfo(q.dtype).eps) ** 0.5
+    for near in (q, *_aside(mech, q, t)):
+        report = _diagnose(mech, near, t)
+        independent = layout.dimension == 2 and report.dof == layout.m - layout.kinematic_rows
+        if independent or np.max(np.abs(_kinematic_rows(mech, near, t)[1]), initial=0) <= small:
+            yield report
+
+
+def _kinematic_rows(mech: Mechanism, q, t) -> tuple[np.ndarray, ...]:
+    """Φ_q and Φ without drivers, rows and coordinates scaled, and the units of the coordinates."""
+    layout = mech.layout
+    matrix, value = (x[: layout.kinematic_rows] for x in _evaluate(mech, q, t))
+    units = Units(layout.angular, unit_of_length(matrix, layout.extent(q), layout.angular))
+    rows, unit = np.asarray(units.rows(matrix)), np.asarray(units.vector)
+    return np.asarray(matrix) * unit / rows[:, None], np.asarray(value) / rows, unit
 
 
 def _aside(mech: Mechanism, q, t) -> Iterator[Array]:
     """Configurations that differ from q in what the constraints leave free there, drivers left aside; closed again, if
     the constraints can be. Where q is singular these are not."""
-    layout = mech.layout
-    kinematic = slice(0, layout.kinematic_rows)
-    small = float(jnp.finfo(q.dtype).eps) ** 0.5
-
-    def constrained(q):
-        matrix, value = (x[kinematic] for x in _evaluate(mech, q, t))
-        units = Units(layout.angular, unit_of_length(matrix, layout.extent(q), layout.angular))
-        rows, unit = np.asarray(units.rows(matrix)), np.asarray(units.vector)
-        return np.asarray(matrix) * unit / rows[:, None], np.asarray(value) / rows, unit
-
-    matrix, _, unit = constrained(q)
+    layout, small = mech.layout, float(jnp.finfo(q.dtype).eps) ** 0.5
+    matrix, _, unit = _kinematic_rows(mech, q, t)
     _, s, turned = np.linalg.svd(matrix)
     free = turned[np.sum(s > max(matrix.shape) * small) :]
     for k in range(1, ASIDE + 1):
@@ -187,16 +241,16 @@ def _aside(mech: Mechanism, q, t) -> Iterator[Array]:
         step = ASIDE_STEP * unit * direction / max(np.max(np.abs(direction), initial=0), small)
         moved = closed = layout.retract(q, jnp.asarray(step, q.dtype))
         for _ in range(CLOSING_STEPS):
-            matrix, value, unit = constrained(closed)
+            matrix, value, unit = _kinematic_rows(mech, closed, t)
             step = -unit * (np.linalg.pinv(matrix, rcond=small) @ value)
             closed = layout.retract(closed, jnp.asarray(step, q.dtype))
-        gap = np.max(np.abs(constrained(closed)[1]), initial=0)
+        gap = np.max(np.abs(_kinematic_rows(mech, closed, t)[1]), initial=0)
         yield closed if gap <= small else moved
 
 
-def _fault(mech: Mechanism, report: Diagnosis) -> str:
+def _fault(mech: Mechanism, report: Diagnosis, q, t) -> str:
     """How many drivers are missing, and which drivers and constraints are redundant."""
-    parts = [f"{report.free} driver(s) missing"] if report.free else []
+    parts = [missing_drivers(mech, report.free, q, t)] if report.free else []
     for what, names in (("driver", mech.drivers), ("constraint", mech.constraints)):
         surplus = [repr(name) for name in report.redundant if name in names]
         parts += [f"redundant {what}(s): {', '.join(surplus)}"] if surplus else []

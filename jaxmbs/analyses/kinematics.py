@@ -9,21 +9,31 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array
+from jaxtyping import Array, Bool, Float
 
-from jaxmbs.analyses.assembly import frozen
-from jaxmbs.analyses.diagnosis import check_driven
-from jaxmbs.numerics.arrays import finite, is_concrete
-from jaxmbs.numerics.implicit import differentiable_motion
-from jaxmbs.numerics.march import follow_root
+from jaxmbs.analyses.diagnosis import check_driven, missing_drivers
+from jaxmbs.analyses.idle import determined, idle_spins
+from jaxmbs.numerics.arrays import finite, is_concrete, where_tree
+from jaxmbs.numerics.implicit import differentiable_motion, jacobian
+from jaxmbs.numerics.linear_algebra import factor
+from jaxmbs.numerics.march import SINGULAR_POWER, follow_root
 from jaxmbs.numerics.results import Status, check_known
-from jaxmbs.numerics.scaling import DEFAULT_TOLERANCE
+from jaxmbs.numerics.scaling import DEFAULT_TOLERANCE, Units, gap_limit
 from jaxmbs.numerics.search import find_root
 from jaxmbs.programs.function import Straight
 from jaxmbs.system.marks import as_drawn
 from jaxmbs.system.mechanism import Coordinates, Mechanism, as_times, check_motions_at
 from jaxmbs.system.trajectory import Trajectory
+
+# A motion that begins in a singular position is followed from this part of the first interval later.
+ASIDE = 0.1
+# A root that the search finds at a distance x from a singular position has a residual of the order of x², which is below
+# the tolerance, and a condition estimate of the order of x: within this many times the square root of the tolerance.
+SINGULAR_START = 8.0
+# The same in single precision, where that would be more than this.
+MAX_SINGULAR_START = 0.05
 
 
 def kinematics(
@@ -31,6 +41,7 @@ def kinematics(
     times: ArrayLike | Sequence[float],
     guess: Coordinates | None = None,
     *,
+    branch: ArrayLike | None = None,
     corrections: int = 4,
     max_steps: int | None = None,
     tolerance: float = DEFAULT_TOLERANCE,
@@ -42,7 +53,17 @@ def kinematics(
     q + h q̇ + h²/2 q̈, Haug (3.6.13), and corrects this by up to `corrections` Newton steps and one last step, (3.6.7).
     Between two times it takes shorter steps where the motion needs them, so that it never jumps to another branch
     (another way to assemble the mechanism). It finds lock-ups, where the motion ends, and goes straight through
-    bifurcations, where the motion may branch.
+    bifurcations, where the motion may branch. A motion that begins at a bifurcation has the status SINGULAR there,
+    whatever the rounding of the guess, and follows the branch that is nearest to this position a little later, after a
+    tenth of the first interval: the slowest one.
+
+    `branch` chooses another one, there or in the middle of a motion: the velocity with which it leaves the first of the
+    times at which Φ_q is singular. `find_singularities` finds these times, which must then be among `times`, and the
+    velocities of all branches, `tangents`.
+
+    A body that only two ball joints hold, as the rods of a platform, may spin about the line through them, which moves
+    nothing else. It needs no driver: it is followed without spin about this line, ωᵀu = 0. Derivatives of its spin are
+    without meaning; those of all else are exact.
 
     q, q̇, q̈ are differentiable with respect to the mechanism and to `times`, in forward and reverse mode. The
     derivatives are the exact implicit ones, and the guess does not enter them. A sample that fails has a status other
@@ -53,6 +74,8 @@ def kinematics(
         times: (T,), in any order; the motion runs through them in the given order.
         guess: a mapping of names to coordinates, or q (n,); None: that of the model file, or zeros; see
             `Mechanism.coordinates`.
+        branch: (m,), one of the tangents at the first singular time; None: the slowest branch at the start, straight on
+            later.
         corrections: largest number of Newton steps that correct a prediction, before the last one.
         max_steps: largest number of trial steps, 200 + 8 T by default.
         tolerance: largest gap that redundant constraints may keep, relative to the size of the mechanism; see `assemble`.
@@ -63,8 +86,10 @@ def kinematics(
         A `Trajectory`.
 
     Raises:
-        ValueError: there are fewer drivers than degrees of freedom (the message says how many are missing), or some
-            are redundant (it names them; found outside jit, vmap and grad only).
+        ValueError: there are fewer drivers than degrees of freedom (the message says how many are missing and, outside
+            jit, vmap and grad, which bodies can move), or some
+            are redundant (it names them; found outside jit, vmap and grad only); or `branch` does not have a number
+            for each velocity, or none of the times is singular (found outside jit, vmap and grad only).
 
     Examples:
         >>> motion = mbs.kinematics(mech, jnp.array([0.0, jnp.pi / 2, jnp.pi]), guess)
@@ -72,6 +97,15 @@ def kinematics(
         [3.       1.732051 1.      ]
         >>> print(motion.acceleration("slider.x").round(6))  # −1 − 1/2 at the outer dead centre
         [-1.5      0.57735  0.5    ]
+
+        A rod as long as the crank, upright, where the slider may stay on the crank's axis or go on:
+
+        >>> folded = mbs.find_singularities(slider_crank(rod=1.0), jnp.linspace(1, 2, 5), {"rod": (0.5, 0.8, -1)})
+        >>> slow, fast = folded.tangents[0]
+        >>> times = jnp.append(folded.times, 2.0)
+        >>> motion = mbs.kinematics(slider_crank(rod=1.0), times, folded.q[0], branch=fast)
+        >>> print(motion.status, motion.position("slider.x")[1].round(6))  # 2 cos 2; 0 along the slow one
+        [4 0] -0.832294
     """
     q = mech.coordinates(guess)
     times = as_times(times, q.dtype)
@@ -81,13 +115,19 @@ def kinematics(
     times = times.astype(dtype)
     check_motions_at(mech, times)
     mech, q = as_drawn(mech, q.astype(dtype))
-    missing = mech.layout.m - len(mech.layout.row_owners)
+    missing = mech.layout.m - len(mech.layout.row_owners) - len(idle_spins(mech))
     if missing > 0:
-        raise ValueError(f"the motion is not determined: {missing} driver(s) missing")
-    result = _kinematics(mech, times, q, Limits(corrections, max_steps, float(tolerance))).of(mech)
+        raise ValueError(f"the motion is not determined: {missing_drivers(mech, missing, q, times[0])}")
+    if branch is not None:
+        branch = jnp.asarray(branch, dtype)
+        if branch.shape != (mech.layout.m,):
+            raise ValueError(f"branch must be a velocity of shape ({mech.layout.m},), got {branch.shape}")
+    result = _kinematics(mech, times, q, branch, Limits(corrections, max_steps, float(tolerance))).of(mech)
     leaves = [*jax.tree.leaves(mech), result.q]
     if all(is_concrete(leaf) for leaf in leaves) and result.q.ndim == 2:
         check_driven(mech, result)
+        if branch is not None and not np.any(np.asarray(result.status) == Status.SINGULAR):
+            raise ValueError("branch is given, but none of the times is singular: add that of `find_singularities`")
     if throw:
         check_known(result)
         result.explain_failure().throw("kinematics")
@@ -103,27 +143,74 @@ class Limits(NamedTuple):
 
 
 @eqx.filter_jit
-def _kinematics(mech: Mechanism, times, guess, limits: Limits) -> Trajectory:
+def _kinematics(mech: Mechanism, times, guess, branch, limits: Limits) -> Trajectory:
     clean_times = jnp.where(jnp.isfinite(times), times, 0)
-    held = jax.lax.stop_gradient((mech, clean_times, guess))
+    held = jax.lax.stop_gradient((mech, clean_times, guess, branch))
     q, v, a, status, usable = Straight(partial(motion_without_derivatives, limits=limits))(*held)
     status = jnp.where(usable & jnp.all(jnp.isfinite(times)), status, int(Status.NON_FINITE)).astype(jnp.int32)
-    phi, _, _ = frozen(mech, guess, times[0])
+    phi, _, _ = determined(mech, guess, times[0])
     q, v, a = jax.vmap(lambda q, v, a, t, ok: differentiable_motion(phi, mech.layout, q, v, a, t, ok))(
         q, v, a, clean_times, status == Status.CONVERGED
     )
     return Trajectory(times, q, v, a, status, mech.layout)
 
 
-def motion_without_derivatives(mech: Mechanism, times, guess, limits: Limits) -> tuple[Array, ...]:
+def motion_without_derivatives(mech: Mechanism, times, guess, branch=None, *, limits: Limits) -> tuple[Array, ...]:
     """q, v, a and status without their derivatives: assembly at the first time, then step by step; and whether numbers and
     guess are finite, without which the status counts for nothing. Rows of all times are only passed on: a program would
     write out an operation for each."""
-    _, phi, usable = frozen(mech, guess, times[0])
+    _, phi, usable = determined(mech, guess, times[0])
     usable = usable & jnp.all(jnp.isfinite(guess))
     guess = jnp.where(jnp.isfinite(guess), guess, 0)
-    length, tolerance = finite(mech)[0].size(guess), limits.tolerance
-    root = find_root(lambda q: phi(q, times[0]), mech.layout, guess, length, tolerance=tolerance)
-    started = root.found & usable
-    path = follow_root(phi, mech.layout, times, root.q, started, root.units, **limits._asdict())
+    length = finite(mech)[0].size(guess)
+    units, tolerance = Units(mech.layout.angular, length), limits.tolerance
+    search = lambda t, near: find_root(lambda q: phi(q, t), mech.layout, near, length, tolerance=tolerance)
+    start = _start(phi, search, mech.layout, times, guess, branch, usable)
+    options = {"start_time": start.t, "branch": branch, **limits._asdict()}
+    path = follow_root(phi, mech.layout, times, start.q, start.found, units, **options)
     return path.q, path.v, path.a, path.status, usable
+
+
+class _Start(NamedTuple):
+    """A root of Φ(q, t) = 0 from which a motion is followed, and where to look for another one."""
+
+    t: Float[Array, ""]
+    q: Float[Array, " n"]
+    found: Bool[Array, ""]
+    next_t: Float[Array, ""]
+    guess: Float[Array, " n"]
+    searching: Bool[Array, ""]
+
+
+def _start(phi, find, space, times, guess, branch, usable) -> _Start:
+    """The assembly at times[0]; where Φ_q is singular there, one a little later, from which the motion is followed back.
+
+    In a singular position the search finds q to half of the digits only, and velocities in all directions. A little later
+    the branches lie apart; the search begins at the first assembly, moved along the branch if that is given.
+    """
+    dtype, first = guess.dtype, times[0]
+    later = times[min(1, times.shape[0] - 1)]
+    near_singular = min(SINGULAR_START * gap_limit(dtype, 0.0) ** 0.5, MAX_SINGULAR_START)
+    always_singular = float(jnp.finfo(dtype).eps) ** SINGULAR_POWER
+    later = first + ASIDE * (later - first)
+
+    def unfinished(carry):
+        searches, start = carry
+        return (searches < 2) & start.searching
+
+    def search(carry):
+        searches, start = carry
+        t, afresh = start.next_t, start.next_t == first
+        root = find(t, start.guess)
+        factors = factor(jacobian(phi, space, root.q, t), determined=True)
+        singular = root.found & ~(factors.rcond > jnp.where(afresh, near_singular, always_singular))
+        found_t, q, found = where_tree(
+            afresh | (root.found & ~singular),
+            (t, root.q, root.found),
+            (start.t, start.q, start.found),
+        )
+        moved = root.q if branch is None else space.retract(root.q, (later - first) * branch)
+        return searches + 1, _Start(found_t, q, found, later, moved, afresh & singular & (later != first))
+
+    start = _Start(first, guess, usable, first, guess, usable)
+    return jax.lax.while_loop(unfinished, search, (0, start))[1]

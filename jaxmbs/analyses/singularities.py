@@ -12,9 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from jaxmbs.analyses.assembly import frozen
+from jaxmbs.analyses.assembly import assemble
+from jaxmbs.analyses.branches import VANISHING_RATE, linearise, singular_near, tangents
+from jaxmbs.analyses.idle import determined
 from jaxmbs.analyses.kinematics import kinematics
-from jaxmbs.numerics.implicit import jacobian, rate
+from jaxmbs.numerics.implicit import jacobian
 from jaxmbs.numerics.march import follow_root
 from jaxmbs.numerics.results import Status, check_outside
 from jaxmbs.numerics.scaling import Units, unit_of_length
@@ -34,6 +36,9 @@ class Singularities(NamedTuple):
         q: (k, n) the configurations.
         rates: (k,) |βᵀΦ_t| with Φ_qᵀβ = 0, ‖β‖ = 1, rows of Φ_q scaled to unit length, relative to ‖Φ_t‖. It vanishes
             at a bifurcation and does not at lock-up; Haug (3.7.7).
+        tangents: for each of them the velocities (b, m) of the branches that meet there, the slowest first, Haug (3.7.10);
+            none at a lock-up. One of them as the `branch` of `kinematics` chooses that branch. A branch along which
+            the mechanism moves while its drivers stand still has no finite velocity and is not among them.
 
     Examples:
         >>> mbs.find_singularities(mech, jnp.linspace(0, 6, 25), guess).kinds  # the crank turns without any
@@ -44,13 +49,12 @@ class Singularities(NamedTuple):
     kinds: tuple[str, ...]
     q: np.ndarray
     rates: np.ndarray
+    tangents: tuple[np.ndarray, ...]
 
 
 # The grid of the caller is refined by this factor, so that two sign changes of the determinant between two of its
 # times are still told apart.
 REFINEMENT = 4
-# βᵀΦ_t relative to ‖Φ_t‖ below which it counts as zero: a bifurcation is located to about the square root of rounding.
-VANISHING_RATE = 1e-4
 # The determinant is interpolated from points this part of a grid interval away from its zero, because at the zero
 # itself the configuration is known to half of the digits only.
 STENCIL = 2e-3
@@ -97,11 +101,11 @@ def find_singularities(
     mech, q = as_drawn(mech, mech.coordinates(guess))
     motion = kinematics(mech, grid, q)
     status = np.asarray(motion.status)
-    if status[0] not in (Status.CONVERGED, Status.SINGULAR):
+    if status[0] not in (Status.CONVERGED, Status.SINGULAR, Status.LOCKED_UP):
         raise ValueError(f"the mechanism cannot be assembled at t = {grid[0]}: {Status(int(status[0])).name}")
     reached = int(np.sum((status == Status.CONVERGED) | (status == Status.SINGULAR)))
-    found = _crossings(mech, motion, grid, status, reached)
-    if reached < len(grid) and status[reached] in (Status.LOCKED_UP, Status.NOT_CONVERGED):
+    found = _crossings(mech, motion, grid, status, reached) if reached else [_start(mech, guess, motion, grid[0])]
+    if 0 < reached < len(grid) and status[reached] in (Status.LOCKED_UP, Status.NOT_CONVERGED):
         end = _end_of_motion(mech, motion, grid, reached)
         found += [end] if end is not None else []
     kinds = tuple(BIFURCATION if small < VANISHING_RATE else LOCK_UP for _, _, small in found)
@@ -111,6 +115,10 @@ def find_singularities(
         kinds=kinds,
         q=np.array([q for _, q, _ in found]).reshape(-1, n),
         rates=np.array([small for _, _, small in found]),
+        tangents=tuple(
+            tangents(mech, jnp.asarray(q, motion.q.dtype), t) if kind == BIFURCATION else np.zeros((0, mech.layout.m))
+            for kind, (t, q, _) in zip(kinds, found, strict=True)
+        ),
     )
 
 
@@ -137,6 +145,12 @@ def _crossings(mech, motion, grid, status, reached) -> list:
     return sorted(found, key=lambda item: np.argmin(np.abs(grid - item[0])))
 
 
+def _start(mech, guess, motion, t):
+    """The lock-up in which a motion was to begin."""
+    q = singular_near(mech, assemble(mech, guess, t).q, jnp.asarray(t, motion.q.dtype))
+    return t, np.asarray(q), _measures(mech, q, t).rate
+
+
 class _Measures(NamedTuple):
     determinant: float
     smallest: float
@@ -144,22 +158,10 @@ class _Measures(NamedTuple):
     null: np.ndarray
 
 
-@Straight
-def _linear_system(mech, q, t):
-    phi, _, _ = frozen(mech, q, t)
-    return jacobian(phi, mech.layout, q, t), rate(phi, mech.layout, q, jnp.zeros(mech.layout.m, q.dtype), t)
-
-
-@eqx.filter_jit
-def _linearise(mech, q, t):
-    """Φ_q and Φ_t at each of these configurations and times."""
-    return jax.vmap(lambda q, t: _linear_system(mech, q, t))(q, t)
-
-
 def _along(mech, q, t) -> list[_Measures]:
     """At each of these configurations: determinant and smallest singular value of the row-scaled Φ_q, its null vector,
     and |βᵀΦ_t| / ‖Φ_t‖."""
-    matrix, by_time = (np.asarray(x, float) for x in _linearise(mech, q, jnp.asarray(t, q.dtype)))
+    _, matrix, by_time = (np.asarray(x, float) for x in linearise(mech, q, jnp.asarray(t, q.dtype)))
     lengths = np.linalg.norm(matrix, axis=2)
     by_time = by_time / lengths
     u, s, vt = np.linalg.svd(matrix / lengths[..., None])
@@ -179,7 +181,7 @@ def _measures(mech, q, t) -> _Measures:
 @eqx.filter_jit
 def _advance(mech, q, start, end):
     """The configuration at `end` on the motion through q at `start`, the last one reached, and its time."""
-    _, still, _ = frozen(mech, q, start)
+    _, still, _ = determined(mech, q, start)
     space = mech.layout
     matrix = jacobian(still, space, q, start)
     units = Units(space.angular, unit_of_length(matrix, space.extent(q), space.angular))
@@ -257,7 +259,7 @@ def _fold_system(mech, q, u, t, direction):
 
     def equations(x):
         at, along, time = space.retract(q, x[:m]), u + x[m : 2 * m], t + x[2 * m]
-        phi, _, _ = frozen(mech, at, time)
+        phi, _, _ = determined(mech, at, time)
         value, turned = jax.jvp(lambda q: phi(q, time), (at,), (space.rate(at, along),))
         return jnp.concatenate([value, turned, (direction @ along - 1)[None]])
 

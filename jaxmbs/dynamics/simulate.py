@@ -52,7 +52,8 @@ def simulate(
     """Motion of a mechanism under its forces and drivers, from the state (q0, v0) at times[0].
 
     First, q0 moves to the nearest configuration with Φ = 0, as by `assemble`, and v0, if it is a vector, to the nearest
-    velocities with Φ_q v = ν, measured with the mass matrix. The formulation has no influence on this. Results are given at `times` only; the steps in between are not kept.
+    velocities with Φ_q v = ν, measured with the mass matrix. The formulation has no influence on this. Results are given
+    at `times` only; the steps in between are not kept.
 
     Results are differentiable in forward and reverse mode with respect to everything: lengths, masses, stiffnesses,
     the initial state, times, and the variables that force functions close over. The derivative is that of the

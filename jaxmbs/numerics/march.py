@@ -76,10 +76,13 @@ class _Point(NamedTuple):
 
 class _March(NamedTuple):
     """What goes from step to step: where the motion is, whether the last step that did not count met finite numbers only,
-    and what was last recorded."""
+    and what was last recorded. `fresh` before the first step, `branched` once the motion has left a singular position along
+    the branch that was asked for."""
 
     state: _State
     finite: Bool[Array, ""]
+    fresh: Bool[Array, ""]
+    branched: Bool[Array, ""]
     largest_step: Float[Array, ""]
     steps: Int[Array, ""]
     ended: Int[Array, ""]
@@ -97,10 +100,12 @@ def follow_root(
     units: Units,
     *,
     tolerance: float = DEFAULT_TOLERANCE,
+    start_time: Float[Array, ""] | None = None,
+    branch: Float[Array, " m"] | None = None,
     corrections: int = 4,
     max_steps: int | None = None,
 ) -> Path:
-    """Follow the root `start` of f(q, times[0]) = 0 through `times`, with its velocity and acceleration.
+    """Follow the root `start` of f(q, start_time) = 0 through `times`, with its velocity and acceleration.
 
     Every step predicts by (3.6.13), q ⊕ (h v + h²/2 a), and corrects by up to `corrections` Newton steps
     and a last one. A step counts only if it is resolved: converged, and close to its
@@ -109,18 +114,20 @@ def follow_root(
     that shrink to nothing end the motion: as NON_FINITE where f or its rates are not finite, as LOCKED_UP where the
     velocity grows without bound, else as NOT_CONVERGED. A
     bifurcation, where the motion is smooth although the determinant changes sign, is passed straight on. A time at which
-    f_q is singular although q is a root has the status SINGULAR, with the velocity and acceleration carried in.
+    f_q is singular although q is a root has the status SINGULAR, with the velocity and acceleration carried in. From the
+    first of these times on the motion has the velocity `branch`, if that is given.
 
-    `times` may be in any order; `units` are those of the coordinates; gaps may be as large as `tolerance`, relative to
-    `units.length`, where rows of f contradict each other. `max_steps` bounds the trial steps,
-    200 + 8 T of them by default.
+    `times` may be in any order; `start_time` is the first of them unless given; `units` are those of the coordinates; gaps
+    may be as large as `tolerance`, relative to `units.length`, where rows of f contradict each other. `max_steps` bounds
+    the trial steps, 200 + 8 T of them by default.
     """
     count, dtype = times.shape[0], start.dtype
     budget = 200 + 8 * count if max_steps is None else max_steps
     stepper = _Stepper(f, space, units, dtype, tolerance, corrections)
+    start_time = times[0] if start_time is None else start_time
 
     def to_next_time(carry, target):
-        before, first, march = carry
+        before, march = carry
         interval = jnp.abs(target - before)
         march = march._replace(reached=jnp.asarray(False))
 
@@ -130,18 +137,22 @@ def follow_root(
 
         def step(carry):
             tries, march = carry
-            return tries + 1, stepper.advance(march, target, interval, first, budget)
+            return tries + 1, stepper.advance(march, target, interval, budget)
 
         _, march = jax.lax.while_loop(unfinished, step, (0, march))
         code = jnp.where(march.reached, march.code, march.ended)
-        return (target, jnp.asarray(False), march), (*march.recorded, code)
+        if branch is not None:
+            march = stepper.on_branch(march, branch)
+        return (target, march), (*march.recorded, code)
 
     still, finite = jnp.zeros(space.m, dtype), jnp.all(jnp.isfinite(f(start, times[0])))
     unassembled = jnp.where(finite, int(Status.NOT_ASSEMBLED), int(Status.NON_FINITE))
     # The first step has no length: it polishes the start and gives it its velocity and acceleration.
     march = _March(
-        state=_State(times[0], start, still, still, stepper.no_side(start, times[0])),
+        state=_State(start_time, start, still, still, stepper.no_side(start, start_time)),
         finite=finite,
+        fresh=jnp.asarray(True),
+        branched=jnp.asarray(False),
         largest_step=jnp.asarray(jnp.inf, dtype),
         steps=jnp.zeros((), int),
         ended=jnp.where(started, int(Status.CONVERGED), unassembled),
@@ -149,8 +160,7 @@ def follow_root(
         code=jnp.zeros((), int),
         reached=jnp.asarray(False),
     )
-    carry = (times[0], jnp.asarray(True), march)
-    (_, _, march), (q, v, a, status) = jax.lax.scan(to_next_time, carry, times)
+    (_, march), (q, v, a, status) = jax.lax.scan(to_next_time, (start_time, march), times)
     return Path(q, v, a, status, march.state.t, march.state.q)
 
 
@@ -251,25 +261,34 @@ class _Stepper:
         size = jnp.minimum(jnp.maximum(fold, largest_step / 32), largest_step)
         return jnp.where(jnp.isfinite(largest_step), size, jnp.inf)
 
-    def advance(self, march: _March, target, interval, first, budget: int) -> _March:
+    @staticmethod
+    def on_branch(march: _March, branch) -> _March:
+        """The march with the velocity `branch`, if it has just reached its first singular time."""
+        leaves = march.reached & (march.code == Status.SINGULAR) & ~march.branched
+        state = march.state
+        state = state._replace(v=jnp.where(leaves, branch, state.v), a=jnp.where(leaves, 0, state.a))
+        return march._replace(state=state, branched=march.branched | leaves)
+
+    def advance(self, march: _March, target, interval, budget: int) -> _March:
         """One trial step towards the next time."""
         state, largest_step = march.state, march.largest_step
+        final, target = target, jnp.where(march.fresh, state.t, target)
         remaining = target - state.t
         size = self.step_size(state, largest_step)
         arrives = size >= jnp.abs(remaining)
         h = jnp.where(arrives, remaining, jnp.sign(remaining) * jnp.where(arrives, 0, size))
         point, resolved = self.attempt(state, jnp.where(arrives, target, state.t + h), interval)
         h = jnp.abs(h)
-        accepted = resolved | (point.converged & first)
+        accepted = resolved | (point.converged & march.fresh)
         state = where_tree(accepted, point.state, state)
-        reached = accepted & arrives
+        reached = accepted & arrives & (target == final)
 
         whole = reached & (h >= 0.99 * interval)
         grown = jnp.where(whole, jnp.inf, jnp.maximum(largest_step, 4 * h))
         grown = jnp.where(jnp.isfinite(largest_step), grown, jnp.inf)
         largest_step = jnp.where(accepted, grown, h / 4)
 
-        vanished = ((h < self.shortest * interval) | (interval == 0)) & ~reached
+        vanished = ((h < self.shortest * interval) | (interval == 0)) & ~reached & ~(accepted & march.fresh)
         ended = jnp.where(self.diverges(state, interval), int(Status.LOCKED_UP), int(Status.NOT_CONVERGED))
         finite = jnp.where(accepted, march.finite, point.finite)
         ended = jnp.where(finite, ended, int(Status.NON_FINITE))
@@ -279,6 +298,8 @@ class _Stepper:
         return _March(
             state=state,
             finite=finite,
+            fresh=march.fresh & ~accepted,
+            branched=march.branched,
             largest_step=largest_step,
             steps=steps,
             ended=ended,

@@ -6,9 +6,9 @@ conditions, and their derivatives by all that F depends on, solve
 
     H dy + Jᵀdμ = −(change of y + Jᵀμ),   J dy = −(change of F),   H = I + Σ μ_k F_k,yy.
 
-Rows of J may depend on each other. If they contradict each other, the gap that no displacement can close remains, and the
-others are closed in the sense of least squares: the matrix solved is JᵀJ + δ H, with a δ between the squares of rounding and
-of the smallest singular value that counts, and refinements take the error of δ away.
+Rows of J may depend on each other. If they contradict each other, the gap that no displacement can close remains, and
+the others are closed in the sense of least squares: the matrix solved is JᵀJ + δ H, with a δ between the squares of
+rounding and of the smallest singular value that counts, and refinements take the error of δ away.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ MAX_STEPS = 100
 # The iteration has converged after a step shorter than this power of the rounding unit (5e-7 in float64): the next would
 # change nothing, as each squares the error.
 CONVERGED_POWER = 0.4
-# Largest change of a coordinate in one step, in radians and sizes of the mechanism, and relative to the distance from the guess.
+# Largest change of a coordinate in one step, in radians and sizes of the mechanism, or relative to the distance from the
+# guess where that is larger.
 MAX_STEP = 0.5
 # Steps shorter than this, in radians and sizes of the mechanism, are taken without a test of decrease: Newton's method
 # converges there, and may increase gaps on its way.

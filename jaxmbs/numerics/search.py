@@ -20,10 +20,13 @@ from jaxmbs.numerics.space import Space
 
 # The weight r of the constraints with which the search from a rough guess begins.
 FIRST_WEIGHT = 10.0
-# Steps of the search after the gap has fallen below the tolerance, which bring it to rounding.
-POLISHING_STEPS = 3
-# Largest change of a coordinate in one step, in radians and sizes of the mechanism, or in gaps where these are larger: wheels
-# may have to turn many times, but a step that is much longer than the gaps leads to a root far from the guess.
+# Steps of the search after a gap of rounding is reached.
+POLISHING_STEPS = 2
+# Steps after the gap has fallen below the tolerance. Gaps that these do not bring to rounding are those of constraints that
+# contradict each other.
+FITTING_STEPS = 20
+# Largest change of a coordinate in one step, in radians and sizes of the mechanism, or in gaps where these are larger.
+# Wheels may have to turn many times, but a step that is much longer than the gaps leads to a root far from the guess.
 MAX_STEP = 10.0
 # How far, in units of the mechanism, the k-th new start of a search lies from the guess: this times k.
 DISPLACEMENT = 0.4
@@ -35,7 +38,9 @@ class Root(NamedTuple):
     """The outcome of `find_root`.
 
     Attributes:
-        q: the configuration. found: True if it is a root. exact: True if the guess itself is one, to rounding; it is `q` then.
+        q: the configuration.
+        found: True if it is a root.
+        exact: True if the guess itself is a root, to rounding; `q` is the guess then.
         units: those in which gaps are judged.
     """
 
@@ -62,6 +67,7 @@ class _Search(NamedTuple):
     best: Float[Array, " m"]
     best_gap: Float[Array, ""]
     polished: Int[Array, ""]
+    fitted: Int[Array, ""]
     rounds: Int[Array, ""]
 
 
@@ -106,7 +112,7 @@ class _Finder:
         # A row of the normal matrix in which redundant constraints leave nothing but their misfits, squared, must not
         # become a direction of large steps.
         self.least_shift = max(8 * self.n * float(jnp.finfo(self.dtype).eps), 100 * tolerance**2)
-        self.most = iterations * attempts + POLISHING_STEPS
+        self.most = iterations * attempts + FITTING_STEPS
 
     def start(self) -> _Search:
         dtype, n, still = self.dtype, self.n, jnp.zeros(self.n, self.dtype)
@@ -129,12 +135,13 @@ class _Finder:
             best=still,
             best_gap=infinite,
             polished=zero,
+            fitted=zero,
             rounds=zero,
         )
 
     def unfinished(self, search: _Search) -> Bool[Array, ""]:
-        searching, polishing = search.attempt < self.attempts, search.polished < POLISHING_STEPS
-        unfinished = jnp.where(search.best_gap > self.limit, searching, polishing)
+        polishing = (search.polished < POLISHING_STEPS) & (search.fitted < FITTING_STEPS)
+        unfinished = jnp.where(search.best_gap > self.limit, search.attempt < self.attempts, polishing)
         return (search.rounds < self.most) & unfinished & ~self.exact(search)
 
     def exact(self, search: _Search) -> Bool[Array, ""]:
@@ -144,7 +151,7 @@ class _Finder:
     def step(self, search: _Search) -> _Search:
         judged = self._judged(search)
         closer = judged.gap < search.best_gap
-        stalled = search.iteration + 1 >= self.iterations
+        stalled = (search.iteration + 1 >= self.iterations) & (search.best_gap > self.limit)
         attempt = search.attempt + stalled
         # Sines of multiples of the golden angle: displacements without symmetry, the same in every run.
         spread = jnp.sin(2.399963 * jnp.arange(1, self.n + 1, dtype=self.dtype) * (attempt + 1))
@@ -156,7 +163,8 @@ class _Finder:
             attempt=attempt,
             best=jnp.where(closer, judged.x, search.best),
             best_gap=jnp.where(closer, judged.gap, search.best_gap),
-            polished=search.polished + (search.best_gap <= self.limit),
+            polished=search.polished + (search.best_gap <= self.rounding),
+            fitted=search.fitted + (search.best_gap <= self.limit),
             rounds=search.rounds + 1,
         )
 

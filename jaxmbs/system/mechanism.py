@@ -163,8 +163,8 @@ class Mechanism(eqx.Module):
 
     @property
     def own_length(self) -> Float[Array, ""]:
-        """√(Σ s²) over the lengths in constraints and drivers: coordinates of points in the body frames, distances, offsets,
-        radii. Zero if there are none."""
+        """√(Σ s²) over the lengths in constraints and drivers: coordinates of points in the body frames, distances,
+        offsets, radii. Zero if there are none."""
         elements = (*self._constraints, *self._drivers)
         given = [
             getattr(element, name) for element in elements for name in element.length_fields if hasattr(element, name)

@@ -1,0 +1,170 @@
+"""Tangents of the motions that meet in a singular configuration; Haug (3.7.8) to (3.7.10)."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxmbs.analyses.idle import determined
+from jaxmbs.numerics.implicit import jacobian, rate, second_rate
+from jaxmbs.numerics.scaling import Units, gap_limit, unit_of_length
+from jaxmbs.programs.function import Straight
+from jaxmbs.system.mechanism import Mechanism
+
+# βᵀΦ_t relative to ‖Φ_t‖ below which it counts as zero: a bifurcation is located to about the square root of rounding.
+VANISHING_RATE = 1e-4
+# A singular position is looked for within this distance of a configuration, in radians and lengths of the mechanism: a
+# search whose residuals end below the tolerance comes as near as that.
+NEAR = 1e-5
+# Newton steps towards the singular position.
+LOCATING_STEPS = 6
+# Starts of Newton's method on the quadratic equations of the tangents, and its steps.
+TANGENT_STARTS, TANGENT_STEPS = 200, 40
+# Powers of ten of the sizes of those starts, relative to the velocity of smallest norm.
+START_POWERS = (-1.0, 3.0)
+# A tangent counts if it satisfies its equations this well, relative to their terms.
+TANGENT_RESIDUAL = 1e-6
+# Two tangents nearer than this part of their size are the same.
+SAME_TANGENT = 1e-4
+
+
+@Straight
+def _linear_system(mech, q, t):
+    phi, _, _ = determined(mech, q, t)
+    space, still = mech.layout, jnp.zeros(mech.layout.m, q.dtype)
+    return phi(q, t), jacobian(phi, space, q, t), rate(phi, space, q, still, t)
+
+
+@eqx.filter_jit
+def linearise(mech: Mechanism, q, t):
+    """Φ, Φ_q and Φ_t at each of these configurations (T, n) and times (T,)."""
+    return jax.vmap(lambda q, t: _linear_system(mech, q, t))(q, t)
+
+
+@Straight
+def _curvature(mech, q, t, v):
+    phi, _, _ = determined(mech, q, t)
+    return second_rate(phi, mech.layout, q, v, jnp.zeros_like(v), t)
+
+
+@eqx.filter_jit
+def _curvatures(mech, q, t, v):
+    """(Φ_q v)_q v + 2 Φ_qt v + Φ_tt for each of the velocities (k, m)."""
+    return jax.vmap(lambda v: _curvature(mech, q, t, v))(v)
+
+
+class _Local:
+    """Φ about a configuration to the second order, rows and coordinates scaled, with the null spaces of Φ_q."""
+
+    def __init__(self, mech: Mechanism, q, t):
+        self.mech, self.q, self.t = mech, jnp.asarray(q), jnp.asarray(t, q.dtype)
+        value, matrix, by_time = (x[0] for x in linearise(mech, self.q[None], self.t[None]))
+        layout = mech.layout
+        units = Units(layout.angular, unit_of_length(matrix, layout.extent(self.q), layout.angular))
+        self.unit, self.rows = np.asarray(units.vector, float), np.asarray(units.rows(matrix), float)
+        self.value, self.by_time = np.asarray(value, float) / self.rows, np.asarray(by_time, float) / self.rows
+        left, self.singular_values, right = np.linalg.svd(np.asarray(matrix, float) * self.unit / self.rows[:, None])
+        self.left, self.right = left.T, right
+
+    def solve(self, rhs, rank: int):
+        """The x of smallest norm with Φ_q x = rhs, in scaled units, from the largest singular values."""
+        return self.right[:rank].T @ ((self.left[:rank] @ rhs) / self.singular_values[:rank])
+
+    def curvatures(self, velocities):
+        """(Φ_q v)_q v + 2 Φ_qt v + Φ_tt, (k, rows), for scaled velocities (k, m)."""
+        v = jnp.asarray(np.atleast_2d(velocities) * self.unit, self.q.dtype)
+        return np.asarray(_curvatures(self.mech, self.q, self.t, v), float) / self.rows
+
+
+def tangents(mech: Mechanism, q, t) -> np.ndarray:
+    """Velocities (k, m) of the motions through a singular configuration, the slowest first; none at a lock-up.
+
+    A velocity satisfies Φ_q q̇ = −Φ_t. Its solutions are v + N α with Φ_q N = 0, Haug (3.7.10). The second derivative of
+    Φ = 0 along a motion has to vanish as well: βᵀ((Φ_q q̇)_q q̇ + 2 Φ_qt q̇ + Φ_tt) = 0 for all β with Φ_qᵀβ = 0. These
+    quadratic equations in α are solved by Newton's method from many starts. A configuration within `NEAR` of a singular
+    one is replaced by that.
+    """
+    local = _located(mech, q, t)
+    none = np.zeros((0, mech.layout.m))
+    rank = _rank(local)
+    left, null = local.left[rank:], local.right[rank:]
+    by_time = np.linalg.norm(local.by_time)
+    if len(local.rows) < len(local.unit) or not len(null):
+        return none
+    if np.linalg.norm(left @ local.by_time) > VANISHING_RATE * by_time or by_time == 0:
+        return none
+    slowest = -local.solve(local.by_time, rank)
+    size = np.linalg.norm(slowest)
+    # β times the second derivative, a quadratic polynomial in α, from its values.
+    d = len(null)
+    first, second = np.triu_indices(d)
+    points = [np.zeros((1, d)), np.eye(d), -np.eye(d), np.eye(d)[first] + np.eye(d)[second]]
+    values = local.curvatures(slowest + size * np.concatenate(points) @ null) @ left.T
+    constant, plus, minus, mixed = np.split(values, [1, 1 + d, 1 + 2 * d])
+    linear, squares = (plus - minus) / 2, (plus + minus) / 2 - constant
+    products = np.zeros((d, d, len(left)))
+    products[first, second] = (mixed - constant - linear[first] - linear[second] - squares[first] - squares[second]) / 2
+    products[second, first] = products[first, second]
+    found = _common_roots(constant[0], linear, products)
+    return (slowest + size * found @ null) * local.unit
+
+
+def _common_roots(constant, linear, products) -> np.ndarray:
+    """All isolated α (k, d) with c + αᵢ lᵢ + αᵢ αⱼ pᵢⱼ = 0, the smallest first, by Newton's method from many starts.
+
+    constant: c (rows,); linear: l (d, rows); products: p (d, d, rows), symmetric.
+    """
+    d = len(linear)
+    sizes = [np.max(np.abs(x), initial=0) for x in (constant, linear, products)]
+    if max(sizes) < TANGENT_RESIDUAL:
+        return np.zeros((0, d))
+    random = np.random.default_rng(0)
+    x = random.normal(size=(TANGENT_STARTS, d)) * 10 ** random.uniform(*START_POWERS, (TANGENT_STARTS, 1))
+    for _ in range(TANGENT_STEPS):
+        of_products = np.einsum("si,ijr->sjr", x, products)
+        value = constant + x @ linear + np.einsum("sj,sjr->sr", x, of_products)
+        slopes = np.swapaxes(linear + 2 * of_products, 1, 2)
+        x = x - np.einsum("sir,sr->si", np.linalg.pinv(slopes, rcond=1e-12), value)
+    length = np.linalg.norm(x, axis=1)
+    scale = sizes[0] + sizes[1] * length + sizes[2] * length**2
+    slope = np.linalg.svd(slopes, compute_uv=False)[:, -1] * (1 + length)
+    isolated = (slope > SAME_TANGENT * scale) | (d == 1)
+    good = np.isfinite(length) & (np.max(np.abs(value), axis=1) <= TANGENT_RESIDUAL * scale) & isolated
+    found: list[np.ndarray] = []
+    for k in np.argsort(np.where(good, length, np.inf))[: np.sum(good)]:
+        if all(np.linalg.norm(x[k] - other) > SAME_TANGENT * (1 + length[k]) for other in found):
+            found.append(x[k])
+    return np.array(found).reshape(-1, d)
+
+
+def _rank(local: _Local) -> int:
+    """The number of singular values that do not vanish, in a configuration known to the square root of rounding."""
+    eps = float(np.finfo(np.dtype(local.q.dtype)).eps)
+    return int(np.sum(local.singular_values > max(len(local.rows), len(local.unit)) * eps**0.5))
+
+
+def singular_near(mech: Mechanism, q, t):
+    """The singular configuration within `NEAR` of q, if there is one, else q itself."""
+    return _located(mech, q, t).q
+
+
+def _located(mech: Mechanism, q, t) -> _Local:
+    """Newton's method for Φ = 0 and Φ_q u = 0 from q, with the null vectors u of the configuration before each step."""
+    given = local = _Local(mech, q, t)
+    if len(given.rows) < len(given.unit) or given.singular_values[-1] > NEAR:
+        return given
+    moved = 0.0
+    for _ in range(LOCATING_STEPS):
+        rank = int(np.sum(local.singular_values > NEAR))
+        step = -local.solve(local.value, rank)
+        for k in range(rank, len(local.unit)):
+            u = local.right[k]
+            still, ahead, back = local.curvatures(np.stack([0 * u, u, -u]))
+            bend = local.left[rank:] @ ((ahead + back) / 2 - still)
+            step = step - u * bend[k - rank] * local.singular_values[k] / max(bend @ bend, NEAR)
+        moved += np.max(np.abs(step))
+        local = _Local(mech, mech.layout.retract(local.q, jnp.asarray(step * local.unit, local.q.dtype)), t)
+    closed = np.max(np.abs(local.value)) <= max(tolerance(local.q.dtype), np.max(np.abs(given.value)))
+    return local if moved <= NEAR and closed and _rank(local) < len(local.unit) else given
