@@ -63,9 +63,12 @@ def positive_part(x: Float[Array, ""], width: Float[Array, ""]) -> Float[Array, 
     reach, size = BLENDED_STEPS // 2, jnp.abs(x)
     near = size < reach * width
     u = jnp.where(near, size, 0) / jnp.where(near, width, 1)
-    pieces = [(-1) ** k * math.comb(2 * reach, k) * jnp.maximum(reach - k - u, 0) ** (2 * reach + 1) for k in range(reach)]
+    pieces = [
+        (-1) ** k * math.comb(2 * reach, k) * jnp.maximum(reach - k - u, 0) ** (2 * reach + 1) for k in range(reach)
+    ]
     excess = width * sum(pieces[1:], pieces[0]) / math.factorial(2 * reach + 1)
-    return jnp.maximum(x, 0) + jnp.where(near, excess, 0)
+    # The kinks of both parts at x = 0 cancel, whichever slope |x| is given there.
+    return (x + size) / 2 + jnp.where(near, excess, 0)
 
 
 def pressed(depth, rate, stiffness, exponent, damping, viscous=None, step=None):
