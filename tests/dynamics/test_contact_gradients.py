@@ -57,7 +57,7 @@ def dropped(method, formulation, step, stiffness, time=0.8):
     ],
 )
 def test_bounce_on_a_linear_stop(method, formulation, step, stiffness, tolerance):
-    """dz/dz₀ after a contact of thirty or sixty steps, wherever in a step it begins; without blending 7 to 80 for 0.53."""
+    """dz/dz₀ after a contact of thirty or sixty steps, wherever in a step it begins: 0.53, not noise."""
     heights = 1 + 4.43 * (1e-4 if step is None else step) * jnp.linspace(0, 1, 6)
     z, slope = values_and_slopes(dropped(method, formulation, step, stiffness), heights)
     wanted, wanted_slope = values_and_slopes(lambda z_0: bounced(z_0, stiffness, 0.8), heights)
@@ -108,13 +108,13 @@ def many_laws(s):
 
 
 def test_contacts_clutches_and_friction():
-    """Derivatives at several phases of the steps as differences over many phases, to 1 %; they were off by up to 70 %."""
+    """Derivatives at several phases of the steps as differences over many phases, to 0.2 %."""
     near, far = 1 + jnp.linspace(0, 1e-3, 4), 2e-3
     values, slopes = values_and_slopes(many_laws, jnp.concatenate([near - far, near, near + far]))
     for name, value in values.items():
         before, _, after = np.split(np.asarray(value), 3)
         wide, slope = (after - before) / (2 * far), np.split(np.asarray(slopes[name]), 3)[1]
-        np.testing.assert_allclose(slope, wide, atol=1e-2 * np.max(np.abs(wide)), err_msg=name)
+        np.testing.assert_allclose(slope, wide, atol=2e-3 * np.max(np.abs(wide)), err_msg=name)
 
 
 def test_blended_positive_part():

@@ -195,9 +195,9 @@ class AbstractFixedStep(AbstractMethod):
 
     def _rollout(self, problem: Problem, times, steps: int, start: Start):
         """q, v and status at the first of the times, and rows of these for the others, with `steps` steps in between."""
-        first = problem if len(times) == 1 else problem.in_steps((times[1] - times[0]) / steps)
-        motion, status = started(first, start, times[0])
-        state = self.start(first, motion, times[0])
+        at_start = problem if len(times) == 1 else problem.in_steps((times[1] - times[0]) / steps)
+        motion, status = started(at_start, start, times[0])
+        state = self.start(at_start, motion, times[0])
 
         def advance(problem, carry, t, h):
             state, status = carry
@@ -208,8 +208,8 @@ class AbstractFixedStep(AbstractMethod):
 
         def interval(carry, ends):
             t, h = ends[0], (ends[1] - ends[0]) / steps
-            now = problem.in_steps(h)
-            carry = jax.lax.fori_loop(0, steps, lambda k, carry: advance(now, carry, t + k * h, h), carry)
+            stepped = problem.in_steps(h)
+            carry = jax.lax.fori_loop(0, steps, lambda k, carry: advance(stepped, carry, t + k * h, h), carry)
             return carry, (*self.shown(problem, carry[0], ends[1]), carry[1])
 
         first = (*self.shown(problem, state, times[0]), status)

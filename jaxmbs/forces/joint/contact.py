@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import math
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -77,7 +78,7 @@ def pressed(depth, rate, stiffness, exponent, damping, viscous=None, step=None):
     With a `step` h, δ is its positive part averaged over the distance |δ̇| h of a step, and the rate in c δ̇ that of this
     average. Where c δ̇ ends a contact before δ does, the force goes to zero smoothly as well.
     """
-    slope = None
+    slope: Any = 1
     if step is not None:
         blend = lambda depth: positive_part(depth, jnp.abs(rate * step))
         depth, slope = jax.jvp(blend, (depth,), (jnp.ones_like(depth),))
