@@ -16,7 +16,8 @@ from jaxmbs.forces.force import AbstractForce
 from jaxmbs.numerics.arrays import is_concrete, real
 
 # Steps over which a contact sets in: the order of the B-spline that blends its law, even. With thirty steps in a contact
-# in which a damper begins at once, derivatives are right to 4e-3 for 6, to 3e-2 for 4. The motion changes more for higher orders.
+# in which a damper begins at once, derivatives are right to 4e-3 for 6, to 3e-2 for 4. The motion changes
+# more for higher orders.
 BLENDED_STEPS = 6
 
 
