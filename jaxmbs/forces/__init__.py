@@ -14,6 +14,7 @@ from jaxmbs.forces.joint.actuator import Actuator as Actuator
 from jaxmbs.forces.joint.bristles import BristleFriction as BristleFriction
 from jaxmbs.forces.joint.bushing import Bushing as Bushing
 from jaxmbs.forces.joint.clearance import ClearanceRevolute as ClearanceRevolute
+from jaxmbs.forces.joint.contact import AbstractContactForce as AbstractContactForce
 from jaxmbs.forces.joint.effort import AbstractEffort as AbstractEffort
 from jaxmbs.forces.joint.effort import JointSpring as JointSpring
 from jaxmbs.forces.joint.effort import JointStop as JointStop

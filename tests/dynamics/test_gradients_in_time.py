@@ -122,3 +122,16 @@ def test_many_steps_in_bounded_memory():
         pendulum({**b, "length": x}), np.array([0.0, 20.0]), pendulum_start({"length": x}, 1.0), step=1e-4
     ).position("bob.phi")[-1]
     np.testing.assert_allclose(jax.grad(last)(1.0), jax.jvp(last, (1.0,), (1.0,))[1], rtol=1e-9)
+
+
+def test_time_of_a_switch():
+    """A force a that ends at t₁, by two runs: x = a t₁ (T − t₁/2), dx/dt₁ = a (T − t₁)."""
+    body, pushed = {"a": planar.Body()}, {"push": mbs.PointForce("a", (0, 0), (2.0, 0.0))}
+
+    def place(t_1):
+        first = mbs.simulate(mbs.Mechanism(body, forces=pushed), jnp.stack([0.0, t_1]), {"a": (0, 0, 0)})
+        rest = mbs.simulate(mbs.Mechanism(body), jnp.stack([t_1, 1.0]), first.q[-1], first.v[-1])
+        return rest.position("a.x")[-1]
+
+    value, slope = jax.jit(jax.value_and_grad(place))(0.3)
+    np.testing.assert_allclose([value, slope], [2.0 * 0.3 * 0.85, 2.0 * 0.7], rtol=1e-9)

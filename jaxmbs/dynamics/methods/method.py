@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxmbs.formulations.augmented import AbstractFormulation
+from jaxmbs.formulations.contact import with_step
 from jaxmbs.formulations.equations import AbstractEquations, Closed, Scales
 from jaxmbs.formulations.stateful import equations_of
 from jaxmbs.numerics.arrays import finite, where_tree
@@ -92,6 +93,10 @@ class Problem(eqx.Module):
         """Equations that are judged by these scales."""
         scales = jax.lax.stop_gradient(scales)
         return cls(equations.judged_by(scales), scales.length, scales.rows, tolerance)
+
+    def in_steps(self, h: Float[Array, ""]) -> Problem:
+        """The same problem for steps of length h, over which contacts set in."""
+        return Problem(with_step(self.equations, h), self.length, self.rows)
 
     @property
     def units(self) -> Units:
@@ -202,10 +207,11 @@ class AbstractFixedStep(AbstractMethod):
 
     def _rollout(self, problem: Problem, times, steps: int, start: Start):
         """q, v and status at the first of the times, and rows of these for the others, with `steps` steps in between."""
-        motion, status = started(problem, start, times[0])
-        state = self.start(problem, motion, times[0])
+        at_start = problem if len(times) == 1 else problem.in_steps((times[1] - times[0]) / steps)
+        motion, status = started(at_start, start, times[0])
+        state = self.start(at_start, motion, times[0])
 
-        def advance(carry, t, h):
+        def advance(problem, carry, t, h):
             state, status = carry
             new, closed = self.step(problem, state, t, h)
             now = remembered(judge(problem, self.motion(new), closed, t + h, h))
@@ -214,7 +220,8 @@ class AbstractFixedStep(AbstractMethod):
 
         def interval(carry, ends):
             t, h = ends[0], (ends[1] - ends[0]) / steps
-            carry = jax.lax.fori_loop(0, steps, lambda k, carry: advance(carry, t + k * h, h), carry)
+            stepped = problem.in_steps(h)
+            carry = jax.lax.fori_loop(0, steps, lambda k, carry: advance(stepped, carry, t + k * h, h), carry)
             return carry, (*self.shown(problem, carry[0], ends[1]), carry[1])
 
         first = (*self.shown(problem, state, times[0]), status)

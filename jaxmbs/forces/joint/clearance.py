@@ -10,14 +10,13 @@ import numpy as np
 from jaxtyping import Array
 
 from jaxmbs.element import check_not_negative, check_positive, require
-from jaxmbs.forces.force import AbstractForce
-from jaxmbs.forces.joint.effort import check_contact, pressed, stored
+from jaxmbs.forces.joint.contact import AbstractContactForce, check_contact, pressed, step_field, stored
 from jaxmbs.forces.joint.friction import friction_by_speed
 from jaxmbs.forces.state import opposite
 from jaxmbs.numerics.arrays import is_concrete, real
 
 
-class ClearanceRevolute(AbstractForce):
+class ClearanceRevolute(AbstractContactForce):
     """A pin on body j with play in a hole in body i, in place of a `Revolute`. Let e be the vector between the centres,
     c the clearance and δ = |e| − c. Where δ > 0, the normal contact force on the pin is
 
@@ -25,7 +24,8 @@ class ClearanceRevolute(AbstractForce):
 
     the continuous forces of Lankarani and Nikravesh 1990, for a coefficient of restitution ε near 1, and of Flores,
     Machado, Silva and Martins 2011, for any ε. v₀ is the initial speed of an impact, for which you give a typical
-    value. N is never negative. Friction at the place of contact is μ N, smooth as in `JointFriction`.
+    value. N is never negative, and sets in over some steps as that of a `JointStop`. Friction at the place of contact is
+    μ N, smooth as in `JointFriction`.
 
     In space, each end of the pin is a contact of its own, with its own k δⁿ, and the pin may slide along the axis of
     the hole.
@@ -73,6 +73,8 @@ class ClearanceRevolute(AbstractForce):
     length: Array | None = real(optional=True, default=None, kw_only=True)
     axis_i: Array | None = real((3,), optional=True, default=None, kw_only=True)
     axis_j: Array | None = real((3,), optional=True, default=None, kw_only=True)
+    step: Array | None = step_field()
+    touching = True
 
     @property
     def damping(self):
@@ -119,7 +121,7 @@ class ClearanceRevolute(AbstractForce):
             ]
             apart = speeds[0] - speeds[1]
             rate = normal @ apart
-            pressure = pressed(depth, rate, self.stiffness, self.exponent, self.damping)
+            pressure = pressed(depth, rate, self.stiffness, self.exponent, self.damping, step=self.step)
             force = -pressure * normal
             if self.friction is not None:
                 sliding = apart - rate * normal

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 
 from jaxmbs.element import check_not_negative, check_positive, require
 from jaxmbs.forces.force import AbstractForce
+from jaxmbs.forces.joint.contact import AbstractContactForce, check_contact, pressed, step_field, stored
 from jaxmbs.forces.state import Along, State
 from jaxmbs.forces.values import law_field
 from jaxmbs.numerics.arrays import is_concrete, real
@@ -98,7 +99,7 @@ class JointSpring(AbstractEffort):
         return self.stiffness * (self._along(state).near(self.free) - self.free) ** 2 / 2
 
 
-class JointStop(AbstractEffort):
+class JointStop(AbstractEffort, AbstractContactForce):
     """Stops at the ends of a joint's travel, after Hunt and Crossley 1975. When a coordinate x exceeds a limit by δ,
     the effort k δⁿ (1 + d δ̇) + c δ̇ pushes it back; it never pulls.
 
@@ -107,7 +108,8 @@ class JointStop(AbstractEffort):
     stop is a linear spring with a damper, whose effort jumps to c v₀ at first contact; for c ≥ 2 √(k m) nothing
     rebounds. An angle in space is counted so that it lies within half a turn of the middle between the limits.
 
-    V = k δⁿ⁺¹ / (n + 1).
+    In a simulation with steps of a fixed length h the stop sets in and ends over about six steps, δ being averaged over
+    the distance |δ̇| h; the stop as it stands is the limit for h → 0. V = k δⁿ⁺¹ / (n + 1).
 
     Args:
         joint: name of the joint.
@@ -132,13 +134,16 @@ class JointStop(AbstractEffort):
     damping: Array = real(default=0.0, kw_only=True)
     exponent: Array = real(default=1.5, kw_only=True)
     viscous: Array | None = real(optional=True, default=None, kw_only=True)
+    step: Array | None = step_field()
+    touching = True
     needed = ("lower", "upper")
 
     def effort(self, state, along):
         total = jnp.zeros_like(along.rate)
         for sign, depth in self._depths(along):
             rate = sign * along.rate
-            total = total - sign * pressed(depth, rate, self.stiffness, self.exponent, self.damping, self.viscous)
+            law = self.stiffness, self.exponent, self.damping, self.viscous
+            total = total - sign * pressed(depth, rate, *law, self.step)
         return total
 
     def potential(self, state):
@@ -197,26 +202,3 @@ class OneWayClutch(AbstractEffort):
     def check(self, dimension):
         super().check(dimension)
         check_positive(self, "damping", "capacity")
-
-
-def pressed(depth, rate, stiffness, exponent, damping, viscous=None):
-    """k δⁿ (1 + d δ̇) + c δ̇, never negative, zero where the depth δ is negative."""
-    inside = depth > 0
-    spring = stiffness * jnp.where(inside, depth, 1) ** exponent
-    if viscous is None:
-        return jnp.where(inside, spring * jnp.maximum(1 + damping * rate, 0), 0)
-    return jnp.where(inside, jnp.maximum(spring * (1 + damping * rate) + viscous * rate, 0), 0)
-
-
-def stored(depth, stiffness, exponent):
-    """k δⁿ⁺¹ / (n + 1), zero where δ is negative."""
-    inside = depth > 0
-    return jnp.where(inside, stiffness * jnp.where(inside, depth, 1) ** (exponent + 1) / (exponent + 1), 0)
-
-
-def check_contact(element) -> None:
-    """Raise `ValueError` for a stiffness that is not positive, a negative damping, an exponent below one."""
-    check_positive(element, "stiffness")
-    check_not_negative(element, "damping")
-    low = is_concrete(element.exponent) and element.exponent < 1
-    require(not low, f"exponent must be at least 1, got {element.exponent}")

@@ -9,7 +9,8 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from jaxmbs.element import check_not_negative, check_positive, require
-from jaxmbs.forces.joint.effort import AbstractEffort, pressed, stored
+from jaxmbs.forces.joint.contact import AbstractContactForce, pressed, step_field, stored
+from jaxmbs.forces.joint.effort import AbstractEffort
 from jaxmbs.forces.joint.inertia import AbstractInertialEffort
 from jaxmbs.forces.joint.reactive import size_field
 from jaxmbs.forces.joint.stateful import AbstractStatefulForce, own_field
@@ -21,7 +22,7 @@ from jaxmbs.numerics.arrays import is_concrete, real
 NEAR_LIMIT = 0.05
 
 
-class Motor(AbstractInertialEffort, AbstractStatefulForce):
+class Motor(AbstractInertialEffort, AbstractStatefulForce, AbstractContactForce):
     """A direct-current motor with a gearbox at a coordinate x of a joint:
 
         L di/dt = u − R i − K n ẋ,  τ = n η K i − n² J ẍ,
@@ -81,6 +82,11 @@ class Motor(AbstractInertialEffort, AbstractStatefulForce):
     tooth_damping: Array = real(default=0.0, kw_only=True)
     size: Array | None = size_field()
     own: Array | None = own_field()
+    step: Array | None = step_field()
+
+    @property
+    def touching(self):
+        return self.backlash is not None
 
     @property
     def at_joint(self):
@@ -141,7 +147,8 @@ class Motor(AbstractInertialEffort, AbstractStatefulForce):
         """τ, from the rotor to the joint."""
         faster, total = self.known[-1] - along.rate, jnp.zeros_like(along.rate)
         for sign, depth in self._teeth():
-            total = total + sign * pressed(depth, sign * faster, self.tooth_stiffness, 1.0, self.tooth_damping)
+            law = self.tooth_stiffness, 1.0, self.tooth_damping
+            total = total + sign * pressed(depth, sign * faster, *law, step=self.step)
         return total
 
     def _voltage(self, state):

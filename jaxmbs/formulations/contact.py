@@ -1,0 +1,19 @@
+"""Contacts of which the law is blended over the steps of an integration."""
+
+from __future__ import annotations
+
+import equinox as eqx
+from jaxtyping import Array, Float
+
+from jaxmbs.forces.joint.contact import AbstractContactForce
+from jaxmbs.formulations.equations import AbstractEquations
+
+
+def with_step(equations: AbstractEquations, h: Float[Array, ""]) -> AbstractEquations:
+    """Equations whose contacts are integrated in steps of length h; the same ones if nothing touches in them."""
+    forces = equations.mech.forces.items()
+    names = [name for name, force in forces if isinstance(force, AbstractContactForce) and force.touching]
+    if not names:
+        return equations
+    where = lambda equations: [equations.mech.forces[name].step for name in names]
+    return eqx.tree_at(where, equations, [h] * len(names), is_leaf=lambda x: x is None)
