@@ -166,5 +166,5 @@ def _located(mech: Mechanism, q, t) -> _Local:
             step = step - u * bend[k - rank] * local.singular_values[k] / max(bend @ bend, NEAR)
         moved += np.max(np.abs(step))
         local = _Local(mech, mech.layout.retract(local.q, jnp.asarray(step * local.unit, local.q.dtype)), t)
-    closed = np.max(np.abs(local.value)) <= max(tolerance(local.q.dtype), np.max(np.abs(given.value)))
+    closed = np.max(np.abs(local.value)) <= max(gap_limit(local.q.dtype, 0.0), np.max(np.abs(given.value)))
     return local if moved <= NEAR and closed and _rank(local) < len(local.unit) else given

@@ -327,8 +327,8 @@ def check_motions_at(mech: Mechanism, times: Float[Array, "*T"]) -> None:
     they are known."""
     if not is_concrete(times):
         return
-    for kind, elements in (("constraint", mech.constraints), ("driver", mech.drivers)):
-        for name, element in elements.items():
+    for kind, group in (("constraint", mech.constraints), ("driver", mech.drivers)):
+        for name, element in group.items():
             if type(element).check_at is not AbstractConstraint.check_at and all(
                 map(is_concrete, jax.tree.leaves(element))
             ):
