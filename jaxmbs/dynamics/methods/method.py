@@ -96,7 +96,7 @@ class Problem(eqx.Module):
 
     def in_steps(self, h: Float[Array, ""]) -> Problem:
         """The same problem for steps of length h, over which contacts set in."""
-        return Problem(with_step(self.equations, h), self.length, self.rows)
+        return Problem(with_step(self.equations, h), self.length, self.rows, self.tolerance)
 
     @property
     def units(self) -> Units:
