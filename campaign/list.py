@@ -1,6 +1,6 @@
 """All oracles, in the order in which a campaign begins with them."""
 
-from campaign import cams, commands, files, invariance, linkages, motions, precision, rings
+from campaign import assemblies, cams, commands, files, invariance, linkages, motions, precision, rings
 
 ORACLES = (
     linkages.FourBar(),
@@ -12,6 +12,7 @@ ORACLES = (
     rings.Bennett(),
     cams.FlatFollower(),
     cams.RollerFollower(),
+    assemblies.RoughGuesses(),
     motions.Energy(),
     motions.Reversal(),
     invariance.Moved(),

@@ -1,0 +1,101 @@
+"""Assembly from rough guesses: no status of success with a gap, and derivatives that are those of what was computed."""
+
+from functools import lru_cache
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import jaxmbs as mbs
+import random_mechanisms as mechanisms
+from campaign.mechanisms import SPATIAL
+from campaign.oracle import Oracle
+
+# Guesses of a round.
+LANES = 2048
+# Rounds that share a structure, and so its programs.
+ROUNDS = 8
+# Mechanisms of a round, each with many guesses.
+MECHANISMS = 16
+# Largest distance of a guess from an assembled configuration, in lengths of about a body's.
+FAR = 10.0
+# Step of the differences; two of them tell where they are not yet, or not at all, derivatives.
+STEP = 1e-4
+# Upper bound of gaps, as a part of the size of the mechanism; `assemble` promises 1e-8 of a size that may be larger.
+MAX_GAP = 1e-8
+
+
+@lru_cache(maxsize=2)
+def structure_of(seed: int):
+    """The structure of a round: a single joint, a tree or a closed chain."""
+    rng = np.random.default_rng((seed // ROUNDS, 3))
+    dimension = int(rng.choice([2, 3]))
+    kinds = SPATIAL if dimension == 3 else None
+    if rng.random() < 0.4:
+        return mechanisms.closed_structure(rng, 4 if dimension == 2 else 3, dimension=dimension)
+    return mechanisms.tree_structure(rng, int(rng.integers(1, 4)), kinds, dimension)
+
+
+@lru_cache(maxsize=2)
+def programs_of(seed: int):
+    """Assembly along a line of mechanisms, guesses and times, and its derivative there; of a batch."""
+    del seed
+
+    def along(h, mech, change, guess, moved, t):
+        at = jax.tree.map(lambda x, dx: x + h * dx if eqx.is_inexact_array(x) else x, mech, change)
+        assembly = mbs.assemble(at, at.layout.retract(guess, h * moved), t + h)
+        matrix = mbs.constraint_jacobian(at, assembly.q, t + h)
+        return assembly.q, assembly.status, mbs.constraints(at, assembly.q, t + h), matrix
+
+    axes = (None, 0, 0, 0, 0, None)
+    rate = lambda h, *args: jax.jvp(lambda h: along(h, *args)[0], (h,), (1.0,))[1]
+    return jax.jit(jax.vmap(along, in_axes=axes)), jax.jit(jax.vmap(rate, in_axes=axes))
+
+
+class RoughGuesses(Oracle):
+    """Status 0 promises a small gap and the derivative of what was computed, from any guess."""
+
+    name = "rough guesses"
+    about = "gaps of what counts as assembled, and derivatives against differences"
+    seconds = 45.0
+
+    def question(self, seed):
+        """Mechanisms, their changes, guesses and their changes."""
+        rng, structure = np.random.default_rng((seed, 5)), structure_of(seed)
+        drawn = [mechanisms.draw(rng, structure) for _ in range(MECHANISMS)]
+        mech, q = jax.tree.map(np.asarray, mechanisms.stacked(drawn))
+        repeat = lambda x: np.repeat(x, LANES // MECHANISMS, axis=0)
+        mech, q = jax.tree.map(repeat, (mech, q))
+        layout = drawn[0][0].layout
+        change = jax.tree.map(lambda x: rng.normal(size=np.shape(x)) if eqx.is_inexact_array(x) else x, mech)
+        # Half of the guesses are rough, half are wild.
+        distance = np.where(np.arange(LANES) % 2, FAR, 0.5)[:, None] * rng.uniform(-1, 1, (LANES, layout.m))
+        shift = np.where(layout.angular, np.clip(distance, -np.pi, np.pi), distance)
+        guess = np.asarray(jax.vmap(layout.retract)(q, jnp.asarray(shift)))
+        return seed // ROUNDS, mech, change, guess, rng.normal(size=(LANES, layout.m))
+
+    def answer(self, question):
+        """Values at h = 0, the derivative there, and two differences of it."""
+        seed, *args = question
+        value, rate = programs_of(seed)
+        at = lambda h: jax.tree.map(np.asarray, value(h, *args, 0.1))
+        found, derivative = at(0.0), np.asarray(rate(0.0, *args, 0.1))
+        coarse, fine = ((at(h)[0] - at(-h)[0]) / (2 * h) for h in (STEP, STEP / 2))
+        return found, derivative, coarse, fine
+
+    def judge(self, account, question, answer):
+        """Compare gaps with zero, derivatives with differences."""
+        (_, status, value, matrix), derivative, coarse, fine = answer
+        _, mech, *_ = question
+        account.count("guesses", len(status))
+        good = (status == 0)[:, None]
+        size = np.asarray(jax.vmap(lambda mech: mech.own_length)(mech))[:, None]
+        lengths = ~mech.layout.angular
+        slope = np.abs(matrix[..., lengths]).max(axis=-1, initial=0)
+        scale = np.where(slope > 0, slope * size, 1)
+        account.within("gap of an assembled configuration", value, 0.0, MAX_GAP * scale, scale, good)
+        difference = (4 * fine - coarse) / 3
+        scale = 1 + np.abs(difference).max(axis=1, keepdims=True)
+        smooth = np.abs(coarse - fine).max(axis=1, keepdims=True) < 1e-4 * scale
+        account.within("derivative of an assembly", derivative, difference, 1e-6 * scale, scale, good & smooth)
