@@ -99,7 +99,7 @@ class AbstractAlpha(AbstractFixedStep):
         shift, multipliers = unknown[:n], unknown[n:]
         q_end = space.retract(q_1, shift)
         kept = jax.lax.stop_gradient(equations.independent(q_end, t, state.motion.revived))
-        v_end = v_1 + rate_by_q * shift
+        v_end = equations.close_velocity(q_end, v_1 + rate_by_q * shift, t, state.motion.revived)
         solved = equations.settled(*jax.lax.stop_gradient((q_end, v_end, t)))[1]
         motion = Motion(q_end, v_end, a + by_q * shift, kept, solved)
         auxiliary = auxiliary + shift / (beta * h**2)
