@@ -12,6 +12,11 @@ from jaxtyping import Array, Float
 from jaxmbs.programs import jax_compat
 from jaxmbs.programs.primitive import remembered
 
+# Tangents at most.
+MAX_TANGENTS = 20
+# Tangents.
+TANGENTS_FROM_START = 2
+
 
 def simplified_newton(f: Callable, solve: Callable, x: Float[Array, " m"], iterations: int, refinements: int = 2):
     """(x, last correction, f before it) after steps x ← x − solve(f(x)), with one approximate inverse for all.
@@ -35,6 +40,39 @@ def newton_steps(f: Callable, solve: Callable, x: Float[Array, " m"], iterations
         return carry[0] - change, change, value
 
     return jax.lax.fori_loop(0, iterations, iterate, (x, jnp.zeros_like(x), jnp.zeros_like(x)))
+
+
+def newton_by_tangents(f: Callable, solver: Callable, x, again, n: int, iterations: int, good: Callable):
+    """(x, whether it is good)"""
+    f, given = _opened(f, x)
+    given, x, again = jax.lax.stop_gradient((given, x, again))
+
+    def search(carry):
+        x, _, count = carry
+        x = jnp.where(count == TANGENTS_FROM_START, again, x)
+        solve = solver(x)
+
+        def iterate(_, carry):
+            x, step, size, part, gap, _ = carry
+            trial = x - part * step
+            value = f(given, trial)
+            change = solve(value)
+            along = step[:n] @ value[:n] + gap @ change[n:]
+            far = along < -0.5 * size
+            shorter = part * jnp.maximum(size / jnp.where(far, size - along, 1), 0.1)
+            put = lambda old, new: jnp.where(far, old, new)
+            grown = change[:n] @ value[:n] + value[n:] @ change[n:]
+            return put(x, trial), put(step, change), put(size, grown), put(shorter, 1.0), put(gap, value[n:]), value
+
+        none, one = jnp.zeros_like(x), jnp.ones((), x.dtype)
+        begun = x, none, 0 * one, one, none[n:], none
+        x, change, _, part, _, value = jax.lax.fori_loop(0, iterations, iterate, begun)
+        x = x - part * change
+        return x, good(x, change, value), count + 1
+
+    goes_on = lambda carry: (carry[2] < MAX_TANGENTS) & ~carry[1]
+    x, closed, _ = jax.lax.while_loop(goes_on, search, (x, jnp.asarray(False), 0))
+    return jax.lax.stop_gradient((x, closed))
 
 
 def root_near(f: Callable, solve: Callable, x: Float[Array, " m"], refinements: int):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from functools import partial
 from typing import ClassVar, NamedTuple
 
 import equinox as eqx
@@ -12,7 +13,7 @@ from jaxtyping import Array, Float
 
 from jaxmbs.dynamics.methods.method import AbstractFixedStep, Motion
 from jaxmbs.formulations.equations import Closed
-from jaxmbs.numerics.roots import simplified_newton
+from jaxmbs.numerics.roots import newton_by_tangents, root_near
 
 # Refinements of the derivatives: the tangent is that of the predicted state, its symmetric part only, so each gains a
 # factor of the size of a step, 1/50 where a body turns by a tenth of a radian in it.
@@ -50,7 +51,7 @@ class AbstractAlpha(AbstractFixedStep):
     def newmark(self) -> Newmark:
         """The method's numbers."""
 
-    iterations: int = eqx.field(static=True, default=6, kw_only=True)
+    iterations: int = eqx.field(static=True, default=5, kw_only=True)
 
     def start(self, problem, motion, t):
         multipliers = problem.equations.accelerations(motion.q, motion.v, t)[1]
@@ -71,31 +72,46 @@ class AbstractAlpha(AbstractFixedStep):
         q_1 = space.retract(q, h * v + h**2 * ((0.5 - beta) * state.auxiliary + beta * auxiliary))
         v_1 = v + h * ((1 - gamma) * state.auxiliary + gamma * auxiliary)
 
-        def balance(shift, multipliers):
+        n, still = space.m, equations.still(q)
+        floor = state.motion.floor
+
+        def balance(begin, shift, multipliers):
             """M v̇₁ − Q − Φ_qᵀλ."""
-            moved, moving = space.retract(q_1, shift), v_1 + rate_by_q * shift
+            moved, moving, rates = moved_by(begin, shift)
             of_shift = lambda d: equations.residual(moved + space.rate(moved, d), t)
             pull = jax.vjp(of_shift, still)[1](multipliers)[0]
             given = equations.settled(moved, moving, t)[0]
-            return given.imbalance(moved, moving, a + by_q * shift, t) - pull
+            return given.imbalance(moved, moving, rates, t) - pull
+
+        def moved_by(begin, shift):
+            q, v, a = begin
+            return space.retract(q, shift), v + rate_by_q * shift, a + by_q * shift
+
+        predicted = q_1, v_1, a
 
         def gaps(unknown):
             shift, multipliers = unknown[:n], unknown[n:]
-            return jnp.concatenate([balance(shift, multipliers), equations.residual(space.retract(q_1, shift), t)])
+            closing = equations.residual(space.retract(q_1, shift), t)
+            return jnp.concatenate([balance(predicted, shift, multipliers), closing])
 
-        def solve(gap):
-            return jnp.concatenate(equations.solve(tangent, phi_q, gap[:n], gap[n:], weights, floor)[:2])
+        def solver(unknown):
+            begin = moved_by(predicted, unknown[:n])
+            tangent = jax.jacfwd(partial(balance, begin))(still, unknown[n:])
+            tangent, phi_q = jax.lax.stop_gradient(((tangent + tangent.T) / 2, equations.jacobian(begin[0], t)))
+            # Constraint forces and dampers leave the tangent indefinite where inertia is small. Along the constraints it
+            # is positive; as much as its largest entry across them, in units of the mechanism, makes it so altogether.
+            largest = jnp.max(jnp.abs(jnp.diagonal(tangent)) * problem.units.vector**2, initial=0)
+            weights = jax.lax.stop_gradient(largest / problem.rows**2)
+            return lambda gap: jnp.concatenate(equations.solve(tangent, phi_q, gap[:n], gap[n:], weights, floor)[:2])
 
-        n, still = space.m, equations.still(q)
-        tangent = jax.jacfwd(balance)(still, state.multipliers)
-        tangent, phi_q = jax.lax.stop_gradient(((tangent + tangent.T) / 2, equations.jacobian(q_1, t)))
-        # Constraint forces and dampers leave the tangent indefinite where inertia is small. Along the constraints it is
-        # positive; as much as its largest entry across them, in units of the mechanism, makes it so altogether.
-        largest = jnp.max(jnp.abs(jnp.diagonal(tangent)) * problem.units.vector**2, initial=0)
-        weights = jax.lax.stop_gradient(largest / problem.rows**2)
-        floor = state.motion.floor
+        def good(unknown, change, gap):
+            shift = unknown[:n]
+            return problem.settled(Closed(space.retract(q_1, shift), shift, change[:n], gap[n:]))
+
         start = jax.lax.stop_gradient(jnp.concatenate([still, state.multipliers]))
-        unknown, change, gap = simplified_newton(gaps, solve, start, self.iterations, REFINEMENTS)
+        rest = start.at[:n].set(-v_1 / rate_by_q)
+        unknown, closed = newton_by_tangents(gaps, solver, start, rest, n, self.iterations, good)
+        unknown = root_near(gaps, solver(jax.lax.stop_gradient(unknown)), unknown, REFINEMENTS)
         shift, multipliers = unknown[:n], unknown[n:]
         q_end = space.retract(q_1, shift)
         kept = jax.lax.stop_gradient(equations.independent(q_end, t, state.motion.revived))
@@ -103,7 +119,7 @@ class AbstractAlpha(AbstractFixedStep):
         solved = equations.settled(*jax.lax.stop_gradient((q_end, v_end, t)))[1]
         motion = Motion(q_end, v_end, a + by_q * shift, kept, solved)
         auxiliary = auxiliary + shift / (beta * h**2)
-        return AlphaState(motion, auxiliary, multipliers), problem.settled(Closed(motion.q, shift, change[:n], gap[n:]))
+        return AlphaState(motion, auxiliary, multipliers), closed
 
 
 class GeneralizedAlpha(AbstractAlpha):
