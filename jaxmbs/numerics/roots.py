@@ -18,6 +18,10 @@ MAX_TANGENTS = 20
 TANGENTS_BEFORE_RESTART = 2
 # A step overshoots if the residual along it changes its sign and keeps more than this part of its size.
 OVERSHOOT = 0.5
+# A root whose last correction is as small as this part of all digits is good enough.
+ENOUGH_DIGITS = 0.5
+# From this part on it is rounding; a root with fewer digits gets one more tangent.
+ALL_DIGITS = 0.75
 # An overshooting step is shortened to this part at least.
 MIN_SHORTENING = 0.1
 
@@ -56,14 +60,14 @@ def newton_by_tangents(f: Callable, solver: Callable, x, again, n: int, iteratio
     `again`, where they should be steep.
 
     solver: x ↦ (f ↦ correction), the approximate inverse of f_x at x, with a symmetric matrix for the first n.
-    good: (x, correction, f before it) ↦ whether to stop.
+    good: (x, correction, f before it, part of all digits) ↦ whether the correction is as small as that.
     """
     f, given = _opened(f, x)
     given, x, again = jax.lax.stop_gradient((given, x, again))
     none, one = jnp.zeros_like(x), jnp.ones((), x.dtype)
 
     def search(carry):
-        x, _, count = carry
+        x, _, _, count = carry
         x = jnp.where(count == TANGENTS_BEFORE_RESTART, again, x)
         solve = solver(x)
 
@@ -85,10 +89,12 @@ def newton_by_tangents(f: Callable, solver: Callable, x, again, n: int, iteratio
         begun = x, none, 0 * one, one, none[n:], none
         x, change, _, part, _, value = jax.lax.fori_loop(0, iterations, iterate, begun)
         x = x - part * change
-        return x, good(x, change, value), count + 1
+        enough, whole = (good(x, change, value, digits) for digits in (ENOUGH_DIGITS, ALL_DIGITS))
+        return x, enough, enough & (whole | (count > 0)), count + 1
 
-    goes_on = lambda carry: (carry[2] < MAX_TANGENTS) & ~carry[1]
-    x, closed, _ = jax.lax.while_loop(goes_on, search, (x, jnp.asarray(False), 0))
+    goes_on = lambda carry: (carry[3] < MAX_TANGENTS) & ~carry[2]
+    no = jnp.asarray(False)
+    x, closed, *_ = jax.lax.while_loop(goes_on, search, (x, no, no, 0))
     return jax.lax.stop_gradient((x, closed))
 
 

@@ -92,11 +92,11 @@ class EndOfStep(NamedTuple):
         solve = lambda force, right: equations.solve(tangent, phi_q, force, right, weights, self.floor)[:2]
         return lambda gap: jnp.concatenate(solve(*self._parts(gap)))
 
-    def is_closed(self, unknown, change, gap) -> Bool[Array, ""]:
+    def is_closed(self, unknown, change, gap, digits: float) -> Bool[Array, ""]:
         """Whether the last correction was small; see `Problem.settled`."""
         shift = self._parts(unknown)[0]
         found = Closed(self.moved(shift).q, shift, self._parts(change)[0], self._parts(gap)[1])
-        return self.problem.settled(found)
+        return self.problem.settled(found, digits)
 
     def _parts(self, unknown):
         n = self.problem.equations.space.m
@@ -143,7 +143,9 @@ class AbstractAlpha(AbstractFixedStep):
 
         multipliers = jax.lax.stop_gradient(state.multipliers)
         begin, again = (jnp.concatenate([shift, multipliers]) for shift in (equations.still(q), end.at_rest))
-        unknown, closed = newton_by_tangents(end.gaps, end.solver, begin, again, space.m, self.iterations, end.is_closed)
+        unknown, closed = newton_by_tangents(
+            end.gaps, end.solver, begin, again, space.m, self.iterations, end.is_closed
+        )
         # The derivative takes the tangent of the end itself: forces that are steep there may not be so elsewhere.
         unknown = root_near(end.gaps, end.solver(jax.lax.stop_gradient(unknown)), unknown, REFINEMENTS)
         shift, multipliers = unknown[: space.m], unknown[space.m :]

@@ -98,8 +98,9 @@ class Problem(eqx.Module):
         """Units of coordinates and velocities: 1 for angles, the size of the mechanism for lengths."""
         return Units(self.equations.angular, self.length)
 
-    def settled(self, closed: Closed) -> Bool[Array, ""]:
-        """Whether the last Newton correction, and the gap that it found, are so small that the next would be rounding.
+    def settled(self, closed: Closed, digits: float = 0.5) -> Bool[Array, ""]:
+        """Whether the last Newton correction, and the gap that it found, are so small that the next would be rounding:
+        this part of all digits.
 
         A gap without a correction is one that the constraints contradict each other about.
         """
@@ -107,7 +108,7 @@ class Problem(eqx.Module):
         extent = self.equations.space.extent(q)
         far = jnp.max(jnp.where(self.equations.angular, 0, jnp.abs(extent)), initial=0)
         scale = jnp.maximum(self.length, far)
-        small = jnp.finfo(q.dtype).eps ** 0.5
+        small = jnp.finfo(q.dtype).eps ** digits
         small_gap = jnp.max(jnp.abs(gap / self.rows), initial=0) <= small * scale / self.length
         return small_gap & (Units(self.equations.angular, scale).size(change) <= small)
 
