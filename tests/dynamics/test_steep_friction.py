@@ -35,7 +35,7 @@ def test_a_block_at_rest_creeps(method):
         return mbs.simulate(mech, np.array([0, 0.1, 0.125]), {"b0": (0, 0, 0)}, step=1e-3, method=method)
 
     still, creeping, sliding = run(0.0), run(10.0), run(25.0)
-    assert not (still.status.any() or creeping.status.any() or sliding.status.any())
+    assert not any(found.status.any() for found in (still, creeping, sliding))
     assert still.q[-1, 0] == 0
     np.testing.assert_allclose(creeping.q[-1, 0] - creeping.q[1, 0], 0.025 * 1e-4 * np.arctanh(0.5) / 4, rtol=1e-2)
     np.testing.assert_allclose(np.diff(sliding.v[:, 0])[1], 0.025 * (25 - 20) / 2, rtol=1e-9)
@@ -44,7 +44,7 @@ def test_a_block_at_rest_creeps(method):
 def test_friction_that_changes_its_direction_in_four_joints():
     """A force to and fro: every joint sticks and slides in turn."""
     mech = blocks(4, lambda t, q, v: jnp.stack([30 * jnp.sin(100 * t), 0.0]))
-    start = {name: (0, 0, 0) for name in mech.bodies}
+    start = dict.fromkeys(mech.bodies, (0, 0, 0))
     fine = mbs.simulate(mech, TIMES, start, step=1e-5)
     for method in (mbs.GeneralizedAlpha(0.9), mbs.GeneralizedAlpha(0.5)):
         run = mbs.simulate(mech, TIMES, start, step=1e-3, method=method)
