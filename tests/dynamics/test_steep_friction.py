@@ -87,7 +87,9 @@ def test_spatial_slider_crank_with_little_damping():
 def test_order_for_any_damping(rho):
     """Order 2 in positions, velocities and multipliers; a rougher step converges, too."""
     assert not crank(rho, 125).status.any()
-    exact, coarse, fine = crank(None, 4000), crank(rho, 4000), crank(rho, 8000)
+    # Without ρ∞ the term h³ is the larger one for longer.
+    steps = 4000 if rho else 8000
+    exact, coarse, fine = crank(None, 4000), crank(rho, steps), crank(rho, 2 * steps)
     error = lambda run, name: np.abs(getattr(run, name) - getattr(exact, name)).max()
     for name in ("q", "v", "multipliers"):
         assert abs(np.log2(error(coarse, name) / error(fine, name)) - 2) < 0.2, name

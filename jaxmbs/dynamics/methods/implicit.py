@@ -122,7 +122,7 @@ class AbstractAlpha(AbstractFixedStep):
     def newmark(self) -> Newmark:
         """The method's numbers."""
 
-    iterations: int = eqx.field(static=True, default=5, kw_only=True)
+    iterations: int = eqx.field(static=True, default=4, kw_only=True)
 
     def start(self, problem, motion, t):
         multipliers = problem.equations.accelerations(motion.q, motion.v, t)[1]
