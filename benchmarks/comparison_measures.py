@@ -19,12 +19,14 @@ SLOPE_STEP = 1e-5
 
 
 def points(prepare, wanted, steps=DOUBLED) -> list[Point]:
-    """prepare: number of steps ↦ (run, how many motions that is); run() gives a crank's angle for each of `wanted`."""
+    """prepare: number of steps ↦ (run, how many motions that is); run() gives a crank's angle for each of
+    `wanted`, NaN where it failed. Runs with such an angle are left out."""
     found = []
     for count in steps:
         run, motions = prepare(count)
         error = float(np.max(np.abs(np.asarray(run()) - wanted)))
-        found.append(Point(count, error if np.isfinite(error) else 1e9, cpu_seconds(run) / motions))
+        if np.isfinite(error):
+            found.append(Point(count, error, cpu_seconds(run) / motions))
     return found
 
 

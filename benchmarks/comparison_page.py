@@ -263,7 +263,9 @@ def cost(points: list, level: float) -> str:
     """Milliseconds of the cheapest run within an error, or how near it came."""
     points = [problem.Point(*point) for point in points]
     within = [point.seconds for point in points if point.error <= level]
-    return digits(1e3 * min(within)) if within else f"not reached: {min(p.error for p in points):.0e}"
+    if within:
+        return digits(1e3 * min(within))
+    return f"not reached: {min(p.error for p in points):.0e}" if points else "every run failed"
 
 
 def falls(kept: dict) -> str:

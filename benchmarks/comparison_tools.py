@@ -41,7 +41,8 @@ class Jaxmbs:
 
         def run(b, start):
             motion = self.mbs.kinematics(driven(b), times, start)
-            return motion.point("coupler", (b["coupler"] / 2, 0.0))
+            path = motion.point("coupler", (b["coupler"] / 2, 0.0))
+            return self.jax.numpy.where(motion.status[:, None] == 0, path, np.nan)
 
         one, many = self.design(NOMINAL), self.design(problem.designs(BATCH))
         starts = self.jax.jit(self.jax.vmap(lambda b: self.models.four_bar_guess(b, 0.0)))(many)
@@ -64,7 +65,9 @@ class Jaxmbs:
         def run(b):
             times = np.array([0.0, END])
             mech, start = self.models.four_bar(b), self.models.four_bar_guess(b, START)
-            return self.mbs.simulate(mech, times, start, step=END / steps, **how).position("crank.phi")[-1]
+            motion = self.mbs.simulate(mech, times, start, step=END / steps, **how)
+            # No number where the run has failed: it is left out of the page.
+            return self.jax.numpy.where(motion.status[-1] == 0, motion.position("crank.phi")[-1], np.nan)
 
         return run
 

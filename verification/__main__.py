@@ -26,7 +26,10 @@ def work_and_precision(jobs: int) -> list[dict]:
     for task, curve in run.in_processes(precision.curve, precision.tasks(), jobs):
         curves[task] = curve
         numbers = ", ".join(f"{point.error:.1e} in {1e3 * point.seconds:.3g} ms" for point in curve.points)
-        print(f"   {task[0]}, {curve.tool}, {curve.label}: {curve.missing or numbers}", flush=True)
+        print(
+            f"   {task[0]}, {curve.tool}, {curve.label}: {curve.missing or numbers} {'; '.join(curve.failed)}",
+            flush=True,
+        )
     problems = precision.kept(curves)
     page.diagram(problems)
     return problems

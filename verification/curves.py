@@ -13,12 +13,19 @@ class Point(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """A tool in one way of using it; `missing` says why there are no points."""
+    """A tool in one way of using it.
+
+    Attributes:
+        points: the runs that went well.
+        missing: the reason why there are none at all.
+        failed: steps, or tolerance, and status of each run that did not go well; it is left out of the points.
+    """
 
     tool: str
     label: str
     points: list[Point]
     missing: str = ""
+    failed: tuple[str, ...] = ()
 
 
 class Problem(NamedTuple):

@@ -17,14 +17,18 @@ from verification.curves import Curve, Point, Problem
 
 def curve(tool: str, label: str, prepare: Callable, problem: Problem) -> Curve:
     """The curve of a tool, or why there is none. prepare: steps ↦ (run, error of what `run` returns)."""
-    points = []
+    points, failed = [], []
     try:
         for steps in problem.steps:
             run, error = prepare(steps)
-            points.append(Point(steps, float(error(run())), cpu_seconds(run, repeats=3)))
+            found = float(error(run()))
+            if np.isfinite(found):
+                points.append(Point(steps, found, cpu_seconds(run, repeats=3)))
+            else:
+                failed.append(f"{steps} steps: NON_FINITE")
     except ImportError as missing:
         return Curve(tool, label, [], f"not installed: {missing}")
-    return Curve(tool, label, points)
+    return Curve(tool, label, points, failed=tuple(failed))
 
 
 class Andrews:

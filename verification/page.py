@@ -96,7 +96,13 @@ def _precision(problems: list[dict]) -> list[str]:
         for curve in problem["curves"]
         if curve["missing"]
     ]
-    return [*parts, "\n".join(missing)] if missing else parts
+    failed = [
+        f"- {problem['title']}, {curve['tool']}, {curve['label']}: left out, as the status is bad: {'; '.join(left_out)}."
+        for problem in problems
+        for curve in problem["curves"]
+        if (left_out := curve.get("failed"))
+    ]
+    return [*parts, "\n".join([*missing, *failed])] if missing or failed else parts
 
 
 def diagram(problems: list[dict]) -> None:

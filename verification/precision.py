@@ -56,32 +56,43 @@ WAYS = {
 TOLERANCES = (1e-4, 1e-6, 1e-8, 1e-10)
 
 
-def own_point(problem: Problem, batch: int, steps: int, **how) -> Point:
-    """One of our runs; per sample if there are several."""
+def own_point(problem: Problem, batch: int, steps: int, **how) -> Point | mbs.Status:
+    """One of our runs, per sample if there are several; the worst status if it is bad."""
     mech, q, v = problem.start()
     q, times = mech.coordinates(q), np.array([0.0, problem.end])
     # Speeds that are named are kept, and the others made to fit; all samples are the same.
     begun = mbs.simulate(mech, times[:1], q, v)
-    run = lambda q, v: problem.error(mbs.simulate(mech, times, q, v, **how))
+
+    def run(q, v):
+        motion = mbs.simulate(mech, times, q, v, **how)
+        return problem.error(motion), motion.status[-1]
+
     states = begun.q, begun.v
     if batch == 1:
         states, function = (x[0] for x in states), jax.jit(run)
     else:
         states, function = (np.tile(x, (batch, 1)) for x in states), jax.jit(jax.vmap(run))
     compiled = function.lower(*(states := tuple(states))).compile()
-    error = float(np.max(compiled(*states)))
-    return Point(steps, error, cpu_seconds(lambda: jax.block_until_ready(compiled(*states))) / batch)
+    errors, status = compiled(*states)
+    if np.any(status):
+        return mbs.Status(int(np.max(status)))
+    return Point(steps, float(np.max(errors)), cpu_seconds(lambda: jax.block_until_ready(compiled(*states))) / batch)
 
 
 def own_curve(problem: Problem, label: str) -> Curve:
     """Ours, in one way."""
     how, batch = WAYS[label]
     if label == "adaptive":
-        points = [own_point(problem, 1, 0, method=mbs.Adaptive(tol, tol / 10)) for tol in TOLERANCES]
+        runs = {
+            f"a tolerance of {tol:.0e}": own_point(problem, 1, 0, method=mbs.Adaptive(tol, tol / 10))
+            for tol in TOLERANCES
+        }
     else:
-        points = [own_point(problem, batch, n, step=problem.end / n, **how) for n in problem.steps]
+        runs = {f"{n} steps": own_point(problem, batch, n, step=problem.end / n, **how) for n in problem.steps}
     jax.clear_caches()
-    return Curve("jaxmbs", label, points)
+    points = [found for found in runs.values() if isinstance(found, Point)]
+    failed = tuple(f"{run}: {found.name}" for run, found in runs.items() if isinstance(found, mbs.Status))
+    return Curve("jaxmbs", label, points, failed=failed)
 
 
 PROBLEMS = {"andrews": andrews_problem, "slider_crank": slider_crank_problem}

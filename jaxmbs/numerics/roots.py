@@ -12,6 +12,19 @@ from jaxtyping import Array, Float
 from jaxmbs.programs import jax_compat
 from jaxmbs.programs.primitive import remembered
 
+# Upper limit on the number of tangents that `newton_by_tangents` takes.
+MAX_TANGENTS = 20
+# `newton_by_tangents` begins again, elsewhere, when this many tangents have not led to a root.
+TANGENTS_BEFORE_RESTART = 2
+# A step overshoots if the residual along it changes its sign and keeps more than this part of its size.
+OVERSHOOT = 0.5
+# A root whose last correction is as small as this part of all digits is good enough.
+ENOUGH_DIGITS = 0.5
+# From this part on it is rounding; a root with fewer digits gets one more tangent.
+ALL_DIGITS = 0.75
+# An overshooting step is shortened to this part at least.
+MIN_SHORTENING = 0.1
+
 
 def simplified_newton(f: Callable, solve: Callable, x: Float[Array, " m"], iterations: int, refinements: int = 2):
     """(x, last correction, f before it) after steps x ← x − solve(f(x)), with one approximate inverse for all.
@@ -35,6 +48,54 @@ def newton_steps(f: Callable, solve: Callable, x: Float[Array, " m"], iterations
         return carry[0] - change, change, value
 
     return jax.lax.fori_loop(0, iterations, iterate, (x, jnp.zeros_like(x), jnp.zeros_like(x)))
+
+
+def newton_by_tangents(f: Callable, solver: Callable, x, again, n: int, iterations: int, good: Callable):
+    """(x, whether it is good): Newton's method with a line search, without derivatives, for f = (balance (n,), gap) of a
+    saddle point.
+
+    Each tangent serves for this many iterations, and the first one nearly always leads to the root. A law that is steep in
+    a narrow range, such as dry friction, needs more. Its force is the derivative of a convex potential: a step that
+    overshoots the minimum along it is shortened. Where the tangents near x are too flat, the search begins once more at
+    `again`, where they should be steep.
+
+    solver: x ↦ (f ↦ correction), the approximate inverse of f_x at x, with a symmetric matrix for the first n.
+    good: (x, correction, f before it, part of all digits) ↦ whether the correction is as small as that.
+    """
+    f, given = _opened(f, x)
+    given, x, again = jax.lax.stop_gradient((given, x, again))
+    none, one = jnp.zeros_like(x), jnp.ones((), x.dtype)
+
+    def search(carry):
+        x, _, _, count = carry
+        x = jnp.where(count == TANGENTS_BEFORE_RESTART, again, x)
+        solve = solver(x)
+
+        def iterate(_, carry):
+            """Point, step from there, its size, the part of it to take, gap at the point; last f."""
+            x, step, size, part, gap, _ = carry
+            trial = x - part * step
+            value = f(given, trial)
+            change = solve(value)
+            # The products of step and change with the tangent, by way of what the solver has solved.
+            along = step[:n] @ value[:n] + gap @ change[n:]
+            overshoots = along < -OVERSHOOT * size
+            shorter = part * jnp.maximum(size / jnp.where(overshoots, size - along, 1), MIN_SHORTENING)
+            new_size = change[:n] @ value[:n] + value[n:] @ change[n:]
+            either = lambda old, new: jnp.where(overshoots, old, new)
+            accepted = either(x, trial), either(step, change), either(size, new_size)
+            return *accepted, either(shorter, one), either(gap, value[n:]), value
+
+        begun = x, none, 0 * one, one, none[n:], none
+        x, change, _, part, _, value = jax.lax.fori_loop(0, iterations, iterate, begun)
+        x = x - part * change
+        enough, whole = (good(x, change, value, digits) for digits in (ENOUGH_DIGITS, ALL_DIGITS))
+        return x, enough, enough & (whole | (count > 0)), count + 1
+
+    goes_on = lambda carry: (carry[3] < MAX_TANGENTS) & ~carry[2]
+    no = jnp.asarray(False)
+    x, closed, *_ = jax.lax.while_loop(goes_on, search, (x, no, no, 0))
+    return jax.lax.stop_gradient((x, closed))
 
 
 def root_near(f: Callable, solve: Callable, x: Float[Array, " m"], refinements: int):

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Callable
 from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
-from jaxmbs.dynamics.methods.method import AbstractFixedStep, Motion
+from jaxmbs.dynamics.methods.method import AbstractFixedStep, Motion, Problem
 from jaxmbs.formulations.equations import Closed
-from jaxmbs.numerics.roots import simplified_newton
+from jaxmbs.numerics.roots import newton_by_tangents, root_near
 
-# Refinements of the derivatives: the tangent is that of the predicted state, its symmetric part only, so each gains a
-# factor of the size of a step, 1/50 where a body turns by a tenth of a radian in it.
+# Refinements of the derivatives: only the symmetric part of the tangent is used, so each gains a factor of the size of a
+# step, 1/50 where a body turns by a tenth of a radian in it.
 REFINEMENTS = 4
 
 
@@ -36,13 +37,84 @@ class AlphaState(NamedTuple):
     multipliers: Float[Array, " rows"]
 
 
+class EndOfStep(NamedTuple):
+    """The equations at the end of a step, for the shift of q₁ from a predicted state and λ₁.
+
+    Attributes:
+        problem: the equations and their scales. t: the time. floor: of redundant rows, as for `solve_saddle_point`.
+        q, v, a: the state if v̇ does not change in the step.
+        v_by_q, a_by_q: dv₁ / dq₁ and dv̇₁ / dq₁.
+    """
+
+    problem: Problem
+    t: Float[Array, ""]
+    floor: Float[Array, " rows"]
+    q: Float[Array, " n"]
+    v: Float[Array, " m"]
+    a: Float[Array, " m"]
+    v_by_q: Float[Array, ""]
+    a_by_q: Float[Array, ""]
+
+    @property
+    def at_rest(self) -> Float[Array, " m"]:
+        """The shift with v₁ = 0."""
+        return -self.v / self.v_by_q
+
+    def moved(self, shift) -> EndOfStep:
+        """The same with another predicted state."""
+        q = self.problem.equations.space.retract(self.q, shift)
+        return self._replace(q=q, v=self.v + self.v_by_q * shift, a=self.a + self.a_by_q * shift)
+
+    def balance(self, shift, multipliers) -> Float[Array, " m"]:
+        """M v̇₁ − Q − Φ_qᵀλ."""
+        equations, t = self.problem.equations, self.t
+        _, _, _, q, v, a, *_ = self.moved(shift)
+        of_shift = lambda d: equations.residual(q + equations.space.rate(q, d), t)
+        pull = jax.vjp(of_shift, equations.still(q))[1](multipliers)[0]
+        return equations.settled(q, v, t)[0].imbalance(q, v, a, t) - pull
+
+    def gaps(self, unknown) -> Float[Array, " k"]:
+        """The balance, and Φ."""
+        shift, multipliers = self._parts(unknown)
+        closing = self.problem.equations.residual(self.moved(shift).q, self.t)
+        return jnp.concatenate([self.balance(shift, multipliers), closing])
+
+    def solver(self, unknown) -> Callable:
+        """Gaps ↦ corrections, by the tangent at a state near the end: its symmetric part."""
+        equations, (shift, multipliers) = self.problem.equations, self._parts(unknown)
+        near = self.moved(shift)
+        tangent = jax.jacfwd(near.balance)(equations.still(near.q), multipliers)
+        tangent, phi_q = jax.lax.stop_gradient(((tangent + tangent.T) / 2, equations.jacobian(near.q, self.t)))
+        # Constraint forces and dampers leave the tangent indefinite where inertia is small. Along the constraints it is
+        # positive; as much as its largest entry across them, in units of the mechanism, makes it so altogether.
+        largest = jnp.max(jnp.abs(jnp.diagonal(tangent)) * self.problem.units.vector**2, initial=0)
+        weights = jax.lax.stop_gradient(largest / self.problem.rows**2)
+        solve = lambda force, right: equations.solve(tangent, phi_q, force, right, weights, self.floor)[:2]
+        return lambda gap: jnp.concatenate(solve(*self._parts(gap)))
+
+    def is_closed(self, unknown, change, gap, digits: float) -> Bool[Array, ""]:
+        """Whether the last correction was small; see `Problem.settled`."""
+        shift = self._parts(unknown)[0]
+        found = Closed(self.moved(shift).q, shift, self._parts(change)[0], self._parts(gap)[1])
+        return self.problem.settled(found, digits)
+
+    def _parts(self, unknown):
+        n = self.problem.equations.space.m
+        return unknown[:n], unknown[n:]
+
+
 class AbstractAlpha(AbstractFixedStep):
     """q₁ = q ⊕ (h v + h²((½ − β) A + β A₁)), v₁ = v + h((1 − γ) A + γ A₁),
     (1 − α_m) A₁ + α_m A = (1 − α_f) v̇₁ + α_f v̇, with M v̇₁ = Q + Φ_qᵀλ and Φ = 0 at the end of the step.
 
     Rotations as by Brüls and Cardona 2010, but for the last term, a displacement from where the others lead.
     Newton's method for (q₁, λ₁) with the tangent at the predicted state: inertia, damping, stiffness, and what the
-    constraint forces do when bodies turn. Its symmetric part is used. Velocities at output are projected.
+    constraint forces do when bodies turn. Its symmetric part is used. Where it does not lead to the end, as under dry
+    friction, new tangents are taken, with a line search.
+
+    v₁ is then projected, Φ_q v₁ + Φ_t = 0: across the constraints A is left with a root −(½ − β) / β and v̇ with one of
+    −ρ∞. Without it A, v and v̇ share a triple root, and where the constraints turn with q little damping is not enough:
+    Arnold, Brüls and Cardona 2015.
     """
 
     @property
@@ -50,7 +122,7 @@ class AbstractAlpha(AbstractFixedStep):
     def newmark(self) -> Newmark:
         """The method's numbers."""
 
-    iterations: int = eqx.field(static=True, default=6, kw_only=True)
+    iterations: int = eqx.field(static=True, default=4, kw_only=True)
 
     def start(self, problem, motion, t):
         multipliers = problem.equations.accelerations(motion.q, motion.v, t)[1]
@@ -63,47 +135,27 @@ class AbstractAlpha(AbstractFixedStep):
         equations, space, (q, v, a, *_) = problem.equations, problem.equations.space, state.motion
         alpha_m, alpha_f, beta, gamma = self.newmark
         t = t + h
-        by_q = (1 - alpha_m) / ((1 - alpha_f) * beta * h**2)  # dv̇₁ / dq₁
-        rate_by_q = gamma / (beta * h)  # dv₁ / dq₁
-
-        # The state if v̇ does not change; the unknown is the shift of q₁ from there.
         auxiliary = (a - alpha_m * state.auxiliary) / (1 - alpha_m)
-        q_1 = space.retract(q, h * v + h**2 * ((0.5 - beta) * state.auxiliary + beta * auxiliary))
-        v_1 = v + h * ((1 - gamma) * state.auxiliary + gamma * auxiliary)
+        q = space.retract(q, h * v + h**2 * ((0.5 - beta) * state.auxiliary + beta * auxiliary))
+        v = v + h * ((1 - gamma) * state.auxiliary + gamma * auxiliary)
+        by_q = gamma / (beta * h), (1 - alpha_m) / ((1 - alpha_f) * beta * h**2)
+        end = EndOfStep(problem, t, state.motion.floor, q, v, a, *by_q)
 
-        def balance(shift, multipliers):
-            """M v̇₁ − Q − Φ_qᵀλ."""
-            moved, moving = space.retract(q_1, shift), v_1 + rate_by_q * shift
-            of_shift = lambda d: equations.residual(moved + space.rate(moved, d), t)
-            pull = jax.vjp(of_shift, still)[1](multipliers)[0]
-            given = equations.settled(moved, moving, t)[0]
-            return given.imbalance(moved, moving, a + by_q * shift, t) - pull
+        multipliers = jax.lax.stop_gradient(state.multipliers)
+        begin, again = (jnp.concatenate([shift, multipliers]) for shift in (equations.still(q), end.at_rest))
+        unknown, closed = newton_by_tangents(
+            end.gaps, end.solver, begin, again, space.m, self.iterations, end.is_closed
+        )
+        # The derivative takes the tangent of the end itself: forces that are steep there may not be so elsewhere.
+        unknown = root_near(end.gaps, end.solver(jax.lax.stop_gradient(unknown)), unknown, REFINEMENTS)
+        shift, multipliers = unknown[: space.m], unknown[space.m :]
 
-        def gaps(unknown):
-            shift, multipliers = unknown[:n], unknown[n:]
-            return jnp.concatenate([balance(shift, multipliers), equations.residual(space.retract(q_1, shift), t)])
-
-        def solve(gap):
-            return jnp.concatenate(equations.solve(tangent, phi_q, gap[:n], gap[n:], weights, floor)[:2])
-
-        n, still = space.m, equations.still(q)
-        tangent = jax.jacfwd(balance)(still, state.multipliers)
-        tangent, phi_q = jax.lax.stop_gradient(((tangent + tangent.T) / 2, equations.jacobian(q_1, t)))
-        # Constraint forces and dampers leave the tangent indefinite where inertia is small. Along the constraints it is
-        # positive; as much as its largest entry across them, in units of the mechanism, makes it so altogether.
-        largest = jnp.max(jnp.abs(jnp.diagonal(tangent)) * problem.units.vector**2, initial=0)
-        weights = jax.lax.stop_gradient(largest / problem.rows**2)
-        floor = state.motion.floor
-        start = jax.lax.stop_gradient(jnp.concatenate([still, state.multipliers]))
-        unknown, change, gap = simplified_newton(gaps, solve, start, self.iterations, REFINEMENTS)
-        shift, multipliers = unknown[:n], unknown[n:]
-        q_end = space.retract(q_1, shift)
-        kept = jax.lax.stop_gradient(equations.independent(q_end, t, state.motion.revived))
-        v_end = v_1 + rate_by_q * shift
-        solved = equations.settled(*jax.lax.stop_gradient((q_end, v_end, t)))[1]
-        motion = Motion(q_end, v_end, a + by_q * shift, kept, solved)
+        _, _, _, q, v, a, *_ = end.moved(shift)
+        kept = jax.lax.stop_gradient(equations.independent(q, t, state.motion.revived))
+        v = equations.close_velocity(q, v, t, state.motion.revived)
+        solved = equations.settled(*jax.lax.stop_gradient((q, v, t)))[1]
         auxiliary = auxiliary + shift / (beta * h**2)
-        return AlphaState(motion, auxiliary, multipliers), problem.settled(Closed(motion.q, shift, change[:n], gap[n:]))
+        return AlphaState(Motion(q, v, a, kept, solved), auxiliary, multipliers), closed
 
 
 class GeneralizedAlpha(AbstractAlpha):
@@ -115,7 +167,8 @@ class GeneralizedAlpha(AbstractAlpha):
 
     Args:
         rho: ρ∞ in [0, 1]. 1 damps nothing, 0 removes the highest frequencies in one step.
-        iterations: number of Newton steps in each step; it is fixed.
+        iterations: number of Newton steps with one tangent. Where they do not lead to the end of the step, new tangents
+            are taken.
 
     Examples:
         >>> start = {"bob": (1, 0, jnp.pi / 2)}
@@ -148,7 +201,7 @@ class HHT(AbstractAlpha):
 
     Args:
         alpha: in [−1/3, 0]; 0 is the trapezoidal rule without damping.
-        iterations: Newton steps, fixed.
+        iterations: number of Newton steps with one tangent.
 
     Examples:
         >>> start = {"bob": (1, 0, jnp.pi / 2)}

@@ -103,15 +103,15 @@ class Problem(eqx.Module):
         """Units of coordinates and velocities: 1 for angles, the size of the mechanism for lengths."""
         return Units(self.equations.angular, self.length)
 
-    def settled(self, closed: Closed) -> Bool[Array, ""]:
-        """Return True if the last Newton correction is so small that the next would be rounding, and the gap that it found
-        is within the tolerance.
+    def settled(self, closed: Closed, digits: float = 0.5) -> Bool[Array, ""]:
+        """Return True if the last Newton correction is so small that the next would be rounding, to this part of all digits,
+        and the gap that it found is within the tolerance.
 
         A gap without a correction is one of constraints that contradict each other.
         """
         q, _, change, gap = closed
         scale = self._scale(q)
-        small = jnp.finfo(q.dtype).eps ** 0.5
+        small = jnp.finfo(q.dtype).eps ** digits
         return self.fits(q, gap) & (Units(self.equations.angular, scale).size(change) <= small)
 
     def fits(self, q, gap) -> Bool[Array, ""]:
