@@ -89,6 +89,11 @@ class AbstractBody(Structured):
         """For each velocity whether it has no inertia, whatever the numbers are."""
         return (False,) * len(self.angular)
 
+    @property
+    def known_inertia(self) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:
+        """Mass, moments of inertia and centre of mass as far as they are known numbers; None for what is not."""
+        return None, None, None
+
     def check(self) -> None:
         """Raise `ValueError` with the reason if the body cannot be used."""
         check_fields(self)
@@ -228,6 +233,12 @@ def check_positive(element, *names: str) -> None:
     """Raise `ValueError` for a field, a number or an array, that is known and not positive."""
     for name, value in _known(element, names):
         require(np.all(np.asarray(value) > 0), f"{name} must be positive, got {value}")
+
+
+def check_mass(body) -> None:
+    """Raise `ValueError` for the mass of a body that is known and neither positive nor a plain 0 of its constructor."""
+    if not body.weightless:
+        check_positive(body, "mass")
 
 
 def check_not_negative(element, *names: str) -> None:

@@ -92,6 +92,7 @@ def simulate(
     """
     method = instance_of(AbstractMethod, "method", method, RK4())
     formulation = instance_of(AbstractFormulation, "formulation", formulation, Augmented())
+    mech = mech.weighed()
     q = mech.coordinates(q0)
     asked, times = times, as_times(times, q.dtype)
     if times.ndim != 1 or times.shape[0] == 0:
@@ -109,6 +110,7 @@ def simulate(
 
 def simulate_from(mech: Mechanism, begin, after, q0, v0, *, step, method=None, formulation=None) -> Trajectory:
     """As `simulate`, at the times begin + after, of which only `after` is known when the simulation is built."""
+    mech = mech.weighed()
     q, times = mech.coordinates(q0), begin + jnp.asarray(after)
     start, method = _start(mech, q, v0, times), RK4() if method is None else method
     times = times.astype(start.q.dtype)

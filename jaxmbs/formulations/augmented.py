@@ -69,16 +69,12 @@ class CartesianEquations(AbstractDenseEquations):
         return self.mech.layout
 
     @property
-    def _light(self):
-        return {name for name, body in self.mech.bodies.items() if any(body.massless)}
-
-    @property
     def definite(self):
-        return not self._light
+        return not self.mech.light
 
     @property
     def supporting(self):
-        mech, light = self.mech, self._light
+        mech, light = self.mech, self.mech.light
         elements = {**mech.constraints, **mech.drivers}
         chosen = [name for name, e in elements.items() if e.extra or e.i in light or e.j in light]
         slices = mech.layout.row_slices
@@ -87,10 +83,10 @@ class CartesianEquations(AbstractDenseEquations):
     @property
     def weight(self):
         bodies = list(self.mech.bodies.values())
-        # Of rotors without any mass around them the inertia, at a length of one.
+        # Of rotors without any mass around them the inertia, at a length of one; of nothing at all any mass will do.
         sizes = [jnp.asarray(body.mass) for body in bodies if not body.massless[0]]
-        sizes = sizes or [jnp.trace(jnp.atleast_2d(body.inertia)) for body in bodies]
-        return sum(sizes) / len(sizes)
+        sizes = sizes or [jnp.trace(jnp.atleast_2d(body.inertia)) for body in bodies if not all(body.massless)]
+        return sum(sizes) / len(sizes) if sizes else jnp.ones((), self.mech.dtype)
 
     @property
     def from_allowed(self):

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 
 from jaxmbs.formulations.equations import AbstractEquations, AbstractSolver
 from jaxmbs.numerics.implicit import jacobian, rate, second_rate
-from jaxmbs.numerics.linear_algebra import factor_symmetric_positive, factor_symmetric_semidefinite
+from jaxmbs.numerics.linear_algebra import factor_symmetric_positive, factor_symmetric_semidefinite, supported
 
 
 class Dense(AbstractSolver):
@@ -24,7 +24,7 @@ class Dense(AbstractSolver):
         given = self.equations
         rows = given.jacobian(q, t)[given.supporting]
         factored = factor_symmetric_positive if given.definite else factor_symmetric_semidefinite
-        return factored(given.mass(q, t) + given.weight * rows.T @ rows).solve
+        return factored(given.mass(q, t) + supported(rows, given.support)).solve
 
     def close_velocity(self, q, v, t, floor):
         given = self.equations

@@ -132,40 +132,54 @@ def symmetric_solver(matrix: Float[Array, "n n"]) -> Callable:
     return factor_symmetric_positive(matrix).solve
 
 
-def solve_saddle_point(mass, jacobian, force, right, floor=None, sizes=None, *, definite: bool = True):
+def supported(rows: Float[Array, "k n"], weights) -> Float[Array, "n n"]:
+    """Jᵀρ J of some rows of J and the weight ρ of each."""
+    return rows.T @ (jnp.reshape(weights, (-1, 1)) * rows)
+
+
+def solve_saddle_point(
+    mass, jacobian, force, right, floor=None, sizes=None, *, definite: bool = True, support=None, refined: bool = False
+):
     """(a, λ, kept) with M a = Q + Jᵀλ and J a = γ: accelerations and multipliers, by the Schur complement J M⁻¹ Jᵀ.
 
     mass: M (n, n), symmetric positive definite; jacobian: J (m, n); force: Q (n,); right: γ (m,). Of rows of J that depend
     on each other some have a multiplier of zero; γ has to be consistent. kept (m,) is 0 for those; floor and sizes as for
     `factor_symmetric_semidefinite`. Where M is not `definite`, what has neither inertia nor constraint has no acceleration.
+    support: indices of rows of J, and weights ρ of them: with M + Jᵀρ J and Q + Jᵀρ γ in place of M and Q the solution is
+    the same, and M need not be regular. refined: whether to refine the solution once, for entries of M of many sizes.
     Derivatives solve the same equations: M da − Jᵀdλ = dQ − dM a + dJᵀλ, J da = dγ − dJ a.
     """
     floor = jnp.full(right.shape, pivot_floor(right.dtype), right.dtype) if floor is None else floor
-    inverse_mass = factor_symmetric_positive(mass) if definite else factor_symmetric_semidefinite(mass)
+    matrix, pull = mass, None
+    if support is not None and support[0].size:
+        chosen, weights = support
+        matrix = mass + supported(jacobian[chosen], weights)
+        pull = jnp.zeros_like(jacobian.T).at[:, chosen].set(jacobian[chosen].T * weights)
+    inverse_mass = factor_symmetric_positive(matrix) if definite else factor_symmetric_semidefinite(matrix)
     schur = factor_symmetric_semidefinite(jacobian @ inverse_mass.solve(jacobian.T), floor, sizes)
-    factors = mass, jacobian, inverse_mass, schur
-    x = _solve_saddle_point(factors, jnp.concatenate([force, right]))
-    x = implicit_solution(_saddle_point_gap, _solve_saddle_point, (mass, jacobian, force, right), factors, x)
+    factors = mass, jacobian, inverse_mass, schur, pull
+    # Where there are more rows than columns some depend on others for certain, and pivots of rounding that are taken for
+    # true ones cost digits, which one refinement gives back.
+    refined = refined or jacobian.shape[0] > jacobian.shape[1]
+    solve = _refined_saddle_point if refined else _eliminated_saddle_point
+    x = solve(factors, jnp.concatenate([force, right]))
+    x = implicit_solution(_saddle_point_gap, solve, (mass, jacobian, force, right), factors, x)
     n = force.shape[0]
     return x[:n], x[n:], jax.lax.stop_gradient(schur.kept)
 
 
-def _solve_saddle_point(factors, right):
+def _refined_saddle_point(factors, right):
     mass, jacobian = factors[:2]
-    x = _eliminate_saddle_point(factors, right)
-    if jacobian.shape[0] <= jacobian.shape[1]:
-        return x
-    # More rows than columns: some depend on others for certain, and pivots of rounding that are taken for true ones cost
-    # digits, which one refinement gives back.
+    x = _eliminated_saddle_point(factors, right)
     gap = _saddle_point_gap((mass, jacobian, *jnp.split(right, [jacobian.shape[1]])), x)
-    return x - _eliminate_saddle_point(factors, gap)
+    return x - _eliminated_saddle_point(factors, gap)
 
 
-def _eliminate_saddle_point(factors, right):
-    _, jacobian, inverse_mass, schur = factors
-    n = jacobian.shape[1]
-    free = inverse_mass.solve(right[:n])
-    multipliers = schur.solve(right[n:] - jacobian @ free)
+def _eliminated_saddle_point(factors, right):
+    _, jacobian, inverse_mass, schur, pull = factors
+    force, right = jnp.split(right, [jacobian.shape[1]])
+    free = inverse_mass.solve(force if pull is None else force + pull @ right)
+    multipliers = schur.solve(right - jacobian @ free)
     return jnp.concatenate([free + inverse_mass.solve(jacobian.T @ multipliers), multipliers])
 
 

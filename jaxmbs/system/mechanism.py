@@ -17,6 +17,7 @@ from jaxmbs.element import GROUND, AbstractBody, AbstractConstraint
 from jaxmbs.forces import AbstractForce
 from jaxmbs.numerics.arrays import default_float, is_concrete
 from jaxmbs.system.layout import Layout, unknown
+from jaxmbs.system.light import light_bodies
 
 Named = Mapping[str, Any] | Iterable[tuple[str, Any]]
 
@@ -77,6 +78,7 @@ class Mechanism(eqx.Module):
     _force_names: tuple[str, ...] = eqx.field(static=True)
     layout: Layout = eqx.field(static=True)
     _start: Start | None = eqx.field(static=True, default=None)
+    _light: tuple[str, ...] = eqx.field(static=True, default=())
 
     def __init__(self, bodies: Named, constraints: Named = (), drivers: Named = (), forces: Named = ()):
         groups = {
@@ -98,6 +100,7 @@ class Mechanism(eqx.Module):
                 for kind in ("constraint", "driver")
             ),
         )
+        self._light = self._light_bodies()
 
     @property
     def bodies(self) -> dict[str, Any]:
@@ -122,8 +125,27 @@ class Mechanism(eqx.Module):
     @property
     def geometry(self) -> Mechanism:
         """The same mechanism without the data of its bodies and forces: all that Φ depends on."""
+        return self._with(_bodies=(), _forces=(), _force_names=(), _start=None, _light=())
+
+    @property
+    def light(self) -> frozenset[str]:
+        """Names of the bodies of which some velocity has no inertia, or so little beside the others of the mechanism that
+        the equations are solved with more care. `weighed` finds them again."""
+        return frozenset(self._light) | {name for name, body in self.bodies.items() if any(body.massless)}
+
+    def weighed(self) -> Mechanism:
+        """The same mechanism, where masses that have been changed since it was made count for `light`."""
+        found = self._light_bodies()
+        if not all(map(is_concrete, jax.tree.leaves((self._bodies, self._constraints, self._drivers)))):
+            # Of numbers that are traced no more is known than before.
+            found = tuple(name for name in self.layout.body_types if name in {*found, *self._light})
+        return self if found == self._light else self._with(_light=found)
+
+    def _light_bodies(self) -> tuple[str, ...]:
+        return light_bodies(self.bodies, (*self._constraints, *self._drivers), self.dtype)
+
+    def _with(self, **parts) -> Mechanism:
         same = object.__new__(Mechanism)
-        parts = {"_bodies": (), "_forces": (), "_force_names": (), "_start": None}
         for field in dataclasses.fields(Mechanism):
             object.__setattr__(same, field.name, parts.get(field.name, getattr(self, field.name)))
         return same
@@ -137,7 +159,7 @@ class Mechanism(eqx.Module):
     def astype(self, dtype) -> Mechanism:
         """The same mechanism with all of its numbers in another floating-point type, `dtype`."""
         convert = lambda x: jnp.asarray(x, dtype) if eqx.is_inexact_array(x) else x
-        return jax.tree.map(convert, self)
+        return jax.tree.map(convert, self).weighed()
 
     def poses(self, q: Float[Array, " n"]) -> dict[str, Any]:
         """The poses of all bodies and of "ground" in a configuration `q`, by name."""
