@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
+from jaxmbs.dynamics.determinacy import check_determined, is_weighed, with_masses_judged
 from jaxmbs.dynamics.methods.explicit import RK4
 from jaxmbs.dynamics.methods.method import AbstractFixedStep, AbstractMethod, Grid, Problem, Setup, Start, started
 from jaxmbs.dynamics.named_velocities import contradiction
@@ -80,7 +81,7 @@ def simulate(
         A `Trajectory`, with multipliers and energy.
 
     Raises:
-        ValueError: wrong shapes or names; named velocities that contradict the constraints; a `step` together with
+        ValueError: wrong shapes or names; a body without mass whose motion is not determined; named velocities that contradict the constraints; a `step` together with
             times that are traced by `jit`, `grad` or `vmap`, so that the number of steps is not known.
 
     Examples:
@@ -99,7 +100,10 @@ def simulate(
         raise ValueError(f"times must be a row of at least one time, got shape {times.shape}")
     start, given = _start(mech, q, v0, times), mech.named_velocities(v0)
     times = times.astype(start.q.dtype)
-    result = _simulate(mech, times, start, _grid(asked, step, method), method, formulation).of(mech)
+    grid, weighed = _grid(asked, step, method), is_weighed(mech)
+    result = _simulate(mech, times, start, grid, method, formulation, weighed=weighed).of(mech)
+    if is_concrete(result.status) and np.asarray(result.status)[0] == Status.SINGULAR:
+        check_determined(mech, result.q[0], result.t[0])
     if given is not None and is_concrete(result.status) and np.asarray(result.status)[0] == Status.NOT_ASSEMBLED:
         _check_named(mech, result.t[0], start, given)
     if throw:
@@ -113,8 +117,8 @@ def simulate_from(mech: Mechanism, begin, after, q0, v0, *, step, method=None, f
     mech = mech.weighed()
     q, times = mech.coordinates(q0), begin + jnp.asarray(after)
     start, method = _start(mech, q, v0, times), RK4() if method is None else method
-    times = times.astype(start.q.dtype)
-    return _simulate(mech, times, start, _grid(after, step, method), method, formulation or Augmented()).of(mech)
+    times, grid, formulation = times.astype(start.q.dtype), _grid(after, step, method), formulation or Augmented()
+    return _simulate(mech, times, start, grid, method, formulation, weighed=is_weighed(mech)).of(mech)
 
 
 def _start(mech: Mechanism, q, v0, times) -> Start:
@@ -126,7 +130,7 @@ def _start(mech: Mechanism, q, v0, times) -> Start:
 def _check_named(mech: Mechanism, t, start: Start, named: tuple[bool, ...]) -> None:
     """Raise `ValueError` for named velocities that contradict the constraints, where only these keep it from starting."""
     at_rest = start._replace(v=jnp.zeros_like(start.v), given=None)
-    run = _simulate(mech, t[None], at_rest, _grid(t[None], None, RK4()), RK4(), Augmented())
+    run = _simulate(mech, t[None], at_rest, _grid(t[None], None, RK4()), RK4(), Augmented(), weighed=True)
     if run.status[0] == Status.CONVERGED:
         reason = contradiction(mech, run.q[0], t, start.v, named)
         if reason is not None:
@@ -177,7 +181,7 @@ def _divided(needed: np.ndarray) -> Grid:
 
 
 @eqx.filter_jit
-def _simulate(mech: Mechanism, times, start: Start, grid: Grid, method, formulation) -> Trajectory:
+def _simulate(mech: Mechanism, times, start: Start, grid: Grid, method, formulation, *, weighed: bool) -> Trajectory:
     clean_times, in_time = jnp.where(jnp.isfinite(times), times, 0), jnp.all(jnp.isfinite(times))
 
     # Programs make finite what they take, and judge what they give: to do so between them would cost XLA as much time as
@@ -231,5 +235,6 @@ def _simulate(mech: Mechanism, times, start: Start, grid: Grid, method, formulat
     few = math.inf if grid.steps >= MIN_STEPS_PER_RARE_OUTPUT else SHORT_RUN
     found = jax.vmap(lambda *now: Straight(output, few=few)(setup, *now, entered, begin))(clean_times, x, u, status)
     q, v, a, status, multipliers, energies, states = found
+    status = with_masses_judged(status, finite(mech)[0], q[0], clean_times[0], weighed=weighed)
     named = state_names(mech) if states is not None else ()
     return Trajectory(times, q, v, a, status, mech.layout, multipliers, Energy(*energies), None, states, named)

@@ -107,7 +107,7 @@ class CartesianEquations(AbstractDenseEquations):
         _, sizes, rows = self._in_units(q, t)
         gram = rows @ rows.T
         redundant = ~(factor_symmetric_semidefinite(gram).rcond > redundancy(q.dtype))
-        return found - jnp.where(redundant, _null_part(gram, sizes * found) / sizes, 0)
+        return found - jnp.where(redundant, null_part(gram, sizes * found) / sizes, 0)
 
     def multipliers_of(self, q, v, a, t) -> Float[Array, " rows"]:
         """λ with Φ_qᵀλ = M v̇ − Q for a motion with the accelerations a; of several the one that `multipliers` gives."""
@@ -125,7 +125,7 @@ class CartesianEquations(AbstractDenseEquations):
         unique."""
         _, sizes, rows = self._in_units(q, t)
         # Multiples of the golden angle: no row is special.
-        return _null_part(rows @ rows.T, 1 + jnp.sin(2.399963 * np.arange(1, sizes.size + 1)).astype(q.dtype) / 2)
+        return null_part(rows @ rows.T, 1 + jnp.sin(2.399963 * np.arange(1, sizes.size + 1)).astype(q.dtype) / 2)
 
     def _in_units(self, q, t):
         """Units of the velocities, what a unit of the one that matters most does to each row of Φ, and Φ_q in both."""
@@ -141,7 +141,7 @@ def _nearly(gram):
     return delta, factor_symmetric_positive(gram + delta * jnp.eye(gram.shape[0], dtype=gram.dtype)).solve
 
 
-def _null_part(gram, x):
+def null_part(gram, x):
     """The part of x in the null space of a symmetric semidefinite matrix: (δ (gram + δ I)⁻¹)ᵏ x."""
     delta, solve = _nearly(gram)
     for _ in range(PROXIMAL_STEPS):

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 
 from jaxmbs.formulations.equations import AbstractEquations, AbstractSolver
 from jaxmbs.numerics.implicit import jacobian, rate, second_rate
-from jaxmbs.numerics.linear_algebra import factor_symmetric_positive, factor_symmetric_semidefinite, supported
+from jaxmbs.numerics.linear_algebra import factor_symmetric_positive, factor_symmetric_semidefinite
 
 
 class Dense(AbstractSolver):
@@ -22,9 +22,9 @@ class Dense(AbstractSolver):
 
     def metric(self, q, t):
         given = self.equations
-        rows = given.jacobian(q, t)[given.supporting]
+        support = given.support(given.supporting).matrix(given.jacobian(q, t))
         factored = factor_symmetric_positive if given.definite else factor_symmetric_semidefinite
-        return factored(given.mass(q, t) + supported(rows, given.support)).solve
+        return factored(given.mass(q, t) + support).solve
 
     def close_velocity(self, q, v, t, floor):
         given = self.equations

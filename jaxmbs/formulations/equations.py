@@ -21,7 +21,7 @@ from jaxtyping import Array, Bool, Float
 
 from jaxmbs.forces.joint.reactive import Load
 from jaxmbs.formulations.reactive import settled
-from jaxmbs.numerics.linear_algebra import factor_symmetric_semidefinite, solve_saddle_point
+from jaxmbs.numerics.linear_algebra import Support, factor_symmetric_semidefinite, solve_saddle_point
 from jaxmbs.numerics.roots import newton_steps, root_near
 from jaxmbs.numerics.scaling import Units, unit_of_length
 from jaxmbs.numerics.space import Space
@@ -185,11 +185,13 @@ class AbstractEquations(eqx.Module):
     def judged_by(self, scales: Scales) -> AbstractEquations:
         """The same equations, which take `Scales` for granted instead of finding them in each configuration."""
 
-    @property
-    def support(self) -> Float[Array, "..."]:
-        """ρ of the supporting rows."""
-        weight = jnp.asarray(self.weight)
-        return weight * jnp.finfo(weight.dtype).eps ** LIGHT_WEIGHT_POWER if self.mech._light else weight
+    def support(self, rows: np.ndarray, weights=None) -> Support:
+        """The support by some rows, with their usual weights unless given."""
+        if weights is None:
+            weights = jnp.asarray(self.weight)
+            weights = weights * jnp.finfo(weights.dtype).eps ** LIGHT_WEIGHT_POWER if self.mech._light else weights
+        eased = any(all(body.massless) for body in self.mech.bodies.values())
+        return Support(rows, jnp.reshape(weights, (-1,)), self.angular if eased else None)
 
     @property
     def angular(self) -> np.ndarray:
@@ -215,9 +217,8 @@ class AbstractEquations(eqx.Module):
         altogether. floor, pivots: see `solve_saddle_point`.
         """
         chosen = self.supporting if weights is None else np.arange(phi_q.shape[0])
-        weights = self.support if weights is None else weights
-        support = chosen, jnp.reshape(weights, (-1,))
-        refined = bool(self.mech._light)
+        support = self.support(chosen, weights)
+        refined = bool(self.mech._light) or support.angular is not None
         return solve_saddle_point(
             matrix, phi_q, force, right, floor, pivots, definite=self.definite, support=support, refined=refined
         )

@@ -7,10 +7,12 @@ elimination ordered for the zeros and constants of the matrix.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array, Bool, Float
@@ -22,6 +24,10 @@ from jaxmbs.programs.tracing.elimination import Elimination, Factors, factor_sym
 from jaxmbs.programs.tracing.marks import AbstractRule, marked
 from jaxmbs.programs.tracing.rules import product
 from jaxmbs.programs.tracing.trace import RULES, TAKES_MEMORY, Deferred, array
+
+# A `Support` has this power of rounding more on its diagonal, squared: far from rounding, and gone when squared again. Of
+# the largest entry of coordinates that are alike, cubed: entries may vanish.
+MORE_POWER = 1 / 4
 
 
 class Factored(eqx.Module):
@@ -132,29 +138,51 @@ def symmetric_solver(matrix: Float[Array, "n n"]) -> Callable:
     return factor_symmetric_positive(matrix).solve
 
 
-def supported(rows: Float[Array, "k n"], weights) -> Float[Array, "n n"]:
-    """Jᵀρ J of some rows of J and the weight ρ of each."""
-    return rows.T @ (jnp.reshape(weights, (-1, 1)) * rows)
+class Support(NamedTuple):
+    """Rows of J that make M regular: with M + Jᵀρ J and Q + Jᵀρ γ in place of M and Q the solution is the same.
+
+    Attributes:
+        rows: their indices. weights: ρ of each.
+        angular: which coordinates are angles, if even these rows may leave something without inertia. It is given a little,
+            which refining takes back; None if not.
+    """
+
+    rows: np.ndarray
+    weights: Float[Array, " k"]
+    angular: np.ndarray | None = None
+
+    def matrix(self, jacobian: Float[Array, "rows n"]) -> Float[Array, "n n"]:
+        """Jᵀρ J, on demand with a little more on its diagonal."""
+        rows = jacobian[self.rows]
+        found = rows.T @ (jnp.reshape(self.weights, (-1, 1)) * rows)
+        if self.angular is None:
+            return found
+        diagonal, part = jax.lax.stop_gradient(jnp.diagonal(found)), jnp.finfo(found.dtype).eps ** MORE_POWER
+        largest = lambda alike: jnp.max(jnp.where(alike, diagonal, 0), initial=0)
+        alike = jnp.where(self.angular, largest(self.angular), largest(~self.angular))
+        return found + part**2 * jnp.diag(diagonal + part * alike)
+
+    def pull(self, jacobian: Float[Array, "rows n"]) -> Float[Array, "n rows"]:
+        """Jᵀρ, zero for the other rows."""
+        return jnp.zeros_like(jacobian.T).at[:, self.rows].set(jacobian[self.rows].T * self.weights)
+
 
 
 def solve_saddle_point(
-    mass, jacobian, force, right, floor=None, sizes=None, *, definite: bool = True, support=None, refined: bool = False
+    mass, jacobian, force, right, floor=None, sizes=None, *, definite: bool = True, support: Support | None = None, refined: bool = False
 ):
     """(a, λ, kept) with M a = Q + Jᵀλ and J a = γ: accelerations and multipliers, by the Schur complement J M⁻¹ Jᵀ.
 
     mass: M (n, n), symmetric positive definite; jacobian: J (m, n); force: Q (n,); right: γ (m,). Of rows of J that depend
     on each other some have a multiplier of zero; γ has to be consistent. kept (m,) is 0 for those; floor and sizes as for
     `factor_symmetric_semidefinite`. Where M is not `definite`, what has neither inertia nor constraint has no acceleration.
-    support: indices of rows of J, and weights ρ of them: with M + Jᵀρ J and Q + Jᵀρ γ in place of M and Q the solution is
-    the same, and M need not be regular. refined: whether to refine the solution once, for entries of M of many sizes.
+    With a `Support` M need not be regular. refined: whether to refine the solution once, for entries of M of many sizes.
     Derivatives solve the same equations: M da − Jᵀdλ = dQ − dM a + dJᵀλ, J da = dγ − dJ a.
     """
     floor = jnp.full(right.shape, pivot_floor(right.dtype), right.dtype) if floor is None else floor
     matrix, pull = mass, None
-    if support is not None and support[0].size:
-        chosen, weights = support
-        matrix = mass + supported(jacobian[chosen], weights)
-        pull = jnp.zeros_like(jacobian.T).at[:, chosen].set(jacobian[chosen].T * weights)
+    if support is not None and support.rows.size:
+        matrix, pull = mass + support.matrix(jacobian), support.pull(jacobian)
     inverse_mass = factor_symmetric_positive(matrix) if definite else factor_symmetric_semidefinite(matrix)
     schur = factor_symmetric_semidefinite(jacobian @ inverse_mass.solve(jacobian.T), floor, sizes)
     factors = mass, jacobian, inverse_mass, schur, pull

@@ -21,13 +21,13 @@ def light_bodies(bodies: Mapping[str, AbstractBody], elements: Iterable, dtype) 
     """Names of the bodies between two or more elements whose mass, or moment of inertia over the squared lever arm of
     their joints, is positive and light. Numbers that are not known do not count."""
     arms = dict.fromkeys(bodies, 0.0)
-    held = dict.fromkeys(bodies, 0)
+    elements = list(elements)
+    held = _held(bodies, elements)
     given = {name: body.known_inertia for name, body in bodies.items()}
     for element in elements:
         for end in "ij":
             name = getattr(element, end)
             if name != GROUND:
-                held[name] += 1
                 arms[name] = max(arms[name], _arm(given[name][2], getattr(element, f"point_{end}", None)))
     longest = max(arms.values(), default=0.0)
     heaviest, lightest = 0.0, {}
@@ -39,6 +39,16 @@ def light_bodies(bodies: Mapping[str, AbstractBody], elements: Iterable, dtype) 
         lightest[name] = min((x for x in masses if x > 0), default=np.inf)
     limit = float(np.finfo(dtype).eps) ** LIGHT_POWER * heaviest
     return tuple(name for name in bodies if held[name] > 1 and lightest[name] < limit)
+
+
+def held_bodies(mech) -> dict[str, int]:
+    """How many constraints and drivers of a mechanism act on each of its bodies."""
+    return _held(mech.bodies, [*mech.constraints.values(), *mech.drivers.values()])
+
+
+def _held(bodies: Iterable[str], elements: list) -> dict[str, int]:
+    ends = [getattr(element, end) for element in elements for end in "ij"]
+    return {name: ends.count(name) for name in bodies}
 
 
 def _arm(com, point) -> float:
