@@ -81,8 +81,9 @@ def simulate(
         A `Trajectory`, with multipliers and energy.
 
     Raises:
-        ValueError: wrong shapes or names; a body without mass whose motion is not determined; named velocities that contradict the constraints; a `step` together with
-            times that are traced by `jit`, `grad` or `vmap`, so that the number of steps is not known.
+        ValueError: wrong shapes or names; a body without mass whose motion is not determined; named velocities that
+            contradict the constraints; a `step` together with times that are traced by `jit`, `grad` or `vmap`, so
+            that the number of steps is not known.
 
     Examples:
         >>> run = mbs.simulate(pendulum, jnp.linspace(0, 1, 3), {"bob": (1, 0, jnp.pi / 2)}, step=0.01)

@@ -21,6 +21,8 @@ from jaxmbs.system.mechanism import Mechanism
 
 # Of the multipliers of redundant constraints the part in the null space is what survives this many proximal steps.
 PROXIMAL_STEPS = 5
+# Of multipliers that are nearly right the error in the balance of forces is taken away by this many.
+BALANCING_STEPS = 2
 # Traced once for all the places where equations of motion need it.
 _residuals = jax.jit(residuals)
 
@@ -111,12 +113,19 @@ class CartesianEquations(AbstractDenseEquations):
 
     def multipliers_of(self, q, v, a, t) -> Float[Array, " rows"]:
         """λ with Φ_qᵀλ = M v̇ − Q for a motion with the accelerations a; of several the one that `multipliers` gives."""
+        return self._improved(None, q, v, a, t, PROXIMAL_STEPS)
+
+    def balanced(self, multipliers, q, v, a, t) -> Float[Array, " rows"]:
+        """λ near multipliers that are less exact, with Φ_qᵀλ = M v̇ − Q for a motion with the accelerations a."""
+        return self._improved(multipliers, q, v, a, t, BALANCING_STEPS)
+
+    def _improved(self, multipliers, q, v, a, t, steps: int):
         units, sizes, rows = self._in_units(q, t)
         force = self.imbalance(q, v, a, t) * units
         _, solve = _nearly(rows @ rows.T)
         # Tikhonov's method repeated: from zero it goes to the smallest solution, by a factor of δ / σ² each.
-        found = jnp.zeros_like(sizes)
-        for _ in range(PROXIMAL_STEPS):
+        found = jnp.zeros_like(sizes) if multipliers is None else sizes * multipliers
+        for _ in range(steps):
             found = found + solve(rows @ (force - rows.T @ found))
         return found / sizes
 

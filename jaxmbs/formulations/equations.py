@@ -191,7 +191,8 @@ class AbstractEquations(eqx.Module):
             weights = jnp.asarray(self.weight)
             weights = weights * jnp.finfo(weights.dtype).eps ** LIGHT_WEIGHT_POWER if self.mech._light else weights
         eased = any(all(body.massless) for body in self.mech.bodies.values())
-        return Support(rows, jnp.reshape(weights, (-1,)), self.angular if eased else None)
+        weights = jnp.broadcast_to(jnp.reshape(weights, (-1,)), rows.shape)
+        return Support(rows, weights, self.angular if eased else None)
 
     @property
     def angular(self) -> np.ndarray:

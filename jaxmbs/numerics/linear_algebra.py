@@ -154,7 +154,7 @@ class Support(NamedTuple):
     def matrix(self, jacobian: Float[Array, "rows n"]) -> Float[Array, "n n"]:
         """Jᵀρ J, on demand with a little more on its diagonal."""
         rows = jacobian[self.rows]
-        found = rows.T @ (jnp.reshape(self.weights, (-1, 1)) * rows)
+        found = rows.T @ (self.weights[:, None] * rows)
         if self.angular is None:
             return found
         diagonal, part = jax.lax.stop_gradient(jnp.diagonal(found)), jnp.finfo(found.dtype).eps ** MORE_POWER
@@ -164,12 +164,20 @@ class Support(NamedTuple):
 
     def pull(self, jacobian: Float[Array, "rows n"]) -> Float[Array, "n rows"]:
         """Jᵀρ, zero for the other rows."""
-        return jnp.zeros_like(jacobian.T).at[:, self.rows].set(jacobian[self.rows].T * self.weights)
-
+        return jnp.zeros_like(jacobian.T).at[:, self.rows].set(jacobian[self.rows].T * self.weights[None, :])
 
 
 def solve_saddle_point(
-    mass, jacobian, force, right, floor=None, sizes=None, *, definite: bool = True, support: Support | None = None, refined: bool = False
+    mass,
+    jacobian,
+    force,
+    right,
+    floor=None,
+    sizes=None,
+    *,
+    definite: bool = True,
+    support: Support | None = None,
+    refined: bool = False,
 ):
     """(a, λ, kept) with M a = Q + Jᵀλ and J a = γ: accelerations and multipliers, by the Schur complement J M⁻¹ Jᵀ.
 

@@ -7,12 +7,11 @@ from typing import ClassVar, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
 from jaxmbs.element import AbstractBody, check_mass, check_not_negative, check_positive
 from jaxmbs.mobility import Mobility
-from jaxmbs.numerics.arrays import as_real, check_fields, is_concrete, is_plain_zero, known, real
+from jaxmbs.numerics.arrays import as_real, check_fields, is_plain_zero, known, real
 from jaxmbs.numerics.plane import perpendicular, rotation_matrix
 from jaxmbs.planar.turning import Turn
 

@@ -14,17 +14,8 @@ from jaxtyping import Array, Float
 
 from jaxmbs.element import AbstractBody, check_mass, errors_of, require
 from jaxmbs.mobility import Mobility
-from jaxmbs.numerics import rotation
-from jaxmbs.numerics.arrays import (
-    Structured,
-    as_real,
-    check_fields,
-    is_concrete,
-    is_plain_zero,
-    known,
-    real,
-    with_known_zeros,
-)
+from jaxmbs.numerics import arrays, rotation
+from jaxmbs.numerics.arrays import Structured, as_real, check_fields, is_concrete, real, with_known_zeros
 from jaxmbs.numerics.rotation import cross, skew
 from jaxmbs.numerics.space import Manifold
 from jaxmbs.spatial.turning import Angles, Ball, Rotations
@@ -284,7 +275,7 @@ class Body(AbstractBody):
     manifold: ClassVar[type[Manifold]] = Poses
 
     def __init__(self, mass=1.0, inertia=None, com=None, *, inertia_frame=None, frames=None):
-        self.mass, self.weightless = mass, is_plain_zero(mass)
+        self.mass, self.weightless = mass, arrays.is_plain_zero(mass)
         inertia = float(not self.weightless) if inertia is None else inertia
         # What is absent is zero for the programs that the equations become: it costs nothing there.
         given, inertia = inertia, as_real(inertia)
@@ -320,7 +311,7 @@ class Body(AbstractBody):
 
     @property
     def known_inertia(self):
-        return known(self.mass), known(self._inertia), known(self._com)
+        return arrays.known(self.mass), arrays.known(self._inertia), arrays.known(self._com)
 
     @staticmethod
     def pose(q: Float[Array, "7 *batch"]) -> Pose:
