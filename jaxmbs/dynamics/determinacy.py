@@ -79,14 +79,14 @@ def too_light(mech: Mechanism) -> Bool[Array, ""]:
 def with_masses_judged(status, mech: Mechanism, q, t, *, weighed: bool):
     """The status of a motion that starts at a configuration: SINGULAR where the masses of bodies do not determine it, or
     differ so much that it is not told apart from rounding. weighed: whether all masses are known."""
-    bad = jnp.asarray(False)
+    singular = jnp.asarray(int(Status.SINGULAR), status.dtype)
     if weightless_bodies(mech):
-        bad = jnp.any(undetermined(mech, q, t) > MIN_FREE)
+        free = jnp.any(undetermined(mech, q, t) > MIN_FREE)
+        status = jnp.where(free & (status == Status.CONVERGED), singular, status)
     if not weighed:
-        bad = bad | too_light(mech)
-    elif not weightless_bodies(mech):
-        return status
-    return jnp.where(bad & (status == Status.CONVERGED), int(Status.SINGULAR), status).astype(status.dtype)
+        # Rounding may have kept such a motion from its start.
+        status = jnp.where(too_light(mech) & (status != Status.NON_FINITE), singular, status)
+    return status
 
 
 def is_weighed(mech: Mechanism) -> bool:
