@@ -13,7 +13,7 @@ OPTIONAL = {
     # The four-bar's is called without an object.
     "AbstractDyadic": {"mechanism"},
     # What most elements have no answer to; the body in the abstract class says so.
-    "AbstractBody": {"massless", "rest"},
+    "AbstractBody": {"known_inertia", "massless", "rest"},
     "AbstractConstraint": {"components", "freedom", "guide", "mobility", "relative", "shared"},
     "AbstractEffort": {"measures"},
     "AbstractForce": {"check_joints", "kinetic", "measures", "potential", "uniform"},
