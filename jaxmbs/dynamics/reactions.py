@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from jaxmbs.dynamics.determinacy import is_weighed
 from jaxmbs.element import GROUND, require
 from jaxmbs.formulations.augmented import AbstractFormulation, Augmented
 from jaxmbs.formulations.stateful import given_states, with_states
@@ -257,7 +258,9 @@ def reactions(mech: Mechanism, run: Trajectory, *, formulation: AbstractFormulat
         [ 0.       -0.57735]
     """
     formulation, mech = instance_of(AbstractFormulation, "formulation", formulation, Augmented()), mech.weighed()
-    found = _reactions(mech, run.t, run.q, run.v, run.a, given_states(mech, run), formulation)
+    # Accelerations that are known matter where masses are traced: which bodies are light is known of the others.
+    a = None if is_weighed(mech) else run.a
+    found = _reactions(mech, run.t, run.q, run.v, a, given_states(mech, run), formulation)
     of_run = lambda e: {"q": run.q, "layout": mech.layout, "i": e.i, "j": e.j}
     elements = {**mech.constraints, **mech.drivers}
     return Reactions({name: Reaction(**found[name], **of_run(element)) for name, element in elements.items()})
@@ -278,7 +281,7 @@ def _at_one_time(mech: Mechanism, formulation, t, q, v, a, states) -> dict[str, 
     # The same configuration with the Euler parameters, of two possible ones, to which the multipliers belong.
     q, v, _ = equations.to_bodies(*own, jnp.zeros_like(own[1]), t)
     multipliers = equations.multipliers(*own, t)
-    if mech.drivers and mech.layout.kinematic_rows + mech.layout.driver_rows >= mech.layout.m:
+    if a is not None and mech.drivers and mech.layout.kinematic_rows + mech.layout.driver_rows >= mech.layout.m:
         # Where drivers determine the motion the balance of forces needs no M⁻¹, and masses may differ as they like.
         multipliers = Augmented().equations(mech).balanced(multipliers, q, v, a, t)
     indeterminate = jnp.abs(Augmented().equations(mech).indeterminate(q, t)) > INDETERMINATE
