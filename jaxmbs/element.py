@@ -92,6 +92,11 @@ class AbstractBody(Structured):
         """For each velocity whether it has no inertia, whatever the numbers are."""
         return (False,) * len(self.angular)
 
+    @property
+    def known_inertia(self) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:
+        """Mass, moments of inertia and centre of mass as far as they are known numbers; None for what is not."""
+        return None, None, None
+
     def check(self) -> None:
         """Raise `ValueError` with the reason if the body cannot be used."""
         check_fields(self)
@@ -307,6 +312,12 @@ def check_stays_positive(motion: AbstractMotion, times: Float[np.ndarray, " T"])
 def distance_squared(distance: Float[Array, ""]) -> Float[Array, ""]:
     """C² of a driven distance C; negative where C is, so that no points have that distance."""
     return distance * jnp.abs(distance)
+
+
+def check_mass(body) -> None:
+    """Raise `ValueError` for the mass of a body that is known and neither positive nor a plain 0 of its constructor."""
+    if not body.weightless:
+        check_positive(body, "mass")
 
 
 def check_not_negative(element, *names: str) -> None:

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from jaxmbs.dynamics.determinacy import is_weighed
 from jaxmbs.element import GROUND, require
 from jaxmbs.formulations.augmented import AbstractFormulation, Augmented
 from jaxmbs.formulations.stateful import given_states, with_states
@@ -265,20 +266,22 @@ def reactions(mech: Mechanism, run: Trajectory, *, formulation: AbstractFormulat
         >>> print(mbs.reactions(mech, motion)["motor"].effort.round(6))  # the torque that the motor needs
         [ 0.       -0.57735]
     """
-    formulation = instance_of(AbstractFormulation, "formulation", formulation, Augmented())
-    found = _reactions(mech, run.t, run.q, run.v, given_states(mech, run), formulation)
+    formulation, mech = instance_of(AbstractFormulation, "formulation", formulation, Augmented()), mech.weighed()
+    # Accelerations that are known matter where masses are traced: which bodies are light is known of the others.
+    a = None if is_weighed(mech) else run.a
+    found = _reactions(mech, run.t, run.q, run.v, a, given_states(mech, run), formulation)
     of_run = lambda e: {"q": run.q, "layout": mech.layout, "i": e.i, "j": e.j}
     elements = {**mech.constraints, **mech.drivers}
     return Reactions({name: Reaction(**found[name], **of_run(element)) for name, element in elements.items()})
 
 
 @eqx.filter_jit
-def _reactions(mech: Mechanism, t, q, v, states, formulation: AbstractFormulation) -> dict[str, dict]:
-    at_one_time = lambda mech, t, q, v, states: _at_one_time(mech, formulation, t, q, v, states)
-    return _over(partial(Straight(at_one_time), mech), jnp.ndim(t))(t, q, v, states)
+def _reactions(mech: Mechanism, t, q, v, a, states, formulation: AbstractFormulation) -> dict[str, dict]:
+    at_one_time = lambda mech, t, q, v, a, states: _at_one_time(mech, formulation, t, q, v, a, states)
+    return _over(partial(Straight(at_one_time), mech), jnp.ndim(t))(t, q, v, a, states)
 
 
-def _at_one_time(mech: Mechanism, formulation, t, q, v, states) -> dict[str, dict]:
+def _at_one_time(mech: Mechanism, formulation, t, q, v, a, states) -> dict[str, dict]:
     # States are what they are: the equations need none of their rates.
     mech = as_drawn(with_states(mech, states), q)[0]
     equations = formulation.equations(mech)
@@ -287,6 +290,9 @@ def _at_one_time(mech: Mechanism, formulation, t, q, v, states) -> dict[str, dic
     # The same configuration with the Euler parameters, of two possible ones, to which the multipliers belong.
     q, v, _ = equations.to_bodies(*own, jnp.zeros_like(own[1]), t)
     multipliers = equations.multipliers(*own, t)
+    if a is not None and mech.drivers and mech.layout.kinematic_rows + mech.layout.driver_rows >= mech.layout.m:
+        # Where drivers determine the motion the balance of forces needs no M⁻¹, and masses may differ as they like.
+        multipliers = Augmented().equations(mech).balanced(multipliers, q, v, a, t)
     indeterminate = jnp.abs(Augmented().equations(mech).indeterminate(q, t)) > INDETERMINATE
     space, poses, found = mech.layout, mech.poses(q), {}
     for name, element in {**mech.constraints, **mech.drivers}.items():

@@ -14,6 +14,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
 from jaxmbs.analyses.assembly import assembled_configuration, is_assembled
+from jaxmbs.dynamics.determinacy import check_determined, is_weighed, with_masses_judged
 from jaxmbs.dynamics.methods.explicit import RK4
 from jaxmbs.dynamics.methods.method import AbstractFixedStep, AbstractMethod, Grid, Problem, Setup, Start, started
 from jaxmbs.dynamics.named_velocities import contradiction
@@ -88,8 +89,9 @@ def simulate(
         A `Trajectory`, with multipliers and energy.
 
     Raises:
-        ValueError: wrong shapes or names; named velocities that contradict the constraints; a `step` together with
-            times that are traced by `jit`, `grad` or `vmap`, so that the number of steps is not known.
+        ValueError: wrong shapes or names; a body without mass whose motion is not determined; named velocities that
+            contradict the constraints; a `step` together with times that are traced by `jit`, `grad` or `vmap`, so
+            that the number of steps is not known.
 
     Examples:
         >>> run = mbs.simulate(pendulum, jnp.linspace(0, 1, 3), {"bob": (1, 0, jnp.pi / 2)}, step=0.01)
@@ -100,15 +102,17 @@ def simulate(
     """
     method = instance_of(AbstractMethod, "method", method, RK4())
     formulation = instance_of(AbstractFormulation, "formulation", formulation, Augmented())
-    mech, q = as_drawn(mech, mech.coordinates(q0))
+    mech, q = as_drawn(mech.weighed(), mech.coordinates(q0))
     asked, times = times, as_times(times, q.dtype)
     if times.ndim != 1 or times.shape[0] == 0:
         raise ValueError(f"times must be a row of at least one time, got shape {times.shape}")
     check_motions_at(mech, times)
     start, given = _start(mech, q, v0, times, tolerance), mech.named_velocities(v0)
     times = times.astype(start.q.dtype)
-    grid = _grid(asked, step, method)
-    result = _simulate(mech, times, start, grid, method, formulation, float(tolerance)).of(mech)
+    options = {"tolerance": float(tolerance), "weighed": is_weighed(mech)}
+    result = _simulate(mech, times, start, _grid(asked, step, method), method, formulation, **options).of(mech)
+    if is_concrete(result.status) and np.asarray(result.status)[0] == Status.SINGULAR:
+        check_determined(mech, result.q[0], result.t[0])
     if given is not None and is_concrete(result.status) and np.asarray(result.status)[0] == Status.NOT_ASSEMBLED:
         _check_named(mech, result.t[0], start, given, float(tolerance))
     if throw:
@@ -156,11 +160,12 @@ def simulate_from(
     """
     method = instance_of(AbstractMethod, "method", method, RK4())
     formulation = instance_of(AbstractFormulation, "formulation", formulation, Augmented())
-    mech, q = as_drawn(mech, mech.coordinates(q0))
+    mech, q = as_drawn(mech.weighed(), mech.coordinates(q0))
     times = begin + jnp.asarray(after)
     start, grid = _start(mech, q, v0, times, tolerance), _grid(after, step, method)
     times = times.astype(start.q.dtype)
-    return _simulate(mech, times, start, grid, method, formulation, float(tolerance)).of(mech)
+    options = {"tolerance": float(tolerance), "weighed": is_weighed(mech)}
+    return _simulate(mech, times, start, grid, method, formulation, **options).of(mech)
 
 
 class _Given(NamedTuple):
@@ -187,8 +192,8 @@ def _start(mech: Mechanism, q, v0, times, tolerance: float) -> _Given:
 
 def _check_named(mech: Mechanism, t, start: _Given, named: tuple[bool, ...], tolerance: float) -> None:
     """Raise `ValueError` for named velocities that contradict the constraints, where only these keep it from starting."""
-    at_rest = start._replace(v=jnp.zeros_like(start.v), named=None)
-    run = _simulate(mech, t[None], at_rest, _grid(t[None], None, RK4()), RK4(), Augmented(), tolerance)
+    at_rest, options = start._replace(v=jnp.zeros_like(start.v), named=None), {"tolerance": tolerance, "weighed": True}
+    run = _simulate(mech, t[None], at_rest, _grid(t[None], None, RK4()), RK4(), Augmented(), **options)
     if run.status[0] == Status.CONVERGED:
         reason = contradiction(mech, run.q[0], t, start.v, named)
         if reason is not None:
@@ -239,7 +244,9 @@ def _divided(needed: np.ndarray) -> Grid:
 
 
 @eqx.filter_jit
-def _simulate(mech: Mechanism, times, start: _Given, grid: Grid, method, formulation, tolerance: float) -> Trajectory:
+def _simulate(
+    mech: Mechanism, times, start: _Given, grid: Grid, method, formulation, *, tolerance: float, weighed: bool
+) -> Trajectory:
     clean_times, in_time = jnp.where(jnp.isfinite(times), times, 0), jnp.all(jnp.isfinite(times))
 
     # Programs make finite what they take, and judge what they give: to do so between them would cost XLA as much time as
@@ -294,5 +301,6 @@ def _simulate(mech: Mechanism, times, start: _Given, grid: Grid, method, formula
     few = math.inf if grid.steps >= MIN_STEPS_PER_RARE_OUTPUT else SHORT_RUN
     found = jax.vmap(lambda *now: Straight(output, few=few)(setup, *now, entered, begin))(clean_times, x, u, status)
     q, v, a, status, multipliers, energies, states = found
+    status = with_masses_judged(status, finite(mech)[0], q[0], clean_times[0], weighed=weighed)
     named = state_names(mech) if states is not None else ()
     return Trajectory(times, q, v, a, status, mech.layout, multipliers, Energy(*energies), None, states, named)

@@ -23,6 +23,8 @@ from jaxmbs.system.mechanism import Mechanism
 
 # Of the multipliers of redundant constraints the part in the null space is what survives this many proximal steps.
 PROXIMAL_STEPS = 5
+# Of multipliers that are nearly right the error in the balance of forces is taken away by this many.
+BALANCING_STEPS = 2
 # Traced once for all the places where equations of motion need it.
 _residuals = jax.jit(residuals)
 
@@ -105,16 +107,12 @@ class CartesianEquations(AbstractDenseEquations):
         return self.mech.layout
 
     @property
-    def _light(self):
-        return {name for name, body in self.mech.bodies.items() if any(body.massless)}
-
-    @property
     def definite(self):
-        return not self._light
+        return not self.mech.light
 
     @property
     def supporting(self):
-        mech, light = self.mech, self._light
+        mech, light = self.mech, self.mech.light
         elements = {**mech.constraints, **mech.drivers}
         chosen = [name for name, e in elements.items() if e.extra or e.i in light or e.j in light]
         slices = mech.layout.row_slices
@@ -123,10 +121,10 @@ class CartesianEquations(AbstractDenseEquations):
     @property
     def weight(self):
         bodies = list(self.mech.bodies.values())
-        # Of rotors without any mass around them the inertia, at a length of one.
+        # Of rotors without any mass around them the inertia, at a length of one; of nothing at all any mass will do.
         sizes = [jnp.asarray(body.mass) for body in bodies if not body.massless[0]]
-        sizes = sizes or [jnp.trace(jnp.atleast_2d(body.inertia)) for body in bodies]
-        return sum(sizes) / len(sizes)
+        sizes = sizes or [jnp.trace(jnp.atleast_2d(body.inertia)) for body in bodies if not all(body.massless)]
+        return sum(sizes) / len(sizes) if sizes else jnp.ones((), self.mech.dtype)
 
     @property
     def from_allowed(self):
@@ -147,16 +145,23 @@ class CartesianEquations(AbstractDenseEquations):
         _, sizes, rows = self._in_units(q, t)
         gram = rows @ rows.T
         redundant = ~(factor_symmetric_semidefinite(gram).rcond > redundancy(q.dtype))
-        return found - jnp.where(redundant, _null_part(gram, sizes * found) / sizes, 0)
+        return found - jnp.where(redundant, null_part(gram, sizes * found) / sizes, 0)
 
     def multipliers_of(self, q, v, a, t) -> Float[Array, " rows"]:
         """λ with Φ_qᵀλ = M v̇ − Q for a motion with the accelerations a; of several the one that `multipliers` gives."""
+        return self._improved(None, q, v, a, t, PROXIMAL_STEPS)
+
+    def balanced(self, multipliers, q, v, a, t) -> Float[Array, " rows"]:
+        """λ near multipliers that are less exact, with Φ_qᵀλ = M v̇ − Q for a motion with the accelerations a."""
+        return self._improved(multipliers, q, v, a, t, BALANCING_STEPS)
+
+    def _improved(self, multipliers, q, v, a, t, steps: int):
         units, sizes, rows = self._in_units(q, t)
         force = self.imbalance(q, v, a, t) * units
         _, solve = _nearly(rows @ rows.T)
         # Tikhonov's method repeated: from zero it goes to the smallest solution, by a factor of δ / σ² each.
-        found = jnp.zeros_like(sizes)
-        for _ in range(PROXIMAL_STEPS):
+        found = jnp.zeros_like(sizes) if multipliers is None else sizes * multipliers
+        for _ in range(steps):
             found = found + solve(rows @ (force - rows.T @ found))
         return found / sizes
 
@@ -165,7 +170,7 @@ class CartesianEquations(AbstractDenseEquations):
         unique."""
         _, sizes, rows = self._in_units(q, t)
         # Multiples of the golden angle: no row is special.
-        return _null_part(rows @ rows.T, 1 + np.sin(2.399963 * np.arange(1, sizes.size + 1)).astype(q.dtype) / 2)
+        return null_part(rows @ rows.T, 1 + np.sin(2.399963 * np.arange(1, sizes.size + 1)).astype(q.dtype) / 2)
 
     def _in_units(self, q, t):
         """Units of the velocities, what a unit of the one that matters most does to each row of Φ, and Φ_q in both."""
@@ -181,7 +186,7 @@ def _nearly(gram):
     return delta, factor_symmetric_positive(gram + delta * jnp.eye(gram.shape[0], dtype=gram.dtype)).solve
 
 
-def _null_part(gram, x):
+def null_part(gram, x):
     """The part of x in the null space of a symmetric semidefinite matrix: (δ (gram + δ I)⁻¹)ᵏ x."""
     delta, solve = _nearly(gram)
     for _ in range(PROXIMAL_STEPS):

@@ -22,9 +22,9 @@ class Dense(AbstractSolver):
 
     def metric(self, q, t):
         given = self.equations
-        rows = given.jacobian(q, t)[given.supporting]
+        support = given.support(given.supporting).matrix(given.jacobian(q, t))
         factored = factor_symmetric_positive if given.definite else factor_symmetric_semidefinite
-        return factored(given.mass(q, t) + given.weight * rows.T @ rows).solve
+        return factored(given.mass(q, t) + support).solve
 
     def close_velocity(self, q, v, t, floor):
         given = self.equations

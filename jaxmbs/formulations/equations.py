@@ -21,13 +21,16 @@ from jaxtyping import Array, Bool, Float
 
 from jaxmbs.forces.joint.reactive import Load
 from jaxmbs.formulations.reactive import settled
-from jaxmbs.numerics.linear_algebra import factor_symmetric_semidefinite, solve_saddle_point
+from jaxmbs.numerics.linear_algebra import Support, factor_symmetric_semidefinite, solve_saddle_point
 from jaxmbs.numerics.roots import newton_steps, root_near
 from jaxmbs.numerics.scaling import Units, unit_of_length
 from jaxmbs.numerics.space import Space
 from jaxmbs.programs.primitive import remembered
 from jaxmbs.system.mechanism import Mechanism
 
+# Where masses differ much, supporting rows count with this power of rounding of the usual weight: less than the largest
+# masses, so that the motion of a light body that nothing heavy hangs on is not lost in them, and more than the light ones.
+LIGHT_WEIGHT_POWER = 1 / 4
 # Refinements of the derivatives of `close_position`: the matrix is that of the point where the iteration begins, so two
 # are right to the square of the first correction.
 REFINEMENTS = 2
@@ -182,6 +185,15 @@ class AbstractEquations(eqx.Module):
     def judged_by(self, scales: Scales) -> AbstractEquations:
         """The same equations, which take `Scales` for granted instead of finding them in each configuration."""
 
+    def support(self, rows: np.ndarray, weights=None) -> Support:
+        """The support by some rows, with their usual weights unless given."""
+        if weights is None:
+            weights = jnp.asarray(self.weight)
+            weights = weights * jnp.finfo(weights.dtype).eps ** LIGHT_WEIGHT_POWER if self.mech._light else weights
+        eased = any(all(body.massless) for body in self.mech.bodies.values())
+        weights = jnp.broadcast_to(jnp.reshape(weights, (-1,)), rows.shape)
+        return Support(rows, weights, self.angular if eased else None)
+
     @property
     def angular(self) -> np.ndarray:
         """(m,) which velocities are rates of angles."""
@@ -200,17 +212,17 @@ class AbstractEquations(eqx.Module):
     def solve(self, matrix, phi_q, force, right, weights=None, floor=None, pivots=None):
         """(a, λ, kept) with `matrix` a = force + Φ_qᵀλ and Φ_q a = right, for M or another matrix in its place.
 
-        ρ Φ_qᵀ(Φ_q a − right) of the supporting rows is added, which changes no solution and gives massless coordinates
-        an inertia.
+        ρ Φ_qᵀ(Φ_q a − right) of the supporting rows is added, which changes no solution and gives coordinates without
+        inertia, or with little of it, as much as the others have.
         weights: ρ of each row, of all rows then. A matrix that is positive definite only along the constraints becomes so
         altogether. floor, pivots: see `solve_saddle_point`.
         """
         chosen = self.supporting if weights is None else np.arange(phi_q.shape[0])
-        weights = self.weight if weights is None else weights
-        rows = phi_q[chosen]
-        weighted = jnp.reshape(weights, (-1, 1)) * rows
-        matrix, force = matrix + rows.T @ weighted, force + weighted.T @ right[chosen]
-        return solve_saddle_point(matrix, phi_q, force, right, floor, pivots, definite=self.definite)
+        support = self.support(chosen, weights)
+        refined = bool(self.mech._light) or support.angular is not None
+        return solve_saddle_point(
+            matrix, phi_q, force, right, floor, pivots, definite=self.definite, support=support, refined=refined
+        )
 
     def accelerations(self, q, v, t, correction: Float[Array, " rows"] | float = 0.0, floor=None):
         """(v̇, λ, kept), see `AbstractSolver`."""

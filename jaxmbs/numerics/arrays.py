@@ -204,6 +204,21 @@ def is_concrete(x: Any) -> bool:
     return not isinstance(x, jax.core.Tracer)
 
 
+def is_plain_zero(x) -> bool:
+    """Whether x is one number that is known to be 0."""
+    return bool(is_concrete(x) and not isinstance(x, str) and np.ndim(x) == 0 and np.asarray(x) == 0)
+
+
+def known(x) -> np.ndarray | None:
+    """The numbers of a field, where they are known and real; 0 for one that is absent."""
+    if x is None:
+        return np.zeros(())
+    if isinstance(x, Sparse):
+        x = x.dense() if is_concrete(x.values) else None
+    kind = getattr(getattr(x, "dtype", None), "kind", "O")
+    return np.asarray(x, float) if kind in "fV" and is_concrete(x) else None
+
+
 def is_scalar(x) -> bool:
     """Whether `x` is not a vector; the components of a tuple may be traced."""
     return not isinstance(x, (tuple, list)) and np.ndim(x) == 0

@@ -7,10 +7,12 @@ elimination ordered for the zeros and constants of the matrix.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array, Bool, Float
@@ -22,6 +24,10 @@ from jaxmbs.programs.tracing.elimination import Elimination, Factors, factor_sym
 from jaxmbs.programs.tracing.marks import AbstractRule, marked
 from jaxmbs.programs.tracing.rules import product
 from jaxmbs.programs.tracing.trace import RULES, TAKES_MEMORY, Deferred, array
+
+# A `Support` has this power of rounding more on its diagonal, squared: far from rounding, and gone when squared again. Of
+# the largest entry of coordinates that are alike, cubed: entries may vanish.
+MORE_POWER = 1 / 4
 
 
 class Factored(eqx.Module):
@@ -133,40 +139,84 @@ def symmetric_solver(matrix: Float[Array, "n n"]) -> Callable:
     return factor_symmetric_positive(matrix).solve
 
 
-def solve_saddle_point(mass, jacobian, force, right, floor=None, sizes=None, *, definite: bool = True):
+class Support(NamedTuple):
+    """Rows of J that make M regular: with M + Jᵀρ J and Q + Jᵀρ γ in place of M and Q the solution is the same.
+
+    Attributes:
+        rows: their indices. weights: ρ of each.
+        angular: which coordinates are angles, if even these rows may leave something without inertia. It is given a little,
+            which refining takes back; None if not.
+    """
+
+    rows: np.ndarray
+    weights: Float[Array, " k"]
+    angular: np.ndarray | None = None
+
+    def matrix(self, jacobian: Float[Array, "rows n"]) -> Float[Array, "n n"]:
+        """Jᵀρ J, on demand with a little more on its diagonal."""
+        rows = jacobian[self.rows]
+        found = rows.T @ (self.weights[:, None] * rows)
+        if self.angular is None:
+            return found
+        diagonal, part = jax.lax.stop_gradient(jnp.diagonal(found)), jnp.finfo(found.dtype).eps ** MORE_POWER
+        largest = lambda alike: jnp.max(jnp.where(alike, diagonal, 0), initial=0)
+        alike = jnp.where(self.angular, largest(self.angular), largest(~self.angular))
+        return found + part**2 * jnp.diag(diagonal + part * alike)
+
+    def pull(self, jacobian: Float[Array, "rows n"]) -> Float[Array, "n rows"]:
+        """Jᵀρ, zero for the other rows."""
+        return jnp.zeros_like(jacobian.T).at[:, self.rows].set(jacobian[self.rows].T * self.weights[None, :])
+
+
+def solve_saddle_point(
+    mass,
+    jacobian,
+    force,
+    right,
+    floor=None,
+    sizes=None,
+    *,
+    definite: bool = True,
+    support: Support | None = None,
+    refined: bool = False,
+):
     """(a, λ, kept) with M a = Q + Jᵀλ and J a = γ: accelerations and multipliers, by the Schur complement J M⁻¹ Jᵀ.
 
     mass: M (n, n), symmetric positive definite; jacobian: J (m, n); force: Q (n,); right: γ (m,). Of rows of J that depend
     on each other some have a multiplier of zero; γ has to be consistent. kept (m,) is 0 for those; floor and sizes as for
     `factor_symmetric_semidefinite`. Where M is not `definite`, what has neither inertia nor constraint has no acceleration.
+    With a `Support` M need not be regular. refined: whether to refine the solution once, for entries of M of many sizes.
     Derivatives solve the same equations: M da − Jᵀdλ = dQ − dM a + dJᵀλ, J da = dγ − dJ a.
     """
     floor = jnp.full(right.shape, pivot_floor(right.dtype), right.dtype) if floor is None else floor
-    inverse_mass = factor_symmetric_positive(mass) if definite else factor_symmetric_semidefinite(mass)
+    matrix, pull = mass, None
+    if support is not None and support.rows.size:
+        matrix, pull = mass + support.matrix(jacobian), support.pull(jacobian)
+    inverse_mass = factor_symmetric_positive(matrix) if definite else factor_symmetric_semidefinite(matrix)
     schur = factor_symmetric_semidefinite(jacobian @ inverse_mass.solve(jacobian.T), floor, sizes)
-    factors = mass, jacobian, inverse_mass, schur
-    x = _solve_saddle_point(factors, jnp.concatenate([force, right]))
-    x = implicit_solution(_saddle_point_gap, _solve_saddle_point, (mass, jacobian, force, right), factors, x)
+    factors = mass, jacobian, inverse_mass, schur, pull
+    # Where there are more rows than columns some depend on others for certain, and pivots of rounding that are taken for
+    # true ones cost digits, which one refinement gives back.
+    refined = refined or jacobian.shape[0] > jacobian.shape[1]
+    solve = _refined_saddle_point if refined else _eliminated_saddle_point
+    x = solve(factors, jnp.concatenate([force, right]))
+    x = implicit_solution(_saddle_point_gap, solve, (mass, jacobian, force, right), factors, x)
     n = force.shape[0]
     return x[:n], x[n:], jax.lax.stop_gradient(schur.kept)
 
 
-def _solve_saddle_point(factors, right):
+def _refined_saddle_point(factors, right):
     mass, jacobian = factors[:2]
-    x = _eliminate_saddle_point(factors, right)
-    if jacobian.shape[0] <= jacobian.shape[1]:
-        return x
-    # More rows than columns: some depend on others for certain, and pivots of rounding that are taken for true ones cost
-    # digits, which one refinement gives back.
+    x = _eliminated_saddle_point(factors, right)
     gap = _saddle_point_gap((mass, jacobian, *jnp.split(right, [jacobian.shape[1]])), x)
-    return x - _eliminate_saddle_point(factors, gap)
+    return x - _eliminated_saddle_point(factors, gap)
 
 
-def _eliminate_saddle_point(factors, right):
-    _, jacobian, inverse_mass, schur = factors
-    n = jacobian.shape[1]
-    free = inverse_mass.solve(right[:n])
-    multipliers = schur.solve(right[n:] - jacobian @ free)
+def _eliminated_saddle_point(factors, right):
+    _, jacobian, inverse_mass, schur, pull = factors
+    force, right = jnp.split(right, [jacobian.shape[1]])
+    free = inverse_mass.solve(force if pull is None else force + pull @ right)
+    multipliers = schur.solve(right - jacobian @ free)
     return jnp.concatenate([free + inverse_mass.solve(jacobian.T @ multipliers), multipliers])
 
 

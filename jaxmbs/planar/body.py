@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import ClassVar, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
-from jaxmbs.element import AbstractBody, check_not_negative, check_positive
+from jaxmbs.element import AbstractBody, check_mass, check_not_negative, check_positive
 from jaxmbs.mobility import Mobility
-from jaxmbs.numerics.arrays import as_real, check_fields, is_concrete, real
+from jaxmbs.numerics.arrays import as_real, check_fields, is_plain_zero, known, real
 from jaxmbs.numerics.plane import perpendicular, rotation_matrix
 from jaxmbs.planar.turning import Turn
 
@@ -159,9 +159,10 @@ class Body(AbstractBody):
     """A rigid body with coordinates (x, y, φ) of its frame and kinetic energy T = ½ m ṙ_cᵀṙ_c + ½ J φ̇².
 
     Args:
-        mass: m, positive; 1 unless given.
-        inertia: J, about the centre of mass, not negative. A plain 0 makes a point mass. This zero is part of the
-            structure, not a number that can be changed or differentiated.
+        mass: m, positive; 1 unless given. A plain 0 makes a massless body, such as a rod or a jack, whose motion
+            constraints and other bodies determine.
+        inertia: J, about the centre of mass, not negative; 1 unless given, or 0 if the mass is a plain 0. A plain 0 makes
+            a point mass. Zeros of both are part of the structure, not numbers that can be changed or differentiated.
         com: (2,), centre of mass in the body frame; the origin unless given.
 
     Examples:
@@ -175,17 +176,18 @@ class Body(AbstractBody):
     mass: Array = real()
     _inertia: Array | None = real(optional=True)
     _com: Array | None = real((2,), optional=True)
+    weightless: bool = eqx.field(static=True)
 
     dimension: ClassVar[int] = 2
     coordinates: ClassVar[tuple[str, ...]] = ("x", "y", "phi")
     velocities: ClassVar[tuple[str, ...]] = coordinates
     angular: ClassVar[tuple[bool, ...]] = (False, False, True)
 
-    def __init__(self, mass=1.0, inertia=1.0, com=None):
-        self.mass = mass
+    def __init__(self, mass=1.0, inertia=None, com=None):
+        self.mass, self.weightless = mass, is_plain_zero(mass)
         # What is absent is zero for the programs that the equations become: it costs nothing there.
-        inertia = as_real(inertia)
-        self._inertia = None if is_concrete(inertia) and np.ndim(inertia) == 0 and inertia == 0 else inertia
+        inertia = as_real(float(not self.weightless) if inertia is None else inertia)
+        self._inertia = None if is_plain_zero(inertia) else inertia
         self._com = com
 
     @property
@@ -201,7 +203,11 @@ class Body(AbstractBody):
     @property
     def massless(self) -> tuple[bool, ...]:
         """Which coordinates have no inertia, whatever the numbers are."""
-        return (False, False, self._inertia is None)
+        return (self.weightless, self.weightless, self._inertia is None)
+
+    @property
+    def known_inertia(self):
+        return known(self.mass), known(self._inertia), known(self._com)
 
     @staticmethod
     def pose(q: Float[Array, "3 *batch"]) -> Pose:
@@ -255,9 +261,9 @@ class Body(AbstractBody):
         return (self.mass * velocity @ velocity + self.inertia * v[2] ** 2) / 2
 
     def check(self) -> None:
-        """Raise `ValueError` for wrong shapes, a mass that is not positive, a negative inertia."""
+        """Raise `ValueError` for wrong shapes, a mass that is not positive nor a plain 0, a negative inertia."""
         check_fields(self)
-        check_positive(self, "mass")
+        check_mass(self)
         check_not_negative(self, "_inertia")
 
 
@@ -279,11 +285,6 @@ class Rotor(Body):
 
     def __init__(self, inertia=1.0):
         super().__init__(0.0, inertia)
-
-    @property
-    def massless(self) -> tuple[bool, ...]:
-        """Which velocities have no inertia, whatever the numbers are."""
-        return (True, True, False)
 
     def check(self) -> None:
         """Raise `ValueError` for wrong shapes, or an inertia that is not positive."""

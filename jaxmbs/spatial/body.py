@@ -12,9 +12,9 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from jaxmbs.element import AbstractBody, check_positive, errors_of, require
+from jaxmbs.element import AbstractBody, check_mass, errors_of, require
 from jaxmbs.mobility import Mobility
-from jaxmbs.numerics import rotation
+from jaxmbs.numerics import arrays, rotation
 from jaxmbs.numerics.arrays import Structured, as_real, check_fields, is_concrete, real, with_known_zeros
 from jaxmbs.numerics.rotation import cross, skew
 from jaxmbs.numerics.space import Manifold
@@ -243,10 +243,12 @@ class Body(AbstractBody):
     velocities (ẋ, ẏ, ż, ω) with ω in the body frame. Its kinetic energy is T = ½ m ṙ_cᵀṙ_c + ½ ωᵀJ ω.
 
     Args:
-        mass: m, positive.
-        inertia: J about the centre of mass: three principal moments, the 3×3 matrix, or one number where all are equal.
-            A plain 0 makes a point mass. This zero, like any principal moment given as a plain 0, is part of the
-            structure: about such an axis only constraints can accelerate the body.
+        mass: m, positive; 1 unless given. A plain 0 makes a massless body, such as a rod or a jack, whose motion
+            constraints and other bodies determine.
+        inertia: J about the centre of mass: three principal moments, the 3×3 matrix, or one number where all are equal; 1
+            unless given, or 0 if the mass is a plain 0. A plain 0 makes a point mass. This zero, like any principal
+            moment given as a plain 0, is part of the structure: about such an axis only constraints can accelerate the
+            body.
         com: (3,), centre of mass in the body frame; the origin unless given.
         inertia_frame: 3×3 matrix; its columns are the axes to which `inertia` refers, in the body frame; the axes of
             the body unless given.
@@ -264,6 +266,7 @@ class Body(AbstractBody):
     inertia_frame: Array | None = real((3, 3), optional=True)
     frames: Mapping[str, Frame]
     slender: bool = eqx.field(static=True)
+    weightless: bool = eqx.field(static=True)
 
     dimension: ClassVar[int] = 3
     coordinates: ClassVar[tuple[str, ...]] = ("x", "y", "z", "e0", "e1", "e2", "e3")
@@ -271,8 +274,9 @@ class Body(AbstractBody):
     angular: ClassVar[tuple[bool, ...]] = (False,) * 3 + (True,) * 3
     manifold: ClassVar[type[Manifold]] = Poses
 
-    def __init__(self, mass=1.0, inertia=1.0, com=None, *, inertia_frame=None, frames=None):
-        self.mass = mass
+    def __init__(self, mass=1.0, inertia=None, com=None, *, inertia_frame=None, frames=None):
+        self.mass, self.weightless = mass, arrays.is_plain_zero(mass)
+        inertia = float(not self.weightless) if inertia is None else inertia
         # What is absent is zero for the programs that the equations become: it costs nothing there.
         given, inertia = inertia, as_real(inertia)
         number = getattr(inertia, "ndim", None) == 0 and inertia.dtype.kind == "f"
@@ -303,7 +307,11 @@ class Body(AbstractBody):
     @property
     def massless(self) -> tuple[bool, ...]:
         """Which velocities have no inertia, whatever the numbers are."""
-        return (False,) * 3 + (self.slender,) * 3
+        return (self.weightless,) * 3 + (self.slender,) * 3
+
+    @property
+    def known_inertia(self):
+        return arrays.known(self.mass), arrays.known(self._inertia), arrays.known(self._com)
 
     @staticmethod
     def pose(q: Float[Array, "7 *batch"]) -> Pose:
@@ -368,9 +376,10 @@ class Body(AbstractBody):
         return (self.mass * velocity @ velocity + v[3:] @ self.inertia @ v[3:]) / 2
 
     def check(self) -> None:
-        """Raise `ValueError` for wrong shapes, a mass that is not positive, an inertia that no body has."""
+        """Raise `ValueError` for wrong shapes, a mass that is not positive nor a plain 0, an inertia that no body
+        has."""
         check_fields(self)
-        check_positive(self, "mass")
+        check_mass(self)
         check_frame("inertia_frame", self.inertia_frame)
         check_frames(self.frames)
         if self._inertia is not None:

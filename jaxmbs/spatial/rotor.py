@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from jaxmbs.element import require
-from jaxmbs.numerics.arrays import check_fields, is_concrete, real
+from jaxmbs.numerics.arrays import check_fields, is_concrete, is_plain_zero, real
 from jaxmbs.spatial.body import Body, check_frames
 
 
@@ -36,13 +35,12 @@ class Rotor(Body):
     """
 
     axis: Array = real((3,))
-    weightless: bool = eqx.field(static=True)
 
     of_points: ClassVar[bool] = False
 
     def __init__(self, inertia=1.0, axis=(0.0, 0.0, 1.0), mass=0.0, *, frames=None):
         self._inertia, self.axis, self.mass = inertia, axis, mass
-        self.weightless = bool(is_concrete(self.mass) and np.ndim(self.mass) == 0 and self.mass == 0)
+        self.weightless = is_plain_zero(mass)
         self._com = self.inertia_frame = None
         self.frames = dict(frames or {})
         self.slender = True
@@ -52,11 +50,6 @@ class Rotor(Body):
         """J n nᵀ."""
         axis = jnp.asarray(self.axis)
         return jnp.asarray(self._inertia) * jnp.outer(axis, axis) / (axis @ axis)
-
-    @property
-    def massless(self) -> tuple[bool, ...]:
-        """Which velocities have no inertia, whatever the numbers are."""
-        return (self.weightless,) * 3 + (True,) * 3
 
     def check(self) -> None:
         """Raise `ValueError` for wrong shapes, an inertia that is not positive, a negative mass, an axis without length."""

@@ -17,6 +17,7 @@ from jaxmbs.element import GROUND, AbstractBody, AbstractConstraint, errors_of
 from jaxmbs.forces import AbstractForce
 from jaxmbs.numerics.arrays import check_precision, default_float, is_concrete, with_fields
 from jaxmbs.system.layout import Layout, unknown
+from jaxmbs.system.light import light_bodies
 from jaxmbs.system.summary import elements
 
 Named = Mapping[str, Any] | Iterable[tuple[str, Any]]
@@ -78,6 +79,7 @@ class Mechanism(eqx.Module):
     _force_names: tuple[str, ...] = eqx.field(static=True)
     layout: Layout = eqx.field(static=True)
     _start: Start | None = eqx.field(static=True, default=None)
+    _light: tuple[str, ...] = eqx.field(static=True, default=())
 
     def __init__(self, bodies: Named, constraints: Named = (), drivers: Named = (), forces: Named = ()):
         groups = {
@@ -99,6 +101,7 @@ class Mechanism(eqx.Module):
                 for kind in ("constraint", "driver")
             ),
         )
+        self._light = self._light_bodies()
 
     @property
     def bodies(self) -> dict[str, Any]:
@@ -123,7 +126,24 @@ class Mechanism(eqx.Module):
     @property
     def geometry(self) -> Mechanism:
         """The same mechanism without the data of its bodies and forces: all that Φ depends on."""
-        return with_fields(Mechanism, self, _bodies=(), _forces=(), _force_names=(), _start=None)
+        return with_fields(Mechanism, self, _bodies=(), _forces=(), _force_names=(), _start=None, _light=())
+
+    @property
+    def light(self) -> frozenset[str]:
+        """Names of the bodies of which some velocity has no inertia, or so little beside the others of the mechanism that
+        the equations are solved with more care. `weighed` finds them again."""
+        return frozenset(self._light) | {name for name, body in self.bodies.items() if any(body.massless)}
+
+    def weighed(self) -> Mechanism:
+        """The same mechanism, where masses that have been changed since it was made count for `light`."""
+        found = self._light_bodies()
+        if not all(map(is_concrete, jax.tree.leaves((self._bodies, self._constraints, self._drivers)))):
+            # Of numbers that are traced no more is known than before.
+            found = tuple(name for name in self.layout.body_types if name in {*found, *self._light})
+        return self if found == self._light else with_fields(Mechanism, self, _light=found)
+
+    def _light_bodies(self) -> tuple[str, ...]:
+        return light_bodies(self.bodies, (*self._constraints, *self._drivers), self.dtype)
 
     @property
     def dtype(self):
@@ -137,7 +157,7 @@ class Mechanism(eqx.Module):
         """The same mechanism with all of its numbers in another floating-point type, `dtype`: float32 or float64."""
         check_precision(jnp.dtype(dtype))
         convert = lambda x: jnp.asarray(x, dtype) if eqx.is_inexact_array(x) else x
-        return jax.tree.map(convert, self)
+        return jax.tree.map(convert, self).weighed()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({'; '.join(elements(self.layout, self._force_names))})"

@@ -13,7 +13,7 @@ OPTIONAL = {
     # The four-bar's is called without an object.
     "AbstractDyadic": {"mechanism"},
     # What most elements have no answer to; the body in the abstract class says so.
-    "AbstractBody": {"massless", "rest"},
+    "AbstractBody": {"known_inertia", "massless", "rest"},
     "AbstractConstraint": {
         *("check_at", "components", "drawn_marks", "freedom", "guide", "mobility", "push", "relative", "shared"),
         *("unmarked", "within"),

@@ -278,7 +278,7 @@ BAD_BODIES = {
     "not symmetric": (lambda: spatial.Body(1.0, np.eye(3) + np.eye(3, k=1)), "must be symmetric"),
     "shape": (lambda: spatial.Body(1.0, np.ones(4)), "inertia must be"),
     "text": (lambda: spatial.Body(1.0, "x"), "inertia must be"),
-    "mass": (lambda: spatial.Body(0.0), "mass must be positive"),
+    "mass": (lambda: spatial.Body(-1.0), "mass must be positive"),
     "frame": (lambda: spatial.Body(frames={"pin": spatial.Frame(P, NOT_A_ROTATION)}), "frame 'pin': axes"),
     "inertia frame": (lambda: spatial.Body(inertia_frame=NOT_A_ROTATION), "inertia_frame must have"),
 }

@@ -104,8 +104,8 @@ class Problem(eqx.Module):
         return Units(self.equations.angular, self.length)
 
     def settled(self, closed: Closed, digits: float = 0.5) -> Bool[Array, ""]:
-        """Return True if the last Newton correction is so small that the next would be rounding, to this part of all digits,
-        and the gap that it found is within the tolerance.
+        """Return True if the last Newton correction is so small that the next would be rounding, and the gap that it
+        found is within the tolerance. digits: part of all digits that the correction leaves untouched.
 
         A gap without a correction is one of constraints that contradict each other.
         """

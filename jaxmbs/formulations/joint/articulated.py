@@ -87,7 +87,7 @@ def taken_back(link: Link, wrench):
 
 def articulated(tree: JointTree, links: list) -> Articulated:
     """Factor H at a configuration. What has no inertia does not move."""
-    step = lambda received, x: _eliminate(received, *x, definite=not tree.light)
+    step = lambda received, x: _eliminate(received, *x, definite=not tree.massless)
     pivots, _ = backward(tree.space.runs, step, list(zip(tree.edges, links, strict=True)), _no_inertia(links))
     return Articulated(tree.space, links, pivots)
 
@@ -98,7 +98,7 @@ def articulated_and_solved(tree: JointTree, links: list, wrenches: list):
 
     def step(received, x):
         edge, link, wrench = x
-        pivot, inertia = _eliminate(received[0], edge, link, definite=not tree.light)
+        pivot, inertia = _eliminate(received[0], edge, link, definite=not tree.massless)
         total = received[1] + wrench
         effort = link.axes.T @ total
         passed = taken_back(link, total - pivot.by_rates @ (pivot.inverse @ effort))

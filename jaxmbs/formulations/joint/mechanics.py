@@ -137,7 +137,7 @@ def nearest_rate(tree: JointTree, theta, v, t):
 def nearest(tree: JointTree, theta, links: list, q, v, t):
     """θ̇ with R θ̇ nearest to v in the sense of M: RᵀMR θ̇ = RᵀM v."""
     mech, space = tree.mech, tree.space
-    if not (tree.light or space.extra):
+    if not (tree.massless or space.extra):
         return articulated_and_solved(tree, links, unbalanced(tree, links, of_runs(tree, v), None))[1]
     # What has no inertia is given some: its velocities count as well.
     lacking = [massless for body in mech.bodies.values() for massless in body.massless]

@@ -238,6 +238,11 @@ class JointTree(eqx.Module):
 
     @property
     def light(self) -> bool:
+        """Whether some body has no inertia, or little of it; see `Mechanism.light`."""
+        return bool(self.mech.light)
+
+    @property
+    def massless(self) -> bool:
         """Whether some velocity of a body has no inertia, whatever the numbers are."""
         return any(any(body.massless) for body in self.mech.bodies.values())
 

@@ -106,14 +106,9 @@ class NaturalCoordinates(Space):
         return angular
 
     @cached_property
-    def light(self) -> set[str]:
-        """Bodies of which some velocity has no inertia, whatever the numbers are."""
-        return {name for name, body in self.mech.bodies.items() if any(body.massless)}
-
-    @cached_property
     def conditions(self) -> list[Condition]:
         """The rows of Ψ in their order."""
-        light, dimension, found = self.light, self.dimension, []
+        light, dimension, found = self.mech.light, self.dimension, []
         heavy = [body for name, body in self.bodies.items() if not self.mech.bodies[name].massless[0]]
         carried = {name for body in heavy for name in body.carried}
         # In space the pseudo-inertia of plates and slender rods is singular, of others not.

@@ -135,7 +135,7 @@ class NaturalEquations(AbstractDenseEquations):
 
     @property
     def definite(self):
-        return not self.space.light
+        return not self.mech.light
 
     @property
     def supporting(self):

@@ -129,7 +129,10 @@ def _encoded_arguments(element, scope: Scope) -> dict:
             value = as_given(element, name)
         elif f"_{name}" in fields:
             value = as_given(element, f"_{name}")
-            if value is None and parameter.default is not None:
+            if value is None and name == "inertia":
+                # Absent is zero; what is not given depends on the mass.
+                value = 0.0
+            elif value is None and parameter.default is not None:
                 value = getattr(element, name)
         else:
             continue

@@ -1,0 +1,107 @@
+"""Bodies without mass whose motion neither constraints nor other bodies determine."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from jaxmbs.formulations.augmented import CartesianEquations, null_part
+from jaxmbs.numerics.arrays import is_concrete
+from jaxmbs.numerics.results import Status
+from jaxmbs.numerics.scaling import Units, unit_of_length
+from jaxmbs.system.light import held_bodies
+from jaxmbs.system.mechanism import Mechanism
+
+# A body is free whose part in the directions without inertia, vectors of unit length, is more than this.
+MIN_FREE = 1e-2
+# Two elements hold a body that may spin about itself: a rod between two balls.
+MIN_HOLDING = 2
+# Part of the rotation in the direction, of unit length, of a body that spins about itself.
+MIN_TURNING = 1e-3
+# Masses that are traced may differ by 1 to this power of rounding without having been told apart.
+UNWEIGHED_POWER = 1 / 2
+
+
+def weightless_bodies(mech: Mechanism) -> list[str]:
+    """Names of the bodies whose mass is a plain 0."""
+    return [name for name, body in mech.bodies.items() if body.massless[0]]
+
+
+@jax.jit
+def undetermined(mech: Mechanism, q, t) -> Float[Array, " bodies"]:
+    """For each of `weightless_bodies` how much it moves in the directions x with M x = 0 and Φ_q x = 0 at a configuration.
+
+    That a body which two elements hold spins about itself, as a rod between two balls does, does not count.
+    """
+    slices, held = mech.layout.velocity_slices, held_bodies(mech)
+    matrix = _matrix(mech, q, t)
+    free = null_part(matrix, jnp.eye(matrix.shape[0], dtype=matrix.dtype))
+    found = []
+    for name in weightless_bodies(mech):
+        own = slices[name]
+        part = jnp.trace(free[own, own])
+        if held[name] >= MIN_HOLDING:
+            alone = null_part(matrix[own, own], jnp.eye(own.stop - own.start, dtype=matrix.dtype))
+            turning = jnp.trace(alone[mech.layout.angular[own]][:, mech.layout.angular[own]])
+            spins = (jnp.trace(alone) < MIN_HOLDING - 0.5) & (turning > MIN_TURNING)
+            part = part - jnp.where(spins, jnp.trace(alone), 0)
+        found.append(part)
+    return jnp.stack(found)
+
+
+def _matrix(mech: Mechanism, q, t):
+    """M + Φ_qᵀΦ_q in units of the mechanism, M of each body in units of its own largest entry."""
+    equations = CartesianEquations(mech)
+    phi_q, extent, angular = equations.judged_rows(q, t)
+    units = Units(angular, unit_of_length(phi_q, extent, angular))
+    rows = phi_q * units.vector[None, :] / units.rows(phi_q)[:, None]
+    mass = equations.mass(q, t) * units.vector[:, None] * units.vector[None, :]
+    for own in mech.layout.velocity_slices.values():
+        largest = jnp.max(jnp.abs(mass[own, own]))
+        mass = mass.at[own, own].multiply(1 / jnp.where(largest > 0, largest, 1))
+    return mass + rows.T @ rows
+
+
+@jax.jit
+def too_light(mech: Mechanism) -> Bool[Array, ""]:
+    """Whether a body that is not in `Mechanism.light`, as its mass was not known, is too light to be treated alike."""
+    held, light = held_bodies(mech), mech.light
+    masses = {name: jnp.asarray(body.mass) for name, body in mech.bodies.items() if not body.massless[0]}
+    alike = [mass for name, mass in masses.items() if held[name] >= MIN_HOLDING and name not in light]
+    if not alike:
+        return jnp.asarray(False)
+    limit = jnp.finfo(mech.dtype).eps ** UNWEIGHED_POWER * jnp.max(jnp.stack(list(masses.values())))
+    return jnp.min(jnp.stack(alike)) < limit
+
+
+def with_masses_judged(status, mech: Mechanism, q, t, *, weighed: bool):
+    """The status of a motion that starts at a configuration: SINGULAR where the masses of bodies do not determine it, or
+    differ so much that it is not told apart from rounding. weighed: whether all masses are known."""
+    singular = jnp.asarray(int(Status.SINGULAR), status.dtype)
+    if weightless_bodies(mech):
+        free = jnp.any(undetermined(mech, q, t) > MIN_FREE)
+        status = jnp.where(free & (status == Status.CONVERGED), singular, status)
+    if not weighed:
+        # Rounding may have kept such a motion from its start.
+        status = jnp.where(too_light(mech) & (status != Status.NON_FINITE), singular, status)
+    return status
+
+
+def is_weighed(mech: Mechanism) -> bool:
+    """Whether all masses are known, so that `Mechanism.light` has been found from them."""
+    return all(is_concrete(body.mass) for body in mech.bodies.values())
+
+
+def check_determined(mech: Mechanism, q, t) -> None:
+    """Raise `ValueError` with the names of bodies without mass whose motion is not determined at a configuration."""
+    names = weightless_bodies(mech)
+    free = np.asarray(undetermined(mech, q, t)) if names else np.zeros(0)
+    found = [name for name, part in zip(names, free, strict=True) if part > max(MIN_FREE, 0.3 * free.max())]
+    if found:
+        bodies = ", ".join(map(repr, found))
+        raise ValueError(
+            f"body {bodies}: without mass, and neither constraints nor other bodies determine the motion; "
+            "give it a mass, or hold it"
+        )

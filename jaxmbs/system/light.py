@@ -1,0 +1,69 @@
+"""Bodies that are light beside the others of a mechanism, found from the numbers that are known when it is made.
+
+M⁻¹ of a body much lighter than what it carries hides M⁻¹ of the heavy ones in Φ_q M⁻¹ Φ_qᵀ by rounding. Equations of such
+mechanisms are solved in another, more expensive way; which way is structure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from jaxmbs.element import GROUND, AbstractBody
+from jaxmbs.numerics.arrays import known
+
+# A body with less than this power of rounding of the largest mass is light: 6e-6 in double precision.
+LIGHT_POWER = 1 / 3
+
+
+def light_bodies(bodies: Mapping[str, AbstractBody], elements: Iterable, dtype) -> tuple[str, ...]:
+    """Names of the bodies between two or more elements whose mass, or moment of inertia over the squared lever arm of
+    their joints, is positive and light. Numbers that are not known do not count."""
+    arms = dict.fromkeys(bodies, 0.0)
+    elements = list(elements)
+    held = _held(bodies, elements)
+    given = {name: body.known_inertia for name, body in bodies.items()}
+    for element in elements:
+        for end in "ij":
+            name = getattr(element, end)
+            if name != GROUND:
+                arms[name] = max(arms[name], _arm(given[name][2], getattr(element, f"point_{end}", None)))
+    longest = max(arms.values(), default=0.0)
+    heaviest, lightest = 0.0, {}
+    for name, (mass, inertia, _) in given.items():
+        masses = [] if mass is None else [float(x) for x in mass.reshape(-1)]
+        moments = [] if inertia is None else _moments(inertia)
+        heaviest = max(heaviest, *masses, *(x / longest**2 for x in moments if longest > 0), 0.0)
+        masses += [x / arms[name] ** 2 for x in moments if arms[name] > 0]
+        lightest[name] = min((x for x in masses if x > 0), default=np.inf)
+    limit = float(np.finfo(dtype).eps) ** LIGHT_POWER * heaviest
+    return tuple(name for name in bodies if held[name] > 1 and lightest[name] < limit)
+
+
+def held_bodies(mech) -> dict[str, int]:
+    """How many constraints and drivers of a mechanism act on each of its bodies."""
+    return _held(mech.bodies, [*mech.constraints.values(), *mech.drivers.values()])
+
+
+def _held(bodies: Iterable[str], elements: list) -> dict[str, int]:
+    ends = [getattr(element, end) for element in elements for end in "ij"]
+    return {name: ends.count(name) for name in bodies}
+
+
+def _arm(com, point) -> float:
+    """The distance of a joint from the centre of mass; 0 where it is not known."""
+    point = known(point)
+    if com is None or point is None or point.ndim != 1:
+        return 0.0
+    return float(np.linalg.norm(point - com))
+
+
+def _moments(inertia: np.ndarray) -> list[float]:
+    """Principal moments of inertia that are more than rounding."""
+    full = np.atleast_1d(inertia)
+    if full.ndim == 2 and full.shape[0] == full.shape[1] and np.all(np.isfinite(full)):
+        full = np.linalg.eigvalsh((full + full.T) / 2)
+    full = full.reshape(-1)
+    largest = np.max(np.abs(full), initial=0.0)
+    return [float(x) for x in full if x > np.finfo(full.dtype).eps * largest]
