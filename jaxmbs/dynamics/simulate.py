@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -109,7 +109,7 @@ def simulate(
     check_motions_at(mech, times)
     start, given = _start(mech, q, v0, times, tolerance), mech.named_velocities(v0)
     times = times.astype(start.q.dtype)
-    options = {"tolerance": float(tolerance), "weighed": is_weighed(mech)}
+    options: Any = {"tolerance": float(tolerance), "weighed": is_weighed(mech)}
     result = _simulate(mech, times, start, _grid(asked, step, method), method, formulation, **options).of(mech)
     if is_concrete(result.status) and np.asarray(result.status)[0] == Status.SINGULAR:
         check_determined(mech, result.q[0], result.t[0])
@@ -164,7 +164,7 @@ def simulate_from(
     times = begin + jnp.asarray(after)
     start, grid = _start(mech, q, v0, times, tolerance), _grid(after, step, method)
     times = times.astype(start.q.dtype)
-    options = {"tolerance": float(tolerance), "weighed": is_weighed(mech)}
+    options: Any = {"tolerance": float(tolerance), "weighed": is_weighed(mech)}
     return _simulate(mech, times, start, grid, method, formulation, **options).of(mech)
 
 
@@ -192,8 +192,8 @@ def _start(mech: Mechanism, q, v0, times, tolerance: float) -> _Given:
 
 def _check_named(mech: Mechanism, t, start: _Given, named: tuple[bool, ...], tolerance: float) -> None:
     """Raise `ValueError` for named velocities that contradict the constraints, where only these keep it from starting."""
-    at_rest, options = start._replace(v=jnp.zeros_like(start.v), named=None), {"tolerance": tolerance, "weighed": True}
-    run = _simulate(mech, t[None], at_rest, _grid(t[None], None, RK4()), RK4(), Augmented(), **options)
+    at_rest, grid = start._replace(v=jnp.zeros_like(start.v), named=None), _grid(t[None], None, RK4())
+    run = _simulate(mech, t[None], at_rest, grid, RK4(), Augmented(), tolerance=tolerance, weighed=True)
     if run.status[0] == Status.CONVERGED:
         reason = contradiction(mech, run.q[0], t, start.v, named)
         if reason is not None:
