@@ -76,17 +76,18 @@ class RoughGuesses(Oracle):
         return seed // ROUNDS, mech, change, guess, rng.normal(size=(LANES, layout.m))
 
     def answer(self, question):
-        """Values at h = 0, the derivative there, and two differences of it."""
+        """Values at h = 0, the derivative there, two differences for it, and the mean of values beside h = 0."""
         seed, *args = question
         value, rate = programs_of(seed)
         at = lambda h: jax.tree.map(np.asarray, value(h, *args, 0.1))
         found, derivative = at(0.0), np.asarray(rate(0.0, *args, 0.1))
-        coarse, fine = ((at(h)[0] - at(-h)[0]) / (2 * h) for h in (STEP, STEP / 2))
-        return found, derivative, coarse, fine
+        (upper, *_), (lower, *_), (near, *_), (other, *_) = (at(h) for h in (STEP, -STEP, STEP / 2, -STEP / 2))
+        between = (upper + lower + near + other) / 4
+        return found, derivative, (upper - lower) / (2 * STEP), (near - other) / STEP, between
 
     def judge(self, account, question, answer):
         """Compare gaps with zero, derivatives with differences."""
-        (_, status, value, matrix), derivative, coarse, fine = answer
+        (q, status, value, matrix), derivative, coarse, fine, between = answer
         _, mech, *_ = question
         account.count("guesses", len(status))
         good = (status == 0)[:, None]
@@ -97,5 +98,10 @@ class RoughGuesses(Oracle):
         account.within("gap of an assembled configuration", value, 0.0, MAX_GAP * scale, scale, good)
         difference = (4 * fine - coarse) / 3
         scale = 1 + np.abs(difference).max(axis=1, keepdims=True)
-        smooth = np.abs(coarse - fine).max(axis=1, keepdims=True) < 1e-4 * scale
-        account.within("derivative of an assembly", derivative, difference, 1e-6 * scale, scale, good & smooth)
+        # A guess may lie between two configurations that are as near: there is no derivative. And where one of four values
+        # lies beyond such a border, the difference is as wrong as the two differences differ.
+        spread = np.abs(coarse - fine).max(axis=1, keepdims=True)
+        smooth = (spread < 1e-4 * scale) & (np.abs(between - q).max(axis=1, keepdims=True) < 1e-4 * STEP**0.5)
+        account.within(
+            "derivative of an assembly", derivative, difference, 1e-6 * scale + 2 * spread, scale, good & smooth
+        )
