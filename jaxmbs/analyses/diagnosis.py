@@ -17,7 +17,7 @@ from jaxmbs.analyses.branches import NEAR, linearise, singular_near, tangents
 from jaxmbs.analyses.idle import idle_spins
 from jaxmbs.numerics.arrays import is_concrete
 from jaxmbs.numerics.results import Status, check_outside
-from jaxmbs.numerics.scaling import Units, unit_of_length
+from jaxmbs.numerics.scaling import DEFAULT_TOLERANCE, Units, gap_limit, unit_of_length
 from jaxmbs.system.equations import constraint_jacobian, constraints
 from jaxmbs.system.mechanism import Coordinates, Mechanism, as_times
 
@@ -38,6 +38,8 @@ class Diagnosis(NamedTuple):
         singular_values: of Φ_q with its rows scaled to unit length, in descending order.
         redundant: names of constraints and drivers with a row that depends on rows before it, in order.
         consistent: whether those rows agree with the others, i.e. whether Φ = 0 can be satisfied close by.
+        misfits: the largest |Φ_k| of each constraint and driver whose gap is more than rounding, the largest first. Of an
+            assembled configuration these are redundant constraints that contradict each other.
         tangents: (b, m) velocities of the motions that meet in a singular configuration, the slowest first, Haug (3.7.10);
             none in a regular one, at a lock-up, or where drivers are missing. One of them as the `branch` of
             `kinematics` chooses that motion.
@@ -55,10 +57,11 @@ class Diagnosis(NamedTuple):
     singular_values: np.ndarray
     redundant: tuple[str, ...]
     consistent: bool
+    misfits: dict[str, float]
     tangents: np.ndarray
 
 
-def diagnose(mech: Mechanism, q: Coordinates, t: ArrayLike = 0.0) -> Diagnosis:
+def diagnose(mech: Mechanism, q: Coordinates, t: ArrayLike = 0.0, *, tolerance: float = DEFAULT_TOLERANCE) -> Diagnosis:
     """Rank, degrees of freedom, redundant constraints and branches of a mechanism in a configuration, which should be
     assembled.
 
@@ -71,6 +74,7 @@ def diagnose(mech: Mechanism, q: Coordinates, t: ArrayLike = 0.0) -> Diagnosis:
         mech: the mechanism.
         q: configuration (n,), or a mapping of names to coordinates; see `Mechanism.coordinates`.
         t: time.
+        tolerance: rows of Φ_q count as dependent where only gaps of this part of the mechanism's size tell them apart.
 
     Returns:
         A `Diagnosis`.
@@ -86,11 +90,11 @@ def diagnose(mech: Mechanism, q: Coordinates, t: ArrayLike = 0.0) -> Diagnosis:
     check_outside("diagnose", "inside, look at `constraint_jacobian`", mech, q, t)
     q = mech.coordinates(q)
     t = as_times(t, q.dtype)
-    report = _diagnose(mech, q, t)
+    report = _diagnose(mech, q, t, tolerance)
     if len(mech.layout.row_owners) + len(idle_spins(mech)) < mech.layout.m or report.singular_values[-1] > NEAR:
         return report
     q = singular_near(mech, q, t)
-    return _diagnose(mech, q, t)._replace(tangents=tangents(mech, q, t))
+    return _diagnose(mech, q, t, tolerance)._replace(tangents=tangents(mech, q, t))
 
 
 @eqx.filter_jit
@@ -98,7 +102,7 @@ def _evaluate(mech, q, t):
     return constraint_jacobian(mech, q, t), constraints(mech, q, t)
 
 
-def _diagnose(mech: Mechanism, q, t) -> Diagnosis:
+def _diagnose(mech: Mechanism, q, t, tolerance: float) -> Diagnosis:
     """The diagnosis of a configuration as it is, without tangents."""
     layout, eps = mech.layout, float(jnp.finfo(q.dtype).eps)
     matrix, value = (np.asarray(x, float) for x in _evaluate(mech, q, t))
@@ -108,8 +112,9 @@ def _diagnose(mech: Mechanism, q, t) -> Diagnosis:
     lengths = np.linalg.norm(matrix, axis=1)
     scale = np.where(lengths > 0, lengths, 1)
     rows, gaps = matrix / scale[:, None], value / scale
-    # A position is known to about √eps where Φ_q is singular, and so are the values that should vanish there.
-    small = max(rows.shape) * eps**0.5
+    # A position is known to about √eps where Φ_q is singular, and so are the values that should vanish there. A misfit of
+    # redundant constraints turns their rows by as much.
+    small = max(rows.shape) * max(eps**0.5, tolerance)
     dependent = _dependent_rows(rows, small)
     singular_values = np.linalg.svd(rows, compute_uv=False) if rows.size else np.zeros(0)
     rank = int(np.sum(singular_values > small))
@@ -123,8 +128,16 @@ def _diagnose(mech: Mechanism, q, t) -> Diagnosis:
         singular_values=singular_values,
         redundant=redundant,
         consistent=_consistent(rows, gaps, small),
+        misfits=_misfits(mech, q, value),
         tangents=np.zeros((0, layout.m)),
     )
+
+
+def _misfits(mech: Mechanism, q, value: np.ndarray) -> dict[str, float]:
+    """Return the largest |Φ_k| of each constraint and driver whose gap is more than rounding, the largest first."""
+    rounding = gap_limit(q.dtype, 0.0) * float(mech.size(q))
+    gaps = {name: float(np.max(np.abs(value[rows]), initial=0)) for name, rows in mech.layout.row_slices.items()}
+    return {name: gap for name, gap in sorted(gaps.items(), key=lambda item: -item[1]) if gap > rounding}
 
 
 def _dependent_rows(rows: np.ndarray, small: float) -> list[int]:
@@ -152,7 +165,7 @@ def _consistent(rows: np.ndarray, gaps: np.ndarray, small: float) -> bool:
     return bool(left <= small)
 
 
-def check_driven(mech: Mechanism, motion) -> None:
+def check_driven(mech: Mechanism, motion, tolerance: float) -> None:
     """Raise `ValueError` if the drivers of a computed motion are too few, or if one of them is redundant.
 
     A single configuration may be singular by itself, so up to three of the motion have to agree, or others beside it.
@@ -166,16 +179,16 @@ def check_driven(mech: Mechanism, motion) -> None:
     faults = []
     if len(reached) == 0:
         # What comes closest to an assembly still shows drivers that fight each other.
-        reports = (report for report in _reports(mech, motion.q[0], motion.t[0]) if report.dof > spins)
+        reports = (report for report in _reports(mech, motion.q[0], motion.t[0], tolerance) if report.dof > spins)
         faults = [report for report in reports if report.dof - spins < mech.layout.driver_rows][:1]
     elif len(reached) == 1:
-        for report in _reports(mech, motion.q[reached[0]], motion.t[reached[0]]):
+        for report in _reports(mech, motion.q[reached[0]], motion.t[reached[0]], tolerance):
             if determined(report):
                 return
             faults.append(report._replace(consistent=True))
     else:
         for k in dict.fromkeys(reached[np.linspace(0, len(reached) - 1, 3).astype(int)].tolist()):
-            report = _diagnose(mech, motion.q[k], motion.t[k])
+            report = _diagnose(mech, motion.q[k], motion.t[k], tolerance)
             if determined(report):
                 return
             faults.append(report)
@@ -206,15 +219,15 @@ def _movable(mech: Mechanism, q, t) -> list[str]:
     return [name for name, at in layout.velocity_slices.items() if np.max(np.abs(null[:, at]), initial=0) > MOVING]
 
 
-def _reports(mech: Mechanism, q, t) -> Iterator[Diagnosis]:
+def _reports(mech: Mechanism, q, t, tolerance: float) -> Iterator[Diagnosis]:
     """Diagnoses of q and of configurations beside it, if they show the rank that Φ_q has along a motion.
 
     Where the constraints, drivers left aside, are not closed, rows that are redundant in a motion need not be so, as those
     of a loop of hinges in space. In the plane such rows are rare, and rows without any redundant one are believed.
     """
-    layout, small = mech.layout, float(jnp.finfo(q.dtype).eps) ** 0.5
+    layout, small = mech.layout, max(float(jnp.finfo(q.dtype).eps) ** 0.5, tolerance)
     for near in (q, *_aside(mech, q, t)):
-        report = _diagnose(mech, near, t)
+        report = _diagnose(mech, near, t, tolerance)
         independent = layout.dimension == 2 and report.dof == layout.m - layout.kinematic_rows
         if independent or np.max(np.abs(_kinematic_rows(mech, near, t)[1]), initial=0) <= small:
             yield report

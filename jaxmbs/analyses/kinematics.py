@@ -125,7 +125,7 @@ def kinematics(
     result = _kinematics(mech, times, q, branch, Limits(corrections, max_steps, float(tolerance))).of(mech)
     leaves = [*jax.tree.leaves(mech), result.q]
     if all(is_concrete(leaf) for leaf in leaves) and result.q.ndim == 2:
-        check_driven(mech, result)
+        check_driven(mech, result, float(tolerance))
         if branch is not None and not np.any(np.asarray(result.status) == Status.SINGULAR):
             raise ValueError("branch is given, but none of the times is singular: add that of `find_singularities`")
     if throw:

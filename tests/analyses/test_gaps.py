@@ -1,0 +1,89 @@
+"""Gaps: none of what counts as assembled is large, and those of inexact geometry are accepted by all analyses alike."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxmbs as mbs
+from jaxmbs import spatial
+
+JOINTS = ("Rigid", "Revolute", "Cylindrical", "Prismatic", "ConstantVelocity", "Universal", "TotalJoint")
+
+
+@pytest.mark.parametrize("kind", JOINTS)
+def test_success_means_a_small_gap(kind):
+    joint = getattr(spatial, kind)("ground", "a")
+    mech = mbs.Mechanism({"a": spatial.Body()}, {"joint": joint})
+    rng = np.random.default_rng(0)
+    r, turn = rng.uniform(-40, 40, (200, 3)), rng.normal(size=(200, 3))
+    turn *= rng.uniform(0, np.pi, (200, 1)) / np.linalg.norm(turn, axis=1, keepdims=True)
+    r[0], turn[0] = (10, 20, 30), (0, 0, np.pi)
+
+    @jax.jit
+    @jax.vmap
+    def assembled(r, turn):
+        assembly = mbs.assemble(mech, jnp.concatenate([r, mbs.rotation.exp(turn)]))
+        return assembly.status, assembly.residual
+
+    status, residual = assembled(r, turn)
+    # Half a turn may be as near in one sense as in the other.
+    assert np.all((status == 0) | ((status == mbs.Status.SINGULAR) & (np.arange(200) == 0)))
+    assert np.all(residual < 1e-8)
+
+
+def slider_crank(misfit, *, driven, rod=2.0):
+    """A planar slider-crank of hinges in space, with the pin of rod and slider off the plane by a misfit."""
+    axis, body = (0, 0, 1), spatial.Body(inertia=np.eye(3))
+    along = np.array([[0, 0, 1.0], [1, 0, 0], [0, 1, 0]])
+    joints = {
+        "O": spatial.Revolute("ground", "crank", axis_i=axis),
+        "A": spatial.Revolute("crank", "rod", (1, 0, 0), axis_i=axis),
+        "B": spatial.Revolute("rod", "slider", (rod, 0, misfit), axis_i=axis),
+        "guide": spatial.Prismatic("ground", "slider", frame_i=along, frame_j=along),
+    }
+    motor = spatial.RevoluteDriver("ground", "crank", axis_i=axis, motion=mbs.motion.Ramp(rate=1.0, start=0.5))
+    return mbs.Mechanism(
+        dict.fromkeys(("crank", "rod", "slider"), body),
+        joints,
+        {"motor": motor} if driven else {},
+        {"gravity": mbs.Gravity((0, -9.81, 0))},
+    )
+
+
+def start():
+    x, y = np.cos(0.5), np.sin(0.5)
+    return {
+        "crank": spatial.coordinates((0, 0, 0), (0, 0, 0.5)),
+        "rod": spatial.coordinates((x, y, 0), (0, 0, -np.arcsin(y / 2))),
+        "slider": spatial.coordinates((x + np.sqrt(4 - y * y), 0, 0)),
+    }
+
+
+@pytest.mark.parametrize(
+    ("misfit", "tolerance", "accepted"),
+    [(1e-11, 1e-8, True), (1e-9, 1e-8, True), (1e-5, 1e-8, False), (1e-5, 1e-4, True)],
+)
+def test_all_analyses_agree_on_a_misfit(misfit, tolerance, accepted):
+    driven, free = slider_crank(misfit, driven=True), slider_crank(misfit, driven=False)
+    times = np.linspace(0, 1, 5)
+    assembly = mbs.assemble(driven, start(), tolerance=tolerance)
+    motion = mbs.kinematics(driven, times, start(), tolerance=tolerance)
+    run = mbs.simulate(free, times, start(), step=0.02, tolerance=tolerance)
+    for status in (assembly.status, motion.status, run.status):
+        assert np.all(np.asarray(status) == 0) == accepted
+    if accepted:
+        # Independent equations are closed to rounding: all gaps are those along z, which contradict each other.
+        gaps = mbs.constraints(driven, motion.q[-1], times[-1])
+        assert 0.05 * misfit < np.abs(gaps).max() < 2 * misfit
+        in_plane = np.concatenate([gaps[k : k + 2] for k in (0, 5, 10)])
+        assert np.abs(in_plane).max() < 1e-13 + misfit**2
+        # Of least squares: no displacement makes the sum of squares of the gaps smaller, each in units of its own.
+        matrix, unit = (
+            mbs.constraint_jacobian(driven, assembly.q),
+            np.where(driven.layout.angular, 1, driven.own_length),
+        )
+        sizes = np.abs(matrix * unit).max(axis=1)
+        downhill = (matrix / sizes[:, None]).T @ (mbs.constraints(driven, assembly.q) / sizes)
+        assert np.abs(downhill).max() < 1e-15 + 1e-6 * misfit
+        assert set(mbs.diagnose(driven, assembly.q, tolerance=tolerance).misfits) <= {"O", "A", "B", "guide"}
