@@ -79,10 +79,8 @@ def test_all_analyses_agree_on_a_misfit(misfit, tolerance, accepted):
         in_plane = np.concatenate([gaps[k : k + 2] for k in (0, 5, 10)])
         assert np.abs(in_plane).max() < 1e-13 + misfit**2
         # Of least squares: no displacement makes the sum of squares of the gaps smaller, each in units of its own.
-        matrix, unit = (
-            mbs.constraint_jacobian(driven, assembly.q),
-            np.where(driven.layout.angular, 1, driven.own_length),
-        )
+        matrix = np.asarray(mbs.constraint_jacobian(driven, assembly.q))
+        unit = np.where(driven.layout.angular, 1, float(driven.own_length))
         sizes = np.abs(matrix * unit).max(axis=1)
         downhill = (matrix / sizes[:, None]).T @ (mbs.constraints(driven, assembly.q) / sizes)
         assert np.abs(downhill).max() < 1e-15 + 1e-6 * misfit
