@@ -19,7 +19,7 @@ from jaxmbs.analyses.kinematics import kinematics
 from jaxmbs.numerics.implicit import jacobian
 from jaxmbs.numerics.march import follow_root
 from jaxmbs.numerics.results import Status, check_outside
-from jaxmbs.numerics.scaling import Units, unit_of_length
+from jaxmbs.numerics.scaling import DEFAULT_TOLERANCE, Units, unit_of_length
 from jaxmbs.programs.function import Straight
 from jaxmbs.system.marks import as_drawn
 from jaxmbs.system.mechanism import Coordinates, Mechanism, as_times
@@ -63,7 +63,11 @@ TOUCHING = 1e-6
 
 
 def find_singularities(
-    mech: Mechanism, times: ArrayLike | Sequence[float], guess: Coordinates | None = None
+    mech: Mechanism,
+    times: ArrayLike | Sequence[float],
+    guess: Coordinates | None = None,
+    *,
+    tolerance: float = DEFAULT_TOLERANCE,
 ) -> Singularities:
     """Follow a motion and find where Φ_q is singular, and whether that is a lock-up or a bifurcation.
 
@@ -79,6 +83,7 @@ def find_singularities(
         times: (T,), the grid along which the motion is followed. Singular positions that lie much closer together than
             the times of this grid may be missed.
         guess: the mechanism is assembled near it at times[0]; see `Mechanism.coordinates`.
+        tolerance: largest gap that redundant constraints may keep, relative to the size of the mechanism; see `assemble`.
 
     Returns:
         `Singularities`.
@@ -99,7 +104,7 @@ def find_singularities(
         times.dtype
     )
     mech, q = as_drawn(mech, mech.coordinates(guess))
-    motion = kinematics(mech, grid, q)
+    motion = kinematics(mech, grid, q, tolerance=tolerance)
     status = np.asarray(motion.status)
     if status[0] not in (Status.CONVERGED, Status.SINGULAR, Status.LOCKED_UP):
         raise ValueError(f"the mechanism cannot be assembled at t = {grid[0]}: {Status(int(status[0])).name}")
@@ -185,7 +190,8 @@ def _advance(mech, q, start, end):
     space = mech.layout
     matrix = jacobian(still, space, q, start)
     units = Units(space.angular, unit_of_length(matrix, space.extent(q), space.angular))
-    path = follow_root(still, space, jnp.stack([start, end]), q, jnp.asarray(True), units)
+    # Gaps have been judged along the motion.
+    path = follow_root(still, space, jnp.stack([start, end]), q, jnp.asarray(True), units, tolerance=np.inf)
     return path.q[-1], path.last_q, path.last_time
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from jaxmbs.cli.motion import motion_of
-from jaxmbs.cli.options import add_integrator, add_model, add_times, positive, read_model, status_names
+from jaxmbs.cli.options import add_integrator, add_model, add_times, add_tolerance, positive, read_model, status_names
 from jaxmbs.cli.report import FAILED, OK, Report, working
 
 SUFFIXES = (".gif", ".html", ".mp4")
@@ -16,6 +16,7 @@ def arguments(parser) -> None:
     parser.add_argument("film", type=Path, metavar="FILM", help=f"the file to write: {', '.join(SUFFIXES)}")
     add_times(parser, 101)
     add_integrator(parser)
+    add_tolerance(parser)
     parser.add_argument("--fps", type=positive, default=25.0, help="frames per second (25)")
     parser.add_argument(
         "--trace", nargs="+", action="append", default=[], metavar=("BODY", "X"),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from jaxmbs.cli.options import FORMULATIONS, add_model, add_times, finite, read_model, times_of
+from jaxmbs.cli.options import FORMULATIONS, add_model, add_times, add_tolerance, finite, read_model, times_of
 from jaxmbs.cli.report import FAILED, OK, Report, without_noise, working
 
 
 def arguments(parser) -> None:
     add_model(parser)
     add_times(parser, 101)
+    add_tolerance(parser)
     parser.add_argument(
         "--formulation", choices=FORMULATIONS, help="count the operations of a simulation in it as well, by RK4"
     )
@@ -34,8 +35,8 @@ def run(args) -> Report:
         "equations": len(layout.row_owners),
     }
     with working("assembling"):
-        start = mbs.assemble(model, t=args.at)
-        found = mbs.diagnose(model, start.q, args.at)
+        start = mbs.assemble(model, t=args.at, tolerance=args.tolerance)
+        found = mbs.diagnose(model, start.q, args.at, tolerance=args.tolerance)
     status = mbs.Status(int(start.status))
     singular_values = without_noise(found.singular_values, np.max(found.singular_values, initial=0))
     values |= {
@@ -46,6 +47,7 @@ def run(args) -> Report:
         "rank": found.rank,
         "redundant": list(found.redundant),
         "consistent": bool(found.consistent),
+        "misfits": found.misfits,
         "smallest singular value": float(np.min(singular_values, initial=np.inf)),
     }
     with working("looking at the equations"):
@@ -55,7 +57,7 @@ def run(args) -> Report:
     assembled = status in (mbs.Status.CONVERGED, mbs.Status.SINGULAR)
     if assembled and len(layout.row_owners) and layout.m == len(layout.row_owners) == found.rank:
         with working("looking for singularities"):
-            singular = mbs.find_singularities(model, times_of(args), start.q)
+            singular = mbs.find_singularities(model, times_of(args), start.q, tolerance=args.tolerance)
         values["singularities"] = [
             {"time": float(t), "kind": kind} for t, kind in zip(singular.times, singular.kinds, strict=True)
         ]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from jaxmbs.cli.motion import add_output, check_output, report_of
-from jaxmbs.cli.options import add_model, add_times, read_model, times_of
+from jaxmbs.cli.options import add_model, add_times, add_tolerance, read_model, times_of
 from jaxmbs.cli.report import Report, working
 
 
 def arguments(parser) -> None:
     add_model(parser)
     add_times(parser, 101)
+    add_tolerance(parser)
     add_output(parser)
 
 
@@ -19,6 +20,6 @@ def run(args) -> Report:
     check_output(args.output)
     model = read_model(args)
     with working("following the motion"):
-        motion = mbs.kinematics(model, times_of(args))
+        motion = mbs.kinematics(model, times_of(args), tolerance=args.tolerance)
         motion.q.block_until_ready()
     return report_of(args, model, motion)

@@ -20,8 +20,8 @@ def motion_of(args, model):
     from jaxmbs.dynamics.quantities import determined
 
     if determined(model):
-        return mbs.kinematics(model, times_of(args))
-    return mbs.simulate(model, times_of(args), **integrator_of(args))
+        return mbs.kinematics(model, times_of(args), tolerance=args.tolerance)
+    return mbs.simulate(model, times_of(args), tolerance=args.tolerance, **integrator_of(args))
 
 
 def add_output(parser) -> None:

@@ -33,6 +33,14 @@ def read_model(args):
     return mbs.load(args.model, ignore=args.ignore)
 
 
+def add_tolerance(parser: argparse.ArgumentParser) -> None:
+    """Add the largest gap of redundant constraints, for models whose geometry is inexact."""
+    parser.add_argument(
+        "--tolerance", type=positive, default=1e-8, metavar="PART",
+        help="largest gap that redundant constraints may keep, relative to the size of the mechanism (1e-8)",
+    )  # fmt: skip
+
+
 def add_times(parser: argparse.ArgumentParser, count: int) -> None:
     """The times of a motion."""
     parser.add_argument("--until", type=positive, default=1.0, metavar="T", help="the last time (1.0)")

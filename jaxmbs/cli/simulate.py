@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jaxmbs.cli.motion import add_output, check_output, report_of
-from jaxmbs.cli.options import add_integrator, add_model, add_times, integrator_of, read_model, times_of
+from jaxmbs.cli.options import add_integrator, add_model, add_times, add_tolerance, integrator_of, read_model, times_of
 from jaxmbs.cli.report import Report, without_noise, working
 
 
@@ -11,6 +11,7 @@ def arguments(parser) -> None:
     add_model(parser)
     add_times(parser, 101)
     add_integrator(parser)
+    add_tolerance(parser)
     add_output(parser)
 
 
@@ -22,7 +23,7 @@ def run(args) -> Report:
     check_output(args.output)
     model = read_model(args)
     with working("simulating"):
-        motion = mbs.simulate(model, times_of(args), **integrator_of(args))
+        motion = mbs.simulate(model, times_of(args), tolerance=args.tolerance, **integrator_of(args))
         motion.q.block_until_ready()
     total = np.full(2, np.nan)
     if motion.energy is not None:

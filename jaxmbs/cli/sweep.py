@@ -7,7 +7,7 @@ import re
 import threading
 from pathlib import Path
 
-from jaxmbs.cli.options import add_integrator, add_model, add_times, designs_count, positive_count
+from jaxmbs.cli.options import add_integrator, add_model, add_times, add_tolerance, designs_count, positive_count
 from jaxmbs.cli.report import FAILED, INTERRUPTED, OK, Report, working
 
 SAMPLERS = {"random": "Random", "latin": "LatinHypercube", "sobol": "Sobol", "grid": "Grid"}
@@ -33,6 +33,7 @@ def arguments(parser) -> None:
     )  # fmt: skip
     add_times(parser, 101)
     add_integrator(parser)
+    add_tolerance(parser)
     parser.add_argument(
         "--batch", type=positive_count, metavar="N", help="samples at once; found by trials unless given"
     )
