@@ -69,20 +69,24 @@ LINKS = {
 
 def balance(mech, q, v, t):
     """M, Φ_q, γ and all forces, as arrays of NumPy."""
-    given = mbs.mass_matrix(mech, q), mbs.constraint_jacobian(mech, q, t), mbs.acceleration_rhs(mech, q, v, t)
-    force = -mbs.Augmented().equations(mech).imbalance(q, v, jnp.zeros_like(v), t)
-    return [np.asarray(x) for x in (*given, force)]
+    equations = mbs.Augmented().of(mech)
+    given = equations.mass_matrix(q), equations.constraint_jacobian(q, t), equations.acceleration_rhs(q, v, t)
+    return [np.asarray(x) for x in (*given, equations.force(q, v, t))]
 
 
 def close(found, expected, tolerance=1e-9):
     assert np.abs(found - expected).max() <= tolerance * np.abs(expected).max()
 
 
-@pytest.mark.parametrize("formulation", FORMULATIONS)
-@pytest.mark.parametrize("dimension", LINKS)
+CASES = [(2, name) for name in FORMULATIONS] + [
+    pytest.param(3, name, marks=[] if name == "augmented" else pytest.mark.slow) for name in FORMULATIONS
+]
+
+
+@pytest.mark.parametrize(("dimension", "formulation"), CASES)
 def test_reactions_of_driven_links_for_any_mass(dimension, formulation):
     make, guess = LINKS[dimension]
-    for mass in (HEAVY, 1e-9, 1e-12, 1e-30, None):
+    for mass in (HEAVY, 1e-9, 1e-30, None):
         mech = make(mass)
         motion = mbs.kinematics(mech, jnp.array([0.0, 0.4]), guess)
         found = mbs.reactions(mech, motion, formulation=FORMULATIONS[formulation])
@@ -91,12 +95,11 @@ def test_reactions_of_driven_links_for_any_mass(dimension, formulation):
         close(np.concatenate([reaction.multipliers[1] for reaction in found.values()]), expected)
 
 
-@pytest.mark.parametrize("formulation", FORMULATIONS)
-@pytest.mark.parametrize("dimension", LINKS)
+@pytest.mark.parametrize(("dimension", "formulation"), CASES)
 def test_free_links_move_alike_for_any_mass(dimension, formulation):
     make, guess = LINKS[dimension]
     start, times = mbs.assemble(make(HEAVY), guess), np.array([0.0, 0.1])
-    for mass in (1e-9, 1e-12, None):
+    for mass in (1e-12, None):
         driven = make(mass)
         mech = mbs.Mechanism(driven.bodies, driven.constraints, forces=driven.forces)
         run = mbs.simulate(mech, times, start, step=0.02, formulation=FORMULATIONS[formulation], throw=True)

@@ -83,7 +83,7 @@ angles, rates = np.linspace(0, -0.05, 6), np.linspace(0, -0.5, 6)
 """
 PROGRAM = """
 from pathlib import Path
-my_acceleration = lambda mech, q, v: mbs.mass_matrix(mech, q) @ v
+my_acceleration = lambda mech, q, v: mbs.Augmented().of(mech).mass_matrix(q) @ v
 turn = lambda lengths, q: (lengths.sum() * q, lengths > 1)
 lengths, mech = jnp.ones(4), free
 q = guess = mbs.assemble(mech, guess).q
