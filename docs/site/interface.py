@@ -37,7 +37,7 @@ MODULES = {
     "jaxmbs.system.topology": "mbs.topology", "jaxmbs.numerics.rotation": "mbs.rotation", "jaxmbs.io": "mbs.io",
     "jaxmbs.env": "mbs.env", "jaxmbs.sweeps": "mbs.sweeps", "jaxmbs.viz": "mbs.viz",
 }  # fmt: skip
-# What may change in a minor version: young, or there for those who write elements of their own.
+# Names that may change in a minor version: new ones, and those for authors of new elements.
 EXPERIMENTAL = (
     "mbs.program", "mbs.ProgramError", "mbs.PerformanceWarning", "mbs.explain", "mbs.Explanation*", "mbs.identif*",
     "mbs.Identified*", "mbs.Record*",
