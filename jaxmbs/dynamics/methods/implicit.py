@@ -44,7 +44,7 @@ class EndOfStep(NamedTuple):
         problem: the equations and their scales.
         t: the time at the end.
         floor: pivot floors of the rows, as for `solve_saddle_point`.
-        q, v, a: the predicted state.
+        q, v, a: the predicted state, the end of the step if v̇ stayed constant.
         v_by_q, a_by_q: dv₁ / dq₁ and dv̇₁ / dq₁.
     """
 
