@@ -188,7 +188,7 @@ def fit(
 
 
 def _with_marks(build, design, guess) -> Callable[[Any], Mechanism]:
-    """The builder itself, or one whose gears have the marks that touch in the guess."""
+    """Return a builder whose gears have the marks that touch in the guess; the same one if all marks are known."""
     mech = build(design)
     if not isinstance(mech, Mechanism):
         raise ValueError(f"build must be a function that gives a Mechanism, but it gives {type(mech).__name__}")

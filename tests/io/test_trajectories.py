@@ -1,4 +1,4 @@
-"""Trajectories that are saved and loaded: every array, every name, and the mechanism where it has a document."""
+"""Trajectories that are saved and loaded: every array, every name, and the mechanism if it can be written as JSON."""
 
 import jax
 import jax.numpy as jnp

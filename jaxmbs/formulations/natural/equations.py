@@ -68,7 +68,7 @@ class Natural(AbstractFormulation):
         >>> run = mbs.simulate(pendulum, jnp.array([0.0, 0.5]), start, step=0.01, formulation=formulation)
         >>> print(run.position("bob.phi").round(3))
         [1.571 0.402]
-        >>> mbs.Natural(points={"tip": ("bob", (0, -0.5))}).of(pendulum).names  # the pin is at rest; bob points from it to the tip
+        >>> mbs.Natural(points={"tip": ("bob", (0, -0.5))}).of(pendulum).names  # the pin is at rest
         ('tip.x', 'tip.y')
     """
 
