@@ -13,7 +13,7 @@ def arguments(parser) -> None:
     parser.add_argument(
         "--formulation",
         choices=FORMULATIONS,
-        help="also count the operations of a simulation with this formulation and RK4",
+        help="also count the operations of a simulation in this formulation by RK4",
     )
     parser.add_argument("--at", type=finite, default=0.0, metavar="T", help="the time at which it is assembled (0)")
 

@@ -51,9 +51,9 @@ class Units(NamedTuple):
     def gap(self, matrix: Float[Array, "rows m"], value: Float[Array, " rows"]) -> Float[Array, ""]:
         """Return the largest |f_k|, each divided by the change of f_k that a displacement by `length` makes.
 
-        If a row depends on angles only, it is divided by its change with an angle of 1. For other rows, derivatives by angles
-        do not count: they grow with the distance of a body from its joint, and a gap must not look small because a body
-        is far away.
+        If a row depends on angles only, it is divided by its change with an angle of 1. For other rows, derivatives by
+        angles do not count: they grow with the distance of a body from its joint, and a gap must not look small because
+        a body is far away.
         """
         slopes = jnp.abs(matrix)
         by_length = self.length * jnp.max(jnp.where(self.angular[None, :], 0, slopes), axis=1, initial=0)

@@ -198,7 +198,7 @@ def _with_marks(build, design, guess) -> Callable[[Any], Mechanism]:
 
 
 def _looked_at(build, design, measure, guess) -> tuple[tuple[int, ...], float, str]:
-    """The shape of the measure, the size of the mechanism as the guess has it, and what tells it from others."""
+    """The shape of the measure, the size of the mechanism in the guess, and a key that identifies the mechanism."""
     mech = build(design)
     missing = mech.layout.m - len(mech.layout.row_owners)
     if missing > 0:
