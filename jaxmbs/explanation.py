@@ -170,7 +170,7 @@ def _contacts(mech: Mechanism, q, t) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _simulation(mech: Mechanism, q, v, t, method, formulation) -> dict[str, tuple[Straight, tuple]]:
-    """What a simulation evaluates, and at what."""
+    """The functions that a simulation evaluates, with arguments for them."""
     equations = equations_of(formulation, mech)
     x, u = _zeros(equations.from_bodies, q, v, t)
     problem = Problem.of(equations, _zeros(equations.scales, x, t), DEFAULT_TOLERANCE)

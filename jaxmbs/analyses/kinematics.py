@@ -157,9 +157,11 @@ def _kinematics(mech: Mechanism, times, guess, branch, limits: Limits) -> Trajec
 
 
 def motion_without_derivatives(mech: Mechanism, times, guess, branch=None, *, limits: Limits) -> tuple[Array, ...]:
-    """q, v, a and status without their derivatives: assembly at the first time, then step by step; and whether numbers and
-    guess are finite, without which the status counts for nothing. Rows of all times are only passed on: a program would
-    write out an operation for each."""
+    """Return q, v, a and status without derivatives, and True if the numbers and the guess are finite.
+
+    The mechanism is assembled at the first time and then followed step by step. If numbers are not finite, the status has
+    no meaning. Arrays over all times are only passed on here: a program would have an operation for each of their entries.
+    """
     _, phi, usable = determined(mech, guess, times[0])
     usable = usable & jnp.all(jnp.isfinite(guess))
     guess = jnp.where(jnp.isfinite(guess), guess, 0)

@@ -137,22 +137,22 @@ class AbstractEquations(eqx.Module):
     @property
     @abc.abstractmethod
     def definite(self) -> bool:
-        """Whether M together with the supporting rows leaves nothing without inertia."""
+        """True if M plus the terms of the supporting rows is sure to be positive definite."""
 
     @property
     @abc.abstractmethod
     def weight(self) -> Float[Array, ""]:
-        """A mass like those of the system."""
+        """A typical mass of the system."""
 
     @property
     @abc.abstractmethod
     def solver(self) -> AbstractSolver:
-        """How they are solved."""
+        """The method that solves these equations."""
 
     @property
     @abc.abstractmethod
     def from_allowed(self) -> bool:
-        """Whether `from_bodies` wants velocities that the joints allow, as it does not find the nearest ones."""
+        """True if `from_bodies` needs velocities that the joints allow, because it does not project others onto them."""
 
     @abc.abstractmethod
     def from_bodies(self, q, v, t) -> tuple[Float[Array, " n"], Float[Array, " m"]]:
@@ -200,7 +200,7 @@ class AbstractEquations(eqx.Module):
         return self.space.angular
 
     def scales(self, q, t) -> Scales:
-        """What gaps and pivots are judged by in this configuration and others like it."""
+        """Scales for gaps and pivots in this configuration and similar ones."""
         rows, extent, angular = self.judged_rows(q, t)
         length = jnp.maximum(unit_of_length(rows, extent, angular), self.mech.own_length.astype(q.dtype))
         return Scales(length, Units(angular, length).rows(rows), self.pivots(q, t))

@@ -111,8 +111,11 @@ def pivot_floor(dtype) -> float:
 
 
 def floors(kept, *, revived: bool) -> Float[Array, " n"]:
-    """Floors for a matrix near one whose rows `kept` took part: these as always. The others not at all or, to be `revived`,
-    where their pivots are far from rounding."""
+    """Pivot floors for a matrix similar to a factored one, of which the rows `kept` were used.
+
+    These rows have the usual floor. The others are left out; if `revived`, they are used where their pivots are far from
+    rounding.
+    """
     # No pivot is above its diagonal entry, so twice that excludes a row.
     excluded = jnp.full_like(kept, redundancy(kept.dtype) if revived else 2.0)
     return jnp.where(kept > 0, pivot_floor(kept.dtype), excluded)

@@ -25,8 +25,8 @@ from jaxmbs.numerics.space import Space
 SINGULAR_POWER = 0.5
 # A step is resolved when predictor and corrector, and the same backwards, agree to this part of the distance moved.
 RESOLVED = 0.3
-# No more of it counts than this, in radians and lengths of the mechanism: from next to a fold a step too long predicts to
-# be turns away, and every root is near to that.
+# Upper limit on the distance used in this test, in radians and lengths of the mechanism. Near a fold, a step that is too
+# long may predict a position many turns away, and relative to that distance every root would be near.
 FURTHEST = 1.0
 # A step across a change of sign of the determinant has to agree this well, as a power of the rounding unit (2e-5 in
 # float64). Where two branches pass each other at a distance w, a step h from one to the other misses by (w/h)².
@@ -57,8 +57,8 @@ class Path(NamedTuple):
 
 
 class _State(NamedTuple):
-    """Where the motion is. `side`: the sign of det f_q, or f_q itself where it has more rows than columns; zero where it is
-    singular."""
+    """The state of the motion. `side` is the sign of det f_q, or f_q itself if it has more rows than columns; zero where f_q
+    is singular."""
 
     t: Float[Array, ""]
     q: Float[Array, " n"]

@@ -72,7 +72,7 @@ def newton_by_tangents(f: Callable, solver: Callable, x, again, n: int, iteratio
         solve = solver(x)
 
         def iterate(_, carry):
-            """Take a Newton step. The carry: point, step from there, its size, fraction to take, gap at the point; last f."""
+            """Take a Newton step; carry: point, step from there, its size, fraction to take, gap at the point, last f."""
             x, step, size, part, gap, _ = carry
             trial = x - part * step
             value = f(given, trial)

@@ -28,9 +28,9 @@ FITTING_STEPS = 20
 # Largest change of a coordinate in one step, in radians and sizes of the mechanism, times the scaled gap if that is larger
 # than 1. Wheels may have to turn many times, but a step much longer than the gaps leads to a root far from the guess.
 MAX_STEP = 10.0
-# How far, in units of the mechanism, the k-th new start of a search lies from the guess: this times k.
+# Distance of the k-th new start of a search from the guess, divided by k, in radians and sizes of the mechanism.
 DISPLACEMENT = 0.4
-# The largest part of a step of the search from a rough guess that its second-order correction may have.
+# Largest second-order correction of a step of the search, relative to the step.
 MAX_BEND = 0.75
 
 

@@ -28,7 +28,7 @@ from jaxmbs.system.mechanism import Mechanism
 MAX_TURN_IN_STEP = 1e3
 # Velocities whose gaps are at most this many rounding units are not changed.
 EXACT = 8
-# Named velocities may leave a gap in Φ_q v + Φ_t of this part of the largest: what is typed with four digits passes.
+# Largest gap in Φ_q v + Φ_t that named velocities may leave, relative to the largest velocity: four digits are enough.
 KEPT = 1e-3
 
 
@@ -37,9 +37,9 @@ class Motion(NamedTuple):
 
     Attributes:
         q, v, a: coordinates, velocities and accelerations.
-        kept: 1 for each row of Φ that counts, 0 for those that say what others say. Where Φ is not closed, as in the middle
-            of a step, redundant rows do not look so: which they are is decided where it is, and holds for the next step.
-        solved: whether forces that depend on reactions have a common solution with these; None without such forces.
+        kept: 1 for each independent row of Φ, 0 for redundant ones. If Φ is not closed, as in the middle of a step, redundant
+            rows look independent. So they are found in closed configurations, and stay the same in the next step.
+        solved: True if reactions and the forces that depend on them have a common solution; None without such forces.
     """
 
     q: Float[Array, " n"]
@@ -67,7 +67,7 @@ class Motion(NamedTuple):
 
 
 class Start(NamedTuple):
-    """Where a simulation starts: coordinates, velocities, and which of these are to be kept as they are, if any."""
+    """The start of a simulation: coordinates, velocities, and a mask of the velocities to keep, or None."""
 
     q: Float[Array, " n"]
     v: Float[Array, " m"]
@@ -78,8 +78,8 @@ class Problem(eqx.Module):
     """Equations with the units in which their errors are judged.
 
     Attributes:
-        length: of coordinates that are lengths.
-        rows: what a unit of the coordinate that matters most does to each row of Φ.
+        length: the unit of coordinates that are lengths.
+        rows: the units of the rows of Φ: the largest change of each with a unit of a coordinate.
         tolerance: upper bound of the gaps of redundant constraints, relative to `length`.
     """
 
@@ -90,7 +90,7 @@ class Problem(eqx.Module):
 
     @classmethod
     def of(cls, equations: AbstractEquations, scales: Scales, tolerance: float) -> Problem:
-        """Equations that are judged by these scales."""
+        """Create a problem from equations and the scales by which their errors are measured."""
         scales = jax.lax.stop_gradient(scales)
         return cls(equations.judged_by(scales), scales.length, scales.rows, tolerance)
 
@@ -243,7 +243,7 @@ def started(problem: Problem, start: Start, t) -> tuple[Motion, Int[Array, ""]]:
     """Return the motion with an assembled configuration and the nearest velocities that satisfy the constraints, and its
     status. Velocities that satisfy them to rounding stay as they are.
 
-    Velocities that are to be kept are so, and the others are the smallest that fit, if any do.
+    If some velocities are given, they are kept, and the others are the smallest that satisfy the constraints, if any do.
     """
     equations, (q, v, given) = problem.equations, start
     kept = jnp.asarray(True)
