@@ -57,8 +57,8 @@ class Path(NamedTuple):
 
 
 class _State(NamedTuple):
-    """The state of the motion. `side` is the sign of det f_q, or f_q itself if it has more rows than columns; zero where f_q
-    is singular."""
+    """The state of the motion. `side` is the sign of det f_q, or f_q itself if it has more rows than columns; zero where
+    f_q is singular."""
 
     t: Float[Array, ""]
     q: Float[Array, " n"]

@@ -37,8 +37,8 @@ class Motion(NamedTuple):
 
     Attributes:
         q, v, a: coordinates, velocities and accelerations.
-        kept: 1 for each independent row of Φ, 0 for redundant ones. If Φ is not closed, as in the middle of a step, redundant
-            rows look independent. So they are found in closed configurations, and stay the same in the next step.
+        kept: 1 for each independent row of Φ, 0 for redundant ones. If Φ is not closed, as in the middle of a step,
+            redundant rows look independent. So they are found in closed configurations and kept for the next step.
         solved: True if reactions and the forces that depend on them have a common solution; None without such forces.
     """
 
