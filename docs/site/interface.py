@@ -118,7 +118,7 @@ def described(name: str, value) -> Iterator[str]:
 
 
 def members(name: str, kind: type) -> Iterator[str]:
-    """Public methods and properties of a class that this package defines, but for those that it has from `BASES`."""
+    """Public methods and properties of a class that this package defines, except those inherited from `BASES`."""
     inherited = {x for base in BASES if issubclass(kind, base) and kind is not base for x in dir(base)}
     for member in sorted({*dir(kind)} - inherited - {"equations", "unknowns", "chosen"}):
         own = inspect.getattr_static(kind, member)

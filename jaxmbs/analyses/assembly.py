@@ -81,10 +81,10 @@ def assemble(
 
     `q` is differentiable by the numbers of the mechanism, by t and by the guess. The derivatives follow from the same
     conditions, so they are exact from every guess. The status is SINGULAR where the nearest configuration is not unique,
-    such as the place on a circle that is nearest to its centre.
+    for example if a point has to be on a circle and the guess is its centre.
 
     Redundant constraints may contradict each other by as much as `tolerance`, because geometry is inexact. The gap that
-    cannot be closed is shared among them in the sense of least squares; all others are closed to rounding.
+    remains is shared among them in the sense of least squares; all other constraints are closed to rounding.
 
     Args:
         mech: the mechanism.

@@ -41,8 +41,8 @@ class Diagnosis(NamedTuple):
         misfits: the largest |Φ_k| of each constraint and driver whose gap is more than rounding, the largest first. In an
             assembled configuration these are redundant constraints that contradict each other.
         tangents: (b, m) velocities of the motions that meet in a singular configuration, the slowest first, Haug (3.7.10);
-            none in a regular one, at a lock-up, or where drivers are missing. One of them as the `branch` of
-            `kinematics` chooses that motion.
+            none in a regular one, at a lock-up, or where drivers are missing. Pass one of them to `kinematics` as
+            `branch` to follow that motion.
 
     Examples:
         >>> walls = {"wall": planar.AbsoluteX("a", (0, 0), 1.0), "other": planar.AbsoluteX("a", (0, 0), 2.0)}

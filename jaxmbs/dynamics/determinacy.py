@@ -104,6 +104,6 @@ def check_determined(mech: Mechanism, q, t) -> None:
     if found:
         bodies = ", ".join(map(repr, found))
         raise ValueError(
-            f"body {bodies}: without mass, and neither constraints nor other bodies determine the motion; "
-            "give it a mass, or hold it"
+            f"body {bodies}: the mass is 0, and neither constraints nor other bodies determine the motion; "
+            "give it a mass, or add constraints"
         )

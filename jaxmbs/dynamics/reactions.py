@@ -28,7 +28,7 @@ from jaxmbs.system.trajectory import Trajectory
 # A contact counts as pulling if its force holds the bodies together and is larger than this, relative to the largest force
 # in any joint.
 PULLING = 1e-9
-# What is left of a vector in the null space of the constraint forces, where there is none.
+# A multiplier is indeterminate if its component in the null space of the constraint forces is larger than this.
 INDETERMINATE = 1e-4
 
 
@@ -283,7 +283,7 @@ def _reactions(mech: Mechanism, t, q, v, a, states, formulation: AbstractFormula
 
 
 def _at_one_time(mech: Mechanism, formulation, t, q, v, a, states) -> dict[str, dict]:
-    # States are what they are: the equations need none of their rates.
+    # The states of forces are known numbers here: the equations do not need their rates.
     mech = as_drawn(with_states(mech, states), q)[0]
     equations = formulation.equations(mech)
     own = equations.from_bodies(q, v, t)

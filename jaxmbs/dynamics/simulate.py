@@ -249,8 +249,8 @@ def _simulate(
 ) -> Trajectory:
     clean_times, in_time = jnp.where(jnp.isfinite(times), times, 0), jnp.all(jnp.isfinite(times))
 
-    # Programs make finite what they take, and judge what they give: to do so between them would cost XLA as much time as
-    # all the rest.
+    # Programs check for themselves that inputs and outputs are finite. Checks between programs would take XLA as much time
+    # as everything else.
     def enter(mech, t, q, v, assembled, in_time):
         mech, usable = finite(mech)
         usable = usable & in_time & jnp.all(jnp.isfinite(q)) & jnp.all(jnp.isfinite(v))

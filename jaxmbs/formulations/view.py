@@ -64,7 +64,7 @@ class EquationsOfMotion(eqx.Module):
 
         M(x, t) u̇ = Q(x, u, t) + Φ_xᵀλ,  Φ(x, t) = 0,  Φ_x u = ν,  Φ_x u̇ = γ,  ẋ = N(x) u.
 
-    Q is everything that is not a constraint force: applied forces, −ω × Jω, the centrifugal terms of an offset centre
+    Q is the sum of all forces except constraint forces: applied forces, −ω × Jω, the centrifugal terms of an offset centre
     of mass, and the terms that come from the choice of coordinates.
 
     - `Augmented`: x and u are q and v, the poses and velocities of the bodies; Φ are all constraints, then the drivers.

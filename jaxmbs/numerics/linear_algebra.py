@@ -189,7 +189,8 @@ def solve_saddle_point(
 
     mass: M (n, n), symmetric positive definite; jacobian: J (m, n); force: Q (n,); right: γ (m,). Of rows of J that depend
     on each other some have a multiplier of zero; γ has to be consistent. kept (m,) is 0 for those; floor and sizes as for
-    `factor_symmetric_semidefinite`. Where M is not `definite`, what has neither inertia nor constraint has no acceleration.
+    `factor_symmetric_semidefinite`. Where M is not `definite`, coordinates with neither inertia nor constraints do
+    not accelerate.
     With a `Support` M need not be regular. refined: True to refine the solution once, if entries of M differ much in size.
     Derivatives solve the same equations: M da − Jᵀdλ = dQ − dM a + dJᵀλ, J da = dγ − dJ a.
     """

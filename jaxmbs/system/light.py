@@ -13,7 +13,7 @@ import numpy as np
 from jaxmbs.element import GROUND, AbstractBody
 from jaxmbs.numerics.arrays import known
 
-# A body is light if its mass is less than the largest mass times this power of the rounding unit, 6e-6 in float64.
+# A body is light if its mass is smaller than the largest mass times this power of the rounding unit, 6e-6 in float64.
 LIGHT_POWER = 1 / 3
 
 
