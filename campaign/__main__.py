@@ -1,6 +1,6 @@
 """`python -m campaign --seconds 120`: random checks until the time is up.
 
-Each find is asked again by its seed, in a process of its own; the exit code is 1 if one repeats.
+Each round with a find is repeated in a separate process; the exit code is 1 if one of them fails again.
 """
 
 import argparse
@@ -27,7 +27,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=1, help="processes, each with seeds of its own (1)")
     parser.add_argument("--only", action="append", default=[], metavar="ORACLE", help="this oracle; may be repeated")
     parser.add_argument("--once", action="store_true", help="one round of each oracle; the exit code is 1 for any find")
-    parser.add_argument("--part", action="store_true", help="finds are left to the campaign that has started this one")
+    parser.add_argument("--part", action="store_true", help="leave it to the parent process to repeat finds")
     parser.add_argument("--page", type=Path, help="write the tally as a page of the documentation")
     return parser.parse_args()
 
@@ -64,9 +64,9 @@ def beside_each_other(args: argparse.Namespace, folder: Path, seed: int, seconds
 
 
 def repeated(finds: list[dict]) -> list[dict]:
-    """Ask the rounds of finds again, each in a fresh process; return the finds of the rounds that fail again.
+    """Repeat the rounds with finds, each in a fresh process; return the finds of the rounds that fail again.
 
-    A process that ends by a signal has failed again.
+    A process that ends by a signal counts as a failure.
     """
     rounds = dict.fromkeys((find["oracle"], find["seed"]) for find in finds)
     for oracle, seed in rounds:

@@ -1,4 +1,4 @@
-"""Assembly from rough guesses: no status of success with a gap, and derivatives that are those of what was computed."""
+"""Assembly from rough guesses: a status of success means a small gap, and derivatives agree with differences."""
 
 from functools import lru_cache
 
@@ -12,17 +12,18 @@ import random_mechanisms as mechanisms
 from campaign.mechanisms import SPATIAL
 from campaign.oracle import Oracle
 
-# Guesses of a round.
+# Guesses in a round.
 LANES = 2048
-# Rounds that share a structure, and so its programs.
+# Successive rounds with the same structure, whose programs are compiled once.
 ROUNDS = 8
-# Mechanisms of a round, each with many guesses.
+# Mechanisms in a round, each with many guesses.
 MECHANISMS = 16
-# Largest distance of a guess from an assembled configuration, in lengths of about a body's.
+# Largest change of a coordinate from an assembled configuration to a guess; bodies have lengths of about 1.
 FAR = 10.0
-# Step of the differences; two of them tell where they are not yet, or not at all, derivatives.
+# Step of the central differences. They are taken with this step and with half of it; where the two disagree, there is
+# no derivative to compare with.
 STEP = 1e-5
-# Upper bound of gaps, as a part of the size of the mechanism; `assemble` promises 1e-8 of a size that may be larger.
+# Upper bound on gaps, relative to the mechanism's `own_length`, as `assemble` promises.
 MAX_GAP = 1e-8
 
 
@@ -40,7 +41,7 @@ def structure_of(seed: int):
 
 @lru_cache(maxsize=2)
 def programs_of(seed: int):
-    """Assembly along a line of mechanisms, guesses and times, and its derivative there; of a batch."""
+    """Compiled functions of h for a batch: assembly of mechanisms, guesses and times that change with h, and its rate."""
     del seed
 
     def along(h, mech, change, guess, moved, t):
@@ -55,21 +56,21 @@ def programs_of(seed: int):
 
 
 class RoughGuesses(Oracle):
-    """Status 0 promises a small gap and the derivative of what was computed, from any guess."""
+    """From any guess, status 0 means a small gap and a derivative that agrees with differences."""
 
     name = "rough guesses"
-    about = "gaps of what counts as assembled, and derivatives against differences"
+    about = "gaps of assembled configurations, and derivatives against differences"
     seconds = 45.0
 
     def question(self, seed):
-        """Mechanisms, their changes, guesses and their changes."""
+        """Mechanisms and guesses, and the directions in which they change with h."""
         rng, structure = np.random.default_rng((seed, 5)), structure_of(seed)
         drawn = [mechanisms.draw(rng, structure) for _ in range(MECHANISMS)]
         mech, q = jax.tree.map(np.asarray, mechanisms.stacked(drawn))
         repeat = lambda x: np.repeat(x, LANES // MECHANISMS, axis=0)
         mech, q = jax.tree.map(repeat, (mech, q))
         layout = drawn[0][0].layout
-        # Frames are rotations, and what stands in for them near one is no function of the nine numbers.
+        # Frames are kept: they are rotations, which a change of their single entries would leave.
         varies = lambda x: eqx.is_inexact_array(x) and np.shape(x)[-2:] != (3, 3)
         change = jax.tree.map(lambda x: rng.normal(size=np.shape(x)) if varies(x) else np.zeros_like(x), mech)
         # Half of the guesses are rough, half are wild.
@@ -79,7 +80,7 @@ class RoughGuesses(Oracle):
         return seed // ROUNDS, mech, change, guess, rng.normal(size=(LANES, layout.m))
 
     def answer(self, question):
-        """Values at h = 0, the derivative there, two differences for it, and the mean of values beside h = 0."""
+        """Results at h = 0, the derivative there, its two central differences, and the mean of q over the four other h."""
         seed, *args = question
         value, rate = programs_of(seed)
         at = lambda h: jax.tree.map(np.asarray, value(h, *args, 0.1))
@@ -101,8 +102,8 @@ class RoughGuesses(Oracle):
         account.within("gap of an assembled configuration", value, 0.0, MAX_GAP * scale, scale, good)
         difference = (4 * fine - coarse) / 3
         scale = 1 + np.abs(difference).max(axis=1, keepdims=True)
-        # A guess may lie between two configurations that are as near: there is no derivative. And where one of four values
-        # lies beyond such a border, the difference is as wrong as the two differences differ.
+        # Where two configurations are equally near to a guess, there is no derivative. If one of the four values lies
+        # beyond such a border, the differences are wrong by about as much as they differ from each other.
         spread = np.abs(coarse - fine).max(axis=1, keepdims=True)
         smooth = (spread < 1e-4 * scale) & (np.abs(between - q).max(axis=1, keepdims=True) < STEP)
         account.within(

@@ -140,7 +140,7 @@ class Eager(Oracle):
 
 
 def quantities(mech, q, v):
-    """What equations of motion are made of, at t = 0.3."""
+    """Terms of the equations of motion, at t = 0.3."""
     quiet = mbs.Mechanism(mech.bodies, mech.constraints, mech.drivers, _without_reactions(mech.forces))
     return {
         "mass matrix": mbs.Augmented().of(quiet).mass_matrix(q),

@@ -56,7 +56,7 @@ def run(oracles: Sequence[Oracle], tally: Tally, seconds: float, say: Callable[[
 
 
 def once(oracles: Sequence[Oracle], tally: Tally, say: Callable[[str], None] = print) -> None:
-    """One round of each oracle, however long it takes."""
+    """Run one round of each oracle, without a limit on time."""
     with contextlib.ExitStack() as stack:
         stack.callback(tally.interrupted)
         for oracle in oracles:
@@ -64,7 +64,7 @@ def once(oracles: Sequence[Oracle], tally: Tally, say: Callable[[str], None] = p
 
 
 def _round(oracle: Oracle, tally: Tally, say: Callable[[str], None]) -> float:
-    """The next round of an oracle, entered into the tally; the seconds that it took."""
+    """Run the next round of an oracle, add it to the tally, and return the seconds it took."""
     seed = tally.seed + tally.lines.get(oracle.name, Line()).rounds
     tally.begin(oracle.name, seed)
     began = time.monotonic()

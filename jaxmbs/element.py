@@ -23,7 +23,7 @@ from jaxmbs.numerics.arrays import Structured, check_fields, is_concrete
 from jaxmbs.numerics.space import Flat, Manifold
 
 GROUND = "ground"
-# Fields of constraints that are lengths in every element that has them.
+# Names of constraint fields that hold a length or a position, whatever the element.
 LENGTHS = ("point", "point_i", "point_j", "centre", "distance", "radius_i", "radius_j")
 
 
@@ -94,7 +94,7 @@ class AbstractBody(Structured):
 
     @property
     def known_inertia(self) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:
-        """Mass, moments of inertia and centre of mass as far as they are known numbers; None for what is not."""
+        """Mass, moments of inertia and centre of mass; None for each of them that is not a known number."""
         return None, None, None
 
     def check(self) -> None:
@@ -124,7 +124,8 @@ class AbstractConstraint(Structured):
     them angles, such as those of a cam's contact). Jacobian and right-hand sides follow by differentiation.
 
     Attributes:
-        length_fields: names of fields that are lengths; those that an element has are part of the size of the mechanism.
+        length_fields: names of fields that hold lengths or positions. The size of the mechanism is computed from them;
+            names that an element does not have are ignored.
     """
 
     dimension: ClassVar[int]
@@ -189,13 +190,15 @@ class AbstractConstraint(Structured):
         return Shared(rows=tuple(range(self.rows)))
 
     def push(self, i, j, *extra: Float[Array, ""]) -> Float[Array, " d"] | None:
-        """Of a one-sided contact the direction, in the ground frame, in which body i can push body j; None for what can
-        pull as well."""
+        """The direction, in the ground frame, in which body i can push body j in a one-sided contact.
+
+        None for elements that can pull as well.
+        """
         del i, j, extra
         return None
 
     def within(self, *extra: Float[Array, ""]) -> Bool[Array, ""] | None:
-        """True where a contact is on those parts of its outlines that are meant to touch; None for what has none."""
+        """True where a contact is on the parts of its outlines that are meant to touch; None if they have no such parts."""
         del extra
         return None
 
@@ -205,8 +208,10 @@ class AbstractConstraint(Structured):
         return False
 
     def drawn_marks(self, i, j, *extra: Float[Array, ""]) -> tuple[list[Array], tuple[Array, ...]]:
-        """Of a gear: angle_i and angle_j of the marks that touch when it meshes at the poses i and j, and its extra
-        coordinates there, near those given."""
+        """Return angle_i and angle_j of a gear that meshes at the poses i and j, and its extra coordinates there.
+
+        Extra coordinates are chosen near those given.
+        """
         raise TypeError(f"{type(self).__name__} has no marks")
 
     @property
@@ -231,10 +236,10 @@ class AbstractConstraint(Structured):
 
 
 class MarkedConstraint(AbstractConstraint):
-    """Gears: bodies roll on each other from marks that touch, at angle_i on body i and angle_j on body j.
+    """Gears: bodies that roll on each other. Marks at angle_i on body i and angle_j on body j touch in some position.
 
-    Without both angles the marks are those that touch in the first configuration of an analysis. If one is given, the
-    other is zero.
+    If neither angle is given, the marks are measured in the first configuration of an analysis: there the gears mesh. If
+    one is given, the other is zero.
     """
 
     if TYPE_CHECKING:
@@ -254,11 +259,11 @@ class MarkedConstraint(AbstractConstraint):
         """angle_i and angle_j.
 
         Raises:
-            ValueError: they have to be measured first.
+            ValueError: the marks have not been given or measured.
         """
         require(
             not self.unmarked,
-            "the marks of a gear are not known: give angle_i and angle_j, or take mbs.with_marks(mech, guess)",
+            "the marks of a gear are not known: give angle_i and angle_j, or use mbs.with_marks(mech, guess)",
         )
         angle_i, angle_j = (0.0 if angle is None else angle for angle in (self.angle_i, self.angle_j))
         return angle_i, angle_j
@@ -303,19 +308,19 @@ def check_positive(element, *names: str) -> None:
 def check_stays_positive(motion: AbstractMotion, times: Float[np.ndarray, " T"]) -> None:
     """Raise `ValueError` for a driven distance that is zero or negative at one of these times."""
     values = jax.vmap(motion)(jax.device_put(times))
-    if not is_concrete(values):  # traced all the same, as all inside jit is
+    if not is_concrete(values):  # inside jit even constants are traced
         return
     k = int(np.argmax(np.asarray(values) <= 0))
     require(values[k] > 0, f"the distance must stay positive, got {float(values[k]):.6g} at t = {float(times[k]):.6g}")
 
 
 def distance_squared(distance: Float[Array, ""]) -> Float[Array, ""]:
-    """C² of a driven distance C; negative where C is, so that no points have that distance."""
+    """C |C| of a driven distance C: C², but negative where C is, so that no configuration satisfies it."""
     return distance * jnp.abs(distance)
 
 
 def check_mass(body) -> None:
-    """Raise `ValueError` for the mass of a body that is known and neither positive nor a plain 0 of its constructor."""
+    """Raise `ValueError` if the mass of a body is known and not positive, unless a plain 0 was given to its constructor."""
     if not body.weightless:
         check_positive(body, "mass")
 

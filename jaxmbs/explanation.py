@@ -49,9 +49,10 @@ class Explanation(NamedTuple):
         constraints: number of equations, with those of the drivers.
         rank: of Φ_q in the assembled configuration.
         dof: degrees of freedom without the drivers.
-        pulling: names of contacts of cams that would have to pull in the assembled configuration, at the speed of the
-            drivers, or at rest if these leave it open; there the follower lifts off in reality.
-        outside: names of contacts outside of the `part` of their outlines there, such as a pin that has left its slot.
+        pulling: names of contacts of cams that would have to pull in the assembled configuration, so that a real follower
+            would lift off; at the speed of the drivers, or at rest if these do not determine it.
+        outside: names of contacts that are outside of the `part` of their outlines in this configuration, such as a pin
+            that has left its slot.
 
     Examples:
         >>> list(mbs.explain(mech, guess).operations)[:3]
@@ -102,7 +103,7 @@ def explain(
             found there.
         t: time.
         method, formulation: as for `simulate`.
-        simulation: also count what `simulate` runs.
+        simulation: count the operations of `simulate` as well.
 
     Returns:
         An `Explanation`.
@@ -155,7 +156,7 @@ def explain(
 
 
 def _contacts(mech: Mechanism, q, t) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Names of contacts that would have to pull, and of those outside of their outlines' parts."""
+    """Names of contacts that would have to pull, and of contacts outside of the parts of their outlines."""
     elements = {**mech.constraints, **mech.drivers}.values()
     if all(type(x).push is AbstractConstraint.push and type(x).within is AbstractConstraint.within for x in elements):
         return (), ()
@@ -169,7 +170,7 @@ def _contacts(mech: Mechanism, q, t) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _simulation(mech: Mechanism, q, v, t, method, formulation) -> dict[str, tuple[Straight, tuple]]:
-    """What a simulation evaluates, and at what."""
+    """The functions that a simulation evaluates, with arguments for them."""
     equations = equations_of(formulation, mech)
     x, u = _zeros(equations.from_bodies, q, v, t)
     problem = Problem.of(equations, _zeros(equations.scales, x, t), DEFAULT_TOLERANCE)

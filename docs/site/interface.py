@@ -37,7 +37,7 @@ MODULES = {
     "jaxmbs.system.topology": "mbs.topology", "jaxmbs.numerics.rotation": "mbs.rotation", "jaxmbs.io": "mbs.io",
     "jaxmbs.env": "mbs.env", "jaxmbs.sweeps": "mbs.sweeps", "jaxmbs.viz": "mbs.viz",
 }  # fmt: skip
-# What may change in a minor version: young, or there for those who write elements of their own.
+# Names that may change in a minor version: new ones, and those for authors of new elements.
 EXPERIMENTAL = (
     "mbs.program", "mbs.ProgramError", "mbs.PerformanceWarning", "mbs.explain", "mbs.Explanation*", "mbs.identif*",
     "mbs.Identified*", "mbs.Record*",
@@ -118,7 +118,7 @@ def described(name: str, value) -> Iterator[str]:
 
 
 def members(name: str, kind: type) -> Iterator[str]:
-    """Public methods and properties of a class that this package defines, but for those that it has from `BASES`."""
+    """Public methods and properties of a class that this package defines, except those inherited from `BASES`."""
     inherited = {x for base in BASES if issubclass(kind, base) and kind is not base for x in dir(base)}
     for member in sorted({*dir(kind)} - inherited - {"equations", "unknowns", "chosen"}):
         own = inspect.getattr_static(kind, member)

@@ -81,17 +81,17 @@ def assemble(
 
     `q` is differentiable by the numbers of the mechanism, by t and by the guess. The derivatives follow from the same
     conditions, so they are exact from every guess. The status is SINGULAR where the nearest configuration is not unique,
-    such as the place on a circle that is nearest to its centre.
+    for example if a point has to be on a circle and the guess is its centre.
 
     Redundant constraints may contradict each other by as much as `tolerance`, because geometry is inexact. The gap that
-    cannot be closed is shared among them in the sense of least squares; all others are closed to rounding.
+    remains is shared among them in the sense of least squares; all other constraints are closed to rounding.
 
     Args:
         mech: the mechanism.
         guess: a mapping of names to coordinates, or q (n,); see `Mechanism.coordinates`.
         t: time.
         hold: names of coordinates, "crank.phi", …, that keep the values of the guess.
-        tolerance: largest gap, relative to the size of the mechanism, with which it counts as assembled.
+        tolerance: largest gap of an assembled mechanism, relative to its size (`Mechanism.size`).
         throw: raise `AnalysisError` where assembly fails, with the text of `explain_failure`; only outside jit, vmap
             and grad.
 
@@ -130,7 +130,7 @@ def _common(mech, guess, t):
 def assembled_configuration(
     mech: Mechanism, guess, t, held: tuple[int, ...], tolerance: float
 ) -> tuple[Float[Array, " n"], Int[Array, ""], Float[Array, ""]]:
-    """Return q, status and max |Φ| of the configuration nearest to a guess, differentiable by all that it depends on."""
+    """Return q, status and max |Φ| of the configuration nearest to a guess; q is differentiable by all numbers given."""
     still = jax.lax.stop_gradient((mech, guess, t))
     q, status, residual = Straight.of(_search, held, tolerance)(*still)
     phi, _, _ = frozen(mech, guess, t, held)
@@ -140,13 +140,13 @@ def assembled_configuration(
 
 
 def is_assembled(mech: Mechanism, q, t) -> bool:
-    """Return True if known numbers satisfy Φ(q, t) = 0 to rounding, so that nothing has to be searched."""
+    """Return True if q satisfies Φ(q, t) = 0 to rounding, so that no search is needed. All numbers must be known."""
     gaps, size = constraints(mech, q, t), float(mech.size(q))
     return bool(np.max(np.abs(gaps), initial=0) <= gap_limit(q.dtype, 0.0) * min(1, size, size**2))
 
 
 def _search(held: tuple[int, ...], tolerance: float, mech: Mechanism, guess, t):
-    """Return what `assembled_configuration` does, without derivatives."""
+    """Compute the results of `assembled_configuration`, without derivatives."""
     guess_or_zero = jnp.where(jnp.isfinite(guess), guess, 0)
     _, phi, usable = frozen(mech, guess_or_zero, t, held)
     f = lambda q: phi(q, t)

@@ -13,20 +13,20 @@ from jaxmbs.numerics.scaling import Units, gap_limit, unit_of_length
 from jaxmbs.programs.function import Straight
 from jaxmbs.system.mechanism import Mechanism
 
-# βᵀΦ_t relative to ‖Φ_t‖ below which it counts as zero: a bifurcation is located to about the square root of rounding.
+# βᵀΦ_t counts as zero if it is smaller than this, relative to ‖Φ_t‖: bifurcations are located to about √eps only.
 VANISHING_RATE = 1e-4
-# A singular position is looked for within this distance of a configuration, in radians and lengths of the mechanism: a
-# search whose residuals end below the tolerance comes as near as that.
+# Largest distance from a configuration to the singular one that replaces it, in radians and lengths of the mechanism. A
+# search that stops when the gaps are within the tolerance ends about this far from a singular configuration.
 NEAR = 1e-5
 # Newton steps towards the singular position.
 LOCATING_STEPS = 6
 # Starts of Newton's method on the quadratic equations of the tangents, and its steps.
 TANGENT_STARTS, TANGENT_STEPS = 200, 40
-# Powers of ten of the sizes of those starts, relative to the velocity of smallest norm.
+# Range of log₁₀ of the sizes of those starts, relative to the velocity of smallest norm.
 START_POWERS = (-1.0, 3.0)
 # A tangent counts if it satisfies its equations this well, relative to their terms.
 TANGENT_RESIDUAL = 1e-6
-# Two tangents nearer than this part of their size are the same.
+# Two tangents are the same if they differ by less than this, relative to their size.
 SAME_TANGENT = 1e-4
 
 
@@ -56,7 +56,7 @@ def _curvatures(mech, q, t, v):
 
 
 class _Local:
-    """Φ about a configuration to the second order, rows and coordinates scaled, with the null spaces of Φ_q."""
+    """Φ at a configuration with first and second derivatives, rows and coordinates scaled, and the null spaces of Φ_q."""
 
     def __init__(self, mech: Mechanism, q, t):
         self.mech, self.q, self.t = mech, jnp.asarray(q), jnp.asarray(t, q.dtype)
@@ -69,7 +69,7 @@ class _Local:
         self.left, self.right = left.T, right
 
     def solve(self, rhs, rank: int):
-        """The x of smallest norm with Φ_q x = rhs, in scaled units, from the largest singular values."""
+        """Solve Φ_q x = rhs in scaled units for the x of smallest norm; `rank` is the number of singular values used."""
         return self.right[:rank].T @ ((self.left[:rank] @ rhs) / self.singular_values[:rank])
 
     def curvatures(self, velocities):
@@ -83,8 +83,8 @@ def tangents(mech: Mechanism, q, t) -> np.ndarray:
 
     A velocity satisfies Φ_q q̇ = −Φ_t. Its solutions are v + N α with Φ_q N = 0, Haug (3.7.10). The second derivative of
     Φ = 0 along a motion has to vanish as well: βᵀ((Φ_q q̇)_q q̇ + 2 Φ_qt q̇ + Φ_tt) = 0 for all β with Φ_qᵀβ = 0. These
-    quadratic equations in α are solved by Newton's method from many starts. A configuration within `NEAR` of a singular
-    one is replaced by that.
+    quadratic equations in α are solved by Newton's method from many starts. If there is a singular configuration within
+    `NEAR` of q, the tangents are computed there.
     """
     local = _located(mech, q, t)
     none = np.zeros((0, mech.layout.m))
@@ -97,7 +97,7 @@ def tangents(mech: Mechanism, q, t) -> np.ndarray:
         return none
     slowest = -local.solve(local.by_time, rank)
     size = np.linalg.norm(slowest)
-    # β times the second derivative, a quadratic polynomial in α, from its values.
+    # Find the coefficients of βᵀ(second derivative), a quadratic polynomial in α, from its values at some α.
     d = len(null)
     first, second = np.triu_indices(d)
     points = [np.zeros((1, d)), np.eye(d), -np.eye(d), np.eye(d)[first] + np.eye(d)[second]]
@@ -140,7 +140,7 @@ def _common_roots(constant, linear, products) -> np.ndarray:
 
 
 def _rank(local: _Local) -> int:
-    """The number of singular values that do not vanish, in a configuration known to the square root of rounding."""
+    """The number of singular values that do not vanish, if the configuration has errors of about √eps."""
     eps = float(np.finfo(np.dtype(local.q.dtype)).eps)
     return int(np.sum(local.singular_values > max(len(local.rows), len(local.unit)) * eps**0.5))
 
@@ -151,7 +151,7 @@ def singular_near(mech: Mechanism, q, t):
 
 
 def _located(mech: Mechanism, q, t) -> _Local:
-    """Newton's method for Φ = 0 and Φ_q u = 0 from q, with the null vectors u of the configuration before each step."""
+    """Find the singular configuration near q by Newton's method for Φ = 0 and Φ_q u = 0 with the current null vectors u."""
     given = local = _Local(mech, q, t)
     if len(given.rows) < len(given.unit) or given.singular_values[-1] > NEAR:
         return given

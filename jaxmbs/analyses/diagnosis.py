@@ -24,7 +24,7 @@ from jaxmbs.system.mechanism import Coordinates, Mechanism, as_times
 # Whether only this configuration is singular is seen beside it: in some directions, at a distance in radians or in parts
 # of the mechanism's size, closed again by Newton steps.
 ASIDE, ASIDE_STEP, CLOSING_STEPS = 3, 0.3, 12
-# A body moves in a null vector of unit length if its part of it is above this.
+# A body moves if one of its entries in a null vector of unit length is larger than this.
 MOVING = 1e-4
 
 
@@ -38,11 +38,11 @@ class Diagnosis(NamedTuple):
         singular_values: of Φ_q with its rows scaled to unit length, in descending order.
         redundant: names of constraints and drivers with a row that depends on rows before it, in order.
         consistent: whether those rows agree with the others, i.e. whether Φ = 0 can be satisfied close by.
-        misfits: the largest |Φ_k| of each constraint and driver whose gap is more than rounding, the largest first. Of an
+        misfits: the largest |Φ_k| of each constraint and driver whose gap is more than rounding, the largest first. In an
             assembled configuration these are redundant constraints that contradict each other.
         tangents: (b, m) velocities of the motions that meet in a singular configuration, the slowest first, Haug (3.7.10);
-            none in a regular one, at a lock-up, or where drivers are missing. One of them as the `branch` of
-            `kinematics` chooses that motion.
+            none in a regular one, at a lock-up, or where drivers are missing. Pass one of them to `kinematics` as
+            `branch` to follow that motion.
 
     Examples:
         >>> walls = {"wall": planar.AbsoluteX("a", (0, 0), 1.0), "other": planar.AbsoluteX("a", (0, 0), 2.0)}
@@ -66,21 +66,23 @@ def diagnose(mech: Mechanism, q: Coordinates, t: ArrayLike = 0.0, *, tolerance: 
     assembled.
 
     Rows of Φ_q are taken in order, constraints before drivers. So if several rows depend on each other, the last one is
-    named as redundant. A configuration within 1e-5 radians and lengths of the mechanism of a singular one is taken for
-    that one: an assembly does not tell them apart. All numbers of the mechanism must be known: this does not work inside
-    jit, vmap or grad.
+    named as redundant. If there is a singular configuration within 1e-5, in radians and lengths of the mechanism, that
+    one is diagnosed instead: an assembly cannot tell them apart. All numbers of the mechanism must be
+    known: this does not work inside jit, vmap or grad.
 
     Args:
         mech: the mechanism.
         q: configuration (n,), or a mapping of names to coordinates; see `Mechanism.coordinates`.
         t: time.
-        tolerance: rows of Φ_q count as dependent where only gaps of this part of the mechanism's size tell them apart.
+        tolerance: accuracy of the geometry, relative to the size of the mechanism. Rows of Φ_q count as dependent if they
+            differ by no more than about this from rows that are.
 
     Returns:
         A `Diagnosis`.
 
     Raises:
-        ValueError: inside a transformation; or Φ or Φ_q is not finite (the message names the constraints and drivers).
+        ValueError: called inside a transformation; or Φ or Φ_q is not finite (the message names the constraints and
+            drivers).
 
     Examples:
         >>> diagnosis = mbs.diagnose(mech, guess)
@@ -103,7 +105,7 @@ def _evaluate(mech, q, t):
 
 
 def _diagnose(mech: Mechanism, q, t, tolerance: float) -> Diagnosis:
-    """The diagnosis of a configuration as it is, without tangents."""
+    """The diagnosis of exactly this configuration, without tangents."""
     layout, eps = mech.layout, float(jnp.finfo(q.dtype).eps)
     matrix, value = (np.asarray(x, float) for x in _evaluate(mech, q, t))
     bad = dict.fromkeys(layout.row_owners[k] for k in np.flatnonzero(~np.isfinite(np.c_[matrix, value]).all(axis=1)))
@@ -112,8 +114,8 @@ def _diagnose(mech: Mechanism, q, t, tolerance: float) -> Diagnosis:
     lengths = np.linalg.norm(matrix, axis=1)
     scale = np.where(lengths > 0, lengths, 1)
     rows, gaps = matrix / scale[:, None], value / scale
-    # A position is known to about √eps where Φ_q is singular, and so are the values that should vanish there. A misfit of
-    # redundant constraints turns their rows by as much.
+    # Where Φ_q is singular, positions, and the values that should vanish there, have errors of about √eps. Redundant
+    # constraints that contradict each other by the tolerance also have rows that differ by about as much.
     small = max(rows.shape) * max(eps**0.5, tolerance)
     dependent = _dependent_rows(rows, small)
     singular_values = np.linalg.svd(rows, compute_uv=False) if rows.size else np.zeros(0)
@@ -168,7 +170,8 @@ def _consistent(rows: np.ndarray, gaps: np.ndarray, small: float) -> bool:
 def check_driven(mech: Mechanism, motion, tolerance: float) -> None:
     """Raise `ValueError` if the drivers of a computed motion are too few, or if one of them is redundant.
 
-    A single configuration may be singular by itself, so up to three of the motion have to agree, or others beside it.
+    A single configuration may happen to be singular. So up to three configurations of the motion, or some near the only
+    one reached, have to show a fault.
     """
     status = np.asarray(motion.status)
     if status[0] == Status.NON_FINITE:
@@ -178,7 +181,7 @@ def check_driven(mech: Mechanism, motion, tolerance: float) -> None:
     determined = lambda report: report.free == spins and not set(report.redundant) & set(mech.drivers)
     faults = []
     if len(reached) == 0:
-        # What comes closest to an assembly still shows drivers that fight each other.
+        # Even a configuration that is not assembled shows drivers that contradict each other.
         reports = (report for report in _reports(mech, motion.q[0], motion.t[0], tolerance) if report.dof > spins)
         faults = [report for report in reports if report.dof - spins < mech.layout.driver_rows][:1]
     elif len(reached) == 1:
@@ -200,7 +203,7 @@ def check_driven(mech: Mechanism, motion, tolerance: float) -> None:
 
 
 def missing_drivers(mech: Mechanism, count: int, q, t) -> str:
-    """How many drivers are missing and, if the numbers are known, which bodies can move with the mechanism assembled."""
+    """Say how many drivers are missing and, if all numbers are known, which bodies can move in the assembled mechanism."""
     text = f"{count} driver(s) missing"
     if not all(is_concrete(leaf) for leaf in (*jax.tree.leaves(mech), q, t)):
         return text
@@ -209,7 +212,7 @@ def missing_drivers(mech: Mechanism, count: int, q, t) -> str:
 
 
 def _movable(mech: Mechanism, q, t) -> list[str]:
-    """Names of the bodies that Φ = 0 leaves free to move in a configuration, apart from idle spins."""
+    """Names of the bodies that can move in a configuration, that is with Φ_q v = 0, idle spins left out."""
     layout = mech.layout
     matrix = linearise(mech, q[None], jnp.asarray(t, q.dtype)[None])[1][0]
     units = Units(layout.angular, unit_of_length(matrix, layout.extent(q), layout.angular))
@@ -222,8 +225,9 @@ def _movable(mech: Mechanism, q, t) -> list[str]:
 def _reports(mech: Mechanism, q, t, tolerance: float) -> Iterator[Diagnosis]:
     """Diagnoses of q and of configurations beside it, if they show the rank that Φ_q has along a motion.
 
-    Where the constraints, drivers left aside, are not closed, rows that are redundant in a motion need not be so, as those
-    of a loop of hinges in space. In the plane such rows are rare, and rows without any redundant one are believed.
+    Configurations in which the constraints, without the drivers, are not closed are left out: rows that are redundant
+    along a motion, such as those of a loop of hinges in space, need not be redundant there. In the plane this is rare,
+    so a report without redundant constraints is used.
     """
     layout, small = mech.layout, max(float(jnp.finfo(q.dtype).eps) ** 0.5, tolerance)
     for near in (q, *_aside(mech, q, t)):
@@ -262,7 +266,7 @@ def _aside(mech: Mechanism, q, t) -> Iterator[Array]:
 
 
 def _fault(mech: Mechanism, report: Diagnosis, q, t) -> str:
-    """How many drivers are missing, and which drivers and constraints are redundant."""
+    """Say how many drivers are missing, and which drivers and constraints are redundant."""
     parts = [missing_drivers(mech, report.free, q, t)] if report.free else []
     for what, names in (("driver", mech.drivers), ("constraint", mech.constraints)):
         surplus = [repr(name) for name in report.redundant if name in names]

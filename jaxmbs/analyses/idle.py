@@ -15,7 +15,7 @@ from jaxmbs.system.mechanism import Mechanism
 
 
 def idle_spins(mech: Mechanism) -> tuple[str, ...]:
-    """Names of the bodies that can spin by themselves: only two ball joints hold them, which lead to two other bodies."""
+    """Names of the bodies that can spin without moving others: only two ball joints, to two other bodies, hold them."""
     if mech.layout.dimension == 2:
         return ()
     at: dict[str, list] = {}
@@ -32,10 +32,10 @@ def _is_ball(shared) -> bool:
 
 
 def determined(mech: Mechanism, q, t) -> tuple[Callable, Callable, Array]:
-    """As `frozen`, with a row for each idle spin that keeps the rod from spinning: uᵀω = 0, with u along the rod.
+    """As `frozen`, with an additional row for each idle spin that keeps the rod from spinning: uᵀω = 0, u along the rod.
 
-    This is a row of rates: no angle belongs to it. As a function of q it is 2 uᵀ vec(p̄₀ p) with the Euler parameters p and
-    their value p₀ as a constant, which vanishes and has the derivative uᵀω and the second derivative uᵀω̇.
+    The row prescribes a rate and no angle. As a function of q it is 2 uᵀ vec(p̄₀ p), where p are the Euler parameters and
+    p₀ is their present value as a constant. It is always zero; its first time derivative is uᵀω, its second uᵀω̇.
     """
     phi, still, usable = frozen(mech, q, t)
     rods = idle_spins(mech)
@@ -52,7 +52,7 @@ def determined(mech: Mechanism, q, t) -> tuple[Callable, Callable, Array]:
 
 
 def _spin(mech: Mechanism, body: str, q) -> Float[Array, ""]:
-    """The row of one rod."""
+    """The value of the row of one rod, always zero."""
     elements = [*mech.constraints.values(), *mech.drivers.values()]
     ends = [
         jnp.asarray(element.shared.points[0][element.j == body], q.dtype)

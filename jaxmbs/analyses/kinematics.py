@@ -27,12 +27,13 @@ from jaxmbs.system.marks import as_drawn
 from jaxmbs.system.mechanism import Coordinates, Mechanism, as_times, check_motions_at
 from jaxmbs.system.trajectory import Trajectory
 
-# A motion that begins in a singular position is followed from this part of the first interval later.
+# A motion that begins in a singular position is assembled a little later, after this part of the first interval.
 ASIDE = 0.1
-# A root that the search finds at a distance x from a singular position has a residual of the order of x², which is below
-# the tolerance, and a condition estimate of the order of x: within this many times the square root of the tolerance.
+# At a distance x from a singular position the residual is of the order of x² and the reciprocal condition number of the
+# order of x. The search stops once the residual is within the rounding limit, so a start counts as singular if its
+# reciprocal condition number is at most this many times the square root of that limit.
 SINGULAR_START = 8.0
-# The same in single precision, where that would be more than this.
+# Upper limit on that bound, which would be larger in single precision.
 MAX_SINGULAR_START = 0.05
 
 
@@ -54,16 +55,16 @@ def kinematics(
     Between two times it takes shorter steps where the motion needs them, so that it never jumps to another branch
     (another way to assemble the mechanism). It finds lock-ups, where the motion ends, and goes straight through
     bifurcations, where the motion may branch. A motion that begins at a bifurcation has the status SINGULAR there,
-    whatever the rounding of the guess, and follows the branch that is nearest to this position a little later, after a
-    tenth of the first interval: the slowest one.
+    whatever the rounding of the guess. It follows the slowest branch: the one that is nearest to the first position
+    after a tenth of the first interval.
 
-    `branch` chooses another one, there or in the middle of a motion: the velocity with which it leaves the first of the
-    times at which Φ_q is singular. `find_singularities` finds these times, which must then be among `times`, and the
-    velocities of all branches, `tangents`.
+    `branch` chooses another branch, at the start or in the middle of a motion. It is the velocity with which the motion
+    leaves the first of the `times` at which Φ_q is singular. `find_singularities` returns these times, which you add to
+    `times`, and the velocities of all branches, `tangents`.
 
-    A body that only two ball joints hold, as the rods of a platform, may spin about the line through them, which moves
-    nothing else. It needs no driver: it is followed without spin about this line, ωᵀu = 0. Derivatives of its spin are
-    without meaning; those of all else are exact.
+    A body that only two ball joints hold, such as a rod of a platform, may spin about the line through them, which moves
+    nothing else. The spin needs no driver: it is set to zero, ωᵀu = 0. Derivatives of the angle about this line have no
+    meaning; all others are exact.
 
     q, q̇, q̈ are differentiable with respect to the mechanism and to `times`, in forward and reverse mode. The
     derivatives are the exact implicit ones, and the guess does not enter them. A sample that fails has a status other
@@ -74,8 +75,8 @@ def kinematics(
         times: (T,), in any order; the motion runs through them in the given order.
         guess: a mapping of names to coordinates, or q (n,); None: that of the model file, or zeros; see
             `Mechanism.coordinates`.
-        branch: (m,), one of the tangents at the first singular time; None: the slowest branch at the start, straight on
-            later.
+        branch: (m,), one of the tangents at the first singular time. None: the slowest branch if the motion begins there,
+            straight on if it arrives there.
         corrections: largest number of Newton steps that correct a prediction, before the last one.
         max_steps: largest number of trial steps, 200 + 8 T by default.
         tolerance: largest gap that redundant constraints may keep, relative to the size of the mechanism; see `assemble`.
@@ -87,9 +88,9 @@ def kinematics(
 
     Raises:
         ValueError: there are fewer drivers than degrees of freedom (the message says how many are missing and, outside
-            jit, vmap and grad, which bodies can move), or some
-            are redundant (it names them; found outside jit, vmap and grad only); or `branch` does not have a number
-            for each velocity, or none of the times is singular (found outside jit, vmap and grad only).
+            jit, vmap and grad, which bodies can move); or some are redundant (the message names them); or `branch` has
+            the wrong shape, or is given although none of the times is singular. Redundant drivers and a needless
+            `branch` are found outside jit, vmap and grad only.
 
     Examples:
         >>> motion = mbs.kinematics(mech, jnp.array([0.0, jnp.pi / 2, jnp.pi]), guess)
@@ -127,7 +128,7 @@ def kinematics(
     if all(is_concrete(leaf) for leaf in leaves) and result.q.ndim == 2:
         check_driven(mech, result, float(tolerance))
         if branch is not None and not np.any(np.asarray(result.status) == Status.SINGULAR):
-            raise ValueError("branch is given, but none of the times is singular: add that of `find_singularities`")
+            raise ValueError("branch is given, but none of the times is singular: add one from `find_singularities`")
     if throw:
         check_known(result)
         result.explain_failure().throw("kinematics")
@@ -156,9 +157,11 @@ def _kinematics(mech: Mechanism, times, guess, branch, limits: Limits) -> Trajec
 
 
 def motion_without_derivatives(mech: Mechanism, times, guess, branch=None, *, limits: Limits) -> tuple[Array, ...]:
-    """q, v, a and status without their derivatives: assembly at the first time, then step by step; and whether numbers and
-    guess are finite, without which the status counts for nothing. Rows of all times are only passed on: a program would
-    write out an operation for each."""
+    """Return q, v, a and status without derivatives, and True if the numbers and the guess are finite.
+
+    The mechanism is assembled at the first time and then followed step by step. If numbers are not finite, the status has
+    no meaning. Arrays over all times are only passed on here: a program would have an operation for each of their entries.
+    """
     _, phi, usable = determined(mech, guess, times[0])
     usable = usable & jnp.all(jnp.isfinite(guess))
     guess = jnp.where(jnp.isfinite(guess), guess, 0)
@@ -183,10 +186,10 @@ class _Start(NamedTuple):
 
 
 def _start(phi, find, space, times, guess, branch, usable) -> _Start:
-    """The assembly at times[0]; where Φ_q is singular there, one a little later, from which the motion is followed back.
+    """Assemble at times[0], or a little later if Φ_q is singular at times[0]; from there the motion is followed back.
 
-    In a singular position the search finds q to half of the digits only, and velocities in all directions. A little later
-    the branches lie apart; the search begins at the first assembly, moved along the branch if that is given.
+    In a singular position the search finds only half of the digits of q, and velocities are not unique. A little later
+    the branches lie apart. The second search begins at the first assembly, moved along `branch` if it is given.
     """
     dtype, first = guess.dtype, times[0]
     later = times[min(1, times.shape[0] - 1)]

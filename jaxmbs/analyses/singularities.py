@@ -36,9 +36,9 @@ class Singularities(NamedTuple):
         q: (k, n) the configurations.
         rates: (k,) |βᵀΦ_t| with Φ_qᵀβ = 0, ‖β‖ = 1, rows of Φ_q scaled to unit length, relative to ‖Φ_t‖. It vanishes
             at a bifurcation and does not at lock-up; Haug (3.7.7).
-        tangents: for each of them the velocities (b, m) of the branches that meet there, the slowest first, Haug (3.7.10);
-            none at a lock-up. One of them as the `branch` of `kinematics` chooses that branch. A branch along which
-            the mechanism moves while its drivers stand still has no finite velocity and is not among them.
+        tangents: for each time the velocities (b, m) of the branches that meet there, the slowest first, Haug (3.7.10);
+            none at a lock-up. Pass one of them to `kinematics` as `branch` to follow that branch. A branch along which
+            the mechanism moves while its drivers stand still has no finite velocity and is not listed.
 
     Examples:
         >>> mbs.find_singularities(mech, jnp.linspace(0, 6, 25), guess).kinds  # the crank turns without any
@@ -89,8 +89,8 @@ def find_singularities(
         `Singularities`.
 
     Raises:
-        ValueError: drivers are missing or redundant, or the mechanism cannot be assembled at times[0]; or inside a
-            transformation.
+        ValueError: drivers are missing or redundant, or the mechanism cannot be assembled at times[0]; or called inside
+            a transformation.
 
     Examples:
         >>> short = {"rod": (1, 0, 0), "slider": (1.5, 0, 0)}
@@ -151,7 +151,7 @@ def _crossings(mech, motion, grid, status, reached) -> list:
 
 
 def _start(mech, guess, motion, t):
-    """The lock-up in which a motion was to begin."""
+    """Time, configuration and rate of the singular position of a motion that locks up at its first time."""
     q = singular_near(mech, assemble(mech, guess, t).q, jnp.asarray(t, motion.q.dtype))
     return t, np.asarray(q), _measures(mech, q, t).rate
 
@@ -190,7 +190,7 @@ def _advance(mech, q, start, end):
     space = mech.layout
     matrix = jacobian(still, space, q, start)
     units = Units(space.angular, unit_of_length(matrix, space.extent(q), space.angular))
-    # Gaps have been judged along the motion.
+    # No limit on gaps: the motion has been checked already.
     path = follow_root(still, space, jnp.stack([start, end]), q, jnp.asarray(True), units, tolerance=np.inf)
     return path.q[-1], path.last_q, path.last_time
 

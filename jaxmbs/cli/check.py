@@ -11,7 +11,9 @@ def arguments(parser) -> None:
     add_times(parser, 101)
     add_tolerance(parser)
     parser.add_argument(
-        "--formulation", choices=FORMULATIONS, help="count the operations of a simulation in it as well, by RK4"
+        "--formulation",
+        choices=FORMULATIONS,
+        help="also count the operations of a simulation in this formulation by RK4",
     )
     parser.add_argument("--at", type=finite, default=0.0, metavar="T", help="the time at which it is assembled (0)")
 

@@ -34,7 +34,7 @@ def read_model(args):
 
 
 def add_tolerance(parser: argparse.ArgumentParser) -> None:
-    """Add the largest gap of redundant constraints, for models whose geometry is inexact."""
+    """Add the option for the largest gap of redundant constraints, for models whose geometry is inexact."""
     parser.add_argument(
         "--tolerance", type=positive, default=1e-8, metavar="PART",
         help="largest gap that redundant constraints may keep, relative to the size of the mechanism (1e-8)",

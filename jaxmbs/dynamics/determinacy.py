@@ -14,13 +14,13 @@ from jaxmbs.numerics.scaling import Units, unit_of_length
 from jaxmbs.system.light import held_bodies
 from jaxmbs.system.mechanism import Mechanism
 
-# A body is free whose part in the directions without inertia, vectors of unit length, is more than this.
+# A body is free to move if its share of the directions without inertia, vectors of unit length, is larger than this.
 MIN_FREE = 1e-2
-# Two elements hold a body that may spin about itself: a rod between two balls.
+# Bodies held by at least this many elements, such as a rod between two balls, may spin about their own axis.
 MIN_HOLDING = 2
-# Part of the rotation in the direction, of unit length, of a body that spins about itself.
+# A free direction, of unit length, is a spin if its rotations contribute more than this.
 MIN_TURNING = 1e-3
-# Masses that are traced may differ by 1 to this power of rounding without having been told apart.
+# Ratio of masses, as a power of the rounding unit, down to which traced masses give accurate results.
 UNWEIGHED_POWER = 1 / 2
 
 
@@ -31,9 +31,9 @@ def weightless_bodies(mech: Mechanism) -> list[str]:
 
 @jax.jit
 def undetermined(mech: Mechanism, q, t) -> Float[Array, " bodies"]:
-    """For each of `weightless_bodies` how much it moves in the directions x with M x = 0 and Φ_q x = 0 at a configuration.
+    """Measure how much each of `weightless_bodies` can move in the directions x with M x = 0 and Φ_q x = 0.
 
-    That a body which two elements hold spins about itself, as a rod between two balls does, does not count.
+    The spin of a body about its own axis, such as that of a rod between two balls, does not count.
     """
     slices, held = mech.layout.velocity_slices, held_bodies(mech)
     matrix = _matrix(mech, q, t)
@@ -52,7 +52,7 @@ def undetermined(mech: Mechanism, q, t) -> Float[Array, " bodies"]:
 
 
 def _matrix(mech: Mechanism, q, t):
-    """M + Φ_qᵀΦ_q in units of the mechanism, M of each body in units of its own largest entry."""
+    """M + Φ_qᵀΦ_q in units of the mechanism, the block of M of each body divided by its largest entry."""
     equations = CartesianEquations(mech)
     phi_q, extent, angular = equations.judged_rows(q, t)
     units = Units(angular, unit_of_length(phi_q, extent, angular))
@@ -66,7 +66,7 @@ def _matrix(mech: Mechanism, q, t):
 
 @jax.jit
 def too_light(mech: Mechanism) -> Bool[Array, ""]:
-    """Whether a body that is not in `Mechanism.light`, as its mass was not known, is too light to be treated alike."""
+    """Return True if a body is not in `Mechanism.light`, because its mass was not known, but should be."""
     held, light = held_bodies(mech), mech.light
     masses = {name: jnp.asarray(body.mass) for name, body in mech.bodies.items() if not body.massless[0]}
     alike = [mass for name, mass in masses.items() if held[name] >= MIN_HOLDING and name not in light]
@@ -77,20 +77,22 @@ def too_light(mech: Mechanism) -> Bool[Array, ""]:
 
 
 def with_masses_judged(status, mech: Mechanism, q, t, *, weighed: bool):
-    """The status of a motion that starts at a configuration: SINGULAR where the masses of bodies do not determine it, or
-    differ so much that it is not told apart from rounding. weighed: whether all masses are known."""
+    """Return the status of a motion: SINGULAR if the masses do not determine it, or differ so much that rounding spoils it.
+
+    weighed: True if all masses are known.
+    """
     singular = jnp.asarray(int(Status.SINGULAR), status.dtype)
     if weightless_bodies(mech):
         free = jnp.any(undetermined(mech, q, t) > MIN_FREE)
         status = jnp.where(free & (status == Status.CONVERGED), singular, status)
     if not weighed:
-        # Rounding may have kept such a motion from its start.
+        # Rounding may already have given such a motion another bad status.
         status = jnp.where(too_light(mech) & (status != Status.NON_FINITE), singular, status)
     return status
 
 
 def is_weighed(mech: Mechanism) -> bool:
-    """Whether all masses are known, so that `Mechanism.light` has been found from them."""
+    """Return True if all masses are known, so that `Mechanism.light` takes them into account."""
     return all(is_concrete(body.mass) for body in mech.bodies.values())
 
 
@@ -102,6 +104,6 @@ def check_determined(mech: Mechanism, q, t) -> None:
     if found:
         bodies = ", ".join(map(repr, found))
         raise ValueError(
-            f"body {bodies}: without mass, and neither constraints nor other bodies determine the motion; "
-            "give it a mass, or hold it"
+            f"body {bodies}: the mass is 0, and neither constraints nor other bodies determine the motion; "
+            "give it a mass, or add constraints"
         )

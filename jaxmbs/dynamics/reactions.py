@@ -25,9 +25,10 @@ from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.named import AbstractNamed
 from jaxmbs.system.trajectory import Trajectory
 
-# A contact pulls where it holds its bodies together by more than this part of the largest force in any joint.
+# A contact counts as pulling if its force holds the bodies together and is larger than this, relative to the largest force
+# in any joint.
 PULLING = 1e-9
-# What is left of a vector in the null space of the constraint forces, where there is none.
+# A multiplier is indeterminate if its component in the null space of the constraint forces is larger than this.
 INDETERMINATE = 1e-4
 
 
@@ -146,10 +147,10 @@ class Reaction(AbstractWrench):
         effort: the driving force or torque of an element that prescribes a motion C(t); its work is effort · dC. One
             for each motion of a `TotalJoint` or `RelativeJoint`; None for elements that prescribe none. It is the
             multiplier where Φ is a length or angle.
-        pulls: (T,), True where a contact of cams would have to pull: there the follower lifts off in reality. None for
-            what can pull.
+        pulls: (T,), True where a contact of cams would have to pull, so that a real follower would lift off. None for
+            elements that can pull.
         outside: (T,), True where a contact, or a pin in its slot, is outside of the `part` of an outline. None for
-            elements without outlines that have one.
+            elements that have no outline with a `part`.
         place: (T, d), where point_j is, in the ground frame.
         counter_torque: on body i, about `place` too: −torque, but for `RelativeX` and its like.
         q: (T, n), the configurations of the mechanism.
@@ -267,7 +268,7 @@ def reactions(mech: Mechanism, run: Trajectory, *, formulation: AbstractFormulat
         [ 0.       -0.57735]
     """
     formulation, mech = instance_of(AbstractFormulation, "formulation", formulation, Augmented()), mech.weighed()
-    # Accelerations that are known matter where masses are traced: which bodies are light is known of the others.
+    # If masses are traced, light bodies may be unknown. Multipliers are then improved with the accelerations of the run.
     a = None if is_weighed(mech) else run.a
     found = _reactions(mech, run.t, run.q, run.v, a, given_states(mech, run), formulation)
     of_run = lambda e: {"q": run.q, "layout": mech.layout, "i": e.i, "j": e.j}
@@ -282,7 +283,7 @@ def _reactions(mech: Mechanism, t, q, v, a, states, formulation: AbstractFormula
 
 
 def _at_one_time(mech: Mechanism, formulation, t, q, v, a, states) -> dict[str, dict]:
-    # States are what they are: the equations need none of their rates.
+    # The states of forces are known numbers here: the equations do not need their rates.
     mech = as_drawn(with_states(mech, states), q)[0]
     equations = formulation.equations(mech)
     own = equations.from_bodies(q, v, t)
@@ -291,7 +292,7 @@ def _at_one_time(mech: Mechanism, formulation, t, q, v, a, states) -> dict[str, 
     q, v, _ = equations.to_bodies(*own, jnp.zeros_like(own[1]), t)
     multipliers = equations.multipliers(*own, t)
     if a is not None and mech.drivers and mech.layout.kinematic_rows + mech.layout.driver_rows >= mech.layout.m:
-        # Where drivers determine the motion the balance of forces needs no M⁻¹, and masses may differ as they like.
+        # If drivers determine the motion, the balance of forces needs no M⁻¹: it is exact for any ratio of masses.
         multipliers = Augmented().equations(mech).balanced(multipliers, q, v, a, t)
     indeterminate = jnp.abs(Augmented().equations(mech).indeterminate(q, t)) > INDETERMINATE
     space, poses, found = mech.layout, mech.poses(q), {}
@@ -316,7 +317,7 @@ def _at_one_time(mech: Mechanism, formulation, t, q, v, a, states) -> dict[str, 
 
 
 def _contact(mech: Mechanism, name: str, element, poses, q, force, least) -> dict[str, Array | None]:
-    """Where a one-sided contact pulls by more than `least`, and where it is outside of its outlines."""
+    """The entries `pulls` and `outside` of a reaction. A contact pulls if its force is larger than `least`."""
     extra = q[mech.layout.extra_slices[name]] if element.extra else ()
     push, within = element.push(poses[element.i], poses[element.j], *extra), element.within(*extra)
     return {

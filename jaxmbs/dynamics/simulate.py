@@ -53,7 +53,7 @@ def simulate(
     """Motion of a mechanism under its forces and drivers, from the state (q0, v0) at times[0].
 
     First, q0 moves to the nearest configuration with Φ = 0, as by `assemble`, and v0, if it is a vector, to the nearest
-    velocities with Φ_q v = ν, measured with the mass matrix. The formulation has no influence on this. Results are given
+    velocities with Φ_q v = ν, measured with the mass matrix. This does not depend on the formulation. Results are given
     at `times` only; the steps in between are not kept.
 
     Results are differentiable in forward and reverse mode with respect to everything: lengths, masses, stiffnesses,
@@ -133,22 +133,22 @@ def simulate_from(
     formulation: AbstractFormulation | None = None,
     tolerance: float = DEFAULT_TOLERANCE,
 ) -> Trajectory:
-    """As `simulate`, at the times begin + after, of which `begin` may be traced.
+    """Simulate as `simulate` does, at the times begin + after, where `begin` may be traced.
 
-    Use it where the time is carried along, as by a `scan` over the intervals of a controller: `simulate` needs to know
-    its times if it is given a `step`.
+    Use it if the time is part of a carry, for example in a `scan` over the intervals of a controller: with a `step`,
+    `simulate` does not accept traced times.
 
     Args:
         mech: the mechanism.
         begin: the time to which `after` is added.
-        after: (T,), known, increasing or decreasing; the first belongs to q0 and v0.
+        after: (T,), known numbers, increasing or decreasing; the start q0, v0 is at the time begin + after[0].
         q0, v0, step, method, formulation, tolerance: as for `simulate`.
 
     Returns:
         A `Trajectory`; its `t` is begin + after.
 
     Raises:
-        ValueError: as from `simulate`; what depends on the status is not raised.
+        ValueError: as from `simulate`, except for errors that depend on the status.
 
     Examples:
         >>> def interval(state, _):
@@ -185,7 +185,7 @@ def _start(mech: Mechanism, q, v0, times, tolerance: float) -> _Given:
     known = all(map(is_concrete, jax.tree.leaves((mech, q, t))))
     if known and is_assembled(mech, q, t):
         return _Given(q, v, jnp.asarray(int(Status.CONVERGED), jnp.int32), named)
-    # What is not finite has a status of its own, and no derivative.
+    # Numbers that are not finite give the status NON_FINITE, and no derivative.
     q, status, _ = assembled_configuration(mech, q, t, (), float(tolerance))
     return _Given(q, v, status, named)
 
@@ -249,8 +249,8 @@ def _simulate(
 ) -> Trajectory:
     clean_times, in_time = jnp.where(jnp.isfinite(times), times, 0), jnp.all(jnp.isfinite(times))
 
-    # Programs make finite what they take, and judge what they give: to do so between them would cost XLA as much time as
-    # all the rest.
+    # Programs check for themselves that inputs and outputs are finite. Checks between programs would take XLA as much time
+    # as everything else.
     def enter(mech, t, q, v, assembled, in_time):
         mech, usable = finite(mech)
         usable = usable & in_time & jnp.all(jnp.isfinite(q)) & jnp.all(jnp.isfinite(v))
@@ -258,7 +258,7 @@ def _simulate(
         begin, equations = (q, v), equations_of(formulation, mech)
         status = assembled
         if start.named is not None and equations.own_coordinates:
-            # Named velocities are those of bodies.
+            # Named velocities are velocities of bodies.
             bodies = equations_of(Augmented(), mech)
             x, u = bodies.from_bodies(q, v, t)
             problem = Problem.of(bodies, bodies.scales(x, t), tolerance)

@@ -21,9 +21,9 @@ from jaxmbs.numerics.scaling import Units, unit_of_length
 from jaxmbs.system.equations import applied_forces, masses, residuals, velocity_forces
 from jaxmbs.system.mechanism import Mechanism
 
-# Of the multipliers of redundant constraints the part in the null space is what survives this many proximal steps.
+# Number of proximal steps by which vectors are projected onto a null space, and multipliers computed from a motion.
 PROXIMAL_STEPS = 5
-# Of multipliers that are nearly right the error in the balance of forces is taken away by this many.
+# Number of steps that remove the error in the balance of forces from multipliers that are nearly right.
 BALANCING_STEPS = 2
 # Traced once for all the places where equations of motion need it.
 _residuals = jax.jit(residuals)
@@ -121,7 +121,7 @@ class CartesianEquations(AbstractDenseEquations):
     @property
     def weight(self):
         bodies = list(self.mech.bodies.values())
-        # Of rotors without any mass around them the inertia, at a length of one; of nothing at all any mass will do.
+        # If no body has mass, take the inertia of the rotors, with a lever arm of 1; without any inertia, take 1.
         sizes = [jnp.asarray(body.mass) for body in bodies if not body.massless[0]]
         sizes = sizes or [jnp.trace(jnp.atleast_2d(body.inertia)) for body in bodies if not all(body.massless)]
         return sum(sizes) / len(sizes) if sizes else jnp.ones((), self.mech.dtype)
@@ -148,18 +148,18 @@ class CartesianEquations(AbstractDenseEquations):
         return found - jnp.where(redundant, null_part(gram, sizes * found) / sizes, 0)
 
     def multipliers_of(self, q, v, a, t) -> Float[Array, " rows"]:
-        """λ with Φ_qᵀλ = M v̇ − Q for a motion with the accelerations a; of several the one that `multipliers` gives."""
+        """λ with Φ_qᵀλ = M v̇ − Q for a motion with accelerations a; if not unique, the λ that `multipliers` gives."""
         return self._improved(None, q, v, a, t, PROXIMAL_STEPS)
 
     def balanced(self, multipliers, q, v, a, t) -> Float[Array, " rows"]:
-        """λ near multipliers that are less exact, with Φ_qᵀλ = M v̇ − Q for a motion with the accelerations a."""
+        """Correct approximate multipliers so that Φ_qᵀλ = M v̇ − Q for a motion with accelerations a."""
         return self._improved(multipliers, q, v, a, t, BALANCING_STEPS)
 
     def _improved(self, multipliers, q, v, a, t, steps: int):
         units, sizes, rows = self._in_units(q, t)
         force = self.imbalance(q, v, a, t) * units
         _, solve = _nearly(rows @ rows.T)
-        # Tikhonov's method repeated: from zero it goes to the smallest solution, by a factor of δ / σ² each.
+        # Repeated Tikhonov steps. From zero they converge to the solution of smallest norm, by a factor of δ / σ² each.
         found = jnp.zeros_like(sizes) if multipliers is None else sizes * multipliers
         for _ in range(steps):
             found = found + solve(rows @ (force - rows.T @ found))

@@ -1,4 +1,4 @@
-"""Contacts of which the law is blended over the steps of an integration."""
+"""Equations of motion whose contact forces are smoothed for the steps of an integration."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jaxmbs.formulations.equations import AbstractEquations
 
 
 def with_step(equations: AbstractEquations, h: Float[Array, ""]) -> AbstractEquations:
-    """Equations whose contacts are integrated in steps of length h; the same ones if nothing touches in them."""
+    """Return the equations with their contact forces smoothed for steps of length h; unchanged if there are no contacts."""
     forces = equations.mech.forces.items()
     names = [name for name, force in forces if isinstance(force, AbstractContactForce) and force.touching]
     if not names:

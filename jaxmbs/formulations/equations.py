@@ -28,8 +28,8 @@ from jaxmbs.numerics.space import Space
 from jaxmbs.programs.primitive import remembered
 from jaxmbs.system.mechanism import Mechanism
 
-# Where masses differ much, supporting rows count with this power of rounding of the usual weight: less than the largest
-# masses, so that the motion of a light body that nothing heavy hangs on is not lost in them, and more than the light ones.
+# If masses differ much, the weight of the supporting rows is multiplied by this power of the rounding unit. It is then
+# below the largest masses, so that the motion of a light body is not lost in rounding, and above those of light bodies.
 LIGHT_WEIGHT_POWER = 1 / 4
 # Refinements of the derivatives of `close_position`: the matrix is that of the point where the iteration begins, so two
 # are right to the square of the first correction.
@@ -137,22 +137,22 @@ class AbstractEquations(eqx.Module):
     @property
     @abc.abstractmethod
     def definite(self) -> bool:
-        """Whether M together with the supporting rows leaves nothing without inertia."""
+        """True if M plus the terms of the supporting rows is sure to be positive definite."""
 
     @property
     @abc.abstractmethod
     def weight(self) -> Float[Array, ""]:
-        """A mass like those of the system."""
+        """A typical mass of the system."""
 
     @property
     @abc.abstractmethod
     def solver(self) -> AbstractSolver:
-        """How they are solved."""
+        """The method that solves these equations."""
 
     @property
     @abc.abstractmethod
     def from_allowed(self) -> bool:
-        """Whether `from_bodies` wants velocities that the joints allow, as it does not find the nearest ones."""
+        """True if `from_bodies` needs velocities that the joints allow, because it does not project others onto them."""
 
     @abc.abstractmethod
     def from_bodies(self, q, v, t) -> tuple[Float[Array, " n"], Float[Array, " m"]]:
@@ -186,7 +186,7 @@ class AbstractEquations(eqx.Module):
         """The same equations, which take `Scales` for granted instead of finding them in each configuration."""
 
     def support(self, rows: np.ndarray, weights=None) -> Support:
-        """The support by some rows, with their usual weights unless given."""
+        """The `Support` by some rows, with the usual weights unless others are given."""
         if weights is None:
             weights = jnp.asarray(self.weight)
             weights = weights * jnp.finfo(weights.dtype).eps ** LIGHT_WEIGHT_POWER if self.mech._light else weights
@@ -200,7 +200,7 @@ class AbstractEquations(eqx.Module):
         return self.space.angular
 
     def scales(self, q, t) -> Scales:
-        """What gaps and pivots are judged by in this configuration and others like it."""
+        """Scales for gaps and pivots in this configuration and similar ones."""
         rows, extent, angular = self.judged_rows(q, t)
         length = jnp.maximum(unit_of_length(rows, extent, angular), self.mech.own_length.astype(q.dtype))
         return Scales(length, Units(angular, length).rows(rows), self.pivots(q, t))
@@ -212,10 +212,10 @@ class AbstractEquations(eqx.Module):
     def solve(self, matrix, phi_q, force, right, weights=None, floor=None, pivots=None):
         """(a, λ, kept) with `matrix` a = force + Φ_qᵀλ and Φ_q a = right, for M or another matrix in its place.
 
-        ρ Φ_qᵀ(Φ_q a − right) of the supporting rows is added, which changes no solution and gives coordinates without
-        inertia, or with little of it, as much as the others have.
-        weights: ρ of each row, of all rows then. A matrix that is positive definite only along the constraints becomes so
-        altogether. floor, pivots: see `solve_saddle_point`.
+        ρ Φ_qᵀ(Φ_q a − right) of the supporting rows is added. This changes no solution and acts as an inertia for
+        coordinates that have none, or little.
+        weights: ρ of each row; if given, all rows support. Then a matrix that is positive definite along the constraints
+        becomes positive definite. floor, pivots: see `solve_saddle_point`.
         """
         chosen = self.supporting if weights is None else np.arange(phi_q.shape[0])
         support = self.support(chosen, weights)

@@ -126,8 +126,8 @@ def kane_matrices(
 ) -> tuple[Array, Array]:
     """[A] (6N, 6N) and {f} (6N,) of the system without its joints, [A]{ẏ} = {f}; Kamman (2) to (4).
 
-    They are `mass_matrix` and `force` of `Kane(base=base, cut=cut).of(mech)`, computed together: {f} has the forces and
-    torques of the mechanism and all that depends on velocities, and nothing of joints and drivers.
+    They are `mass_matrix` and `force` of `Kane(base=base, cut=cut).of(mech)`, computed together. {f} contains the forces
+    and torques of the mechanism and all terms that depend on velocities, but no forces of joints and drivers.
 
     Args:
         mech: the mechanism.
@@ -178,10 +178,11 @@ def partial_velocities(
 def kane_multipliers(
     mech: Mechanism, run: Trajectory, *, base: Names | None = None, cut: Names = ()
 ) -> Float[Array, "*batch T m"]:
-    """What constraints and drivers do at each coordinate along a motion: [A]{ẏ} − {f}, the rows of Kamman's (11).
+    """Generalized forces of constraints and drivers along a motion: [A]{ẏ} − {f}, the rows of Kamman's (11).
 
-    These are the multipliers of the known coordinates of an open system; at its unknown ones they are zero to rounding.
-    The order is that of the names of `Kane().of(mech)`. `joint_moment` makes moments of those of a body.
+    In an open system, the entries of known coordinates are their multipliers, and the entries of unknown coordinates are
+    zero to rounding. The order is that of the names of `Kane().of(mech)`. `joint_moment` computes the moment of a joint
+    from the multipliers of a body.
 
     Args:
         mech: the mechanism.

@@ -1,4 +1,4 @@
-"""The equations of motion of a mechanism for users, in the coordinates of any formulation."""
+"""The equations of motion of a mechanism in the coordinates of any formulation, as a public interface."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ from jaxmbs.system.mechanism import Coordinates, Mechanism, Velocities, as_times
 
 @dataclasses.dataclass(frozen=True)
 class AbstractUnknowns(abc.ABC):
-    """The coordinates x and velocities u that users of a formulation see; array code, without numbers of its own.
+    """The coordinates x and velocities u that users of a formulation see. Array code; holds no numbers of the mechanism.
 
     Attributes:
-        order: for each entry of x, and of u, its place among those of the equations; empty where the order is the same.
+        order: for each entry of x, and of u, its index in the coordinates of the equations; empty if the order is the
+            same.
     """
 
     order: tuple[int, ...] = dataclasses.field(default=(), kw_only=True)
@@ -51,8 +52,11 @@ class AbstractUnknowns(abc.ABC):
 
     @abc.abstractmethod
     def placed(self, mech: Mechanism, x, t, near) -> tuple[AbstractEquations, Float[Array, " n"]]:
-        """Equations, and their configuration that belongs to x, in the order of the equations. It is the one nearest to
-        the configuration `near` of the bodies where x does not tell all, such as turns of bodies; None for none."""
+        """Return the equations, and their coordinates for x, both in the order of the equations.
+
+        If x does not determine a configuration, for example the turns of bodies, they are chosen nearest to `near`, a
+        configuration of the bodies or None.
+        """
 
 
 class EquationsOfMotion(eqx.Module):
@@ -60,8 +64,8 @@ class EquationsOfMotion(eqx.Module):
 
         M(x, t) u̇ = Q(x, u, t) + Φ_xᵀλ,  Φ(x, t) = 0,  Φ_x u = ν,  Φ_x u̇ = γ,  ẋ = N(x) u.
 
-    Q is everything that is not a constraint force: applied forces, −ω × Jω, the centrifugal terms of an offset centre
-    of mass, and those that come from the coordinates.
+    Q is the sum of all forces except constraint forces: applied forces, −ω × Jω, the centrifugal terms of an offset centre
+    of mass, and the terms that come from the choice of coordinates.
 
     - `Augmented`: x and u are q and v, the poses and velocities of the bodies; Φ are all constraints, then the drivers.
     - `Natural`: basic points and unit vectors, and their rates; Ψ, see `jaxmbs.formulations.natural.coordinates`.
@@ -73,14 +77,15 @@ class EquationsOfMotion(eqx.Module):
     phi, alpha and beta of a universal joint, theta_x and theta_y of a homokinetic one, Euler parameters of a ball. θ̇
     are their rates, and for a ball the relative angular velocity in the frame that turns. A floating base has its own
     coordinates and velocities. Extra coordinates of gears and cams are last. Components of joints that are prescribed
-    in time are known, and none of θ: they are as they are at the time t.
+    in time are not in θ: they have their values at the time t.
 
-    The order of Kane's is that of Kamman (1): all angles, three of each body in the order of the mechanism, then all
-    translations, then extra coordinates. Joints count only as the places where a body is measured.
+    The order of Kane's coordinates is that of Kamman (1): all angles, three of each body in the order of the mechanism,
+    then all translations, then extra coordinates. Joints only define the points and frames from which they are measured.
 
-    What x does not say, `near` tells, a configuration q: how often bodies of the plane have turned (`Natural`), and
-    in which of its two senses a planar `Translational` is assembled, how often the body on it has turned, and which of
-    two signs Euler parameters have (`JointCoordinates`). Without it axes are parallel and turns are not counted.
+    x does not always determine the configuration of the bodies. The rest is taken from `near`, a configuration q: the
+    number of turns of bodies in the plane (`Natural`); the sense of a planar `Translational`, the number of turns of
+    the body on it, and the sign of Euler parameters (`JointCoordinates`). Without `near`, axes are parallel and turns
+    are not counted.
 
     Everything is a straight-line program where it is small enough, and works under `jit`, `vmap` and derivatives.
 
@@ -111,28 +116,28 @@ class EquationsOfMotion(eqx.Module):
 
     @property
     def velocity_names(self) -> tuple[str, ...]:
-        """Names of u. They are those of x but for rotations in space: of these u has angular velocities."""
+        """Names of u. They are those of x, except for rotations in space, for which u has angular velocities."""
         return self.unknowns.velocity_names(self.mech)
 
     def coordinates(self, q: Coordinates, t: ArrayLike = 0.0) -> Float[Array, " k"]:
         """x of a configuration `q` of the bodies at the time `t`.
 
-        Of a configuration that is not assembled it is what each joint of the tree, or the first body of it, can measure.
-        Angles of joints are in (−π, π]; where they are coordinates in the plane, all turns count. In Kane's |θ₂| ≤ π/2.
+        If the configuration is not assembled, x has the components of relative motion that joints of the tree leave free.
+        Angles of joints are in (−π, π]; angles in the plane count all turns. For Kane's angles, |θ₂| ≤ π/2.
         """
         return self._program(_coordinates)(self.mech, *self._state(self.mech.coordinates(q), t))
 
     def velocities(self, q: Coordinates, v: Velocities, t: ArrayLike = 0.0) -> Float[Array, " l"]:
         """u of the velocities `v` of the bodies in a configuration `q` at the time `t`; affine in v.
 
-        It is of least squares where v does not satisfy the joints of the tree. Kane's are meaningless where cos θ₂ = 0.
+        If v does not satisfy the joints of the tree, u is a least-squares fit. Kane's have no meaning where cos θ₂ = 0.
         """
         q, t = self._state(self.mech.coordinates(q), t)
         return self._program(_velocities)(self.mech, q, self.mech.velocities(v).astype(q.dtype), t)
 
     def configuration(self, x: ArrayLike, t: ArrayLike = 0.0, *, near: Coordinates | None = None) -> Float[Array, " n"]:
-        """q of `x` at the time `t`, as in `Mechanism.coordinates`. It need not close joints that are rows of Φ; `near` is
-        a configuration that tells what x does not, see above.
+        """q of `x` at the time `t`, as in `Mechanism.coordinates`. Joints that are rows of Φ need not be closed. `near` is
+        a configuration from which the rest is taken, see above.
         """
         return self._program(_configuration)(self.mech, *self._state(x, t), self._near(near))
 
@@ -167,8 +172,8 @@ class EquationsOfMotion(eqx.Module):
     def force(
         self, x: ArrayLike, u: ArrayLike, t: ArrayLike = 0.0, *, near: Coordinates | None = None
     ) -> Float[Array, " l"]:
-        """Q at `x`, `u` and the time `t`: all that stands beside the constraint forces. Friction by reactions and inertia
-        in joints are those of the accelerations in this state; `near` as for `configuration`.
+        """Q at `x`, `u` and the time `t`: all forces except the constraint forces. Friction that depends on reactions, and
+        inertia in joints, are those of the actual accelerations in this state. `near` as for `configuration`.
 
         Raises:
             ValueError: a force has states of its own, such as the current of a motor, which are not known here.

@@ -1,4 +1,4 @@
-"""Trajectories in files: arrays in the format of NumPy (.npz), without pickle, and the mechanism as its JSON document."""
+"""Trajectories in files: arrays in the format of NumPy (.npz), without pickle, and the mechanism as a JSON document."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.trajectory import Trajectory
 
 FORMAT, VERSION = "jaxmbs trajectory", 1
-# Arrays of a trajectory that are written as they are.
+# Arrays of a trajectory that are written unchanged.
 ARRAYS = ("t", "q", "v", "a", "status", "multipliers", "states")
 
 
@@ -59,7 +59,7 @@ def load_trajectory(path: str | PathLike[str]) -> Trajectory:
 
     Returns:
         a `Trajectory` with the arrays, names, status, energy, multipliers and states that were saved; and with its
-        mechanism, for `joint` and `explain_failure`, unless a warning said that this was left out.
+        mechanism, for `joint` and `explain_failure`, unless `save` left it out with a warning.
 
     Raises:
         ValueError: no such file, or not a trajectory of jaxmbs.
@@ -100,11 +100,11 @@ def _document(kept: Kept, axes: int) -> tuple[dict, str, np.ndarray | None]:
     if these differ.
 
     Raises:
-        ValueError: they have no such form.
+        ValueError: the constraints or drivers cannot be written as JSON.
     """
     geometry = kept.known((0,) * axes)
     if geometry is None:
-        raise ModelError("its tables were traced and are not known any more")
+        raise ModelError("its tables were traced, and their numbers are lost")
     bodies = {name: kind() for name, kind in geometry.layout.bodies}
     document = json.loads(write_json(Model(bodies, geometry.constraints, geometry.drivers)))
     precision = str(np.dtype(geometry.dtype))
@@ -117,7 +117,9 @@ def _document(kept: Kept, axes: int) -> tuple[dict, str, np.ndarray | None]:
         return document, precision, None
     again = packed(_geometry(document, precision))[1]
     if not np.array_equal(again, numbers[(0,) * axes]):
-        raise ModelError("its functions hold numbers that differ between samples, which are constants in a document")
+        raise ModelError(
+            "its functions hold numbers that differ between samples, but a document has one value for each"
+        )
     return document, precision, numbers
 
 
@@ -138,7 +140,7 @@ def _described(layout: Layout) -> dict[str, Any]:
     """A layout as JSON.
 
     Raises:
-        ValueError: a type of body that is not of this package.
+        ValueError: a body has a type that is not from this package.
     """
     space = next((space for space in SPACES if getattr(SPACES[space].Body, "dimension", 0) == layout.dimension), "")
     known = types_of("body", space)
@@ -159,11 +161,11 @@ def _layout(described: dict[str, Any]) -> Layout:
 
 def _check_suffix(path: Path) -> None:
     if path.suffix.lower() != ".npz":
-        raise ValueError(f"{path.name}: a trajectory ends in .npz")
+        raise ValueError(f"{path.name}: the name of a trajectory must end in .npz")
 
 
 def _write(path: Path, arrays: dict[str, Any]) -> Path:
-    """Write arrays, all of them or none."""
+    """Write arrays to a temporary file that then takes the place of `path`, so that no partial file is left."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:

@@ -25,7 +25,7 @@ def default_float() -> np.dtype:
     return np.dtype(jnp.result_type(float))
 
 
-# Floating-point types of the numbers of mechanisms: half precision does not close a loop.
+# Floating-point types of the numbers of mechanisms; half precision is not enough to close loops.
 SUPPORTED = (np.dtype("float32"), np.dtype("float64"))
 
 
@@ -205,12 +205,12 @@ def is_concrete(x: Any) -> bool:
 
 
 def is_plain_zero(x) -> bool:
-    """Whether x is one number that is known to be 0."""
+    """Return True if x is a single number that is known to be 0."""
     return bool(is_concrete(x) and not isinstance(x, str) and np.ndim(x) == 0 and np.asarray(x) == 0)
 
 
 def known(x) -> np.ndarray | None:
-    """The numbers of a field, where they are known and real; 0 for one that is absent."""
+    """The numbers of a field as a NumPy array; 0 if the field is absent, None if the numbers are traced or not real."""
     if x is None:
         return np.zeros(())
     if isinstance(x, Sparse):
@@ -242,7 +242,7 @@ class Same:
             self._key = value.shape, value.dtype.str, hashlib.blake2b(value.tobytes()).digest()
 
     def __reduce__(self):
-        """For `pickle`: in another process the same object has another place."""
+        """For `pickle`: the object has another address in another process."""
         return Same, (self.value,)
 
     def __deepcopy__(self, memo):
@@ -277,8 +277,10 @@ class Closure(eqx.Module):
         return function(*args, **kwargs)
 
     def __reduce__(self):
-        """For `pickle`, which writes a function of a module by its name, and refuses a lambda or a function within another;
-        cloudpickle writes all of them."""
+        """For `pickle`, which writes a function of a module by its name and refuses lambdas and functions inside functions.
+
+        cloudpickle writes all of them.
+        """
         scope = self.scope.value
         function: Any = sys.modules.get(scope.get("__name__"))
         for name in self.code.co_qualname.split("."):
@@ -394,9 +396,10 @@ def check_fields(element: Any) -> None:
 
 
 def with_fields(kind: type, module: Any, **fields: Any) -> Any:
-    """A module of a kind with the fields of another one, except for those given; nothing is checked.
+    """Copy a module as an instance of `kind`, with some fields replaced; nothing is checked.
 
-    It does not use `copy.copy`: equinox never lets go of what that makes, as if it were still being initialised.
+    `copy.copy` is not used because equinox would keep such a copy in memory for ever, as if it were still being
+    initialised.
     """
     same: Any = object.__new__(kind)
     for field in dataclasses.fields(kind):

@@ -98,7 +98,7 @@ def _root_jvp(f, space, primals, tangents):
     given = given_tangents((t_dot, constants_dot))
     if not given:
         return q, jnp.zeros_like(q)
-    # A pseudo-inverse needs singular values, which straight-line programs do not have.
+    # Straight-line programs have no singular values, which a pseudo-inverse needs.
     is_square = jax.eval_shape(f, q, t, *constants).size == space.m
     return q, (Straight(tangent) if is_square else tangent)(q, t, constants, regular, *given)
 

@@ -25,8 +25,9 @@ from jaxmbs.programs.tracing.marks import AbstractRule, marked
 from jaxmbs.programs.tracing.rules import product
 from jaxmbs.programs.tracing.trace import RULES, TAKES_MEMORY, Deferred, array
 
-# A `Support` has this power of rounding more on its diagonal, squared: far from rounding, and gone when squared again. Of
-# the largest entry of coordinates that are alike, cubed: entries may vanish.
+# A `Support` with `angular` adds this power of the rounding unit, squared, times each diagonal entry, and cubed, times the
+# largest entry of coordinates of the same kind, because entries may be zero. Squared it is far from rounding; the error of
+# the solution after one refinement is its square, which is rounding.
 MORE_POWER = 1 / 4
 
 
@@ -110,8 +111,11 @@ def pivot_floor(dtype) -> float:
 
 
 def floors(kept, *, revived: bool) -> Float[Array, " n"]:
-    """Floors for a matrix near one whose rows `kept` took part: these as always. The others not at all or, to be `revived`,
-    where their pivots are far from rounding."""
+    """Pivot floors for a matrix similar to a factored one, of which the rows `kept` were used.
+
+    These rows have the usual floor. The others are left out; if `revived`, they are used where their pivots are far from
+    rounding.
+    """
     # No pivot is above its diagonal entry, so twice that excludes a row.
     excluded = jnp.full_like(kept, redundancy(kept.dtype) if revived else 2.0)
     return jnp.where(kept > 0, pivot_floor(kept.dtype), excluded)
@@ -143,9 +147,10 @@ class Support(NamedTuple):
     """Rows of J that make M regular: with M + Jᵀρ J and Q + Jᵀρ γ in place of M and Q the solution is the same.
 
     Attributes:
-        rows: their indices. weights: ρ of each.
-        angular: which coordinates are angles, if even these rows may leave something without inertia. It is given a little,
-            which refining takes back; None if not.
+        rows: their indices.
+        weights: ρ of each.
+        angular: mask of the coordinates that are angles, if M may be singular even with these rows. Then a little is added
+            to the diagonal, and refining the solution removes the error. None if not.
     """
 
     rows: np.ndarray
@@ -153,7 +158,7 @@ class Support(NamedTuple):
     angular: np.ndarray | None = None
 
     def matrix(self, jacobian: Float[Array, "rows n"]) -> Float[Array, "n n"]:
-        """Jᵀρ J, on demand with a little more on its diagonal."""
+        """Jᵀρ J, with a small addition to its diagonal if `angular` is given."""
         rows = jacobian[self.rows]
         found = rows.T @ (self.weights[:, None] * rows)
         if self.angular is None:
@@ -184,8 +189,9 @@ def solve_saddle_point(
 
     mass: M (n, n), symmetric positive definite; jacobian: J (m, n); force: Q (n,); right: γ (m,). Of rows of J that depend
     on each other some have a multiplier of zero; γ has to be consistent. kept (m,) is 0 for those; floor and sizes as for
-    `factor_symmetric_semidefinite`. Where M is not `definite`, what has neither inertia nor constraint has no acceleration.
-    With a `Support` M need not be regular. refined: whether to refine the solution once, for entries of M of many sizes.
+    `factor_symmetric_semidefinite`. Where M is not `definite`, coordinates with neither inertia nor constraints do
+    not accelerate.
+    With a `Support` M need not be regular. refined: True to refine the solution once, if entries of M differ much in size.
     Derivatives solve the same equations: M da − Jᵀdλ = dQ − dM a + dJᵀλ, J da = dγ − dJ a.
     """
     floor = jnp.full(right.shape, pivot_floor(right.dtype), right.dtype) if floor is None else floor
@@ -195,8 +201,8 @@ def solve_saddle_point(
     inverse_mass = factor_symmetric_positive(matrix) if definite else factor_symmetric_semidefinite(matrix)
     schur = factor_symmetric_semidefinite(jacobian @ inverse_mass.solve(jacobian.T), floor, sizes)
     factors = mass, jacobian, inverse_mass, schur, pull
-    # Where there are more rows than columns some depend on others for certain, and pivots of rounding that are taken for
-    # true ones cost digits, which one refinement gives back.
+    # If there are more rows than columns, some are dependent. Pivots that are only rounding, but are taken for true ones,
+    # cost digits, which one refinement recovers.
     refined = refined or jacobian.shape[0] > jacobian.shape[1]
     solve = _refined_saddle_point if refined else _eliminated_saddle_point
     x = solve(factors, jnp.concatenate([force, right]))

@@ -25,8 +25,8 @@ from jaxmbs.numerics.space import Space
 SINGULAR_POWER = 0.5
 # A step is resolved when predictor and corrector, and the same backwards, agree to this part of the distance moved.
 RESOLVED = 0.3
-# No more of it counts than this, in radians and lengths of the mechanism: from next to a fold a step too long predicts to
-# be turns away, and every root is near to that.
+# Upper limit on the distance used in this test, in radians and lengths of the mechanism. Near a fold, a step that is too
+# long may predict a position many turns away, and relative to that distance every root would be near.
 FURTHEST = 1.0
 # A step across a change of sign of the determinant has to agree this well, as a power of the rounding unit (2e-5 in
 # float64). Where two branches pass each other at a distance w, a step h from one to the other misses by (w/h)².
@@ -35,7 +35,7 @@ STRAIGHT_POWER = 0.3
 MIN_STEP_POWER = 0.42
 
 # The last Newton correction of a converged position is below this power of the rounding unit, in radians and lengths of the
-# mechanism (5e-7 in float64). Where no root exists but one is near, gaps are small and corrections are not.
+# mechanism (5e-7 in float64). Near a configuration where gaps are small but not zero, corrections are larger.
 LAST_CORRECTION_POWER = 0.4
 
 # The part of the way to a fold that one step takes. From 0.65 on the backward prediction is too far off near a fold.
@@ -57,8 +57,8 @@ class Path(NamedTuple):
 
 
 class _State(NamedTuple):
-    """Where the motion is. `side`: the sign of det f_q, or f_q itself where it has more rows than columns; zero where it is
-    singular."""
+    """The state of the motion. `side` is the sign of det f_q, or f_q itself if it has more rows than columns; zero where
+    f_q is singular."""
 
     t: Float[Array, ""]
     q: Float[Array, " n"]
@@ -75,9 +75,15 @@ class _Point(NamedTuple):
 
 
 class _March(NamedTuple):
-    """What goes from step to step: where the motion is, whether the last step that did not count met finite numbers only,
-    and what was last recorded. `fresh` before the first step, `branched` once the motion has left a singular position along
-    the branch that was asked for."""
+    """The carry of the loop over steps.
+
+    Attributes:
+        state: the present state of the motion.
+        finite: True if the last rejected step had finite numbers only.
+        fresh: True before the first step.
+        branched: True once the motion has left a singular position along the requested branch.
+        recorded: the last recorded q, v and a.
+    """
 
     state: _State
     finite: Bool[Array, ""]
@@ -114,12 +120,12 @@ def follow_root(
     that shrink to nothing end the motion: as NON_FINITE where f or its rates are not finite, as LOCKED_UP where the
     velocity grows without bound, else as NOT_CONVERGED. A
     bifurcation, where the motion is smooth although the determinant changes sign, is passed straight on. A time at which
-    f_q is singular although q is a root has the status SINGULAR, with the velocity and acceleration carried in. From the
-    first of these times on the motion has the velocity `branch`, if that is given.
+    f_q is singular although q is a root has the status SINGULAR, with the velocity and acceleration carried in. If `branch`
+    is given, the motion leaves the first of these times with this velocity.
 
-    `times` may be in any order; `start_time` is the first of them unless given; `units` are those of the coordinates; gaps
-    may be as large as `tolerance`, relative to `units.length`, where rows of f contradict each other. `max_steps` bounds
-    the trial steps, 200 + 8 T of them by default.
+    `times` may be in any order; `start_time` is the first of them unless given; `units` are those of the coordinates. If
+    rows of f contradict each other, gaps may be as large as `tolerance`, relative to `units.length`. `max_steps` limits
+    the number of trial steps, 200 + 8 T by default.
     """
     count, dtype = times.shape[0], start.dtype
     budget = 200 + 8 * count if max_steps is None else max_steps
@@ -201,7 +207,8 @@ class _Stepper:
         factors = factor(matrix, determined=True)
         regular = factors.rcond > self.singular
         gap = self.units.gap(matrix, value)
-        # Redundant rows are left out here, not fitted: a misfit of all that depend on each other stands in one of them.
+        # Redundant rows are left out here, not fitted in the sense of least squares. So the whole misfit of dependent rows
+        # shows in one of them.
         allowed = self.tolerance * value.shape[0]
         limit = jnp.maximum(allowed, self.rounding * jnp.maximum(1, self.units.size(space.extent(q))))
         last = jnp.where(regular, factors.solve(value), 0)
@@ -263,7 +270,7 @@ class _Stepper:
 
     @staticmethod
     def on_branch(march: _March, branch) -> _March:
-        """The march with the velocity `branch`, if it has just reached its first singular time."""
+        """Give the march the velocity `branch` if it has just reached its first singular time."""
         leaves = march.reached & (march.code == Status.SINGULAR) & ~march.branched
         state = march.state
         state = state._replace(v=jnp.where(leaves, branch, state.v), a=jnp.where(leaves, 0, state.a))

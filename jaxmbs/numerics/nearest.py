@@ -4,11 +4,12 @@ The unknowns y are displacements from the guess in units u of the mechanism, q =
 rows. The nearest root minimises ½ yᵀy subject to F(y) = 0: y + Jᵀμ = 0 and F = 0, with J = F_y. Newton's method for these
 conditions, and their derivatives by all that F depends on, solve
 
-    H dy + Jᵀdμ = −(change of y + Jᵀμ),   J dy = −(change of F),   H = I + Σ μ_k F_k,yy.
+    H dy + Jᵀdμ = −(y + Jᵀμ),   J dy = −F,   H = I + Σ μ_k F_k,yy,
 
-Rows of J may depend on each other. If they contradict each other, the gap that no displacement can close remains, and
-the others are closed in the sense of least squares: the matrix solved is JᵀJ + δ H, with a δ between the squares of
-rounding and of the smallest singular value that counts, and refinements take the error of δ away.
+where for derivatives the right-hand sides are the changes of y + Jᵀμ and F at constant y and μ. Rows of J may depend on
+each other. If they contradict each other, gaps remain, and are as small as possible in the sense of least squares. The
+matrix that is factored is JᵀJ + δ H, with a δ between the square of rounding and the square of the smallest singular value
+that counts. Refinements remove the error of δ.
 """
 
 from __future__ import annotations
@@ -30,26 +31,26 @@ from jaxmbs.numerics.space import Space
 from jaxmbs.programs.function import Straight
 from jaxmbs.programs.jax_compat import usual_settings
 
-# Refinements of a solution with δ. The first solution has an error of δ / σ² for a singular value σ of J, each refinement
-# multiplies it by that.
+# Refinements of a solution with δ. For a singular value σ of J the first solution has a relative error of δ / σ², and each
+# refinement multiplies the error by this factor.
 REFINEMENTS = 3
 # Largest number of Newton steps, rejected ones included.
 MAX_STEPS = 100
-# The iteration has converged after a step shorter than this power of the rounding unit (5e-7 in float64): the next would
-# change nothing, as each squares the error.
+# The iteration has converged after a step shorter than this power of the rounding unit (5e-7 in float64). As each step
+# squares the error, the next one would change nothing.
 CONVERGED_POWER = 0.4
-# Largest change of a coordinate in one step, in radians and sizes of the mechanism, or relative to the distance from the
-# guess where that is larger.
+# Largest length of a step, in radians and sizes of the mechanism, times the distance from the guess if that is larger
+# than 1.
 MAX_STEP = 0.5
 # Steps shorter than this, in radians and sizes of the mechanism, are taken without a test of decrease: Newton's method
 # converges there, and may increase gaps on its way.
 TRUSTED_STEP = 0.1
-# Weight of the gaps in the function whose decrease is asked of each step.
+# Weight of the squared gaps in the function that each step has to decrease.
 GAP_WEIGHT = 10.0
-# Damping after the first rejected step, relative to H of a root at the guess itself.
+# Damping after the first rejected step, relative to the Hessian of ½ yᵀy, the unit matrix.
 FIRST_DAMPING = 0.1
-# The smallest curvature ½ yᵀy may have along the constraints at its minimum, relative to that at the guess. Less means that
-# roots in another direction are as near.
+# Smallest allowed curvature of ½ yᵀy along the constraints at its minimum; without constraints it is 1. A smaller one
+# means that roots in another direction are equally near.
 MIN_CURVATURE = 1e-6
 
 
@@ -68,7 +69,7 @@ class _Progress(NamedTuple):
 
 
 class _Linearised(NamedTuple):
-    """F, J and μ at a point, the part of y along the constraints, H, and the factors of JᵀJ + δ H."""
+    """F, J, μ, the component of y along the constraints, H, and the factors of JᵀJ + δ H, at a point."""
 
     value: Float[Array, " rows"]
     matrix: Float[Array, "rows m"]
@@ -79,7 +80,7 @@ class _Linearised(NamedTuple):
     delta: float
 
     def solve(self, free, gap):
-        """dy with H dy + Jᵀν = −free along the constraints, and J dy = −gap as far as a displacement can do it."""
+        """Return dy with H dy + Jᵀν = −free and J dy = −gap, the latter in the sense of least squares."""
         y, nu = jnp.zeros_like(free), jnp.zeros_like(gap)
         for _ in range(1 + REFINEMENTS):
             along = free + self.curvature @ y + self.matrix.T @ nu
@@ -91,7 +92,7 @@ class _Linearised(NamedTuple):
 
 
 def nearest_root(f: Callable, space: Space, guess: Float[Array, " n"], root: Root, tolerance: float) -> Nearest:
-    """Move a root of f(q) along f = 0 to the one nearest to `guess`, which stays as it is if it is a root itself.
+    """Move a root of f(q) along f = 0 to the one nearest to `guess`. If the guess is a root, it is returned.
 
     Newton's method with damping: each step decreases ½ yᵀy + μᵀF + w FᵀF. Nothing here is differentiated.
     """
@@ -112,7 +113,7 @@ def nearest_root(f: Callable, space: Space, guess: Float[Array, " n"], root: Roo
         trial = now.y + change
         merit = lambda y, value: 0.5 * y @ y + at.multipliers @ value + GAP_WEIGHT * value @ value
         before, after = merit(now.y, at.value), merit(trial, scaled(trial))
-        # Without positive curvature the step leads to a saddle point or to a maximum of the distance.
+        # Without positive curvature, the step would lead to a saddle point or a maximum of the distance.
         curved = at.factors.rcond > MIN_CURVATURE * at.delta
         better = curved & ((after <= before) | (size <= TRUSTED_STEP)) & jnp.isfinite(size)
         damping = jnp.where(better, now.damping / 10, jnp.maximum(10 * now.damping, FIRST_DAMPING))
@@ -128,7 +129,7 @@ def nearest_root(f: Callable, space: Space, guess: Float[Array, " n"], root: Roo
     now = _Progress(shift, zero, jnp.zeros((), int), root.exact)
     now = jax.lax.while_loop(unfinished, step, now)
     q = jnp.where(root.exact, guess, space.retract(guess, unit * now.y))
-    # A rotation by more than half a turn is a longer way to a configuration that is nearer.
+    # If a rotation exceeds half a turn, the same configuration has a shorter displacement, and y is not the nearest.
     shortest = norm(space.difference(guess, q) / unit - now.y) <= small
     return Nearest(q, now.done & shortest)
 
@@ -136,13 +137,13 @@ def nearest_root(f: Callable, space: Space, guess: Float[Array, " n"], root: Roo
 def differentiable_nearest_root(
     f: Callable, space: Space, length: Callable, q: Float[Array, " n"], guess, t, tolerance: float, regular=True
 ) -> Float[Array, " n"]:
-    """`q`, the root of f(q, t) nearest to `guess`, as a differentiable function of the guess, of t and of all that `f` and
-    `length` close over.
+    """Return `q`, the root of f(q, t) nearest to `guess`, as a differentiable function of the guess, of t and of everything
+    that `f` and `length` close over.
 
     The derivatives are those of the conditions of the minimum, for every order and both modes of differentiation.
     length: guess ↦ the unit of displacements that are lengths. Where `regular` is False the derivative is zero.
     """
-    with usual_settings():  # the program of the derivative knows no axes of a `shard_map`
+    with usual_settings():  # the program of the derivative is traced without the axes of a `shard_map`
         both, constants = jax.closure_convert(lambda q, t: (f(q, t), length(q)), guess, t)
     return _nearest(both, space, tolerance, jnp.asarray(regular), (guess, t, constants), jax.lax.stop_gradient(q))
 
@@ -201,7 +202,7 @@ def _linearised(scaled: Callable, y, tolerance: float, damping) -> _Linearised:
     m = y.shape[0]
     gram = matrix.T @ matrix
     smallest = factor_symmetric_positive(gram + delta * np.eye(m, dtype=y.dtype))
-    # Tikhonov's method repeated goes to the multipliers of smallest norm.
+    # Repeated Tikhonov steps converge to the multipliers of smallest norm.
     multipliers, free = jnp.zeros_like(value), y
     for _ in range(REFINEMENTS):
         multipliers = multipliers - matrix @ smallest.solve(free)

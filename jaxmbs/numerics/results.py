@@ -29,7 +29,8 @@ class Status(IntEnum):
     """The motion ends: past this time no configuration exists, and velocities grow without bound before it."""
     SINGULAR = 4
     """The position is right, but Φ_q is singular there (a bifurcation): the velocity is that with which the motion
-    arrives. In a simulation: masses do not determine the motion, as that of a body without mass which nothing holds."""
+    arrives. In a simulation: the masses do not determine the motion, for example of a body without mass that nothing
+    holds."""
     NON_FINITE = 5
     """A NaN or an infinity in the parameters, the times or the guess; or a simulated motion that grew without bound, as
     from steps that are too long for stiff forces."""
@@ -51,11 +52,11 @@ class AnalysisError(ValueError):
 
 
 def check_known(result) -> None:
-    """Raise `ValueError` for a result that is to be turned into an error inside a transformation."""
+    """Raise `ValueError` if `throw=True` is used inside a transformation, where the result is traced."""
     check_outside("throw=True", "inside, read `.status`", result)
 
 
 def check_outside(what: str, instead: str, *given) -> None:
-    """Raise `ValueError` if any number of what a function is given is traced, and say what to do instead."""
+    """Raise `ValueError` if any number in `given` is traced, and say what to do instead."""
     if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(given)):
         raise ValueError(f"{what} works outside jit, vmap and grad only; {instead}")

@@ -14,15 +14,15 @@ from jaxmbs.programs.primitive import remembered
 
 # Upper limit on the number of tangents that `newton_by_tangents` takes.
 MAX_TANGENTS = 20
-# `newton_by_tangents` begins again, elsewhere, when this many tangents have not led to a root.
+# `newton_by_tangents` restarts at its other starting point if it has not converged with this many tangents.
 TANGENTS_BEFORE_RESTART = 2
 # A step overshoots if the residual along it changes its sign and keeps more than this part of its size.
 OVERSHOOT = 0.5
-# A root whose last correction is as small as this part of all digits is good enough.
+# Fraction of all digits that the last correction must leave untouched for a root to be good enough.
 ENOUGH_DIGITS = 0.5
-# From this part on it is rounding; a root with fewer digits gets one more tangent.
+# The same fraction for a root with nothing left but rounding; a root with fewer digits gets one more tangent.
 ALL_DIGITS = 0.75
-# An overshooting step is shortened to this part at least.
+# Smallest factor by which an overshooting step is shortened.
 MIN_SHORTENING = 0.1
 
 
@@ -51,16 +51,16 @@ def newton_steps(f: Callable, solve: Callable, x: Float[Array, " m"], iterations
 
 
 def newton_by_tangents(f: Callable, solver: Callable, x, again, n: int, iterations: int, good: Callable):
-    """(x, whether it is good): Newton's method with a line search, without derivatives, for f = (balance (n,), gap) of a
-    saddle point.
+    """Solve a saddle-point problem f = (balance (n,), gap) = 0 by Newton's method with a line search; nothing is
+    differentiated. Return x, and True if it is good.
 
-    Each tangent serves for this many iterations, and the first one nearly always leads to the root. A law that is steep in
-    a narrow range, such as dry friction, needs more. Its force is the derivative of a convex potential: a step that
-    overshoots the minimum along it is shortened. Where the tangents near x are too flat, the search begins once more at
+    Each tangent is used for `iterations` steps, and the first one is nearly always enough. A force that is steep in a
+    narrow range, such as dry friction, needs more tangents. It is the derivative of a convex potential, so a step that
+    overshoots the minimum along it is shortened. If the tangents near x are too flat, the search restarts once at
     `again`, where they should be steep.
 
     solver: x ↦ (f ↦ correction), the approximate inverse of f_x at x, with a symmetric matrix for the first n.
-    good: (x, correction, f before it, part of all digits) ↦ whether the correction is as small as that.
+    good: (x, correction, f before it, fraction of all digits) ↦ True if the correction leaves these digits untouched.
     """
     f, given = _opened(f, x)
     given, x, again = jax.lax.stop_gradient((given, x, again))
@@ -72,12 +72,12 @@ def newton_by_tangents(f: Callable, solver: Callable, x, again, n: int, iteratio
         solve = solver(x)
 
         def iterate(_, carry):
-            """Point, step from there, its size, the part of it to take, gap at the point; last f."""
+            """Take a Newton step; carry: point, step from there, its size, fraction to take, gap at the point, last f."""
             x, step, size, part, gap, _ = carry
             trial = x - part * step
             value = f(given, trial)
             change = solve(value)
-            # The products of step and change with the tangent, by way of what the solver has solved.
+            # The product of step and change by the tangent matrix, from the right-hand sides that the solver was given.
             along = step[:n] @ value[:n] + gap @ change[n:]
             overshoots = along < -OVERSHOOT * size
             shorter = part * jnp.maximum(size / jnp.where(overshoots, size - along, 1), MIN_SHORTENING)

@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-# Gaps smaller than this many roundings, relative to the size of the mechanism, cannot be told from zero.
+# Gaps smaller than this many rounding units, relative to the size of the mechanism, cannot be told from zero.
 ROOT_ROUNDINGS = 1000
-# Default upper bound of gaps, relative to the size of the mechanism. Independent constraints are closed to rounding; only
-# redundant ones, which contradict the others because geometry is inexact, keep a gap.
+# Default upper bound on gaps, relative to the size of the mechanism. Independent constraints are closed to rounding; only
+# redundant constraints that contradict others, because geometry is inexact, keep a gap.
 DEFAULT_TOLERANCE = 1e-8
 
 
@@ -51,8 +51,9 @@ class Units(NamedTuple):
     def gap(self, matrix: Float[Array, "rows m"], value: Float[Array, " rows"]) -> Float[Array, ""]:
         """Return the largest |f_k|, each divided by the change of f_k that a displacement by `length` makes.
 
-        A row that no length changes is divided by the change that an angle of 1 makes. Lever arms do not count: they grow
-        with the distance of a body from its joint, and a gap must not look small because a body is far away.
+        If a row depends on angles only, it is divided by its change with an angle of 1. For other rows, derivatives by
+        angles do not count: they grow with the distance of a body from its joint, and a gap must not look small because
+        a body is far away.
         """
         slopes = jnp.abs(matrix)
         by_length = self.length * jnp.max(jnp.where(self.angular[None, :], 0, slopes), axis=1, initial=0)

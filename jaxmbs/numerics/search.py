@@ -20,17 +20,17 @@ from jaxmbs.numerics.space import Space
 
 # The weight r of the constraints with which the search from a rough guess begins.
 FIRST_WEIGHT = 10.0
-# Steps of the search after a gap of rounding is reached.
+# Steps of the search after the gap is as small as rounding.
 POLISHING_STEPS = 2
-# Steps after the gap has fallen below the tolerance. Gaps that these do not bring to rounding are those of constraints that
-# contradict each other.
+# Steps after the gap has fallen below the tolerance. Gaps that these steps do not reduce to rounding belong to constraints
+# that contradict each other.
 FITTING_STEPS = 20
-# Largest change of a coordinate in one step, in radians and sizes of the mechanism, or in gaps where these are larger.
-# Wheels may have to turn many times, but a step that is much longer than the gaps leads to a root far from the guess.
+# Largest change of a coordinate in one step, in radians and sizes of the mechanism, times the scaled gap if that is larger
+# than 1. Wheels may have to turn many times, but a step much longer than the gaps leads to a root far from the guess.
 MAX_STEP = 10.0
-# How far, in units of the mechanism, the k-th new start of a search lies from the guess: this times k.
+# Distance of the k-th new start of a search from the guess, divided by k, in radians and sizes of the mechanism.
 DISPLACEMENT = 0.4
-# The largest part of a step of the search from a rough guess that its second-order correction may have.
+# Largest second-order correction of a step of the search, relative to the step.
 MAX_BEND = 0.75
 
 
@@ -40,8 +40,8 @@ class Root(NamedTuple):
     Attributes:
         q: the configuration.
         found: True if it is a root.
-        exact: True if the guess itself is a root, to rounding; `q` is the guess then.
-        units: those in which gaps are judged.
+        exact: True if the guess itself is a root to rounding; then `q` is the guess.
+        units: the units in which gaps are measured.
     """
 
     q: Float[Array, " n"]
@@ -89,7 +89,7 @@ def find_root(
     any number; redundant and missing rows are allowed. A search that stalls starts again from a displacement of the
     guess, the same in every run, `attempts` times in all: some guesses
     are saddle points (all bodies in one line, say). The result is the point with the smallest gap; `found` is True if this
-    gap, relative to `length`, is at most `tolerance`, or the rounding of the guess if that is larger.
+    gap, relative to `length`, is at most `tolerance`, or the rounding error at the guess if that is larger.
     """
     finder = _Finder(f, space, guess, length, tolerance, iterations, attempts)
     search = jax.lax.while_loop(finder.unfinished, finder.step, finder.start())
@@ -109,8 +109,8 @@ class _Finder:
         far = jnp.maximum(1, self.units.size(self.origin))
         self.rounding = gap_limit(self.dtype, 0.0) * far
         self.limit = jnp.maximum(tolerance, self.rounding)
-        # A row of the normal matrix in which redundant constraints leave nothing but their misfits, squared, must not
-        # become a direction of large steps.
+        # Redundant constraints that contradict each other leave squared misfits in the normal matrix. The shift keeps them
+        # from causing large steps.
         self.least_shift = max(8 * self.n * float(jnp.finfo(self.dtype).eps), 100 * tolerance**2)
         self.most = iterations * attempts + FITTING_STEPS
 

@@ -185,7 +185,7 @@ class Body(AbstractBody):
 
     def __init__(self, mass=1.0, inertia=None, com=None):
         self.mass, self.weightless = mass, is_plain_zero(mass)
-        # What is absent is zero for the programs that the equations become: it costs nothing there.
+        # None stands for zero, and costs nothing in the programs made from the equations.
         inertia = as_real(float(not self.weightless) if inertia is None else inertia)
         self._inertia = None if is_plain_zero(inertia) else inertia
         self._com = com

@@ -26,13 +26,16 @@ def check_outline(name: str, outline) -> None:
 
 
 def within_all(*places) -> Bool[Array, ""] | None:
-    """True where all angles are within the parts of their outlines; None if none has a part. Outline, angle, …"""
+    """True where all angles are within the parts of their outlines; None if no outline has a part.
+
+    places: pairs of an outline and an angle.
+    """
     found = [inside for outline, alpha in places if (inside := outline.within(alpha)) is not None]
     return jnp.all(jnp.stack(found)) if found else None
 
 
 def outward(body, outline: AbstractOutline, alpha) -> Float[Array, "2"]:
-    """The unit normal of an outline at α that points out of its body, in the ground frame."""
+    """The outward unit normal of an outline at α, in the ground frame."""
     tangent = body.direction(outline.tangent(alpha))
     return -perpendicular(tangent) / length(tangent)
 
@@ -46,9 +49,9 @@ class CamFollower(PlanarConstraint):
     Args:
         i, j: names of the bodies.
         point_i, point_j: centres of the outlines in the body frames.
-        outline_i, outline_j: ρ(α), both closed, or with the `part` that touches. A hollow of one must be wider than the
-            other is curved, so that they touch at one point only. A contact holds bodies together as well as apart;
-            `Reaction.pulls` says where it would have to pull.
+        outline_i, outline_j: ρ(α), both closed, or with the `part` that touches. Where one is hollow, its radius of
+            curvature must be larger than that of the other, so that they touch at one point only. A contact can pull as
+            well as push; `Reaction.pulls` says where it would have to pull.
 
     Examples:
         >>> wheel, roller = planar.FunctionOutline(1.0), planar.FunctionOutline(0.5)
@@ -78,7 +81,7 @@ class CamFollower(PlanarConstraint):
 
     def push(self, i, j, alpha_i, alpha_j):
         normal_i, normal_j = outward(i, self.outline_i, alpha_i), outward(j, self.outline_j, alpha_j)
-        # One within the other is the more curved one, and pushes the other outwards.
+        # If one outline is inside the other, the more curved one is the inner one, and pushes outwards.
         inner_i = self.outline_i.curvature(alpha_i) >= self.outline_j.curvature(alpha_j)
         return jnp.where((normal_i @ normal_j < 0) | inner_i, normal_i, -normal_j)
 
@@ -105,8 +108,8 @@ class CamFlatFollower(PlanarConstraint):
         i, j: names of the bodies. The cam is i.
         point_i: centre of the outline in the frame of i.
         point_j: Q, a point of the face in the frame of j.
-        outline_i: ρ(α), convex, or with a `part` that is and that touches. A contact holds bodies together as well as
-            apart; `Reaction.pulls` says where it would have to pull.
+        outline_i: ρ(α), convex, or with a convex `part` that touches. A contact can pull as well as push;
+            `Reaction.pulls` says where it would have to pull.
         axis_j: direction of the face in the frame of j; x unless given.
 
     Examples:
@@ -156,8 +159,8 @@ class PointFollower(PlanarConstraint):
         i, j: names of the bodies. The slot is on j.
         point_i: the pin in the frame of i.
         point_j: centre of the slot's polar form in the frame of j; the origin unless given.
-        outline_j: ρ(α). With a `part`, from one end of the slot to the other, `Reaction.outside` says where the pin is
-            outside.
+        outline_j: ρ(α). If it has a `part`, from one end of the slot to the other, `Reaction.outside` says where the pin
+            is outside of it.
 
     Examples:
         >>> slot = planar.PointFollower("a", "ground", (0, 0), (0, 0), planar.FunctionOutline(lambda alpha: 2 + alpha))

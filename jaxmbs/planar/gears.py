@@ -13,7 +13,7 @@ from jaxmbs.numerics.arrays import is_concrete, real
 from jaxmbs.numerics.plane import bearing, direction, perpendicular
 from jaxmbs.planar.element import PlanarConstraint, check_axis, length, separation, squared
 
-# Pulleys are alike where |R_i + R_j| is at most this part of the distance of their centres. Gears never are.
+# Pulleys count as equal if |R_i + R_j| is at most this part of the distance between their centres. Meshing gears never are.
 ALIKE = 0.1
 
 
@@ -24,18 +24,18 @@ class Gear(PlanarConstraint, MarkedConstraint):
     θ is the direction from P_i to P_j. Other constraints must hold the centres at the distance R_i + R_j. Φ vanishes
     for the opposite direction too, so a guess should have the marks roughly in place.
 
-    With a negative radius the bodies turn in the same sense: that of an internal gear, or that of a pulley of an open
-    belt drive, whose centres may have any distance. For pulleys alike, |R_i + R_j| below a tenth of that distance,
-    Φ = R_i (φ_i + θ_i) + R_j (φ_j + θ_j) − R_j π − (R_i + R_j) θ with θ in (−π, π].
+    If one radius is negative, the bodies turn in the same sense: an internal gear, or an open belt drive, in which the
+    distance between the centres is arbitrary. For pulleys of about equal size, |R_i + R_j| at most a tenth of that
+    distance, Φ = R_i (φ_i + θ_i) + R_j (φ_j + θ_j) − R_j π − (R_i + R_j) θ with θ in (−π, π].
 
     Args:
         i, j: names of the bodies.
         point_i, point_j: centres of the gears in the body frames.
-        radius_i, radius_j: pitch radii; that of an internal gear is negative, and so is that of one of the pulleys.
+        radius_i, radius_j: pitch radii; negative for an internal gear, and for one of two pulleys.
         angle_i, angle_j: directions θ in radians, in the body frames, of the marks that touch at assembly. If they are
-            given for an internal gear, subtract π from the other gear's angle; Haug (3.4.7). Without both, the gears
-            mesh as they are drawn: the marks are those that touch in the guess; see `mbs.with_marks`. If one is given,
-            the other is zero.
+            given for an internal gear, subtract π from the other gear's angle; Haug (3.4.7). If neither is given,
+            the gears mesh as they are drawn: the marks are those that touch in the guess; see `mbs.with_marks`. If one
+            is given, the other is zero.
 
     Examples:
         >>> mesh = planar.Gear("a", "b", (0, 0), (0, 0), radius_i=1.0, radius_j=2.0)
@@ -62,7 +62,7 @@ class Gear(PlanarConstraint, MarkedConstraint):
         total = self.radius_i + self.radius_j
         alike = total**2 <= (ALIKE * ALIKE) * squared(d)
         theta = turned / jnp.where(alike, 1, total)
-        # The same angle θ as a number, not as a direction, of which many turns are close together for pulleys alike.
+        # θ is compared as a number here. As a direction, many turns of θ would be close together for equal pulleys.
         belt = turned - total * bearing(d)
         return jnp.where(alike, belt, -(perpendicular(direction(theta)) @ d))[None]
 
@@ -86,8 +86,8 @@ class RackPinion(PlanarConstraint, MarkedConstraint):
         point_j: centre of the pinion in the frame of j.
         axis_i: v_i, from P_i to the point Q_i from which the advance of the pinion is measured, in the frame of i.
         radius_j: R_j, positive if the pinion is on the left of the rack seen along v_i, else negative.
-        angle_i, angle_j: θ_i and θ_j in radians, which set the advance at assembly. Without both, the pinion meshes as
-            it is drawn: they are those of the guess; see `mbs.with_marks`. If one is given, the other is zero.
+        angle_i, angle_j: θ_i and θ_j in radians, which set the advance at assembly. If neither is given, the pinion
+            meshes as it is drawn in the guess; see `mbs.with_marks`. If one is given, the other is zero.
 
     Examples:
         >>> rolling = planar.RackPinion("ground", "pinion", (0, 0), (0, 0), (1, 0), radius_j=0.5, angle_i=jnp.pi / 2)

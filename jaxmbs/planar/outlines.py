@@ -24,7 +24,7 @@ CHECKED_ANGLES = 1440
 class AbstractOutline(eqx.Module):
     """A curve ρ(α), α the angle from the body's x axis about the outline's centre, closed unless it has a `part`.
 
-    A subclass gives the radius; one with a part, the `span` as well.
+    A subclass defines `radius`, and `span` if it has a part.
 
     Examples:
         >>> class Ellipse(planar.AbstractOutline):
@@ -62,7 +62,7 @@ class AbstractOutline(eqx.Module):
         return (rho**2 + 2 * rho_1**2 - rho * rho_2) / (rho**2 + rho_1**2) ** 1.5
 
     def within(self, alpha: Float[Array, ""]) -> Bool[Array, ""] | None:
-        """True where α is an angle of the part that is meant to touch, of any turn; None for the whole curve."""
+        """True where α, up to full turns, is in the part that is meant to touch; None for the whole curve."""
         if self.span is None:
             return None
         start, end = self.span
@@ -103,7 +103,7 @@ def _smallest(outline: AbstractOutline) -> tuple[float, float, float]:
 @eqx.filter_jit
 def _smallest_known(outline: AbstractOutline):
     start, end = (0.0, 2 * np.pi) if outline.span is None else outline.span
-    # Half a step off the round angles, where outlines given piecewise change their formula.
+    # Half a step away from round angles, at which piecewise outlines often change their formula.
     angles = start + jnp.asarray((np.arange(CHECKED_ANGLES) + 0.5) / CHECKED_ANGLES) * (end - start)
     radii = jax.vmap(outline.radius)(angles)
     least = jnp.argmin(jnp.where(jnp.isfinite(radii), radii, -jnp.inf))
@@ -116,7 +116,7 @@ def _part() -> Any:
 
 
 def _ends(part) -> tuple[Array, Array] | None:
-    """Both angles of a part, whatever its shape: `check` has a word for a wrong one."""
+    """Both angles of a part; None if there is none, or if its shape is wrong, which `check` reports."""
     return None if part is None or np.shape(part) != (2,) else (jnp.asarray(part)[0], jnp.asarray(part)[1])
 
 
@@ -126,8 +126,8 @@ class FunctionOutline(AbstractOutline):
     Args:
         rho: a function of α, written in jax.numpy and called with angles in [0, 2π); or a number, the radius of a
             circle.
-        part: the first and the last angle in radians of the part that touches, if the rest is not meant to: only there
-            must ρ be positive, and the outline of a cam convex. `Reaction.outside` says where the contact leaves it.
+        part: first and last angle, in radians, of the part that touches, if the rest is not meant to touch. ρ must be
+            positive, and the outline of a cam convex, only there. `Reaction.outside` says where the contact leaves it.
 
     Examples:
         >>> egg = planar.FunctionOutline(lambda alpha: 1 + 0.25 * jnp.cos(alpha))
@@ -163,7 +163,7 @@ class SplineOutline(AbstractOutline):
 
     Args:
         radii: (n,), ρ at the angles 0, 2π/n, …; at least three.
-        part: as of a `FunctionOutline`.
+        part: as for `FunctionOutline`.
 
     Examples:
         >>> outline = planar.SplineOutline((1.25, 1.0, 0.75, 1.0))

@@ -184,7 +184,7 @@ def program(f: Callable, *, limit: int | None = MAX_PROGRAM_OPERATIONS) -> Progr
     return ProgramFunction(f, limit)
 
 
-# Functions of which a warning has said that they run as array code.
+# Names of functions about which a `PerformanceWarning` has been given.
 warned: set[str] = set()
 
 
@@ -197,7 +197,7 @@ def _warn_of_array_code(f: Callable, error: ProgramError) -> None:
         return
     warned.add(name)
     level, frame = 1, inspect.currentframe()
-    # Up to the first caller outside of this package, where there is one.
+    # The warning refers to the first caller outside of this package, if there is one.
     while frame and frame.f_globals.get("__name__", "").split(".")[0] in ("jaxmbs", "jax", "equinox"):
         level, frame = level + 1, frame.f_back
     advice = "in functions of your own, avoid the operation named here"
@@ -213,10 +213,11 @@ def _warn_of_array_code(f: Callable, error: ProgramError) -> None:
 
 
 class Straight:
-    """`f` as a straight-line program where it has one, else as it is: too large, or with something that has no such form.
+    """`f` as a straight-line program if possible, else as array code: if it is too large, or has an operation that programs
+    do not have.
 
-    For functions of this package, whose arguments may be mechanisms with anything in them. A `PerformanceWarning` says
-    why a function is left as it is. few: see `Program`.
+    For functions of this package, whose arguments are mechanisms that may contain functions of the user. A
+    `PerformanceWarning` says why a function runs as array code. few: see `Program`.
     """
 
     def __init__(self, f: Callable, limit: int = MAX_PROGRAM_OPERATIONS, few: float = 0):

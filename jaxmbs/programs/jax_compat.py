@@ -77,12 +77,12 @@ def default_platform() -> str:
 
 
 def varying_axes(kind) -> frozenset:
-    """Axes of a `shard_map` with `check_vma=True` over which values of a type vary."""
+    """Axes of a `shard_map` with `check_vma=True` over which values of this type vary."""
     return getattr(getattr(kind, "mat", None), "varying", frozenset())
 
 
 def varying_alike(args: Sequence) -> Sequence:
-    """Operands of a primitive such that all vary over the same axes of a `shard_map`."""
+    """Convert the operands of a primitive so that all vary over the same axes of a `shard_map`."""
     if not config._check_vma.value:
         return args
     axes = [varying_axes(jax.typeof(x)) for x in args]
@@ -91,14 +91,16 @@ def varying_alike(args: Sequence) -> Sequence:
 
 
 def check_array_code(args: Sequence, reason: str) -> None:
-    """Raise `ValueError` where array code gets values that vary over the axes of a `shard_map` that checks them: the loops
-    of array code begin with constants, which do not."""
+    """Raise `ValueError` if array code gets values that vary over the axes of a `shard_map` with `check_vma=True`.
+
+    Loops of array code begin with constants, which do not vary, so JAX would refuse them.
+    """
     if config._check_vma.value and any(varying_axes(jax.typeof(x)) for x in args):
         raise ValueError(f"array code works in jax.shard_map(…, check_vma=False) only; it runs because {reason}")
 
 
 def shaped_like(outputs: Sequence[tuple], args: Sequence) -> list:
-    """Types of outputs, each (shape, dtype), that vary over the same axes of a `shard_map` as the types of all operands."""
+    """Types of outputs, given as (shape, dtype), that vary over the same axes of a `shard_map` as the operands."""
     if not config._check_vma.value or not args or not varying_axes(args[0]):
         return [jax.core.ShapedArray(shape, dtype) for shape, dtype in outputs]
     like = args[0]
@@ -111,8 +113,8 @@ def shaped_like(outputs: Sequence[tuple], args: Sequence) -> list:
 
 
 def unvarying(context):
-    """The context of a lowering rule that does not know of what varies over the axes of a `shard_map`, and a context
-    manager for the rule."""
+    """Return the context of a lowering rule without the axes of a `shard_map` over which values vary, and a context manager
+    under which the rule has to run."""
     still = lambda x: jax.core.ShapedArray(x.shape, x.dtype)
     types = {name: [still(x) for x in getattr(context, name)] for name in ("avals_in", "avals_out")}
     return context.replace(**types), config._check_vma(False)
@@ -120,8 +122,8 @@ def unvarying(context):
 
 @contextlib.contextmanager
 def usual_settings() -> Iterator[None]:
-    """A context in which functions are traced as without the settings of JAX that make a user's own code easier to check:
-    `jax.disable_jit`, `jax_numpy_dtype_promotion="strict"`, and `check_vma=True` of a `shard_map`."""
+    """Return a context in which functions are traced with the default settings of JAX, even under `jax.disable_jit`,
+    `jax_numpy_dtype_promotion="strict"`, and `shard_map(…, check_vma=True)`."""
     with jax.disable_jit(False), jax.numpy_dtype_promotion("standard"), config._check_vma(False):
         yield
 

@@ -34,9 +34,9 @@ run_p.multiple_results = True
 
 
 def emission(name: str) -> AbstractContextManager[Any]:
-    """Return a context in which functions are compiled into another kind of code, whatever JAXMBS_EMISSION says.
+    """Return a context in which functions are compiled into the given kind of code, whatever JAXMBS_EMISSION says.
 
-    Use it to export a function with `jax.export`: machine code and kernels are made for one processor, and XLA operations
+    Use it to export a function with `jax.export`: machine code and kernels are made for one processor, but XLA operations
     run on all of them.
 
     Args:
@@ -68,7 +68,7 @@ def run(program: Program, *args) -> list:
 
 
 def _bind(*args, **params) -> list:
-    """The outputs of the primitive, for operands of which some may vary over more axes of a `shard_map` than others."""
+    """The outputs of the primitive; its operands may vary over different axes of a `shard_map`."""
     return run_p.bind(*jax_compat.varying_alike(args), **params)
 
 
@@ -95,7 +95,7 @@ def remembered(x):
 
 @run_p.def_impl
 def _impl(*args, **params):
-    # A program is compiled even where `jax.disable_jit` has everything else run operation by operation.
+    # A program is compiled even under `jax.disable_jit`, which runs everything else operation by operation.
     with jax.disable_jit(False):
         return _jitted(**params)(*args)
 

@@ -2,7 +2,7 @@
 
 
 class PerformanceWarning(UserWarning):
-    """A function that runs much slower than others of its kind, and why.
+    """A function runs much slower than it could; the message says why.
 
     Examples:
         >>> issubclass(mbs.PerformanceWarning, UserWarning)

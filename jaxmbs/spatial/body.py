@@ -277,7 +277,7 @@ class Body(AbstractBody):
     def __init__(self, mass=1.0, inertia=None, com=None, *, inertia_frame=None, frames=None):
         self.mass, self.weightless = mass, arrays.is_plain_zero(mass)
         inertia = float(not self.weightless) if inertia is None else inertia
-        # What is absent is zero for the programs that the equations become: it costs nothing there.
+        # None stands for zero, and costs nothing in the programs made from the equations.
         given, inertia = inertia, as_real(inertia)
         number = getattr(inertia, "ndim", None) == 0 and inertia.dtype.kind == "f"
         nothing = number and is_concrete(inertia) and inertia == 0
@@ -412,7 +412,7 @@ def check_inertia(inertia) -> None:
     require(moments[0] >= -THIN * moments[2], f"moments of inertia must not be negative, got {moments}")
     require(
         moments[1] > THIN * moments[2] or moments[2] <= 0,
-        f"no body has inertia about one axis only, got {moments}: a motor's or a flywheel's is that of a spatial.Rotor",
+        f"no body has inertia about one axis only, got {moments}: for a motor or a flywheel, use a spatial.Rotor",
     )
     require(
         moments[2] <= (moments[0] + moments[1]) * (1 + THIN),

@@ -119,7 +119,7 @@ class Screw(Frames):
         point_i, point_j: a point of the axis in the body frames; or `Frame`s of the bodies, origin and axes.
         axis_i, axis_j: the axis in the body frames, z unless given; `axis_j` as `axis_i` unless given. Joint frame j is
             joint frame i turned by the shortest rotation that takes axis_i to axis_j. φ = 0 where the two frames
-            coincide. The x and y axes are as of a `Revolute`.
+            coincide. The x and y axes are those of a `Revolute`.
         pitch: advance in a turn, positive for a right-handed screw.
         frame_i, frame_j: in place of the axes: 3×3, columns are the axes of the joint frames in the body frames, the
             axis third; `frame_j` as `frame_i` unless given.
@@ -189,9 +189,9 @@ class Gear(Frames, MarkedConstraint):
             that takes its z axis to axis_i; joint frame j is joint frame i turned by the shortest rotation that takes
             axis_i to axis_j.
         radius_i, radius_j: pitch radii, or numbers of teeth. An internal gear has a negative radius.
-        angle_i, angle_j: θ in radians, of the marks that touch at assembly, from the x axes of the joint frames. Without
-            both, the gears mesh as they are drawn: the marks are those that touch in the guess, where alpha_i and
-            alpha_j count only for their full turns; see `mbs.with_marks`. If one is given, the other is zero.
+        angle_i, angle_j: θ in radians, of the marks that touch at assembly, from the x axes of the joint frames. If
+            neither is given, the gears mesh as they are drawn: the marks are those that touch in the guess, of whose
+            alpha_i and alpha_j only the full turns count; see `mbs.with_marks`. If one is given, the other is zero.
         frame_i, frame_j: in place of the axes: 3×3, columns are the axes of the joint frames in the body frames, the
             axis third; `frame_j` as `frame_i` unless given.
 

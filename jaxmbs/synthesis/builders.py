@@ -188,7 +188,7 @@ def fit(
 
 
 def _with_marks(build, design, guess) -> Callable[[Any], Mechanism]:
-    """The builder itself, or one whose gears have the marks that touch in the guess."""
+    """Return a builder whose gears have the marks that touch in the guess; the same one if all marks are known."""
     mech = build(design)
     if not isinstance(mech, Mechanism):
         raise ValueError(f"build must be a function that gives a Mechanism, but it gives {type(mech).__name__}")
@@ -198,7 +198,7 @@ def _with_marks(build, design, guess) -> Callable[[Any], Mechanism]:
 
 
 def _looked_at(build, design, measure, guess) -> tuple[tuple[int, ...], float, str]:
-    """The shape of the measure, the size of the mechanism as the guess has it, and what tells it from others."""
+    """The shape of the measure, the size of the mechanism in the guess, and a key that identifies the mechanism."""
     mech = build(design)
     missing = mech.layout.m - len(mech.layout.row_owners)
     if missing > 0:

@@ -133,7 +133,7 @@ def _state(mech: Mechanism, q, t):
 
 
 def _drawn(mech: Mechanism, q, t):
-    """The mechanism with the marks of its gears as they are in q, and the state."""
+    """The mechanism with the marks of its gears measured in q; q and t as arrays."""
     q, t = _state(mech, q, t)
     return as_drawn(mech, q)[0], q, t
 
@@ -184,7 +184,7 @@ def energy(mech: Mechanism, q: Coordinates, v: ArrayLike) -> Energy:
 def generalized_force(mech: Mechanism, q: Coordinates, v: ArrayLike, t: ArrayLike = 0.0) -> Float[Array, " m"]:
     """The applied forces: those of all force elements, conjugate to v.
 
-    The right-hand side Q in M v̇ = Q + Φ_qᵀλ has −ω × Jω and the centrifugal terms of offset centres of mass besides: it is
+    Q in M v̇ = Q + Φ_qᵀλ also contains −ω × Jω and the centrifugal terms of offset centres of mass: it is
     `Augmented().of(mech).force(q, v, t)`.
 
     Args:
@@ -223,7 +223,7 @@ def masses(mech: Mechanism, q) -> Float[Array, "m m"]:
 
 
 def applied_forces(mech: Mechanism, q, v, t, *, uniform: bool = True) -> Float[Array, " m"]:
-    """The applied forces as array code; on demand without the forces that are `uniform`.
+    """The applied forces as array code; with `uniform=False` without the forces that are uniform.
 
     Raises:
         ValueError: a value of another shape than it should have, with the name of its force.

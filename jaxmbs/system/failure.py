@@ -35,7 +35,7 @@ class Failure:
         singular_values: of Φ_q there with its rows scaled to unit length, in descending order, as in `diagnose`.
         lock_up: time of the nearest lock-up by the fold estimate t + |v| / (2 |a|) from the last good state; None if it
             is not on the way to `time`.
-        not_finite: names of constraints and drivers with numbers that are not finite, or with values or rates that are
+        not_finite: names of constraints and drivers that have numbers that are not finite, or values or rates that are
             not finite at `time`.
 
     Examples:

@@ -156,7 +156,7 @@ class Kept:
         return lambda *xs: every(numbers, *xs)
 
     def __reduce__(self):
-        """For `pickle`, which cannot write the structure of a pytree: the pytree has its places in their place."""
+        """For `pickle`, which cannot write the structure of a pytree: write a pytree with places instead of numbers."""
         if self._packing is None:
             return Kept, (self._tree, self._lead)
         return _repacked, (self._packing.places(), self._numbers)
@@ -169,7 +169,7 @@ class Kept:
 
 
 def _repacked(places, numbers) -> Kept:
-    """What was kept, from its pytree with places in place of numbers."""
+    """Restore a `Kept` from its pytree with places instead of numbers."""
     leaves, structure = jax.tree.flatten(places)
     found = tuple(leaf if isinstance(leaf, (Place, Lost)) else Same(leaf) for leaf in leaves)
     return Kept.tree_unflatten(Packing(structure, found), (numbers,))

@@ -1,7 +1,7 @@
-"""Bodies that are light beside the others of a mechanism, found from the numbers that are known when it is made.
+"""Bodies that are light compared with others of a mechanism, found from the numbers known when the mechanism is made.
 
-M⁻¹ of a body much lighter than what it carries hides M⁻¹ of the heavy ones in Φ_q M⁻¹ Φ_qᵀ by rounding. Equations of such
-mechanisms are solved in another, more expensive way; which way is structure.
+If a body is much lighter than the bodies it carries, its M⁻¹ is so large that the M⁻¹ of the heavy bodies is lost in the
+rounding of Φ_q M⁻¹ Φ_qᵀ. Such mechanisms are solved in another, more expensive way. The choice is part of the structure.
 """
 
 from __future__ import annotations
@@ -13,13 +13,16 @@ import numpy as np
 from jaxmbs.element import GROUND, AbstractBody
 from jaxmbs.numerics.arrays import known
 
-# A body with less than this power of rounding of the largest mass is light: 6e-6 in double precision.
+# A body is light if its mass is smaller than the largest mass times this power of the rounding unit, 6e-6 in float64.
 LIGHT_POWER = 1 / 3
 
 
 def light_bodies(bodies: Mapping[str, AbstractBody], elements: Iterable, dtype) -> tuple[str, ...]:
-    """Names of the bodies between two or more elements whose mass, or moment of inertia over the squared lever arm of
-    their joints, is positive and light. Numbers that are not known do not count."""
+    """Names of the light bodies.
+
+    A body is light if two or more elements act on it, and its mass, or a moment of inertia divided by the squared lever
+    arm of its joints, is positive but small compared with the largest of these masses. Traced numbers do not count.
+    """
     arms = dict.fromkeys(bodies, 0.0)
     elements = list(elements)
     held = _held(bodies, elements)
@@ -42,7 +45,7 @@ def light_bodies(bodies: Mapping[str, AbstractBody], elements: Iterable, dtype) 
 
 
 def held_bodies(mech) -> dict[str, int]:
-    """How many constraints and drivers of a mechanism act on each of its bodies."""
+    """Number of constraints and drivers that act on each body of a mechanism."""
     return _held(mech.bodies, [*mech.constraints.values(), *mech.drivers.values()])
 
 

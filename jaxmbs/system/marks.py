@@ -1,4 +1,4 @@
-"""Marks of gears that are not given: where the gears touch in the first configuration of an analysis."""
+"""Marks of gears for which none are given: the points that touch in the first configuration of an analysis."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from jaxmbs.system.mechanism import Coordinates, Mechanism
 
 
 def with_marks(mech: Mechanism, guess: Coordinates | None = None) -> Mechanism:
-    """The same mechanism with the marks of its gears where these touch in a configuration.
+    """Return the mechanism with the marks of its gears where the gears touch in a configuration.
 
     Gears and racks without `angle_i` and `angle_j` mesh as they are drawn. `assemble`, `kinematics`, `simulate` and
-    `find_singularities` measure their marks in the guess, before they move anything, and keep them; functions of one
-    configuration, such as `constraints` and `diagnose`, measure them there. With this function the marks are chosen
-    once, for all that follows. They are differentiable functions of the mechanism and of the guess.
+    `find_singularities` measure their marks in the guess, before anything moves, and keep them. Functions of one
+    configuration, such as `constraints` and `diagnose`, measure the marks in that configuration. Use this function to
+    measure the marks once for several analyses. They are differentiable functions of the mechanism and of the guess.
 
     Args:
         mech: the mechanism. Gears with an angle stay as they are.
@@ -32,8 +32,7 @@ def with_marks(mech: Mechanism, guess: Coordinates | None = None) -> Mechanism:
 
 
 def as_drawn(mech: Mechanism, q: Float[Array, " n"]) -> tuple[Mechanism, Float[Array, " n"]]:
-    """The mechanism with its marks, and q with the directions of the gears' centres, where gears have these as extra
-    coordinates."""
+    """Return the mechanism with its marks measured in q, and q with the extra coordinates of these gears set to fit."""
     names = unmarked(mech)
     if not names:
         return mech, q
@@ -49,13 +48,13 @@ def as_drawn(mech: Mechanism, q: Float[Array, " n"]) -> tuple[Mechanism, Float[A
 
 
 def unmarked(mech: Mechanism) -> tuple[str, ...]:
-    """Names of the gears whose marks are still to be measured."""
+    """Names of the gears whose marks have not been given or measured."""
     return tuple(name for name, element in {**mech.constraints, **mech.drivers}.items() if element.unmarked)
 
 
 @eqx.filter_jit
 def _measured(mech: Mechanism, q, names: tuple[str, ...]):
-    """Angles of the marks, those of each gear side by side, and q with the directions of the centres."""
+    """Angles of the marks, two for each gear, and q with the extra coordinates of the gears."""
     elements, layout, angles = {**mech.constraints, **mech.drivers}, mech.layout, []
     for name in names:
         element, where = elements[name], layout.extra_slices.get(name, slice(0, 0))

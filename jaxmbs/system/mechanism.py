@@ -130,15 +130,15 @@ class Mechanism(eqx.Module):
 
     @property
     def light(self) -> frozenset[str]:
-        """Names of the bodies of which some velocity has no inertia, or so little beside the others of the mechanism that
-        the equations are solved with more care. `weighed` finds them again."""
+        """Names of the bodies for which some velocity has no inertia, or so little compared with other bodies that the
+        equations are solved in a more expensive way. `weighed` updates it."""
         return frozenset(self._light) | {name for name, body in self.bodies.items() if any(body.massless)}
 
     def weighed(self) -> Mechanism:
-        """The same mechanism, where masses that have been changed since it was made count for `light`."""
+        """The same mechanism with `light` found again, from masses that may have changed since it was made."""
         found = self._light_bodies()
         if not all(map(is_concrete, jax.tree.leaves((self._bodies, self._constraints, self._drivers)))):
-            # Of numbers that are traced no more is known than before.
+            # If numbers are traced, bodies found earlier stay light.
             found = tuple(name for name in self.layout.body_types if name in {*found, *self._light})
         return self if found == self._light else with_fields(Mechanism, self, _light=found)
 
@@ -163,7 +163,7 @@ class Mechanism(eqx.Module):
         return f"{type(self).__name__}({'; '.join(elements(self.layout, self._force_names))})"
 
     def __hash__(self) -> int:
-        """None: a mechanism has numbers, which may be traced.
+        """A mechanism has no hash, because its numbers may be traced.
 
         Raises:
             TypeError: always.
@@ -174,7 +174,7 @@ class Mechanism(eqx.Module):
         )
 
     def __deepcopy__(self, memo):
-        """A copy of its numbers; all else cannot be changed."""
+        """Copy the numbers; everything else is immutable."""
         return jax.tree.map(lambda x: copy.deepcopy(x, memo), self)
 
     def poses(self, q: Float[Array, " n"]) -> dict[str, Any]:
@@ -343,8 +343,10 @@ def _check_elements(groups: dict[str, list[tuple[str, Any]]]) -> None:
 
 
 def check_motions_at(mech: Mechanism, times: Float[Array, "*T"]) -> None:
-    """Raise `ValueError` for an element whose motion asks for something impossible at one of these times, where it and
-    they are known."""
+    """Raise `ValueError` for an element whose motion is impossible at one of these times.
+
+    Elements and times that are traced are not checked.
+    """
     if not is_concrete(times):
         return
     for kind, group in (("constraint", mech.constraints), ("driver", mech.drivers)):

@@ -87,8 +87,8 @@ class Trajectory(eqx.Module):
         """Write the trajectory to a file that `mbs.load_trajectory` reads: `.npz`, arrays of NumPy, without pickle.
 
         The file has all arrays, names, energy and states, and the constraints and drivers as the document that
-        `mbs.save` writes, functions as the scalar operations they consist of. If they have none, such as elements of
-        your own types, a warning says why, and they are left out.
+        `mbs.save` writes, with functions as scalar operations. If they cannot be written so, for example elements of your
+        own types, they are left out, and a warning says why.
 
         Args:
             path: the file, which ends in `.npz`.
@@ -104,7 +104,7 @@ class Trajectory(eqx.Module):
             >>> mbs.load_trajectory(run.save("run.npz")).layout == run.layout
             True
         """
-        # Files are a floor above.
+        # Files are in a higher layer of the package.
         return importlib.import_module("jaxmbs.io.trajectories").save_trajectory(self, path)
 
     def explain_failure(self) -> Failures:

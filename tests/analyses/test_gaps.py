@@ -1,4 +1,4 @@
-"""Gaps: none of what counts as assembled is large, and those of inexact geometry are accepted by all analyses alike."""
+"""Gaps: those of assembled configurations are small, and all analyses accept those of inexact geometry alike."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Assembled configurations are the nearest to the guess, and their derivatives are those of what was computed."""
+"""Assembled configurations are the nearest to the guess, and their derivatives are exact."""
 
 import equinox as eqx
 import jax

@@ -1,4 +1,4 @@
-"""Drivers whose values end: a status that says so from that time on, and a message that names the driver and the time."""
+"""Drivers that are not finite from some time on: the status NON_FINITE, and a message with the driver and the time."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Idle spins need no driver; bodies that can move are named; a loop that cannot close is no fault of the drivers."""
+"""Idle spins need no driver; bodies that can move are named; drivers are not blamed for a loop that cannot close."""
 
 import jax
 import numpy as np

@@ -1,4 +1,4 @@
-"""The command line: what it prints is what the library computes; what fails says why, and leaves nothing behind."""
+"""The command line: it prints the results of the library; errors say why, and leave no files behind."""
 
 import csv
 import json

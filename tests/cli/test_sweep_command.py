@@ -1,4 +1,4 @@
-"""`jaxmbs sweep`: many variants of a model file, stored, gone on with, merged and summed up."""
+"""`jaxmbs sweep`: many variants of a model file are stored, continued, merged and summed up."""
 
 import json
 import signal

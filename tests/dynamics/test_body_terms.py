@@ -1,4 +1,4 @@
-"""The mass matrix and the terms of velocity of bodies, by Lagrange."""
+"""The mass matrix and the velocity-dependent terms of bodies, against Lagrange's equations."""
 
 import jax
 import jax.numpy as jnp

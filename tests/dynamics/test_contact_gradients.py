@@ -1,4 +1,4 @@
-"""Derivatives through contacts: against closed forms, and against differences over many phases of the steps."""
+"""Derivatives through contacts: against closed forms, and differences over many phases of the steps."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""What integration methods promise: order, closure, energy, stability, agreement."""
+"""Promises of the integration methods: order, closure, energy, stability, agreement."""
 
 import jax
 import jax.numpy as jnp

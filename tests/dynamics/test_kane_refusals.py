@@ -1,4 +1,4 @@
-"""What Kane's equations refuse, by name and with the reason."""
+"""Errors of Kane's equations: they name the element and the reason."""
 
 import numpy as np
 import pytest

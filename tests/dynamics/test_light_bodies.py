@@ -1,4 +1,4 @@
-"""Reactions and accelerations do not depend on mass ratios, and bodies without mass move as constraints let them."""
+"""Reactions and accelerations do not depend on mass ratios; bodies without mass move as their constraints require."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Implicit methods under dry friction that is much steeper than a step is long, and with little damping."""
+"""Implicit methods under dry friction that changes within a fraction of a step, and with little damping."""
 
 import jax
 import jax.numpy as jnp

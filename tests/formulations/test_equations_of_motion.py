@@ -1,4 +1,4 @@
-"""The equations of motion in public parts: M u̇ = f + Φ_xᵀλ in the coordinates of each formulation, against `simulate`."""
+"""Public parts of the equations of motion M u̇ = Q + Φ_xᵀλ, in the coordinates of each formulation, against `simulate`."""
 
 import jax.numpy as jnp
 import numpy as np

@@ -1,4 +1,4 @@
-"""A mechanism in the coordinates of a formulation, `formulation.of(mech)`: identities that hold whatever they are."""
+"""A mechanism in the coordinates of a formulation, `formulation.of(mech)`: identities that hold for all formulations."""
 
 import jax
 import jax.numpy as jnp

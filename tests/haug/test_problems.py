@@ -1,4 +1,4 @@
-"""Haug's problems of chapter 3 that ask for a model of one's own, against closed forms."""
+"""Haug's problems of chapter 3 that ask the reader for a model, against closed forms."""
 
 import jax.numpy as jnp
 import numpy as np

@@ -1,4 +1,4 @@
-"""What the code of each page of the documentation supposes, as code that runs before it, and checks that run after it."""
+"""Code that runs before the code of each page of the documentation, and checks that run after it."""
 
 # The four-bar of "Getting started", whose first block runs before this.
 FOUR_BAR = """

@@ -1,4 +1,4 @@
-"""Robots and linkages as MJCF and URDF, and what MuJoCo and Pinocchio say of them."""
+"""Robots and linkages as MJCF and URDF, and results of MuJoCo and Pinocchio for them."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""MJCF: what is read moves as MuJoCo says, loops included; what cannot be read is refused by name."""
+"""MJCF: models that are read move as in MuJoCo, loops included; errors name the element that cannot be read."""
 
 import warnings
 

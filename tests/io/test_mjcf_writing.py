@@ -1,4 +1,4 @@
-"""MJCF: what is written moves as MuJoCo says; what cannot be written is refused by name."""
+"""MJCF: models that are written move alike in MuJoCo; errors name the element that cannot be written."""
 
 import numpy as np
 import pytest

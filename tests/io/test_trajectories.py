@@ -1,4 +1,4 @@
-"""Trajectories that are saved and loaded: every array, every name, and the mechanism where it has a document."""
+"""Trajectories that are saved and loaded: every array, every name, and the mechanism if it can be written as JSON."""
 
 import jax
 import jax.numpy as jnp
@@ -93,7 +93,7 @@ def test_single_precision(tmp_path):
 
 def test_messages(tmp_path):
     run = mbs.simulate(top(), TIMES[:2], step=0.1)
-    with pytest.raises(ValueError, match=r"^run\.txt: a trajectory ends in \.npz$"):
+    with pytest.raises(ValueError, match=r"^run\.txt: the name of a trajectory must end in \.npz$"):
         run.save(tmp_path / "run.txt")
     with pytest.raises(ValueError, match=r"^save works outside jit, vmap and grad only"):
         jax.jit(lambda run: run.save(tmp_path / "run.npz"))(run)

@@ -1,4 +1,4 @@
-"""What cannot be a program is refused with a reason, a place and advice; what looks dangerous does not crash."""
+"""Functions that cannot be programs: errors with a reason, a place and advice; unusual functions do not crash."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Analyses under the settings with which JAX helps to check code: results are those without them."""
+"""Analyses under the settings with which JAX helps to check code: the results are the same."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""The campaign's oracles: they pass what jaxmbs says, find what is wrong, and a tally is gone on with."""
+"""The campaign's oracles: they accept the results of jaxmbs, find wrong ones, and a tally can be continued."""
 
 import dataclasses
 import itertools

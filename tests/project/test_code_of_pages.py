@@ -1,4 +1,4 @@
-"""The code of every page runs: its blocks one after the other, in what the page supposes."""
+"""The code of every page runs: its blocks one after the other, after the code that the page assumes."""
 
 import json
 import re

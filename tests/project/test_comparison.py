@@ -1,4 +1,4 @@
-"""The page "Beside other tools" is that of the run that is kept."""
+"""The page "Beside other tools" shows the results of the stored run."""
 
 import json
 from pathlib import Path

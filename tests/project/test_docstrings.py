@@ -1,4 +1,4 @@
-"""Docstrings of public names: every argument is in them, and their examples run."""
+"""Docstrings of public names: they describe every argument, and their examples run."""
 
 import ast
 import copy

@@ -1,4 +1,4 @@
-"""Integration methods on rotations of space: order, closure, derivatives, batches, the straight-line programs."""
+"""Integration methods on rotations in space: order, closure, derivatives, batches, the straight-line programs."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""Every joint of space against the motions that it allows, made by composing rotations with SciPy."""
+"""Every spatial joint against the motions that it allows, made by composing rotations with SciPy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a measure may give, and when: shapes, types, statuses, errors."""
+"""Values that a measure may return: shapes, types, statuses, errors."""
 
 import subprocess
 import sys

@@ -25,9 +25,10 @@ class Adaptive(AbstractMethod):
     Args:
         rtol, atol: relative and absolute tolerance of a step, in coordinates and velocities alike.
         max_steps: largest number of steps; a sample that needs more has the status NOT_CONVERGED.
-        contact_step: h, the time over which stops and other contacts set in, as over a step of the other methods: a
-            thirtieth of the shortest contact changes the motion little, and makes derivatives through contacts right.
-            None: contacts act as they stand, and derivatives through them are wrong.
+        contact_step: h, the step length by which the forces of stops and other contacts are smoothed, as methods with
+            fixed steps do with their step. A thirtieth of the shortest contact changes the motion little, and makes
+            derivatives through contacts right. None: contact forces are not smoothed, and derivatives through them
+            are wrong.
 
     Examples:
         >>> method = mbs.Adaptive(rtol=1e-6, atol=1e-8)

@@ -15,8 +15,8 @@ from jaxmbs.dynamics.methods.method import AbstractFixedStep, Motion, Problem
 from jaxmbs.formulations.equations import Closed
 from jaxmbs.numerics.roots import newton_by_tangents, root_near
 
-# Refinements of the derivatives: only the symmetric part of the tangent is used, so each gains a factor of the size of a
-# step, 1/50 where a body turns by a tenth of a radian in it.
+# Refinements of the derivatives. Only the symmetric part of the tangent is used, so each refinement reduces the error by a
+# factor of the order of the step, for example 1/50 if a body turns by a tenth of a radian in it.
 REFINEMENTS = 4
 
 
@@ -38,11 +38,13 @@ class AlphaState(NamedTuple):
 
 
 class EndOfStep(NamedTuple):
-    """The equations at the end of a step, for the shift of q₁ from a predicted state and λ₁.
+    """The equations at the end of a step. The unknowns are λ₁ and the shift of q₁ from a predicted state.
 
     Attributes:
-        problem: the equations and their scales. t: the time. floor: of redundant rows, as for `solve_saddle_point`.
-        q, v, a: the state if v̇ does not change in the step.
+        problem: the equations and their scales.
+        t: the time at the end.
+        floor: pivot floors of the rows, as for `solve_saddle_point`.
+        q, v, a: the predicted state, the end of the step if v̇ stayed constant.
         v_by_q, a_by_q: dv₁ / dq₁ and dv̇₁ / dq₁.
     """
 
@@ -61,7 +63,7 @@ class EndOfStep(NamedTuple):
         return -self.v / self.v_by_q
 
     def moved(self, shift) -> EndOfStep:
-        """The same with another predicted state."""
+        """The same equations about the state that is reached by a shift."""
         q = self.problem.equations.space.retract(self.q, shift)
         return self._replace(q=q, v=self.v + self.v_by_q * shift, a=self.a + self.a_by_q * shift)
 
@@ -80,20 +82,20 @@ class EndOfStep(NamedTuple):
         return jnp.concatenate([self.balance(shift, multipliers), closing])
 
     def solver(self, unknown) -> Callable:
-        """Gaps ↦ corrections, by the tangent at a state near the end: its symmetric part."""
+        """Return the function from gaps to corrections, by the symmetric part of the tangent at `unknown`."""
         equations, (shift, multipliers) = self.problem.equations, self._parts(unknown)
         near = self.moved(shift)
         tangent = jax.jacfwd(near.balance)(equations.still(near.q), multipliers)
         tangent, phi_q = jax.lax.stop_gradient(((tangent + tangent.T) / 2, equations.jacobian(near.q, self.t)))
-        # Constraint forces and dampers leave the tangent indefinite where inertia is small. Along the constraints it is
-        # positive; as much as its largest entry across them, in units of the mechanism, makes it so altogether.
+        # Where inertia is small, constraint forces and dampers may make the tangent indefinite. It is positive along the
+        # constraints. Adding as much as its largest entry across them, in units of the mechanism, makes it definite.
         largest = jnp.max(jnp.abs(jnp.diagonal(tangent)) * self.problem.units.vector**2, initial=0)
         weights = jax.lax.stop_gradient(largest / self.problem.rows**2)
         solve = lambda force, right: equations.solve(tangent, phi_q, force, right, weights, self.floor)[:2]
         return lambda gap: jnp.concatenate(solve(*self._parts(gap)))
 
     def is_closed(self, unknown, change, gap, digits: float) -> Bool[Array, ""]:
-        """Whether the last correction was small; see `Problem.settled`."""
+        """Return True if the last correction was small; see `Problem.settled`."""
         shift = self._parts(unknown)[0]
         found = Closed(self.moved(shift).q, shift, self._parts(change)[0], self._parts(gap)[1])
         return self.problem.settled(found, digits)
@@ -108,9 +110,9 @@ class AbstractAlpha(AbstractFixedStep):
     (1 − α_m) A₁ + α_m A = (1 − α_f) v̇₁ + α_f v̇, with M v̇₁ = Q + Φ_qᵀλ and Φ = 0 at the end of the step.
 
     Rotations as by Brüls and Cardona 2010, but for the last term, a displacement from where the others lead.
-    Newton's method for (q₁, λ₁) with the tangent at the predicted state: inertia, damping, stiffness, and what the
-    constraint forces do when bodies turn. Its symmetric part is used. Where it does not lead to the end, as under dry
-    friction, new tangents are taken, with a line search.
+    Newton's method for (q₁, λ₁) with the symmetric part of the tangent at the predicted state: inertia, damping,
+    stiffness, and the change of the constraint forces when bodies turn. If it does not converge, as under dry friction,
+    it takes new tangents and searches along the line.
 
     v₁ is then projected, Φ_q v₁ + Φ_t = 0: across the constraints A is left with a root −(½ − β) / β and v̇ with one of
     −ρ∞. Without it A, v and v̇ share a triple root, and where the constraints turn with q little damping is not enough:
@@ -146,7 +148,7 @@ class AbstractAlpha(AbstractFixedStep):
         unknown, closed = newton_by_tangents(
             end.gaps, end.solver, begin, again, space.m, self.iterations, end.is_closed
         )
-        # The derivative takes the tangent of the end itself: forces that are steep there may not be so elsewhere.
+        # Derivatives use the tangent at the end itself: forces that are steep there may not be so elsewhere.
         unknown = root_near(end.gaps, end.solver(jax.lax.stop_gradient(unknown)), unknown, REFINEMENTS)
         shift, multipliers = unknown[: space.m], unknown[space.m :]
 
@@ -167,8 +169,7 @@ class GeneralizedAlpha(AbstractAlpha):
 
     Args:
         rho: ρ∞ in [0, 1]. 1 damps nothing, 0 removes the highest frequencies in one step.
-        iterations: number of Newton steps with one tangent. Where they do not lead to the end of the step, new tangents
-            are taken.
+        iterations: number of Newton steps with one tangent. If they do not converge, new tangents are taken.
 
     Examples:
         >>> start = {"bob": (1, 0, jnp.pi / 2)}

@@ -26,9 +26,9 @@ from jaxmbs.system.mechanism import Mechanism
 # A step that turns a body by more than this, in radians, has diverged. The limit is far below overflow, so that the
 # derivatives of the rejected step stay finite.
 MAX_TURN_IN_STEP = 1e3
-# Velocities whose gaps are no more than this many roundings need no closing.
+# Velocities whose gaps are at most this many rounding units are not changed.
 EXACT = 8
-# Named velocities may leave a gap in Φ_q v + Φ_t of this part of the largest: what is typed with four digits passes.
+# Largest gap in Φ_q v + Φ_t that named velocities may leave, relative to the largest velocity: four digits are enough.
 KEPT = 1e-3
 
 
@@ -37,9 +37,9 @@ class Motion(NamedTuple):
 
     Attributes:
         q, v, a: coordinates, velocities and accelerations.
-        kept: 1 for each row of Φ that counts, 0 for those that say what others say. Where Φ is not closed, as in the middle
-            of a step, redundant rows do not look so: which they are is decided where it is, and holds for the next step.
-        solved: whether forces that depend on reactions have a common solution with these; None without such forces.
+        kept: 1 for each independent row of Φ, 0 for redundant ones. If Φ is not closed, as in the middle of a step,
+            redundant rows look independent. So they are found in closed configurations and kept for the next step.
+        solved: True if reactions and the forces that depend on them have a common solution; None without such forces.
     """
 
     q: Float[Array, " n"]
@@ -67,7 +67,7 @@ class Motion(NamedTuple):
 
 
 class Start(NamedTuple):
-    """Where a simulation starts: coordinates, velocities, and which of these are to be kept as they are, if any."""
+    """The start of a simulation: coordinates, velocities, and a mask of the velocities to keep, or None."""
 
     q: Float[Array, " n"]
     v: Float[Array, " m"]
@@ -78,8 +78,8 @@ class Problem(eqx.Module):
     """Equations with the units in which their errors are judged.
 
     Attributes:
-        length: of coordinates that are lengths.
-        rows: what a unit of the coordinate that matters most does to each row of Φ.
+        length: the unit of coordinates that are lengths.
+        rows: the units of the rows of Φ: the largest change of each with a unit of a coordinate.
         tolerance: upper bound of the gaps of redundant constraints, relative to `length`.
     """
 
@@ -90,12 +90,12 @@ class Problem(eqx.Module):
 
     @classmethod
     def of(cls, equations: AbstractEquations, scales: Scales, tolerance: float) -> Problem:
-        """Equations that are judged by these scales."""
+        """Create a problem from equations and the scales by which their errors are measured."""
         scales = jax.lax.stop_gradient(scales)
         return cls(equations.judged_by(scales), scales.length, scales.rows, tolerance)
 
     def in_steps(self, h: Float[Array, ""]) -> Problem:
-        """The same problem for steps of length h, over which contacts set in."""
+        """The same problem with contact forces smoothed for steps of length h."""
         return Problem(with_step(self.equations, h), self.length, self.rows, self.tolerance)
 
     @property
@@ -104,10 +104,10 @@ class Problem(eqx.Module):
         return Units(self.equations.angular, self.length)
 
     def settled(self, closed: Closed, digits: float = 0.5) -> Bool[Array, ""]:
-        """Return True if the last Newton correction is so small that the next would be rounding, and the gap that it
-        found is within the tolerance. digits: part of all digits that the correction leaves untouched.
+        """Return True if the last Newton correction is so small that the next would be rounding, and the gap before it is
+        within the tolerance. digits: fraction of all digits that the correction must leave untouched.
 
-        A gap without a correction is one of constraints that contradict each other.
+        A gap that remains although corrections are small is one of constraints that contradict each other.
         """
         q, _, change, gap = closed
         scale = self._scale(q)
@@ -117,7 +117,8 @@ class Problem(eqx.Module):
     def fits(self, q, gap) -> Bool[Array, ""]:
         """Return True if a gap of Φ in the configuration q is within the tolerance.
 
-        Redundant rows are left out, not fitted: a misfit of all that depend on each other stands in one of them.
+        Redundant rows are left out, not fitted in the sense of least squares. So the whole misfit of rows that depend on
+        each other shows in one of them, and the limit grows with the number of rows.
         """
         limit = gap_limit(q.dtype, self.tolerance * gap.shape[0]) * self._scale(q) / self.length
         return jnp.max(jnp.abs(gap / self.rows), initial=0) <= limit
@@ -242,7 +243,7 @@ def started(problem: Problem, start: Start, t) -> tuple[Motion, Int[Array, ""]]:
     """Return the motion with an assembled configuration and the nearest velocities that satisfy the constraints, and its
     status. Velocities that satisfy them to rounding stay as they are.
 
-    Velocities that are to be kept are so, and the others are the smallest that fit, if any do.
+    If some velocities are given, they are kept, and the others are the smallest that satisfy the constraints, if any do.
     """
     equations, (q, v, given) = problem.equations, start
     kept = jnp.asarray(True)
@@ -251,7 +252,7 @@ def started(problem: Problem, start: Start, t) -> tuple[Motion, Int[Array, ""]]:
         v = _kept_where(exact, v, equations.close_velocity(q, v, t))
     else:
         free = jnp.where(np.array(given), 0, problem.units.vector**2)
-        for _ in range(2):  # the second time for what rounding has left
+        for _ in range(2):  # twice, to remove the errors of rounding
             v = equations.close_velocity_along(q, v, t, diagonal(free))
         left = jnp.max(jnp.abs(equations.velocity_gap(q, v, t) / problem.rows), initial=0)
         kept = left <= KEPT * problem.units.size(v)
@@ -267,8 +268,10 @@ def started(problem: Problem, start: Start, t) -> tuple[Motion, Int[Array, ""]]:
 
 
 def _kept_where(exact, given, closed):
-    """Return `given`, with the derivative of `closed`, where it is exact: closing could only make it worse where rows are
-    redundant."""
+    """Return `given` where it is exact, else `closed`, in both cases with the derivative of `closed`.
+
+    With redundant rows, closing an exact velocity could only make it worse.
+    """
     return closed + jax.lax.stop_gradient(jnp.where(exact, given - closed, 0))
 
 

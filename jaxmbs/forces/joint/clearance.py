@@ -24,8 +24,8 @@ class ClearanceRevolute(AbstractContactForce):
 
     the continuous forces of Lankarani and Nikravesh 1990, for a coefficient of restitution ε near 1, and of Flores,
     Machado, Silva and Martins 2011, for any ε. v₀ is the initial speed of an impact, for which you give a typical
-    value. N is never negative, and sets in over some steps as that of a `JointStop`. Friction at the place of contact is
-    μ N, smooth as in `JointFriction`.
+    value. N is never negative, and is smoothed over some steps like the effort of a `JointStop`. Friction at the place of
+    contact is μ N, smooth as in `JointFriction`.
 
     In space, each end of the pin is a contact of its own, with its own k δⁿ, and the pin may slide along the axis of
     the hole.

@@ -1,4 +1,4 @@
-"""Bodies that touch: the law of Hunt and Crossley, and the same law blended over the distance of a step."""
+"""Forces between bodies that touch: the law of Hunt and Crossley, and the same law smoothed for a step length."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from jaxmbs.element import check_not_negative, check_positive, require
 from jaxmbs.forces.force import AbstractForce
 from jaxmbs.numerics.arrays import is_concrete, real
 
-# Steps over which a contact sets in: the order of the B-spline that blends its law, even. With thirty steps in a contact
-# in which a damper begins at once, derivatives are right to 4e-3 for 6, to 3e-2 for 4. The motion changes
-# more for higher orders.
+# Number of steps over which a contact sets in: the order of the B-spline that smooths its law. It must be even. For a
+# contact of thirty steps with a viscous damper, derivatives have an error of 4e-3 with order 6, and 3e-2 with order 4.
+# Higher orders change the motion more.
 BLENDED_STEPS = 6
 
 
 class AbstractContactForce(AbstractForce):
     """A force that sets in where bodies touch.
 
-    While a motion is computed in steps of a fixed length h, its law is blended over the distance that is travelled in a
-    few steps, so that the computed motion is smooth in all numbers and its derivatives converge: with the law as it
-    stands, the moment of contact falls somewhere in a step, and derivatives would depend on where.
+    In a simulation with steps of a fixed length h, the law of the force is smoothed over the distance that is travelled in
+    a few steps. So the computed motion is a smooth function of all numbers, and its derivatives converge. Without this,
+    derivatives would depend on where within a step the contact begins.
 
     Attributes:
-        step: h, None where the law acts as it stands.
-        touching: whether there is a contact in it; if not, it is an ordinary force.
+        step: h, or None if the law is not smoothed.
+        touching: True if the force includes a contact; if not, it is an ordinary force.
 
     Examples:
         >>> issubclass(mbs.JointStop, mbs.forces.AbstractContactForce)
@@ -42,20 +42,20 @@ class AbstractContactForce(AbstractForce):
     @property
     @abc.abstractmethod
     def touching(self) -> bool:
-        """True if the force has a contact in it."""
+        """True if the force includes a contact."""
 
 
 def step_field():
-    """A dataclass field for the length of the steps in which a contact is integrated."""
+    """A dataclass field for the length of the integration steps, for which a contact is smoothed."""
     return real(optional=True, default=None, init=False)
 
 
 def positive_part(x: Float[Array, ""], width: Float[Array, ""]) -> Float[Array, ""]:
     """max(x, 0) averaged over x by the B-spline of order `BLENDED_STEPS` whose knots are `width` ≥ 0 apart.
 
-    It equals max(x, 0) beyond half of the spline's support. If x passes zero by `width` in each step, the sum over the
-    steps of this or of any of its derivatives does not depend on where in a step that is: the shifted B-splines add up
-    to one.
+    It equals max(x, 0) where |x| is more than half of the spline's support. If x grows by `width` in each step, the sum of
+    this function, or of one of its derivatives, over the steps does not depend on where within a step x is zero, because
+    shifted B-splines add up to one.
 
     Examples:
         >>> from jaxmbs.forces.joint.contact import positive_part
@@ -69,15 +69,15 @@ def positive_part(x: Float[Array, ""], width: Float[Array, ""]) -> Float[Array, 
         (-1) ** k * math.comb(2 * reach, k) * jnp.maximum(reach - k - u, 0) ** (2 * reach + 1) for k in range(reach)
     ]
     excess = width * sum(pieces[1:], pieces[0]) / math.factorial(2 * reach + 1)
-    # The kinks of both parts at x = 0 cancel, whichever slope |x| is given there.
+    # The kinks of both terms at x = 0 cancel, whatever derivative of |x| is used there.
     return (x + size) / 2 + jnp.where(near, excess, 0)
 
 
 def pressed(depth, rate, stiffness, exponent, damping, viscous=None, step=None):
     """k δⁿ (1 + d δ̇) + c δ̇, never negative, zero where the depth δ is negative.
 
-    With a `step` h, δ is its positive part averaged over the distance |δ̇| h of a step, and the rate in c δ̇ that of this
-    average. Where c δ̇ ends a contact before δ does, the force goes to zero smoothly as well.
+    With a `step` h, δ is replaced by its positive part, averaged with a spline whose knots are |δ̇| h apart, and the rate
+    in c δ̇ by the rate of this average. If c δ̇ ends a contact before δ does, the force goes to zero smoothly as well.
     """
     slope: Any = 1
     if step is not None:
@@ -90,8 +90,8 @@ def pressed(depth, rate, stiffness, exponent, damping, viscous=None, step=None):
         return jnp.where(inside, spring * jnp.maximum(1 + damping * rate, 0), 0)
     if step is None:
         return jnp.where(inside, jnp.maximum(spring * (1 + damping * rate) + viscous * rate, 0), 0)
-    # The change of the force in a step of leaving, but no more than what the damper takes from it: more would give energy
-    # to a contact with a weak damper.
+    # The change of the force in one step while the bodies separate, limited by the force of the damper: a wider smoothing
+    # would add energy to a contact with a weak damper.
     by_spring = exponent * spring / depth * jnp.abs(step)
     change = slope * jnp.maximum(-rate, 0) * by_spring * viscous / (by_spring + viscous)
     return jnp.where(inside, positive_part(spring * (1 + damping * rate) + viscous * slope * rate, change), 0)

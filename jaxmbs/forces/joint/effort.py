@@ -108,8 +108,8 @@ class JointStop(AbstractEffort, AbstractContactForce):
     stop is a linear spring with a damper, whose effort jumps to c v₀ at first contact; for c ≥ 2 √(k m) nothing
     rebounds. An angle in space is counted so that it lies within half a turn of the middle between the limits.
 
-    In a simulation with steps of a fixed length h the stop sets in and ends over about six steps, δ being averaged over
-    the distance |δ̇| h; the stop as it stands is the limit for h → 0. V = k δⁿ⁺¹ / (n + 1).
+    In a simulation with steps of a fixed length h, the effort sets in and ends over about six steps: δ is averaged with a
+    spline whose knots are |δ̇| h apart. For h → 0 this becomes the law above. V = k δⁿ⁺¹ / (n + 1).
 
     Args:
         joint: name of the joint.

@@ -86,7 +86,7 @@ def taken_back(link: Link, wrench):
 
 
 def articulated(tree: JointTree, links: list) -> Articulated:
-    """Factor H at a configuration. What has no inertia does not move."""
+    """Factor H at a configuration. Coordinates without inertia do not move."""
     step = lambda received, x: _eliminate(received, *x, definite=not tree.massless)
     pivots, _ = backward(tree.space.runs, step, list(zip(tree.edges, links, strict=True)), _no_inertia(links))
     return Articulated(tree.space, links, pivots)

@@ -69,7 +69,7 @@ class JointCoordinates(AbstractFormulation):
 
 @dataclasses.dataclass(frozen=True)
 class JointUnknowns(AbstractUnknowns):
-    """Coordinates of a spanning tree, and velocities, with their names in the order for users."""
+    """Coordinates and velocities of a spanning tree, with their names in the order that users see."""
 
     space: JointSpace
     coordinate_names: tuple[str, ...]

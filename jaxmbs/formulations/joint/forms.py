@@ -74,7 +74,7 @@ def mobility_of(
 
 
 def traced(make: Callable, *parts) -> Mobility:
-    """A mobility of which only the structure is of use."""
+    """A mobility without numbers, of which only the structure is used."""
     return eqx.filter_eval_shape(make, *parts)
 
 

@@ -139,7 +139,7 @@ def nearest(tree: JointTree, theta, links: list, q, v, t):
     mech, space = tree.mech, tree.space
     if not (tree.massless or space.extra):
         return articulated_and_solved(tree, links, unbalanced(tree, links, of_runs(tree, v), None))[1]
-    # What has no inertia is given some: its velocities count as well.
+    # Coordinates without inertia are given some, because their velocities matter as well.
     lacking = [massless for body in mech.bodies.values() for massless in body.massless]
     none = np.array(lacking + [True] * len(space.extra))
     mass = masses(mech, q) + jnp.diag(none * CartesianEquations(mech).weight)

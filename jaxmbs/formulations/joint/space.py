@@ -210,7 +210,7 @@ def space_of(mech: Mechanism, tree: Tree, *, any_angle: bool, forms: Sequence[Fo
 
 
 def at_any_angle(mech: Mechanism, space: JointSpace) -> JointSpace:
-    """The same with all that tells configurations of the bodies apart."""
+    """The same space with further coordinates that tell turns, senses and signs of the bodies apart."""
     return space_of(mech, space.tree, any_angle=True, forms=space.forms)
 
 
@@ -238,12 +238,12 @@ class JointTree(eqx.Module):
 
     @property
     def light(self) -> bool:
-        """Whether some body has no inertia, or little of it; see `Mechanism.light`."""
+        """True if some body has no inertia, or little of it; see `Mechanism.light`."""
         return bool(self.mech.light)
 
     @property
     def massless(self) -> bool:
-        """Whether some velocity of a body has no inertia, whatever the numbers are."""
+        """True if some velocity of a body has no inertia, whatever the numbers are."""
         return any(any(body.massless) for body in self.mech.bodies.values())
 
     def at(self, t: Float[Array, ""]) -> JointTree:
@@ -353,8 +353,10 @@ def measured(tree: JointTree, q) -> Float[Array, " n"]:
 
 
 def placed(mech: Mechanism, space: JointSpace, theta, near, t) -> tuple[JointTree, Float[Array, " n"]]:
-    """A tree and its coordinates for θ of a space; with the senses, turns and signs of the configuration `near` of the
-    bodies, if one is given."""
+    """Return a tree and its coordinates for the θ of a space.
+
+    If `near`, a configuration of the bodies, is given, senses, turns and signs are taken from it.
+    """
     if near is None:
         return joint_tree(mech, space), theta
     tree = joint_tree(mech, at_any_angle(mech, space))

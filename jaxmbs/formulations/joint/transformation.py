@@ -39,7 +39,7 @@ def velocity_transformation(
 
     The block R_ij of body i and joint j is that of their Table 1 where joint j is on the path from the ground to body
     i, as the secondary path matrix π* says, and zero elsewhere: (u × d, u) for a unit vector u of a revolute joint at
-    the start of an arm d, (u, 0) for a prismatic one; composite joints have the columns of those that they are made of.
+    the start of an arm d, (u, 0) for a prismatic one. Composite joints have the columns of the joints they consist of.
 
     Args:
         mech: the mechanism.
@@ -48,7 +48,7 @@ def velocity_transformation(
         coordinates: "bodies" for rows like v, (ṙ, ω) of each body in the mechanism's order with ω in its own frame, so
             that Φ_q R = 0 for the constraints of the tree; "natural", or a formulation `Natural(…)` with points and
             vectors of your choice, for rows like the rates of natural coordinates, as in the paper: Ψ_q R = 0.
-        near: a configuration q that tells senses and signs which θ does not.
+        near: a configuration q from which senses and signs that θ does not determine are taken.
         base: see `topology.spanning_tree`.
         cut: names of joints to cut.
 
@@ -86,10 +86,10 @@ def velocity_transformation_rate(
     Args:
         mech: the mechanism.
         theta: θ, as for `velocity_transformation`.
-        theta_dot: θ̇, in the order of the view's `velocity_names`.
+        theta_dot: θ̇, in the order of `JointCoordinates(base=base, cut=cut).of(mech).velocity_names`.
         t: time, for joints that prescribe a motion.
         coordinates: rows, as for `velocity_transformation`.
-        near: a configuration q that tells senses and signs which θ does not.
+        near: a configuration q from which senses and signs that θ does not determine are taken.
         base: see `topology.spanning_tree`.
         cut: names of joints to cut.
 
@@ -136,7 +136,7 @@ def _near(mech: Mechanism, near):
 
 
 def _rows_of(coordinates: str | Natural) -> Chosen | None:
-    """The natural coordinates of the rows; None for those of the bodies."""
+    """The natural coordinates that the rows belong to; None for the velocities of the bodies."""
     if isinstance(coordinates, Natural):
         return coordinates.chosen
     if coordinates not in BY_NAME:

@@ -58,7 +58,7 @@ class NaturalCoordinates(Space):
     behind it, n numbers in all.
 
     Args:
-        chosen: points and vectors beside those of the joints.
+        chosen: points and vectors in addition to those of the joints.
     """
 
     def __init__(self, mech: Mechanism, chosen: Chosen = JOINTS_ONLY):

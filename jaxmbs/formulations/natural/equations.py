@@ -23,10 +23,10 @@ from jaxmbs.system.mechanism import Mechanism
 
 
 def _places(chosen: Mapping[str, tuple[str, ArrayLike]] | tuple[Place, ...]) -> tuple[Place, ...]:
-    """Places as something hashable.
+    """Convert a mapping of names to (body, coordinates) into a hashable tuple of places.
 
     Raises:
-        ValueError: not a body and numbers, or these are traced.
+        ValueError: a value is not a body and numbers, or the numbers are traced.
     """
     if not isinstance(chosen, Mapping):
         return tuple(chosen)
@@ -44,18 +44,20 @@ def _places(chosen: Mapping[str, tuple[str, ArrayLike]] | tuple[Place, ...]) -> 
 
 
 class Natural(AbstractFormulation):
-    """The coordinates x are basic points and unit vectors in the ground frame: those at the joints, which the bodies that a
-    joint connects share, and others by choice: M ẍ = Q + Ψ_xᵀλ with Ψ(x, t) = 0 and a constant M; see
-    `jaxmbs.formulations.natural.coordinates`.
+    """The coordinates x are basic points and unit vectors in the ground frame: M ẍ = Q + Ψ_xᵀλ with Ψ(x, t) = 0 and a
+    constant M; see `jaxmbs.formulations.natural.coordinates`. Points and vectors at a joint are shared by the bodies that
+    it connects; you may choose others in addition.
 
-    Names of x are "A.x" of the point at joint A, "A.axis.x" of the unit vector there, "rod.origin.x" and "rod.x.x", … of a
-    body's own, "tip.x" of a chosen one, then extra coordinates as in `Mechanism.coordinates`.
+    Names of x are "A.x" for the point at joint A, "A.axis.x" for the unit vector there, "rod.origin.x" and "rod.x.x", …
+    for points and vectors of a single body, "tip.x" for a chosen point; then extra coordinates as in
+    `Mechanism.coordinates`.
 
     Args:
         own_vectors: names of planar bodies that get a unit vector of their own. The direction of a planar body with two
             or more points is given by two of them; a body whose points all coincide needs a vector of its own.
-        points: further basic points, `{"tip": ("rod", (1.0, 0.0))}`, by the body and the coordinates in its frame.
-        vectors: further unit vectors in the same way, by a direction of any length.
+        points: further basic points by name, such as `{"tip": ("rod", (1.0, 0.0))}`: the body and the coordinates in its
+            frame.
+        vectors: further unit vectors by name: the body and a direction of any length in its frame.
 
     Raises:
         ValueError: the coordinates of a point or vector are not numbers, or are traced.
@@ -66,7 +68,7 @@ class Natural(AbstractFormulation):
         >>> run = mbs.simulate(pendulum, jnp.array([0.0, 0.5]), start, step=0.01, formulation=formulation)
         >>> print(run.position("bob.phi").round(3))
         [1.571 0.402]
-        >>> mbs.Natural(points={"tip": ("bob", (0, -0.5))}).of(pendulum).names  # the direction is that from pin to tip
+        >>> mbs.Natural(points={"tip": ("bob", (0, -0.5))}).of(pendulum).names  # the pin is at rest
         ('tip.x', 'tip.y')
     """
 
@@ -76,7 +78,7 @@ class Natural(AbstractFormulation):
 
     @property
     def chosen(self) -> Chosen:
-        """The choice of points and vectors as one object."""
+        """All choices of points and vectors as one object."""
         return Chosen(self.own_vectors, self.points, self.vectors)
 
     def equations(self, mech):
@@ -88,7 +90,7 @@ class Natural(AbstractFormulation):
 
 @dataclasses.dataclass(frozen=True)
 class NaturalUnknowns(AbstractUnknowns):
-    """x and ẋ. The attitudes of the bodies, turns counted, are those nearest to `near`."""
+    """x and ẋ. Attitudes of the bodies, with their turns, are chosen nearest to `near`."""
 
     chosen: Chosen
 

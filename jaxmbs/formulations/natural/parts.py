@@ -21,14 +21,14 @@ class Place(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """The choice of basic points and unit vectors beside those of the joints, see `Natural`; hashable."""
+    """Basic points and unit vectors that are chosen in addition to those of the joints, see `Natural`; hashable."""
 
     own_vectors: tuple[str, ...] = ()
     points: tuple[Place, ...] = ()
     vectors: tuple[Place, ...] = ()
 
 
-# No choice: the points and vectors of joints, and what bodies need besides.
+# Only the points and vectors of the joints, and those that bodies need in addition.
 JOINTS_ONLY = Chosen()
 
 
@@ -66,8 +66,8 @@ class Basics(dict[str, Basic]):
         """Add a point, or the unit vector of a direction, that a user chose.
 
         Raises:
-            ValueError: an unknown body, or the ground; coordinates that are not those of a point or direction; or a name
-                that is taken.
+            ValueError: the body is unknown, or the ground; the coordinates are not those of a point or direction; or the
+                name is in use.
         """
         kind = "vector" if vector else "point"
         if place.body not in bodies:
@@ -80,10 +80,10 @@ class Basics(dict[str, Basic]):
         self.add(place.name, {place.body: at / size if vector else at}, vector=vector)
 
     def add(self, name: str, places: dict, *, vector: bool) -> str:
-        """A further point or vector.
+        """Add a point or vector and return its name.
 
         Raises:
-            ValueError: its name is taken.
+            ValueError: the name is in use.
         """
         if name in self:
             raise ValueError(f"Natural: two basic points or vectors are called {name!r}")

@@ -1,7 +1,7 @@
 """XLA's C interface for foreign functions: in LLVM's text the beginning of a handler, its buffers and its errors; and how
 handlers are registered.
 
-It follows `xla/ffi/api/c_api.h` in `jax.ffi.include_dir()`; `layout` compares that header with what is written here.
+It follows `xla/ffi/api/c_api.h` in `jax.ffi.include_dir()`; `layout` compares that header with the layout assumed here.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def api_version() -> tuple[int, int]:
 
 @functools.cache
 def is_known_interface() -> bool:
-    """Return True if the installed XLA has the layout that handlers are written for; a warning says what differs."""
+    """Return True if the installed XLA has the memory layout that handlers are written for; if not, warn what differs."""
     try:
         api_version()
         different = layout.differences(layout.header())
@@ -53,7 +53,7 @@ def is_known_interface() -> bool:
 
 @functools.cache
 def available(module: str) -> bool:
-    """Whether a module that compiles programs, and needs llvmlite for it, is `supported` here."""
+    """Return True if a module that compiles programs, and needs llvmlite for it, is `supported` here."""
     try:
         return is_known_interface() and importlib.import_module(module).supported()
     except (ImportError, OSError, RuntimeError):

@@ -1,6 +1,6 @@
-"""Sizes and offsets of the structs of XLA's C interface, computed from its header, against those that handlers rely on.
+"""Sizes and offsets of the structs of XLA's C interface, computed from its header, and compared with those in use.
 
-Handlers are written for one layout. XLA's version number need not change when the layout does, so the layout itself is
+Handlers are written for one layout. XLA may change the layout without changing its version number, so the layout itself is
 compared before the first handler is made.
 """
 
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import jax
 
-# Bytes of C types, which are also their alignment; pointers and enumerations come on top.
+# Sizes of C types in bytes, which are also their alignments; pointers and enumerations are below.
 SCALAR_BYTES = {"size_t": 8, "int64_t": 8, "uint64_t": 8, "int": 4, "int32_t": 4, "uint32_t": 4}
 POINTER_BYTES, ENUM_BYTES = 8, 4
 
@@ -58,7 +58,7 @@ KNOWN_VALUES = {
     "XLA_FFI_Error_Code_RESOURCE_EXHAUSTED": 8,
     "XLA_FFI_Error_Code_INTERNAL": 13,
 }
-# Names in later versions of JAX, and here.
+# Structs that later versions of JAX call by another name, and their names here.
 RENAMED = {"XLA_FFI_InternalExtension": "XLA_FFI_Extension_Base"}
 
 
@@ -97,7 +97,7 @@ def structs(text: str) -> dict[str, Struct]:
 
 def _laid_out(name: str, body: str, sizes: dict[str, int], alignments: dict[str, int]) -> Struct:
     offsets, end, widest = {}, 0, 1
-    # Functions of the table are declared by a macro.
+    # A macro declares the functions of the table `XLA_FFI_Api`.
     body = re.sub(r"_XLA_FFI_API_STRUCT_FIELD\((\w+)\)", r"\1* \1", body)
     for declaration in filter(None, (" ".join(part.split()) for part in body.split(";"))):
         function = re.fullmatch(r"\w+ \(\*(\w+)\)\(.*\)", declaration)
@@ -116,7 +116,7 @@ def _laid_out(name: str, body: str, sizes: dict[str, int], alignments: dict[str,
 
 
 def differences(text: str) -> list[str]:
-    """Compare a header with the layout that handlers rely on; a line for each difference, none where they agree."""
+    """Compare a header with the layout that handlers use, and return one line for each difference."""
     try:
         found = structs(text)
     except ValueError as error:

@@ -152,7 +152,7 @@ def toothed(gear: tuple, tooth: float, scene, *, inside: bool = False) -> list[S
 
 
 def outlined(body: str, centre, outline, scene) -> Shape:
-    """The outline of a cam or a roller, filled; of one with a part, the line that touches."""
+    """The outline of a cam or a roller, filled; if it has a part, only the line that touches."""
     colour = scene.colours[body]
     style = Style(face=colour, edge=colour, opacity=0.25, width=1.6)
     if outline.span is not None:

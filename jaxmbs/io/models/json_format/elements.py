@@ -130,7 +130,7 @@ def _encoded_arguments(element, scope: Scope) -> dict:
         elif f"_{name}" in fields:
             value = as_given(element, f"_{name}")
             if value is None and name == "inertia":
-                # Absent is zero; what is not given depends on the mass.
+                # None stands for zero here, but an inertia that is left out in a file would depend on the mass.
                 value = 0.0
             elif value is None and parameter.default is not None:
                 value = getattr(element, name)
