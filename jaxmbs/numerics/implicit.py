@@ -11,7 +11,6 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
 
 from jaxmbs.numerics.linear_algebra import Factored, factor
 from jaxmbs.numerics.roots import given_tangents, with_respect_to
@@ -50,57 +49,17 @@ def rates_at_root(f: Callable, space: Space, factors: Factored, q, t):
     return v, a - factors.solve(second_rate(f, space, q, v, a, t))
 
 
-def differentiable_root(f: Callable, space: Space, q: Float[Array, " n"], t, regular=True) -> Float[Array, " n"]:
-    """`q`, a root of f(q, t) = 0, as a differentiable function of t and of all that `f` closes over.
-
-    dq = −f_q⁻¹ (f_t dt + f_b db), the implicit function theorem, for every order and both modes of differentiation.
-    f: q (n,), t () → (m,). Where m ≠ n or f_q is rank deficient, f_q⁻¹ is the pseudo-inverse. Where `regular` is False
-    the derivative is zero. The given q itself is taken as a constant.
-    """
-    f, constants = jax.closure_convert(f, q, t)
-    return _root(f, space, jnp.asarray(regular), t, constants, jax.lax.stop_gradient(q))
-
-
 def differentiable_motion(f: Callable, space: Space, q, v, a, t, regular=True):
-    """As `differentiable_root`, for (q, v, a) that satisfy f = 0 and its first and second time derivatives.
+    """(q, v, a), which satisfy f = 0 and its first and second time derivatives, as differentiable functions of t and of all
+    that `f` closes over.
 
-    The tangents solve f_q dq = −df, f_q dv = −d(ḟ), f_q da = −d(f̈), all with one inverse of f_q, whose rows leave nothing
-    free where `regular`: a motion is determined by its drivers.
+    The tangents solve f_q dq = −df, f_q dv = −d(ḟ), f_q da = −d(f̈), for every order and both modes of differentiation, all
+    with one inverse of f_q, whose rows leave nothing free where `regular`: a motion is determined by its drivers. Where
+    `regular` is False the derivatives are zero. The given q, v and a are taken as constants.
     """
     f, constants = jax.closure_convert(f, q, t)
     q, v, a = (jax.lax.stop_gradient(x) for x in (q, v, a))
     return _motion(f, space, jnp.asarray(regular), t, constants, q, v, a)
-
-
-@partial(jax.custom_jvp, nondiff_argnums=(0, 1))
-def _root(f, space, regular, t, constants, q):
-    return q
-
-
-@partial(_root.defjvp, symbolic_zeros=True)
-def _root_jvp(f, space, primals, tangents):
-    regular, t, constants, q = primals
-    _, t_dot, constants_dot, _ = tangents
-
-    put, take = with_respect_to((t_dot, constants_dot))
-
-    def tangent(q, t, constants, regular, *given):
-        factors = factor(jacobian(lambda q, t: f(q, t, *constants), space, q, t), regular)
-
-        def position(*active):
-            moved_t, moved = put((t, constants), active)
-            return f(q, moved_t, *moved)
-
-        return space.rate(q, -factors.solve(jax.jvp(position, take((t, constants)), given)[1]))
-
-    # The result, not the argument: its own derivative counts when the tangent is differentiated again.
-    q = _root(f, space, regular, t, constants, q)
-    given = given_tangents((t_dot, constants_dot))
-    if not given:
-        return q, jnp.zeros_like(q)
-    # Straight-line programs have no singular values, which a pseudo-inverse needs.
-    is_square = jax.eval_shape(f, q, t, *constants).size == space.m
-    return q, (Straight(tangent) if is_square else tangent)(q, t, constants, regular, *given)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1))
