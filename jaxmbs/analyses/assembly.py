@@ -17,7 +17,7 @@ from jaxmbs.numerics.results import Status, check_known
 from jaxmbs.numerics.scaling import DEFAULT_TOLERANCE, gap_limit
 from jaxmbs.numerics.search import find_root
 from jaxmbs.programs.function import Straight
-from jaxmbs.system.equations import constraints, residuals
+from jaxmbs.system.equations import residuals
 from jaxmbs.system.failure import Failures, failures
 from jaxmbs.system.kept import Kept
 from jaxmbs.system.marks import as_drawn
@@ -141,8 +141,15 @@ def assembled_configuration(
 
 def is_assembled(mech: Mechanism, q, t) -> bool:
     """Return True if q satisfies Φ(q, t) = 0 to rounding, so that no search is needed. All numbers must be known."""
-    gaps, size = constraints(mech, q, t), float(mech.size(q))
-    return bool(np.max(np.abs(gaps), initial=0) <= gap_limit(q.dtype, 0.0) * min(1, size, size**2))
+    gap, size = map(float, _largest_gap(mech.geometry, q, t))
+    return gap <= gap_limit(q.dtype, 0.0) * min(1, size, size**2)
+
+
+@eqx.filter_jit
+@Straight
+def _largest_gap(mech: Mechanism, q, t):
+    """Compute max |Φ| and the size of the mechanism."""
+    return jnp.max(jnp.abs(residuals(mech, q, t)), initial=0), mech.size(q)
 
 
 def _search(held: tuple[int, ...], tolerance: float, mech: Mechanism, guess, t):
