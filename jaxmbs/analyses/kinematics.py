@@ -206,7 +206,8 @@ def _start(phi, find, space, times, guess, branch, usable) -> _Start:
         t, afresh = start.next_t, start.next_t == first
         root = find(t, start.guess)
         factors = factor(jacobian(phi, space, root.q, t), determined=True)
-        singular = root.found & ~(factors.rcond > jnp.where(afresh, near_singular, always_singular))
+        least = jnp.where(afresh, jnp.asarray(near_singular, dtype), jnp.asarray(always_singular, dtype))
+        singular = root.found & ~(factors.rcond > least)
         found_t, q, found = where_tree(
             afresh | (root.found & ~singular),
             (t, root.q, root.found),

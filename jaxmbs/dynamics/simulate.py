@@ -270,9 +270,12 @@ def _simulate(
             x, u = bodies.from_bodies(q, v, t)
             v = bodies.to_bodies(x, bodies.close_velocity(x, u, t), jnp.zeros_like(u), t)[1]
         x, u = equations.from_bodies(q, v, t)
-        still, at = jax.lax.stop_gradient((equations, x))
+        still, at, now = jax.lax.stop_gradient((equations, x, t))
+        scales = still.scales(at, now)
+        open_ = ~Problem.of(still, scales, tolerance).fits(at, still.residual(at, now))
+        status = jnp.where(open_ & (status == Status.CONVERGED), int(Status.NOT_ASSEMBLED), status)
         status = jnp.where(usable, status, int(Status.NON_FINITE)).astype(jnp.int32)
-        return x, u, status, still.scales(at, t), jax.lax.stop_gradient(begin)
+        return x, u, status, scales, jax.lax.stop_gradient(begin)
 
     def output(setup, t, x, u, status, entered, begin):
         equations = setup.problem.equations

@@ -232,17 +232,22 @@ class Straight:
 
     def __call__(self, *args):
         key, leaves = self.program.key((args, {}))
+        refused = None
         if key not in self._refused:
             try:
                 return self.program(*args)
             except ProgramError as error:
-                _warn_of_array_code(self.f, error)
+                refused = error
                 self._refused[key] = str(error)
                 if len(self._refused) > REMEMBERED:
                     self._refused.popitem(last=False)
         jax_compat.check_array_code(leaves, self._refused[key])
         with jax_compat.usual_settings():
-            return self.f(*args)
+            result = self.f(*args)
+        # Where array code fails as well, its error says all.
+        if refused is not None:
+            _warn_of_array_code(self.f, refused)
+        return result
 
     def refusal(self, *args) -> str | None:
         """Why arguments like these are left to array code, None if they are not."""

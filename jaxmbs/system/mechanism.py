@@ -143,7 +143,8 @@ class Mechanism(eqx.Module):
         return self if found == self._light else with_fields(Mechanism, self, _light=found)
 
     def _light_bodies(self) -> tuple[str, ...]:
-        return light_bodies(self.bodies, (*self._constraints, *self._drivers), self.dtype)
+        # The geometry alone has no bodies.
+        return light_bodies(self.bodies, (*self._constraints, *self._drivers), self.dtype) if self._bodies else ()
 
     @property
     def dtype(self):

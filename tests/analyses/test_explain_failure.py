@@ -86,7 +86,9 @@ def test_what_cannot_be_assembled_names_the_largest_gap():
     assert failure.reached is None
     assert failure.gaps == {name: float(gaps[mech.layout.row_slices[name]].max()) for name in failure.gaps}
     np.testing.assert_allclose(next(iter(failure.gaps.values())), assembly.residual)
-    with pytest.raises(mbs.AnalysisError, match=r"(?s)assembly \(residual.*NOT_ASSEMBLED\n.*largest gaps: '[OAB]' 0.625"):
+    with pytest.raises(
+        mbs.AnalysisError, match=r"(?s)assembly \(residual.*NOT_ASSEMBLED\n.*largest gaps: '[OAB]' 0.625"
+    ):
         mbs.assemble(mech, GUESS, throw=True)
 
 

@@ -41,6 +41,11 @@ q = mbs.assemble(mech, {"coupler": (1, 0, 0.9), "rocker": (3.5, 0, 1.8)}).q
 v, t = jnp.zeros(12), 0.0
 q0, v0 = q, v
 """
+FREE = """
+mech, t, v, u_dot = free, 0.0, jnp.zeros(9), jnp.zeros(3)
+q = mbs.assemble(mech, guess).q
+"""
+THETA = "\ntheta = mbs.JointCoordinates().of(mech).coordinates(q)\n"
 BOOM = """
 from jaxmbs import spatial
 mech = mbs.Mechanism(
@@ -151,12 +156,12 @@ BEFORE_AND_AFTER: dict[str, tuple[str, str]] = {
         PISTON + PUSHED + "forces = {'tendon': tendon, 'drag': drag}" + PUSHED,
     ),
     "files.md": (FILES, "assert led.forces['push'] is push"),
-    "formulations.md": (FOUR_BAR + "mech = free", ""),
+    "formulations.md": (FOUR_BAR + FREE, ""),
     "gpus.md": (FOUR_BAR + DESIGNS, ""),
     "gradients.md": (FOUR_BAR + "build = four_bar", ""),
     "identification.md": (BENCH, ""),
     "index.md": ("", "assert not motion.status.any() and not run.status.any()"),
-    "joint_coordinates.md": (FOUR_BAR + HULL, ""),
+    "joint_coordinates.md": (FOUR_BAR + HULL + THETA, ""),
     "joint_forces.md": (
         "",
         PISTON + "assert not mbs.simulate(engine(forces), jnp.array([0, 2e-3]), at, step=1e-3).status.any()",

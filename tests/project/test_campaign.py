@@ -12,7 +12,7 @@ import pytest
 
 import jaxmbs as mbs
 from campaign import __main__ as program
-from campaign import closed_forms, commands, files, invariance, linkages, motions, precision, schedule
+from campaign import assemblies, closed_forms, commands, files, invariance, linkages, motions, precision, schedule
 from campaign.list import ORACLES
 from campaign.mechanisms import Reference, State
 from campaign.oracle import Account, Oracle
@@ -120,6 +120,12 @@ def cases():
     single = in_single_precision(state)
     values = {"mass matrix": np.eye(3)}
     stacked = {"mass matrix": np.stack([np.eye(3)] * 6)}
+    question = (0, ref.batch[0], None, None, None)
+    rows = len(ref.batch[0].layout.row_owners)
+    closed, open_ = ((state.q, state.status, gap * np.ones((6, rows)), np.ones((6, rows, 3))) for gap in (0.0, 1e-3))
+    slope = [np.ones((6, 3))] * 3
+    yield assemblies.RoughGuesses(), question, (closed, *slope, state.q), (open_, *slope, state.q)
+    yield assemblies.RoughGuesses(), question, (closed, *slope, state.q), (closed, 1.1 * slope[0], *slope[1:], state.q)
     yield motions.Formulations(), (bench, ref, None), ref, dataclasses.replace(ref, state=spoilt(state))
     yield motions.Energy(), (bench, ref), (state.start, state, state), (state.start, faster, faster)
     yield motions.Reversal(), (bench, ref), (state.start, back), (state.start, spoilt(back))

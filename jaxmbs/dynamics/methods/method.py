@@ -260,7 +260,7 @@ def started(problem: Problem, start: Start, t) -> tuple[Motion, Int[Array, ""]]:
     status = jnp.where(jnp.isfinite(_size(motion)), int(Status.CONVERGED), int(Status.NON_FINITE))
     if motion.solved is not None:
         status = jnp.where(motion.solved, status, int(Status.JAMMED))
-    status = jnp.where(problem.fits(q, equations.residual(q, t)) & kept, status, int(Status.NOT_ASSEMBLED))
+    status = jnp.where(kept, status, int(Status.NOT_ASSEMBLED))
     singular = equations.singular(*jax.lax.stop_gradient((q, start.v)), jax.lax.stop_gradient(t), jnp.zeros_like(t))
     status = jnp.where(singular, int(Status.SINGULAR), status).astype(jnp.int32)
     good = status == Status.CONVERGED
