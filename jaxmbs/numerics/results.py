@@ -29,8 +29,8 @@ class Status(IntEnum):
     """The motion ends: past this time no configuration exists, and velocities grow without bound before it."""
     SINGULAR = 4
     """The position is right, but Φ_q is singular there (a bifurcation): the velocity is that with which the motion
-    arrives. In a simulation: the masses do not determine the motion, for example of a body without mass that nothing
-    holds."""
+    arrives. In an assembly: the configuration nearest to the guess is not unique. In a simulation: the masses do not
+    determine the motion, for example of a body without mass that nothing holds."""
     NON_FINITE = 5
     """A NaN or an infinity in the parameters, the times or the guess; or a simulated motion that grew without bound, as
     from steps that are too long for stiff forces."""
