@@ -34,6 +34,9 @@ from jaxmbs.system.trajectory import Trajectory
 MIN_DEFAULT_STEPS = 4000
 # From this many steps per output on, the cost of the output no longer matters.
 MIN_STEPS_PER_RARE_OUTPUT = 8
+# A traced start is assembled in mechanisms with at most this many velocities: compiling the search for more takes ten
+# seconds and longer. With more velocities it is closed by Newton's method in the metric of the mass matrix.
+MAX_SEARCHED_VELOCITIES = 24
 # Where output times are uneven, the grid of steps has at most this many boundaries per output time.
 MAX_BOUNDARIES_PER_OUTPUT = 8
 
@@ -54,7 +57,9 @@ def simulate(
 
     First, q0 moves to the nearest configuration with Φ = 0, as by `assemble`, and v0, if it is a vector, to the nearest
     velocities with Φ_q v = ν, measured with the mass matrix. This does not depend on the formulation. Results are given
-    at `times` only; the steps in between are not kept.
+    at `times` only; the steps in between are not kept. Inside jit, vmap and grad the start of a mechanism with more than
+    24 velocities is closed by Newton's method instead: it should be nearly assembled, and derivatives from a rough guess
+    have an error of the order of its gaps.
 
     Results are differentiable in forward and reverse mode with respect to everything: lengths, masses, stiffnesses,
     the initial state, times, and the variables that force functions close over. The derivative is that of the
@@ -175,6 +180,7 @@ class _Given(NamedTuple):
     v: Float[Array, " m"]
     status: Int[Array, ""]
     named: tuple[bool, ...] | None
+    assembled: bool = True
 
 
 def _start(mech: Mechanism, q, v0, times, tolerance: float) -> _Given:
@@ -185,6 +191,8 @@ def _start(mech: Mechanism, q, v0, times, tolerance: float) -> _Given:
     known = all(map(is_concrete, jax.tree.leaves((mech, q, t))))
     if known and is_assembled(mech, q, t):
         return _Given(q, v, jnp.asarray(int(Status.CONVERGED), jnp.int32), named)
+    if not known and mech.layout.m > MAX_SEARCHED_VELOCITIES:
+        return _Given(q, v, jnp.asarray(int(Status.CONVERGED), jnp.int32), named, assembled=False)
     # Numbers that are not finite give the status NON_FINITE, and no derivative.
     q, status, _ = assembled_configuration(mech, q, t, (), float(tolerance))
     return _Given(q, v, status, named)
@@ -262,7 +270,9 @@ def _simulate(
             bodies = equations_of(Augmented(), mech)
             x, u = bodies.from_bodies(q, v, t)
             problem = Problem.of(bodies, bodies.scales(x, t), tolerance)
-            (x, u, *_), fits = started(problem, Start(x, u, (*start.named, *[True] * (u.size - v.size))), t)
+            (x, u, *_), fits = started(
+                problem, Start(x, u, (*start.named, *[True] * (u.size - v.size)), start.assembled), t
+            )
             status = jnp.where(status == Status.CONVERGED, fits, status)
             q, v, _ = bodies.to_bodies(x, u, jnp.zeros_like(u), t)
         elif equations.from_allowed:
@@ -273,7 +283,7 @@ def _simulate(
         still, at, now = jax.lax.stop_gradient((equations, x, t))
         scales = still.scales(at, now)
         open_ = ~Problem.of(still, scales, tolerance).fits(at, still.residual(at, now))
-        status = jnp.where(open_ & (status == Status.CONVERGED), int(Status.NOT_ASSEMBLED), status)
+        status = jnp.where(start.assembled & open_ & (status == Status.CONVERGED), int(Status.NOT_ASSEMBLED), status)
         status = jnp.where(usable, status, int(Status.NON_FINITE)).astype(jnp.int32)
         return x, u, status, scales, jax.lax.stop_gradient(begin)
 
@@ -300,7 +310,7 @@ def _simulate(
     )
     setup = Setup(formulation, mech, scales, tolerance)
     given = None if equations_of(formulation, mech).own_coordinates else start.named
-    x, u, status = method.run(setup, clean_times, grid, Start(x, u, given))
+    x, u, status = method.run(setup, clean_times, grid, Start(x, u, given, start.assembled))
     few = math.inf if grid.steps >= MIN_STEPS_PER_RARE_OUTPUT else SHORT_RUN
     found = jax.vmap(lambda *now: Straight(output, few=few)(setup, *now, entered, begin))(clean_times, x, u, status)
     q, v, a, status, multipliers, energies, states = found

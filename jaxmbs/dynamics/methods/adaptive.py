@@ -49,8 +49,8 @@ class Adaptive(AbstractMethod):
         problem, closure = setup.problem, Projection()
         if self.contact_step is not None:
             problem = problem.in_steps(jnp.asarray(self.contact_step, times.dtype))
-        given = start.given
-        first, status = Straight(lambda problem, q, v, t: started(problem, Start(q, v, given), t))(
+        given, assembled = start.given, start.assembled
+        first, status = Straight(lambda problem, q, v, t: started(problem, Start(q, v, given, assembled), t))(
             problem, start.q, start.v, times[0]
         )
 

@@ -26,7 +26,9 @@ from jaxmbs.system.mechanism import Mechanism
 # A step that turns a body by more than this, in radians, has diverged. The limit is far below overflow, so that the
 # derivatives of the rejected step stay finite.
 MAX_TURN_IN_STEP = 1e3
-# Velocities whose gaps are at most this many rounding units are not changed.
+# Newton steps at a start that is not assembled, where gaps may be larger than a step's error.
+STARTING_ITERATIONS = 8
+# Velocities and positions whose gaps are at most this many rounding units are not changed.
 EXACT = 8
 # Largest gap in Φ_q v + Φ_t that named velocities may leave, relative to the largest velocity: four digits are enough.
 KEPT = 1e-3
@@ -67,11 +69,13 @@ class Motion(NamedTuple):
 
 
 class Start(NamedTuple):
-    """The start of a simulation: coordinates, velocities, and a mask of the velocities to keep, or None."""
+    """The start of a simulation: coordinates, velocities, a mask of the velocities to keep, or None, and True if the
+    coordinates are assembled."""
 
     q: Float[Array, " n"]
     v: Float[Array, " m"]
     given: tuple[bool, ...] | None
+    assembled: bool = True
 
 
 class Problem(eqx.Module):
@@ -201,7 +205,9 @@ class AbstractFixedStep(AbstractMethod):
         return motion.q, problem.equations.close_velocity(motion.q, motion.v, t, motion.floor)
 
     def run(self, setup, times, grid, start):
-        rollout = lambda setup, times, q, v: self._rollout(setup.problem, times, grid.steps, Start(q, v, start.given))
+        rollout = lambda setup, times, q, v: self._rollout(
+            setup.problem, times, grid.steps, Start(q, v, start.given, start.assembled)
+        )
         first, rows = Straight(rollout)(setup, grid.boundaries(times), start.q, start.v)
         together = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), first, rows)
         return jax.tree.map(lambda x: x[np.array(grid.rows)], together)
@@ -245,8 +251,14 @@ def started(problem: Problem, start: Start, t) -> tuple[Motion, Int[Array, ""]]:
 
     If some velocities are given, they are kept, and the others are the smallest that satisfy the constraints, if any do.
     """
-    equations, (q, v, given) = problem.equations, start
+    equations, (q, v, given, assembled) = problem.equations, start
     kept = jnp.asarray(True)
+    if not assembled:
+        metric, pivots = equations.metric(q, t), equations.pivots(q, t)
+        closed = equations.close_position(q, t, metric, STARTING_ITERATIONS, pivots=pivots)
+        far = jnp.maximum(1, problem.units.size(equations.space.extent(q)))
+        q = _kept_where(problem.vanishes(equations.residual(q, t), far), q, closed.q)
+        kept = problem.settled(closed)
     if given is None:
         exact = problem.vanishes(equations.velocity_gap(q, v, t), problem.units.size(v))
         v = _kept_where(exact, v, equations.close_velocity(q, v, t))
@@ -255,7 +267,7 @@ def started(problem: Problem, start: Start, t) -> tuple[Motion, Int[Array, ""]]:
         for _ in range(2):  # twice, to remove the errors of rounding
             v = equations.close_velocity_along(q, v, t, diagonal(free))
         left = jnp.max(jnp.abs(equations.velocity_gap(q, v, t) / problem.rows), initial=0)
-        kept = left <= KEPT * problem.units.size(v)
+        kept = kept & (left <= KEPT * problem.units.size(v))
     motion = Motion.of(equations, q, v, t)
     status = jnp.where(jnp.isfinite(_size(motion)), int(Status.CONVERGED), int(Status.NON_FINITE))
     if motion.solved is not None:
