@@ -102,7 +102,7 @@ class RoughGuesses(Oracle):
         account.within("gap of an assembled configuration", value, 0.0, MAX_GAP * scale, scale, good)
         difference = (4 * fine - coarse) / 3
         scale = 1 + np.abs(difference).max(axis=1, keepdims=True)
-        # Where two configurations are equally near to a guess, there is no derivative. If one of the four values lies
+        # No derivative exists if two configurations are equally near to a guess. If one of the four values lies
         # beyond such a border, the differences are wrong by about as much as they differ from each other.
         spread = np.abs(coarse - fine).max(axis=1, keepdims=True)
         smooth = (spread < 1e-4 * scale) & (np.abs(between - q).max(axis=1, keepdims=True) < STEP)

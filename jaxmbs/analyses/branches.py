@@ -20,8 +20,10 @@ VANISHING_RATE = 1e-4
 NEAR = 1e-5
 # Newton steps towards the singular position.
 LOCATING_STEPS = 6
-# Starts of Newton's method on the quadratic equations of the tangents, and its steps.
-TANGENT_STARTS, TANGENT_STEPS = 200, 40
+# Number of random starts of Newton's method on the quadratic equations of the tangents.
+TANGENT_STARTS = 200
+# Newton steps from each of these starts.
+TANGENT_STEPS = 40
 # Range of log₁₀ of the sizes of those starts, relative to the velocity of smallest norm.
 START_POWERS = (-1.0, 3.0)
 # A tangent counts if it satisfies its equations this well, relative to their terms.

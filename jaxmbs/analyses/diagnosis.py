@@ -114,7 +114,7 @@ def _diagnose(mech: Mechanism, q, t, tolerance: float) -> Diagnosis:
     lengths = np.linalg.norm(matrix, axis=1)
     scale = np.where(lengths > 0, lengths, 1)
     rows, gaps = matrix / scale[:, None], value / scale
-    # Where Φ_q is singular, positions, and the values that should vanish there, have errors of about √eps. Redundant
+    # At singular positions, coordinates and values that should vanish have errors of about √eps. Redundant
     # constraints that contradict each other by the tolerance also have rows that differ by about as much.
     small = max(rows.shape) * max(eps**0.5, tolerance)
     dependent = _dependent_rows(rows, small)

@@ -23,7 +23,10 @@ from jaxmbs.system.layout import Layout
 from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.trajectory import Trajectory
 
-FORMAT, VERSION = "jaxmbs trajectory", 1
+# Name of the format in the head of a file.
+FORMAT = "jaxmbs trajectory"
+# Version of the format, which changes with the layout of the file.
+VERSION = 1
 # Arrays of a trajectory that are written unchanged.
 ARRAYS = ("t", "q", "v", "a", "status", "multipliers", "states")
 

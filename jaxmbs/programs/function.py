@@ -244,7 +244,7 @@ class Straight:
         jax_compat.check_array_code(leaves, self._refused[key])
         with jax_compat.usual_settings():
             result = self.f(*args)
-        # Where array code fails as well, its error says all.
+        # If array code fails as well, its error is enough.
         if refused is not None:
             _warn_of_array_code(self.f, refused)
         return result

@@ -75,7 +75,7 @@ def test_simulation(case):
 
 
 def test_inside_transformations():
-    """What reads numbers says where it works and what to do instead."""
+    """Functions that need numbers say where they work and what to do instead."""
     build = lambda rate: slider_crank(mbs.motion.Ramp(rate))
     guess, inside = {"slider": (3, 0, 0)}, "outside jit, vmap and grad only; inside, "
     with pytest.raises(ValueError, match=f"^diagnose works {inside}look at `constraint_jacobian`"):

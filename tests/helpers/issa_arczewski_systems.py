@@ -242,7 +242,7 @@ def symbols(mech, places, table, dimension, q, rate):
     elif floats:
         columns = np.delete(columns, [2, 3, 4], axis=1)
         columns_dot = 0 * columns
-    # What the ground holds does not move.
+    # Points and vectors of the ground do not move.
     rates = {symbol: np.zeros(3) for symbol in at} | {symbol: rows @ (columns @ rate) for symbol, rows in now.items()}
     if table is CARDAN:
         speeds = zip(("u1", "v1", "u4", "v4"), rate[[0, 1, 3, 4]], strict=True)

@@ -72,7 +72,7 @@ def test_ring_and_roller(inner):
 
 
 def test_explain_names_contacts_that_pull():
-    """Where the bulge of the cam is up, the lifter has to follow it down."""
+    """A lifter on top of the bulge of a cam has to follow it down."""
     guess = {"cam": (0, 0, 3 * np.pi / 2), "lifter": (0, 1.3, 0), "contact": -np.pi}
     contact = EGGS_ON["face"][0]
     still, fast = (mbs.explain(valve(contact, speed), guess, t=1.5 * np.pi / speed) for speed in (1.0, 10.0))

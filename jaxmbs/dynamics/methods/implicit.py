@@ -87,7 +87,7 @@ class EndOfStep(NamedTuple):
         near = self.moved(shift)
         tangent = jax.jacfwd(near.balance)(equations.still(near.q), multipliers)
         tangent, phi_q = jax.lax.stop_gradient(((tangent + tangent.T) / 2, equations.jacobian(near.q, self.t)))
-        # Where inertia is small, constraint forces and dampers may make the tangent indefinite. It is positive along the
+        # Constraint forces and dampers may make the tangent indefinite if inertia is small. It is positive along the
         # constraints. Adding as much as its largest entry across them, in units of the mechanism, makes it definite.
         largest = jnp.max(jnp.abs(jnp.diagonal(tangent)) * self.problem.units.vector**2, initial=0)
         weights = jax.lax.stop_gradient(largest / self.problem.rows**2)

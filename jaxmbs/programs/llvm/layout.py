@@ -15,7 +15,10 @@ import jax
 
 # Sizes of C types in bytes, which are also their alignments; pointers and enumerations are below.
 SCALAR_BYTES = {"size_t": 8, "int64_t": 8, "uint64_t": 8, "int": 4, "int32_t": 4, "uint32_t": 4}
-POINTER_BYTES, ENUM_BYTES = 8, 4
+# Size of a pointer in bytes.
+POINTER_BYTES = 8
+# Size of an enumeration in bytes.
+ENUM_BYTES = 4
 
 # Offsets in bytes of all fields that handlers read or write.
 KNOWN_OFFSETS: dict[str, dict[str, int]] = {
