@@ -15,9 +15,11 @@ from jaxmbs.system.mechanism import Mechanism
 
 # βᵀΦ_t counts as zero if it is smaller than this, relative to ‖Φ_t‖: bifurcations are located to about √eps only.
 VANISHING_RATE = 1e-4
-# Largest distance from a configuration to the singular one that replaces it, in radians and lengths of the mechanism. A
-# search that stops when the gaps are within the tolerance ends about this far from a singular configuration.
+# Largest distance from a configuration to the singular one that replaces it, in radians and lengths of the mechanism.
 NEAR = 1e-5
+# The same for a configuration with gaps, divided by the square root of the largest one: at a distance x from a singular
+# configuration gaps are of the order of x².
+NEAR_PER_ROOT_GAP = 4.0
 # Newton steps towards the singular position.
 LOCATING_STEPS = 6
 # Number of random starts of Newton's method on the quadratic equations of the tangents.
@@ -148,25 +150,31 @@ def _rank(local: _Local) -> int:
 
 
 def singular_near(mech: Mechanism, q, t):
-    """The singular configuration within `NEAR` of q, if there is one, else q itself."""
+    """The singular configuration as near to q as its gaps allow, if there is one, else q itself."""
     return _located(mech, q, t).q
+
+
+def near_limit(gap: float) -> float:
+    """Return how far a configuration with this gap may be from a singular one that replaces it."""
+    return max(NEAR, NEAR_PER_ROOT_GAP * gap**0.5)
 
 
 def _located(mech: Mechanism, q, t) -> _Local:
     """Find the singular configuration near q by Newton's method for Φ = 0 and Φ_q u = 0 with the current null vectors u."""
     given = local = _Local(mech, q, t)
-    if len(given.rows) < len(given.unit) or given.singular_values[-1] > NEAR:
+    near = near_limit(float(np.max(np.abs(given.value), initial=0)))
+    if len(given.rows) < len(given.unit) or not given.singular_values[-1] <= near:
         return given
     moved = 0.0
     for _ in range(LOCATING_STEPS):
-        rank = int(np.sum(local.singular_values > NEAR))
+        rank = int(np.sum(local.singular_values > near))
         step = -local.solve(local.value, rank)
         for k in range(rank, len(local.unit)):
             u = local.right[k]
             still, ahead, back = local.curvatures(np.stack([0 * u, u, -u]))
             bend = local.left[rank:] @ ((ahead + back) / 2 - still)
-            step = step - u * bend[k - rank] * local.singular_values[k] / max(bend @ bend, NEAR)
+            step = step - u * bend[k - rank] * local.singular_values[k] / max(bend @ bend, near)
         moved += np.max(np.abs(step))
         local = _Local(mech, mech.layout.retract(local.q, jnp.asarray(step * local.unit, local.q.dtype)), t)
     closed = np.max(np.abs(local.value)) <= max(gap_limit(local.q.dtype, 0.0), np.max(np.abs(given.value)))
-    return local if moved <= NEAR and closed and _rank(local) < len(local.unit) else given
+    return local if moved <= near and closed and _rank(local) < len(local.unit) else given

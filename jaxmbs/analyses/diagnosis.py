@@ -13,7 +13,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array
 
 from jaxmbs.analyses.assembly import assemble
-from jaxmbs.analyses.branches import NEAR, linearise, singular_near, tangents
+from jaxmbs.analyses.branches import linearise, near_limit, singular_near, tangents
 from jaxmbs.analyses.idle import idle_spins
 from jaxmbs.numerics.arrays import is_concrete
 from jaxmbs.numerics.results import Status, check_outside
@@ -67,7 +67,7 @@ def diagnose(mech: Mechanism, q: Coordinates, t: ArrayLike = 0.0, *, tolerance: 
 
     Rows of Φ_q are taken in order, constraints before drivers. So if several rows depend on each other, the last one is
     named as redundant. If there is a singular configuration within 1e-5, in radians and lengths of the mechanism, that
-    one is diagnosed instead: an assembly cannot tell them apart. All numbers of the mechanism must be
+    one is diagnosed instead: an assembly cannot tell them apart. If q has a gap δ, this distance is 4 √δ. All numbers of the mechanism must be
     known: this does not work inside jit, vmap or grad.
 
     Args:
@@ -93,7 +93,8 @@ def diagnose(mech: Mechanism, q: Coordinates, t: ArrayLike = 0.0, *, tolerance: 
     q = mech.coordinates(q)
     t = as_times(t, q.dtype)
     report = _diagnose(mech, q, t, tolerance)
-    if len(mech.layout.row_owners) + len(idle_spins(mech)) < mech.layout.m or report.singular_values[-1] > NEAR:
+    free = len(mech.layout.row_owners) + len(idle_spins(mech)) < mech.layout.m
+    if free or report.singular_values[-1] > near_limit(tolerance):
         return report
     q = singular_near(mech, q, t)
     return _diagnose(mech, q, t, tolerance)._replace(tangents=tangents(mech, q, t))

@@ -38,6 +38,13 @@ MIN_STEP_POWER = 0.42
 # mechanism (5e-7 in float64). Near a configuration where gaps are small but not zero, corrections are larger.
 LAST_CORRECTION_POWER = 0.4
 
+# Longest step from a regular to a singular position, relative to the interval: this many times the fourth root of the
+# rounding unit (3.7e-3 in float64). The singular position, its velocity and acceleration are extrapolated from the last
+# regular position at a distance h. The velocity has errors of the order of h², and of eps / h² because of rounding.
+SINGULAR_STEP_ROOTS = 30.0
+# The part of the way to a singular position that one step takes if the whole way is longer than that.
+SINGULAR_APPROACH = 0.875
+
 # The part of the way to a fold that one step takes. From 0.65 on the backward prediction is too far off near a fold.
 FOLD = 0.55
 
@@ -178,6 +185,7 @@ class _Stepper:
         self.f, self.space, self.units, self.dtype, self.corrections = f, space, units, dtype, corrections
         self.tolerance, self.rounding, self.straight = tolerance, gap_limit(dtype, 0.0), eps**STRAIGHT_POWER
         self.singular, self.shortest = eps**SINGULAR_POWER, eps**MIN_STEP_POWER
+        self.longest_to_singular = SINGULAR_STEP_ROOTS * eps**0.25
         # A step smaller than this leaves an error beyond the last digit, because each one squares the error.
         self.corrected = eps**SINGULAR_POWER
         self.last_correction = eps**LAST_CORRECTION_POWER
@@ -286,14 +294,15 @@ class _Stepper:
         h = jnp.where(arrives, remaining, jnp.sign(remaining) * jnp.where(arrives, 0, size))
         point, resolved = self.attempt(state, jnp.where(arrives, target, state.t + h), interval)
         h = jnp.abs(h)
-        accepted = resolved | (point.converged & march.fresh)
+        approaching = point.singular & jnp.any(state.side != 0) & (h > self.longest_to_singular * interval)
+        accepted = (resolved & ~approaching) | (point.converged & march.fresh)
         state = where_tree(accepted, point.state, state)
         reached = accepted & arrives & (target == final)
 
         whole = reached & (h >= 0.99 * interval)
         grown = jnp.where(whole, jnp.inf, jnp.maximum(largest_step, 4 * h))
         grown = jnp.where(jnp.isfinite(largest_step), grown, jnp.inf)
-        largest_step = jnp.where(accepted, grown, h / 4)
+        largest_step = jnp.where(accepted, grown, jnp.where(approaching, SINGULAR_APPROACH * h, h / 4))
 
         vanished = ((h < self.shortest * interval) | (interval == 0)) & ~reached & ~(accepted & march.fresh)
         ended = jnp.where(self.diverges(state, interval), int(Status.LOCKED_UP), int(Status.NOT_CONVERGED))

@@ -21,7 +21,7 @@ def test_skate_on_a_slope():
 
     def rates(state, drift):
         x, y = state
-        a, f = view.matrices(x, y)
+        a, f = view.mass_matrix(x), view.force(x, y)
         row = lambda x: jnp.stack([0 * x[0], -jnp.sin(x[0]), jnp.cos(x[0])])
         b, b_dot = jax.jvp(row, (x,), (y,))
         # (6) in time: b ẏ = −ḃ y − ḃ₀ with b₀ = −b (0, 0, drift); (7): A ẏ = f + bᵀλ.
