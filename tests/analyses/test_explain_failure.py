@@ -1,4 +1,4 @@
-"""What failed, in words: samples, times, gaps by name, singular values, the nearest lock-up."""
+"""Explanations of failures: samples, times, gaps by name, singular values, the nearest lock-up."""
 
 import jax
 import jax.numpy as jnp

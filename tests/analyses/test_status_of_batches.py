@@ -17,7 +17,7 @@ def random_designs(count, seed):
 
 
 def reachable(b, angles):
-    """Where the crank can be, coming from angles[0]: A and O4 must stay between |b − c| and b + c apart all the way."""
+    """Angles that the crank can reach from angles[0]: A and O4 must stay between |b − c| and b + c apart all the way."""
     a, b, c, d = (np.asarray(b[name])[:, None] for name in ("crank", "coupler", "rocker", "ground"))
     turned, start = angles[None, :], angles[0]
     nearest, farthest = np.maximum(np.cos(start), np.cos(turned)), np.minimum(np.cos(start), np.cos(turned))

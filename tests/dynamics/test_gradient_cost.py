@@ -1,4 +1,4 @@
-"""What a gradient through time costs, counted in scalar operations of the programs that run, and what makes it cheap."""
+"""The cost of a gradient through time, counted in scalar operations of the programs that run."""
 
 import jax
 import jax.numpy as jnp

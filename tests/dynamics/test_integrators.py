@@ -166,7 +166,7 @@ def test_start_is_brought_to_the_constraints(swing):
     q, jacobian = run.q[0], np.asarray(mbs.constraint_jacobian(mech, run.q[0]))
     assert np.abs(mbs.constraints(mech, q)).max() < 1e-15
     assert np.abs(jacobian @ run.v[0]).max() < 1e-14
-    # What was taken off is a constraint impulse: M δv is in the row space of Φ_q.
+    # The difference is a constraint impulse: M δv is in the row space of Φ_q.
     taken = np.asarray(mbs.Augmented().of(mech).mass_matrix(q)) @ (np.asarray(run.v[0]) - v)
     assert np.abs(taken - jacobian.T @ np.linalg.lstsq(jacobian.T, taken, rcond=None)[0]).max() < 1e-12
     kept = mbs.simulate(mech, np.array([0.0]), start, {"rocker.phi": -0.7})

@@ -268,7 +268,7 @@ def test_gradient():
 
 
 def test_energy():
-    """What friction takes is what the energy loses, by its derivative along the motion."""
+    """The power of friction is the rate at which energy is lost, by its derivative along the motion."""
     mech = four_bar(NUMBERS)
     run = mbs.simulate(mech, jnp.array([0.0]), four_bar_start(), {"crank.phi": 20.0})
     lost = sum(x.power[0] for name, x in mbs.force_elements(mech, run).items() if name != "gravity")

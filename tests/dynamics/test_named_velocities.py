@@ -92,7 +92,7 @@ def test_a_status_for_each_sample(method, formulation):
 
 
 def test_an_open_start_is_no_contradiction():
-    """Where positions cannot be closed, the status says so, whatever the velocities are."""
+    """If positions cannot be closed, the status says so, whatever the velocities are."""
     far = mbs.Mechanism(
         {"rod": planar.Body()},
         {name: planar.Revolute("ground", "rod", at, (0, 0)) for name, at in {"a": (0, 0), "b": (1, 0)}.items()},

@@ -179,7 +179,7 @@ def test_work_of_the_motors_is_energy():
     both = lambda first, rest: np.concatenate([first[None], rest])
     qs, vs = both(states.q, runs.q), both(states.v, runs.v)
     motors = environment.torque * np.sum(actions * np.diff(qs[..., [2, 5]], axis=0), axis=(0, 2))
-    # What friction takes, by the trapezium rule.
+    # The work of friction, by the trapezium rule.
     lost = 2e-3 * np.trapezoid(np.sum(vs[..., [2, 5]] ** 2, axis=-1), dx=environment.control_step, axis=0)
     mech = environment.build(environment.design, jnp.zeros(2))
     kinetic = [float(mbs.energy(mech, q, v).kinetic) for q, v in zip(runs.q[-1], runs.v[-1], strict=True)]

@@ -40,7 +40,7 @@ STRUCTURES = [
 
 
 def at_rest(mech, theta):
-    """What follows from θ alone."""
+    """Quantities that follow from θ alone."""
     joints, natural = mbs.JointCoordinates().of(mech), mbs.Natural().of(mech)
     q = joints.configuration(theta)
     x = natural.coordinates(q)
@@ -57,7 +57,7 @@ def at_rest(mech, theta):
 
 
 def in_motion(mech, theta, rate):
-    """What follows from θ and θ̇."""
+    """Quantities that follow from θ and θ̇."""
     joints = mbs.JointCoordinates().of(mech)
     q, q_dot = jax.jvp(joints.configuration, (theta,), (joints.rate(theta, rate),))
     v = mbs.velocity_transformation(mech, theta) @ rate

@@ -46,7 +46,7 @@ def applied(mech, run):
 
 
 def unbalanced(mech, run, found):
-    """What is left of Newton's and Euler's equations of all bodies, relative to the largest force and moment in them."""
+    """Residuals of Newton's and Euler's equations of all bodies, relative to the largest force and moment in them."""
     loads, gaps, sizes = applied(mech, run), [], [[], []]
     for name, body in mech.bodies.items():
         centre, origin = motion_of(run, name, body.com), motion_of(run, name).position

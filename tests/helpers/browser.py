@@ -140,10 +140,10 @@ class Browser:
         self.call("Emulation.setTouchEmulationEnabled", enabled=touch)
 
     def scheme(self, name: str) -> None:
-        """What pages are told that the reader prefers: "light" or "dark"."""
+        """Set the colour scheme that pages are told the reader prefers: "light" or "dark"."""
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": name}])
 
     def picture(self, path: Path, whole: bool = False) -> None:
-        """What is seen, as PNG."""
+        """Return a picture of the page as PNG."""
         data = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)["data"]
         path.write_bytes(base64.b64decode(data))

@@ -57,12 +57,12 @@ class Entry(NamedTuple):
 
     @property
     def two_bodies(self) -> bool:
-        """Whether the element connects two bodies; if not, the second one and the ground."""
+        """Return True if the element connects two bodies; if not, it connects the second one to the ground."""
         return self.element(self.b).i != "ground"
 
     @property
     def is_driver(self) -> bool:
-        """Whether the element is a driver."""
+        """Return True if the element is a driver."""
         return type(self.element(self.b)).__name__.endswith("Driver")
 
     def build(self, b) -> mbs.Mechanism:

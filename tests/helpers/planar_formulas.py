@@ -40,7 +40,7 @@ class State(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """What an element contributes: Φ, its Jacobians by q_i, q_j and its extra coordinates, ν and γ."""
+    """Contributions of an element: Φ, its Jacobians by q_i, q_j and its extra coordinates, ν and γ."""
 
     phi: np.ndarray
     by_i: np.ndarray

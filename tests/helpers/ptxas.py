@@ -15,7 +15,7 @@ PTXAS = next(Path(sysconfig.get_paths()["purelib"]).glob("nvidia/*/bin/ptxas"), 
 
 
 class Assembled(NamedTuple):
-    """What the assembler says: registers of a thread, its bytes outside them, those written for want of registers."""
+    """Report of the assembler: registers of a thread, bytes of its stack, bytes spilled."""
 
     registers: int
     stack: int

@@ -12,7 +12,7 @@ jaxtyping.Array = jax.Array | np.ndarray | np.generic
 
 
 def shaped(hint: Any) -> bool:
-    """Whether a type says what the shape or the kind of an array is, or of arrays in it."""
+    """Return True if a type gives the shape or the dtype of an array, or of arrays in it."""
     if isinstance(hint, type) and issubclass(hint, jaxtyping.AbstractArray):
         return True
     return any(shaped(part) for part in get_args(hint))

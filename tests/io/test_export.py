@@ -89,7 +89,7 @@ def test_json_comes_back_as_it_was(best, tmp_path):
 
 
 def test_json_is_strict(slider, tmp_path):
-    """What is not a number is null, and any tree of numbers has a place."""
+    """Entries that are not numbers become null, and any tree of numbers is exported."""
     text = mbs.io.export(slider, tmp_path / "own.json").read_text()
     held = json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
     assert held["error"] is None

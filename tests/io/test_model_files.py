@@ -31,7 +31,7 @@ def of_environment(name):
     return environment.build(jax.tree.map(jnp.asarray, environment.design), action)
 
 
-# What makes the mechanisms of the examples, by name of the file.
+# Builders of the mechanisms of the examples, by name of the file.
 EXAMPLES = {
     "01_path_synthesis": lambda e: [e["four_bar"](FREUDENSTEIN)],
     "02_engine": lambda e: [e["engine"]()],
@@ -58,7 +58,7 @@ EXAMPLES = {
 
 
 def there_and_back(mech, path, validator=None, **start):
-    """What is read after writing; the file written from that is the same to the letter."""
+    """Write, read and return a mechanism; written again, the file is the same to the letter."""
     mbs.save(mech, path, **start)
     text = path.read_text()
     if validator is not None:

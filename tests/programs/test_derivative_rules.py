@@ -93,7 +93,7 @@ clipped.defvjp(
 
 
 def test_a_rule_of_ones_own_in_both_modes_and_in_loops():
-    """What a custom_jvp says counts, not what the value is computed from; also where the rule has such parts itself."""
+    """The rule of a custom_jvp is used, not the derivative of its function; also for a custom_jvp inside a rule."""
     compare(lambda x, y: product(x, sine(y)) * x, X, Y, plain=lambda x, y: x * jnp.sin(y) * x)
     loop = lambda step: lambda x, y: lax.fori_loop(0, 40, step, x) * y
     compare(loop(lambda k, s: s + 0.1 * product(s, sine(s))), X, Y, plain=loop(lambda k, s: s + 0.1 * s * jnp.sin(s)))

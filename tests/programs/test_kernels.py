@@ -72,7 +72,7 @@ def test_operands_that_the_batch_shares(agree):
 
 
 def test_few_threads_for_many_samples(agree, monkeypatch):
-    """Where the workspace for all of them is too large, a thread takes one sample after the other."""
+    """If the workspace for all samples is too large, a thread takes one sample after the other."""
     x, matrix = samples(1000)
     program = ROWS.trace(x[0], matrix[0])
     kernel = ptx.kernel(program, (8, 0))
@@ -283,7 +283,7 @@ class Driver:
         self.api = api
 
     def call(self, code, operands, results, grid):
-        """What the launcher returns for addresses of buffers and a grid."""
+        """Return the result of the launcher for addresses of buffers and a grid."""
         self.params = len(operands) + max(len(results), 1)
         words = lambda *values: (
             self.keep.append((ctypes.c_void_p * len(values))(*values)) or ctypes.addressof(self.keep[-1])
@@ -402,7 +402,7 @@ def test_a_gpu_without_its_driver(monkeypatch):
 
 
 def test_names_in_greek_and_many_threads_at_once(agree):
-    """What is compiled on several threads at once is registered once."""
+    """A program that several threads compile at once is registered once."""
 
     def Φ(x):
         return jnp.sin(x) * x

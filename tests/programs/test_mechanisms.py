@@ -139,7 +139,7 @@ def test_single_precision_needs_no_array_code(name):
     ],
 )
 def test_explanation_of_a_driven_four_bar(emission, path):
-    """What runs, how large it is, and how many freedoms are left without the driver."""
+    """Number of samples, number of operations, and degrees of freedom without the driver."""
     with primitive.emission(emission), jax.default_device(jax.devices("cpu")[0]):
         mech, guess = LINKAGES["four-bar"]()
         explained = mbs.explain(mech, guess)

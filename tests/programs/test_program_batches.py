@@ -321,7 +321,7 @@ def test_long_batches_inside_of_a_program_stay_loops():
 
 
 def test_without_llvmlite():
-    """Where llvmlite is missing, XLA gives the same values."""
+    """Without llvmlite, XLA gives the same values."""
     code = """
 import sys
 sys.modules["llvmlite"] = None

@@ -89,7 +89,7 @@ def test_derivatives_in_other_emissions(transform, emission_, agree):
 @pytest.mark.parametrize(("steps", "kept"), [(10, 0), (11, 0), (50, 0), (53, 0), (50, 2**20)])
 @pytest.mark.parametrize("backwards", [False, True])
 def test_segments(steps, kept, backwards, agree, monkeypatch):
-    """Where only the state at the beginning of segments is kept, also if they do not divide the number of steps."""
+    """Only the carry at the beginning of each segment is kept, also if segments do not divide the number of steps."""
     monkeypatch.setattr(segments, "KEPT_BYTES", kept)
     function = rollout(steps, backwards)
     apply = TRANSFORMS["grad"]

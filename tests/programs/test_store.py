@@ -1,4 +1,4 @@
-"""What is kept of programs on disk is found again by content, and not believed where it is damaged or others may write."""
+"""The cache on disk: programs are found by content; damaged files and folders that others may write to are not used."""
 
 import errno
 import os
@@ -106,7 +106,7 @@ def test_damaged_files_are_missing(place, damage):
 
 
 def test_process_killed_while_it_writes(tmp_path):
-    """What is there afterwards is whole, and half-written files go when the folder is cleared."""
+    """The files there afterwards are whole, and half-written ones go when the folder is cleared."""
     script = (
         "import sys; from pathlib import Path; from jaxmbs.programs.store import Store\n"
         "place = Store(Path(sys.argv[1]))\n"
@@ -273,7 +273,7 @@ def test_importing_changes_nothing():
     subprocess.run([sys.executable, "-c", script], check=True)
 
 
-# What tells functions apart.
+# Contents by which functions differ.
 
 
 def key(f, *args) -> bytes | None:

@@ -1,4 +1,4 @@
-"""What a trace accepts: programs and plain JAX give the same values, in every emission."""
+"""Tracing: programs and plain JAX give the same values, in every emission."""
 
 import jax
 import jax.numpy as jnp

@@ -12,7 +12,7 @@ from jaxmbs.programs.llvm import exponentials, vector_math
 
 DTYPES = [np.float64, np.float32]
 LANES = 16
-# Where long double is not wider than double, the reference itself is off by up to a unit.
+# If long double is not wider than double, the reference itself is off by up to a unit.
 SLACK = 0.0 if np.finfo(np.longdouble).eps < np.finfo(np.float64).eps else 1.0
 INF, NAN, PI = np.inf, np.nan, np.pi
 
@@ -300,7 +300,7 @@ def test_exponentials(name, dtype):
     with np.errstate(all="ignore"):
         expected = exact(wide(x))
         ordinary = np.isfinite(expected.astype(dtype))
-        # Where long double is lost in subnormal numbers, so is the comparison.
+        # In subnormal numbers long double has no more digits than double.
         value = evaluate(name, x)
         assert largest_error(value[ordinary], expected[ordinary]) < most
         np.testing.assert_array_equal(np.isnan(value), np.isnan(expected))

@@ -12,7 +12,7 @@ OPTIONAL = {
     "AbstractBackend": {"refusal"},
     # The four-bar's is called without an object.
     "AbstractDyadic": {"mechanism"},
-    # What most elements have no answer to; the body in the abstract class says so.
+    # Methods for which the abstract class has an answer that fits most elements.
     "AbstractBody": {"known_inertia", "massless", "rest"},
     "AbstractConstraint": {
         *("check_at", "components", "drawn_marks", "freedom", "guide", "mobility", "push", "relative", "shared"),
@@ -27,7 +27,7 @@ OPTIONAL = {
     "Frames": {"given_frames"},
     "Linkage": {"everywhere", "guess"},
     "SpatialConstraint": {"given_frames"},
-    # What an environment of the user's may leave out.
+    # Methods that an environment may leave out.
     "Environment": {"ends", "metrics", "task"},
     # A rotor is a body with less inertia.
     "Body": {"inertia", "massless"},

@@ -1,4 +1,4 @@
-"""What is public is annotated, and the shapes in annotations are well-formed: the tests check arrays against them."""
+"""Public functions are annotated, and shapes in annotations are well-formed: the tests check arrays against them."""
 
 import importlib
 import inspect

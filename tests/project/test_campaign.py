@@ -53,7 +53,7 @@ def test_four_bars_are_right_and_wrong_ones_are_found(monkeypatch):
 
 @pytest.mark.parametrize("oracle", FORMS, ids=lambda one: one.name)
 def test_closed_forms_tell_wrong_from_right(oracle, monkeypatch):
-    """What the formula itself says passes, and does not when it is a little wrong."""
+    """Values of the formula pass; slightly wrong ones do not."""
     monkeypatch.setattr(type(oracle), "lanes", 40)
     b, angles = question = oracle.question(2)
     low, high = (f(angles[:, :1], angles) for f in (np.minimum, np.maximum))

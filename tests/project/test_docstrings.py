@@ -72,7 +72,7 @@ def examples(name: str, value) -> list[doctest.Example]:
 
 
 def presumed() -> dict[str, object]:
-    """What all examples presume: the names that the docstring of the package makes."""
+    """Names that all examples may use: those that the docstring of the package defines."""
     names: dict[str, object] = {}
     assert failures("jaxmbs", jaxmbs, names) == ""
     return names
@@ -87,7 +87,7 @@ class Checker(doctest.OutputChecker):
 
 
 def failures(name: str, value, names: dict[str, object]) -> str:
-    """What the examples say that do not give what is written; they add to `names`."""
+    """Return the examples whose results differ from those written; they add to `names`."""
     test = doctest.DocTest(examples(name, value), {}, name, None, None, None)
     test.globs = names
     said: list[str] = []

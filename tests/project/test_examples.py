@@ -105,7 +105,7 @@ def test_path_synthesis_measures_the_published_design_as_published():
 
 
 def example(name):
-    """What an example defines."""
+    """Return the names that an example defines."""
     return runpy.run_path(str(EXAMPLES / f"{name}.py"))
 
 

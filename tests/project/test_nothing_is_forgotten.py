@@ -1,4 +1,4 @@
-"""What CONTRIBUTING asks for beside a new class: places that list joints, forces, integrators, formulations, backends."""
+"""Lists that a new class has to be added to: joints, forces, integrators, formulations, backends."""
 
 import importlib
 import pkgutil

@@ -23,7 +23,7 @@ pytestmark = [
     pytest.mark.skipif("JAXMBS_SITE_CHECK" not in os.environ, reason="run by `make site-check`, after `make docs`"),
 ]
 WIDTH, HEIGHT = 1280, 800
-# What a page says of itself: its width, lines of code that do not fit, pictures that are not there, its scheme.
+# Script that returns the width of a page, lines of code that do not fit, missing pictures, and the colour scheme.
 LOOK = """(() => {
     const lines = [...document.querySelectorAll("pre > code")];
     return {

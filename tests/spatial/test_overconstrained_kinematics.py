@@ -160,7 +160,7 @@ JUMPED = np.array([
 
 
 def test_no_jump_to_the_other_branch():
-    """Where f_q is not square there is no determinant to change its sign: the same statuses as in the plane."""
+    """An f_q that is not square has no determinant whose sign could change: the same statuses as in the plane."""
     times = np.linspace(0, 2 * np.pi, 37)
 
     def both(crank, coupler, rocker, ground, branch, first, rate):

@@ -23,7 +23,7 @@ none = Rotation.identity()
 
 
 class Joint(NamedTuple):
-    """How to build it from frames, and the placements of its frame on j in that on i for given joint coordinates."""
+    """A builder of the joint from frames, and the placements of its frame on j in that on i for given joint coordinates."""
 
     build: Callable
     placed: Callable

@@ -89,7 +89,7 @@ def test_designs_that_are_refused(tmp_path):
     np.testing.assert_array_equal(found.numpy("status"), np.where(small, mbs.Status.REFUSED, 0))
     np.testing.assert_allclose(found.numpy("root"), np.where(small, np.nan, X["x"] ** 0.5))
     np.testing.assert_array_equal(found.numpy("count"), np.where(small, 0, 3))
-    # Where the first ones are refused others tell what a result is; what is there tells it best.
+    # If the first samples fail, the type of a result is taken from others, best from results already stored.
     late = {"x": np.append(np.zeros(200), 0.5)}
     with pytest.warns(UserWarning, match="sample 0 is refused"):
         assert swept(measure, tmp_path / "b", late, traced=False).statuses() == {"CONVERGED": 1, "REFUSED": 200}
@@ -102,7 +102,7 @@ def test_designs_that_are_refused(tmp_path):
 
 @pytest.mark.parametrize("other", [np.zeros(2), 0.5, {"a": 1}, (1, 2)], ids=["shape", "type", "name", "count"])
 def test_results_that_change(tmp_path, other):
-    """What was computed before is stored."""
+    """Results that were computed before are stored."""
     measure = lambda design: other if design["x"] > 0.6 else 1
     with pytest.raises(ValueError, match="for sample 4, and value int64 for others"):
         swept(measure, tmp_path, traced=False)

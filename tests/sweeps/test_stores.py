@@ -275,7 +275,7 @@ def test_overlapping_parts_count_once(tmp_path, expected):
     same(found, expected)
     table = found.dataset().to_table(columns=["sample"])
     np.testing.assert_array_equal(np.sort(table["sample"].to_numpy()), np.arange(20_000))
-    # What a damaged part hid is looked at as well.
+    # Parts that a damaged one overlapped are checked as well.
     for path in [next((tmp_path / "a").glob("part-000000000000-*")), *(tmp_path / "a").glob("part-00000000666*")]:
         path.write_bytes(b"nothing")
     with pytest.warns(UserWarning, match="is damaged"):

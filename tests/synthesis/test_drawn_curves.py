@@ -167,7 +167,7 @@ def test_the_same_seed_gives_the_same_answer(letter, tmp_path):
 
 
 def test_a_curve_of_a_linkage_is_found_again():
-    """What a random four-bar draws in a turn, mirrored at nothing and moved: a four-bar draws it nearly exactly."""
+    """A curve that a random four-bar draws in a turn, moved: another four-bar can draw it nearly exactly."""
     four_bar = synthesis.Dyadic()
     u, signs = four_bar.random(np.random.default_rng(3), 1)
     b = four_bar.design(jnp.asarray(u[0])) | {"pivot": jnp.array([20.0, 5.0]), "angle": 1.0}
@@ -194,7 +194,7 @@ def test_bounds_and_a_curve_that_may_be_moved():
         inside = box if joint.i == "ground" else room
         assert np.all(at >= inside[0] - 1e-5)
         assert np.all(at <= inside[1] + 1e-5)
-    # How it was moved, in complex numbers.
+    # The displacement of the curve, in complex numbers.
     z, moved = LETTER @ [1, 1j], best.moved
     z = moved["scale"] * np.exp(1j * moved["rotation"]) * (z.conj() if moved["reflection"] else z)
     np.testing.assert_allclose(z + moved["translation"] @ [1, 1j], best.targets @ [1, 1j], atol=1e-9)

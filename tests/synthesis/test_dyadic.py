@@ -53,7 +53,7 @@ def test_jansens_leg():
     p = reference("classic_linkages")["jansen"]["lengths"]
 
     def meet(a, b, ra, rb, left):
-        """Where circles about a and b meet, to the left of the way from a to b, or to the right."""
+        """Return the intersection of circles about a and b to the left of the way from a to b, or to the right."""
         d = b - a
         along = (ra**2 - rb**2 + abs(d) ** 2) / (2 * abs(d))
         return a + d / abs(d) * (along + (1j if left else -1j) * np.sqrt(ra**2 - along**2))

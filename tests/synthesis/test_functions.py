@@ -12,7 +12,7 @@ LOG = {"f": np.log10, "x_range": (1.0, 2.0), "input_span": np.deg2rad([45, 105])
 
 
 def freudenstein(design, phi, psi):
-    """What is left of K₁ cos ψ − K₂ cos φ + K₃ − cos(φ − ψ), for angles of the links."""
+    """Residual of K₁ cos ψ − K₂ cos φ + K₃ − cos(φ − ψ), for angles of the links."""
     d, a, b, c = (design[name] for name in ("ground", "crank", "coupler", "rocker"))
     k3 = (a**2 - b**2 + c**2 + d**2) / (2 * a * c)
     return d / a * np.cos(psi) - d / c * np.cos(phi) + k3 - np.cos(phi - psi)

@@ -197,7 +197,7 @@ def test_the_measure_of_a_pose():
 
 
 def rocker_end(b, theta):
-    """Where the rocker's end is: (d + l sin ψ)² + a² sin² θ + l² cos² ψ = r² with d = c − a cos θ, solved for ψ."""
+    """Angle ψ of the rocker: (d + l sin ψ)² + a² sin² θ + l² cos² ψ = r² with d = c − a cos θ, solved for ψ."""
     crank, rocker, rod = b["crank"], b["rocker"], b["rod"]
     d = b["ground"] - crank * np.cos(theta)
     sine = (rod**2 - d**2 - rocker**2 - (crank * np.sin(theta)) ** 2) / (2 * d * rocker)
@@ -298,7 +298,7 @@ def test_the_old_call_of_a_motion():
 
 @pytest.mark.slow
 def test_the_slope_of_a_closed_loop():
-    """What `fit` differentiates: dq/db where loops close is the exact one; where they cannot the gap grows with b."""
+    """The derivatives that `fit` uses: the exact dq/db where loops close; elsewhere those of the gap."""
     from jaxmbs.synthesis.closing import closed
 
     motion = mbs.kinematics(four_bar(TRUE), np.array([0.2]), GUESS, throw=True)

@@ -61,7 +61,7 @@ def test_closed_form_is_the_motion_of_the_mechanism(linkage):
 
 
 def grounded(joint):
-    """Where a pin is on the ground."""
+    """Return the position of a pin on the ground."""
     on_ground = getattr(joint, "i", None) == "ground" and isinstance(joint, mbs.planar.Revolute)
     return [np.asarray(joint.point_i)] if on_ground else []
 

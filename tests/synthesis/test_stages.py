@@ -9,7 +9,7 @@ TARGETS = [[0, 0], [1, 0.3], [2, 0.4], [3, 0.2], [2.4, 1.7], [1, 1.9]]
 
 
 class Stopped(Exception):
-    """What ends a search from outside."""
+    """Ways to end a search from outside."""
 
 
 def stopping_at(steps):
@@ -32,7 +32,7 @@ def test_resumed_searches_give_the_same(tmp_path, steps):
     assert reports[0][0] == steps + 25
     assert resumed.error == whole.error
     np.testing.assert_array_equal(resumed.points, whole.points)
-    # What is finished is finished.
+    # Finished stages are not run again.
     assert synthesis.path(TARGETS, **arguments, resume=file, progress=stopping_at(0)).best.error == whole.error
 
 

@@ -34,7 +34,7 @@ def graphs(degrees):
 
 
 def moves(matrix):
-    """Whether no part of a chain is rigid: 3 (v − 1) − 2 e > 0 for all v links with e joints between them."""
+    """Return True if no part of a chain is rigid: 3 (v − 1) − 2 e > 0 for all v links with e joints between them."""
     for size in range(3, len(matrix)):
         for part in itertools.combinations(range(len(matrix)), size):
             joints = matrix[np.ix_(part, part)].sum() // 2
@@ -81,7 +81,7 @@ def dyads(matrix, ground, crank):
 
 
 def all_matter(found, point):
-    """Whether a link depends on every dyad."""
+    """Return True if the link depends on every dyad."""
     needed, todo = set(), [point]
     while todo:
         link = todo.pop()

@@ -245,7 +245,7 @@ def test_bad_names(case):
 
 
 def test_good_ones_are_not_refused():
-    # What the cases above start from, so that each of them is refused for its own reason only.
+    # Valid elements that the cases above change in one argument, so that each is refused for its own reason only.
     mech = mbs.Mechanism(
         [("crank", BODY), ("rod", BODY)],
         {

@@ -176,7 +176,7 @@ def test_wrong_points_are_still_named(point):
 
 
 def test_files(tmp_path):
-    """What is structure comes back as such from a file, and what is a number as a number."""
+    """Structural zeros come back as such from a file, and numbers as numbers."""
     for mech in (four_bar(BARS, com=(0, 0)), numbers(BARS, com=np.zeros(2)), arm(), arm(as_given=np.asarray)):
         mbs.io.save(mech, tmp_path / "model.json")
         again = mbs.io.load(tmp_path / "model.json").mechanism

@@ -14,7 +14,7 @@ from linkages import four_bar
 
 
 def graph(bodies, joints, drivers=()):
-    """What a tree needs of a mechanism; joints: name → (i, j), with one relative velocity, or (i, j, freedom)."""
+    """A stand-in for a mechanism. joints: name → (i, j), with one relative velocity, or (i, j, freedom)."""
     joints = {name: (*ends, 1)[:3] for name, ends in joints.items()}
     elements = {name: SimpleNamespace(i=i, j=j, freedom=freedom) for name, (i, j, freedom) in joints.items()}
     return SimpleNamespace(bodies=dict.fromkeys(bodies), constraints=elements, drivers=dict.fromkeys(drivers))

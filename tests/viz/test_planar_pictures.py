@@ -101,7 +101,7 @@ def slider_crank_motion(count=12, failed=()) -> mbs.Trajectory:
 
 
 def traced_curve(t):
-    """Where the traced point of the rod is, in closed form."""
+    """Position of the traced point of the rod, in closed form."""
     tilt = -np.arcsin(RADIUS * np.sin(t) / ROD)
     x, y = TRACED
     return np.column_stack(

@@ -60,7 +60,7 @@ def apart(mech) -> np.ndarray:
 
 
 def is_closed(mesh: Mesh) -> bool:
-    """Whether each edge is run through once in either sense, and the inside is inside."""
+    """Return True if each edge is run through once in either sense, and the inside is inside."""
     edges = np.concatenate([mesh.triangles[:, [k, (k + 1) % 3]] for k in range(3)])
     forth, back = ({tuple(edge) for edge in some.tolist()} for some in (edges, edges[:, ::-1]))
     return len(forth) == len(edges) and forth == back and mesh.volume > 0
