@@ -7,13 +7,21 @@ BIN := .venv/bin
 NEWEST_PYTHON ?= $(shell python3.13 -c "" 2>/dev/null && echo python3.13 || echo "$$(pyenv prefix 3.13)/bin/python")
 NEWEST := .venv-newest/bin
 
-.PHONY: demo test consistent test-slow test-kernels test-newest verify campaign bench comparison docs site-check wheel lint format clean
+.PHONY: demo test test-all test-variants consistent test-slow test-kernels test-newest verify campaign bench comparison docs site-check wheel lint format clean
 
 demo: .venv/installed
 	$(BIN)/python examples/01_path_synthesis.py
 
+# Each element, analysis, formulation, method, file format and command, once.
 test: .venv/installed
+	$(BIN)/pytest -n 2 --dist loadfile -m "not slow and not variant"
+
+# All tests but the slow ones.
+test-all: .venv/installed
 	$(BIN)/pytest -n 2 --dist loadfile -m "not slow"
+
+test-variants: .venv/installed
+	$(BIN)/pytest -n 2 --dist loadfile -m "variant and not slow"
 
 # Whether all lists and pages know of what is new: see CONTRIBUTING.md.
 consistent: lint

@@ -1,5 +1,6 @@
 """Settings of all tests: checked shapes, quick compilation, float64, a compilation cache that outlives the run."""
 
+import collections
 import contextlib
 import ctypes
 import gc
@@ -46,6 +47,20 @@ mbs.enable_cache()
 # Seconds after which no further test is begun: those that are left fail, so that no run is green without them.
 BUDGET = float(os.environ.get("JAXMBS_TEST_SECONDS", "inf"))
 BEGAN = time.monotonic()
+
+
+# Number of cases collected of each parametrized test.
+_cases = collections.Counter()
+
+
+def pytest_itemcollected(item):
+    """Mark as variants all cases but one in n of a test that is marked `one_in(n)`."""
+    mark = item.get_closest_marker("one_in")
+    if mark:
+        test = item.nodeid.partition("[")[0]
+        if _cases[test] % mark.args[0]:
+            item.add_marker(pytest.mark.variant)
+        _cases[test] += 1
 
 
 @pytest.hookimpl(trylast=True)

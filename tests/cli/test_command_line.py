@@ -43,6 +43,7 @@ def changed(path, source=SLIDER, **parts):
     return path
 
 
+@pytest.mark.variant
 def test_check_finds_what_is_wrong(run, tmp_path):
     pin = {"type": "Revolute", "i": "ground", "j": "crank", "point_i": [0, 0], "point_j": [0, 0]}
     twice = changed(tmp_path / "twice.json", constraints={"again": pin})

@@ -99,6 +99,7 @@ def test_servo():
 K, R, N, J, LOAD, L, U = 0.05, 2.0, 10.0, 1e-3, 0.3, 0.4, 12.0
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("formulation", FORMULATIONS, ids=lambda f: type(f).__name__)
 def test_inertia_of_a_drive(formulation):
     """(I + J) α = T, and the energy is ½ (I + J) ω²; a second drive adds to the first."""
@@ -135,6 +136,7 @@ METHODS = [
 ]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("method", "tolerance"), METHODS, ids=lambda x: type(x).__name__)
 def test_current_is_a_state(method, tolerance):
     """L di/dt = U − R i − n K ω, (I + n² J) dω/dt = n K i, by the matrix exponential; with every method."""

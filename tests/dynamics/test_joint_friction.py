@@ -121,6 +121,7 @@ def ladder(mu):
     return mbs.Mechanism({"ladder": planar.Body(mass=3.0, inertia=1.0)}, slots, forces=forces), {"ladder": place}
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("formulation", FORMULATIONS[:3], ids=lambda f: type(f).__name__)
 def test_sliding_ladder(formulation):
     """Newton and Euler for a foot that slides away: with friction μ N at both ends three linear equations."""
@@ -278,6 +279,7 @@ def test_energy():
     assert lost < -1
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("joint", "speeds"),
     [
@@ -309,6 +311,7 @@ def test_joints_in_space(joint, speeds):
         np.testing.assert_allclose(mbs.force_elements(mech, run)["rub"].torque[0], r * load[3], rtol=1e-9)
 
 
+@pytest.mark.variant
 def test_torque_on_a_long_guide():
     """A bracket: a force F at the distance e from the guide presses on both ends of its length ℓ with F e / ℓ."""
     e, length, m, mu, push = 0.5, 0.2, 2.0, 0.1, 7.0

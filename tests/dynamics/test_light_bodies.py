@@ -83,6 +83,7 @@ CASES = [(2, name) for name in FORMULATIONS] + [
 ]
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize(("dimension", "formulation"), CASES)
 def test_reactions_of_driven_links_for_any_mass(dimension, formulation):
     make, guess = LINKS[dimension]

@@ -56,6 +56,7 @@ def gears(dimension):
     )
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", FORMULATIONS)
 @pytest.mark.parametrize("dimension", [2, 3])
 def test_inertia_behind_a_gear_counts_with_the_square_of_the_ratio(dimension, name):
@@ -178,6 +179,7 @@ def test_a_fast_top_precesses_as_its_weight_over_its_moment_of_momentum():
     np.testing.assert_allclose(run.point("arm", (1, 0, 0)), place, atol=1e-7)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("method", "formulation"), [(mbs.RK4(), mbs.Augmented()), (mbs.GeneralizedAlpha(0.9), mbs.JointCoordinates())]
 )
@@ -216,6 +218,7 @@ def test_a_rotor_in_the_plane_turns_against_its_arm(name):
     np.testing.assert_allclose(found[[2, 5]], [-0.4 / (0.1 + 2.0 * 0.3**2), 0.4 / 0.05], rtol=1e-10)
 
 
+@pytest.mark.variant
 @pytest.mark.parametrize("dimension", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_formulations_agree_on_rotors_in_random_loops(dimension):
     rng = np.random.default_rng(1)

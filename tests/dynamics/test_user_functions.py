@@ -162,6 +162,7 @@ def test_numbers_in_functions_of_the_state_are_design_variables():
     np.testing.assert_allclose(several[1], energy(3.0), rtol=1e-12)
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize(
     ("function", "message"),
     [
@@ -177,6 +178,7 @@ def test_wrong_names_name_the_force(function, message):
         mbs.simulate(loaded(drive=mbs.Torque("crank", function)), TIMES, state()[0], step=0.05)
 
 
+@pytest.mark.variant
 def test_functions_of_the_state_in_files(tmp_path):
     mech = loaded(
         drive=mbs.Torque("crank", lambda state: -state.joint("A").angle - state["rocker"].velocity((0.1, 0))[0]),
@@ -299,6 +301,7 @@ def test_partial_functions_take_words():
 FORMULATIONS = (mbs.Augmented(), mbs.Natural(), mbs.JointCoordinates(), mbs.Kane())
 
 
+@pytest.mark.variant
 def test_functions_of_the_state_in_every_formulation():
     law = lambda state: -3.0 * state.joint("B").angle - state["rocker"].velocity((0.1, 0))[0]
     mech, (q, _) = loaded(drive=mbs.Torque("crank", law)), state()

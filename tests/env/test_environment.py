@@ -77,6 +77,7 @@ def gap(environment, states):
     return float(jnp.max(jnp.abs(each), initial=0))
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", NAMES)
 def test_batch_is_its_samples_and_keeps_the_constraints(name):
     environment = env.make(name)
@@ -91,6 +92,7 @@ def test_batch_is_its_samples_and_keeps_the_constraints(name):
     assert len(environment.observation_bounds) == runs.observation.shape[-1]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", [*NAMES[:2], *(pytest.param(x, marks=pytest.mark.slow) for x in NAMES[2:])])
 def test_a_step_is_a_simulation_with_the_action_held(name):
     environment = env.make(name, substeps=3)
@@ -262,6 +264,7 @@ def test_methods_are_compiled_as_they_are():
     assert float(state.reward) == float(environment.step(environment.reset(jax.random.key(0)), jnp.zeros(1)).reward)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("design", [{"crank": np.nan}, {"crank": 0.0}, {"rod": np.inf}])
 def test_impossible_designs_have_finite_numbers_and_never_pay(design):
     environment = env.make("slider-crank")

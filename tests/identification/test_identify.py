@@ -81,6 +81,7 @@ def test_what_no_signal_tells_apart_is_named(angles):
     assert known.deviations["mass"] == pytest.approx(0.01, rel=1e-3)
 
 
+@pytest.mark.variant
 def test_intervals_cover_the_truth(angles):
     """Of 200 sets of noise, 95 % intervals miss some ten: between 90 and 98 % of them contain the truth."""
     inside = dict.fromkeys(("inertia", "damping"), 0)
@@ -144,6 +145,7 @@ def test_several_records_of_signals_of_ones_own(angles):
     assert [len(x["height"]) for x in found.residuals] == [101, 41]
 
 
+@pytest.mark.variant
 def test_segments_give_what_one_piece_gives(angles):
     """The last segment is shorter. Estimates and deviations are the same, as the gaps are closed at the end."""
     record = noisy(angles)
@@ -273,6 +275,7 @@ def test_a_parameter_that_is_zero_is_known_to_be():
     assert abs(found.estimates["c"]) < 4 * found.deviations["c"] < 0.1
 
 
+@pytest.mark.variant
 def test_forces_that_end_with_the_record():
     """The last segment is shorter than the others, and what lies behind its end is not asked for."""
     fading = lambda p: mbs.Mechanism(

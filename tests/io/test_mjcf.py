@@ -274,6 +274,7 @@ def test_what_may_be_left_out(tmp_path):
         loaded(tmp_path, ARM, loops={"a": spatial.Spherical("arm", "ground")})
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("form", ["hinge", "slide"])
 def test_armature_and_friction(tmp_path, form):
     """Accelerations of MuJoCo where the joint moves fast; and both come back from a file that is written."""

@@ -88,6 +88,7 @@ def assert_same(a, b):
 QUICK = ("01_path_synthesis", "02_engine", "03_double_pendulums", "04_andrews", "05_balancing", "10_six_bar")
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "example", [pytest.param(x, marks=[pytest.mark.slow] * (x not in QUICK)) for x in sorted(EXAMPLES)]
 )
@@ -121,6 +122,7 @@ def test_the_leg_of_an_environment_comes_back(tmp_path):
         np.testing.assert_allclose(theirs, ours, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dimension", [2, 3])
 def test_random_mechanisms_come_back(dimension, tmp_path, validator):
     rng = np.random.default_rng(dimension)
@@ -261,6 +263,7 @@ def test_the_published_schema_is_that_of_the_elements():
     assert published == mbs.io.schema(), "run: jaxmbs schema > docs/model.schema.json"
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize(
     "f",
     [
@@ -283,6 +286,7 @@ def test_functions_come_back_with_their_derivatives(f, tmp_path):
             np.testing.assert_allclose(theirs(t), ours(t), rtol=1e-13, atol=1e-13)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("held", [2.5, np.float64(2.5), jnp.asarray(2.5)])
 def test_what_functions_close_over_comes_back(held, tmp_path):
     push = lambda t, q, v: held * t * jnp.array([q[0], 1.0])

@@ -16,6 +16,7 @@ def loaded(tmp_path, text, **options):
     return mbs.load(path, **options)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", ROBOTS)
 def test_accelerations_are_those_of_pinocchio(tmp_path, name):
     pytest.importorskip("pinocchio")
@@ -66,6 +67,7 @@ TWO_BARS = f"""
 </robot>"""
 
 
+@pytest.mark.variant
 def test_a_loop_is_closed_by_a_constraint_of_the_user(tmp_path):
     closing = {"d": spatial.Spherical("top", "right", (2, 0, 0), (0, 0, 1))}
     model = loaded(tmp_path, TWO_BARS, loops=closing)

@@ -166,6 +166,7 @@ def check_design_sensitivity(derivatives):
     assert_close(derivatives.forward[0, :n, :-T], expected, 1e-12)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_derivatives(name):
     # One test for each element, not one for each check, because all checks share one compilation.
@@ -207,6 +208,7 @@ def rocker_angle(b, t):
     return jnp.arctan2(to_pin[1], to_pin[0]) - inner
 
 
+@pytest.mark.variant
 def test_second_derivatives_of_a_four_bar():
     b, times = jnp.array([3.0, 1.0, 2.6, 2.2, 0.9, 1.3]), jnp.asarray(TIMES)
 

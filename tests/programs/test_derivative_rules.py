@@ -49,6 +49,7 @@ def compare(function, *args, twice=True, plain=None):
             np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-11 * (1 + np.max(np.abs(b))))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_operations(name):
     """Derivatives of first and second order in both modes are JAX's."""
@@ -170,6 +171,7 @@ LOOPS = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("kept", [0, 10**6])
 @pytest.mark.parametrize("name", LOOPS)
 def test_arrays_in_memory(name, kept, monkeypatch):

@@ -17,6 +17,7 @@ def sparse(seed, n=7):
     return np.where(kind == 1, rng.choice([-1.0, 1.0], size=(n, n)), 0.0), kind == 2, rng.normal(size=(5, n, n))
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("seed", range(12))
 def test_general_systems(seed, emission, agree):
     """x = A⁻¹b, the sign of det A, and dx by forward and reverse mode; the constants and zeros of A are known."""
@@ -40,6 +41,7 @@ def test_general_systems(seed, emission, agree):
         agree(found, jax.vmap(jax.jacfwd(plain), (0, None))(matrices, b), 1e-7)
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("seed", range(4))
 def test_more_rows_than_unknowns(seed, emission, agree):
     """Rows that agree with each other, some of them combinations of others, one zero but for rounding: the x that solves
@@ -89,6 +91,7 @@ def test_where_a_matrix_is_not_regular_solutions_and_gradients_vanish(emission):
     assert jax.grad(solve)(2.0, False) == 0
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("n", [1, 2, 9])
 def test_symmetric_systems(n, emission, agree):
     """L D Lᵀ of tridiagonal matrices, and how little it takes: operations grow with n, not with n³."""
@@ -105,6 +108,7 @@ def test_symmetric_systems(n, emission, agree):
     assert program.trace(diagonal[0], off[0], b).size <= 11 * n
 
 
+@pytest.mark.one_in(3)
 def test_saddle_point(emission, agree):
     """Accelerations and multipliers as from the whole system, with first and second derivatives."""
     rng = np.random.default_rng(0)

@@ -114,6 +114,7 @@ SWINGS = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", ["JointCoordinates", *(pytest.param(x, marks=SLOW) for x in SWINGS if x[0] != "J")])
 def test_simulations_and_gradients(name, agree):
     """In every formulation and by every method, of lengths that close and of some that do not."""
@@ -130,6 +131,7 @@ def test_simulations_and_gradients(name, agree):
     agree(*(jax.tree.map(lambda x: x[good], y) for y in (found, expected)), 1e-9)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("capability", [(8, 0), (9, 0)])
 @pytest.mark.parametrize("name", ["JointCoordinates", *(pytest.param(x, marks=SLOW) for x in SWINGS if x[0] != "J")])
 def test_the_assembler_takes_kernels_and_their_derivatives(name, capability, tmp_path):

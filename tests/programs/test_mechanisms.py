@@ -34,6 +34,7 @@ def by_jax(mech, q, v):
     return phi(q, t), jax.jacfwd(phi)(q, t), -jax.jacfwd(phi, 1)(q, t), gamma
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_equations_of_every_element(name, agree):
     """At random configurations and velocities, in all emissions and without programs."""
@@ -82,6 +83,7 @@ LINKAGES = {
 TIMES = jnp.linspace(0.0, 0.4, 4)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", LINKAGES)
 def test_kinematics(name, agree):
     """Positions, velocities and accelerations are the same in all emissions."""
@@ -96,6 +98,7 @@ def test_kinematics(name, agree):
         agree(values, found["array"], 1e-11)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("emission_", ["llvm", "xla", "gpu-on-host"])
 def test_single_precision(emission_):
     """In float32 a motion is as exact as that."""
@@ -129,6 +132,7 @@ def test_single_precision_needs_no_array_code(name):
     jax.eval_shape(lambda mech, guess: SINGLE[name](mech, times, guess), mech, guess)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("emission", "path"),
     [

@@ -64,6 +64,7 @@ TRANSFORMS = {
 TWICE = {"hessian", "reverse of reverse", "reverse of forward"}
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("name", "transform"), [(n, t) for n in MAKE for t in TRANSFORMS if t not in TWICE or n[0] != "7"]
 )
@@ -137,6 +138,7 @@ BATCHES = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", BATCHES)
 @pytest.mark.parametrize("kind", ["straight line", "50 steps backwards"])
 def test_batches_of_derivatives(kind, name, agree):

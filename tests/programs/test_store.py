@@ -105,6 +105,7 @@ def test_damaged_files_are_missing(place, damage):
     assert place.get("object", b"key") == content
 
 
+@pytest.mark.variant
 def test_process_killed_while_it_writes(tmp_path):
     """The files there afterwards are whole, and half-written ones go when the folder is cleared."""
     script = (

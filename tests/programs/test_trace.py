@@ -318,6 +318,7 @@ CASES = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", CASES)
 def test_values_are_those_of_plain_jax(name, emission, agree):
     """A batch of samples through the program, and through the function as it was written."""
@@ -325,6 +326,7 @@ def test_values_are_those_of_plain_jax(name, emission, agree):
     agree(jax.jit(jax.vmap(mbs.program(function)))(*args), jax.jit(jax.vmap(function))(*args))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", ["derivatives", "elementary", "remainders", "pivoting", "scans"])
 def test_single_precision(name, emission, agree):
     """float32 stays float32, and is as exact as that."""

@@ -38,6 +38,7 @@ def verdict(oracle, question, answer) -> list[str]:
 FORMS = [one for one in ORACLES if isinstance(one, closed_forms.ClosedForm)]
 
 
+@pytest.mark.variant
 def test_four_bars_are_right_and_wrong_ones_are_found(monkeypatch):
     oracle = linkages.FourBar()
     monkeypatch.setattr(linkages.FourBar, "lanes", 300)
@@ -51,6 +52,7 @@ def test_four_bars_are_right_and_wrong_ones_are_found(monkeypatch):
     assert set(np.unique(answer[3])) == {0, 1, 3}
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("oracle", FORMS, ids=lambda one: one.name)
 def test_closed_forms_tell_wrong_from_right(oracle, monkeypatch):
     """Values of the formula pass; slightly wrong ones do not."""

@@ -37,6 +37,7 @@ def _quick_searches(monkeypatch):
         monkeypatch.setattr(synthesis, name, quick)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "page", [pytest.param(p, marks=pytest.mark.slow) if p in SLOW else p for p in BEFORE_AND_AFTER]
 )

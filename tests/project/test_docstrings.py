@@ -126,6 +126,7 @@ def test_methods(name):
             assert {*inspect.signature(function).parameters} - {"self"} <= words, method
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", PUBLIC)
 def test_example(name, names, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # some write files

@@ -103,6 +103,7 @@ def own_coordinates(translations, angles, x, theta):
     return jnp.array([*slides, *turns])
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("k", [k if k in QUICK else pytest.param(k, marks=pytest.mark.slow) for k in range(27)])
 def test_every_combination(k):
     """Φ = 0 where the geometry says so; as many independent rows as there are, by differences as well; `mobility` leads to

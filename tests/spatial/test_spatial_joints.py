@@ -137,6 +137,7 @@ def motion(poses, joint, seed):
     return stacked(at(0.0)), jnp.asarray(velocity(0.0)), jnp.asarray(a)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", JOINTS)
 def test_allowed_motions(name):
     """Φ = 0, Φ_q v = 0 and Φ_q a = γ along them; as many independent rows as there are; Φ_q by differences."""
@@ -182,6 +183,7 @@ def test_reactions_do_no_work_and_balance(name):
     np.testing.assert_allclose(moments[0], -moments[1], rtol=0, atol=1e-13)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", [name for name in JOINTS if JOINTS[name].rows])
 def test_assembly_finds_the_allowed_placements(name):
     """From a guess that is off by half a metre and half a radian; the result satisfies the joint by its own geometry."""

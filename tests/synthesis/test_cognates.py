@@ -63,6 +63,7 @@ def test_three_similar_triangles(name):
     assert np.hypot(*(second["point"] - [second["coupler"], 0])) == pytest.approx(design["rocker"], rel=1e-14)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("turn", [1.0, -1.0])
 @pytest.mark.parametrize("which", [0, 1])
 def test_the_mechanisms_trace_the_curve_in_step(which, turn):

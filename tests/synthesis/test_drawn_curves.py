@@ -151,6 +151,7 @@ def test_an_open_curve(letter):
     np.testing.assert_array_equal(letter.best.targets, LETTER)
 
 
+@pytest.mark.variant
 def test_the_same_seed_gives_the_same_answer(letter, tmp_path):
     """Also after a break, from the file of the search."""
     again = lambda **more: synthesis.curve(LETTER, links=5, starts=256, keep=3, resume=tmp_path / "search.npz", **more)
@@ -178,6 +179,7 @@ def test_a_curve_of_a_linkage_is_found_again():
     assert_proven(found.best, True)
 
 
+@pytest.mark.variant
 def test_bounds_and_a_curve_that_may_be_moved():
     """Pivots and all pins in boxes of other size and place, into which the letter is moved, turned, scaled, mirrored."""
     box, room = np.array([(0.0, 0.0), (1.0, 1.0)]), np.array([(-1.0, -1.0), (2.0, 2.0)])
@@ -200,6 +202,7 @@ def test_bounds_and_a_curve_that_may_be_moved():
     np.testing.assert_allclose(z + moved["translation"] @ [1, 1j], best.targets @ [1, 1j], atol=1e-9)
 
 
+@pytest.mark.variant
 def test_what_cannot_be_kept_is_named():
     """Pivots far away, and lengths that are all nearly the same: the best that misses, and what."""
     with pytest.warns(UserWarning, match="misses ratio, pivots"):

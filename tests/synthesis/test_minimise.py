@@ -60,6 +60,7 @@ class Broken(Exception):
     pass
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("after", [1, 3, 5], ids=["in the first stage", "at the end of Adam", "in BFGS"])
 def test_search_goes_on_where_it_broke(tmp_path, after):
     task = {"lower": -2, "upper": 2, "starts": 4, "steps": (60, 30), "seed": 3}

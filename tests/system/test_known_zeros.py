@@ -99,6 +99,7 @@ def test_the_acceleration_of_a_chain_grows_with_its_links():
     assert long < 2.1 * short
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("emission", EMISSIONS)
 @pytest.mark.parametrize("pair", [(four_bar(BARS, com=(0, 0)), numbers(BARS)), (arm(), arm(as_given=np.asarray))])
 def test_the_same_accelerations_as_with_numbers(pair, emission, agree):

@@ -25,6 +25,7 @@ def check(mech, q, wrenches, residual, jacobian):
         np.testing.assert_allclose(jacobian @ basis @ basis.T, jacobian, rtol=0, atol=1e-12 * np.abs(jacobian).max())
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("dimension", "kind"), EACH_KIND)
 def test_each_kind(dimension, kind):
     rng = np.random.default_rng(0)
@@ -35,6 +36,7 @@ def test_each_kind(dimension, kind):
         check(mech, q, wrenches, mbs.constraints(mech, q), np.asarray(mbs.constraint_jacobian(mech, q)))
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("dimension", "bodies", "loops", "driver"), [(2, 4, 1, True), (2, 6, 3, False), (3, 3, 1, False), (3, 4, 2, True)]
 )

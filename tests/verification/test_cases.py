@@ -9,6 +9,7 @@ from verification.case import CASES, below, close, near, same
 from verification.sources import SOURCES
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=[] if case.quick else pytest.mark.slow) for n, case in CASES.items()]
 )
