@@ -3,83 +3,87 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-# The newest Python that is tested; where pyenv has it but does not put it on the path, pyenv is asked.
+# The newest Python that is tested, from the path or from pyenv.
 NEWEST_PYTHON ?= $(shell python3.13 -c "" 2>/dev/null && echo python3.13 || echo "$$(pyenv prefix 3.13)/bin/python")
 NEWEST := .venv-newest/bin
 
-.PHONY: demo test test-all test-variants consistent test-slow test-kernels test-newest verify campaign bench comparison docs site-check wheel lint format clean
+# Tests for every change: the structure of a mechanism, formulas by hand, messages, the lists of the project.
+QUICK := tests/system/test_topology.py tests/system/test_messages.py tests/planar/test_jacobians_by_hand.py tests/numerics \
+	tests/haug/test_3_1_concepts.py tests/haug/test_3_6_analysis.py tests/project/test_interface.py tests/project/test_settings.py
 
-demo: .venv/installed
+.PHONY: help demo quick test test-all test-variants test-slow test-kernels test-newest consistent verify campaign bench \
+	comparison docs site-check wheel lint format clean
+
+help: ## the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1	\2/p' Makefile | expand -t 16
+
+demo: .venv/installed ## synthesise a four-bar for a path, and draw it
 	$(BIN)/python examples/01_path_synthesis.py
 
-# Each element, analysis, formulation, method, file format and command, once.
-test: .venv/installed
+quick: lint ## lint, and tests for every change, in two minutes
+	$(BIN)/pytest -n 2 --dist loadfile -m "not slow and not variant" $(QUICK)
+
+test: .venv/installed ## each element, analysis, formulation, method, file format and command, once
 	$(BIN)/pytest -n 2 --dist loadfile -m "not slow and not variant"
 
-# All tests but the slow ones.
-test-all: .venv/installed
+test-all: .venv/installed ## all tests except the slow ones
 	$(BIN)/pytest -n 2 --dist loadfile -m "not slow"
 
-test-variants: .venv/installed
+test-variants: .venv/installed ## the tests of test-all that are not in test
 	$(BIN)/pytest -n 2 --dist loadfile -m "variant and not slow"
 
-# Whether all lists and pages know of what is new: see CONTRIBUTING.md.
-consistent: lint
-	$(BIN)/pytest -n 2 $(addprefix tests/project/test_,$(addsuffix .py,interface docstrings nothing_is_forgotten site pages abstract_or_final annotations))
-
-test-slow: .venv/installed
+test-slow: .venv/installed ## tests that take more than half a minute each
 	JAXMBS_TEST_SHAPES=off $(BIN)/pytest -n 2 -W default -m slow
 
-# The engine's tests through what a GPU would run, thread by thread on this processor.
-test-kernels: .venv/installed
-	JAXMBS_EMISSION=gpu-on-host $(BIN)/pytest -n 2 -m "not slow" tests/programs
+test-kernels: .venv/installed ## tests of the engine, with its GPU kernels run thread by thread on this processor
+	JAXMBS_EMISSION=gpu-on-host $(BIN)/pytest -n 2 -m "not slow and not variant" tests/programs
 
-# The engine, and a mechanism in every analysis, on the newest JAX and Python; `make test` has the oldest.
-# What newer packages deprecate is said, and no error.
-test-newest: .venv-newest/installed
-	$(NEWEST)/pytest -n 2 -W default::DeprecationWarning -m "not slow" -k "programs or gradient_cost or 3.6" tests/programs tests/verification tests/dynamics/test_gradient_cost.py
+# Deprecations in newer packages are printed, not raised.
+test-newest: .venv-newest/installed ## the engine, and a mechanism in every analysis, on the newest JAX and Python
+	$(NEWEST)/pytest -n 2 -W default::DeprecationWarning -m "not slow and not variant" -k "programs or gradient_cost or 3.6" tests/programs tests/verification tests/dynamics/test_gradient_cost.py
 
-# Every published problem and closed form, against what this package computes: the table, and the site's page "Verification".
-# MuJoCo, Pinocchio and Exudyn take part in the diagrams where they are installed: .venv/bin/pip install -e ".[bench]"
-verify: .venv/installed
+consistent: lint ## lists and pages that a new class has to be added to, see CONTRIBUTING.md
+	$(BIN)/pytest -n 2 $(addprefix tests/project/test_,$(addsuffix .py,interface docstrings nothing_is_forgotten site pages abstract_or_final annotations))
+
+# MuJoCo, Pinocchio and Exudyn take part in the diagrams if they are installed: .venv/bin/pip install -e ".[bench]"
+verify: .venv/installed ## every published problem and closed form; writes the page "Verification"
 	$(BIN)/python -m verification
 
-# Random checks of everything: make campaign SECONDS=3600 JOBS=2 FOLDER=kept; what is in the folder is continued.
-# What was found is asked again by make campaign SEED=… ONLY=….
+# Continue the campaign of a folder: make campaign SECONDS=3600 JOBS=2 FOLDER=kept. Repeat a find: SEED=… ONLY=….
 SECONDS ?= 120
 JOBS ?= 1
-campaign: .venv/installed
+campaign: .venv/installed ## random checks, SECONDS long
 	$(BIN)/python -m campaign --seconds $(SECONDS) --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) $(if $(FOLDER),--folder $(FOLDER)) $(if $(ONLY),--only "$(ONLY)")
 
-# MuJoCo, MJX, Pinocchio and pylinkage take part where they are installed: .venv/bin/pip install -e ".[bench]"
-bench: .venv/installed
+# MuJoCo, MJX, Pinocchio and pylinkage take part if they are installed: .venv/bin/pip install -e ".[bench]"
+bench: .venv/installed ## speed, beside a C++ kernel, textbook JAX and other packages
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/kernels.py
 
-# This package beside others, task by task: the site's page "Beside other tools". Who is not installed takes no part.
-comparison: .venv/installed
+comparison: .venv/installed ## the installed tools beside this package; writes the page "Beside other tools"
 	$(BIN)/python benchmarks/comparison.py
 
-docs: .venv/installed
+docs: .venv/installed ## the site, in build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
-# The site in a browser, where Chromium is installed.
-site-check: .venv/installed
+site-check: .venv/installed ## the site in Chromium, if it is installed
 	JAXMBS_SITE_CHECK=on $(BIN)/pytest tests/project/test_site_in_browser.py
 
-# Source distribution and wheel, built and installed afresh, and the README's commands with them; a few on the newest Python.
-wheel:
+wheel: ## source distribution and wheel, built and installed afresh, with the commands of the README
 	PYTHON="$(PYTHON)" NEWEST_PYTHON="$(NEWEST_PYTHON)" .ci/wheel
 
-lint: .venv/installed
+lint: .venv/installed ## ruff, mypy, the import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-format: .venv/installed
+format: .venv/installed ## format the code; before a commit
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+clean: ## remove what the other targets made
+	rm -rf .venv .venv-newest .cache .pytest_cache .ruff_cache examples/output build dist
 
 .venv/installed: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -93,5 +97,3 @@ format: .venv/installed
 	$(NEWEST)/python -m pip install --quiet --upgrade --editable . pytest pytest-xdist pytest-timeout beartype hypothesis scipy "nvidia-cuda-nvcc>=13"
 	touch $@
 
-clean:
-	rm -rf .venv .venv-newest .cache .pytest_cache .ruff_cache examples/output build dist
