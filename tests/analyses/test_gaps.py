@@ -60,6 +60,7 @@ def start():
     }
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("misfit", "tolerance", "accepted"),
     [(1e-11, 1e-8, True), (1e-9, 1e-8, True), (1e-5, 1e-8, False), (1e-5, 1e-4, True)],

@@ -108,6 +108,7 @@ def compare(case, seed, samples):
                 raise AssertionError(f"{name}, sample {k}: relative differences of q, v, v̇, forces {gaps}") from error
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] * (name == "space, open")) for name in CASES]
 )
@@ -209,6 +210,7 @@ SPECIAL = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] * (name == "bevel gears")) for name in SPECIAL]
 )

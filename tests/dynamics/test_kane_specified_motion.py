@@ -140,6 +140,7 @@ DRIVEN = {
 QUICK = {"frames, from the body, upside down", "oblique driver, many turns", "screw"}
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] * (name not in QUICK)) for name in DRIVEN]
 )
@@ -241,6 +242,7 @@ METHODS = [
 ]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("method", METHODS, ids=lambda m: type(m).__name__)
 def test_nothing_unknown_in_every_method(method):
     """All is known: there is nothing to integrate, and every method gives the specified motion."""

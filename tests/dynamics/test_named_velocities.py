@@ -35,6 +35,7 @@ def started(mech, q0, v0, formulation=None):
     return np.asarray(run.v[0])
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("formulation", FORMULATIONS, ids=lambda f: type(f).__name__)
 def test_contradictions_are_named(formulation):
     """ẏ = φ̇ / 2 and ẋ = 0 for a rod that lies along x; both named velocities and what to write are in the message."""
@@ -56,6 +57,7 @@ def test_drivers_contradict_too(formulation):
     np.testing.assert_allclose(started(rod(2.0), AT_REST, {"rod.phi": 2.0}, formulation), (0, 1, 2), atol=1e-12)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("formulation", [mbs.Augmented(), mbs.JointCoordinates(), mbs.Kane()])
 def test_in_space(formulation):
     """ṙ = −A (ω × s): turning about x moves the centre along y."""
@@ -66,6 +68,7 @@ def test_in_space(formulation):
     np.testing.assert_allclose(found, (0, 1, 0, 2, 0, 1), atol=1e-12)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("method", "formulation"),
     [

@@ -119,6 +119,7 @@ def with_slow(*slow):
     )
 
 
+@pytest.mark.one_in(3)
 @with_slow("open chain", "Bricard", "spatial slider-crank")
 def test_constraints(name):
     """Counts; Ψ = 0 and Ψ̇ = 0 follow from Φ = 0 and Φ̇ = 0; the kinetic energy is ½ ẋᵀM ẋ."""
@@ -189,6 +190,7 @@ def test_the_mass_matrix_is_constant(build):
 METHODS = {"RK4": (mbs.RK4(), 4), "generalized-alpha": (mbs.GeneralizedAlpha(0.9), 2)}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("method", METHODS)
 def test_motion_of_a_four_bar(method):
     """Errors against small steps in Cartesian coordinates fall at least with the order; turns of the crank count."""

@@ -183,6 +183,7 @@ IN_SHORT = ("RackPinion", "CamFollower", "PointFollower", "RelativeX")
 EVERY = [pytest.param(name, marks=[] if name in IN_SHORT else [pytest.mark.slow]) for name in catalogue.CATALOGUE]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", EVERY)
 def test_every_element_is_in_balance(name):
     entry = catalogue.CATALOGUE[name]

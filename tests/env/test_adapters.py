@@ -20,6 +20,7 @@ from jaxmbs.env import GymnasiumEnv, GymnasiumVectorEnv  # noqa: E402
 LANES = 3
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", env.ENVIRONMENTS)
 def test_gymnasium_has_no_complaint(name):
     with warnings.catch_warnings():

@@ -52,6 +52,7 @@ FORMULATIONS = {
 LOOPS = {"plane": (2, ("Revolute", "Translational"), 5), "space": (3, ("Revolute", "Spherical"), 3)}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", LOOPS)
 def test_all_formulations_of_a_driven_loop(name):
     """Offset centres of mass, full inertia tensors, a driver, springs with dampers: Φ = 0, Φ_x u = ν, and the accelerations
@@ -118,6 +119,7 @@ PAPER = [
 ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", PAPER)
 def test_the_paper_row_by_row(name):
     """All rows of (4.9) and (4.13) by the choice of basic points; Ψ_x R = 0; (3.3), and (3.7) in natural coordinates and in

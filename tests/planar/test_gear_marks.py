@@ -156,6 +156,7 @@ def test_batch_of_drawings():
         gears().constraints["mesh"].residual(*[planar.Pose(jnp.zeros(2), jnp.zeros(()))] * 2, 0.0)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("formulation", [mbs.Augmented(), mbs.Natural(), mbs.JointCoordinates(), mbs.Kane()])
 def test_formulations_agree(formulation):
     """1 N m on the first gear is inertia 1 + 1/4 by the ratio 1 : 2: φ̈ = 1 / (1 + 1/4)."""

@@ -128,6 +128,7 @@ print(kills, done)
 """
 
 
+@pytest.mark.variant
 def test_killed_at_twenty_moments(tmp_path, expected):
     """The result is that of a sweep that nothing interrupted, to the bit, and no piece of a file is left."""
     folder = tmp_path / "store"

@@ -25,6 +25,7 @@ def over_a_turn(linkage, u, signs):
     return jax.jit(jax.vmap(jax.vmap(seen, (None, 0, None)), (0, None, 0)))(u, ANGLES, signs)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("linkage", MIXED, ids=lambda x: x.name)
 def test_random_ones_turn_and_closed_form_is_the_motion(linkage):
     """All random linkages turn all round but for what happens between samples; the one that is farthest from opening is

@@ -33,6 +33,7 @@ def turning(linkage, seed=0):
 QUICK = (1, 5, 6)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "linkage",
     [
@@ -87,6 +88,7 @@ def test_paths(name):
     np.testing.assert_allclose(((drawn - TARGETS) ** 2).sum(), best.error, rtol=1e-6, atol=1e-12)
 
 
+@pytest.mark.variant
 def test_more_links_draw_better_curves():
     """Twelve published points, that no four-bar passes better than to 7.6e-5, are passed by a six-bar."""
     cases = reference("path_synthesis_cases")["cases"]
