@@ -1,7 +1,7 @@
 """Linear systems with the small dense matrices of mechanisms.
 
-Factoring and solving are JAX primitives with two forms: array code (`factorisation`), and in straight-line programs an
-elimination ordered for the zeros and constants of the matrix.
+`jaxmbs.programs` factorises and solves: by an elimination ordered for the zeros and constants of the matrix in
+straight-line programs, by array code elsewhere.
 """
 
 from __future__ import annotations
@@ -13,17 +13,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import Primitive
-from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array, Bool, Float
 
-from jaxmbs.numerics.factorisation import factor_array, solve_array
 from jaxmbs.numerics.roots import implicit_solution
-from jaxmbs.programs.primitive import zero_tangent
-from jaxmbs.programs.tracing.elimination import Elimination, Factors, factor_symmetric
-from jaxmbs.programs.tracing.marks import AbstractRule, marked
-from jaxmbs.programs.tracing.rules import product
-from jaxmbs.programs.tracing.trace import RULES, TAKES_MEMORY, Deferred, array
+from jaxmbs.programs import factorise, solve_factorised
 
 # A `Support` with `angular` adds this power of the rounding unit, squared, times each diagonal entry, and cubed, times the
 # largest entry of coordinates of the same kind, because entries may be zero. Squared it is far from rounding; the error of
@@ -57,7 +50,7 @@ class Factored(eqx.Module):
         if self._kind == "pseudo":
             return jnp.where(self._limit, self._factors @ rhs, 0)
         columns = rhs[:, None] if rhs.ndim == 1 else rhs
-        x = solve_p.bind(self.matrix, self._factors, self._limit, columns, kind=self._kind, transposed=False)
+        x = solve_factorised(self.matrix, self._factors, self._limit, columns, self._kind)
         x = jnp.where(self._limit, x, 0) if self._kind == "general" else x
         return x[:, 0] if rhs.ndim == 1 else x
 
@@ -129,7 +122,7 @@ def redundancy(dtype) -> float:
 
 def _factor(matrix, limit, kind: str) -> Factored:
     limit = jnp.asarray(limit)
-    factors, sign, rcond, kept = factor_p.bind(jax.lax.stop_gradient(matrix), limit, kind=kind)
+    factors, sign, rcond, kept = factorise(matrix, limit, kind)
     return Factored(matrix, sign, rcond, kept, factors, kind, limit)
 
 
@@ -262,177 +255,3 @@ def _pseudo(matrix, regular) -> Factored:
     # Redundant rows leave singular values at rounding level; the cut lies between those and the smallest real one.
     pseudo = jnp.linalg.pinv(matrix, rtol=jnp.finfo(matrix.dtype).eps ** 0.75)
     return Factored(matrix, one, rcond, kept, pseudo, "pseudo", jnp.asarray(regular))
-
-
-# matrix, whether it is regular or, if semidefinite, the least pivot of each row ↦ factors, sign, rcond, kept
-factor_p = Primitive("factor")
-factor_p.multiple_results = True
-# matrix, its factors, what else was given for factoring it, right sides (n, k) ↦ solutions (n, k)
-solve_p = Primitive("solve_factored")
-
-
-@factor_p.def_abstract_eval
-def _factor_abstract(matrix, limit, *, kind):
-    turned = (*matrix.shape[:-2], matrix.shape[-1], matrix.shape[-2])
-    shapes = turned, matrix.shape[:-2], matrix.shape[:-2], matrix.shape[:-1]
-    return [jax.core.ShapedArray(shape, matrix.dtype) for shape in shapes]
-
-
-@solve_p.def_abstract_eval
-def _solve_abstract(matrix, factors, limit, rhs, *, kind, transposed):
-    size = factors.shape[-1 if transposed and kind == "general" else -2]
-    return jax.core.ShapedArray((*rhs.shape[:-2], size, rhs.shape[-1]), rhs.dtype)
-
-
-_jitted_factor = jax.jit(factor_array, static_argnames="kind")
-_jitted_solve = jax.jit(solve_array, static_argnames=("kind", "transposed"))
-factor_p.def_impl(_jitted_factor)
-solve_p.def_impl(_jitted_solve)
-mlir.register_lowering(factor_p, mlir.lower_fun(factor_array, multiple_results=True))
-mlir.register_lowering(solve_p, mlir.lower_fun(solve_array, multiple_results=False))
-
-
-def _batch_factor(args, dims, *, kind):
-    return factor_p.bind(*_in_front(args, dims), kind=kind), [0, 0, 0, 0]
-
-
-def _batch_solve(args, dims, **params):
-    if any(d is not None for d in dims[:3]):
-        return solve_p.bind(*_in_front(args, dims), **params), 0
-    # One matrix for all: its right-hand sides become further columns.
-    rhs = jnp.moveaxis(args[3], dims[3], -1)
-    x = solve_p.bind(*args[:3], rhs.reshape(*rhs.shape[:-2], -1), **params)
-    return x.reshape(*x.shape[:-1], *rhs.shape[-2:]), rhs.ndim - 1
-
-
-def _in_front(args, dims) -> list:
-    """All arguments with the batch axis in front."""
-    size = next(x.shape[d] for x, d in zip(args, dims, strict=True) if d is not None)
-    return [
-        jnp.broadcast_to(x, (size, *jnp.shape(x))) if d is None else jnp.moveaxis(x, d, 0)
-        for x, d in zip(args, dims, strict=True)
-    ]
-
-
-batching.primitive_batchers[factor_p] = _batch_factor
-batching.primitive_batchers[solve_p] = _batch_solve
-
-
-def _factor_jvp(primals, tangents, *, kind):
-    """The factors are differentiated where they are used; the estimates have no derivative worth the name."""
-    results = factor_p.bind(*primals, kind=kind)
-    return results, [zero_tangent(x) for x in results]
-
-
-def _solve_jvp(primals, tangents, *, kind, transposed):
-    matrix, factors, limit, rhs = primals
-    x = solve_p.bind(matrix, factors, limit, rhs, kind=kind, transposed=transposed)
-    change = None if type(tangents[3]) is ad.Zero else tangents[3]
-    if type(tangents[0]) is not ad.Zero:
-        turned = jnp.swapaxes(tangents[0], -1, -2) if transposed else tangents[0]
-        product = jnp.matmul(turned, x)
-        change = -product if change is None else change - product
-    if change is None:
-        return x, zero_tangent(x)
-    return x, solve_p.bind(matrix, factors, limit, change, kind=kind, transposed=transposed)
-
-
-def _solve_transpose(cotangent, matrix, factors, limit, rhs, *, kind, transposed):
-    if type(cotangent) is ad.Zero:
-        return None, None, None, None
-    solution = solve_p.bind(matrix, factors, limit, cotangent, kind=kind, transposed=not transposed)
-    return None, None, None, solution
-
-
-ad.primitive_jvps[factor_p] = _factor_jvp
-ad.primitive_jvps[solve_p] = _solve_jvp
-ad.primitive_transposes[solve_p] = _solve_transpose
-
-
-def _trace_factor(tracer, eqn, matrix, limit):
-    graph = tracer.graph
-    matrix, limit = tracer.nodes(matrix), tracer.nodes(limit)
-    m, n = matrix.shape
-    one, zero = graph.constant(1.0), graph.constant(0.0)
-    identity = [[one if i == j else zero for i in range(m)] for j in range(m)]
-    factors: Factors
-    if eqn.params["kind"] == "general":
-        elimination = Elimination(graph, matrix, limit.item())
-        factors = elimination.factors
-        column = factors.solve
-        sign, rcond = (lambda: elimination.sign), (lambda: elimination.rcond)
-        kept = lambda: array([one] * m, (m,))
-    else:
-        factors = symmetric = _symmetric(eqn.params["kind"], graph, matrix, limit)
-        column = symmetric.half
-        sign = lambda: one
-        rcond = lambda: _smallest_pivot(graph, matrix, factors)
-        taken = lambda step: graph.select(graph.make("ne", step.reciprocal, zero), one, zero)
-        kept = lambda: array([taken(step) for step in sorted(factors.steps, key=lambda step: step.row)], (n,))
-    made = lambda: array([x for e in identity for x in column(e)], (m, n)).T
-    # Factors and estimates have no derivative.
-    held = graph.held if tracer.marking else lambda x: x
-    scalar = lambda value: Deferred(lambda: array([held(value())], ()), None)
-    every = lambda: array([held(x) for x in kept()], (n,))
-    return [Deferred(made, factors), scalar(sign), scalar(rcond), Deferred(every, None)]
-
-
-class _Solution(AbstractRule):
-    """A x = b: A ẋ = ḃ − Ȧ x."""
-
-    def __init__(self, kind: str, transposed: bool):
-        self.kind, self.transposed = kind, transposed
-        self.key = "solution", kind, transposed
-
-    def tangents(self, tracer, inputs, outputs, rates):
-        matrix, factors, limit, _ = inputs
-        by_matrix, _, _, change = rates
-        if by_matrix is not None:
-            turned = by_matrix.T if self.transposed else by_matrix
-            shape = turned.shape[0], outputs[0].shape[1]
-            moved = array([x for row in product(tracer.graph, turned, outputs[0]) for x in row], shape)
-            change = tracer.map("neg", moved) if change is None else tracer.map("sub", change, moved)
-        return self.solved(tracer, matrix, factors, limit, change)
-
-    def cotangents(self, tracer, inputs, active, cotangents):
-        return _Solution(self.kind, not self.transposed).solved(tracer, *inputs[:3], rhs=cotangents[0])
-
-    def is_linear(self, active):
-        return not active[0]
-
-    is_direct = is_linear
-
-    def solved(self, tracer, matrix, factors, limit, rhs):
-        """The solution in a trace, marked as one."""
-        graph = tracer.graph
-        known = factors.known if isinstance(factors, Deferred) else None
-        if known is None:
-            matrix = tracer.nodes(matrix)
-            general = self.kind == "general"
-            limit = None if general else tracer.nodes(limit)
-            known = Elimination(graph, matrix).factors if general else _symmetric(self.kind, graph, matrix, limit)
-        solve = known.solve_transposed if self.transposed else known.solve
-        columns = [solve(list(rhs[:, k])) for k in range(rhs.shape[1])]
-        size = known.rows if self.transposed else len(known.steps)
-        x = array([x for column in columns for x in column], (rhs.shape[1], size)).T
-        return marked(tracer, self, [matrix, factors, limit, rhs], [x])
-
-
-def _trace_solve(tracer, eqn, matrix, factors, limit, rhs):
-    return _Solution(**eqn.params).solved(tracer, matrix, factors, limit, tracer.nodes(rhs))
-
-
-def _symmetric(kind: str, graph, matrix, limit):
-    return factor_symmetric(graph, matrix, list(limit) if kind == "semidefinite" else None)
-
-
-def _smallest_pivot(graph, matrix, factors):
-    smallest = graph.constant(1.0)
-    for step in factors.steps:
-        smallest = graph.make("min", smallest, graph.make("div", step.pivot, matrix[step.row, step.row]))
-    return smallest
-
-
-RULES["factor"] = _trace_factor
-RULES["solve_factored"] = _trace_solve
-TAKES_MEMORY.update({"factor", "solve_factored"})

@@ -9,8 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jaxmbs.programs import jax_compat
-from jaxmbs.programs.primitive import remembered
+from jaxmbs.programs import open_closure, save_for_reverse
 
 # Upper limit on the number of tangents that `newton_by_tangents` takes.
 MAX_TANGENTS = 20
@@ -38,8 +37,8 @@ def simplified_newton(f: Callable, solve: Callable, x: Float[Array, " m"], itera
 
 def newton_steps(f: Callable, solve: Callable, x: Float[Array, " m"], iterations: int):
     """(x, last correction, f before it) as in `simplified_newton`, without derivatives."""
-    f, given = _opened(f, x)
-    inverse, factors = _opened(solve, x)
+    f, given = open_closure(f, x)
+    inverse, factors = open_closure(solve, x)
     given, factors, x = jax.lax.stop_gradient((given, factors, x))
 
     def iterate(_, carry):
@@ -62,7 +61,7 @@ def newton_by_tangents(f: Callable, solver: Callable, x, again, n: int, iteratio
     solver: x ↦ (f ↦ correction), the approximate inverse of f_x at x, with a symmetric matrix for the first n.
     good: (x, correction, f before it, fraction of all digits) ↦ True if the correction leaves these digits untouched.
     """
-    f, given = _opened(f, x)
+    f, given = open_closure(f, x)
     given, x, again = jax.lax.stop_gradient((given, x, again))
     none, one = jnp.zeros_like(x), jnp.ones((), x.dtype)
 
@@ -100,8 +99,8 @@ def newton_by_tangents(f: Callable, solver: Callable, x, again, n: int, iteratio
 
 def root_near(f: Callable, solve: Callable, x: Float[Array, " m"], refinements: int):
     """x, a root of `f`, with the derivative that it has in `simplified_newton`."""
-    f, given = _opened(f, x)
-    inverse, factors = _opened(solve, x)
+    f, given = open_closure(f, x)
+    inverse, factors = open_closure(solve, x)
     return implicit_solution(f, inverse, given, jax.lax.stop_gradient(factors), x, refinements)
 
 
@@ -111,16 +110,7 @@ def implicit_solution(f: Callable, inverse: Callable, given, factors, x: Float[A
     inverse: (factors, y) ↦ f_x⁻¹ y. Where it is not exact, refinements make up for it. Neither function closes over
     anything traced.
     """
-    return _implicit(f, inverse, refinements, given, factors, remembered(x))
-
-
-def _opened(f: Callable, x) -> tuple[Callable, list]:
-    """(g, given) with f(x) = g(given, x): all that `f` closes over."""
-    closed = jax.make_jaxpr(f)(x)
-    inner = closed.jaxpr
-    # Without the values themselves, which would tell functions apart that are the same.
-    opened = jax_compat.closed_jaxpr(inner, invars=[*inner.constvars, *inner.invars]).jaxpr
-    return lambda given, x: jax.core.eval_jaxpr(opened, [], *given, x)[0], list(closed.consts)
+    return _implicit(f, inverse, refinements, given, factors, save_for_reverse(x))
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2))

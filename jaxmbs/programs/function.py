@@ -7,29 +7,32 @@ import warnings
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxmbs.programs import javascript, jax_compat
-from jaxmbs.programs.backends import EMISSION
-from jaxmbs.programs.collector import put_off
-from jaxmbs.programs.primitive import run
-from jaxmbs.programs.tracing.graph import ProgramError, ProgramTooLarge
-from jaxmbs.programs.tracing.program import MAX_PROGRAM_OPERATIONS, Program, checked_program
-from jaxmbs.programs.warning import PerformanceWarning
+from jaxmbs.programs.backends import EMISSION, javascript
+from jaxmbs.programs.errors import PerformanceWarning, ProgramError, ProgramTooLarge
+from jaxmbs.programs.runtime import jax_compat, tuning
+from jaxmbs.programs.runtime.collector import put_off
+from jaxmbs.programs.runtime.primitive import run
+from jaxmbs.programs.tracing.program import Program, checked_program
 
-# Shapes for which a function keeps its programs.
-REMEMBERED = 64
+# Number of argument shapes for which a function keeps its programs.
+MAX_KEPT_SHAPES = 64
+
+
+# How often each sample of a batch runs a program; see `ProgramWithFallback`.
+Runs = Literal["once", "seldom", "often"]
 
 
 class ProgramFunction:
     """`f` as a straight-line program: called like `f`, under `jit`, `vmap`, `grad`, `jvp` and `checkpoint` alike."""
 
-    def __init__(self, f: Callable, limit: int | None = MAX_PROGRAM_OPERATIONS, few: float = 0):
-        self.f, self.limit, self.few = f, limit, few
+    def __init__(self, f: Callable, limit: int | None = tuning.MAX_PROGRAM_OPERATIONS, runs: Runs = "often"):
+        self.f, self.limit, self.runs = f, limit, runs
         self.__name__ = getattr(f, "__name__", "program")
         self.__doc__ = getattr(f, "__doc__", None)
         self._traces: OrderedDict[Any, tuple] = OrderedDict()
@@ -81,7 +84,7 @@ class ProgramFunction:
             # Values of an enclosing transformation must not outlive it.
             if not any(isinstance(c, jax.core.Tracer) for c in found[1]):
                 self._traces[key] = found
-                if len(self._traces) > REMEMBERED:
+                if len(self._traces) > MAX_KEPT_SHAPES:
                     self._traces.popitem(last=False)
         return found, leaves
 
@@ -106,7 +109,7 @@ class ProgramFunction:
             ) from error
         closed, constants, used = _needed(*_hoisted(closed))
         program = checked_program(closed, self.limit, self.__name__)
-        program.few = self.few
+        program.max_unoptimised_samples = tuning.UNOPTIMISED_SAMPLES[self.runs]
         return program, constants, used, out_tree
 
 
@@ -156,7 +159,7 @@ def _needed(closed, constants):
     return jax_compat.closed_jaxpr(jaxpr, **ends), constants, used[count:]
 
 
-def program(f: Callable, *, limit: int | None = MAX_PROGRAM_OPERATIONS) -> ProgramFunction:
+def program(f: Callable, *, limit: int | None = tuning.MAX_PROGRAM_OPERATIONS) -> ProgramFunction:
     """Compile a function of small arrays into straight-line code, one lane per sample of a batch.
 
     The code is vector machine code on CPUs, one kernel on NVIDIA GPUs and elementwise XLA elsewhere. The result is
@@ -212,22 +215,27 @@ def _warn_of_array_code(f: Callable, error: ProgramError) -> None:
     )
 
 
-class Straight:
-    """`f` as a straight-line program if possible, else as array code: if it is too large, or has an operation that programs
-    do not have.
+class ProgramWithFallback:
+    """`f` as a straight-line program if it has one and is not too large, else as array code.
 
     For functions of this package, whose arguments are mechanisms that may contain functions of the user. A
-    `PerformanceWarning` says why a function runs as array code. few: see `Program`.
+    `PerformanceWarning` says why a function runs as array code.
+
+    Args:
+        f: as for `program`.
+        limit: largest number of scalar operations of a program.
+        runs: how often each sample runs the program. "once" compiles it without optimisation, "seldom" does so for
+            batches of up to a thousand samples, "often" leaves the choice to the backend.
     """
 
-    def __init__(self, f: Callable, limit: int = MAX_PROGRAM_OPERATIONS, few: float = 0):
-        self.f, self.program = f, ProgramFunction(f, limit, few)
+    def __init__(self, f: Callable, limit: int = tuning.MAX_PROGRAM_OPERATIONS, runs: Runs = "often"):
+        self.f, self.program = f, ProgramFunction(f, limit, runs)
         self._refused: OrderedDict[Any, str] = OrderedDict()
 
     @classmethod
     @lru_cache(maxsize=256)
-    def of(cls, f: Callable, *static) -> Straight:
-        """f(*static, …), made once for each of what is static."""
+    def of(cls, f: Callable, *static) -> ProgramWithFallback:
+        """Return the program of `partial(f, *static)`, the same object for the same arguments."""
         return cls(partial(f, *static))
 
     def __call__(self, *args):
@@ -239,7 +247,7 @@ class Straight:
             except ProgramError as error:
                 refused = error
                 self._refused[key] = str(error)
-                if len(self._refused) > REMEMBERED:
+                if len(self._refused) > MAX_KEPT_SHAPES:
                     self._refused.popitem(last=False)
         jax_compat.check_array_code(leaves, self._refused[key])
         with jax_compat.usual_settings():
@@ -250,7 +258,7 @@ class Straight:
         return result
 
     def refusal(self, *args) -> str | None:
-        """Why arguments like these are left to array code, None if they are not."""
+        """Return the reason why arguments like these run as array code, None if they do not."""
         try:
             self.program.trace(*args)
         except ProgramError as error:

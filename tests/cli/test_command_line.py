@@ -15,7 +15,6 @@ import jaxmbs as mbs
 from jaxmbs import planar
 from jaxmbs.cli import main
 from jaxmbs.cli.main import COMMANDS, parser
-from jaxmbs.programs import store
 
 MODELS = Path(__file__).parent.parent.parent / "examples" / "models"
 SLIDER, PENDULUM = str(MODELS / "slider_crank.json"), str(MODELS / "double_pendulum.json")

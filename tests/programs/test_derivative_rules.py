@@ -8,6 +8,7 @@ from jax import lax
 
 import jaxmbs as mbs
 from jaxmbs.numerics.roots import implicit_solution
+from jaxmbs.programs import OPERATIONS as TABLE_OF_OPERATIONS
 
 X, Y = np.array([0.4, 0.7, 1.3]), np.array([0.9, 0.3, 0.2])
 TABLE = np.linspace(-1.0, 2.0, 12)
@@ -53,6 +54,35 @@ def compare(function, *args, twice=True, plain=None):
 def test_operations(name):
     """Derivatives of first and second order in both modes are JAX's."""
     compare(OPERATIONS[name], X, Y)
+
+
+# Arguments of functions that are not defined, or have no finite slope, at X.
+SHIFTED = {"acosh": lambda x: 1 + x, "asin": lambda x: x / 2, "acos": lambda x: x / 2, "atanh": lambda x: x / 2}
+
+
+@pytest.mark.parametrize("name", [name for name, operation in TABLE_OF_OPERATIONS.items() if operation.slope])
+def test_slopes_of_the_table(name):
+    """Derivatives of first and second order of every operation with a slope are JAX's."""
+    operation, shift = TABLE_OF_OPERATIONS[name], SHIFTED.get(name, lambda x: x)
+    binary = name in ("div", "rem", "min", "max", "pow", "atan2")
+    compare(lambda x, y: operation.xla(x, y) if binary else operation.xla(shift(x)) * y, X, Y)
+
+
+@pytest.mark.parametrize("name", [name for name, f in TABLE_OF_OPERATIONS.items() if f.primitives and not f.is_linear])
+def test_values_of_the_table(name, emission):
+    """Every operation of real numbers has the value of JAX's, in float64 and float32; constants are folded to the same."""
+    operation = TABLE_OF_OPERATIONS[name]
+    pairs = [(x, y) for x in (-7.5, -1.0, -0.3, 0.0, 0.2, 0.999, 1.5, 5.9, 6.5) for y in (-2.0, 0.4, 3.0)]
+    binary = name in ("div", "rem", "min", "max", "atan2")
+    function = operation.xla if binary else lambda x, y: operation.xla(x)
+    for dtype, tolerance in ((np.float64, 2e-15), (np.float32, 1e-6)):
+        x, y = np.array(pairs, dtype).T
+        wanted = function(x, y)
+        np.testing.assert_allclose(
+            jax.jit(jax.vmap(mbs.program(function)))(x, y), wanted, rtol=tolerance, atol=tolerance
+        )
+    folded = mbs.program(lambda: jnp.stack([function(jnp.float64(x), jnp.float64(y)) for x, y in pairs]))()
+    np.testing.assert_allclose(folded, function(*np.array(pairs).T), rtol=2e-15, atol=2e-15)
 
 
 @jax.custom_jvp
@@ -174,7 +204,7 @@ LOOPS = {
 @pytest.mark.parametrize("name", LOOPS)
 def test_arrays_in_memory(name, kept, monkeypatch):
     """Tables and rows that loops read, by whatever index, in segments and without."""
-    monkeypatch.setattr("jaxmbs.programs.derivatives.segments.KEPT_BYTES", kept)
+    monkeypatch.setattr("jaxmbs.programs.runtime.tuning.KEPT_STATE_BYTES", kept)
     compare(LOOPS[name], X, ROWS, twice=False)
 
 

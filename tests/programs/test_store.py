@@ -15,9 +15,8 @@ import numpy as np
 import pytest
 
 import jaxmbs as mbs
-from jaxmbs.programs import store
-from jaxmbs.programs.content import digest
-from jaxmbs.programs.store import Store
+from jaxmbs.programs.runtime.content import digest
+from jaxmbs.programs.runtime.store import Store
 
 # A pendulum and the slope of its last angle by its length; prints both, and how many graphs were made for them.
 SCRIPT = """
@@ -108,7 +107,7 @@ def test_damaged_files_are_missing(place, damage):
 def test_process_killed_while_it_writes(tmp_path):
     """What is there afterwards is whole, and half-written files go when the folder is cleared."""
     script = (
-        "import sys; from pathlib import Path; from jaxmbs.programs.store import Store\n"
+        "import sys; from pathlib import Path; from jaxmbs.programs.runtime.store import Store\n"
         "place = Store(Path(sys.argv[1]))\n"
         "for k in range(10**9):\n"
         "    place.put('object', b'%d' % (k % 5), bytes([k % 5]) * 3_000_000)\n"

@@ -11,7 +11,8 @@ from jaxmbs.programs.backends.backend import AbstractBackend
 from jaxmbs.programs.backends.cpu.backend import MachineCodeOnCPU
 from jaxmbs.programs.backends.gpu.backend import KernelOnGPU, KernelOnHost
 from jaxmbs.programs.backends.xla import ElementwiseXLA
-from jaxmbs.programs.jax_compat import default_platform
+from jaxmbs.programs.runtime import tuning
+from jaxmbs.programs.runtime.jax_compat import default_platform
 from jaxmbs.programs.tracing.program import Program
 
 # Names of XLA for the platforms that a backend may want to tell apart; all others are "other".
@@ -42,6 +43,11 @@ def backend_for(emission: str, platform: str, program: Program | None = None) ->
 
 
 def is_by_threads() -> bool:
-    """Whether programs that are traced now become kernels with a thread for each sample; some are written differently."""
+    """Return True if programs that are traced now become kernels with a thread for each sample."""
     backends = EMISSIONS.get(EMISSION.value, ())
     return next((backend.by_threads for backend in backends if backend.takes(default_platform())), False)
+
+
+def unrolling_pays(values: int) -> bool:
+    """Return True if a short loop over a state of this many values is faster written out, in programs that are traced now."""
+    return values <= tuning.MAX_VALUES_UNROLLED and not is_by_threads()

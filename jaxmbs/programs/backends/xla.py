@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,20 +9,9 @@ from jax import lax
 from jax.experimental.xla_metadata import set_xla_metadata
 
 from jaxmbs.programs.backends.backend import AbstractBackend, over_batch
-from jaxmbs.programs.tracing.graph import INTEGER, REAL, TRUTH, Loop, Node, Region
+from jaxmbs.programs.graph.nodes import INTEGER, REAL, TRUTH, Loop, Memory, Node, Region
+from jaxmbs.programs.graph.operations import OPERATIONS
 from jaxmbs.programs.tracing.program import Program
-from jaxmbs.programs.tracing.trace import Memory
-
-OPERATIONS: dict[str, Callable] = {
-    "add": lax.add, "sub": lax.sub, "mul": lax.mul, "div": lax.div, "neg": lax.neg, "abs": lax.abs, "sign": lax.sign,
-    "rem": lax.rem, "irem": lax.rem, "idiv": lax.div, "floor": lax.floor, "ceil": lax.ceil, "sqrt": lax.sqrt,
-    "min": lax.min, "max": lax.max, "eq": lax.eq, "ne": lax.ne, "lt": lax.lt, "le": lax.le, "gt": lax.gt, "ge": lax.ge,
-    "and": lax.bitwise_and, "or": lax.bitwise_or, "xor": lax.bitwise_xor, "not": lax.bitwise_not,
-    "sin": lax.sin, "cos": lax.cos, "tan": lax.tan, "asin": lax.asin, "acos": lax.acos, "atan": lax.atan,
-    "atan2": lax.atan2, "sinh": lax.sinh, "cosh": lax.cosh, "tanh": lax.tanh, "asinh": lax.asinh, "acosh": lax.acosh,
-    "atanh": lax.atanh, "exp": lax.exp, "log": lax.log, "expm1": lax.expm1, "log1p": lax.log1p, "cbrt": lax.cbrt,
-    "pow": lax.pow,
-}  # fmt: skip
 
 
 class ElementwiseXLA(AbstractBackend):
@@ -157,15 +144,11 @@ class _Evaluation:
         if node.op == "load":
             return self.load(node, values)
         args = [self.value(x, values) for x in node.args]
-        if node.op == "select":
-            return lax.select(args[0], args[1], args[2])
         if node.op == "real":
             return args[0].astype(self.program.dtype)
         if node.op == "integer":
             return args[0].astype(self.integer)
-        if node.op == "round":
-            return lax.round(args[0], lax.RoundingMethod.TO_NEAREST_EVEN)
-        return OPERATIONS[node.op](*args)
+        return OPERATIONS[node.op].xla(*args)
 
     def load(self, node: Node, values):
         buffer, offset, stride = node.payload

@@ -7,11 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxmbs.programs.tracing.graph import REAL, Buffer, Graph, Loop, Node, Region
-from jaxmbs.programs.tracing.liveness import Liveness
+from jaxmbs.programs.graph.graph import Graph
+from jaxmbs.programs.graph.liveness import Liveness
+from jaxmbs.programs.graph.nodes import REAL, Buffer, Loop, Memory, Node, Region, array, reached
 from jaxmbs.programs.tracing.loops import close_loop, new_loop
 from jaxmbs.programs.tracing.marks import mark
-from jaxmbs.programs.tracing.trace import Deferred, Memory, array, reached
+from jaxmbs.programs.tracing.trace import Deferred
 
 
 class View:
@@ -206,7 +207,7 @@ class Copy:
             return graph.zero
         if op == "out":
             return place.finals[id(node.args[0].payload), node.payload]
-        if op in ("stop", "remember"):
+        if op in ("stop", "save"):
             return graph.held(get(node.args[0]), op) if self.marking else get(node.args[0])
         if op == "mark":
             return self._marked(node, place, get)

@@ -14,13 +14,13 @@ import numpy as np
 from jaxmbs.programs.derivatives import segments
 from jaxmbs.programs.derivatives.copying import Copy, Place, View, from_table
 from jaxmbs.programs.derivatives.dependence import Dependence
-from jaxmbs.programs.derivatives.partials import COSTLY, HANDED_ON
-from jaxmbs.programs.tracing.graph import REAL, Buffer, Graph, Loop, Node, ProgramError
+from jaxmbs.programs.derivatives.slopes import COSTLY, HANDED_ON
+from jaxmbs.programs.errors import ProgramError
+from jaxmbs.programs.graph.graph import Graph
+from jaxmbs.programs.graph.nodes import REAL, Buffer, Loop, Memory, Node, array, reached
+from jaxmbs.programs.runtime import tuning
 from jaxmbs.programs.tracing.marks import Group
-from jaxmbs.programs.tracing.trace import Deferred, Memory, Tracer, array, reached
-
-# Rows with cotangents of their own up to this number are told apart by comparing, more by a table.
-FEW = 4
+from jaxmbs.programs.tracing.trace import Deferred, Tracer
 
 
 class Adjoints:
@@ -91,7 +91,7 @@ class Reverse:
             )
         carried = self.copy.need.params(loop)
         size = segments.state_bytes(loop, carried, self.dtype.itemsize)
-        parts = segments.parts_of(loop.length, size, segments.REMEMBERED_BYTES)
+        parts = segments.parts_of(loop.length, size, tuning.KEPT_STATE_BYTES_INNER_LOOP)
         known = self._known(loop, loop.length) if parts[0].size == 1 else []
         place.kept[id(loop)] = segments.run(self.copy, loop, place, parts, known, [[k] for k in carried])
         return True
@@ -216,7 +216,7 @@ class Reverse:
 
     def _known(self, loop: Loop, rounds: int) -> list[Node]:
         """Nodes of a loop's body that are worth keeping from its rounds for the way back through them."""
-        if rounds > segments.MAX_REMEMBERED_ROUNDS:
+        if rounds > tuning.MAX_ITERATIONS_KEEPING_COSTLY:
             return []
         return [x for x in self.copy.need.nodes(loop.body) if x.op in COSTLY and not x.uniform]
 
@@ -406,7 +406,7 @@ class _Sources:
             for k in np.flatnonzero(places >= 0).tolist():
                 x = view.at(graph, int(places[k]))
                 some[k] = graph.add(some[k], x) if k in some else x
-        if len(some) > FEW:
+        if len(some) > tuning.MAX_COMPARED_COTANGENT_ROWS:
             return graph.add(
                 total, from_table(graph, [some.get(k, graph.zero) for k in range(self.loop.length)], number)
             )

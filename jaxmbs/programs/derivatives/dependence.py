@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jaxmbs.programs.derivatives.partials import DIRECT, HANDED_ON, STEADY, carriers, partials
-from jaxmbs.programs.tracing.graph import REAL, Loop, Node, Region
-from jaxmbs.programs.tracing.liveness import Liveness
+from jaxmbs.programs.derivatives.slopes import DIRECT, HANDED_ON, STEADY, carriers, partials
+from jaxmbs.programs.graph.liveness import Liveness
+from jaxmbs.programs.graph.nodes import REAL, Loop, Memory, Node, Region, array, reached
 from jaxmbs.programs.tracing.marks import Group, nodes_of
 from jaxmbs.programs.tracing.program import Traced
-from jaxmbs.programs.tracing.trace import Memory, Tracer, array, reached
+from jaxmbs.programs.tracing.trace import Tracer
 
 
 class Dependence:

@@ -14,32 +14,23 @@ import numpy as np
 
 from jaxmbs.programs.backends import is_by_threads
 from jaxmbs.programs.derivatives.copying import Copy, Place, Rounds, View
-from jaxmbs.programs.tracing.graph import Buffer, Loop, Node
-from jaxmbs.programs.tracing.trace import Memory
-
-# Bytes of states of a loop up to which all of them are kept from the forward run to the backward run. Of larger ones only
-# the first state of each segment is: writing all to memory and reading them again takes longer than computing most of them
-# again, which for 1,000 steps of nine coordinates are 288 kB.
-KEPT_BYTES = 8 * 1024
-# On a GPU, whose threads have no cache to remember a segment in, it is the other way round: 1,000 steps of a four-bar's
-# Cartesian coordinates are 300 kB, and as many samples as run there at once need some 10 GB.
-KEPT_BYTES_ON_GPU = 512 * 1024
-# The same for loops inside loops, whose states stay in the processor's caches.
-REMEMBERED_BYTES = 256 * 1024
-# Loops of no more rounds, without loops inside, keep nothing in the forward run.
-SHORT = 8
-# Rounds for which what takes long to compute is kept beside the states.
-MAX_REMEMBERED_ROUNDS = 64
+from jaxmbs.programs.graph.nodes import Buffer, Loop, Memory, Node
+from jaxmbs.programs.runtime import tuning
 
 
 def settings() -> tuple:
     """What decides how a program is gone back through, beside the program."""
-    return kept_bytes(), REMEMBERED_BYTES, SHORT, MAX_REMEMBERED_ROUNDS
+    return (
+        kept_bytes(),
+        tuning.KEPT_STATE_BYTES_INNER_LOOP,
+        tuning.MAX_ITERATIONS_KEEPING_NOTHING,
+        tuning.MAX_ITERATIONS_KEEPING_COSTLY,
+    )
 
 
 def kept_bytes() -> int:
     """Bytes of states that loops keep from the forward run, in programs that are traced now."""
-    return KEPT_BYTES_ON_GPU if is_by_threads() else KEPT_BYTES
+    return tuning.KEPT_STATE_BYTES_GPU if is_by_threads() else tuning.KEPT_STATE_BYTES
 
 
 class Part(NamedTuple):

@@ -8,8 +8,8 @@ import numpy as np
 
 from jaxmbs.programs.derivatives.copying import Copy, Place, View, root_of
 from jaxmbs.programs.derivatives.dependence import Dependence
-from jaxmbs.programs.tracing.graph import REAL, Buffer, Graph, Node
-from jaxmbs.programs.tracing.trace import Memory
+from jaxmbs.programs.graph.graph import Graph
+from jaxmbs.programs.graph.nodes import REAL, Buffer, Memory, Node
 
 
 class Rates:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from jaxmbs.programs.graph.nodes import array
 from jaxmbs.programs.tracing.rules import rule
-from jaxmbs.programs.tracing.trace import array
 
 
 def _by_matrix(x: np.ndarray):

@@ -7,9 +7,10 @@ import math
 
 import numpy as np
 
-from jaxmbs.programs.tracing.graph import INTEGER, REAL, TRUTH, Node, ProgramError
+from jaxmbs.programs.errors import ProgramError
+from jaxmbs.programs.graph.nodes import INTEGER, REAL, TRUTH, Memory, Node, array, kind_of
 from jaxmbs.programs.tracing.rules import rule
-from jaxmbs.programs.tracing.trace import Memory, Tracer, array, kind_of
+from jaxmbs.programs.tracing.trace import Tracer
 
 
 def _clamped(graph, index: Node, most: int) -> Node:

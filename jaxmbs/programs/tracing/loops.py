@@ -10,12 +10,11 @@ import jax
 import numpy as np
 from jax.extend import core
 
-from jaxmbs.programs import jax_compat
-from jaxmbs.programs.tracing.graph import INTEGER, REAL, TRUTH, Buffer, Graph, Loop, Node, ProgramError, Region
-from jaxmbs.programs.tracing.trace import MOVEMENTS, RULES, TAKES_MEMORY, Memory, Tracer, array, elementwise
-
-# Loops whose bodies would make no more than this many scalars in all are unrolled.
-UNROLLED = 256
+from jaxmbs.programs.errors import ProgramError
+from jaxmbs.programs.graph.graph import Graph
+from jaxmbs.programs.graph.nodes import INTEGER, REAL, TRUTH, Buffer, Loop, Memory, Node, Region, array
+from jaxmbs.programs.runtime import jax_compat, tuning
+from jaxmbs.programs.tracing.trace import MOVEMENTS, RULES, TAKES_MEMORY, Tracer, elementwise
 
 
 def scan(tracer: Tracer, eqn, *args):
@@ -26,7 +25,7 @@ def scan(tracer: Tracer, eqn, *args):
     consts, carry, xs = args[:n_consts], list(args[n_consts : n_consts + n_carry]), args[n_consts + n_carry :]
     body_consts = [tracer.constants(np.asarray(c)) for c in body.consts]
     step = lambda values: tracer.run(body.jaxpr, body_consts, [*consts, *values])
-    if length <= 1 or length * work(body.jaxpr) <= UNROLLED:
+    if length <= 1 or length * estimate_operations(body.jaxpr) <= tuning.MAX_UNROLLED_SCALARS:
         return _unrolled(tracer, body, step, carry, xs, length, reverse)
 
     def attempt(varying: set[int]):
@@ -84,17 +83,20 @@ def _settle(tracer: Tracer, eqn, attempt: Callable, carry):
 
 
 @functools.lru_cache(maxsize=1024)
-def work(jaxpr, loops: bool = True) -> int:
-    """A rough count of the scalars that a jaxpr makes, in every round of its loops or in one."""
+def estimate_operations(jaxpr, loops: bool = True) -> int:
+    """Return a rough number of the scalars that a jaxpr computes, in all iterations of its loops or, without `loops`, in
+    one."""
     total = 0
     for eqn in jaxpr.eqns:
         inner = [x for x in jax.tree.leaves(list(eqn.params.values()), is_leaf=_is_jaxpr) if _is_jaxpr(x)]
         if inner:
             rounds = eqn.params.get("length", 1) if loops else 1
-            total += rounds * sum(work(getattr(x, "jaxpr", x), loops) for x in inner)
+            total += rounds * sum(estimate_operations(getattr(x, "jaxpr", x), loops) for x in inner)
         elif "program" in eqn.params:
             program, rounds = eqn.params["program"], math.prod(eqn.params["batch"]) if loops else 1
-            total += rounds * (program.size if program.source is None else work(program.source.jaxpr, loops))
+            total += rounds * (
+                program.size if program.source is None else estimate_operations(program.source.jaxpr, loops)
+            )
         elif eqn.primitive.name not in MOVEMENTS:
             total += sum(math.prod(v.aval.shape) for v in eqn.outvars)
     return total

@@ -12,9 +12,11 @@ from collections.abc import Sequence
 import jax
 import numpy as np
 
-from jaxmbs.programs import jax_compat
-from jaxmbs.programs.tracing.graph import REAL, Graph, Node, ProgramError, Region
-from jaxmbs.programs.tracing.trace import RULES, TAKES_MEMORY, Deferred, Tracer, array
+from jaxmbs.programs.errors import ProgramError
+from jaxmbs.programs.graph.graph import Graph
+from jaxmbs.programs.graph.nodes import REAL, Node, Region, array
+from jaxmbs.programs.runtime import jax_compat
+from jaxmbs.programs.tracing.trace import RULES, TAKES_MEMORY, Deferred, Tracer
 
 
 class AbstractRule(abc.ABC):

@@ -14,30 +14,21 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from jaxmbs.programs.collector import put_off
-from jaxmbs.programs.content import digest, joined
-from jaxmbs.programs.store import remembered, store
+from jaxmbs.programs.errors import ProgramError, ProgramTooLarge
+from jaxmbs.programs.graph.graph import Graph
+from jaxmbs.programs.graph.listing import listing
+from jaxmbs.programs.graph.liveness import Liveness
+from jaxmbs.programs.graph.nodes import Memory, Node, Region, place_argument
+from jaxmbs.programs.linear import rules as linear_rules
+from jaxmbs.programs.runtime import tuning
+from jaxmbs.programs.runtime.collector import put_off
+from jaxmbs.programs.runtime.content import digest, joined
+from jaxmbs.programs.runtime.store import active_store, load_or_compute
 from jaxmbs.programs.tracing import dense, indexing, loops, marks, rules
-from jaxmbs.programs.tracing.graph import Graph, ProgramError, ProgramTooLarge, Region
-from jaxmbs.programs.tracing.listing import listing
-from jaxmbs.programs.tracing.liveness import Liveness
-from jaxmbs.programs.tracing.trace import Memory, Tracer, place_argument
+from jaxmbs.programs.tracing.trace import Tracer
 
 # Modules that declare the rules of primitives when they are imported.
-RULE_MODULES = (rules, indexing, dense, loops, marks)
-# Above this number of scalar operations array code is the better choice: compilation takes a minute for this many, and as
-# many gigabytes as ten.
-MAX_PROGRAM_OPERATIONS = 1_000_000
-# What computes each operation fewer times than this, on the average, has to be called a hundred times before optimising it
-# pays.
-SHORT_RUN = 1_000
-# Loops that end by a condition, such as searches and Newton's method, have limits some ten times what they need.
-LIMIT_OVER_ROUNDS = 10
-# A graph for evaluating with more nodes than this does not outlive the making of its code.
-MAX_NODES_BESIDE_CODE = 20_000
-# Other graphs are kept up to this number of nodes in all, some 50 MB; those made first go first. The last ones stay in any
-# case: the programs of a gradient are made one after the other from the same graphs.
-MAX_KEPT_NODES, LAST_GRAPHS = 200_000, 24
+RULE_MODULES = (rules, indexing, dense, loops, marks, linear_rules)
 # Operations that cost nothing at run time, or are counted with what they belong to.
 FREE = frozenset({"const", "param", "index", "out", "load", "loop", "stack", "real", "integer"})
 
@@ -114,7 +105,7 @@ def forget(made: Program) -> None:
     """The code of a program was made: let go of its graph if that is large, and of the oldest ones of all programs if these
     are too large in all."""
     traced = made.__dict__.get("traced")
-    if traced is not None and traced.graph.count > MAX_NODES_BESIDE_CODE:
+    if traced is not None and traced.graph.count > tuning.MAX_NODES_AFTER_COMPILING:
         made.let_go("traced")
     left: list[tuple[weakref.ref[Program], str]] = []
     seen, total = set(), 0
@@ -126,7 +117,7 @@ def forget(made: Program) -> None:
             continue
         seen.add((id(program), name))
         total += graph.graph.count
-        if total > MAX_KEPT_NODES and len(left) >= LAST_GRAPHS:
+        if total > tuning.MAX_KEPT_NODES and len(left) >= tuning.MIN_KEPT_GRAPHS:
             program.let_go(name)
         else:
             left.append((reference, name))
@@ -140,8 +131,7 @@ class Program:
     Attributes:
         inputs, outputs: their shapes.
         dtype: its floating-point type.
-        few: numbers of samples up to which compiling it fast matters more than how fast it is; ∞ for what runs but once for
-            each.
+        max_unoptimised_samples: largest batch for which it is compiled without optimisation.
         derived: programs for its derivatives, by what they are.
         savings: what belongs to the graph for differentiating, and goes with it.
     """
@@ -153,7 +143,7 @@ class Program:
         )
         self.dtype = floating_type(self.inputs + self.outputs)
         self.source = None
-        self.few: float = 0
+        self.max_unoptimised_samples: float = 0
         self.derived: dict = {}
         self.savings: list = []
 
@@ -174,7 +164,7 @@ class Program:
     @cached_property
     def key(self) -> bytes | None:
         """By what the program is found in the store, before its graph is made; None where nothing is kept."""
-        return self._key if self.source is None or store() is None else digest(self.source)
+        return self._key if self.source is None or active_store() is None else digest(self.source)
 
     def key_of(self, *what) -> bytes | None:
         """The key of something derived from the program."""
@@ -231,7 +221,7 @@ class Program:
     @cached_property
     def facts(self) -> Facts:
         """What is kept of the program from one process to the next."""
-        return Facts(*remembered("facts", self.key, self._facts))
+        return Facts(*load_or_compute("facts", self.key, self._facts))
 
     def _facts(self) -> Facts:
         live, root = self.live, self.root
@@ -249,7 +239,7 @@ class Program:
 
     @property
     def work(self) -> int:
-        """Number of scalar operations of one run, each round of a loop counted; see `LIMIT_OVER_ROUNDS`."""
+        """Number of scalar operations of one run, each round of a loop counted; see `tuning.LIMIT_PER_ITERATION`."""
         return self.facts.work
 
     @property
@@ -271,7 +261,7 @@ class Program:
                     total += loop.length * self._work(loop.body)
                 else:
                     each = self._work(loop.body) + self._work(loop.condition_region)
-                    total += math.ceil(loop.length / LIMIT_OVER_ROUNDS) * each
+                    total += math.ceil(loop.length / tuning.LIMIT_PER_ITERATION) * each
             else:
                 total += node.op not in FREE
         return total
@@ -315,3 +305,16 @@ def floating_type(shapes: Sequence[Shape]) -> np.dtype:
     if len(found) > 1:
         raise ProgramError("float32 and float64 arguments in one program: give all of them the same type")
     return found[0] if found else np.dtype(np.float32)
+
+
+def scalar_nodes(jaxpr) -> tuple[list[Node], list[Node]]:
+    """Trace a closed jaxpr with one output, and return its scalar operations in order, without constants, and its results.
+
+    Raises:
+        ProgramError: a function without a straight-line form, or whose result is left in memory by a loop.
+    """
+    program = Program.of(jaxpr)
+    if isinstance(program.results[0], Memory):
+        raise ProgramError("its result comes from a loop")
+    nodes = [node for node in program.live.nodes(program.root) if node.op != "const"]
+    return nodes, list(program.results[0].ravel())

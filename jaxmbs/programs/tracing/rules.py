@@ -6,32 +6,29 @@ import math
 
 import numpy as np
 
-from jaxmbs.programs.tracing.folding import COMPARISONS
-from jaxmbs.programs.tracing.graph import INTEGER, REAL, TRUTH, Node, ProgramError
-from jaxmbs.programs.tracing.trace import FEW, MOVEMENTS, RULES, TAKES_MEMORY, Memory, array, elementwise, kind_of
-
-UNARY = (
-    *("neg", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "exp"),
-    *("log", "log1p", "expm1", "sqrt", "cbrt", "abs", "sign", "floor", "ceil"),
-)
-BINARY = ["add", "sub", "mul", "div", "max", "min", "rem", "atan2"]
+from jaxmbs.programs.errors import ProgramError
+from jaxmbs.programs.graph.nodes import INTEGER, REAL, TRUTH, Memory, Node, array, kind_of
+from jaxmbs.programs.graph.operations import COMPARISONS, OPERATIONS
+from jaxmbs.programs.runtime import tuning
+from jaxmbs.programs.tracing.trace import MOVEMENTS, RULES, TAKES_MEMORY, elementwise
 
 
 def _elementwise(op):
     return lambda tracer, eqn, *args: tracer.map(op, *args)
 
 
-for _name in (*UNARY, *BINARY):
-    RULES[_name] = _elementwise(_name)
-RULES["add_any"] = _elementwise("add")
+for _name, _operation in OPERATIONS.items():
+    RULES.update(dict.fromkeys(_operation.primitives, _elementwise(_name)))
 
 
 def _comparison(op):
     def rule(tracer, eqn, a, b):
         # Matrices of indices that become a mask, such as the identity.
-        if a.size > FEW and all(x.op == "const" and x.kind == INTEGER for y in (a, b) for x in y.flat):
+        if a.size > tuning.MAX_ENTRIES_ONE_BY_ONE and all(
+            x.op == "const" and x.kind == INTEGER for y in (a, b) for x in y.flat
+        ):
             numbers = [np.array([x.payload for x in y.flat]).reshape(y.shape) for y in (a, b)]
-            return tracer.constants(COMPARISONS[op](*numbers))
+            return tracer.constants(OPERATIONS[op].value(*numbers))
         return tracer.map(op, a, b)
 
     return rule
@@ -84,7 +81,7 @@ def _without_derivative(op: str):
     return rule_
 
 
-for _name, _op in (("stop_gradient", "stop"), ("remember", "remember")):
+for _name, _op in (("stop_gradient", "stop"), ("save_for_reverse", "save")):
     rule(_name, movement=True)(_without_derivative(_op))
 
 
@@ -203,7 +200,7 @@ def _convert(tracer, eqn, x):
     return elementwise(convert, x)
 
 
-@rule("nextafter", "erf", "erf_inv", "lgamma", "digamma")
+@rule("nextafter", "erf_inv", "lgamma", "digamma")
 def _no_form(tracer, eqn, *args):
     raise ProgramError("this function has no straight-line form here")
 

@@ -7,41 +7,16 @@ loop) stay there, as offsets into a buffer, until their scalars are needed.
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
-from jaxmbs.programs import jax_compat
-from jaxmbs.programs.tracing.graph import INTEGER, REAL, TRUTH, Buffer, Graph, Node, ProgramError
-
-# Without a condition on loops, larger arrays are not taken apart into scalars.
-MAX_ARRAY_ENTRIES = 100_000
-
-
-# Entries of an array that are dealt with one by one; of larger ones equal entries together.
-FEW = 16
-# Equations of a function from which on its results are remembered: elements share what they compute for one mechanism.
-WORTH_REMEMBERING = 16
-
-
-class Memory:
-    """An array in memory: offsets into a buffer, `after` the loop or stack that fills it."""
-
-    __slots__ = ("after", "buffer", "offsets")
-
-    def __init__(self, buffer: Buffer, offsets: np.ndarray, after: Node | None = None):
-        self.buffer, self.offsets, self.after = buffer, offsets, after
-
-    @property
-    def shape(self):
-        return self.offsets.shape
-
-    def moved(self, offsets: np.ndarray) -> Memory:
-        """The same memory seen in another order."""
-        return Memory(self.buffer, offsets, self.after)
+from jaxmbs.programs.errors import ProgramError
+from jaxmbs.programs.graph.graph import Graph
+from jaxmbs.programs.graph.nodes import Memory, Node, array, kind_of
+from jaxmbs.programs.runtime import jax_compat, tuning
 
 
 class Deferred:
@@ -51,25 +26,6 @@ class Deferred:
 
     def __init__(self, entries: Callable[[], np.ndarray], known: Any):
         self.entries, self.known = entries, known
-
-
-def reached(size: int, offset: int, stride: int) -> range:
-    """The offsets offset + stride·index of memory of a size, for an index from 0 on; one if the stride is 0."""
-    if not stride:
-        return range(offset, offset + 1)
-    return range(offset, size if stride > 0 else -1, stride)
-
-
-def kind_of(dtype) -> str:
-    """The kind of scalars of a dtype."""
-    kind = np.dtype(dtype).kind
-    if kind == "f":
-        return REAL
-    if kind in "iu":
-        return INTEGER
-    if kind == "b":
-        return TRUTH
-    raise ProgramError(f"dtype {dtype} is neither a real, an integer nor a truth value")
 
 
 class Tracer:
@@ -92,7 +48,7 @@ class Tracer:
             values = np.zeros(values.shape, bool)
         kind_of(values.dtype)
         flat = values.ravel()
-        if flat.size <= FEW:
+        if flat.size <= tuning.MAX_ENTRIES_ONE_BY_ONE:
             return array([self.graph.constant(x) for x in flat.tolist()], values.shape)
         # Bits tell 0.0 from −0.0.
         bits = flat.view(f"i{flat.dtype.itemsize}") if flat.dtype.kind == "f" else flat
@@ -103,7 +59,7 @@ class Tracer:
     def nodes(self, value) -> np.ndarray:
         """A value as an array of nodes: what is in memory is loaded, what was put off is computed."""
         if isinstance(value, Memory):
-            if value.offsets.size > MAX_ARRAY_ENTRIES:
+            if value.offsets.size > tuning.MAX_ARRAY_ENTRIES:
                 raise ProgramError(
                     f"an array of {value.offsets.size} numbers is too large to be taken apart into scalars"
                 )
@@ -202,13 +158,6 @@ def _needed(jaxpr) -> list:
     return found[::-1]
 
 
-def array(flat: Sequence, shape) -> np.ndarray:
-    """A list of nodes as an array of this shape."""
-    result = np.empty(len(flat), dtype=object)
-    result[:] = flat
-    return result.reshape(shape)
-
-
 def elementwise(function: Callable, *args: np.ndarray) -> np.ndarray:
     """function(a, b, …) entry by entry, with broadcasting; once for equal entries, as most of a large matrix are zeros."""
     shape = args[0].shape
@@ -216,7 +165,7 @@ def elementwise(function: Callable, *args: np.ndarray) -> np.ndarray:
         args = np.broadcast_arrays(*args)
         shape = args[0].shape
     entries = list(zip(*(x.ravel().tolist() for x in args), strict=True))
-    if len(entries) <= FEW:
+    if len(entries) <= tuning.MAX_ENTRIES_ONE_BY_ONE:
         return array([function(*entry) for entry in entries], shape)
     known: dict[tuple, Any] = dict.fromkeys(entries)
     for entry in known:
@@ -238,19 +187,11 @@ def unknown_primitive(name: str) -> str:
     return f"the primitive {name!r} has no straight-line form; {advice}"
 
 
-def place_argument(number: int, shape, dtype) -> Memory:
-    """An input of the program."""
-    size = math.prod(shape)
-    length = shape[0] if shape else 1
-    buffer = Buffer(number, kind_of(dtype), length, size // max(length, 1))
-    return Memory(buffer, np.arange(size).reshape(shape))
-
-
 def call(key: str):
     def rule(tracer: Tracer, eqn, *args):
         inner = eqn.params[key]
         run = lambda: tracer.closed(inner, args) if hasattr(inner, "consts") else tracer.run(inner, [], args)
-        if len(inner.eqns) < WORTH_REMEMBERING:
+        if len(inner.eqns) < tuning.MIN_EQUATIONS_TO_KEEP_RESULTS:
             return run()
         place = (inner, *map(_identity, args))
         if place not in tracer.calls:

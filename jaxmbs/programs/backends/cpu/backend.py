@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxmbs.programs.backends.backend import AbstractBackend, two_axes
-from jaxmbs.programs.llvm import ffi
+from jaxmbs.programs.backends.llvm import ffi
 from jaxmbs.programs.tracing.program import Program
 
 

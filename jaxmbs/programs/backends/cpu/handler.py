@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jaxmbs.programs.llvm import ffi
+from jaxmbs.programs.backends.llvm import ffi
 
 HANDLER = """
 declare i32 @sched_yield()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jaxmbs.programs.llvm.text import Text
+from jaxmbs.programs.backends.llvm.text import Text
 
 
 def splat(lanes: int, scalar: str, name: str) -> list[str]:

@@ -11,25 +11,12 @@ from llvmlite import binding
 
 from jaxmbs.programs.backends.cpu.handler import HANDLER, buffers
 from jaxmbs.programs.backends.cpu.vectors import VectorEmitter
-from jaxmbs.programs.collector import put_off
-from jaxmbs.programs.content import joined
-from jaxmbs.programs.llvm import elementary, ffi
-from jaxmbs.programs.store import store
-from jaxmbs.programs.tracing.program import SHORT_RUN, Program
-
-# Programs whose whole batch takes fewer scalar operations than this are run by the calling thread alone: waking another
-# one takes some microseconds.
-WORTH_A_THREAD = 100_000
-# Parts into which a batch is divided for each thread: more even out the load, fewer cost less.
-PARTS_PER_THREAD = 4
-# How much LLVM does for the choice of instructions and registers. Twice as much makes code that runs no faster and takes
-# twice as long to make; nothing, code that is made four times quicker and is up to 2.5 times slower, with the same results
-# to the bit. That is for short runs of few samples; and for what runs once for a sample, and is large: programs without
-# loops from this number of scalar operations on.
-EFFORT = 1
-MAX_OPTIMISED_OPERATIONS = 20_000
-# Operations of a region from which on its size matters more than their number to how long optimising takes.
-LARGE_REGION_OPTIMISED = 5_000
+from jaxmbs.programs.backends.llvm import elementary, ffi
+from jaxmbs.programs.runtime import tuning
+from jaxmbs.programs.runtime.collector import put_off
+from jaxmbs.programs.runtime.content import joined
+from jaxmbs.programs.runtime.store import active_store
+from jaxmbs.programs.tracing.program import Program
 
 # Without an aligned stack every second spill crosses a cache line, which halves the speed.
 ATTRIBUTES = ["noinline", "nounwind", "alignstack=64", '"stackrealign"']
@@ -52,23 +39,15 @@ def supported() -> bool:
     return os.name == "posix" and (arm or bool(binding.get_host_cpu_features().get("fma")))
 
 
-# Regions up to this many scalar operations keep two vectors of each value in flight. In larger ones the values are more
-# than the registers hold anyway, and compilation takes half the time with one.
-LARGE_REGION = 1_800
-# In loops larger regions keep two as well, if what crosses from one region to another leaves room for them in a first-level
-# cache.
-LARGE_LOOP, FEW_CROSSING = 4_000, 192
-
-
 def natural_lanes(program: Program) -> int:
     """Lanes of a kernel: two vectors of the host, so that one's latency hides behind the other's, or one."""
     one = host()[2] // np.dtype(program.dtype).itemsize
     facts = program.facts
-    if facts.largest_region <= LARGE_REGION:
+    if facts.largest_region <= tuning.MAX_OPERATIONS_TWO_VECTORS:
         return 2 * one
-    if facts.regions == 1 or facts.largest_region > LARGE_LOOP:
+    if facts.regions == 1 or facts.largest_region > tuning.MAX_OPERATIONS_TWO_VECTORS_IN_LOOPS:
         return one
-    return 2 * one if facts.crossing <= FEW_CROSSING else one
+    return 2 * one if facts.crossing <= tuning.MAX_CROSSING_VALUES else one
 
 
 def module_text(program: Program, lanes: int) -> tuple[str, set]:
@@ -85,8 +64,8 @@ def module_text(program: Program, lanes: int) -> tuple[str, set]:
         count=max(inputs + outputs, 1),
         buffers=buffers(inputs, outputs),
         effort=program.work,
-        worth=WORTH_A_THREAD,
-        parts=PARTS_PER_THREAD,
+        worth=tuning.MIN_OPERATIONS_FOR_THREADS,
+        parts=tuning.PARTS_PER_THREAD,
         lanes=lanes,
     )
     declared = _declared(kernel)
@@ -132,13 +111,13 @@ def object_code(program: Program, lanes: int, effort: int) -> bytes:
 def effort_for(program: Program, total: int) -> int:
     """How much LLVM does for a program that runs for this many samples."""
     facts = program.facts
-    if total <= program.few:
+    if total <= program.max_unoptimised_samples:
         return 0
     if facts.regions == 1:
-        return 0 if facts.size > MAX_OPTIMISED_OPERATIONS else EFFORT
+        return 0 if facts.size > tuning.MAX_OPTIMISED_OPERATIONS else tuning.OPTIMISATION_LEVEL
     # What optimising costs for each operation grows with the size of a region.
-    short = SHORT_RUN * (1 + facts.largest_region / LARGE_REGION_OPTIMISED)
-    return 0 if facts.work * total < short * facts.size else EFFORT
+    short = tuning.MIN_EVALUATIONS_TO_OPTIMISE * (1 + facts.largest_region / tuning.LARGE_REGION_OPERATIONS)
+    return 0 if facts.work * total < short * facts.size else tuning.OPTIMISATION_LEVEL
 
 
 def _machine(effort: int):
@@ -149,10 +128,10 @@ def _machine(effort: int):
 class MachineCode:
     """A compiled program, made or found in the store: the engine that owns it, and its handler for XLA."""
 
-    def __init__(self, program: Program, lanes: int, effort: int = EFFORT):
+    def __init__(self, program: Program, lanes: int, effort: int = tuning.OPTIMISATION_LEVEL):
         cpu, features, _ = host()
         key = joined(program.fingerprint, lanes, effort, cpu, features)
-        place = store()
+        place = active_store()
         code = None if place is None else place.get("object", key)
         if code is None:
             code = object_code(program, lanes, effort)

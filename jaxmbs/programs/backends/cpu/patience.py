@@ -12,10 +12,10 @@ have cost since it began; and, with one bit for each lane, which ones are set as
 from __future__ import annotations
 
 from jaxmbs.programs.backends.cpu.lanes import following, numbers, splat
-from jaxmbs.programs.llvm.code import AbstractCode
-from jaxmbs.programs.llvm.plan import Plan
-from jaxmbs.programs.tracing.graph import TRUTH, Loop, Region
-from jaxmbs.programs.tracing.liveness import Liveness
+from jaxmbs.programs.backends.llvm.code import AbstractCode
+from jaxmbs.programs.backends.llvm.plan import Plan
+from jaxmbs.programs.graph.liveness import Liveness
+from jaxmbs.programs.graph.nodes import TRUTH, Loop, Region
 
 # Lists of samples that wait, at most: loops beyond that share them.
 LISTS = 4

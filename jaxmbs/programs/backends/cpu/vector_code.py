@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from jaxmbs.programs.llvm.code import AbstractCode
-from jaxmbs.programs.llvm.text import unsigned
-from jaxmbs.programs.tracing.graph import INTEGER
+from jaxmbs.programs.backends.llvm.code import AbstractCode
+from jaxmbs.programs.backends.llvm.text import unsigned
+from jaxmbs.programs.graph.nodes import INTEGER
 
 
 class VectorCode(AbstractCode):

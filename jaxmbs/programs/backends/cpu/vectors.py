@@ -8,8 +8,8 @@ from __future__ import annotations
 from jaxmbs.programs.backends.cpu.lanes import following, splat
 from jaxmbs.programs.backends.cpu.patience import Patience
 from jaxmbs.programs.backends.cpu.vector_code import VectorCode
-from jaxmbs.programs.llvm.emitter import AbstractEmitter
-from jaxmbs.programs.llvm.text import ALIGNMENT, aligned
+from jaxmbs.programs.backends.llvm.emitter import AbstractEmitter
+from jaxmbs.programs.backends.llvm.text import ALIGNMENT, aligned
 
 
 class VectorEmitter(AbstractEmitter):

@@ -11,13 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxmbs.programs.backends.backend import AbstractBackend, two_axes
-from jaxmbs.programs.llvm import ffi
+from jaxmbs.programs.backends.llvm import ffi
+from jaxmbs.programs.runtime import tuning
 from jaxmbs.programs.tracing.program import Program
-
-# Bytes of a workspace at most. Where samples need more, fewer threads take more samples each; but not fewer than this.
-MAX_WORKSPACE_BYTES, MIN_THREADS = 2**30, 4096
-# Up to this many samples, blocks have one warp, so that they spread over the whole GPU.
-FEW, WARP = 2**15, 32
 
 
 class AbstractThreads(AbstractBackend):
@@ -66,7 +62,7 @@ class AbstractThreads(AbstractBackend):
         from jaxmbs.programs.backends.gpu import ptx
 
         kernel = ptx.kernel(program, self.capability())
-        if not kernel.refused and kernel.scratch * MIN_THREADS > MAX_WORKSPACE_BYTES:
+        if not kernel.refused and kernel.scratch * tuning.MIN_THREADS > tuning.MAX_WORKSPACE_BYTES:
             return f"a sample needs {kernel.scratch / 2**20:.1f} MB of workspace, too much for many samples at once"
         return kernel.refused or self.load(program)
 
@@ -128,11 +124,10 @@ class KernelOnHost(AbstractThreads):
 
 def grid(total: int, scratch: int) -> tuple[int, int]:
     """Numbers of blocks and of threads in each, for a number of samples that need a workspace of `scratch` bytes each."""
-    from jaxmbs.programs.backends.gpu import ptx
 
-    block = WARP if total <= FEW else ptx.BLOCK
+    block = tuning.WARP_THREADS if total <= tuning.MAX_SAMPLES_ONE_WARP else tuning.THREADS_PER_BLOCK
     blocks = -(-total // block)
-    return min(blocks, MAX_WORKSPACE_BYTES // (scratch * block)) if scratch else blocks, block
+    return min(blocks, tuning.MAX_WORKSPACE_BYTES // (scratch * block)) if scratch else blocks, block
 
 
 def _name(program: Program, capability: tuple[int, int]) -> str:

@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 import jax
 
+from jaxmbs.programs.runtime import tuning
+
 LIBRARY = "libcuda.so.1"
 # Options of the driver's compiler, attributes of a kernel and of a device, by their numbers in `cuda.h`.
 ERROR_LOG, ERROR_LOG_BYTES = 5, 6
 LOCAL_BYTES = 3
 MULTIPROCESSORS, THREADS_OF_ONE = 16, 39
 LOG_BYTES = 8192
-# The part of a GPU's memory that threads may take outside their registers; JAX takes three quarters for arrays.
-LOCAL_PART = 0.15
 
 
 class DriverError(RuntimeError):
@@ -99,7 +99,7 @@ def _check_memory(driver: ctypes.CDLL, kernel: ctypes.c_void_p, number: int) -> 
     if code != 0:
         raise DriverError(_reason(driver, code))
     needed = local.value * count.value * threads.value
-    if needed > LOCAL_PART * total.value:
+    if needed > tuning.LOCAL_MEMORY_FRACTION * total.value:
         raise DriverError(
             f"{local.value} bytes for each of {count.value * threads.value} threads are {needed / 2**30:.1f} GB of "
             f"{total.value / 2**30:.1f}"

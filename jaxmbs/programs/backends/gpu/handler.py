@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jaxmbs.programs.llvm import ffi
+from jaxmbs.programs.backends.llvm import ffi
 
 # The kernel gets `meta`, the workspace, the inputs and the outputs. XLA gives `meta` and the inputs as operands, and as
 # results the outputs and behind them the workspace. The numbers of blocks and of threads in each are an attribute.

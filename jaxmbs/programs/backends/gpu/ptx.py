@@ -8,26 +8,17 @@ from typing import NamedTuple
 from llvmlite import binding
 
 from jaxmbs.programs.backends.gpu.threads import ThreadEmitter
-from jaxmbs.programs.content import joined
-from jaxmbs.programs.llvm import elementary
-from jaxmbs.programs.store import remembered
+from jaxmbs.programs.backends.llvm import elementary
+from jaxmbs.programs.runtime import tuning
+from jaxmbs.programs.runtime.content import joined
+from jaxmbs.programs.runtime.store import load_or_compute
 from jaxmbs.programs.tracing.program import Program
 
 TRIPLE = "nvptx64-nvidia-cuda"
-# Threads of a block at most. 128 of them have 255 registers each on every GPU. The code does not say so (`.maxntid`): told
-# that, NVIDIA's assembler gives large kernels 32 registers, and spills ten times as much.
-BLOCK = 128
 # Compute capabilities that code is made for, and the versions of PTX that have them. Newer GPUs run what is made for an
 # older one.
 ARCHITECTURES = {(7, 0): 60, (7, 5): 63, (8, 0): 70, (8, 6): 71, (8, 9): 78, (9, 0): 78, (10, 0): 86, (12, 0): 87}
-# Bytes that a thread may keep outside its registers. A GPU sets them aside for every thread that it can hold: 40 kB for
-# each of an H100's 270,000 are 11 GB.
-MAX_FRAME_BYTES = 40_000
-# Buffers that a kernel takes: their addresses have to fit into 4 kB.
-MAX_BUFFERS = 500
 ATTRIBUTES = "attributes #0 = { nounwind alwaysinline }"
-# Larger programs get no optimisation, which takes longer than it saves.
-MAX_OPTIMISED_OPERATIONS = 40_000
 
 
 class Kernel(NamedTuple):
@@ -69,7 +60,7 @@ def kernel(program: Program, capability: tuple[int, int]) -> Kernel:
     chosen = architecture(capability)
     if ("kernel", chosen) not in program.derived:
         key = None if program.key is None else joined(program.key, *chosen)
-        program.derived["kernel", chosen] = Kernel(*remembered("ptx", key, lambda: _kernel(program, chosen)))
+        program.derived["kernel", chosen] = Kernel(*load_or_compute("ptx", key, lambda: _kernel(program, chosen)))
     return program.derived["kernel", chosen]
 
 
@@ -84,7 +75,7 @@ def _kernel(program: Program, chosen: tuple[int, int]) -> Kernel:
     machine = target.create_target_machine(
         cpu=f"sm_{major}{minor}",
         features=f"+ptx{ARCHITECTURES[chosen]}",
-        opt=2 if program.size <= MAX_OPTIMISED_OPERATIONS else 0,
+        opt=2 if program.size <= tuning.MAX_OPTIMISED_OPERATIONS_GPU else 0,
     )
     # Ahead of the text, so that loads and stores are as aligned as GPUs want them.
     heading = f'target datalayout = "{machine.target_data}"\ntarget triple = "{TRIPLE}"'
@@ -101,12 +92,12 @@ def module_text(program: Program, attributes: str) -> tuple[str, ThreadEmitter] 
     attributes: #0, of the kernel and of functions that may be inlined; #1 is given, those of the others.
     """
     buffers = len(program.facts.loaded) + len(program.outputs)
-    if buffers > MAX_BUFFERS:
-        return f"{buffers} arrays are more than a kernel takes ({MAX_BUFFERS})"
+    if buffers > tuning.MAX_BUFFERS:
+        return f"{buffers} arrays are more than a kernel takes ({tuning.MAX_BUFFERS})"
     emitter = ThreadEmitter(program)
     text = emitter.emit()
-    if emitter.frame.bytes > MAX_FRAME_BYTES:
-        return f"{emitter.frame.bytes} bytes for each thread are more than a GPU should set aside ({MAX_FRAME_BYTES})"
+    if emitter.frame.bytes > tuning.MAX_FRAME_BYTES:
+        return f"{emitter.frame.bytes} bytes for each thread are more than a GPU should set aside ({tuning.MAX_FRAME_BYTES})"
     lines = [
         text,
         attributes,

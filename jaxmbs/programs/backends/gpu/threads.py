@@ -9,16 +9,15 @@ neighbouring threads touch neighbouring addresses. So does the workspace, where 
 
 from __future__ import annotations
 
-from jaxmbs.programs.llvm.code import AbstractCode
-from jaxmbs.programs.llvm.emitter import AbstractEmitter
-from jaxmbs.programs.llvm.text import unsigned
+from jaxmbs.programs.backends.llvm.code import AbstractCode
+from jaxmbs.programs.backends.llvm.emitter import AbstractEmitter
+from jaxmbs.programs.backends.llvm.text import unsigned
+from jaxmbs.programs.graph.nodes import Memory
+from jaxmbs.programs.runtime import tuning
 from jaxmbs.programs.tracing.program import Program
-from jaxmbs.programs.tracing.trace import Memory
 
 # An address in the memory of the whole GPU.
 GLOBAL = "ptr addrspace(1)"
-# Functions up to this many lines become part of those that call them: what crosses between them can stay in registers.
-INLINED_LINES = 12_000
 
 
 def apart(program: Program) -> frozenset[int]:
@@ -80,7 +79,7 @@ class ThreadEmitter(AbstractEmitter):
         return mask
 
     def attributes(self, code):
-        return "#0" if len(code.lines) <= INLINED_LINES else "#1"
+        return "#0" if len(code.lines) <= tuning.MAX_INLINED_LINES else "#1"
 
     @property
     def params(self) -> str:

@@ -8,104 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from jaxmbs.programs.tracing.folding import FOLD, TRUTHS
+from jaxmbs.programs.errors import ProgramTooLarge
+from jaxmbs.programs.graph.nodes import INTEGER, REAL, TRUTH, Buffer, Node, Region
+from jaxmbs.programs.graph.operations import COMMUTATIVE, COMPARISONS, OF_TRUTHS, OPERATIONS
+from jaxmbs.programs.runtime import tuning
 
-# Kinds of scalars: a real number of the program's floating-point type, an integer, a truth value.
-REAL, INTEGER, TRUTH = "f", "i", "b"
-
-COMMUTATIVE = frozenset({"add", "mul", "min", "max", "eq", "ne", "and", "or", "xor"})
-COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 # What comes from memory is never taken to be the same in every lane.
 IN_MEMORY = frozenset({"load", "stack", "loop", "out"})
-
-
-class ProgramError(ValueError):
-    """A function that cannot become a straight-line program, and why.
-
-    Examples:
-        >>> mbs.program(jnp.linalg.eigvalsh)(jnp.eye(2))
-        Traceback (most recent call last):
-        jaxmbs.programs.tracing.graph.ProgramError: ...eigh...
-    """
-
-
-class ProgramTooLarge(ProgramError):
-    """A function with more scalar operations than a straight-line program should have."""
-
-
-class Region:
-    """A block of nodes that is executed together: the program itself, or the body or condition of a loop."""
-
-    __slots__ = ("depth", "nodes")
-
-    def __init__(self, depth: int):
-        self.depth = depth
-        self.nodes: list[Node] = []
-
-
-class Node:
-    """One scalar, or a loop (`op` "loop") or an array in memory (`op` "stack") that others depend on.
-
-    `payload` is what is not a node: a constant's value, a place in memory, a loop. `uniform` says that the value is
-    the same in every lane, because it comes from loop counters and constants alone.
-    """
-
-    __slots__ = ("args", "kind", "op", "payload", "region", "serial", "uniform")
-
-    op: str
-    args: tuple[Node, ...]
-    kind: str
-    payload: Any
-    region: Region
-    serial: int
-    uniform: bool
-
-    def __repr__(self):
-        return f"{self.op}#{self.serial}"
-
-    @property
-    def is_constant(self) -> bool:
-        return self.op == "const"
-
-
-class Buffer:
-    """An array in memory: an input (`source` its number), or the rows that a loop or a list of nodes leaves behind."""
-
-    __slots__ = ("kind", "length", "source", "width")
-
-    def __init__(self, source, kind: str, length: int, width: int):
-        self.source = source  # number of the input, or None
-        self.kind = kind
-        self.length = length  # rows
-        self.width = width  # scalars in a row
-
-
-class Loop:
-    """A counted loop, or one that ends earlier when its condition fails.
-
-    Attributes:
-        length: number of rounds (at most, where there is a condition).
-        index: the counter, an integer node of `body`.
-        params, inits, results: carried values: as the body sees them, at the start, after a round.
-        condition, condition_params, condition_region: of a loop with a condition, else None. A lane whose condition
-            fails keeps its carried values; the loop ends when all lanes do.
-        rows: (buffer, nodes of a row) written in every round, row number `index`, or backwards if `reverse`.
-        line: where it comes from in the user's code, of a loop with a condition; None if that is not known.
-    """
-
-    def __init__(self, length: int, body: Region, index: Node, reverse: bool = False):
-        self.length = length
-        self.body = body
-        self.index = index
-        self.reverse = reverse
-        self.params: list[Node] = []
-        self.inits: list[Node] = []
-        self.results: list[Node] = []
-        self.condition: Node | None = None
-        self.condition_params: list[Node] = []
-        self.condition_region: Region | None = None
-        self.rows: list[tuple[Buffer, list[Node]]] = []
-        self.line: str | None = None
 
 
 class Graph:
@@ -210,8 +119,8 @@ class Graph:
                 return a if op == "mul" else b
             if b is self.zero:
                 return b if op == "mul" else a
-        if args[0].kind == TRUTH and op in TRUTHS:
-            return TRUTHS[op](self.make, *args)
+        if args[0].kind == TRUTH and op in OF_TRUTHS:
+            return OF_TRUTHS[op](self.make, *args)
         if args[0].kind == INTEGER and op in ("div", "rem"):
             op = "i" + op
         for arg in args:
@@ -231,13 +140,10 @@ class Graph:
         return self.shared(op, args, kind or args[0].kind)
 
     def _fold(self, op, values, kind):
-        if op == "select":
-            return values[1] if values[0] else values[2]
-        if op == "integer":
-            largest = 2**63 - 1
-            value = values[0] if values[0] == values[0] else 0
-            return math.trunc(value) if abs(value) < largest else int(math.copysign(1, value)) * largest
-        value = FOLD[op](*values)
+        """Return the result of an operation of constants as a Python number of a kind."""
+        value = OPERATIONS[op].value(*values)
+        if op in ("select", "integer"):
+            return value
         if op in COMPARISONS or kind == TRUTH:
             return bool(value)
         # Integers wrap at 64 bits.
@@ -390,7 +296,7 @@ class Graph:
         return a if a.kind == INTEGER else self.plain("integer", a, kind=INTEGER)
 
     def held(self, a: Node, op: str = "stop") -> Node:
-        """a without derivative, in a graph that is to be differentiated; "remember" says that it costs much."""
+        """a without derivative, in a graph that is to be differentiated; "save" says that it costs much."""
         if a.is_constant or a.op == op or (op == "stop" and a.kind != REAL):
             return a
         return self.shared(op, (a,), a.kind)
@@ -432,7 +338,7 @@ class Graph:
             return table[0]
         if index.is_constant:
             return table[min(max(index.payload, 0), len(table) - 1)]
-        if len(table) > MAX_COMPARED_ENTRIES:
+        if len(table) > tuning.MAX_COMPARED_ENTRIES:
             rows = self.stack(tuple(table), len(table))
             held = self.make("min", self.make("max", index, self.constant(0)), self.constant(len(table) - 1))
             return self.load(rows.payload, rows, 0, held, 1)
@@ -442,7 +348,24 @@ class Graph:
         return result
 
 
-# A longer table is looked up in memory, a shorter one by comparing.
-MAX_COMPARED_ENTRIES = 8
 # What is simplified when it is made: the methods above by the names of the operations, `_add` for "add".
 FOLDING = {name[1:]: method for name, method in vars(Graph).items() if name.startswith("_")}
+
+
+def formula_nodes(node: Node) -> tuple[list[Node], Node]:
+    """Return the nodes of an operation's formula, with parameters for its arguments, and its result.
+
+    Their serial numbers are negative, and different for each node.
+    """
+    graph = Graph()
+    params = [graph.node("param", (), x.kind, None, graph.root, node.uniform) for x in node.args]
+    formula = OPERATIONS[node.op].formula
+    assert formula is not None
+    result = formula(graph, *params)
+    for x in graph.root.nodes:
+        x.serial -= MAX_FORMULA_NODES * (node.serial + 1)
+    return graph.root.nodes, result
+
+
+# Upper limit on the number of nodes of a formula.
+MAX_FORMULA_NODES = 1_000

@@ -16,16 +16,16 @@ import jax.numpy as jnp
 from jax.extend import core
 from jax.interpreters import ad, batching, mlir
 
-from jaxmbs.programs import jax_compat
 from jaxmbs.programs.backends import EMISSION, EMISSIONS, PLATFORMS, backend_for
-from jaxmbs.programs.derivatives.programs import (
+from jaxmbs.programs.derivatives.derived import (
     cotangent_program,
     has_loops,
     instantiated,
     linearized_programs,
     tangent_program,
 )
-from jaxmbs.programs.sharding import by_shards
+from jaxmbs.programs.runtime import jax_compat
+from jaxmbs.programs.runtime.sharding import by_shards
 from jaxmbs.programs.tracing.program import Program, forget
 from jaxmbs.programs.tracing.rules import rule
 
@@ -77,20 +77,22 @@ def zero_tangent(x):
     return ad.Zero(jax.typeof(x).to_tangent_aval())
 
 
-# x ↦ x, without derivative.
-remember_p = core.Primitive("remember")
-remember_p.def_impl(lambda x: x)
-remember_p.def_abstract_eval(lambda x: x)
-mlir.register_lowering(remember_p, lambda context, x: [x])
-batching.primitive_batchers[remember_p] = lambda args, dims: (remember_p.bind(*args), dims[0])
-ad.primitive_jvps[remember_p] = lambda primals, _: (remember_p.bind(*primals), zero_tangent(*primals))
-ad.primitive_transposes[remember_p] = lambda cotangent, _: [cotangent]
+# x ↦ x, without derivative; see `save_for_reverse`.
+save_p = core.Primitive("save_for_reverse")
+save_p.def_impl(lambda x: x)
+save_p.def_abstract_eval(lambda x: x)
+mlir.register_lowering(save_p, lambda context, x: [x])
+batching.primitive_batchers[save_p] = lambda args, dims: (save_p.bind(*args), dims[0])
+ad.primitive_jvps[save_p] = lambda primals, _: (save_p.bind(*primals), zero_tangent(*primals))
+ad.primitive_transposes[save_p] = lambda cotangent, _: [cotangent]
 
 
-def remembered(x):
-    """x, a value without derivative that costs much: where a round of a loop is computed twice in reverse mode, the second
-    time it is taken from the first."""
-    return remember_p.bind(jnp.asarray(x))
+def save_for_reverse(x):
+    """Return x, a value without derivative that takes long to compute.
+
+    Reverse mode computes the iterations of a loop again, but takes this value from the forward run.
+    """
+    return save_p.bind(jnp.asarray(x))
 
 
 @run_p.def_impl

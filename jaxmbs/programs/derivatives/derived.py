@@ -9,16 +9,17 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from jaxmbs.programs.collector import put_off
 from jaxmbs.programs.derivatives import segments
 from jaxmbs.programs.derivatives.copying import Copy, Place, View, states_by_number
 from jaxmbs.programs.derivatives.cotangent import Adjoints, Reverse
 from jaxmbs.programs.derivatives.dependence import Dependence
 from jaxmbs.programs.derivatives.tangent import Rates
-from jaxmbs.programs.store import remembered
-from jaxmbs.programs.tracing.graph import INTEGER, REAL, Graph, Node
+from jaxmbs.programs.graph.graph import Graph
+from jaxmbs.programs.graph.nodes import INTEGER, REAL, Memory, Node, array, place_argument
+from jaxmbs.programs.runtime import tuning
+from jaxmbs.programs.runtime.collector import put_off
+from jaxmbs.programs.runtime.store import load_or_compute
 from jaxmbs.programs.tracing.program import Program, Shape, Traced
-from jaxmbs.programs.tracing.trace import Memory, array, place_argument
 
 
 def tangent_program(program: Program, active: tuple[bool, ...]) -> Program:
@@ -81,7 +82,7 @@ def linearized_programs(program: Program, active: tuple[bool, ...]) -> tuple[Pro
     if key not in program.derived:
         saving = _Saving(program, active)
         program.savings.append(saving)
-        found = remembered("states", program.key_of(*key, *segments.settings()), lambda: saving.shapes)
+        found = load_or_compute("states", program.key_of(*key, *segments.settings()), lambda: saving.shapes)
         states = [Shape(tuple(shape), np.dtype(dtype)) for shape, dtype in found]
         keeping = _program(program, saving.run, program.inputs, [*program.outputs, *states], ("keeping", active))
         rates = _some(program.inputs, active)
@@ -100,12 +101,12 @@ def linearized_programs(program: Program, active: tuple[bool, ...]) -> tuple[Pro
 def has_loops(program: Program) -> bool:
     """Whether a program has loops whose states are worth keeping."""
     found = lambda: any(_is_long(node) for node in program.root.nodes if node.op == "loop")
-    return remembered("loops", program.key_of("loops", *segments.settings()), found)
+    return load_or_compute("loops", program.key_of("loops", *segments.settings()), found)
 
 
 def _is_long(node: Node) -> bool:
     loop = node.payload
-    return loop.length > segments.SHORT or any(x.op == "loop" for x in loop.body.nodes)
+    return loop.length > tuning.MAX_ITERATIONS_KEEPING_NOTHING or any(x.op == "loop" for x in loop.body.nodes)
 
 
 def _backward(program: Program, active, saving: _Saving | None = None, states: Sequence[Shape] = ()) -> Program:
@@ -272,7 +273,7 @@ def _program(program: Program, trace, inputs, outputs, key: tuple) -> Program:
     what, *which = key
     name = f"{what}_of_{program.name}"
     derived = Program(trace, inputs, outputs, name, program.key_of(what, which, *segments.settings()))
-    derived.few = program.few
+    derived.max_unoptimised_samples = program.max_unoptimised_samples
     return derived
 
 

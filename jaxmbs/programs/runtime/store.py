@@ -186,8 +186,8 @@ def _distrust(folder: Path) -> str | None:
 _store: Store | None = None
 
 
-def store() -> Store | None:
-    """The store of this process, if there is one."""
+def active_store() -> Store | None:
+    """Return the store of this process, None if nothing is kept on disk."""
     return _store if _store is not None and _store.usable else None
 
 
@@ -223,7 +223,7 @@ def enable_cache(folder: str | os.PathLike | None = None, *, megabytes: float = 
     if place is not None and folder is not None:
         place = Path(folder).expanduser().absolute()
     _store = None if place is None else Store(place, int(megabytes * 2**20))
-    kept = store()
+    kept = active_store()
     if place is None or kept is None:
         return None
     if kept.trouble is None and not jax.config.values.get("jax_compilation_cache_dir"):
@@ -266,9 +266,9 @@ def default_folder() -> Path | None:
     return Path(home).expanduser().absolute() / "jaxmbs"
 
 
-def remembered(kind: str, key: bytes | None, compute: Callable):
+def load_or_compute(kind: str, key: bytes | None, compute: Callable):
     """The JSON value kept under a key, computed and kept if it is not there; without a key computed."""
-    place = store()
+    place = active_store()
     if place is None or key is None:
         return compute()
     found = place.get(kind, key)
@@ -292,7 +292,7 @@ def processor() -> str:
 @functools.cache
 def environment() -> bytes:
     """A digest of the code that makes programs: this package, the packages that it stands on, Python and the system."""
-    package = Path(__file__).parent.parent
+    package = Path(__file__).parents[2]
     parts = [platform.python_version(), platform.platform(), platform.machine()]
     for name in PACKAGES:
         try:

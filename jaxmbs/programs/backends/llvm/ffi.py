@@ -17,8 +17,8 @@ from collections.abc import Callable
 import jax
 import jaxlib
 
-from jaxmbs.programs.llvm import layout
-from jaxmbs.programs.warning import PerformanceWarning
+from jaxmbs.programs.backends.llvm import layout
+from jaxmbs.programs.errors import PerformanceWarning
 
 
 @functools.cache

@@ -6,9 +6,9 @@ import abc
 
 import numpy as np
 
-from jaxmbs.programs.llvm.instructions import Instructions
-from jaxmbs.programs.llvm.text import storage
-from jaxmbs.programs.tracing.graph import INTEGER, REAL, TRUTH, Buffer, Loop, Node
+from jaxmbs.programs.backends.llvm.instructions import Instructions
+from jaxmbs.programs.backends.llvm.text import storage
+from jaxmbs.programs.graph.nodes import INTEGER, REAL, TRUTH, Buffer, Loop, Node
 
 # Neighbours in memory that are moved at once: the float64 of an AVX-512 vector.
 BLOCK = 8

@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from jaxmbs.programs.tracing.graph import Graph, Node
+from jaxmbs.programs.graph.graph import Graph
+from jaxmbs.programs.graph.nodes import Node
 
 # Constants within this range serve as pivots without looking at the other candidates: those of a mechanism's equations
 # are ±1 and small integers.

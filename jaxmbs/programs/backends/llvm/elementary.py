@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from llvmlite import ir
 
-from jaxmbs.programs.llvm import exponentials, vector_math
+from jaxmbs.programs.backends.llvm import exponentials, vector_math
 
 # Sine and cosine come as a pair.
 FUNCTIONS = {

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from jaxmbs.programs.llvm.text import ALIGNMENT, Frame, Text
-from jaxmbs.programs.tracing.graph import REAL, Buffer, Node
-from jaxmbs.programs.tracing.liveness import LAST
+from jaxmbs.programs.backends.llvm.text import ALIGNMENT, Frame, Text
+from jaxmbs.programs.graph.liveness import LAST
+from jaxmbs.programs.graph.nodes import REAL, Buffer, Memory, Node
+from jaxmbs.programs.runtime import tuning
 from jaxmbs.programs.tracing.program import Program
-from jaxmbs.programs.tracing.trace import Memory
-
-# Nodes of one function at most: the time that LLVM takes for a function grows faster than its length.
-MAX_FUNCTION_NODES = 6_000
 
 
 class Plan:
@@ -56,7 +53,7 @@ class Plan:
         found: dict[int, int] = {}
         for region in self.live.regions:
             nodes = [x for x in self.live.nodes(region) if x.op not in ("const", "param", "index")]
-            count = -(-len(nodes) // MAX_FUNCTION_NODES)
+            count = -(-len(nodes) // tuning.MAX_FUNCTION_NODES)
             if count > 1:
                 size = -(-len(nodes) // count)
                 for k, node in enumerate(nodes):

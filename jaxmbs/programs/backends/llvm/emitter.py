@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import abc
 
-from jaxmbs.programs.llvm.code import AbstractCode
-from jaxmbs.programs.llvm.plan import Plan
-from jaxmbs.programs.tracing.graph import INTEGER, TRUTH, Loop, Node
+from jaxmbs.programs.backends.llvm.code import AbstractCode
+from jaxmbs.programs.backends.llvm.plan import Plan
+from jaxmbs.programs.graph.nodes import INTEGER, TRUTH, Loop, Memory, Node
 from jaxmbs.programs.tracing.program import Program
-from jaxmbs.programs.tracing.trace import Memory
 
 
 class AbstractEmitter(abc.ABC):

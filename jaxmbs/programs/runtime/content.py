@@ -18,7 +18,7 @@ import jax
 import numpy as np
 from jax.extend import core
 
-from jaxmbs.programs import jax_compat
+from jaxmbs.programs.runtime import jax_compat
 
 # Their code is known by version.
 KNOWN_PACKAGES = frozenset({"jax", "jaxlib", "jaxmbs", "equinox", "numpy", "builtins", "functools", "operator", "math"})
@@ -188,12 +188,13 @@ class _Content:
             if hasattr(f, "__dict__") and self.package(type(f)) in KNOWN_PACKAGES:
                 return self.name(type(f)), self.text(vars(f))
             return self.shown(f)
-        cells = [self.text(cell_content(cell)) for cell in f.__closure__ or ()]
+        values, variables = referenced_values(f)
+        cells = [self.text(x) for x in values]
         bound = self.text(f.__defaults__), self.text(f.__kwdefaults__), cells
         where = f.__code__.co_firstlineno
         if self.package(f) in KNOWN_PACKAGES:
             return self.name(f), where, bound
-        used = [(name, self.text(f.__globals__[name])) for name in names_in(f.__code__) if name in f.__globals__]
+        used = [(name, self.text(x)) for name, x in variables]
         return self.name(f), self.code(f.__code__), bound, used
 
     def code(self, code: types.CodeType):
@@ -210,14 +211,20 @@ class _Content:
         return str(getattr(x, "__module__", None)).split(".")[0]
 
 
-def names_in(code: types.CodeType) -> list[str]:
-    """Names that a function and those inside it look up."""
-    inside = [name for c in code.co_consts if isinstance(c, types.CodeType) for name in names_in(c)]
+def referenced_values(f: types.FunctionType) -> tuple[list, list[tuple[str, Any]]]:
+    """Return the values of a function's closure, None for those not filled yet, and its global variables with their names."""
+    cells = [_cell_content(cell) for cell in f.__closure__ or ()]
+    return cells, [(name, f.__globals__[name]) for name in _names_in(f.__code__) if name in f.__globals__]
+
+
+def _names_in(code: types.CodeType) -> list[str]:
+    """Return the names that a function and the functions inside it look up, sorted."""
+    inside = [name for c in code.co_consts if isinstance(c, types.CodeType) for name in _names_in(c)]
     return sorted({*code.co_names, *inside})
 
 
-def cell_content(cell: types.CellType) -> Any:
-    """What a cell of a closure holds, None before it is filled."""
+def _cell_content(cell: types.CellType) -> Any:
+    """Return the content of a cell of a closure, None before it is filled."""
     try:
         return cell.cell_contents
     except ValueError:

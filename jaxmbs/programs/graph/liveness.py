@@ -8,8 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from jaxmbs.programs.tracing.graph import Buffer, Loop, Node, Region
-from jaxmbs.programs.tracing.trace import Memory
+from jaxmbs.programs.graph.nodes import Buffer, Loop, Memory, Node, Region
 
 # The last part of a region that is computed in several.
 LAST = -1

@@ -10,10 +10,15 @@ from jax.experimental.custom_partitioning import custom_partitioning
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 
-def over_devices(tree, everywhere: bool = False):
-    """Arrays with their rows shared out over all devices of this process, if that can be done evenly.
+def shard_over_devices(tree, everywhere: bool = False):
+    """Shard the rows of arrays over all devices of this process, if they can be divided evenly.
 
-    everywhere: over those of all processes of `jax.distributed`, each of which has the same arrays.
+    Args:
+        tree: arrays with the same number of rows.
+        everywhere: True to use the devices of all processes of `jax.distributed`, each of which has the same arrays.
+
+    Returns:
+        The arrays, unchanged if there is one device or the rows cannot be divided evenly.
     """
     devices = jax.devices() if everywhere else jax.local_devices()
     if len(devices) == 1 or any(len(x) % len(devices) for x in jax.tree.leaves(tree)):
@@ -25,8 +30,8 @@ def over_devices(tree, everywhere: bool = False):
     return jax.tree.map(own, tree)
 
 
-def gathered(tree):
-    """The arrays of NumPy of a tree, whole in every process, wherever their rows are."""
+def gather(tree):
+    """Return the arrays of a tree as NumPy arrays, complete in every process, wherever their rows are."""
 
     def whole(x):
         if isinstance(x, jax.Array) and not x.is_fully_addressable:

@@ -12,28 +12,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from jaxmbs.programs.tracing.graph import TRUTH, Buffer, Loop, Node, ProgramError, Region
+from jaxmbs.programs.errors import ProgramError
+from jaxmbs.programs.graph.graph import formula_nodes
+from jaxmbs.programs.graph.nodes import TRUTH, Buffer, Loop, Memory, Node, Region
+from jaxmbs.programs.graph.operations import OPERATIONS
 from jaxmbs.programs.tracing.program import Program
-from jaxmbs.programs.tracing.trace import Memory
 
-_MATH = ("abs", "sign", "floor", "ceil", "sqrt", "min", "max", "sin", "cos", "tan", "asin", "acos", "atan", "atan2",
-         "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "exp", "log", "expm1", "log1p", "cbrt")  # fmt: skip
-# An operation of numbers {0}, {1}, …
-EXPRESSIONS = {
-    **{name: f"Math.{name}({{0}}{', {1}' if name in ('min', 'max', 'atan2') else ''})" for name in _MATH},
-    "add": "{0} + {1}", "sub": "{0} - {1}", "mul": "{0} * {1}", "div": "{0} / {1}", "rem": "{0} % {1}", "neg": "-{0}",
-    "eq": "{0} === {1}", "ne": "{0} !== {1}", "lt": "{0} < {1}", "le": "{0} <= {1}", "gt": "{0} > {1}",
-    "ge": "{0} >= {1}", "and": "{0} && {1}", "or": "{0} || {1}", "xor": "{0} !== {1}", "not": "!{0}",
-    "select": "{0} ? {1} : {2}", "round": "even({0})", "pow": "power({0}, {1})",
-    "idiv": "{1} === 0 ? -1 : Math.trunc({0} / {1})", "irem": "{1} === 0 ? {0} : {0} % {1}",
-    "real": "Number({0}) + 0", "integer": "whole({0})",
-}  # fmt: skip
-# What JavaScript rounds, raises to a power and truncates otherwise than C and JAX do.
-HELPERS = {
-    "even": "const even = (x) => { const r = Math.round(x); return r - x === 0.5 && r % 2 !== 0 ? r - 1 : r; };",
-    "power": "const power = (x, y) => x === 1 || (x === -1 && Math.abs(y) === Infinity) ? 1 : x ** y;",
-    "whole": "const whole = (x) => Math.max(-(2 ** 63), Math.min(2 ** 63, Math.trunc(Number(x)))) || 0;",
-}
 IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*", re.ASCII)
 
 
@@ -69,7 +53,7 @@ def module(program: Program, name: str, constants: Sequence, arguments: Sequence
     ]
     returned = ", ".join(f"y{k}" for k in range(len(program.outputs)))
     return "\n".join([
-        *(helper for key, helper in HELPERS.items() if f"{key}(" in text),
+        *sorted(writer.helpers.values()),
         *(f"const c{k} = {_array(value)};" for k, value in enumerate(constants)),
         "/** Arrays of numbers, row by row; a single number is an array of length 1.", *about, " */",
         f"export function {name}({parameters}) {{", *checks, *lines, f"    return [{returned}];", "}", "",
@@ -85,6 +69,7 @@ class _Writer:
         self.buffers: dict[int, str] = {}
         self.declared: list[str] = []
         self.lines: list[str] = []
+        self.helpers: dict[str, str] = {}
 
     def function(self) -> list[str]:
         """The body: memory, operations, and the results y0, y1, …"""
@@ -136,11 +121,24 @@ class _Writer:
             where = f"{offset} + {stride} * {names[0]}" if names else f"{offset}"
             truth = " !== 0" if node.kind == TRUTH else ""
             return f"{self.buffer(buffer)}[{where}]{truth}"
-        if node.op not in EXPRESSIONS:
+        entry = OPERATIONS[node.op]
+        if entry.javascript is None and entry.formula is None:
             raise ProgramError(f"{self.program.name}: the operation {node.op!r} has no form in JavaScript")
+        if node.op not in self.helpers and (entry.javascript_helper or entry.javascript is None):
+            self.helpers[node.op] = entry.javascript_helper or self.formula(node)
+        if entry.javascript is None:
+            return f"{node.op}({', '.join(names)})"
         if node.op == "neg":
             names = [f"({x})" if x.startswith("-") else x for x in names]
-        return EXPRESSIONS[node.op].format(*names)
+        return entry.javascript.format(*names)
+
+    def formula(self, node: Node) -> str:
+        """A function for an operation that consists of others."""
+        nodes, result = formula_nodes(node)
+        params = ", ".join(self.name(x) for x in nodes if x.op == "param")
+        steps = [x for x in nodes if x.op not in ("param", "const")]
+        lines = "".join(f"const {self.name(x)} = {self.expression(x)}; " for x in steps)
+        return f"const {node.op} = ({params}) => {{ {lines}return {self.name(result)}; }};"
 
     def loop(self, loop: Loop, depth: int) -> None:
         carried = self.live.params(loop)

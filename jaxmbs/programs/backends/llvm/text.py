@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from jaxmbs.programs.tracing.graph import INTEGER, REAL, TRUTH, Node
+from jaxmbs.programs.graph.nodes import INTEGER, REAL, TRUTH, Node
 
 ALIGNMENT = 64
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from jaxmbs.programs.llvm.vector_math import (
+from jaxmbs.programs.backends.llvm.vector_math import (
     bits_type,
     constant,
     exp,

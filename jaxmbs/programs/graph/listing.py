@@ -6,13 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from jaxmbs.programs.tracing.graph import Loop, Node, Region
-from jaxmbs.programs.tracing.liveness import Liveness
-from jaxmbs.programs.tracing.trace import Memory
-
-INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">",
-         "ge": ">=", "and": "&", "or": "|", "xor": "^", "idiv": "//", "irem": "%"}  # fmt: skip
-PREFIX = {"neg": "-", "not": "~"}
+from jaxmbs.programs.graph.liveness import Liveness
+from jaxmbs.programs.graph.nodes import Loop, Memory, Node, Region
+from jaxmbs.programs.graph.operations import OPERATIONS
 
 
 def listing(name: str, inputs, outputs, root: Region, results: Sequence[np.ndarray | Memory], live: Liveness) -> str:
@@ -62,10 +58,9 @@ class _Listing:
 
     def expression(self, node: Node) -> str:
         names = [self.name(arg) for arg in node.args if arg.op not in ("loop", "stack")]
-        if node.op in INFIX:
-            return f"{names[0]} {INFIX[node.op]} {names[1]}"
-        if node.op in PREFIX:
-            return PREFIX[node.op] + names[0]
+        sign = OPERATIONS[node.op].sign if node.op in OPERATIONS else None
+        if sign is not None:
+            return f"{names[0]} {sign} {names[1]}" if len(names) == 2 else sign + names[0]
         if node.op == "load":
             buffer, offset, stride = node.payload
             where = f"{offset} + {stride}*{names[0]}" if names else f"{offset}"
