@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import jaxmbs as mbs
+from jaxmbs.programs.runtime import store
 from jaxmbs.programs.runtime.content import digest
 from jaxmbs.programs.runtime.store import Store
 
@@ -264,7 +265,7 @@ def test_environment_moves_it_and_turns_it_off(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="megabytes must be positive, got 0"):
         mbs.enable_cache(megabytes=0)
     mbs.disable_cache()
-    assert store.store() is None
+    assert store.active_store() is None
 
 
 def test_importing_changes_nothing():

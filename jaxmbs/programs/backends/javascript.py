@@ -87,7 +87,7 @@ class _Writer:
     def name(self, node: Node) -> str:
         """A constant as it is written, or the variable of a node."""
         if node.op == "const":
-            return ("false", "true")[node.payload] if node.kind == TRUTH else _number(node.payload)
+            return ("false", "true")[node.value] if node.kind == TRUTH else _number(node.value)
         if node.serial not in self.names:
             letter = {"index": "i", "param": "p"}.get(node.op, "v")
             self.names[node.serial] = f"{letter}{len(self.names)}"
@@ -104,11 +104,11 @@ class _Writer:
     def region(self, region: Region, depth: int) -> None:
         for node in self.live.nodes(region):
             if node.op == "loop":
-                self.loop(node.payload, depth)
+                self.loop(node.loop, depth)
             elif node.op == "out":
-                self.names[node.serial] = self.name(node.args[0].payload.params[node.payload])
+                self.names[node.serial] = self.name(node.args[0].loop.params[node.number])
             elif node.op == "stack":
-                name = self.buffer(node.payload)
+                name = self.buffer(node.buffer)
                 for k, x in enumerate(node.args):
                     self.line(depth, f"{name}[{k}] = {self.name(x)};")
             elif node.op not in ("const", "param", "index"):
@@ -117,7 +117,7 @@ class _Writer:
     def expression(self, node: Node) -> str:
         names = [self.name(x) for x in node.args if x.op not in ("loop", "stack")]
         if node.op == "load":
-            buffer, offset, stride = node.payload
+            buffer, offset, stride = node.address
             where = f"{offset} + {stride} * {names[0]}" if names else f"{offset}"
             truth = " !== 0" if node.kind == TRUTH else ""
             return f"{self.buffer(buffer)}[{where}]{truth}"

@@ -70,7 +70,7 @@ class _Evaluation:
 
     def value(self, node: Node, values):
         if node.op == "const":
-            return jnp.asarray(node.payload, self.dtype(node.kind))
+            return jnp.asarray(node.value, self.dtype(node.kind))
         return values[node.serial]
 
     def region(self, region: Region, values) -> None:
@@ -80,7 +80,7 @@ class _Evaluation:
             if node.op == "loop":
                 self.loop(node, values)
             elif node.op == "stack":
-                self.memory[id(node.payload)] = jnp.stack([self.value(x, values) for x in node.args])
+                self.memory[id(node.buffer)] = jnp.stack([self.value(x, values) for x in node.args])
             elif node.op in GIVEN:
                 continue
             elif node.op == "load" or not self.separate:
@@ -99,7 +99,7 @@ class _Evaluation:
                     for arg in node.args:
                         count(arg, 1 if own else 2)
                     if node.op == "loop":
-                        loop = node.payload
+                        loop = node.loop
                         ends = [*loop.results, *loop.inits, *(x for _, row in loop.rows for x in row)]
                         for x in [*ends, *([loop.condition] if loop.condition else [])]:
                             count(x, 2)
@@ -151,7 +151,7 @@ class _Evaluation:
         return OPERATIONS[node.op].xla(*args)
 
     def load(self, node: Node, values):
-        buffer, offset, stride = node.payload
+        buffer, offset, stride = node.address
         array = self.inputs[buffer.source] if buffer.source is not None else self.memory[id(buffer)]
         index = node.args[-1] if node.args and node.args[-1].op not in ("loop", "stack") else None
         if index is None:
@@ -159,7 +159,7 @@ class _Evaluation:
         return lax.dynamic_index_in_dim(array, offset + stride * self.value(index, values), keepdims=False)
 
     def loop(self, node: Node, values) -> None:
-        loop: Loop = node.payload
+        loop: Loop = node.loop
         carried = self.live.params(loop)
         inits = tuple(self.value(loop.inits[k], values) for k in carried)
         if loop.condition is not None:
@@ -169,7 +169,7 @@ class _Evaluation:
         of_number = dict(zip(carried, finals, strict=True))
         for other in self.live.nodes(node.region):
             if other.op == "out" and other.args[0] is node:
-                values[other.serial] = of_number[other.payload]
+                values[other.serial] = of_number[other.number]
 
     def _body(self, loop: Loop, carried, index, state, outer):
         values = dict(outer)

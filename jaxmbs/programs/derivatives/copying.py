@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxmbs.programs.graph.graph import Graph
 from jaxmbs.programs.graph.liveness import Liveness
-from jaxmbs.programs.graph.nodes import REAL, Buffer, Loop, Memory, Node, Region, array, reached
+from jaxmbs.programs.graph.nodes import REAL, Buffer, Carried, Loop, Memory, Node, Region, array, reached
 from jaxmbs.programs.tracing.loops import close_loop, new_loop
 from jaxmbs.programs.tracing.marks import mark
 from jaxmbs.programs.tracing.trace import Deferred
@@ -46,7 +46,7 @@ class View:
     def indexed(self, graph: Graph, offset: int, stride: int, index: Node, rows: int | None = None) -> Node:
         """The scalar at offset + stride·index, for an index below `rows`."""
         if index.is_constant:
-            return self.at(graph, offset + stride * index.payload)
+            return self.at(graph, offset + stride * index.value)
         size = len(self.nodes) if self.nodes is not None else len(self.pieces[0][2])
         every = list(reached(size, offset, stride))[:rows]
         if len(every) == 1:
@@ -65,7 +65,7 @@ def from_table(graph: Graph, table: Sequence[Node], index: Node) -> Node:
     if all(x is table[0] for x in table):
         return table[0]
     stack = graph.stack(tuple(table), len(table))
-    return graph.load(stack.payload, stack, 0, index, 1)
+    return graph.load(stack.buffer, stack, 0, index, 1)
 
 
 class Place:
@@ -154,7 +154,7 @@ class Copy:
     def value(self, node: Node, place: Place) -> Node:
         """What a node has become; copied, with all that it needs, when first asked for."""
         if node.op == "const":
-            return self.graph.constant(node.payload)
+            return self.graph.constant(node.value)
         found = place.of(node.region).values.get(node.serial)
         return self._made(node, place) if found is None else found
 
@@ -181,32 +181,32 @@ class Copy:
 
     def _arguments(self, node: Node, place: Place) -> Iterable[Node]:
         if node.op == "mark":
-            group = node.payload[0]
+            group = node.member.group
             return node.args if not self.marking or id(group) in place.marks else (*node.args, *group.nodes())
         if node.op == "loop":
             # Bodies ask for what they need.
-            return [node.payload.inits[k] for k in self.need.params(node.payload)]
+            return [node.loop.inits[k] for k in self.need.params(node.loop)]
         if node.op == "out":
-            return () if (id(node.args[0].payload), node.payload) in place.finals else node.args
-        if node.op == "load" and node.args and id(node.payload[0]) in place.of(node.args[0].region).memory:
+            return () if (id(node.args[0].loop), node.number) in place.finals else node.args
+        if node.op == "load" and node.args and id(node.address.buffer) in place.of(node.args[0].region).memory:
             return node.args[1:] if node.args[0].op in ("loop", "stack") else node.args
         return node.args
 
     def _copied(self, node: Node, place: Place) -> Node:
         graph, op = self.graph, node.op
-        get = lambda x: graph.constant(x.payload) if x.op == "const" else place.of(x.region).values[x.serial]
+        get = lambda x: graph.constant(x.value) if x.op == "const" else place.of(x.region).values[x.serial]
         if op == "load":
             return self._loaded(node, place, get)
         if op == "stack":
             nodes = tuple(map(get, node.args))
-            place.memory[id(node.payload)] = View(nodes=nodes)
+            place.memory[id(node.buffer)] = View(nodes=nodes)
             return graph.zero
         if op == "loop":
             if not self.on_loop(node, place):
                 self._loop(node, place)
             return graph.zero
         if op == "out":
-            return place.finals[id(node.args[0].payload), node.payload]
+            return place.finals[id(node.args[0].loop), node.number]
         if op in ("stop", "save"):
             return graph.held(get(node.args[0]), op) if self.marking else get(node.args[0])
         if op == "mark":
@@ -214,14 +214,14 @@ class Copy:
         return graph.make(op, *map(get, node.args), kind=node.kind)
 
     def _loaded(self, node: Node, place: Place, get: Callable) -> Node:
-        buffer, offset, stride = node.payload
+        buffer, offset, stride = node.address
         after = node.args[0] if node.args and node.args[0].op in ("loop", "stack") else None
         view = place.of(after.region if after is not None else root_of(place)).memory[id(buffer)]
         index = node.args[-1] if len(node.args) > (after is not None) else None
         return view.at(self.graph, offset) if index is None else view.indexed(self.graph, offset, stride, get(index))
 
     def _marked(self, node: Node, place: Place, get: Callable) -> Node:
-        group, k = node.payload
+        group, k = node.member
         if not self.marking:
             return get(node.args[0])
         if id(group) not in place.marks:
@@ -244,7 +244,7 @@ class Copy:
 
     def _loop(self, node: Node, place: Place) -> None:
         """A loop as it is."""
-        loop = node.payload
+        loop = node.loop
         inits = {k: self.value(loop.inits[k], place) for k in self.need.params(loop)}
         found = self.rounds(loop, place, inits, loop.length, lambda index: index)
         place.finals.update({(id(loop), k): x for k, x in found.finals.items()})
@@ -304,7 +304,7 @@ class Copy:
 
     def parameter(self, loop: Loop, init: Node) -> Node:
         """A carried value of an open loop, which starts from a node."""
-        node = self.graph.parameter(init.kind, loop.body, (loop, len(loop.params)))
+        node = self.graph.parameter(init.kind, loop.body, Carried(loop, len(loop.params)))
         loop.params.append(node)
         loop.inits.append(init)
         return node
@@ -316,7 +316,7 @@ class Copy:
 
     def final(self, node: Node, k: int) -> Node:
         """A carried value after a loop."""
-        return self.graph.shared("out", (node,), node.payload.params[k].kind, k)
+        return self.graph.shared("out", (node,), node.loop.params[k].kind, k)
 
     def condition(self, loop: Loop, new: Loop, place: Place, carried: Sequence[int]) -> None:
         """The condition of a loop as that of its copy, whose first carried values are these."""
@@ -325,7 +325,7 @@ class Copy:
         new.condition_region, new.line = Region(self.depth), loop.line
         seen = Place(loop.condition_region, place)
         for p in new.params:
-            new.condition_params.append(self.graph.parameter(p.kind, new.condition_region, p.payload))
+            new.condition_params.append(self.graph.parameter(p.kind, new.condition_region, p.origin))
         for k, p in zip(carried, new.condition_params, strict=False):
             seen.values[loop.condition_params[k].serial] = p
         new.condition = self.value(loop.condition, seen)

@@ -80,7 +80,7 @@ class Reverse:
 
     def _keeps(self, node: Node, place: Place) -> bool:
         """Copy a loop that is gone back through, with what it has to keep for that."""
-        loop = node.payload
+        loop = node.loop
         if node.serial not in self.dependence.useful or id(loop) in place.kept:
             return False
         if loop.condition is not None:
@@ -113,10 +113,10 @@ class Reverse:
             if node.op == "loop":
                 self._pull_loop(node, place, adjoints)
             elif node.op == "stack":
-                for k, term in adjoints.take(node.payload).items():
+                for k, term in adjoints.take(node.buffer).items():
                     self.give(node, node.args[k], term, adjoints)
-            elif node.op == "mark" and self.dependence.masks[id(node.payload[0])] is not None:
-                group = node.payload[0]
+            elif node.op == "mark" and self.dependence.masks[id(node.member.group)] is not None:
+                group = node.member.group
                 if id(group) not in done:
                     done.add(id(group))
                     self._pull_group(group, place, adjoints, around)
@@ -150,7 +150,7 @@ class Reverse:
         elif op == "mark" or op in HANDED_ON:
             give(args[0], ct)
         elif op == "out":
-            adjoints.add(adjoints.finals, (id(args[0].payload), node.payload), ct)
+            adjoints.add(adjoints.finals, (id(args[0].loop), node.number), ct)
         elif op == "load":
             self._pull_load(node, ct, place, adjoints, around)
         else:
@@ -159,7 +159,7 @@ class Reverse:
 
     def _pull_load(self, node: Node, ct: Node, place, adjoints: Adjoints, around: Around | None) -> None:
         graph = self.graph
-        buffer, offset, stride = node.payload
+        buffer, offset, stride = node.address
         in_memory = bool(node.args) and node.args[0].op in ("loop", "stack")
         add = lambda offset, term: adjoints.add(adjoints.elements, (id(buffer), offset), term)
         if len(node.args) == in_memory or not stride:
@@ -190,7 +190,7 @@ class Reverse:
         for value in rates:
             for x in value.ravel() if value is not None else ():
                 if x.serial in adjoints.values:
-                    self.give(group.marks[0], x.payload, adjoints.values.pop(x.serial), adjoints)
+                    self.give(group.marks[0], x.origin, adjoints.values.pop(x.serial), adjoints)
 
     def _pull_directly(self, group: Group, cts, place, adjoints: Adjoints) -> None:
         """By a rule for reverse mode."""
@@ -221,7 +221,7 @@ class Reverse:
         return [x for x in self.copy.need.nodes(loop.body) if x.op in COSTLY and not x.uniform]
 
     def _pull_loop(self, node: Node, place: Place, adjoints: Adjoints) -> None:
-        graph, loop = self.graph, node.payload
+        graph, loop = self.graph, node.loop
         carried = sorted(
             k for k in self.dependence.carried.get(id(loop), ()) if self.dependence.carries(loop.params[k])
         )
@@ -428,7 +428,7 @@ def _rounds(index: Node, loop: Loop) -> np.ndarray | None:
     if index is loop.index:
         return np.arange(loop.length)
     if index.is_constant:
-        return np.full(loop.length, index.payload)
+        return np.full(loop.length, index.value)
     function = NUMBERS.get(index.op)
     if function is None or index.kind != "i":
         return None

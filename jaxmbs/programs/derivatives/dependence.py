@@ -7,7 +7,7 @@ from typing import Any
 
 from jaxmbs.programs.derivatives.slopes import DIRECT, HANDED_ON, STEADY, carriers, partials
 from jaxmbs.programs.graph.liveness import Liveness
-from jaxmbs.programs.graph.nodes import REAL, Loop, Memory, Node, Region, array, reached
+from jaxmbs.programs.graph.nodes import REAL, Carried, Loop, Memory, Node, Region, array, reached
 from jaxmbs.programs.tracing.marks import Group, nodes_of
 from jaxmbs.programs.tracing.program import Traced
 from jaxmbs.programs.tracing.trace import Tracer
@@ -89,22 +89,22 @@ class Dependence:
     def _is_active(self, node: Node, live, found: set[int]) -> bool:
         op = node.op
         if op == "loop":
-            return self._activate_loop(node.payload, live, found)
+            return self._activate_loop(node.loop, live, found)
         if op == "out":
-            loop = node.args[0].payload
-            return node.kind == REAL and (loop.params[node.payload].serial in found)
+            loop = node.args[0].loop
+            return node.kind == REAL and (loop.params[node.number].serial in found)
         if node.kind != REAL or (op in STEADY and not (op in HANDED_ON and found is self.inside)):
             return False
         if op == "load":
-            buffer = node.payload[0]
+            buffer = node.address.buffer
             if buffer.source is not None:
                 return found is self.active and self.active_inputs[buffer.source]
             after = node.args[0]
             if after.op == "stack":
                 return any(x.serial in found for x in after.args)
-            return any(x.serial in found for own, row in after.payload.rows if own is buffer for x in row)
+            return any(x.serial in found for own, row in after.loop.rows if own is buffer for x in row)
         if op == "mark":
-            group = node.payload[0]
+            group = node.member.group
             return any(x.serial in found for x in group.marks) or any(group.mask(found))
         return any(x.serial in found for x in node.args)
 
@@ -141,15 +141,15 @@ class Dependence:
     def _reach(self, node: Node, pending: list[Node]) -> None:
         op = node.op
         if op == "param":
-            if isinstance(node.payload, tuple):
-                self._reach_carried(node.payload[0], node.payload[1], pending)
-            elif node.payload is not None:
-                pending.append(node.payload)  # the rate of an input of a rule
+            if isinstance(node.origin, Carried):
+                self._reach_carried(*node.origin, pending)
+            elif node.origin is not None:
+                pending.append(node.origin)  # the rate of an input of a rule
         elif op == "out":
             self.useful.add(node.args[0].serial)
-            self._reach_carried(node.args[0].payload, node.payload, pending)
+            self._reach_carried(node.args[0].loop, node.number, pending)
         elif op == "load":
-            buffer, offset, stride = node.payload
+            buffer, offset, stride = node.address
             after = node.args[0] if node.args and node.args[0].op in ("loop", "stack") else None
             moving = len(node.args) > (after is not None)
             if moving:
@@ -180,12 +180,12 @@ class Dependence:
             pending += [after.args[k] for k in offsets]
             return
         columns = {k % buffer.width for k in offsets}
-        for own, row in after.payload.rows:
+        for own, row in after.loop.rows:
             if own is buffer:
                 pending += [row[k] for k in columns]
 
     def _reach_mark(self, node: Node, pending) -> None:
-        group, k = node.payload
+        group, k = node.member
         carrying = self._context(node)
         if carrying is self.inside and not group.rule.is_linear(group.mask(carrying)):
             # A rate is linear in other rates, however it is written: the operations that it consists of count.

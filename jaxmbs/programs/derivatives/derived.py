@@ -105,7 +105,7 @@ def has_loops(program: Program) -> bool:
 
 
 def _is_long(node: Node) -> bool:
-    loop = node.payload
+    loop = node.loop
     return loop.length > tuning.MAX_ITERATIONS_KEEPING_NOTHING or any(x.op == "loop" for x in loop.body.nodes)
 
 
@@ -176,11 +176,11 @@ class _Saving:
         budget = self.kept_bytes / max(1, sum(node.serial in dependence.useful for node in found))
         size = program.dtype.itemsize
         for node in found:
-            loop = node.payload
+            loop = node.loop
             carried = need.params(loop)
             back = node.serial in dependence.useful and loop.condition is None
             parts = segments.parts_of(loop.length, segments.state_bytes(loop, carried, size), budget)
-            finals = sorted({x.payload for x in need.nodes(old.root) if x.op == "out" and x.args[0] is node})
+            finals = sorted({x.number for x in need.nodes(old.root) if x.op == "out" and x.args[0] is node})
             loops.append(_KeptLoop(node, parts if back else [], segments.grouped(loop, carried), finals))
         return _Plan(old, dependence, loops)
 
@@ -190,10 +190,10 @@ class _Saving:
         types = {REAL: self.program.dtype, INTEGER: jax.dtypes.canonicalize_dtype(np.int64), "b": np.dtype(bool)}
         found: list[tuple[tuple[int, ...], str]] = []
         for node, parts, groups, finals in self.plan.loops:
-            kind = lambda k, loop=node.payload: types[loop.params[k].kind].name
+            kind = lambda k, loop=node.loop: types[loop.params[k].kind].name
             for part in parts:
                 found += [((part.segments, len(group)), kind(group[0])) for group in groups]
-            found += [((len(group),), kind(group[0])) for group in segments.grouped(node.payload, finals)]
+            found += [((len(group),), kind(group[0])) for group in segments.grouped(node.loop, finals)]
         return found
 
     def run(self, marking: bool) -> Traced:
@@ -206,7 +206,7 @@ class _Saving:
             place.memory[id(memory.buffer)] = View.of(own)
         kept: list = []
         for node, parts, groups, finals in plan.loops:
-            loop = node.payload
+            loop = node.loop
             if parts:
                 done = segments.run(copy, loop, place, parts, (), groups)
                 place.values[node.serial] = graph.zero
@@ -240,7 +240,7 @@ class _Plan(NamedTuple):
         """The arrays, in the backward run, as what the loops have kept and left."""
         arrays = list(arrays)
         for node, parts, groups, finals in self.loops:
-            loop = node.payload
+            loop = node.loop
             flipped = loop.reverse
             kept = []
             for part in parts:

@@ -39,7 +39,7 @@ class Rates:
             if node.op == "loop":
                 self._push_loop(node, place)
             elif node.op == "stack":
-                self.memory[place][id(node.payload)] = View(nodes=[self.rate(x, place) for x in node.args])
+                self.memory[place][id(node.buffer)] = View(nodes=[self.rate(x, place) for x in node.args])
             elif node.op != "param" and self.dependence.carries(node):
                 own[node.serial] = self._of(node, place)
 
@@ -56,7 +56,7 @@ class Rates:
         if op == "select":
             return graph.select(value(args[0]), rate(args[1]), rate(args[2]))
         if op == "out":
-            return self.finals[place.of(args[0].region)].get((id(args[0].payload), node.payload), graph.zero)
+            return self.finals[place.of(args[0].region)].get((id(args[0].loop), node.number), graph.zero)
         if op == "load":
             return self._loaded_rate(node, place)
         if op == "mark":
@@ -64,17 +64,17 @@ class Rates:
         return graph.total([graph.mul(rate(x), value(slope)) for x, slope in self.dependence.slopes[node.serial]])
 
     def _of_mark(self, node: Node, place: Place) -> Node:
-        group, k = node.payload
+        group, k = node.member
         rates, results = self.dependence.linear(group)
         own = place.of(group.region).values
         for value in rates:
             for x in value.ravel() if value is not None else ():
                 if x.op == "param":
-                    own[x.serial] = self.rate(x.payload, place)
+                    own[x.serial] = self.rate(x.origin, place)
         return self.copy.value(results[k], place)
 
     def _loaded_rate(self, node: Node, place: Place) -> Node:
-        buffer, offset, stride = node.payload
+        buffer, offset, stride = node.address
         in_memory = bool(node.args) and node.args[0].op in ("loop", "stack")
         where = place.of(node.args[0].region if in_memory else root_of(place))
         view = self.memory[where].get(id(buffer))
@@ -86,7 +86,7 @@ class Rates:
 
     def _push_loop(self, node: Node, place: Place) -> None:
         """A loop with the rates of its carried values beside them."""
-        loop, graph = node.payload, self.graph
+        loop, graph = node.loop, self.graph
         carries = self.dependence.carries
         carried = self.dependence.need.params(loop)
         moving = sorted(k for k in self.dependence.carried.get(id(loop), ()) if carries(loop.params[k]))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from jaxmbs.programs.errors import ProgramTooLarge
-from jaxmbs.programs.graph.nodes import INTEGER, REAL, TRUTH, Buffer, Node, Region
+from jaxmbs.programs.graph.nodes import INTEGER, REAL, TRUTH, Address, Buffer, Node, Region
 from jaxmbs.programs.graph.operations import COMMUTATIVE, COMPARISONS, OF_TRUTHS, OPERATIONS
 from jaxmbs.programs.runtime import tuning
 
@@ -48,10 +48,10 @@ class Graph:
         """No more nodes are made: what finds equal ones, half of the memory, is let go."""
         self._known, self._numbers = {}, {float: {}, int: {}, bool: {}}
 
-    def node(self, op: str, args: tuple[Node, ...], kind: str, payload=None, region=None, uniform=None) -> Node:
+    def node(self, op: str, args: tuple[Node, ...], kind: str, detail=None, region=None, uniform=None) -> Node:
         """A new node, in the deepest region of its arguments unless `region` says otherwise."""
         node = Node()
-        node.op, node.args, node.kind, node.payload = op, args, kind, payload
+        node.op, node.args, node.kind, node.detail = op, args, kind, detail
         if region is None:
             region = self.root
             for arg in args:
@@ -73,12 +73,12 @@ class Graph:
             )
         return node
 
-    def shared(self, op: str, args: tuple[Node, ...], kind: str, payload=None) -> Node:
+    def shared(self, op: str, args: tuple[Node, ...], kind: str, detail=None) -> Node:
         """The node with this operation and these arguments, made if it is not there yet."""
-        key = (op, args, payload)
+        key = (op, args, detail)
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = self.node(op, args, kind, payload)
+            found = self._known[key] = self.node(op, args, kind, detail)
         return found
 
     def constant(self, value) -> Node:
@@ -107,9 +107,9 @@ class Graph:
             found = self._known[key] = self.node("const", (), kind, value, self.root, uniform=True)
         return found
 
-    def parameter(self, kind: str, region: Region, payload=None) -> Node:
+    def parameter(self, kind: str, region: Region, detail=None) -> Node:
         """A value that a loop hands to its body."""
-        return self.node("param", (), kind, payload, region, uniform=False)
+        return self.node("param", (), kind, detail, region, uniform=False)
 
     def make(self, op: str, *args: Node, kind: str | None = None) -> Node:
         """The result of an operation, folded where possible."""
@@ -127,7 +127,7 @@ class Graph:
             if arg.op != "const":
                 break
         else:
-            return self.constant(self._fold(op, [arg.payload for arg in args], kind or args[0].kind))
+            return self.constant(self._fold(op, [arg.value for arg in args], kind or args[0].kind))
         rule = FOLDING.get(op)
         return self.plain(op, *args, kind=kind) if rule is None else rule(self, *args)
 
@@ -171,9 +171,9 @@ class Graph:
         return result
 
     def _add(self, a, b):
-        if a.op == "const" and a.payload == 0:
+        if a.op == "const" and a.value == 0:
             return b
-        if b.op == "const" and b.payload == 0:
+        if b.op == "const" and b.value == 0:
             return a
         if b.op == "neg":
             return self._sub(a, b.args[0])
@@ -182,9 +182,9 @@ class Graph:
         return self.plain("add", a, b)
 
     def _sub(self, a, b):
-        if b.op == "const" and b.payload == 0:
+        if b.op == "const" and b.value == 0:
             return a
-        if a.op == "const" and a.payload == 0:
+        if a.op == "const" and a.value == 0:
             return self._neg(b)
         if b.op == "neg":
             return self._add(a, b.args[0])
@@ -196,7 +196,7 @@ class Graph:
         if a.op == "neg":
             return a.args[0]
         if a.op == "const":
-            return self.constant(-a.payload)
+            return self.constant(-a.value)
         if a.op == "sub":
             return self.plain("sub", a.args[1], a.args[0])
         return self.shared("neg", (a,), a.kind)
@@ -205,7 +205,7 @@ class Graph:
         if b.op == "const":
             a, b = b, a
         if a.op == "const":
-            value = a.payload
+            value = a.value
             if value == 0:
                 return self.constant(0 if a.kind == INTEGER else 0.0)
             if value == 1:
@@ -221,10 +221,10 @@ class Graph:
         return self.plain("mul", a, b)
 
     def _div(self, a, b):
-        if a.op == "const" and a.payload == 0:
+        if a.op == "const" and a.value == 0:
             return self.constant(0.0)
         if b.op == "const":
-            value = b.payload
+            value = b.value
             # Only the reciprocal of a power of two is exact.
             if value != 0 and math.isfinite(value) and math.frexp(value)[0] in (0.5, -0.5):
                 return self._mul(self.constant(1 / value), a)
@@ -249,7 +249,7 @@ class Graph:
 
     def _is_size(self, a: Node) -> bool:
         """Whether a number is known not to be negative, if it is a number."""
-        return a.op == "abs" or a.serial in self._sizes or (a.op == "const" and a.payload >= 0)
+        return a.op == "abs" or a.serial in self._sizes or (a.op == "const" and a.value >= 0)
 
     def _cos(self, a):
         return self._cos(a.args[0]) if a.op == "neg" else self.plain("cos", a)
@@ -259,7 +259,7 @@ class Graph:
 
     def _select(self, condition, yes, no):
         if condition.op == "const":
-            return yes if condition.payload else no
+            return yes if condition.value else no
         if yes is no:
             return yes
         if condition.op == "not":
@@ -267,11 +267,11 @@ class Graph:
         if yes.kind == TRUTH:
             if yes.op == "const":
                 return (
-                    self.make("or", condition, no) if yes.payload else self.make("and", self.make("not", condition), no)
+                    self.make("or", condition, no) if yes.value else self.make("and", self.make("not", condition), no)
                 )
             if no.op == "const":
                 negated = self.make("not", condition)
-                return self.make("or", negated, yes) if no.payload else self.make("and", condition, yes)
+                return self.make("or", negated, yes) if no.value else self.make("and", condition, yes)
         return self.shared("select", (condition, yes, no), yes.kind)
 
     def _not(self, a):
@@ -280,13 +280,13 @@ class Graph:
     def _and(self, a, b):
         for x, y in ((a, b), (b, a)):
             if x.op == "const":
-                return y if x.payload else x
+                return y if x.value else x
         return a if a is b else self.plain("and", a, b)
 
     def _or(self, a, b):
         for x, y in ((a, b), (b, a)):
             if x.op == "const":
-                return x if x.payload else y
+                return x if x.value else y
         return a if a is b else self.plain("or", a, b)
 
     def _real(self, a):
@@ -319,7 +319,7 @@ class Graph:
         return self.constant(1.0) if result is None else result
 
     def stack(self, values: tuple[Node, ...], length: int) -> Node:
-        """Scalars put into memory, in `length` rows; the payload is the buffer."""
+        """Scalars put into memory, in `length` rows; as the node's buffer."""
         key = ("stack", values, length)
         found = self._known.get(key)
         if found is None:
@@ -330,18 +330,18 @@ class Graph:
     def load(self, buffer: Buffer, after: Node | None, offset: int, index: Node | None = None, stride: int = 0) -> Node:
         """The scalar at offset + stride·index of a buffer, which a loop or a stack fills unless it is an input."""
         args = tuple(x for x in (after, index) if x is not None)
-        return self.shared("load", args, buffer.kind, (buffer, offset, stride))
+        return self.shared("load", args, buffer.kind, Address(buffer, offset, stride))
 
     def lookup(self, index: Node, table: Sequence[Node]) -> Node:
         """table[index], the index held within the table."""
         if len({id(x) for x in table}) == 1:
             return table[0]
         if index.is_constant:
-            return table[min(max(index.payload, 0), len(table) - 1)]
+            return table[min(max(index.value, 0), len(table) - 1)]
         if len(table) > tuning.MAX_COMPARED_ENTRIES:
             rows = self.stack(tuple(table), len(table))
             held = self.make("min", self.make("max", index, self.constant(0)), self.constant(len(table) - 1))
-            return self.load(rows.payload, rows, 0, held, 1)
+            return self.load(rows.buffer, rows, 0, held, 1)
         result = table[-1]
         for k in range(len(table) - 2, -1, -1):
             result = self.select(self.make("le", index, self.constant(k)), table[k], result)

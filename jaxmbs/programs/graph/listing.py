@@ -38,7 +38,7 @@ class _Listing:
 
     def name(self, node: Node) -> str:
         if node.op == "const":
-            return repr(node.payload)
+            return repr(node.value)
         if node.serial not in self.names:
             letter = {"index": "i", "param": "p", "out": "o"}.get(node.op, "v")
             self.names[node.serial] = f"{letter}{len(self.names)}"
@@ -52,7 +52,7 @@ class _Listing:
     def region(self, region: Region, depth: int) -> None:
         for node in self.live.nodes(region):
             if node.op == "loop":
-                self.loop(node.payload, depth)
+                self.loop(node.loop, depth)
             elif node.op not in ("const", "param", "index"):
                 self.line(depth, f"{self.name(node)} = {self.expression(node)}")
 
@@ -62,13 +62,13 @@ class _Listing:
         if sign is not None:
             return f"{names[0]} {sign} {names[1]}" if len(names) == 2 else sign + names[0]
         if node.op == "load":
-            buffer, offset, stride = node.payload
+            buffer, offset, stride = node.address
             where = f"{offset} + {stride}*{names[0]}" if names else f"{offset}"
             return f"{self.buffer(buffer)}[{where}]"
         if node.op == "out":
-            return self.name(node.args[0].payload.params[node.payload])
+            return self.name(node.args[0].loop.params[node.number])
         if node.op == "stack":
-            return f"{self.buffer(node.payload)} := [{', '.join(names)}]"
+            return f"{self.buffer(node.buffer)} := [{', '.join(names)}]"
         return f"{node.op}({', '.join(names)})"
 
     def loop(self, loop: Loop, depth: int) -> None:

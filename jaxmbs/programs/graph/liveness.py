@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from jaxmbs.programs.graph.nodes import Buffer, Loop, Memory, Node, Region
+from jaxmbs.programs.graph.nodes import Buffer, Carried, Loop, Memory, Node, Region
 
 # The last part of a region that is computed in several.
 LAST = -1
@@ -36,7 +36,7 @@ class Liveness:
         for region in self.regions:
             for node in self.nodes(region):
                 if node.op == "loop":
-                    loop = node.payload
+                    loop = node.loop
                     self.regions += [loop.body, *([loop.condition_region] if loop.condition_region else [])]
 
     def nodes(self, region: Region) -> list[Node]:
@@ -63,7 +63,7 @@ class Liveness:
             for node in self.nodes(region):
                 count(node.args)
                 if node.op == "loop":
-                    loop = node.payload
+                    loop = node.loop
                     count(loop.results[k] for k in self.params(loop))
                     for _, row in self.rows(loop):
                         count(row)
@@ -101,7 +101,7 @@ class Liveness:
         return found
 
     def _use_loop(self, node: Node, region: Region, here: int, use: Callable, part: dict[int, int]) -> None:
-        loop = node.payload
+        loop = node.loop
         end = lambda region: LAST if any(part.get(x.serial, 0) == LAST for x in region.nodes) else 0
         body = end(loop.body)
         for k in self.params(loop):
@@ -118,20 +118,20 @@ class Liveness:
             return
         self.needed.add(node.serial)
         if node.op == "param":
-            if isinstance(node.payload, tuple):
-                self._need_carried(*node.payload)
+            if isinstance(node.origin, Carried):
+                self._need_carried(*node.origin)
         elif node.op == "out":
             self._pending.append(node.args[0])
-            self._need_carried(node.args[0].payload, node.payload)
+            self._need_carried(node.args[0].loop, node.number)
         elif node.op == "loop":
-            if node.payload.condition is not None:
-                self._pending.append(node.payload.condition)
+            if node.loop.condition is not None:
+                self._pending.append(node.loop.condition)
         elif node.op == "mark":
             self._pending += node.args
             if self.marking:
-                self._need_group(node.payload[0])
+                self._need_group(node.member.group)
         elif node.op == "load":
-            buffer = node.payload[0]
+            buffer = node.address.buffer
             if node.args and node.args[0].op in ("loop", "stack"):
                 self._need_memory(node.args[0], buffer)
                 self._pending += node.args[1:]
@@ -151,7 +151,7 @@ class Liveness:
             return
         self._pending.append(after)
         if after.op == "loop":
-            for own, row in after.payload.rows:
+            for own, row in after.loop.rows:
                 if own is buffer:
                     self._pending += row
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,12 @@ TRUTH = "b"
 
 
 class Region:
-    """A block of nodes that is executed together: the program itself, or the body or condition of a loop."""
+    """A block of nodes that is executed together: the program itself, or the body or condition of a loop.
+
+    Attributes:
+        depth: number of loops around it.
+        nodes: its nodes in the order in which they were made, which is one in which they can be computed.
+    """
 
     __slots__ = ("depth", "nodes")
 
@@ -29,21 +34,55 @@ class Region:
 
 
 class Node:
-    """One scalar, or a loop (`op` "loop") or an array in memory (`op` "stack") that others depend on.
+    """One scalar; or a loop, or an array that is put into memory, on which others depend.
 
-    `payload` is what is not a node: a constant's value, a place in memory, a loop. `uniform` says that the value is
-    the same in every lane, because it comes from loop counters and constants alone.
+    `op` is one of the operations of the table (`operations`), or one of these:
+
+    - "const": a number that is known when the program is made; `value`.
+    - "load": a scalar in memory at `address`. Its arguments are the "loop" or "stack" that fills the memory, unless that is
+      an input, and the index if there is one.
+    - "stack": its arguments are put into memory, into `buffer`.
+    - "loop": `loop`.
+    - "out": the final value of carried value `number` of a loop, which is its argument.
+    - "index": the counter of a loop, known in its body only.
+    - "param": a value that a region is given; `origin`.
+    - "mark": a value with a derivative of its own, in graphs that are to be differentiated; its argument is the value, and
+      `member` its place in the group of values that were made together.
+    - "stop", "save": the argument without its derivative, in the same graphs; "save" if it is worth keeping for the way back.
+
+    Attributes:
+        op: name of the operation.
+        args: arguments, made before it.
+        kind: REAL, INTEGER or TRUTH.
+        region: region in which it is computed.
+        serial: number in the order in which the nodes of a graph were made.
+        uniform: True if the value is the same in every lane, because it comes from loop counters and constants alone.
+        detail: the one thing that is not a node. It has a name for each `op`:
+        value: of "const", a Python number.
+        address: of "load".
+        buffer: of "stack".
+        loop: of "loop".
+        number: of "out".
+        origin: of "param": a `Carried` value of a loop; or the node of whose rate it is, in the rule of a mark; else None.
+        member: of "mark", (group, number of the mark in it).
     """
 
-    __slots__ = ("args", "kind", "op", "payload", "region", "serial", "uniform")
+    __slots__ = ("args", "detail", "kind", "op", "region", "serial", "uniform")
 
     op: str
     args: tuple[Node, ...]
     kind: str
-    payload: Any
     region: Region
     serial: int
     uniform: bool
+    detail: Any
+    value: Any
+    address: Address
+    buffer: Buffer
+    loop: Loop
+    number: int
+    origin: Any
+    member: Any
 
     def __repr__(self):
         return f"{self.op}#{self.serial}"
@@ -61,29 +100,59 @@ class Node:
         return self.kind == TRUTH
 
 
+# Names of the one slot, which cost neither time nor memory.
+for _name in ("value", "address", "buffer", "loop", "number", "origin", "member"):
+    setattr(Node, _name, Node.detail)
+
+
+class Address(NamedTuple):
+    """The scalar at offset + stride·index of a buffer; the stride is 0 without an index."""
+
+    buffer: Buffer
+    offset: int
+    stride: int
+
+
+class Carried(NamedTuple):
+    """A carried value of a loop."""
+
+    loop: Loop
+    number: int
+
+
 class Buffer:
-    """An array in memory: an input (`source` its number), or the rows that a loop or a list of nodes leaves behind."""
+    """An array in memory.
+
+    Attributes:
+        source: number of the input of the program that it is; None if a loop or a "stack" fills it.
+        kind: of its scalars.
+        length: number of rows.
+        width: number of scalars in a row.
+    """
 
     __slots__ = ("kind", "length", "source", "width")
 
-    def __init__(self, source, kind: str, length: int, width: int):
-        self.source = source  # number of the input, or None
-        self.kind = kind
-        self.length = length  # rows
-        self.width = width  # scalars in a row
+    def __init__(self, source: Any, kind: str, length: int, width: int):
+        self.source, self.kind, self.length, self.width = source, kind, length, width
 
 
 class Loop:
     """A counted loop, or one that ends earlier when its condition fails.
 
     Attributes:
-        length: number of rounds (at most, where there is a condition).
+        length: number of iterations; their upper limit if there is a condition.
+        body: region that is executed in each.
         index: the counter, an integer node of `body`.
-        params, inits, results: carried values: as the body sees them, at the start, after a round.
-        condition, condition_params, condition_region: of a loop with a condition, else None. A lane whose condition
-            fails keeps its carried values; the loop ends when all lanes do.
-        rows: (buffer, nodes of a row) written in every round, row number `index`, or backwards if `reverse`.
-        line: where it comes from in the user's code, of a loop with a condition; None if that is not known.
+        reverse: True if rows are written from the last to the first.
+        params: carried values as the body sees them.
+        inits: carried values before the first iteration.
+        results: carried values after an iteration.
+        condition: truth value after which an iteration is executed, None in counted loops. A lane whose condition fails
+            keeps its carried values; the loop ends when all lanes do.
+        condition_params: carried values as the condition sees them.
+        condition_region: region of the condition.
+        rows: (buffer, nodes of a row) written in every iteration, row number `index`, or counted from the end if `reverse`.
+        line: line of the user's code, for loops with a condition; None if it is not known.
     """
 
     def __init__(self, length: int, body: Region, index: Node, reverse: bool = False):

@@ -150,7 +150,7 @@ def _by_root(inside: Callable) -> Callable:
 
 
 def _divide_slope(g: Any, y: Any, a: Any, b: Any):
-    inverse = y if a.is_constant and a.payload == 1 else _inverse(g, b)
+    inverse = y if a.is_constant and a.value == 1 else _inverse(g, b)
     return inverse, g.make("neg", g.mul(y, inverse))
 
 

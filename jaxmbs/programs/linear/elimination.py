@@ -216,7 +216,7 @@ class Elimination:
                     # A row with a single entry has to be the pivot's only where no row is left over.
                     alone = counts[j] == 1 or (length == 1 and not self.more_rows)
                     low, high = PIVOT_CONSTANTS
-                    if not alone and not (x.is_constant and low <= abs(x.payload) <= high):
+                    if not alone and not (x.is_constant and low <= abs(x.value) <= high):
                         continue
                     cost = ((length - 1) * (counts[j] - 1), not x.is_constant, i, j)
                     if best is None or cost < best:
@@ -286,7 +286,7 @@ class Elimination:
         largest = self.zero
         for x in values:
             largest = g.make("abs", x) if largest is self.zero else g.make("max", largest, g.make("abs", x))
-        if all(x.is_constant for x in values) or any(x.is_constant and x.payload != 0 for x in values):
+        if all(x.is_constant for x in values) or any(x.is_constant and x.value != 0 for x in values):
             return g.constant(1.0) if largest is self.zero else largest
         return g.select(g.make("gt", largest, self.zero), largest, g.constant(1.0))
 
@@ -338,7 +338,7 @@ def _reciprocal(graph: Graph, pivot: Node) -> Node:
 
 def is_zero(x: Node) -> bool:
     """Whether a node is known to be zero, of either sign."""
-    return x.is_constant and x.payload == 0
+    return x.is_constant and x.value == 0
 
 
 def parity(order: Sequence[int]) -> int:

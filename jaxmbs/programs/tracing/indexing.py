@@ -26,7 +26,7 @@ def _window(
     fixed = list(within)
     for axis, start in starts.items():
         if axis not in moving:
-            fixed[axis] += min(max(start.payload, 0), most[axis])
+            fixed[axis] += min(max(start.value, 0), most[axis])
     if not moving:
         return operand[tuple(fixed)]
     sizes = [most[axis] + 1 for axis in moving]
@@ -55,7 +55,7 @@ def _loop_row(tracer: Tracer, x: Memory, starts: list[Node], sizes) -> np.ndarra
     index = _clamped(tracer.graph, starts[0], count - 1)
     parts = [slice(0, 1)]
     for k in range(1, len(starts)):
-        begin = min(max(starts[k].payload, 0), x.shape[k] - sizes[k])
+        begin = min(max(starts[k].value, 0), x.shape[k] - sizes[k])
         parts.append(slice(begin, begin + sizes[k]))
     first = x.offsets[tuple(parts)]
     return array([tracer.load(x, int(k), index, stride) for k in first.ravel()], first.shape)
@@ -70,7 +70,7 @@ def _dynamic_slice(tracer, eqn, x, *starts):
         if row is not None:
             return row
         if all(s.is_constant for s in indices):
-            begins = [min(max(s.payload, 0), n - k) for s, n, k in zip(indices, x.shape, sizes, strict=True)]
+            begins = [min(max(s.value, 0), n - k) for s, n, k in zip(indices, x.shape, sizes, strict=True)]
             return x.moved(x.offsets[tuple(slice(b, b + k) for b, k in zip(begins, sizes, strict=True))])
     x = tracer.nodes(x)
     most = {axis: x.shape[axis] - size for axis, size in enumerate(sizes)}
@@ -84,9 +84,7 @@ def _dynamic_update_slice(tracer, eqn, x, update, *starts):
     indices = [s.item() for s in starts]
     result = x.copy()
     most = [n - k for n, k in zip(x.shape, update.shape, strict=True)]
-    ranges = [
-        [min(max(s.payload, 0), m)] if s.is_constant else range(m + 1) for s, m in zip(indices, most, strict=True)
-    ]
+    ranges = [[min(max(s.value, 0), m)] if s.is_constant else range(m + 1) for s, m in zip(indices, most, strict=True)]
     held = [_clamped(graph, s, m) for s, m in zip(indices, most, strict=True)]
     for places in itertools.product(*ranges):
         here = graph.constant(True)
@@ -183,9 +181,9 @@ def _put(graph, result, starts, within, most, update, combine):
     ranges = []
     for axis, start in starts.items():
         if start.is_constant:
-            if not 0 <= start.payload <= most[axis]:
+            if not 0 <= start.value <= most[axis]:
                 return
-            ranges.append([start.payload])
+            ranges.append([start.value])
         else:
             ranges.append(list(range(most[axis] + 1)))
     for places in itertools.product(*ranges):

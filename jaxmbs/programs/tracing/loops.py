@@ -12,7 +12,7 @@ from jax.extend import core
 
 from jaxmbs.programs.errors import ProgramError
 from jaxmbs.programs.graph.graph import Graph
-from jaxmbs.programs.graph.nodes import INTEGER, REAL, TRUTH, Buffer, Loop, Memory, Node, Region, array
+from jaxmbs.programs.graph.nodes import INTEGER, REAL, TRUTH, Buffer, Carried, Loop, Memory, Node, Region, array
 from jaxmbs.programs.runtime import jax_compat, tuning
 from jaxmbs.programs.tracing.trace import MOVEMENTS, RULES, TAKES_MEMORY, Tracer, elementwise
 
@@ -159,7 +159,7 @@ def _parameters(tracer: Tracer, loop: Loop, init: np.ndarray, start: int, varyin
     flat = []
     for k, node in enumerate(init.ravel()):
         if start + k in varying:
-            flat.append(tracer.graph.parameter(node.kind, loop.body, (loop, len(loop.params))))
+            flat.append(tracer.graph.parameter(node.kind, loop.body, Carried(loop, len(loop.params))))
             loop.params.append(flat[-1])
             loop.inits.append(node)
         else:
@@ -208,7 +208,7 @@ def _steady_rows(tracer: Tracer, x: np.ndarray, index: Node) -> np.ndarray | Non
     if all(node is first for row in rows for node, first in zip(row, rows[0], strict=True)):
         return x[0] if x.ndim > 1 else array([x[0]], ())
     if x.ndim == 1 and x[0].kind == INTEGER and all(node.is_constant for node in x):
-        values = np.array([node.payload for node in x])
+        values = np.array([node.value for node in x])
         step = int(values[1] - values[0])
         if (np.diff(values) == step).all():
             graph = tracer.graph
@@ -248,8 +248,8 @@ def _live_ins(loop: Loop) -> list[Node]:
 
 def _final(tracer: Tracer, loop: Loop, node: Node, params: np.ndarray) -> np.ndarray:
     """What carried values are after the loop."""
-    own = lambda p: p.op == "param" and p.payload[0] is loop
-    out = lambda p: tracer.graph.shared("out", (node,), p.kind, p.payload[1]) if own(p) else p
+    own = lambda p: p.op == "param" and p.origin.loop is loop
+    out = lambda p: tracer.graph.shared("out", (node,), p.kind, p.origin.number) if own(p) else p
     return array([out(p) for p in params.ravel()], params.shape)
 
 
@@ -278,8 +278,8 @@ def while_loop(tracer: Tracer, eqn, *args):
             seen.append(params)
             flat = []
             for p in params.ravel():
-                if p.op == "param" and p.payload[0] is loop:
-                    p = tracer.graph.parameter(p.kind, loop.condition_region, p.payload)
+                if p.op == "param" and p.origin.loop is loop:
+                    p = tracer.graph.parameter(p.kind, loop.condition_region, p.origin)
                     loop.condition_params.append(p)
                 flat.append(p)
             seen_by_condition.append(array(flat, params.shape))
@@ -312,7 +312,7 @@ def _bound(condition, body, n_cond, n_body, carry) -> int | None:
                 step = _increment(body, body.invars[n_body + k], body.outvars[k])
                 start = carry[k]
                 if step and step > 0 and isinstance(start, np.ndarray) and start.item().is_constant:
-                    return max(0, math.ceil((int(limit.val) - start.item().payload) / step))
+                    return max(0, math.ceil((int(limit.val) - start.item().value) / step))
     return None
 
 
@@ -321,7 +321,7 @@ def cond(tracer: Tracer, eqn, index, *operands):
     branches = eqn.params["branches"]
     chosen = tracer.nodes(index).item()
     if chosen.is_constant:
-        return tracer.closed(branches[min(max(int(chosen.payload), 0), len(branches) - 1)], operands)
+        return tracer.closed(branches[min(max(int(chosen.value), 0), len(branches) - 1)], operands)
     if chosen.kind == TRUTH:
         chosen = tracer.graph.select(chosen, tracer.graph.constant(1), tracer.graph.constant(0))
     results = [[tracer.nodes(x) for x in tracer.closed(branch, operands)] for branch in branches]

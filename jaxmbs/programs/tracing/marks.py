@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -87,6 +88,13 @@ class Group:
         return tuple(not found.isdisjoint(serials) for serials in self._reals)
 
 
+class Member(NamedTuple):
+    """The place of a mark: its group, and its number there."""
+
+    group: Group
+    number: int
+
+
 def nodes_of(value) -> list[Node]:
     """The nodes of an array, or of factors."""
     return value.known.nodes() if isinstance(value, Deferred) else list(value.ravel())
@@ -112,7 +120,7 @@ def mark(graph: Graph, rule: AbstractRule, inputs: list, values: list) -> list:
         for value in values:
             for node in value.ravel():
                 if node.kind == REAL:
-                    group.marks.append(graph.node("mark", (node,), REAL, (group, len(group.marks)), group.region))
+                    group.marks.append(graph.node("mark", (node,), REAL, Member(group, len(group.marks)), group.region))
     return group.marked()
 
 

@@ -228,7 +228,7 @@ class Program:
         own = [sum(node.op not in FREE for node in live.nodes(region)) for region in live.regions]
         fingerprint = hashlib.sha256(str(self).encode()).hexdigest()[:32]
         crossing = len(live.crossing) + sum(len(numbers) for numbers in live.carried.values())
-        loads = (x.payload[0].source for r in live.regions for x in live.nodes(r) if x.op == "load")
+        loads = (x.address.buffer.source for r in live.regions for x in live.nodes(r) if x.op == "load")
         loaded = sorted({number for number in loads if number is not None})
         return Facts(fingerprint, sum(own), self._work(root), len(own), max(own), crossing, loaded)
 
@@ -256,7 +256,7 @@ class Program:
         total = 0
         for node in self.live.nodes(region):
             if node.op == "loop":
-                loop = node.payload
+                loop = node.loop
                 if loop.condition_region is None:
                     total += loop.length * self._work(loop.body)
                 else:

@@ -27,7 +27,7 @@ def _comparison(op):
         if a.size > tuning.MAX_ENTRIES_ONE_BY_ONE and all(
             x.op == "const" and x.kind == INTEGER for y in (a, b) for x in y.flat
         ):
-            numbers = [np.array([x.payload for x in y.flat]).reshape(y.shape) for y in (a, b)]
+            numbers = [np.array([x.value for x in y.flat]).reshape(y.shape) for y in (a, b)]
             return tracer.constants(OPERATIONS[op].value(*numbers))
         return tracer.map(op, a, b)
 
@@ -100,9 +100,9 @@ def _pow(tracer, eqn, x, y):
     graph = tracer.graph
 
     def power(a: Node, b: Node) -> Node:
-        if b.is_constant and float(b.payload).is_integer() and abs(b.payload) <= 16:
-            return graph.power(a, int(b.payload))
-        if b.is_constant and b.payload == 0.5:
+        if b.is_constant and float(b.value).is_integer() and abs(b.value) <= 16:
+            return graph.power(a, int(b.value))
+        if b.is_constant and b.value == 0.5:
             return graph.make("sqrt", a)
         return graph.make("pow", a, graph.make("real", b))
 

@@ -77,7 +77,7 @@ class Tracer:
         """Nodes put into memory, row by row."""
         flat = values.ravel()
         after = self.graph.stack(tuple(flat), values.shape[0])
-        return Memory(after.payload, np.arange(len(flat)).reshape(values.shape), after)
+        return Memory(after.buffer, np.arange(len(flat)).reshape(values.shape), after)
 
     def run(self, jaxpr, consts: Sequence, args: Sequence) -> list:
         """The outputs of a jaxpr for these constants and arguments."""

@@ -155,13 +155,13 @@ class _Writer:
             return self.places[node.serial]
         if node.is_integer:
             raise ModelError("a function with integers; only scalar operations on real numbers can be written")
-        return self.constant(node.payload)
+        return self.constant(node.value)
 
     def add(self, node: Node) -> None:
         """Append an operation."""
-        if node.op == "load" and not node.args and node.payload[0].source is not None:
-            buffer, offset, _ = node.payload
-            row: tuple[Any, ...] = ("input", int(buffer.source), int(offset))
+        source = node.address.buffer.source if node.op == "load" and not node.args else None
+        if source is not None:
+            row: tuple[Any, ...] = ("input", int(source), int(node.address.offset))
         elif node.op == "real" and node.args[0].is_truth:
             row = ("select", self.where(node.args[0]), self.constant(1.0), self.constant(0.0))
         elif node.op in ARITY and not node.is_integer:

@@ -207,5 +207,5 @@ define internal fastcc {bits} @go.on(ptr %frame, ptr %waited.at, ptr %own.at, {b
 def cost(live: Liveness, region: Region) -> int:
     """The nodes of a region, with those of counted loops in it; other loops count by themselves."""
     nodes = live.nodes(region)
-    loops = [x.payload for x in nodes if x.op == "loop" and x.payload.condition is None]
+    loops = [x.loop for x in nodes if x.op == "loop" and x.loop.condition is None]
     return len(nodes) + sum(loop.length * cost(live, loop.body) for loop in loops)

@@ -24,10 +24,10 @@ def apart(program: Program) -> frozenset[int]:
     """Numbers of the inputs, and behind them the outputs, that loops read or write row by row."""
     first, live = len(program.inputs), program.live
     read = {
-        node.payload[0].source
+        node.address.buffer.source
         for region in live.regions
         for node in live.nodes(region)
-        if node.op == "load" and node.payload[0].source is not None and node.args
+        if node.op == "load" and node.address.buffer.source is not None and node.args
     }
     written = {first + k for k, result in enumerate(program.results) if isinstance(result, Memory)}
     return frozenset(read | written)

@@ -33,8 +33,8 @@ class AbstractCode(Instructions):
 
     def _compute(self, node: Node) -> str:
         if node.op == "out":
-            loop = node.args[0].payload
-            return self.reload(("carry", id(loop), node.payload), node.kind)
+            loop = node.args[0].loop
+            return self.reload(("carry", id(loop), node.number), node.kind)
         if node.op == "load":
             return self._load(node)
         of = self.value if node.uniform else self.wide
@@ -46,7 +46,7 @@ class AbstractCode(Instructions):
         return self.operation(node, [of(x) for x in node.args])
 
     def _load(self, node: Node) -> str:
-        buffer, offset, stride = node.payload
+        buffer, offset, stride = node.address
         index = node.args[-1] if node.args and node.args[-1].op not in ("loop", "stack") else None
         if buffer.source is not None:
             return self._load_input(buffer.source, offset, stride, index)
@@ -122,7 +122,7 @@ class AbstractCode(Instructions):
 
     def _stack(self, node: Node) -> None:
         for offset, entry in enumerate(node.args):
-            self._store_scratch(self._scratch_pointer(node.payload, offset), node.kind, entry)
+            self._store_scratch(self._scratch_pointer(node.buffer, offset), node.kind, entry)
 
     def store_row(self, loop: Loop, buffer: Buffer, row: list[Node]) -> None:
         """A round's row of a buffer: into the scratch memory if the program reads it, and to the outputs that it is."""
@@ -160,8 +160,8 @@ class AbstractCode(Instructions):
         """Find loads of eight neighbours of an input."""
         groups: dict[tuple, dict[int, Node]] = {}
         for node in nodes:
-            if node.op == "load" and node.payload[0].source is not None:
-                buffer, offset, stride = node.payload
+            if node.op == "load" and node.address.buffer.source is not None:
+                buffer, offset, stride = node.address
                 if self.has_blocks(self.plan.program.inputs[buffer.source].dtype) and all(x.uniform for x in node.args):
                     groups.setdefault((buffer.source, stride, node.args), {})[offset] = node
         for found in groups.values():
@@ -175,7 +175,7 @@ class AbstractCode(Instructions):
                     del offsets[0]
 
     def _load_block(self, block: list[Node]) -> None:
-        buffer, offset, stride = block[0].payload
+        buffer, offset, stride = block[0].address
         index = block[0].args[-1] if block[0].args else None
         distance = self._distance(offset, stride, index, 8)
         addresses = self._lane_addresses(("buffer", buffer.source), distance)

@@ -87,7 +87,7 @@ class AbstractEmitter(abc.ABC):
         code.plan_blocks(nodes)
         for node in nodes:
             if node.op == "loop":
-                self._loop(code, node.payload)
+                self._loop(code, node.loop)
             else:
                 code.node(node)
 

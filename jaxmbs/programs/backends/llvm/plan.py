@@ -95,12 +95,12 @@ class Plan:
         buffers: list[Buffer] = []
         for region in self.live.regions:
             for node in self.live.nodes(region):
-                if node.op == "load" and node.payload[0].source is None:
-                    self.inner.add(id(node.payload[0]))
+                if node.op == "load" and node.address.buffer.source is None:
+                    self.inner.add(id(node.address.buffer))
                 elif node.op == "stack":
-                    buffers.append(node.payload)
+                    buffers.append(node.buffer)
                 elif node.op == "loop":
-                    buffers += [buffer for buffer, _ in self.live.rows(node.payload)]
+                    buffers += [buffer for buffer, _ in self.live.rows(node.loop)]
         for buffer in buffers:
             if id(buffer) in self.inner:
                 self.scratch[id(buffer)] = self.scratch_bytes

@@ -49,10 +49,10 @@ class Text:
 
     def literal(self, node: Node) -> str:
         if node.kind == TRUTH:
-            return "true" if node.payload else "false"
+            return "true" if node.value else "false"
         if node.kind == INTEGER:
-            return str(node.payload)
-        return self.number(node.payload)
+            return str(node.value)
+        return self.number(node.value)
 
     def number(self, value: float) -> str:
         with np.errstate(over="ignore"):
@@ -81,7 +81,7 @@ class Frame:
 
 def unsigned(node: Node) -> bool:
     """Whether the operation of a value never sets its sign bit, not even that of NaN."""
-    return math.copysign(1.0, node.payload) > 0 if node.op == "const" else node.op == "abs"
+    return math.copysign(1.0, node.value) > 0 if node.op == "const" else node.op == "abs"
 
 
 def aligned(size: int) -> int:
