@@ -16,7 +16,7 @@ import numpy as np
 from jaxmbs.programs.backends import EMISSION, javascript
 from jaxmbs.programs.errors import PerformanceWarning, ProgramError, ProgramTooLarge
 from jaxmbs.programs.runtime import jax_compat, tuning
-from jaxmbs.programs.runtime.collector import put_off
+from jaxmbs.programs.runtime.collector import without_garbage_collection
 from jaxmbs.programs.runtime.primitive import run
 from jaxmbs.programs.tracing.program import Program, checked_program
 
@@ -88,7 +88,7 @@ class ProgramFunction:
                     self._traces.popitem(last=False)
         return found, leaves
 
-    @put_off()
+    @without_garbage_collection()
     def _trace(self, tree, leaves):
         self.trace_count += 1
         out_tree = None
@@ -101,7 +101,7 @@ class ProgramFunction:
 
         shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in leaves]
         try:
-            with jax_compat.usual_settings():
+            with jax_compat.default_settings():
                 closed = jax.make_jaxpr(flat)(*shapes)
         except (jax.errors.ConcretizationTypeError, jax.errors.NonConcreteBooleanIndexError) as error:
             raise ProgramError(
@@ -250,7 +250,7 @@ class ProgramWithFallback:
                 if len(self._refused) > MAX_KEPT_SHAPES:
                     self._refused.popitem(last=False)
         jax_compat.check_array_code(leaves, self._refused[key])
-        with jax_compat.usual_settings():
+        with jax_compat.default_settings():
             result = self.f(*args)
         # If array code fails as well, its error is enough.
         if refused is not None:

@@ -39,7 +39,6 @@ def module(program: Program, name: str, constants: Sequence, arguments: Sequence
     sources = [f"c{k}" for k in range(len(constants))] + [f"x{k}" for k in numbers]
     writer = _Writer(program, sources)
     lines = writer.function()
-    text = "\n".join(lines)
     parameters = ", ".join(f"x{k}" for k in range(len(arguments)))
     checks = [
         f"    if (x{k}.length !== {size}) throw new RangeError(`{name}: x{k} has length {size}, got ${{x{k}.length}}`);"

@@ -1,4 +1,4 @@
-"""The derivative of each scalar operation by its arguments, as nodes of the graph that it is in."""
+"""Derivatives of operations, as nodes of the graph that they are in."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from jaxmbs.programs.graph.graph import Graph
 from jaxmbs.programs.graph.nodes import REAL, Node
 from jaxmbs.programs.graph.operations import OPERATIONS
 
-# Nodes that return their argument and stop its derivative. In the rates of a rule they hand the cotangent on: there a rate is
-# a value, linear in other rates. In forward mode rates of a rule are copied as values.
+# Nodes that return their argument and stop its derivative. In the rates of a rule they pass the cotangent on, because a rate
+# is linear in other rates. In forward mode rates of a rule are copied as values.
 HANDED_ON = frozenset({"stop", "save"})
 # Nodes whose derivatives `tangent` and `cotangent` write out.
 DIRECT = (
@@ -27,10 +27,10 @@ COSTLY = frozenset({"save"}) | {name for name, operation in OPERATIONS.items() i
 
 
 def partials(graph: Graph, node: Node) -> list[tuple[Node, Node]]:
-    """(argument, derivative by it) of an operation that is neither steady nor direct.
+    """Return (argument, derivative by it) for the real arguments of an operation that is neither steady nor direct.
 
     Raises:
-        ProgramError: an operation without a rule.
+        ProgramError: the operation has no slope.
     """
     rule = OPERATIONS[node.op].slope if node.op in OPERATIONS else None
     if rule is None:
@@ -41,7 +41,7 @@ def partials(graph: Graph, node: Node) -> list[tuple[Node, Node]]:
 
 
 def carriers(node: Node) -> tuple[Node, ...]:
-    """The arguments by which an active operation may have a derivative, memory and loops aside."""
+    """Return the arguments by which an active operation may have a derivative, without memory and loops."""
     if node.op in HANDED_ON:
         return node.args
     if node.op in STEADY or node.op in ("load", "stack", "out", "loop", "mark"):

@@ -295,7 +295,7 @@ class Graph:
     def _integer(self, a):
         return a if a.kind == INTEGER else self.plain("integer", a, kind=INTEGER)
 
-    def held(self, a: Node, op: str = "stop") -> Node:
+    def hold(self, a: Node, op: str = "stop") -> Node:
         """a without derivative, in a graph that is to be differentiated; "save" says that it costs much."""
         if a.is_constant or a.op == op or (op == "stop" and a.kind != REAL):
             return a

@@ -182,12 +182,12 @@ class Memory:
     def shape(self):
         return self.offsets.shape
 
-    def moved(self, offsets: np.ndarray) -> Memory:
+    def reorder(self, offsets: np.ndarray) -> Memory:
         """The same memory seen in another order."""
         return Memory(self.buffer, offsets, self.after)
 
 
-def reached(size: int, offset: int, stride: int) -> range:
+def reached_offsets(size: int, offset: int, stride: int) -> range:
     """The offsets offset + stride·index of memory of a size, for an index from 0 on; one if the stride is 0."""
     if not stride:
         return range(offset, offset + 1)

@@ -37,7 +37,7 @@ class Step:
         conditions = [swap[0] for swap in self.swaps]
         return [self.pivot, self.reciprocal, *conditions, *self.factors.values(), *self.rest.values()]
 
-    def moved(self, of: Callable[[Node], Node]) -> Step:
+    def copy_with(self, of: Callable[[Node], Node]) -> Step:
         swaps = [(of(condition), a, b) for condition, a, b in self.swaps]
         every = lambda some: {k: of(x) for k, x in some.items()}
         return Step(
@@ -55,9 +55,9 @@ class Factors(abc.ABC):
         """All nodes of the factors."""
         return [x for step in self.steps for x in step.nodes()]
 
-    def moved(self, graph: Graph, of: Callable[[Node], Node]) -> Factors:
+    def copy_into(self, graph: Graph, of: Callable[[Node], Node]) -> Factors:
         """The same factors in another graph, `of` the nodes of this one."""
-        return type(self)(graph, [step.moved(of) for step in self.steps], self.rows)
+        return type(self)(graph, [step.copy_with(of) for step in self.steps], self.rows)
 
     @abc.abstractmethod
     def solve(self, rhs: Sequence[Node]) -> list[Node]:

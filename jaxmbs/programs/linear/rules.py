@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jaxmbs.programs.graph.nodes import array
 from jaxmbs.programs.linear.elimination import Elimination, Factors, factor_symmetric
-from jaxmbs.programs.tracing.marks import AbstractRule, marked
+from jaxmbs.programs.tracing.marks import AbstractRule, with_marks
 from jaxmbs.programs.tracing.rules import product
 from jaxmbs.programs.tracing.trace import RULES, TAKES_MEMORY, Deferred
 
@@ -31,7 +31,7 @@ def _trace_factorise(tracer, eqn, matrix, limit):
         kept = lambda: array([taken(step) for step in sorted(factors.steps, key=lambda step: step.row)], (n,))
     made = lambda: array([x for e in identity for x in column(e)], (m, n)).T
     # Factors and estimates have no derivative.
-    held = graph.held if tracer.marking else lambda x: x
+    held = graph.hold if tracer.marking else lambda x: x
     scalar = lambda value: Deferred(lambda: array([held(value())], ()), None)
     every = lambda: array([held(x) for x in kept()], (n,))
     return [Deferred(made, factors), scalar(sign), scalar(rcond), Deferred(every, None)]
@@ -65,7 +65,7 @@ class _Solution(AbstractRule):
     def solved(self, tracer, matrix, factors, limit, rhs):
         """The solution in a trace, marked as one."""
         graph = tracer.graph
-        known = factors.known if isinstance(factors, Deferred) else None
+        known = factors.factors if isinstance(factors, Deferred) else None
         if known is None:
             matrix = tracer.nodes(matrix)
             general = self.kind == "general"
@@ -75,7 +75,7 @@ class _Solution(AbstractRule):
         columns = [solve(list(rhs[:, k])) for k in range(rhs.shape[1])]
         size = known.rows if self.transposed else len(known.steps)
         x = array([x for column in columns for x in column], (rhs.shape[1], size)).T
-        return marked(tracer, self, [matrix, factors, limit, rhs], [x])
+        return with_marks(tracer, self, [matrix, factors, limit, rhs], [x])
 
 
 def _trace_solve(tracer, eqn, matrix, factors, limit, rhs):

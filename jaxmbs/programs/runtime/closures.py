@@ -25,5 +25,5 @@ def convert_closure(f: Callable, *args) -> tuple[Callable, list]:
 
     These leave out the axes of a `shard_map`.
     """
-    with jax_compat.usual_settings():
+    with jax_compat.default_settings():
         return jax.closure_convert(f, *args)

@@ -51,7 +51,7 @@ def digest_of_values(closed: core.ClosedJaxpr, of_function: Callable[[Any], Any]
     return _Content(of_function).of(closed)
 
 
-def joined(*parts) -> bytes:
+def digest_of_parts(*parts) -> bytes:
     """The digest of several digests, numbers and names."""
     return hashlib.sha256(repr(parts).encode()).digest()
 

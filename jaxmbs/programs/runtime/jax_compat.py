@@ -112,7 +112,7 @@ def shaped_like(outputs: Sequence[tuple], args: Sequence) -> list:
     ]
 
 
-def unvarying(context):
+def without_varying_axes(context):
     """Return the context of a lowering rule without the axes of a `shard_map` over which values vary, and a context manager
     under which the rule has to run."""
     still = lambda x: jax.core.ShapedArray(x.shape, x.dtype)
@@ -121,7 +121,7 @@ def unvarying(context):
 
 
 @contextlib.contextmanager
-def usual_settings() -> Iterator[None]:
+def default_settings() -> Iterator[None]:
     """Return a context in which functions are traced with the default settings of JAX, even under `jax.disable_jit`,
     `jax_numpy_dtype_promotion="strict"`, and `shard_map(…, check_vma=True)`."""
     with jax.disable_jit(False), jax.numpy_dtype_promotion("standard"), config._check_vma(False):
@@ -147,7 +147,7 @@ def bind_again(eqn, args, params) -> list:
     return list(results) if eqn.primitive.multiple_results else [results]
 
 
-def expanded(eqn):
+def expand(eqn):
     """The closed jaxpr of a `call_hi_primitive`, which since JAX 0.12 stands for `searchsorted` and others."""
     shapes = [jax.ShapeDtypeStruct(x.aval.shape, x.aval.dtype) for x in eqn.invars]
     return jax.make_jaxpr(eqn.params["_prim"].expand)(*shapes)

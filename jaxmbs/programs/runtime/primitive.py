@@ -20,13 +20,13 @@ from jaxmbs.programs.backends import EMISSION, EMISSIONS, PLATFORMS, backend_for
 from jaxmbs.programs.derivatives.derived import (
     cotangent_program,
     has_loops,
-    instantiated,
+    instantiate,
     linearized_programs,
     tangent_program,
 )
 from jaxmbs.programs.runtime import jax_compat
 from jaxmbs.programs.runtime.sharding import by_shards
-from jaxmbs.programs.tracing.program import Program, forget
+from jaxmbs.programs.tracing.program import Program, release_graphs
 from jaxmbs.programs.tracing.rules import rule
 
 run_p = core.Primitive("straight_line_program")
@@ -209,7 +209,7 @@ def _on(platform: str):
     def lower(*args, program: Program, batch, emission):
         with _lowering:
             results = backend_for(emission, platform, program).lower(program, batch, args, platform)
-            forget(program)
+            release_graphs(program)
         return results
 
     def lower_by_shards(*args, batch, **params):
@@ -222,7 +222,7 @@ def _on(platform: str):
 
     def rule(context, *args, program: Program, batch, emission):
         is_shared = batch and program.outputs and jax_compat.is_partitioned(context)
-        context, unchecked = jax_compat.unvarying(context)
+        context, unchecked = jax_compat.without_varying_axes(context)
         with unchecked:
             return (shared if is_shared else alone)(context, *args, program=program, batch=batch, emission=emission)
 
@@ -241,8 +241,8 @@ def _inside(tracer, eqn, *args):
     program, batch = eqn.params["program"], eqn.params["batch"]
     if batch:
         shapes = [jax.ShapeDtypeStruct(x.aval.shape, x.aval.dtype) for x in eqn.invars]
-        return tracer.closed(jax.make_jaxpr(functools.partial(_row_by_row, program, batch))(*shapes), args)
-    return instantiated(program, tracer, args) if program.source is None else tracer.closed(program.source, args)
+        return tracer.run_closed(jax.make_jaxpr(functools.partial(_row_by_row, program, batch))(*shapes), args)
+    return instantiate(program, tracer, args) if program.source is None else tracer.run_closed(program.source, args)
 
 
 def _row_by_row(program: Program, batch, *args):

@@ -71,7 +71,7 @@ def _dynamic_slice(tracer, eqn, x, *starts):
             return row
         if all(s.is_constant for s in indices):
             begins = [min(max(s.value, 0), n - k) for s, n, k in zip(indices, x.shape, sizes, strict=True)]
-            return x.moved(x.offsets[tuple(slice(b, b + k) for b, k in zip(begins, sizes, strict=True))])
+            return x.reorder(x.offsets[tuple(slice(b, b + k) for b, k in zip(begins, sizes, strict=True))])
     x = tracer.nodes(x)
     most = {axis: x.shape[axis] - size for axis, size in enumerate(sizes)}
     flat = [_window(tracer, x, dict(enumerate(indices)), at, most) for at in np.ndindex(*sizes)]

@@ -110,7 +110,7 @@ def _unrolled(tracer, body, step, carry, xs, length, reverse):
     n_carry = len(carry)
     collected: list[list] = []
     for k in reversed(range(length)) if reverse else range(length):
-        rows = [x.moved(x.offsets[k]) if isinstance(x, Memory) else tracer.nodes(x)[k] for x in xs]
+        rows = [x.reorder(x.offsets[k]) if isinstance(x, Memory) else tracer.nodes(x)[k] for x in xs]
         rows = [r if isinstance(r, (Memory, np.ndarray)) else array([r], ()) for r in rows]
         results = step([*carry, *rows])
         carry = results[:n_carry]
@@ -283,9 +283,9 @@ def while_loop(tracer: Tracer, eqn, *args):
                     loop.condition_params.append(p)
                 flat.append(p)
             seen_by_condition.append(array(flat, params.shape))
-        (goes_on,) = tracer.closed(condition, [*cond_consts, *seen_by_condition])
+        (goes_on,) = tracer.run_closed(condition, [*cond_consts, *seen_by_condition])
         loop.condition = tracer.nodes(goes_on).item()
-        results = tracer.closed(body, [*body_consts, *seen])
+        results = tracer.run_closed(body, [*body_consts, *seen])
         tracer.depth -= 1
         return loop, seen, results
 
@@ -321,10 +321,10 @@ def cond(tracer: Tracer, eqn, index, *operands):
     branches = eqn.params["branches"]
     chosen = tracer.nodes(index).item()
     if chosen.is_constant:
-        return tracer.closed(branches[min(max(int(chosen.value), 0), len(branches) - 1)], operands)
+        return tracer.run_closed(branches[min(max(int(chosen.value), 0), len(branches) - 1)], operands)
     if chosen.kind == TRUTH:
         chosen = tracer.graph.select(chosen, tracer.graph.constant(1), tracer.graph.constant(0))
-    results = [[tracer.nodes(x) for x in tracer.closed(branch, operands)] for branch in branches]
+    results = [[tracer.nodes(x) for x in tracer.run_closed(branch, operands)] for branch in branches]
     return [
         elementwise(lambda *xs: tracer.graph.lookup(chosen, xs), *same) if same[0].size else same[0]
         for same in zip(*results, strict=True)

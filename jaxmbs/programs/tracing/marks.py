@@ -73,7 +73,7 @@ class Group:
         found = [x for value in self.inputs for x in nodes_of(value)]
         return found + [x for value in self.values for x in value.ravel()]
 
-    def marked(self) -> list[np.ndarray]:
+    def values_with_marks(self) -> list[np.ndarray]:
         """The values with the marks in the places of the real ones."""
         marks = iter(self.marks)
         places = lambda value: [next(marks) if x.kind == REAL else x for x in value.ravel()]
@@ -97,14 +97,14 @@ class Member(NamedTuple):
 
 def nodes_of(value) -> list[Node]:
     """The nodes of an array, or of factors."""
-    return value.known.nodes() if isinstance(value, Deferred) else list(value.ravel())
+    return value.factors.nodes() if isinstance(value, Deferred) else list(value.ravel())
 
 
-def marked(tracer: Tracer, rule: AbstractRule, inputs: Sequence, outputs: Sequence) -> list:
+def with_marks(tracer: Tracer, rule: AbstractRule, inputs: Sequence, outputs: Sequence) -> list:
     """The outputs, in a graph that is to be differentiated with marks around them."""
     if not tracer.marking:
         return list(outputs)
-    held = [x if isinstance(x, Deferred) and x.known is not None else tracer.nodes(x) for x in inputs]
+    held = [x if isinstance(x, Deferred) and x.factors is not None else tracer.nodes(x) for x in inputs]
     return mark(tracer.graph, rule, held, [tracer.nodes(x) for x in outputs])
 
 
@@ -121,7 +121,7 @@ def mark(graph: Graph, rule: AbstractRule, inputs: list, values: list) -> list:
             for node in value.ravel():
                 if node.kind == REAL:
                     group.marks.append(graph.node("mark", (node,), REAL, Member(group, len(group.marks)), group.region))
-    return group.marked()
+    return group.values_with_marks()
 
 
 class EquationRule(AbstractRule):
@@ -155,7 +155,7 @@ class EquationRule(AbstractRule):
         jaxpr = self._jaxprs.get((what, active))
         if jaxpr is None:
             jaxpr = self._jaxprs[what, active] = getattr(self, "_" + what)(active)
-        return tracer.closed(jaxpr, args)
+        return tracer.run_closed(jaxpr, args)
 
     def _name(self) -> str:
         line = jax_compat.user_line(self.eqn)
@@ -207,12 +207,12 @@ def _with_rule(plain):
         rules = tracer.graph.rules
         if id(eqn) not in rules:
             rules[id(eqn)] = EquationRule(eqn)
-        return marked(tracer, rules[id(eqn)], args, outputs)
+        return with_marks(tracer, rules[id(eqn)], args, outputs)
 
     return rule
 
 
-RULES["call_hi_primitive"] = lambda tracer, eqn, *args: tracer.closed(jax_compat.expanded(eqn), args)
+RULES["call_hi_primitive"] = lambda tracer, eqn, *args: tracer.run_closed(jax_compat.expand(eqn), args)
 TAKES_MEMORY.add("call_hi_primitive")
 OWN_RULES = ("custom_jvp_call", "custom_vjp_call", "custom_linear_solve", "call_hi_primitive")
 RULES.update({name: _with_rule(RULES[name]) for name in OWN_RULES})

@@ -21,8 +21,8 @@ from jaxmbs.programs.graph.liveness import Liveness
 from jaxmbs.programs.graph.nodes import Memory, Node, Region, place_argument
 from jaxmbs.programs.linear import rules as linear_rules
 from jaxmbs.programs.runtime import tuning
-from jaxmbs.programs.runtime.collector import put_off
-from jaxmbs.programs.runtime.content import digest, joined
+from jaxmbs.programs.runtime.collector import without_garbage_collection
+from jaxmbs.programs.runtime.content import digest, digest_of_parts
 from jaxmbs.programs.runtime.store import active_store, load_or_compute
 from jaxmbs.programs.tracing import dense, indexing, loops, marks, rules
 from jaxmbs.programs.tracing.trace import Tracer
@@ -101,12 +101,12 @@ class Traced(NamedTuple):
 _graphs: list[tuple[weakref.ref[Program], str]] = []
 
 
-def forget(made: Program) -> None:
+def release_graphs(made: Program) -> None:
     """The code of a program was made: let go of its graph if that is large, and of the oldest ones of all programs if these
     are too large in all."""
     traced = made.__dict__.get("traced")
     if traced is not None and traced.graph.count > tuning.MAX_NODES_AFTER_COMPILING:
-        made.let_go("traced")
+        made.release("traced")
     left: list[tuple[weakref.ref[Program], str]] = []
     seen, total = set(), 0
     known = len(_graphs)
@@ -118,7 +118,7 @@ def forget(made: Program) -> None:
         seen.add((id(program), name))
         total += graph.graph.count
         if total > tuning.MAX_KEPT_NODES and len(left) >= tuning.MIN_KEPT_GRAPHS:
-            program.let_go(name)
+            program.release(name)
         else:
             left.append((reference, name))
     # Other threads may have added some meanwhile.
@@ -155,7 +155,7 @@ class Program:
             graph = Graph(None if marking else limit)
             tracer = Tracer(graph, program.dtype, marking)
             args = [place_argument(k, x.shape, x.dtype) for k, x in enumerate(program.inputs)]
-            return Traced.of(graph, args, tracer.closed(source, args), program.outputs)
+            return Traced.of(graph, args, tracer.run_closed(source, args), program.outputs)
 
         program = cls(trace, source.in_avals, source.out_avals, name)
         program.source = source
@@ -168,16 +168,16 @@ class Program:
 
     def key_of(self, *what) -> bytes | None:
         """The key of something derived from the program."""
-        return None if self.key is None else joined(self.key, *what)
+        return None if self.key is None else digest_of_parts(self.key, *what)
 
     @cached_property
-    @put_off()
+    @without_garbage_collection()
     def traced(self) -> Traced:
         """The graph for evaluating."""
         return self._kept("traced", self._trace(False))
 
     @cached_property
-    @put_off()
+    @without_garbage_collection()
     def marked(self) -> Traced:
         """The graph for differentiating: with marks around what has a derivative of its own."""
         return self._kept("marked", self._trace(True))
@@ -187,7 +187,7 @@ class Program:
         _graphs.append((weakref.ref(self), name))
         return traced
 
-    def let_go(self, name: str) -> None:
+    def release(self, name: str) -> None:
         """Of a graph, "traced" or "marked"; it is made again where it is needed again."""
         self.__dict__.pop(name, None)
         if name == "traced":

@@ -76,7 +76,7 @@ def _without_derivative(op: str):
     def rule_(tracer, eqn, x):
         if not tracer.marking:
             return x
-        return elementwise(lambda a: tracer.graph.held(a, op), tracer.nodes(x))
+        return elementwise(lambda a: tracer.graph.hold(a, op), tracer.nodes(x))
 
     return rule_
 
@@ -210,7 +210,7 @@ def _moved(move):
 
     def apply(tracer, eqn, x, *rest):
         if isinstance(x, Memory):
-            return x.moved(np.asarray(move(x.offsets, eqn.params)))
+            return x.reorder(np.asarray(move(x.offsets, eqn.params)))
         x = tracer.nodes(x)
         result = move(x, eqn.params)
         return result if isinstance(result, np.ndarray) else array([result], ())
@@ -255,7 +255,7 @@ def _concatenate(tracer, eqn, *args):
 def _split(tracer, eqn, x):
     ends = np.cumsum(eqn.params["sizes"])[:-1]
     if isinstance(x, Memory):
-        return [x.moved(part) for part in np.split(x.offsets, ends, axis=eqn.params["axis"])]
+        return [x.reorder(part) for part in np.split(x.offsets, ends, axis=eqn.params["axis"])]
     return list(np.split(tracer.nodes(x), ends, axis=eqn.params["axis"]))
 
 
@@ -427,7 +427,7 @@ MOVEMENTS.add("stack")
 def _unstack(tracer, eqn, x):
     axis = eqn.params["axis"]
     if isinstance(x, Memory):
-        return [x.moved(part) for part in np.moveaxis(x.offsets, axis, 0)]
+        return [x.reorder(part) for part in np.moveaxis(x.offsets, axis, 0)]
     rows = np.moveaxis(tracer.nodes(x), axis, 0)
     return [row if isinstance(row, np.ndarray) else array([row], ()) for row in rows]
 

@@ -22,10 +22,10 @@ from jaxmbs.programs.runtime import jax_compat, tuning
 class Deferred:
     """An array that is only computed when something needs its entries."""
 
-    __slots__ = ("entries", "known")
+    __slots__ = ("entries", "factors")
 
-    def __init__(self, entries: Callable[[], np.ndarray], known: Any):
-        self.entries, self.known = entries, known
+    def __init__(self, entries: Callable[[], np.ndarray], factors: Any):
+        self.entries, self.factors = entries, factors
 
 
 class Tracer:
@@ -97,7 +97,7 @@ class Tracer:
                 values[var] = value
         return [read(x) for x in jaxpr.outvars]
 
-    def closed(self, closed_jaxpr, args: Sequence) -> list:
+    def run_closed(self, closed_jaxpr, args: Sequence) -> list:
         """The outputs of a closed jaxpr."""
         return self.run(closed_jaxpr.jaxpr, [self.constants(np.asarray(c)) for c in closed_jaxpr.consts], args)
 
@@ -190,7 +190,7 @@ def unknown_primitive(name: str) -> str:
 def call(key: str):
     def rule(tracer: Tracer, eqn, *args):
         inner = eqn.params[key]
-        run = lambda: tracer.closed(inner, args) if hasattr(inner, "consts") else tracer.run(inner, [], args)
+        run = lambda: tracer.run_closed(inner, args) if hasattr(inner, "consts") else tracer.run(inner, [], args)
         if len(inner.eqns) < tuning.MIN_EQUATIONS_TO_KEEP_RESULTS:
             return run()
         place = (inner, *map(_identity, args))
@@ -213,7 +213,7 @@ def custom_linear_solve(tracer: Tracer, eqn, *args):
     lengths, jaxprs = p["const_lengths"], p["jaxprs"]
     counts = [lengths.matvec, lengths.vecmat, lengths.solve, lengths.transpose_solve]
     begin = sum(counts[:2])
-    return tracer.closed(jaxprs.solve, [*args[begin : begin + counts[2]], *args[sum(counts) :]])
+    return tracer.run_closed(jaxprs.solve, [*args[begin : begin + counts[2]], *args[sum(counts) :]])
 
 
 RULES: dict[str, Callable] = {

@@ -13,8 +13,8 @@ from jaxmbs.programs.backends.cpu.handler import HANDLER, buffers
 from jaxmbs.programs.backends.cpu.vectors import VectorEmitter
 from jaxmbs.programs.backends.llvm import elementary, ffi
 from jaxmbs.programs.runtime import tuning
-from jaxmbs.programs.runtime.collector import put_off
-from jaxmbs.programs.runtime.content import joined
+from jaxmbs.programs.runtime.collector import without_garbage_collection
+from jaxmbs.programs.runtime.content import digest_of_parts
 from jaxmbs.programs.runtime.store import active_store
 from jaxmbs.programs.tracing.program import Program
 
@@ -92,7 +92,7 @@ def _declared(text: str) -> set[str]:
     return {line.split("(")[0] for line in text.splitlines() if line.startswith("declare")}
 
 
-@put_off()
+@without_garbage_collection()
 def object_code(program: Program, lanes: int, effort: int) -> bytes:
     """A program compiled for this processor, as an object file."""
     text, called = module_text(program, lanes)
@@ -130,7 +130,7 @@ class MachineCode:
 
     def __init__(self, program: Program, lanes: int, effort: int = tuning.OPTIMISATION_LEVEL):
         cpu, features, _ = host()
-        key = joined(program.fingerprint, lanes, effort, cpu, features)
+        key = digest_of_parts(program.fingerprint, lanes, effort, cpu, features)
         place = active_store()
         code = None if place is None else place.get("object", key)
         if code is None:

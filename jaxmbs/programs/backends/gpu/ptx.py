@@ -10,7 +10,7 @@ from llvmlite import binding
 from jaxmbs.programs.backends.gpu.threads import ThreadEmitter
 from jaxmbs.programs.backends.llvm import elementary
 from jaxmbs.programs.runtime import tuning
-from jaxmbs.programs.runtime.content import joined
+from jaxmbs.programs.runtime.content import digest_of_parts
 from jaxmbs.programs.runtime.store import load_or_compute
 from jaxmbs.programs.tracing.program import Program
 
@@ -59,7 +59,7 @@ def kernel(program: Program, capability: tuple[int, int]) -> Kernel:
     """A program for GPUs from a compute capability on; made, or found in the store."""
     chosen = architecture(capability)
     if ("kernel", chosen) not in program.derived:
-        key = None if program.key is None else joined(program.key, *chosen)
+        key = None if program.key is None else digest_of_parts(program.key, *chosen)
         program.derived["kernel", chosen] = Kernel(*load_or_compute("ptx", key, lambda: _kernel(program, chosen)))
     return program.derived["kernel", chosen]
 
