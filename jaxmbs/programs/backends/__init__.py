@@ -49,5 +49,5 @@ def is_by_threads() -> bool:
 
 
 def unrolling_pays(values: int) -> bool:
-    """Return True if a short loop over a state of this many values is faster written out, in programs that are traced now."""
+    """Return True if a short loop over this many values is faster written out, in programs traced now."""
     return values <= tuning.MAX_VALUES_UNROLLED and not is_by_threads()

@@ -7,8 +7,8 @@ from jaxmbs.programs.graph.graph import Graph
 from jaxmbs.programs.graph.nodes import REAL, Node
 from jaxmbs.programs.graph.operations import OPERATIONS
 
-# Nodes that return their argument and stop its derivative. In the rates of a rule they pass the cotangent on, because a rate
-# is linear in other rates. In forward mode rates of a rule are copied as values.
+# Nodes that return their argument and stop its derivative. In the rates of a rule they pass the cotangent on: a rate is
+# linear in other rates. In forward mode rates of a rule are copied as values.
 HANDED_ON = frozenset({"stop", "save"})
 # Nodes whose derivatives `tangent` and `cotangent` write out.
 DIRECT = (

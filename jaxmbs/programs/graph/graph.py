@@ -1,4 +1,4 @@
-"""A graph of scalars: nodes made once, constants folded, loops as regions inside regions."""
+"""Graphs of scalars: equal nodes are made once, constants are folded."""
 
 from __future__ import annotations
 
@@ -13,14 +13,22 @@ from jaxmbs.programs.graph.nodes import INTEGER, REAL, TRUTH, Address, Buffer, N
 from jaxmbs.programs.graph.operations import COMMUTATIVE, COMPARISONS, OF_TRUTHS, OPERATIONS
 from jaxmbs.programs.runtime import tuning
 
-# What comes from memory is never taken to be the same in every lane.
+# Nodes that are never taken to be the same in every lane.
 IN_MEMORY = frozenset({"load", "stack", "loop", "out"})
 
 
 class Graph:
-    """Makes nodes: equal ones only once, constants folded, each in the outermost region that has its arguments.
+    """A graph under construction: makes each node once, folds constants, and puts nodes into the outermost region possible.
 
     A zero that is known when the program is made stays zero whatever it is multiplied with, also by infinity.
+
+    Attributes:
+        root: the outermost region.
+        limit: number of scalar operations, far above which making nodes fails; None for no limit.
+        groups: groups of marks by rule and nodes, in graphs that are to be differentiated.
+        rules: rules of equations by their id, in the same graphs.
+        log: list to which new nodes are added, None if there is none.
+        zero: the constant 0.0.
     """
 
     def __init__(self, limit: int | None = None):
@@ -29,14 +37,11 @@ class Graph:
         self._known: dict[tuple, Node] = {}
         self._numbers: dict[type, dict] = {float: {}, int: {}, bool: {}}
         self._serial = 0
-        # In a graph that is to be differentiated: groups of marks, and the rules of equations that have one.
         self.groups: dict[tuple, Any] = {}
         self.rules: dict[int, Any] = {}
-        # Largest ones of absolute values, by serial number.
+        # Serial numbers of maxima of absolute values.
         self._sizes: set[int] = set()
-        # Where new nodes are noted, if anywhere.
         self.log: list[Node] | None = None
-        # By far the most frequent operand.
         self.zero = self._constant(0.0)
 
     @property
@@ -45,11 +50,11 @@ class Graph:
         return self._serial
 
     def close(self) -> None:
-        """No more nodes are made: what finds equal ones, half of the memory, is let go."""
+        """End the construction: delete the tables by which equal nodes are found, half of the memory."""
         self._known, self._numbers = {}, {float: {}, int: {}, bool: {}}
 
     def node(self, op: str, args: tuple[Node, ...], kind: str, detail=None, region=None, uniform=None) -> Node:
-        """A new node, in the deepest region of its arguments unless `region` says otherwise."""
+        """Make a node, in the deepest region of its arguments unless `region` is given."""
         node = Node()
         node.op, node.args, node.kind, node.detail = op, args, kind, detail
         if region is None:
@@ -74,7 +79,7 @@ class Graph:
         return node
 
     def shared(self, op: str, args: tuple[Node, ...], kind: str, detail=None) -> Node:
-        """The node with this operation and these arguments, made if it is not there yet."""
+        """Return the node with this operation, these arguments and this detail, made if there is none."""
         key = (op, args, detail)
         found = self._known.get(key)
         if found is None:
@@ -82,20 +87,21 @@ class Graph:
         return found
 
     def constant(self, value) -> Node:
-        """A constant; its kind follows from the Python type of `value`: bool, int or float."""
+        """Return a constant; its kind follows from the Python type of `value`: bool, int or float."""
         kind = value.__class__
         if kind is float and value == 0 and math.copysign(1, value) > 0:
             return self.zero
         numbers = self._numbers.get(kind)
         if numbers is None or (kind is float and not value):
             return self._constant(value)
-        # NaN is never found, and goes the long way every time.
+        # NaN is never found, because it does not equal itself.
         found = numbers.get(value)
         if found is None:
             found = numbers[value] = self._constant(value)
         return found
 
     def _constant(self, value) -> Node:
+        """Return a constant that is -0.0, NaN, or new."""
         kind = (
             TRUTH if isinstance(value, (bool, np.bool_)) else INTEGER if isinstance(value, (int, np.integer)) else REAL
         )
@@ -108,11 +114,11 @@ class Graph:
         return found
 
     def parameter(self, kind: str, region: Region, detail=None) -> Node:
-        """A value that a loop hands to its body."""
+        """Make a value that a region is given."""
         return self.node("param", (), kind, detail, region, uniform=False)
 
     def make(self, op: str, *args: Node, kind: str | None = None) -> Node:
-        """The result of an operation, folded where possible."""
+        """Return the result of an operation, simplified where possible."""
         if op in ("mul", "add"):
             a, b = args
             if a is self.zero:
@@ -128,11 +134,13 @@ class Graph:
                 break
         else:
             return self.constant(self._fold(op, [arg.value for arg in args], kind or args[0].kind))
-        rule = FOLDING.get(op)
+        rule = SIMPLIFICATIONS.get(op)
         return self.plain(op, *args, kind=kind) if rule is None else rule(self, *args)
 
     def plain(self, op: str, *args: Node, kind: str | None = None) -> Node:
-        """An operation as it is; arguments of commutative ones in the order in which they were made."""
+        """Return an operation without simplification; arguments of commutative ones are put in the order in which they were
+        made.
+        """
         if op in COMMUTATIVE and args[0].serial > args[1].serial:
             args = args[::-1]
         if op in COMPARISONS:
@@ -162,7 +170,7 @@ class Graph:
         return self.make("select", condition, yes, no)
 
     def total(self, terms: Sequence[Node], kind: str = REAL) -> Node:
-        """The sum of the terms in their order."""
+        """Return the sum of the terms in their order."""
         if not terms:
             return self.constant(0 if kind == INTEGER else 0.0)
         result = terms[0]
@@ -238,7 +246,7 @@ class Graph:
         return self._abs(a.args[0]) if a.op == "neg" else a if a.op == "abs" else self.plain("abs", a)
 
     def _max(self, a, b):
-        # Of a sparse matrix most sizes are zero.
+        # Most entries of a sparse matrix are zero.
         for x, y in ((a, b), (b, a)):
             if x is self.zero and self._is_size(y):
                 return y
@@ -248,7 +256,7 @@ class Graph:
         return larger
 
     def _is_size(self, a: Node) -> bool:
-        """Whether a number is known not to be negative, if it is a number."""
+        """Return True if a number is known not to be negative, NaN aside."""
         return a.op == "abs" or a.serial in self._sizes or (a.op == "const" and a.value >= 0)
 
     def _cos(self, a):
@@ -296,17 +304,19 @@ class Graph:
         return a if a.kind == INTEGER else self.plain("integer", a, kind=INTEGER)
 
     def hold(self, a: Node, op: str = "stop") -> Node:
-        """a without derivative, in a graph that is to be differentiated; "save" says that it costs much."""
+        """Return a number without its derivative, in a graph that is to be differentiated; `op` "save" if it takes long to
+        compute.
+        """
         if a.is_constant or a.op == op or (op == "stop" and a.kind != REAL):
             return a
         return self.shared(op, (a,), a.kind)
 
     def truth(self, a: Node) -> Node:
-        """Whether a number is not zero."""
+        """Return a number as a truth value: True if it is not zero."""
         return a if a.kind == TRUTH else self.make("ne", a, self.constant(0 if a.kind == INTEGER else 0.0))
 
     def power(self, a: Node, n: int) -> Node:
-        """aⁿ for an integer n by repeated squaring."""
+        """Return aⁿ for an integer n by repeated squaring."""
         if n < 0:
             return self.make("div", self.constant(1.0), self.power(a, -n))
         result, square = None, a
@@ -319,7 +329,7 @@ class Graph:
         return self.constant(1.0) if result is None else result
 
     def stack(self, values: tuple[Node, ...], length: int) -> Node:
-        """Scalars put into memory, in `length` rows; as the node's buffer."""
+        """Return the node that puts scalars into memory, in `length` rows, into its `buffer`."""
         key = ("stack", values, length)
         found = self._known.get(key)
         if found is None:
@@ -328,12 +338,14 @@ class Graph:
         return found
 
     def load(self, buffer: Buffer, after: Node | None, offset: int, index: Node | None = None, stride: int = 0) -> Node:
-        """The scalar at offset + stride·index of a buffer, which a loop or a stack fills unless it is an input."""
+        """Return the scalar at offset + stride·index of a buffer, which the loop or stack `after` fills unless it is an
+        input.
+        """
         args = tuple(x for x in (after, index) if x is not None)
         return self.shared("load", args, buffer.kind, Address(buffer, offset, stride))
 
     def lookup(self, index: Node, table: Sequence[Node]) -> Node:
-        """table[index], the index held within the table."""
+        """Return table[index] for an index that is held within the table."""
         if len({id(x) for x in table}) == 1:
             return table[0]
         if index.is_constant:
@@ -348,8 +360,8 @@ class Graph:
         return result
 
 
-# What is simplified when it is made: the methods above by the names of the operations, `_add` for "add".
-FOLDING = {name[1:]: method for name, method in vars(Graph).items() if name.startswith("_")}
+# Operations that are simplified when they are made, by the methods above: `_add` for "add".
+SIMPLIFICATIONS = {name[1:]: method for name, method in vars(Graph).items() if name.startswith("_")}
 
 
 def formula_nodes(node: Node) -> tuple[list[Node], Node]:

@@ -1,4 +1,4 @@
-"""Straight-line code to read."""
+"""Programs as text for people to read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jaxmbs.programs.graph.operations import OPERATIONS
 
 
 def listing(name: str, inputs, outputs, root: Region, results: Sequence[np.ndarray | Memory], live: Liveness) -> str:
-    """A program as text: one line per operation, loops indented. Equal programs have equal listings."""
+    """Return a program as text, one line per operation and loops indented. Equal programs have equal listings."""
     lines = _Listing(live)
     arguments = ", ".join(f"x{k}: {_type(x)}" for k, x in enumerate(inputs))
     lines.line(0, f"{name}({arguments}):")

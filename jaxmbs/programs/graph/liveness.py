@@ -1,4 +1,4 @@
-"""What of a graph is needed."""
+"""The part of a graph that results need."""
 
 from __future__ import annotations
 
@@ -10,18 +10,26 @@ import numpy as np
 
 from jaxmbs.programs.graph.nodes import Buffer, Carried, Loop, Memory, Node, Region
 
-# The last part of a region that is computed in several.
+# Number of the last part of a region that is computed in several parts.
 LAST = -1
 
 
 class Liveness:
-    """Which nodes, carried values and rows are needed."""
+    """The nodes, carried values and rows that some results need.
+
+    Attributes:
+        marking: True if the rules of marks count as well.
+        needed: serial numbers of the nodes.
+        carried: id(loop) ↦ numbers of its carried values.
+        buffers: id(buffer) of the arrays that are read.
+        regions: all regions, each after the one around it.
+    """
 
     def __init__(self, root: Region, results: Sequence[np.ndarray | Memory], marking: bool = False):
-        self.marking = marking  # whether what the rules of marks may need counts as well
+        self.marking = marking
         self.needed: set[int] = set()
-        self.carried: dict[int, set[int]] = {}  # id(loop) → numbers of carried values
-        self.buffers: set[int] = set()  # id(buffer) of those that are read
+        self.carried: dict[int, set[int]] = {}
+        self.buffers: set[int] = set()
         self._groups: set[int] = set()
         self._pending: list[Node] = []
         self._results = results
@@ -40,20 +48,20 @@ class Liveness:
                     self.regions += [loop.body, *([loop.condition_region] if loop.condition_region else [])]
 
     def nodes(self, region: Region) -> list[Node]:
-        """The needed nodes of a region in an order in which they can be computed."""
+        """Return the needed nodes of a region in an order in which they can be computed."""
         return [node for node in region.nodes if node.serial in self.needed]
 
     def params(self, loop: Loop) -> list[int]:
-        """Numbers of the carried values that are needed."""
+        """Return the numbers of the carried values of a loop that are needed."""
         return sorted(self.carried.get(id(loop), ()))
 
     def rows(self, loop: Loop) -> list[tuple[Buffer, list[Node]]]:
-        """The rows that have to be written."""
+        """Return the rows of a loop that have to be written."""
         return [(buffer, row) for buffer, row in loop.rows if id(buffer) in self.buffers]
 
     @cached_property
     def uses(self) -> Counter[int]:
-        """How often each node is used, by serial number."""
+        """Number of uses of each node, by serial number."""
         found: Counter[int] = Counter()
         count = lambda nodes: found.update(x.serial for x in nodes)
         for result in self._results:
@@ -76,9 +84,11 @@ class Liveness:
         return self.used_elsewhere({})
 
     def used_elsewhere(self, part: dict[int, int]) -> set[int]:
-        """Serial numbers of nodes that another region, or another part of their own, uses.
+        """Return the serial numbers of nodes that another region, or another part of their own, uses.
 
-        part: serial number → part of its region, 0 unless given. What a region leaves is used in its last part, number −1.
+        Args:
+            part: serial number ↦ part of its region, 0 by default. The results of a region are used in its last part,
+                number −1.
         """
         found: set[int] = set()
 

@@ -48,7 +48,7 @@ class Node:
     - "param": a value that a region is given; `origin`.
     - "mark": a value with a derivative of its own, in graphs that are to be differentiated; its argument is the value, and
       `member` its place in the group of values that were made together.
-    - "stop", "save": the argument without its derivative, in the same graphs; "save" if it is worth keeping for the way back.
+    - "stop", "save": the argument without its derivative, in the same graphs; "save" if reverse mode should keep it.
 
     Attributes:
         op: name of the operation.
@@ -171,7 +171,11 @@ class Loop:
 
 
 class Memory:
-    """An array in memory: offsets into a buffer, `after` the loop or stack that fills it."""
+    """An array in memory: offsets into a buffer.
+
+    Attributes:
+        after: the loop or stack that fills the buffer, None for an input.
+    """
 
     __slots__ = ("after", "buffer", "offsets")
 
@@ -183,19 +187,19 @@ class Memory:
         return self.offsets.shape
 
     def reorder(self, offsets: np.ndarray) -> Memory:
-        """The same memory seen in another order."""
+        """Return the same memory with other offsets."""
         return Memory(self.buffer, offsets, self.after)
 
 
 def reached_offsets(size: int, offset: int, stride: int) -> range:
-    """The offsets offset + stride·index of memory of a size, for an index from 0 on; one if the stride is 0."""
+    """Return the offsets offset + stride·index within a size, for an index from 0 on; one offset if the stride is 0."""
     if not stride:
         return range(offset, offset + 1)
     return range(offset, size if stride > 0 else -1, stride)
 
 
 def kind_of(dtype) -> str:
-    """The kind of scalars of a dtype."""
+    """Return the kind of scalars of a dtype."""
     kind = np.dtype(dtype).kind
     if kind == "f":
         return REAL
@@ -207,14 +211,14 @@ def kind_of(dtype) -> str:
 
 
 def array(flat: Sequence, shape) -> np.ndarray:
-    """A list of nodes as an array of this shape."""
+    """Return a list of nodes as an array of a shape."""
     result = np.empty(len(flat), dtype=object)
     result[:] = flat
     return result.reshape(shape)
 
 
 def place_argument(number: int, shape, dtype) -> Memory:
-    """An input of the program."""
+    """Return an input of the program in memory."""
     size = math.prod(shape)
     length = shape[0] if shape else 1
     buffer = Buffer(number, kind_of(dtype), length, size // max(length, 1))

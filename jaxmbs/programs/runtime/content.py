@@ -212,7 +212,7 @@ class _Content:
 
 
 def referenced_values(f: types.FunctionType) -> tuple[list, list[tuple[str, Any]]]:
-    """Return the values of a function's closure, None for those not filled yet, and its global variables with their names."""
+    """Return the values of a function's closure, None for those not filled yet, and its global variables by name."""
     cells = [_cell_content(cell) for cell in f.__closure__ or ()]
     return cells, [(name, f.__globals__[name]) for name in _names_in(f.__code__) if name in f.__globals__]
 

@@ -1,4 +1,4 @@
-"""Loops and branches in a trace: short loops unrolled, the others regions of the graph."""
+"""Rules of loops and branches: short loops are unrolled, the others become regions of the graph."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from jaxmbs.programs.tracing.trace import MOVEMENTS, RULES, TAKES_MEMORY, Tracer
 
 
 def scan(tracer: Tracer, eqn, *args):
-    """A counted loop: unrolled if it is short, else a `Loop`."""
+    """Trace a counted loop: unrolled if it is short, else a `Loop`."""
     p = eqn.params
     body, length, reverse = p["jaxpr"], p["length"], p["reverse"]
     n_consts, n_carry = jax_compat.scan_counts(p)
@@ -37,7 +37,7 @@ def scan(tracer: Tracer, eqn, *args):
         new = [None if known is not None else r for (_, known), r in zip(bound, results, strict=False)]
         return loop, bound, new, results[n_carry:]
 
-    loop, bound, _, ys = _settle(tracer, eqn, attempt, carry)
+    loop, bound, _, ys = _trace_until_steady(tracer, eqn, attempt, carry)
     node = close_loop(tracer.graph, loop)
     finals = [known if known is not None else _final(tracer, loop, node, values) for values, known in bound]
     rows: list = []
@@ -52,7 +52,7 @@ def scan(tracer: Tracer, eqn, *args):
     return [*finals, *rows]
 
 
-def _settle(tracer: Tracer, eqn, attempt: Callable, carry):
+def _trace_until_steady(tracer: Tracer, eqn, attempt: Callable, carry):
     """Trace the body of a loop with carried values that are constants at the start taken to stay so; again, with those
     that do not, until nothing changes. So zeros stay zeros through loops.
 
@@ -62,7 +62,7 @@ def _settle(tracer: Tracer, eqn, attempt: Callable, carry):
     starts = np.cumsum([0, *(len(x) for x in inits)])
     varying = {int(start + k) for start, x in zip(starts, inits, strict=False) for k, node in enumerate(x)
                if not node.is_constant}  # fmt: skip
-    # A loop within a loop is traced again with it; what varied before is not tried again.
+    # A loop within a loop is traced again with it. Values that varied before are not tried again.
     varying |= tracer.varying.get(id(eqn), set())
     while True:
         outcome = attempt(varying)
@@ -84,17 +84,16 @@ def _settle(tracer: Tracer, eqn, attempt: Callable, carry):
 
 @functools.lru_cache(maxsize=1024)
 def estimate_operations(jaxpr, loops: bool = True) -> int:
-    """Return a rough number of the scalars that a jaxpr computes, in all iterations of its loops or, without `loops`, in
-    one."""
+    """Return a rough number of scalars that a jaxpr computes, in all iterations of its loops or in one."""
     total = 0
     for eqn in jaxpr.eqns:
         inner = [x for x in jax.tree.leaves(list(eqn.params.values()), is_leaf=_is_jaxpr) if _is_jaxpr(x)]
         if inner:
-            rounds = eqn.params.get("length", 1) if loops else 1
-            total += rounds * sum(estimate_operations(getattr(x, "jaxpr", x), loops) for x in inner)
+            iterations = eqn.params.get("length", 1) if loops else 1
+            total += iterations * sum(estimate_operations(getattr(x, "jaxpr", x), loops) for x in inner)
         elif "program" in eqn.params:
-            program, rounds = eqn.params["program"], math.prod(eqn.params["batch"]) if loops else 1
-            total += rounds * (
+            program, iterations = eqn.params["program"], math.prod(eqn.params["batch"]) if loops else 1
+            total += iterations * (
                 program.size if program.source is None else estimate_operations(program.source.jaxpr, loops)
             )
         elif eqn.primitive.name not in MOVEMENTS:
@@ -107,6 +106,7 @@ def _is_jaxpr(x) -> bool:
 
 
 def _unrolled(tracer, body, step, carry, xs, length, reverse):
+    """Return the results of a loop whose iterations are traced one after the other."""
     n_carry = len(carry)
     collected: list[list] = []
     for k in reversed(range(length)) if reverse else range(length):
@@ -125,7 +125,7 @@ def _unrolled(tracer, body, step, carry, xs, length, reverse):
 
 
 def new_loop(graph: Graph, depth: int, length: int, reverse: bool = False) -> Loop:
-    """A loop inside as many others as its depth says, less one; to be filled and closed."""
+    """Return a loop to be filled and closed, in `depth` − 1 others."""
     region = Region(depth)
     index = graph.node("index", (), INTEGER, None, region, uniform=True)
     return Loop(length, region, index, reverse)
@@ -134,8 +134,13 @@ def new_loop(graph: Graph, depth: int, length: int, reverse: bool = False) -> Lo
 def _bind_carry(
     tracer: Tracer, loop: Loop, jaxpr, skip: int, carry, varying: set[int]
 ) -> list[tuple[np.ndarray, np.ndarray | None]]:
-    """What the body sees for the carried values, and what they are after the loop where that is known already: one that
-    never changes stays what it is, a counter follows from the index of the loop."""
+    """Bind the carried values of a loop.
+
+    Returns:
+        For each the value in the body, and the final value or None. A value that never changes stays itself, a counter
+        follows
+        from the index of the loop; their final values are known.
+    """
     graph = tracer.graph
     bound: list[tuple[np.ndarray, np.ndarray | None]] = []
     start = 0
@@ -155,7 +160,7 @@ def _bind_carry(
 
 
 def _parameters(tracer: Tracer, loop: Loop, init: np.ndarray, start: int, varying: set[int]) -> np.ndarray:
-    """A parameter for each carried scalar that varies; the others are the constants that they are at the start."""
+    """Return a parameter for each carried scalar that varies; the others are the constants at the start."""
     flat = []
     for k, node in enumerate(init.ravel()):
         if start + k in varying:
@@ -168,7 +173,7 @@ def _parameters(tracer: Tracer, loop: Loop, init: np.ndarray, start: int, varyin
 
 
 def _increment(jaxpr, var, out) -> int | None:
-    """The constant integer that a carried value grows by in every round, if it does."""
+    """Return the constant integer by which a carried value grows in every iteration, None if it does not."""
     for eqn in jaxpr.eqns:
         if eqn.outvars and eqn.outvars[0] is out and eqn.primitive.name == "add":
             a, b = eqn.invars
@@ -180,7 +185,7 @@ def _increment(jaxpr, var, out) -> int | None:
 
 
 def _row_of(tracer: Tracer, loop: Loop, x) -> np.ndarray:
-    """The row of a scanned array that belongs to this round."""
+    """Return the row of a scanned array for the current iteration."""
     count = x.shape[0]
     index = loop.index
     if loop.reverse:
@@ -203,7 +208,7 @@ def _row_of(tracer: Tracer, loop: Loop, x) -> np.ndarray:
 
 
 def _steady_rows(tracer: Tracer, x: np.ndarray, index: Node) -> np.ndarray | None:
-    """Rows that are all alike, or integers that grow evenly, need no memory."""
+    """Return the current row if all rows are equal, or are integers that grow evenly: it needs no memory. Else None."""
     rows = x.reshape(x.shape[0], -1)
     if all(node is first for row in rows for node, first in zip(row, rows[0], strict=True)):
         return x[0] if x.ndim > 1 else array([x[0]], ())
@@ -218,7 +223,7 @@ def _steady_rows(tracer: Tracer, x: np.ndarray, index: Node) -> np.ndarray | Non
 
 
 def close_loop(graph: Graph, loop: Loop) -> Node:
-    """The loop as a node of the region around it."""
+    """Return the node of a loop, in the region around it."""
     region = graph.root
     outer = [*loop.inits, *_live_ins(loop)]
     for node in outer:
@@ -228,7 +233,7 @@ def close_loop(graph: Graph, loop: Loop) -> Node:
 
 
 def _live_ins(loop: Loop) -> list[Node]:
-    """Nodes of outer regions that the loop's own nodes use."""
+    """Return the nodes of outer regions that a loop uses."""
     inside = {id(loop.body), id(loop.condition_region)}
     found: dict[int, Node] = {}
     regions = [loop.body, *([loop.condition_region] if loop.condition_region else [])]
@@ -247,14 +252,14 @@ def _live_ins(loop: Loop) -> list[Node]:
 
 
 def _final(tracer: Tracer, loop: Loop, node: Node, params: np.ndarray) -> np.ndarray:
-    """What carried values are after the loop."""
+    """Return the final values of carried values."""
     own = lambda p: p.op == "param" and p.origin.loop is loop
     out = lambda p: tracer.graph.shared("out", (node,), p.kind, p.origin.number) if own(p) else p
     return array([out(p) for p in params.ravel()], params.shape)
 
 
 def while_loop(tracer: Tracer, eqn, *args):
-    """A loop that ends when its condition fails, and certainly after a constant count."""
+    """Trace a loop that ends when its condition fails, and at the latest after a constant count."""
     p = eqn.params
     condition, body = p["cond_jaxpr"], p["body_jaxpr"]
     n_cond, n_body = p["cond_nconsts"], p["body_nconsts"]
@@ -262,7 +267,7 @@ def while_loop(tracer: Tracer, eqn, *args):
     bound = _bound(condition.jaxpr, body.jaxpr, n_cond, n_body, carry)
     if bound is None:
         raise ProgramError(
-            "a loop without a constant bound: use fori_loop with constant bounds or scan, or count the rounds and make "
+            "a loop without a constant bound: use fori_loop with constant bounds or scan, or count the iterations and make "
             "`(count < limit) & condition` the condition"
         )
 
@@ -271,31 +276,33 @@ def while_loop(tracer: Tracer, eqn, *args):
         loop = new_loop(tracer.graph, tracer.depth, bound)
         loop.line = jax_compat.user_line(eqn)
         loop.condition_region = Region(tracer.depth)
-        seen, seen_by_condition, start = [], [], 0
+        body_carry, condition_carry, start = [], [], 0
         for init in carry:
             params = _parameters(tracer, loop, tracer.nodes(init), start, varying)
             start += params.size
-            seen.append(params)
+            body_carry.append(params)
             flat = []
             for p in params.ravel():
                 if p.op == "param" and p.origin.loop is loop:
                     p = tracer.graph.parameter(p.kind, loop.condition_region, p.origin)
                     loop.condition_params.append(p)
                 flat.append(p)
-            seen_by_condition.append(array(flat, params.shape))
-        (goes_on,) = tracer.run_closed(condition, [*cond_consts, *seen_by_condition])
+            condition_carry.append(array(flat, params.shape))
+        (goes_on,) = tracer.run_closed(condition, [*cond_consts, *condition_carry])
         loop.condition = tracer.nodes(goes_on).item()
-        results = tracer.run_closed(body, [*body_consts, *seen])
+        results = tracer.run_closed(body, [*body_consts, *body_carry])
         tracer.depth -= 1
-        return loop, seen, results
+        return loop, body_carry, results
 
-    loop, seen, _ = _settle(tracer, eqn, attempt, carry)
+    loop, body_carry, _ = _trace_until_steady(tracer, eqn, attempt, carry)
     node = close_loop(tracer.graph, loop)
-    return [_final(tracer, loop, node, params) for params in seen]
+    return [_final(tracer, loop, node, params) for params in body_carry]
 
 
 def _bound(condition, body, n_cond, n_body, carry) -> int | None:
-    """The constant limit of a counter that the condition of a loop compares and its body increments."""
+    """Return the constant limit of a counter that the condition of a loop compares and its body increments, None if there
+    is none.
+    """
     carried = {var: k for k, var in enumerate(condition.invars[n_cond:])}
     made = {eqn.outvars[0]: eqn for eqn in condition.eqns}
     pending = [condition.outvars[0]]
@@ -317,7 +324,7 @@ def _bound(condition, body, n_cond, n_body, carry) -> int | None:
 
 
 def cond(tracer: Tracer, eqn, index, *operands):
-    """Every branch is computed, and one selected."""
+    """Trace a branch: all branches are computed, and the results of one are selected."""
     branches = eqn.params["branches"]
     chosen = tracer.nodes(index).item()
     if chosen.is_constant:

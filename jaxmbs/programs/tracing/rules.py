@@ -1,4 +1,4 @@
-"""How each JAX primitive acts on arrays of nodes."""
+"""Rules of JAX's primitives on arrays of nodes."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from jaxmbs.programs.tracing.trace import MOVEMENTS, RULES, TAKES_MEMORY, elemen
 
 
 def _elementwise(op):
+    """Return the rule of a primitive that is an operation entry by entry."""
     return lambda tracer, eqn, *args: tracer.map(op, *args)
 
 
@@ -22,8 +23,10 @@ for _name, _operation in OPERATIONS.items():
 
 
 def _comparison(op):
+    """Return the rule of a comparison."""
+
     def rule(tracer, eqn, a, b):
-        # Matrices of indices that become a mask, such as the identity.
+        # Large matrices of indices become masks, such as the identity: compare them at once.
         if a.size > tuning.MAX_ENTRIES_ONE_BY_ONE and all(
             x.op == "const" and x.kind == INTEGER for y in (a, b) for x in y.flat
         ):
@@ -41,6 +44,8 @@ for _name in ("le_to", "lt_to"):
 
 
 def _logical(op):
+    """Return the rule of an operation on truth values."""
+
     def rule(tracer, eqn, *args):
         if any(kind_of(x.aval.dtype) != TRUTH for x in eqn.invars):
             raise ProgramError("bitwise operations on integers have no straight-line form here")
@@ -54,7 +59,7 @@ for _name in ("and", "or", "xor", "not"):
 
 
 def rule(*names: str, movement: bool = False):
-    """Declare the rule of primitives; a movement takes arrays in memory as they are."""
+    """Declare the rule of primitives; a `movement` takes arrays in memory without loading them."""
 
     def declare(function):
         for name in names:
@@ -73,6 +78,8 @@ def _same(tracer, eqn, *args):
 
 
 def _without_derivative(op: str):
+    """Return the rule of a primitive that stops the derivative of its argument."""
+
     def rule_(tracer, eqn, x):
         if not tracer.marking:
             return x
@@ -126,14 +133,14 @@ def _log2(tracer, eqn, x):
 
 @rule("one_minus_square")
 def _one_minus_square(tracer, eqn, x):
-    """(1 + x)(1 − x), which is exact where x is close to 1."""
+    """Return (1 + x)(1 − x), which is exact where x is close to 1."""
     one = tracer.constants(1.0)
     return tracer.map("mul", tracer.map("add", one, x), tracer.map("sub", one, x))
 
 
 @rule("polynomial")
 def _polynomial(tracer, eqn, x, *coefficients):
-    """c₀ + c₁ x + c₂ x² + … by Horner's rule."""
+    """Return c₀ + c₁ x + c₂ x² + … by Horner's rule."""
     total = coefficients[-1]
     for coefficient in reversed(coefficients[:-1]):
         total = tracer.map("add", tracer.map("mul", total, x), coefficient)
@@ -205,8 +212,8 @@ def _no_form(tracer, eqn, *args):
     raise ProgramError("this function has no straight-line form here")
 
 
-def _moved(move):
-    """A rule that permutes, repeats or drops entries: of nodes, or of offsets into memory."""
+def _movement(move):
+    """Return the rule of a primitive that permutes, repeats or drops entries: of nodes, or of offsets into memory."""
 
     def apply(tracer, eqn, x, *rest):
         if isinstance(x, Memory):
@@ -243,7 +250,7 @@ for _name, _move in {
     "rev": lambda x, p: np.flip(x, p["dimensions"]),
     "tile": lambda x, p: np.tile(x, p["reps"]),
 }.items():
-    rule(_name, movement=True)(_moved(_move))
+    rule(_name, movement=True)(_movement(_move))
 
 
 @rule("concatenate")
@@ -285,10 +292,13 @@ def _pad(tracer, eqn, x, value):
     return x
 
 
+# Operations of which f(x, x) = x.
 IDEMPOTENT = frozenset({"max", "min", "and", "or"})
 
 
 def _reduction(combine, start):
+    """Return the rule of a reduction by an operation, which gives start(equation) for no entries."""
+
     def rule_(tracer, eqn, x):
         axes = tuple(eqn.params["axes"])
         rest = [k for k in range(x.ndim) if k not in axes]
@@ -300,7 +310,7 @@ def _reduction(combine, start):
             if not len(row):
                 results.append(tracer.graph.constant(start(eqn)))
                 continue
-            # Of equal ones one is enough, but not in sums and products.
+            # Equal entries change a sum or a product, but no extreme.
             value, *others = dict.fromkeys(row) if combine in IDEMPOTENT else row
             for node in others:
                 value = tracer.graph.make(combine, value, node)
@@ -330,6 +340,8 @@ for _name, _op, _start in (
 
 
 def _cumulative(op):
+    """Return the rule of a cumulative sum, product or extreme."""
+
     def rule_(tracer, eqn, x):
         axis, reverse = eqn.params["axis"], eqn.params["reverse"]
         rows = np.moveaxis(x, axis, 0)
@@ -350,6 +362,8 @@ for _name, _op in (("cumsum", "add"), ("cumprod", "mul"), ("cummax", "max"), ("c
 
 
 def _extreme(better):
+    """Return the rule of argmax or argmin."""
+
     def rule_(tracer, eqn, x):
         graph = tracer.graph
         (axis,) = eqn.params["axes"]
@@ -385,7 +399,7 @@ def _dot_general(tracer, eqn, a, b):
 
 
 def _as_matrices(x, batch, contract, first: bool):
-    """x as (batch, free, contracted), or (batch, contracted, free)."""
+    """Return x as matrices (batch, free, contracted), or (batch, contracted, free) if `first`, and its free shape."""
     free = [k for k in range(x.ndim) if k not in batch and k not in contract]
     order = [*batch, *contract, *free] if first else [*batch, *free, *contract]
     inner = math.prod(x.shape[k] for k in contract)
@@ -396,11 +410,11 @@ def _as_matrices(x, batch, contract, first: bool):
 
 
 def product(graph, a, b) -> list[list[Node]]:
-    """A matrix product; terms that are known to vanish are not even looked at."""
+    """Return the product of two matrices. Terms that are known to vanish are skipped."""
     zero, negative = graph.constant(0.0 if not a.size or a.flat[0].kind == REAL else 0), graph.constant(-0.0)
     present = lambda row: [(k, x) for k, x in enumerate(row) if x is not zero and x is not negative]
     rows = [present(row) for row in b.tolist()]
-    # Of a large matrix most rows are the same: zeros.
+    # Most rows of a large matrix are equal: zeros.
     known: dict[tuple, list[Node]] = {}
     for row in (rows_of_a := list(map(tuple, a.tolist()))):
         if row in known:
@@ -434,12 +448,12 @@ def _unstack(tracer, eqn, x):
 
 @rule("empty", "empty2")
 def _empty(tracer, eqn, *args):
-    """Memory that will be overwritten."""
+    """Return memory that will be overwritten."""
     aval = eqn.outvars[0].aval
     return tracer.constants(np.zeros(aval.shape, aval.dtype))
 
 
 @rule("platform_index")
 def _platform_index(tracer, eqn):
-    """Among the forms of a function for different platforms the general one, which comes last."""
+    """Choose the general form of a function that has several for different platforms; it comes last."""
     return tracer.constants(len(eqn.params["platforms"]) - 1)

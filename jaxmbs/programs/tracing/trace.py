@@ -1,7 +1,8 @@
 """From a JAX function to a graph of scalars: a jaxpr is interpreted with arrays of nodes.
 
-Arrays are NumPy arrays of nodes; moving data moves nodes and costs nothing. Arrays in memory (inputs, the rows of a
-loop) stay there, as offsets into a buffer, until their scalars are needed.
+Arrays are NumPy arrays of nodes; moving data moves nodes and costs nothing. Arrays in memory (inputs, the rows of a loop)
+stay
+there, as offsets into a buffer, until their scalars are needed.
 """
 
 from __future__ import annotations
@@ -20,7 +21,12 @@ from jaxmbs.programs.runtime import jax_compat, tuning
 
 
 class Deferred:
-    """An array that is only computed when something needs its entries."""
+    """An array that is computed when something needs its entries.
+
+    Attributes:
+        entries: () ↦ the array.
+        factors: factors of a matrix that the array stands for, None if it is another array.
+    """
 
     __slots__ = ("entries", "factors")
 
@@ -29,20 +35,29 @@ class Deferred:
 
 
 class Tracer:
-    """Interprets jaxprs into one graph; `marking` if it is to be differentiated, see `marks`."""
+    """Interprets jaxprs into one graph.
+
+    Attributes:
+        graph: the graph.
+        marking: True if it is to be differentiated, see `marks`.
+        dtype: floating-point type of the program.
+        depth: number of loops around the equation that is traced.
+        varying: id of a loop's equation ↦ carried scalars that were found to vary.
+        rules: rules of primitives by name.
+        calls: results of called functions by the function and its arguments.
+    """
 
     def __init__(self, graph: Graph, dtype, marking: bool = False):
         self.graph = graph
         self.marking = marking
         self.dtype = np.dtype(dtype)
         self.depth = 0
-        self.varying: dict[int, set[int]] = {}  # id of a loop's equation → carried scalars found to vary
+        self.varying: dict[int, set[int]] = {}
         self.rules: dict[str, Callable] = RULES
-        # Results of the larger functions that are called, by the function and its arguments.
         self.calls: dict[tuple, list] = {}
 
     def constants(self, values) -> np.ndarray:
-        """An array of constant nodes."""
+        """Return an array of constant nodes."""
         values = np.asarray(values)
         if values.dtype == jax.dtypes.float0:  # the tangent of an integer
             values = np.zeros(values.shape, bool)
@@ -57,7 +72,7 @@ class Tracer:
         return different[place].reshape(values.shape)
 
     def nodes(self, value) -> np.ndarray:
-        """A value as an array of nodes: what is in memory is loaded, what was put off is computed."""
+        """Return a value as an array of nodes: scalars in memory are loaded, deferred arrays are computed."""
         if isinstance(value, Memory):
             if value.offsets.size > tuning.MAX_ARRAY_ENTRIES:
                 raise ProgramError(
@@ -70,17 +85,17 @@ class Tracer:
         return value
 
     def load(self, memory: Memory, offset: int, index: Node | None = None, stride: int = 0) -> Node:
-        """The scalar at offset + stride·index of a buffer."""
+        """Return the scalar at offset + stride·index of a buffer."""
         return self.graph.load(memory.buffer, memory.after, offset, index, stride)
 
     def stack(self, values: np.ndarray) -> Memory:
-        """Nodes put into memory, row by row."""
+        """Put nodes into memory, row by row."""
         flat = values.ravel()
         after = self.graph.stack(tuple(flat), values.shape[0])
         return Memory(after.buffer, np.arange(len(flat)).reshape(values.shape), after)
 
     def run(self, jaxpr, consts: Sequence, args: Sequence) -> list:
-        """The outputs of a jaxpr for these constants and arguments."""
+        """Return the outputs of a jaxpr for these constants and arguments."""
         values: dict[Any, Any] = {}
         for var, value in zip(jaxpr.constvars, consts, strict=True):
             values[var] = value
@@ -98,11 +113,11 @@ class Tracer:
         return [read(x) for x in jaxpr.outvars]
 
     def run_closed(self, closed_jaxpr, args: Sequence) -> list:
-        """The outputs of a closed jaxpr."""
+        """Return the outputs of a closed jaxpr."""
         return self.run(closed_jaxpr.jaxpr, [self.constants(np.asarray(c)) for c in closed_jaxpr.consts], args)
 
     def apply(self, eqn, args: list) -> list:
-        """One equation; an error in it gets its name and its line."""
+        """Return the results of one equation; an error in it gets its name and its line."""
         name = eqn.primitive.name
         rule = self.rules.get(name)
         try:
@@ -128,6 +143,7 @@ class Tracer:
         return result if isinstance(result, list) else [result]
 
     def check_dtype(self, aval) -> None:
+        """Raise `ProgramError` for a type that programs do not have."""
         dtype = getattr(aval, "dtype", None)
         if dtype is None or dtype == jax.dtypes.float0:
             return
@@ -140,7 +156,7 @@ class Tracer:
             )
 
     def map(self, op: str, *args: np.ndarray, kind: str | None = None) -> np.ndarray:
-        """An operation entry by entry."""
+        """Apply an operation entry by entry."""
         make = self.graph.make
         function = lambda *xs: make(op, *xs, kind=kind)
         return elementwise(function, *args)
@@ -148,7 +164,7 @@ class Tracer:
 
 @functools.lru_cache(maxsize=1024)
 def _needed(jaxpr) -> list:
-    """The equations that the results of a jaxpr depend on."""
+    """Return the equations that the results of a jaxpr depend on."""
     needed = {x for x in jaxpr.outvars if not hasattr(x, "val")}
     found = []
     for eqn in reversed(jaxpr.eqns):
@@ -159,7 +175,7 @@ def _needed(jaxpr) -> list:
 
 
 def elementwise(function: Callable, *args: np.ndarray) -> np.ndarray:
-    """function(a, b, …) entry by entry, with broadcasting; once for equal entries, as most of a large matrix are zeros."""
+    """Return function(a, b, …) entry by entry, with broadcasting. Equal entries of large arrays are computed once."""
     shape = args[0].shape
     if any(x.shape != shape for x in args[1:]):
         args = np.broadcast_arrays(*args)
@@ -174,6 +190,7 @@ def elementwise(function: Callable, *args: np.ndarray) -> np.ndarray:
 
 
 def unknown_primitive(name: str) -> str:
+    """Return the message for a primitive without a rule."""
     advice = {
         "while": "write it as a counted loop (fori_loop with constant bounds, scan), or stop at a constant count",
         "eigh": "eigenvalues need iterations; compute them outside the program",
@@ -188,6 +205,8 @@ def unknown_primitive(name: str) -> str:
 
 
 def call(key: str):
+    """Return the rule of a primitive that calls the jaxpr in its parameter `key`."""
+
     def rule(tracer: Tracer, eqn, *args):
         inner = eqn.params[key]
         run = lambda: tracer.run_closed(inner, args) if hasattr(inner, "consts") else tracer.run(inner, [], args)
@@ -202,7 +221,7 @@ def call(key: str):
 
 
 def _identity(value):
-    """What is equal for equal arrays of nodes."""
+    """Return a key that is equal for equal arrays of nodes."""
     if isinstance(value, Memory):
         return value.buffer, value.after, value.shape, value.offsets.tobytes()
     return (value.shape, *value.ravel().tolist()) if isinstance(value, np.ndarray) else value
@@ -216,6 +235,7 @@ def custom_linear_solve(tracer: Tracer, eqn, *args):
     return tracer.run_closed(jaxprs.solve, [*args[begin : begin + counts[2]], *args[sum(counts) :]])
 
 
+# Rules of primitives, (tracer, equation, *arguments) ↦ results, by name.
 RULES: dict[str, Callable] = {
     "jit": call("jaxpr"),
     "pjit": call("jaxpr"),
@@ -229,7 +249,7 @@ RULES: dict[str, Callable] = {
     "remat": call("jaxpr"),
     "custom_linear_solve": custom_linear_solve,
 }
-# Rules that take arrays in memory, or deferred ones, as they are.
+# Primitives whose rules take arrays in memory, and deferred ones, without loading them.
 TAKES_MEMORY: set[str] = set(RULES)
 # Primitives that move data only.
 MOVEMENTS: set[str] = set()

@@ -97,7 +97,9 @@ def module_text(program: Program, attributes: str) -> tuple[str, ThreadEmitter] 
     emitter = ThreadEmitter(program)
     text = emitter.emit()
     if emitter.frame.bytes > tuning.MAX_FRAME_BYTES:
-        return f"{emitter.frame.bytes} bytes for each thread are more than a GPU should set aside ({tuning.MAX_FRAME_BYTES})"
+        return (
+            f"{emitter.frame.bytes} bytes for each thread are more than a GPU should reserve ({tuning.MAX_FRAME_BYTES})"
+        )
     lines = [
         text,
         attributes,
