@@ -2,7 +2,7 @@
 
 
 class ProgramError(ValueError):
-    """A function that cannot become a straight-line program, and why.
+    """A function cannot become a straight-line program; the message says why.
 
     Examples:
         >>> mbs.program(jnp.linalg.eigvalsh)(jnp.eye(2))
@@ -12,7 +12,7 @@ class ProgramError(ValueError):
 
 
 class ProgramTooLarge(ProgramError):
-    """A function with more scalar operations than a straight-line program should have."""
+    """A function has more scalar operations than a straight-line program may have."""
 
 
 class PerformanceWarning(UserWarning):

@@ -1,4 +1,4 @@
-"""The front door: a function of small arrays, compiled as a straight-line program."""
+"""Functions of small arrays, compiled as straight-line programs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ProgramFunction:
         return jax.tree.unflatten(out_tree, run(program, *constants, *needed))
 
     def trace(self, *args, **kwargs) -> Program:
-        """The program for arguments like these: print it, or look at its `operations`."""
+        """Return the program for arguments like these: print it, or look at its `operations`."""
         return self._find((args, kwargs))[0][0]
 
     def javascript(self, *args, name: str | None = None) -> str:
@@ -71,7 +71,7 @@ class ProgramFunction:
         return javascript.module(program, name or self.__name__, constants, arguments, used, results)
 
     def key(self, given) -> tuple[tuple, list]:
-        """What tells apart arguments (args, kwargs) that need different programs, and all of them as a list of arrays."""
+        """Return a key for arguments (args, kwargs), equal if they need the same program, and their leaves as arrays."""
         leaves, tree = jax.tree.flatten(given)
         leaves = _arrays(leaves)
         return (tree, tuple((x.shape, x.dtype) for x in leaves)), leaves
@@ -107,14 +107,14 @@ class ProgramFunction:
             raise ProgramError(
                 f"{self.__name__}: shapes and branches must not depend on values; use jnp.where or lax.cond. ({error})"
             ) from error
-        closed, constants, used = _needed(*_hoisted(closed))
+        closed, constants, used = _without_unused(*_constants_as_arguments(closed))
         program = checked_program(closed, self.limit, self.__name__)
         program.max_unoptimised_samples = tuning.UNOPTIMISED_SAMPLES[self.runs]
         return program, constants, used, out_tree
 
 
 def _arrays(leaves) -> list:
-    """Arguments as arrays; a Python number, or what came of one, takes the floating-point type of the arrays beside it."""
+    """Return arguments as arrays. Python numbers, and results of them, get the floating-point type of the other arrays."""
     weak = [isinstance(x, float) or getattr(x, "weak_type", False) for x in leaves]
     arrays = [jnp.asarray(x) for x in leaves]
     real = lambda x: jnp.issubdtype(x.dtype, jnp.floating)
@@ -126,12 +126,16 @@ def _arrays(leaves) -> list:
 
 
 def _labels(tree) -> list[str]:
-    """Where each leaf is, as in "[0]['crank']"; "the value" if it is all there is."""
+    """Return the path of each leaf, as in "[0]['crank']"; "the value" for a single one."""
     return [jax.tree_util.keystr(path) or "the value" for path, _ in jax.tree_util.tree_leaves_with_path(tree)]
 
 
-def _hoisted(closed):
-    """What a function closes over becomes an argument, but for NumPy arrays, whose values are part of the program."""
+def _constants_as_arguments(closed):
+    """Make the values that a function closes over arguments, except NumPy arrays, which stay part of the program.
+
+    Returns:
+        The closed jaxpr with them as first arguments, and these values.
+    """
     keep = [isinstance(c, np.ndarray) or np.isscalar(c) for c in closed.consts]
     jaxpr = closed.jaxpr
     moved = [v for v, k in zip(jaxpr.constvars, keep, strict=True) if not k]
@@ -141,9 +145,14 @@ def _hoisted(closed):
     return jax_compat.closed_jaxpr(jaxpr, consts=kept, constvars=stay, invars=[*moved, *jaxpr.invars]), constants
 
 
-def _needed(closed, constants):
-    """The same without the equations and inputs that no result depends on, and which arguments are left: of the many that
-    a mechanism has. Equations stay whole, as what is within them: derivative rules are part of what they are."""
+def _without_unused(closed, constants):
+    """Remove the equations and inputs that no result depends on: a mechanism has many.
+
+    Equations stay whole, with what is inside them, because derivative rules belong to them.
+
+    Returns:
+        The closed jaxpr, the constants that are left, and True for each other argument that is left.
+    """
     jaxpr = closed.jaxpr
     needed = {v for v in jaxpr.outvars if not hasattr(v, "val")}
     equations = []
@@ -155,8 +164,8 @@ def _needed(closed, constants):
     count = len(constants)
     constants = [c for c, is_used in zip(constants, used, strict=False) if is_used]
     invars = [v for v, is_used in zip(jaxpr.invars, used, strict=True) if is_used]
-    ends = {"consts": closed.consts, "constvars": jaxpr.constvars, "invars": invars, "eqns": equations[::-1]}
-    return jax_compat.closed_jaxpr(jaxpr, **ends), constants, used[count:]
+    parts = {"consts": closed.consts, "constvars": jaxpr.constvars, "invars": invars, "eqns": equations[::-1]}
+    return jax_compat.closed_jaxpr(jaxpr, **parts), constants, used[count:]
 
 
 def program(f: Callable, *, limit: int | None = tuning.MAX_PROGRAM_OPERATIONS) -> ProgramFunction:
@@ -187,7 +196,7 @@ def program(f: Callable, *, limit: int | None = tuning.MAX_PROGRAM_OPERATIONS) -
     return ProgramFunction(f, limit)
 
 
-# Names of functions about which a `PerformanceWarning` has been given.
+# Names of the functions for which a `PerformanceWarning` was given.
 warned: set[str] = set()
 
 

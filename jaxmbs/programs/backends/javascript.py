@@ -1,7 +1,8 @@
-"""A program as JavaScript: the text of an ES module with one function of arrays, for a page that needs no Python.
+"""Programs as JavaScript: the text of an ES module with one function of arrays, for a page that needs no Python.
 
-It mirrors `tracing.listing`: a line for each operation, a loop for each loop. JavaScript has one kind of number, float64;
-integers are exact up to 2⁵³ in it.
+It has a line for each operation and a loop for each loop, as listings. JavaScript has one kind of number, float64; integers
+are
+exact up to 2⁵³ in it.
 """
 
 from __future__ import annotations
@@ -18,19 +19,23 @@ from jaxmbs.programs.graph.nodes import TRUTH, Buffer, Loop, Memory, Node, Regio
 from jaxmbs.programs.graph.operations import OPERATIONS
 from jaxmbs.programs.tracing.program import Program
 
+# Names that a function may have.
 IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*", re.ASCII)
 
 
 def module(program: Program, name: str, constants: Sequence, arguments: Sequence, used: Sequence[bool], results) -> str:
-    """The text of a module that exports the function `name`.
+    """Return the text of a module that exports the function `name`.
 
     Args:
-        program: what to write.
+        program: program to write.
         name: an identifier.
         constants: values of the first inputs of the program; they become part of the text.
         arguments: label and shape of each argument of the function.
-        used: which of the arguments are the other inputs of the program.
-        results: labels of what it returns.
+        used: True for the arguments that are the other inputs of the program.
+        results: labels of the results.
+
+    Raises:
+        ValueError: the name is not an identifier.
     """
     if not IDENTIFIER.fullmatch(name):
         raise ValueError(f"name= must be an identifier of JavaScript, got {name!r}")
@@ -60,7 +65,7 @@ def module(program: Program, name: str, constants: Sequence, arguments: Sequence
 
 
 class _Writer:
-    """Writes the lines of a program."""
+    """Writes the lines of a program, and the functions that these call."""
 
     def __init__(self, program: Program, sources: Sequence[str]):
         self.program, self.live, self.sources = program, program.live, sources
@@ -71,7 +76,7 @@ class _Writer:
         self.helpers: dict[str, str] = {}
 
     def function(self) -> list[str]:
-        """The body: memory, operations, and the results y0, y1, …"""
+        """Return the body: memory, operations, and the results y0, y1, …"""
         self.region(self.program.root, 1)
         for k, result in enumerate(self.program.results):
             if isinstance(result, Memory):
@@ -84,7 +89,7 @@ class _Writer:
         self.lines.append("    " * depth + text)
 
     def name(self, node: Node) -> str:
-        """A constant as it is written, or the variable of a node."""
+        """Return a constant as it is written, or the variable of a node."""
         if node.op == "const":
             return ("false", "true")[node.value] if node.kind == TRUTH else _number(node.value)
         if node.serial not in self.names:
@@ -132,7 +137,7 @@ class _Writer:
         return entry.javascript.format(*names)
 
     def formula(self, node: Node) -> str:
-        """A function for an operation that consists of others."""
+        """Return the definition of an operation that consists of others."""
         nodes, result = formula_nodes(node)
         params = ", ".join(self.name(x) for x in nodes if x.op == "param")
         steps = [x for x in nodes if x.op not in ("param", "const")]
@@ -159,7 +164,9 @@ class _Writer:
         self.line(depth, "}")
 
     def carry(self, loop: Loop, carried: Sequence[int], depth: int) -> None:
-        """The values for the next round; those that come from another carried value are read before any is set."""
+        """Write the assignments of the next iteration's values. Those that are other carried values are read before any is
+        set.
+        """
         params = {loop.params[k].serial for k in carried}
         new = {k: self.name(loop.results[k]) for k in carried if loop.results[k] is not loop.params[k]}
         for k in new:
@@ -171,7 +178,7 @@ class _Writer:
 
 
 def _number(value) -> str:
-    """A number as JavaScript writes it."""
+    """Return a number as JavaScript writes it."""
     if isinstance(value, (bool, np.bool_, int, np.integer)):
         return str(int(value))
     if math.isfinite(value):

@@ -1,4 +1,4 @@
-"""Emission for all platforms that have no better one: elementwise XLA operations on one array per scalar."""
+"""Code for all platforms that have no better one: elementwise XLA operations on one array per scalar."""
 
 from __future__ import annotations
 
@@ -28,28 +28,42 @@ class ElementwiseXLA(AbstractBackend):
 
 
 def evaluate(program: Program, *args, separate: bool = False):
-    """The outputs of a program for one sample; `jax.vmap` makes every scalar an array over the batch.
+    """Return the outputs of a program for one sample; `jax.vmap` makes every scalar an array over the batch.
 
-    separate: put every value that is used more than once into a function of its own. XLA's CPU compiler computes shared
-    values again in every fusion that needs them, unless they come from a function that it may not inline.
+    Args:
+        program: program to run.
+        args: its inputs.
+        separate: True to put every value that is used more than once into a function of its own. XLA's CPU compiler
+            computes
+            shared values again in every fusion that needs them, unless they come from a function that it may not inline.
     """
     return _Evaluation(program, args, separate).outputs()
 
 
-# Nodes that need no computing: known, or put where they belong by the loop that they come from.
+# Nodes that are known, or set by the loop that they come from.
 GIVEN = frozenset({"const", "param", "index", "out"})
 
 
 class _Evaluation:
+    """The evaluation of a program in JAX operations.
+
+    Attributes:
+        separate: see `evaluate`.
+        integer: type of integers inside the program.
+        inputs: flat inputs.
+        memory: id(buffer) ↦ flat array.
+    """
+
     def __init__(self, program: Program, args, separate: bool):
         self.separate = separate
         self._shared: dict[int, set[int]] = {}
         self.program, self.live = program, program.live
         self.integer = np.dtype(jnp.zeros((), int).dtype)
-        self.inputs = [self._held(jnp.ravel(x)) for x in args]
+        self.inputs = [self._widened(jnp.ravel(x)) for x in args]
         self.memory: dict[int, jax.Array] = {}
 
-    def _held(self, x):
+    def _widened(self, x):
+        """Return an input with integers widened."""
         return x.astype(self.integer) if x.dtype.kind in "iu" else x
 
     def dtype(self, kind: str):
@@ -89,7 +103,7 @@ class _Evaluation:
                 values[node.serial] = self.call(node, values)
 
     def shared(self, region: Region) -> set[int]:
-        """Nodes that more than one other uses, or something outside the region's own expressions."""
+        """Return the serial numbers of nodes that are used more than once, or outside the region's own expressions."""
         if id(region) not in self._shared:
             uses: dict[int, int] = {}
             count = lambda node, n=1: uses.__setitem__(node.serial, uses.get(node.serial, 0) + n)
@@ -111,7 +125,7 @@ class _Evaluation:
         return self._shared[id(region)]
 
     def call(self, node: Node, values):
-        """The expression that ends in a shared node, in a function that XLA does not inline."""
+        """Return a shared node, computed with its expression in a function that XLA does not inline."""
         leaves: dict[int, Node] = {}
 
         def collect(x: Node) -> None:

@@ -6,12 +6,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-# Symmetric matrices up to this size are eliminated row by row, larger ones by halves.
+# Number of rows up to which symmetric matrices are eliminated row by row; larger ones are halved.
 MAX_BLOCK_ROWS = 16
 
 
 def factor_array(matrix, limit, *, kind: str):
-    """Factors, sign, rcond and kept, for any leading batch axes."""
+    """Return factors, sign, rcond and kept rows, for any leading batch axes; see `primitives.factorise`."""
     one = {"general": _invert, "symmetric": _positive, "semidefinite": _semidefinite}[kind]
     for _ in range(matrix.ndim - 2):
         one = jax.vmap(one)
@@ -19,6 +19,7 @@ def factor_array(matrix, limit, *, kind: str):
 
 
 def solve_array(matrix, factors, limit, rhs, *, kind: str, transposed: bool):
+    """Return the solutions for right-hand sides (…, m, k), for any leading batch axes."""
     turned = jnp.swapaxes(factors, -1, -2)
     if kind == "general":
         return jnp.matmul(turned if transposed else factors, rhs)
@@ -26,23 +27,32 @@ def solve_array(matrix, factors, limit, rhs, *, kind: str, transposed: bool):
 
 
 def _positive(matrix, _):
-    """G with GᵀG = A⁻¹; 1; the smallest pivot / diagonal entry; ones.
+    """Factor a positive definite matrix.
 
-    Not LAPACK's Cholesky factors: now and then XLA's threads wait for each other for ever in a program that calls LAPACK
-    several times.
+    LAPACK's Cholesky factors are avoided, because XLA's threads sometimes deadlock in programs that call LAPACK several
+    times.
+
+    Returns:
+        (G with GᵀG = A⁻¹, 1, smallest pivot / diagonal entry, ones).
     """
     return _symmetric_root(matrix, jnp.zeros(matrix.shape[0], matrix.dtype))
 
 
 def _semidefinite(matrix, floor):
-    """G with GᵀG an inverse of the rows that do not depend on others, zero in the rest; 1; the smallest pivot / diagonal
-    entry; which rows these are."""
+    """Factor a semidefinite matrix.
+
+    Returns:
+        (G with GᵀG an inverse for the rows that do not depend on others and zero in the rest, 1, smallest pivot / diagonal
+        entry,
+        1 for these rows and 0 for others).
+    """
     return _symmetric_root(matrix, floor)
 
 
 def _symmetric_root(matrix, floor):
-    # Not the inverse itself: a pivot of rounding that is taken for a true one makes it so large that the rounding of its
-    # entries spoils solutions. In G it is one row, and what it adds to solutions lies in the null space.
+    # G instead of the inverse: a pivot that is only rounding, but above the floor, makes the inverse so large that the
+    # rounding of its entries spoils solutions. In G it affects one row, whose part of a solution lies in the null space.
+    """Factor a symmetric matrix, without the rows with pivots below `floor`."""
     root, pivots = _root_by_blocks(matrix, floor)
     diagonal = jnp.diagonal(matrix)
     rcond = jnp.min(pivots / jnp.where(diagonal > 0, diagonal, 1), initial=1)
@@ -50,7 +60,7 @@ def _symmetric_root(matrix, floor):
 
 
 def _root_by_blocks(matrix, floor):
-    """D^(−½) L⁻¹ and pivots of L D Lᵀ, pivots below `floor` left out: halves, and the Schur complement of one."""
+    """Return D^(−½) L⁻¹ and the pivots of L D Lᵀ, by halves and the Schur complement of one."""
     n = matrix.shape[0]
     if n == 0:
         return matrix, jnp.diagonal(matrix)
@@ -69,6 +79,7 @@ def _root_by_blocks(matrix, floor):
 
 
 def _root_by_rows(matrix, floor):
+    """Return D^(−½) L⁻¹ and the pivots of L D Lᵀ, row by row."""
     index = jnp.arange(matrix.shape[0])
 
     def eliminate(k, carry):
@@ -86,6 +97,7 @@ def _root_by_rows(matrix, floor):
 
 
 def _invert(matrix, regular):
+    """Return (inverse, sign, rcond, ones) of a matrix, or its left inverse; zero if it is not regular."""
     rows = _largest(matrix, 1)
     scaled = matrix / rows[:, None]
     columns = _largest(scaled, 0)
@@ -96,7 +108,7 @@ def _invert(matrix, regular):
 
 
 def _left_inverse(matrix: Float[Array, "rows n"]):
-    """As `_gauss_jordan`, for more rows than columns: the inverse of those that become pivots, and zeros for the others."""
+    """Return `_gauss_jordan` for more rows than columns: the inverse of the rows that become pivots, zeros elsewhere."""
     m, n = matrix.shape
     index = jnp.arange(m)
 
@@ -116,16 +128,20 @@ def _left_inverse(matrix: Float[Array, "rows n"]):
 
 
 def _largest(values, axis):
-    """Largest absolute values along an axis, 1 where they are all zero."""
+    """Return the largest absolute values along an axis, 1 where all are zero."""
     largest = jnp.max(jnp.abs(values), axis=axis)
     return jnp.where(largest > 0, largest, 1)
 
 
 def _gauss_jordan(matrix: Float[Array, "n n"]):
-    """(inverse, sign of the determinant, smallest pivot / largest pivot) by elimination with partial pivoting.
+    """Invert by elimination with partial pivoting.
 
-    A counted loop of elementwise operations: with a batch axis it is vector code on every platform, and beats the
-    libraries' batched LU up to a dozen rows or so.
+    It is a counted loop of elementwise operations: with a batch axis vector code on every platform, and faster than the
+    libraries'
+    batched LU up to a dozen rows or so.
+
+    Returns:
+        (inverse, sign of the determinant, smallest pivot / largest pivot).
     """
     n = matrix.shape[0]
     index = jnp.arange(n)

@@ -1,7 +1,8 @@
 """Elimination in small matrices of nodes, ordered when the program is made: little fill, few operations.
 
-Known zeros are never touched. What has no choice, or a constant for a pivot, is eliminated first; blocks that remain
-are eliminated with partial pivoting, rows swapped by selection in every lane for itself.
+Known zeros are skipped. Rows and columns without a choice, and those with a constant as pivot, are eliminated first; the
+blocks
+that remain are eliminated with partial pivoting, rows swapped by selection in every lane for itself.
 """
 
 from __future__ import annotations
@@ -15,15 +16,24 @@ import numpy as np
 from jaxmbs.programs.graph.graph import Graph
 from jaxmbs.programs.graph.nodes import Node
 
-# Constants within this range serve as pivots without looking at the other candidates: those of a mechanism's equations
-# are ±1 and small integers.
+# Absolute values of constants that serve as pivots without comparison: those of a mechanism's equations are ±1 and small
+# integers.
 PIVOT_CONSTANTS = (0.125, 8.0)
 
 
 @dataclasses.dataclass
 class Step:
-    """One pivot: swaps of rows that come before it, its place, its reciprocal, the multiples of its row that were taken
-    from others, and the rest of its row."""
+    """The elimination of one row and column.
+
+    Attributes:
+        row: row of the pivot.
+        column: column of the pivot.
+        pivot: the pivot.
+        reciprocal: 1 / pivot, zero if the row is left out.
+        swaps: (condition, row, row) that are swapped before.
+        factors: multiples of the row that are subtracted from other rows, by row.
+        rest: the other entries of the row, by column.
+    """
 
     row: int
     column: int
@@ -34,10 +44,12 @@ class Step:
     rest: dict[int, Node]
 
     def nodes(self) -> list[Node]:
+        """Return all nodes of the step."""
         conditions = [swap[0] for swap in self.swaps]
         return [self.pivot, self.reciprocal, *conditions, *self.factors.values(), *self.rest.values()]
 
     def copy_with(self, of: Callable[[Node], Node]) -> Step:
+        """Return the step with other nodes."""
         swaps = [(of(condition), a, b) for condition, a, b in self.swaps]
         every = lambda some: {k: of(x) for k, x in some.items()}
         return Step(
@@ -52,24 +64,24 @@ class Factors(abc.ABC):
         self.graph, self.steps, self.rows = graph, steps, rows
 
     def nodes(self) -> list[Node]:
-        """All nodes of the factors."""
+        """Return all nodes of the factors."""
         return [x for step in self.steps for x in step.nodes()]
 
     def copy_into(self, graph: Graph, of: Callable[[Node], Node]) -> Factors:
-        """The same factors in another graph, `of` the nodes of this one."""
+        """Return the factors in another graph; `of` maps the nodes of this one."""
         return type(self)(graph, [step.copy_with(of) for step in self.steps], self.rows)
 
     @abc.abstractmethod
     def solve(self, rhs: Sequence[Node]) -> list[Node]:
-        """x with A x = rhs."""
+        """Return x with A x = rhs."""
 
     @abc.abstractmethod
     def solve_transposed(self, rhs: Sequence[Node]) -> list[Node]:
-        """x with Aᵀ x = rhs."""
+        """Return x with Aᵀ x = rhs."""
 
 
 class GeneralFactors(Factors):
-    """L U of a matrix, with rows exchanged; of one with more rows than columns the rows without a pivot take no part."""
+    """Factors L U with rows exchanged. If a matrix has more rows than columns, rows without a pivot take no part."""
 
     def solve(self, rhs: Sequence[Node]) -> list[Node]:
         g, y = self.graph, list(rhs)
@@ -105,7 +117,7 @@ class GeneralFactors(Factors):
 
 
 class SymmetricFactors(Factors):
-    """L D Lᵀ of a symmetric matrix: `rest` holds Lᵀ, scaled by the pivot only when solving."""
+    """Factors L D Lᵀ of a symmetric matrix."""
 
     def solve(self, rhs: Sequence[Node]) -> list[Node]:
         g, y = self.graph, self._forward(rhs)
@@ -119,14 +131,14 @@ class SymmetricFactors(Factors):
     solve_transposed = solve
 
     def half(self, rhs: Sequence[Node]) -> list[Node]:
-        """G b, where GᵀG is the inverse: D^(−½) L⁻¹ b."""
+        """Return G b with GᵀG the inverse: D^(−½) L⁻¹ b."""
         g, y = self.graph, self._forward(rhs)
         for step in self.steps:
             y[step.row] = g.mul(g.make("sqrt", step.reciprocal), y[step.row])
         return y
 
     def _forward(self, rhs: Sequence[Node]) -> list[Node]:
-        """L⁻¹ b."""
+        """Return L⁻¹ b."""
         g, y = self.graph, list(rhs)
         for step in self.steps:
             for row, factor in step.factors.items():
@@ -135,10 +147,12 @@ class SymmetricFactors(Factors):
 
 
 def factor_symmetric(graph: Graph, matrix: np.ndarray, floor: list[Node] | None = None) -> SymmetricFactors:
-    """L D Lᵀ of a symmetric positive definite matrix, the row with the fewest neighbours first; reads one triangle.
+    """Factor a symmetric matrix as L D Lᵀ, the row with the fewest neighbours first; reads one triangle.
 
-    With a `floor` for each row the matrix may be semidefinite: a row whose pivot is not above it depends on rows before it,
-    and is left out.
+    Args:
+        graph: the graph.
+        matrix: positive definite, or semidefinite if there is a floor.
+        floor: least pivot of each row; rows with lower ones depend on rows before them, and are left out.
     """
     n = matrix.shape[0]
     zero = graph.constant(0.0)
@@ -150,8 +164,8 @@ def factor_symmetric(graph: Graph, matrix: np.ndarray, floor: list[Node] | None 
             neighbours[j].add(i)
     at = lambda i, j: (max(i, j), min(i, j))
     steps = []
-    # How many pivots a row waits for. Of several rows with equally few neighbours the one that waits least is next:
-    # chains are eliminated from both ends, which halves the time that each operation waits for the one before.
+    # Length of the chain of pivots that a row depends on. Of rows with equally few neighbours the one with the shortest is
+    # next: chains are eliminated from both ends, which halves the latency.
     waits = dict.fromkeys(neighbours, 0)
     while neighbours:
         k = min(neighbours, key=lambda i: (len(neighbours[i]), waits[i], i))
@@ -178,13 +192,14 @@ def factor_symmetric(graph: Graph, matrix: np.ndarray, floor: list[Node] | None 
 class Elimination:
     """Elimination of a matrix with at least as many rows as columns, the order chosen from its zeros and constants.
 
-    Where `regular` is false, or a pivot is known to be zero, the reciprocals of pivots are zero, so that solutions mean
-    nothing, but are finite.
+    If `regular` is false, or a pivot is known to be zero, the reciprocals of pivots are zero: solutions are meaningless,
+    but
+    finite.
 
     Attributes:
         factors: for solving.
-        sign, rcond: nodes, the sign of the determinant (1 where there is none) and smallest / largest pivot when rows,
-            then columns, are scaled to a largest entry of 1.
+        sign: sign of the determinant, 1 if there is none.
+        rcond: smallest / largest pivot when rows, then columns, are scaled to a largest entry of 1.
     """
 
     def __init__(self, graph: Graph, matrix: np.ndarray, regular: Node | None = None):
@@ -203,7 +218,7 @@ class Elimination:
         self.factors = GeneralFactors(graph, self.steps, self.n)
 
     def _easy(self) -> None:
-        """Pivots that need no comparison: the only entry of a row or column, or a constant."""
+        """Eliminate with pivots that need no comparison: the only entry of a row or column, or a constant."""
         while self.columns:
             counts = dict.fromkeys(self.columns, 0)
             for i in self.rows:
@@ -213,7 +228,7 @@ class Elimination:
             for i in sorted(self.rows):
                 length = len(self.entries[i])
                 for j, x in self.entries[i].items():
-                    # A row with a single entry has to be the pivot's only where no row is left over.
+                    # A row with a single entry has to be a pivot only if no row is left over.
                     alone = counts[j] == 1 or (length == 1 and not self.more_rows)
                     low, high = PIVOT_CONSTANTS
                     if not alone and not (x.is_constant and low <= abs(x.value) <= high):
@@ -226,7 +241,7 @@ class Elimination:
             self._eliminate(best[2], best[3], self.rows - {best[2]}, [])
 
     def _block(self, rows: list[int], columns: list[int]) -> None:
-        """Partial pivoting in a block; rows compared by their entry relative to their largest one at the start."""
+        """Eliminate a block with partial pivoting, entries relative to the largest of their row at the start."""
         g = self.graph
         if len(rows) == len(columns) == 1:
             return self._eliminate(rows[0], columns[0], self.rows - {rows[0]}, [])
@@ -281,7 +296,7 @@ class Elimination:
         self.columns.discard(j)
 
     def _largest(self, values: Sequence[Node]) -> Node:
-        """The largest absolute value, 1 where all are zero."""
+        """Return the largest absolute value, 1 if all are zero."""
         g = self.graph
         largest = self.zero
         for x in values:
@@ -291,6 +306,7 @@ class Elimination:
         return g.select(g.make("gt", largest, self.zero), largest, g.constant(1.0))
 
     def row_size(self, i: int) -> Node:
+        """Return the largest absolute value of a row, 1 if all are zero."""
         return self._largest([x for x in self.original[i] if not is_zero(x)])
 
     @property
@@ -308,8 +324,11 @@ class Elimination:
 
     @property
     def rcond(self) -> Node:
-        """Rows that were swapped are measured by the size of the row that came to the pivot's place. Constant pivots are
-        of size 1 when scaled."""
+        """Smallest / largest pivot of the scaled matrix.
+
+        Rows that were swapped are measured by the size of the row that came to the pivot's place. Constant pivots count as
+        1.
+        """
         g, one = self.graph, self.graph.constant(1.0)
         if any(is_zero(step.pivot) for step in self.steps):
             return self.zero
@@ -332,17 +351,17 @@ class Elimination:
 
 
 def _reciprocal(graph: Graph, pivot: Node) -> Node:
-    """1 / pivot; zero for one that is known to be zero: its row depends on others."""
+    """Return 1 / pivot, zero for a pivot that is known to be zero: its row depends on others."""
     return graph.constant(0.0) if is_zero(pivot) else graph.make("div", graph.constant(1.0), pivot)
 
 
 def is_zero(x: Node) -> bool:
-    """Whether a node is known to be zero, of either sign."""
+    """Return True if a node is known to be zero, of either sign."""
     return x.is_constant and x.value == 0
 
 
 def parity(order: Sequence[int]) -> int:
-    """The sign of a permutation."""
+    """Return the sign of a permutation."""
     order, sign = list(order), 1
     for k in range(len(order)):
         while order[k] != k:
@@ -353,20 +372,20 @@ def parity(order: Sequence[int]) -> int:
 
 
 def blocks(pattern: dict[int, set[int]], columns: set[int]) -> list[tuple[list[int], list[int]]]:
-    """Rows and columns of the diagonal blocks of a block triangular form; one block if the pattern has no full diagonal, as
-    that of a matrix with more rows than columns.
+    """Return rows and columns of the diagonal blocks of a block triangular form.
 
-    A matching of rows and columns, then the strongly connected parts of the graph in which a row leads to the rows that
-    are matched to its columns.
+    It takes a matching of rows and columns, then the strongly connected parts of the graph in which a row leads to the rows
+    that are
+    matched to its columns. If the pattern has no full diagonal, as with more rows than columns, there is one block.
     """
     matched: dict[int, int] = {}  # column → row
 
-    def augment(row: int, seen: set[int]) -> bool:
+    def augment(row: int, visited: set[int]) -> bool:
         for column in sorted(pattern[row]):
-            if column in seen:
+            if column in visited:
                 continue
-            seen.add(column)
-            if column not in matched or augment(matched[column], seen):
+            visited.add(column)
+            if column not in matched or augment(matched[column], visited):
                 matched[column] = row
                 return True
         return False
@@ -384,7 +403,7 @@ def blocks(pattern: dict[int, set[int]], columns: set[int]) -> list[tuple[list[i
 
 
 def _strongly_connected(graph: dict[int, list[int]]) -> list[list[int]]:
-    """Tarjan's algorithm."""
+    """Return the strongly connected parts of a graph, by Tarjan's algorithm."""
     number: dict[int, int] = {}
     low: dict[int, int] = {}
     stack: list[int] = []

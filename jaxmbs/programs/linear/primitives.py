@@ -40,10 +40,10 @@ def solve_factorised(matrix, factors, limit, rhs, kind: str):
     return solve_p.bind(matrix, factors, limit, rhs, kind=kind, transposed=False)
 
 
-# matrix, whether it is regular or, if semidefinite, the least pivot of each row ↦ factors, sign, rcond, kept
+# Primitive of `factorise`.
 factorise_p = Primitive("factorise")
 factorise_p.multiple_results = True
-# matrix, its factors, what else was given for factoring it, right sides (n, k) ↦ solutions (n, k)
+# Primitive of `solve_factorised`.
 solve_p = Primitive("solve_factored")
 
 
@@ -75,14 +75,14 @@ def _batch_factor(args, dims, *, kind):
 def _batch_solve(args, dims, **params):
     if any(d is not None for d in dims[:3]):
         return solve_p.bind(*_in_front(args, dims), **params), 0
-    # One matrix for all: its right-hand sides become further columns.
+    # The same matrix for all samples: their right-hand sides become further columns.
     rhs = jnp.moveaxis(args[3], dims[3], -1)
     x = solve_p.bind(*args[:3], rhs.reshape(*rhs.shape[:-2], -1), **params)
     return x.reshape(*x.shape[:-1], *rhs.shape[-2:]), rhs.ndim - 1
 
 
 def _in_front(args, dims) -> list:
-    """All arguments with the batch axis in front."""
+    """Return all arguments with the batch axis in front."""
     size = next(x.shape[d] for x, d in zip(args, dims, strict=True) if d is not None)
     return [
         jnp.broadcast_to(x, (size, *jnp.shape(x))) if d is None else jnp.moveaxis(x, d, 0)
@@ -95,7 +95,7 @@ batching.primitive_batchers[solve_p] = _batch_solve
 
 
 def _factor_jvp(primals, tangents, *, kind):
-    """The factors are differentiated where they are used; the estimates have no derivative worth the name."""
+    """Factors are differentiated where they are used; the estimates have no useful derivative."""
     results = factorise_p.bind(*primals, kind=kind)
     return results, [zero_tangent(x) for x in results]
 

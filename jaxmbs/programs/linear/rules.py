@@ -10,6 +10,7 @@ from jaxmbs.programs.tracing.trace import RULES, TAKES_MEMORY, Deferred
 
 
 def _trace_factorise(tracer, eqn, matrix, limit):
+    """Trace a factorisation; factors and estimates are computed when something needs them, without derivatives."""
     graph = tracer.graph
     matrix, limit = tracer.nodes(matrix), tracer.nodes(limit)
     m, n = matrix.shape
@@ -38,7 +39,7 @@ def _trace_factorise(tracer, eqn, matrix, limit):
 
 
 class _Solution(AbstractRule):
-    """A x = b: A ẋ = ḃ − Ȧ x."""
+    """The derivative of a solution: from A x = b follows A ẋ = ḃ − Ȧ x."""
 
     def __init__(self, kind: str, transposed: bool):
         self.kind, self.transposed = kind, transposed
@@ -52,18 +53,18 @@ class _Solution(AbstractRule):
             shape = turned.shape[0], outputs[0].shape[1]
             moved = array([x for row in product(tracer.graph, turned, outputs[0]) for x in row], shape)
             change = tracer.map("neg", moved) if change is None else tracer.map("sub", change, moved)
-        return self.solved(tracer, matrix, factors, limit, change)
+        return self.solve(tracer, matrix, factors, limit, change)
 
     def cotangents(self, tracer, inputs, active, cotangents):
-        return _Solution(self.kind, not self.transposed).solved(tracer, *inputs[:3], rhs=cotangents[0])
+        return _Solution(self.kind, not self.transposed).solve(tracer, *inputs[:3], rhs=cotangents[0])
 
     def is_linear(self, active):
         return not active[0]
 
     is_direct = is_linear
 
-    def solved(self, tracer, matrix, factors, limit, rhs):
-        """The solution in a trace, marked as one."""
+    def solve(self, tracer, matrix, factors, limit, rhs):
+        """Return the solution in a trace, marked as one."""
         graph = tracer.graph
         known = factors.factors if isinstance(factors, Deferred) else None
         if known is None:
@@ -79,14 +80,17 @@ class _Solution(AbstractRule):
 
 
 def _trace_solve(tracer, eqn, matrix, factors, limit, rhs):
-    return _Solution(**eqn.params).solved(tracer, matrix, factors, limit, tracer.nodes(rhs))
+    """Trace a solution."""
+    return _Solution(**eqn.params).solve(tracer, matrix, factors, limit, tracer.nodes(rhs))
 
 
 def _symmetric(kind: str, graph, matrix, limit):
+    """Return the factors of a symmetric matrix."""
     return factor_symmetric(graph, matrix, list(limit) if kind == "semidefinite" else None)
 
 
 def _smallest_pivot(graph, matrix, factors):
+    """Return the smallest pivot divided by its diagonal entry, at most 1."""
     smallest = graph.constant(1.0)
     for step in factors.steps:
         smallest = graph.make("min", smallest, graph.make("div", step.pivot, matrix[step.row, step.row]))

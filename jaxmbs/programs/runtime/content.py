@@ -1,7 +1,8 @@
-"""What a function of arrays is made of, as a digest: equal for jaxprs that compute the same in the same way.
+"""Digests of functions of arrays: equal for jaxprs that compute the same in the same way.
 
-Derivative rules count as well. They are Python functions; of those in packages whose versions are part of every key, the
-name and what they close over tell them apart, of others the code.
+Derivative rules, which are Python functions, count as well: those of packages whose versions are part of every key by their
+name
+and closure, others by their code.
 """
 
 from __future__ import annotations
@@ -20,23 +21,23 @@ from jax.extend import core
 
 from jaxmbs.programs.runtime import jax_compat
 
-# Their code is known by version.
+# Packages whose code follows from their versions.
 KNOWN_PACKAGES = frozenset({"jax", "jaxlib", "jaxmbs", "equinox", "numpy", "builtins", "functools", "operator", "math"})
-# Classes of JAX whose `repr` tells all.
+# Classes of JAX whose `repr` differs for different values.
 SHOWN_IN_FULL = frozenset(
     {"PyTreeDef", "Mesh", "AbstractMesh", "NamedSharding", "SingleDeviceSharding", "UnspecifiedValue", "PartitionSpec"}
     | {"FTTuple", "FTDict", "FTPyTree", "FTSingleton", "FTStatic"}
 )
-# What a derivative rule closes over may be nested this deep.
-DEEPEST = 40
+# Upper limit on the nesting of functions that derivative rules close over.
+MAX_DEPTH = 40
 
 
 class Unknown(ValueError):
-    """Something that has no digest."""
+    """A value has no digest."""
 
 
 def digest(closed: core.ClosedJaxpr) -> bytes | None:
-    """The digest of a closed jaxpr, its derivative rules included; None if something in it cannot be told apart."""
+    """Return the digest of a closed jaxpr with its derivative rules; None if something in it has no digest."""
     try:
         return _Content().of(closed)
     except Unknown:
@@ -44,29 +45,32 @@ def digest(closed: core.ClosedJaxpr) -> bytes | None:
 
 
 def digest_of_values(closed: core.ClosedJaxpr, of_function: Callable[[Any], Any]) -> bytes:
-    """The digest of what a closed jaxpr computes; what in it has none counts by its name.
+    """Return the digest of a closed jaxpr; values without a digest count by their name.
 
-    of_function: a function, such as that of a callback ↦ what tells it from others.
+    Args:
+        closed: the jaxpr.
+        of_function: (function) ↦ its identity, for those in the jaxpr, such as callbacks.
     """
     return _Content(of_function).of(closed)
 
 
 def digest_of_parts(*parts) -> bytes:
-    """The digest of several digests, numbers and names."""
+    """Return the digest of several digests, numbers and names."""
     return hashlib.sha256(repr(parts).encode()).digest()
 
 
 class _Content:
-    """Digests of values; those of jaxprs and functions are kept, as they occur in many places.
+    """Digests of values; those of jaxprs and functions are kept, because they occur in many places.
 
-    of_function: of functions, where nothing is unknown: what has no digest counts by its name. None: raise `Unknown` for
-    it.
+    Attributes:
+        of_function: (function) ↦ its identity. None: functions have digests, and values without one raise `Unknown`.
+        alive: objects that are identified by their id, and must not be deleted.
     """
 
     def __init__(self, of_function: Callable[[Any], Any] | None = None):
         self.of_function, self.strict = of_function, of_function is None
         self.known: dict[int, bytes] = {}
-        self.alive: list = []  # what is named by its id must not be collected
+        self.alive: list = []
         self.types: dict[Any, str] = {}
         self.depth = 0
         self.marks: dict[int, int] = {}
@@ -75,7 +79,7 @@ class _Content:
         return hashlib.sha256(repr(self.text(x)).encode()).digest()
 
     def text(self, x):
-        """Something with a `repr` that tells values apart."""
+        """Return something whose `repr` differs for different values."""
         if x is None or isinstance(x, (bool, int, float, str, bytes, complex)):
             return (type(x).__name__, x) if type(x).__module__ == "builtins" else (type(x).__qualname__, repr(x))
         if isinstance(x, (tuple, list)):
@@ -97,7 +101,7 @@ class _Content:
         if type(x).__qualname__ in SHOWN_IN_FULL:
             return self.shown(x)
         if type(x) is object or type(x).__qualname__ == "TraceTag":
-            # Marks of a transformation that a rule has been through: it counts only which is which.
+            # Marks of a transformation of a rule: only which of them are the same counts.
             self.alive.append(x)
             return "mark", self.marks.setdefault(id(x), len(self.marks))
         if isinstance(x, jax_compat.STATIC_ARGUMENTS):
@@ -113,7 +117,7 @@ class _Content:
         if dataclasses.is_dataclass(x):
             return self.name(type(x)), [(f.name, self.text(getattr(x, f.name, None))) for f in dataclasses.fields(x)]
         if hasattr(x, "key") and hasattr(x, "derived"):  # a program within a program
-            # Programs have keys where they are kept on disk.
+            # Programs have keys if they are kept on disk.
             key = x.key if self.strict or x.source is None else self.once(x.source)
             if key is None and self.strict:
                 raise Unknown("a program without a key")
@@ -121,6 +125,7 @@ class _Content:
         return self.shown(x)
 
     def shown(self, x):
+        """Return the `repr` of a value, or its type if that does not tell values apart."""
         text = repr(x)
         if type(x).__qualname__ not in SHOWN_IN_FULL or " at 0x" in text:
             if not self.strict:
@@ -129,13 +134,14 @@ class _Content:
         return type(x).__qualname__, text
 
     def once(self, x) -> bytes:
+        """Return the digest of a jaxpr or function, computed once."""
         found = self.known.get(id(x))
         if found is None:
             self.alive.append(x)
-            # What leads back to itself is known by its name there.
+            # A function that refers to itself.
             self.known[id(x)] = b"itself"
             self.depth += 1
-            if self.depth > DEEPEST:
+            if self.depth > MAX_DEPTH:
                 raise Unknown("nested too deep")
             if isinstance(x, core.ClosedJaxpr):
                 parts: Any = [self.text(c) for c in x.consts], self.once(x.jaxpr) if x.jaxpr is not x else self.jaxpr(x)

@@ -1,6 +1,6 @@
-"""What the engine knows of JAX's internals, in one place. Holds for JAX 0.10, 0.11 and 0.12.
+"""Everything that is assumed about JAX's internals. Holds for JAX 0.10, 0.11 and 0.12.
 
-Private modules of JAX are imported here only. Where versions differ, the function says how.
+Private modules of JAX are imported here only. If versions differ, the function says how.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from jax.extend import core
 # (residuals, *tangents). Later both have one more place before the last, for structured residuals: None here.
 STRUCTURED_RESIDUALS = jax.__version_info__ >= (0, 11, 1)
 
-# What wrapped functions leave behind when they are called; says nothing of what they do.
+# Classes of values that wrapped functions leave when they are called; they do not belong to the function.
 MEMORIES = (linear_util.Store, linear_util.EqualStore)
 
-# What static arguments are put into; the value is `val`.
+# Classes that wrap static arguments; the value is `val`.
 STATIC_ARGUMENTS = (util.Hashable, util.Unhashable)
 
 # JAX's own rule for primitives that have none.
@@ -28,8 +28,13 @@ linearize_by_jvp: Callable = ad.fallback_linearize_rule
 
 
 def define_linearization(primitive, rule: Callable) -> None:
-    """Linearize a primitive by rule(is_vjp, nonzeros, *primals, **params), which gives (results, nonzero, residuals,
-    function of residuals and tangents), or what `linearize_by_jvp` gives."""
+    """Linearize a primitive by a rule.
+
+    Args:
+        primitive: the primitive.
+        rule: (is_vjp, nonzeros, *primals, **params) ↦ (results, nonzero, residuals, function of residuals and tangents), or
+            the result of `linearize_by_jvp`.
+    """
 
     def adapted(*args, **params):
         outcome = rule(*args, **params)
@@ -42,7 +47,7 @@ def define_linearization(primitive, rule: Callable) -> None:
 
 
 def scan_counts(params) -> tuple[int, int]:
-    """Numbers of constants and of carried values of a `scan`, from the parameters of its equation.
+    """Return the numbers of constants and of carried values of a `scan`, from the parameters of its equation.
 
     Up to JAX 0.10 they are `num_consts` and `num_carry`. Later `ft_in` groups the operands: constants, carry, rows.
     """
@@ -53,7 +58,7 @@ def scan_counts(params) -> tuple[int, int]:
 
 
 def closed_jaxpr(like, *, consts: Sequence = (), constvars: Sequence = (), invars: Sequence, outvars=None, eqns=None):
-    """A closed jaxpr with other variables or equations than `like`, an open one.
+    """Return a closed jaxpr with other variables or equations than `like`, an open one.
 
     Since JAX 0.11 open and closed jaxprs are one class, and constants left over from `like` would stay attached.
     """
@@ -68,7 +73,7 @@ def closed_jaxpr(like, *, consts: Sequence = (), constvars: Sequence = (), invar
 
 
 def default_platform() -> str:
-    """XLA's name of the platform that JAX computes on: "cuda" or "rocm" for what JAX calls "gpu"."""
+    """Return XLA's name of the platform that JAX computes on: "cuda" or "rocm" if JAX calls it "gpu"."""
     chosen = jax.config.jax_default_device  # type: ignore[attr-defined]
     name = jax.default_backend() if chosen is None else chosen if isinstance(chosen, str) else chosen.platform
     if name != "gpu":
@@ -77,7 +82,7 @@ def default_platform() -> str:
 
 
 def varying_axes(kind) -> frozenset:
-    """Axes of a `shard_map` with `check_vma=True` over which values of this type vary."""
+    """Return the axes of a `shard_map` with `check_vma=True` over which values of a type vary."""
     return getattr(getattr(kind, "mat", None), "varying", frozenset())
 
 
@@ -100,7 +105,7 @@ def check_array_code(args: Sequence, reason: str) -> None:
 
 
 def shaped_like(outputs: Sequence[tuple], args: Sequence) -> list:
-    """Types of outputs, given as (shape, dtype), that vary over the same axes of a `shard_map` as the operands."""
+    """Return the types of outputs, given as (shape, dtype), that vary over the axes of a `shard_map` as operands do."""
     if not config._check_vma.value or not args or not varying_axes(args[0]):
         return [jax.core.ShapedArray(shape, dtype) for shape, dtype in outputs]
     like = args[0]
@@ -113,8 +118,11 @@ def shaped_like(outputs: Sequence[tuple], args: Sequence) -> list:
 
 
 def without_varying_axes(context):
-    """Return the context of a lowering rule without the axes of a `shard_map` over which values vary, and a context manager
-    under which the rule has to run."""
+    """Remove the axes of a `shard_map` over which values vary from the context of a lowering rule.
+
+    Returns:
+        The context, and a context manager under which the rule has to run.
+    """
     still = lambda x: jax.core.ShapedArray(x.shape, x.dtype)
     types = {name: [still(x) for x in getattr(context, name)] for name in ("avals_in", "avals_out")}
     return context.replace(**types), config._check_vma(False)
@@ -122,25 +130,27 @@ def without_varying_axes(context):
 
 @contextlib.contextmanager
 def default_settings() -> Iterator[None]:
-    """Return a context in which functions are traced with the default settings of JAX, even under `jax.disable_jit`,
-    `jax_numpy_dtype_promotion="strict"`, and `shard_map(…, check_vma=True)`."""
+    """Return a context in which functions are traced with the default settings of JAX.
+
+    It holds even under `jax.disable_jit`, `jax_numpy_dtype_promotion="strict"`, and `shard_map(…, check_vma=True)`.
+    """
     with jax.disable_jit(False), jax.numpy_dtype_promotion("standard"), config._check_vma(False):
         yield
 
 
 def define_partition(primitive) -> None:
-    """Lowering rules of a primitive may ask whether it `is_partitioned`."""
+    """Let lowering rules of a primitive ask if it `is_partitioned`."""
     dispatch.prim_requires_devices_during_lowering.add(primitive)
 
 
 def is_partitioned(context) -> bool:
-    """Whether what is lowered now runs on several devices, and XLA decides which part of it on which."""
+    """Return True if the code that is lowered now runs on several devices, and XLA divides it among them."""
     devices = context.module_context.axis_context
     return isinstance(devices, sharding_impls.ShardingContext) and devices.num_devices > 1
 
 
 def bind_again(eqn, args, params) -> list:
-    """The results of an equation for other operands and parameters, with its place in the source and its context."""
+    """Return the results of an equation for other operands and parameters, with its place in the source and its context."""
     stack = source_info_util.current_name_stack() + eqn.source_info.name_stack
     with source_info_util.user_context(eqn.source_info.traceback, name_stack=stack), eqn.ctx.manager:
         results = eqn.primitive.bind(*args, **eqn.primitive.get_bind_params(params))
@@ -148,23 +158,22 @@ def bind_again(eqn, args, params) -> list:
 
 
 def expand(eqn):
-    """The closed jaxpr of a `call_hi_primitive`, which since JAX 0.12 stands for `searchsorted` and others."""
+    """Return the closed jaxpr of a `call_hi_primitive`, which since JAX 0.12 stands for `searchsorted` and others."""
     shapes = [jax.ShapeDtypeStruct(x.aval.shape, x.aval.dtype) for x in eqn.invars]
     return jax.make_jaxpr(eqn.params["_prim"].expand)(*shapes)
 
 
 def user_line(eqn) -> str | None:
-    """File, line and function of the user's code that an equation comes from; None within a function of JAX."""
+    """Return file, line and function of the user's code that an equation comes from; None within a function of JAX."""
     if source_info_util.user_frame(eqn.source_info.traceback) is None:
         return None
     return source_info_util.summarize(eqn.source_info)
 
 
 def rule_within(f) -> list | None:
-    """What the derivative rule of a custom function consists of, if `f` is what an equation holds of one: the function, its
-    wrappers and their static arguments. None if it is another function.
+    """Return the parts of a derivative rule: function, wrappers and static arguments; None for another function.
 
-    An equation holds a wrapped function, or one that makes a jaxpr of it when it is asked to, with a memory of those made.
+    An equation holds a wrapped function, or one that makes its jaxpr when it is called, with a memory of those made.
     """
     if isinstance(f, linear_util.WrappedFun):
         return [f.f, [(wrapper.__qualname__, args) for wrapper, args in f.transforms], f.params]

@@ -60,7 +60,7 @@ def emission(name: str) -> AbstractContextManager[Any]:
 
 
 def run(program: Program, *args) -> list:
-    """The outputs of a program."""
+    """Return the outputs of a program."""
     if EMISSIONS.get(EMISSION.value) == ():
         jax_compat.check_array_code(args, f"the emission is {EMISSION.value!r}")
         return core.jaxpr_as_fun(program.source)(*args)
@@ -68,12 +68,12 @@ def run(program: Program, *args) -> list:
 
 
 def _bind(*args, **params) -> list:
-    """The outputs of the primitive; its operands may vary over different axes of a `shard_map`."""
+    """Return the outputs of the primitive; its operands may vary over different axes of a `shard_map`."""
     return run_p.bind(*jax_compat.varying_alike(args), **params)
 
 
 def zero_tangent(x):
-    """The tangent of a value that does not depend on what is differentiated."""
+    """Return the tangent of a value that does not depend on the variables of differentiation."""
     return ad.Zero(jax.typeof(x).to_tangent_aval())
 
 
@@ -143,7 +143,7 @@ ad.primitive_jvps[run_p] = _jvp
 
 
 def _linearize(is_vjp, nonzeros, *primals, program: Program, batch, emission):
-    """As `_jvp`, for a program with loops in two runs: the first keeps the states that the second goes back through."""
+    """Linearize as `_jvp`, but a program with loops in two runs: the first keeps the states for the second."""
     keep, linear, kept = linearized_programs(
         program, tuple(bool(nz) and x.dtype.kind == "f" for nz, x in zip(nonzeros, program.inputs, strict=True))
     )
@@ -199,12 +199,12 @@ def _transpose(cotangents, *args, program: Program, batch, emission):
 ad.primitive_transposes[run_p] = _transpose
 
 
-# One thread at a time turns programs into code, and lets go of graphs then.
+# Held while a program becomes code and graphs are deleted.
 _lowering = threading.RLock()
 
 
 def _on(platform: str):
-    """The rule by which XLA gets the operations of a program on a platform."""
+    """Return the rule by which XLA gets the operations of a program on a platform."""
 
     def lower(*args, program: Program, batch, emission):
         with _lowering:
@@ -237,7 +237,7 @@ for _platform in PLATFORMS:
 
 @rule("straight_line_program", movement=True)
 def _inside(tracer, eqn, *args):
-    """A program within a program is taken apart again, so that both share what they have in common."""
+    """Trace a program within a program: it is taken apart, so that both share their common operations."""
     program, batch = eqn.params["program"], eqn.params["batch"]
     if batch:
         shapes = [jax.ShapeDtypeStruct(x.aval.shape, x.aval.dtype) for x in eqn.invars]
@@ -246,7 +246,7 @@ def _inside(tracer, eqn, *args):
 
 
 def _row_by_row(program: Program, batch, *args):
-    """A program for each row of a batch, as a loop: a program has one lane for what a batch inside it does."""
+    """Return the results of a program for each row of a batch, in a loop: inside a program a batch has no lanes."""
     if not batch:
         return _bind(*args, program=program, batch=(), emission=EMISSION.value)
     mapped = [x.shape[0] == batch[0] for x in args]

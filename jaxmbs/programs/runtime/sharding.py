@@ -44,10 +44,14 @@ def gather(tree):
 
 
 def by_shards(whole: Callable, lower: Callable, batch: Sequence[int], args: Sequence) -> list:
-    """whole(*args), which XLA may take apart along the axes of the batch: for its shards by lower(their batch, *args).
-    Without that it knows no better than to compute the whole batch on each device.
+    """Return whole(*args) such that XLA may divide it along the axes of the batch; else each device computes the whole
+    batch.
 
-    args: with the axes of the batch in front, of size 1 where an operand does not depend on one; results depend on all.
+    Args:
+        whole: function of all samples.
+        lower: (batch of a shard, *args) ↦ its results.
+        batch: sizes of the batch axes.
+        args: operands, with the axes of the batch in front, of size 1 if they do not depend on one.
     """
     depth = len(batch)
 
@@ -66,7 +70,7 @@ def by_shards(whole: Callable, lower: Callable, batch: Sequence[int], args: Sequ
 
 
 def _rule(batch: Sequence[int], args: Sequence, outputs: Sequence) -> dict:
-    """What may be sharded: the axes of the batch; every other axis is a factor of its own, which stays whole."""
+    """Return the arguments of `def_partition` that let the batch axes be sharded and keep all others whole."""
     whole: list[str] = []
 
     def named(x) -> str:

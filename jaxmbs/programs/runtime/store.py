@@ -1,8 +1,10 @@
-"""What is kept on disk from one process to the next: facts about programs and their machine code.
+"""Facts about programs and their machine code on disk, from one process to the next.
 
-A file is named by the content that it was made from, and begins with a digest of what it holds, so that one that is
-damaged or half written counts as missing. Files are numbers, text as JSON, and machine code; nothing in them is run by
-Python. They are read only from a folder that nobody else may write to.
+A file is named by the content that it was made from, and begins with a digest of its own, so that one that is damaged or
+half
+written counts as missing. Files are numbers, text as JSON, and machine code; nothing in them is run by Python. They are
+read only
+from a folder that nobody else may write to.
 """
 
 from __future__ import annotations
@@ -23,46 +25,55 @@ from pathlib import Path
 import jax
 from jax.experimental.compilation_cache import compilation_cache
 
-# The environment variable, and what it says where nothing is to be kept.
-VARIABLE, OFF = "JAXMBS_CACHE", ("off", "0", "false", "no")
-# Megabytes that a folder may hold; the files that were used longest ago go first, down to this part of it.
-MAX_MB, KEPT_PART = 1024, 0.75
-# Nothing is written to a disk without room for this.
-TRIED_BYTES, UNWRITTEN = 2**20, "it cannot be written"
-# A process looks at the size of the folder when it first writes, and again after this many files.
-LOOKS_EVERY = 64
+# Environment variable with the folder.
+VARIABLE = "JAXMBS_CACHE"
+# Its values that turn the cache off.
+OFF = ("off", "0", "false", "no")
+# Default upper limit on the size of the folder, in megabytes.
+MAX_MB = 1024
+# Fraction of the limit down to which the least recently used files are deleted.
+KEPT_FRACTION = 0.75
+# Bytes that a disk must have room for, or nothing is written to it.
+MIN_FREE_BYTES = 2**20
+# Beginning of the reasons why nothing is written.
+UNWRITTEN = "it cannot be written"
+# Number of files that a process writes before it checks the size of the folder again.
+FILES_PER_TRIM = 64
+# First bytes of every file.
 MAGIC = b"jaxmbs 1"
+# Bytes of the digest after them.
 DIGEST_BYTES = hashlib.sha256().digest_size
 # Packages on which programs or their machine code depend.
 PACKAGES = ("jax", "jaxlib", "numpy", "equinox", "llvmlite")
 
 
 class Store:
-    """A folder of files by key. Whatever goes wrong with it, a value is found missing and computed again; once, a warning
-    says why.
+    """A folder of files by key.
+
+    If something goes wrong with it, a value counts as missing and is computed again; one warning says why.
 
     Args:
-        folder: made if it is not there, for this user only.
+        folder: created for this user only, if it does not exist.
         limit: bytes that the files may take.
     """
 
     def __init__(self, folder: Path, limit: int = MAX_MB * 2**20):
         self.folder, self.limit = folder, limit
         self._written = 0
-        distrusted = _distrusted(folder)
-        self.usable = distrusted is None
-        self.trouble = distrusted or _unwritable(folder)
+        reason = _reason_not_to_use(folder)
+        self.usable = reason is None
+        self.trouble = reason or _reason_not_to_write(folder)
         if self.trouble is not None:
             _warn(folder, self.trouble)
 
     def get(self, kind: str, key: bytes) -> bytes | None:
-        """What was kept under a key, None if nothing was, or if it is damaged or not to be trusted."""
+        """Return the value under a key, None if there is none, or if it is damaged or not to be trusted."""
         if not self.usable:
             return None
         path = self._path(kind, key)
         try:
             with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
-                if not _only_ours(os.fstat(file.fileno())):
+                if not _is_private(os.fstat(file.fileno())):
                     return None
                 data = file.read()
         except OSError:
@@ -77,10 +88,10 @@ class Store:
         return content
 
     def put(self, kind: str, key: bytes, content: bytes) -> None:
-        """Keep a value: written beside its place and moved there, so that no process sees a part of it."""
+        """Keep a value: written to another file and moved, so that no process sees a part of it."""
         if self.trouble is not None:
             return
-        if self._written % LOOKS_EVERY == 0:
+        if self._written % FILES_PER_TRIM == 0:
             self.trim()
         self._written += 1
         temporary = None
@@ -91,13 +102,13 @@ class Store:
             os.replace(temporary, self._path(kind, key))
         except OSError as error:
             if self.trouble is None:
-                self.trouble = _unwritten(error)
+                self.trouble = _write_error(error)
                 _warn(self.folder, self.trouble)
             if temporary is not None:
                 self._forget(temporary)
 
     def files(self) -> list[tuple[Path, os.stat_result]]:
-        """All files, those that were used longest ago first."""
+        """Return all files, the least recently used first."""
         found = []
         for path in self.folder.rglob("*"):
             try:
@@ -109,19 +120,19 @@ class Store:
         return sorted(found, key=lambda file: max(file[1].st_mtime, file[1].st_atime))
 
     def trim(self) -> None:
-        """Remove what was used longest ago if there is more than the limit allows."""
+        """Delete the least recently used files if there are more bytes than the limit allows."""
         files = self.files()
         size = sum(status.st_size for _, status in files)
         if size <= self.limit:
             return
         for path, status in files:
-            if size <= KEPT_PART * self.limit:
+            if size <= KEPT_FRACTION * self.limit:
                 return
             self._forget(path)
             size -= status.st_size
 
     def clear(self) -> int:
-        """Remove all files; returns how many there were."""
+        """Delete all files, and return their number."""
         files = self.files()
         for path, _ in files:
             self._forget(path)
@@ -136,44 +147,45 @@ class Store:
             path.unlink()
 
 
-def _only_ours(status: os.stat_result) -> bool:
-    """Whether this user owns it, and nobody else may write to it."""
+def _is_private(status: os.stat_result) -> bool:
+    """Return True if this user owns a file, and nobody else may write to it."""
     return status.st_uid == os.geteuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
-def _distrusted(folder: Path) -> str | None:
-    """Makes a folder for this user only; why it is not to be read, None if it is."""
+def _reason_not_to_use(folder: Path) -> str | None:
+    """Create a folder for this user only, and return why it is not to be read, None if it is."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return _distrust(folder.resolve())
+        return _reason_not_to_trust(folder.resolve())
     except OSError as error:
         return f"it cannot be made: {error.strerror or error}"
 
 
-def _unwritable(folder: Path) -> str | None:
-    """Why nothing can be written to a folder, None if it can."""
+def _reason_not_to_write(folder: Path) -> str | None:
+    """Return why nothing can be written to a folder, None if something can."""
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
-            file.write(bytes(TRIED_BYTES))
+            file.write(bytes(MIN_FREE_BYTES))
     except OSError as error:
-        return _unwritten(error)
+        return _write_error(error)
     return None
 
 
-def _unwritten(error: OSError) -> str:
+def _write_error(error: OSError) -> str:
+    """Return an error of writing as a reason."""
     return f"{UNWRITTEN}: {error.strerror or error}"
 
 
-def _warn(folder: Path, why: str) -> None:
-    what = "is not written to" if why.startswith(UNWRITTEN) else "is not used"
-    warnings.warn(f"the cache folder {folder} {what}: {why}", stacklevel=3)
+def _warn(folder: Path, reason: str) -> None:
+    effect = "is not written to" if reason.startswith(UNWRITTEN) else "is not used"
+    warnings.warn(f"the cache folder {folder} {effect}: {reason}", stacklevel=3)
 
 
-def _distrust(folder: Path) -> str | None:
-    """Why machine code is not loaded from a folder, None if it may be."""
+def _reason_not_to_trust(folder: Path) -> str | None:
+    """Return why machine code is not to be loaded from a folder, None if it may be."""
     if not hasattr(os, "geteuid"):
         return "this system does not tell who may write to it"
-    if not _only_ours(folder.stat()):
+    if not _is_private(folder.stat()):
         return "another user owns it or may write to it; its mode should be 700"
     for parent in folder.parents:
         status = parent.stat()
@@ -229,7 +241,7 @@ def enable_cache(folder: str | os.PathLike | None = None, *, megabytes: float = 
     if kept.trouble is None and not jax.config.values.get("jax_compilation_cache_dir"):
         # What XLA compiles is for this processor.
         own = place / f"xla-{hashlib.sha256(environment() + processor().encode()).hexdigest()[:12]}"
-        trouble = _distrusted(own)
+        trouble = _reason_not_to_use(own)
         if trouble is not None:
             _warn(own, trouble)
             return place
@@ -246,7 +258,7 @@ def enable_cache(folder: str | os.PathLike | None = None, *, megabytes: float = 
 
 
 def disable_cache() -> None:
-    """Keep nothing from now on. JAX's own compilation cache is left as it is.
+    """Keep nothing on disk from now on. JAX's own compilation cache is left unchanged.
 
     Examples:
         >>> mbs.disable_cache()  # doctest: +SKIP
@@ -256,7 +268,7 @@ def disable_cache() -> None:
 
 
 def default_folder() -> Path | None:
-    """Where the environment wants things kept: $JAXMBS_CACHE, else the user's cache folder; None if it is off."""
+    """Return the folder of the environment: $JAXMBS_CACHE, else in the user's cache folder; None if the cache is off."""
     said = os.environ.get(VARIABLE, "")
     if said.lower() in OFF:
         return None
@@ -267,7 +279,7 @@ def default_folder() -> Path | None:
 
 
 def load_or_compute(kind: str, key: bytes | None, compute: Callable):
-    """The JSON value kept under a key, computed and kept if it is not there; without a key computed."""
+    """Return the JSON value under a key, computed and kept if there is none; computed if there is no key."""
     place = active_store()
     if place is None or key is None:
         return compute()
@@ -280,7 +292,7 @@ def load_or_compute(kind: str, key: bytes | None, compute: Callable):
 
 
 def processor() -> str:
-    """The processor, as far as machine code depends on it."""
+    """Return a description of the processor, as far as machine code depends on it."""
     try:
         from llvmlite import binding
 
@@ -291,7 +303,7 @@ def processor() -> str:
 
 @functools.cache
 def environment() -> bytes:
-    """A digest of the code that makes programs: this package, the packages that it stands on, Python and the system."""
+    """Return a digest of the code that makes programs: this package, the packages it needs, Python and the system."""
     package = Path(__file__).parents[2]
     parts = [platform.python_version(), platform.platform(), platform.machine()]
     for name in PACKAGES:

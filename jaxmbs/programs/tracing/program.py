@@ -1,4 +1,4 @@
-"""A straight-line program: what a trace leaves, reduced to what its outputs need."""
+"""Straight-line programs: a graph with its inputs and results."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from jaxmbs.programs.tracing.trace import Tracer
 
 # Modules that declare the rules of primitives when they are imported.
 RULE_MODULES = (rules, indexing, dense, loops, marks, linear_rules)
-# Operations that cost nothing at run time, or are counted with what they belong to.
+# Nodes that cost nothing at run time, or are counted with others.
 FREE = frozenset({"const", "param", "index", "out", "load", "loop", "stack", "real", "integer"})
 
 
@@ -46,14 +46,16 @@ class Shape:
 
 
 class Facts(NamedTuple):
-    """What has to be known of a program to run its machine code.
+    """Facts about a program that are enough to run its machine code.
 
     Attributes:
-        fingerprint: the same for programs that compute the same in the same way.
-        size, work: scalar operations, the body of a loop counted once, or every round of it.
-        regions, largest_region: how many loop bodies and other regions there are, and the operations of the largest.
-        crossing: values that go from one region to another.
-        loaded: the numbers of the inputs that results depend on.
+        fingerprint: equal for programs that compute the same in the same way.
+        size: number of scalar operations, the body of a loop counted once.
+        work: the same with every iteration counted.
+        regions: number of the program's regions.
+        largest_region: operations of the largest region.
+        crossing: number of values that go from one region to another.
+        loaded: numbers of the inputs that results depend on.
     """
 
     fingerprint: str
@@ -66,15 +68,14 @@ class Facts(NamedTuple):
 
 
 class Traced(NamedTuple):
-    """A graph, its inputs in memory, and its results: for each output its nodes, or the array in memory that it is."""
+    """A graph with its inputs in memory, and its results: for each output its nodes, or the array in memory that it is."""
 
     graph: Graph
     inputs: list[Memory]
     results: list[np.ndarray | Memory]
 
     def __del__(self):
-        # Marks are nodes that hold arrays of nodes. Python's collector does not look into NumPy's arrays, so it would never
-        # find such a cycle.
+        # Marks are nodes that hold arrays of nodes, a cycle that Python's collector cannot find within NumPy's arrays.
         for group in self.graph.groups.values():
             group.forget()
 
@@ -84,12 +85,12 @@ class Traced(NamedTuple):
         return self.graph.root
 
     def live(self, marking: bool) -> Liveness:
-        """All that the results depend on; `marking` if what their derivatives may need counts as well."""
+        """Return the part of the graph that the results depend on; if `marking` with the rules of their derivatives."""
         return Liveness(self.root, self.results, marking)
 
     @classmethod
     def of(cls, graph: Graph, inputs: list[Memory], values: Sequence, outputs: Sequence[Shape]) -> Traced:
-        """Values as the results; what lies in memory stays there if a loop can write it where it belongs."""
+        """Make values the results; arrays in memory stay there if a loop can write them as the output."""
         tracer = Tracer(graph, np.float64)
         results = []
         for value, out in zip(values, outputs, strict=True):
@@ -97,25 +98,26 @@ class Traced(NamedTuple):
         return cls(graph, inputs, results)
 
 
-# Graphs and the programs that have them, in the order in which they were made.
+# Programs that have a graph, and its name, in the order in which the graphs were made.
 _graphs: list[tuple[weakref.ref[Program], str]] = []
 
 
 def release_graphs(made: Program) -> None:
-    """The code of a program was made: let go of its graph if that is large, and of the oldest ones of all programs if these
-    are too large in all."""
+    """Delete the graph of a program whose code is made, if it is large, and the oldest graphs of all programs, if these
+    are.
+    """
     traced = made.__dict__.get("traced")
     if traced is not None and traced.graph.count > tuning.MAX_NODES_AFTER_COMPILING:
         made.release("traced")
     left: list[tuple[weakref.ref[Program], str]] = []
-    seen, total = set(), 0
+    visited, total = set(), 0
     known = len(_graphs)
     for reference, name in reversed(_graphs[:known]):
         program = reference()
         graph = None if program is None else program.__dict__.get(name)
-        if program is None or graph is None or (id(program), name) in seen:
+        if program is None or graph is None or (id(program), name) in visited:
             continue
-        seen.add((id(program), name))
+        visited.add((id(program), name))
         total += graph.graph.count
         if total > tuning.MAX_KEPT_NODES and len(left) >= tuning.MIN_KEPT_GRAPHS:
             program.release(name)
@@ -129,11 +131,14 @@ class Program:
     """A graph of scalars made from a function of arrays; hashable by identity. The graph is made when first needed.
 
     Attributes:
-        inputs, outputs: their shapes.
+        name: its name in listings.
+        inputs: shapes of the inputs.
+        outputs: shapes of the outputs.
         dtype: its floating-point type.
+        source: the closed jaxpr that it comes from, None for derivatives.
         max_unoptimised_samples: largest batch for which it is compiled without optimisation.
-        derived: programs for its derivatives, by what they are.
-        savings: what belongs to the graph for differentiating, and goes with it.
+        derived: programs for its derivatives, by their keys.
+        savings: plans of the states to keep for reverse mode, deleted with the graph for differentiating.
     """
 
     def __init__(self, trace: Callable[[bool], Traced], inputs, outputs, name: str = "program", key=None):
@@ -149,7 +154,7 @@ class Program:
 
     @classmethod
     def of(cls, source, limit: int | None = None, name: str = "program") -> Program:
-        """The program of a closed jaxpr, which it keeps as its `source`."""
+        """Return the program of a closed jaxpr, which it keeps as its `source`."""
 
         def trace(marking: bool) -> Traced:
             graph = Graph(None if marking else limit)
@@ -163,12 +168,12 @@ class Program:
 
     @cached_property
     def key(self) -> bytes | None:
-        """By what the program is found in the store, before its graph is made; None where nothing is kept."""
+        """Key of the program in the store, known before its graph is made; None if nothing is kept."""
         return self._key if self.source is None or active_store() is None else digest(self.source)
 
-    def key_of(self, *what) -> bytes | None:
-        """The key of something derived from the program."""
-        return None if self.key is None else digest_of_parts(self.key, *what)
+    def key_of(self, *parts) -> bytes | None:
+        """Return the key of something derived from the program."""
+        return None if self.key is None else digest_of_parts(self.key, *parts)
 
     @cached_property
     @without_garbage_collection()
@@ -179,7 +184,7 @@ class Program:
     @cached_property
     @without_garbage_collection()
     def marked(self) -> Traced:
-        """The graph for differentiating: with marks around what has a derivative of its own."""
+        """The graph for differentiating: with marks around values that have a derivative of their own."""
         return self._kept("marked", self._trace(True))
 
     def _kept(self, name: str, traced: Traced) -> Traced:
@@ -188,7 +193,7 @@ class Program:
         return traced
 
     def release(self, name: str) -> None:
-        """Of a graph, "traced" or "marked"; it is made again where it is needed again."""
+        """Delete a graph, "traced" or "marked"; it is made again when needed."""
         self.__dict__.pop(name, None)
         if name == "traced":
             self.__dict__.pop("live", None)
@@ -208,7 +213,7 @@ class Program:
 
     @cached_property
     def live(self) -> Liveness:
-        """What of the graph the outputs depend on."""
+        """The part of the graph that the outputs depend on."""
         return self.traced.live(False)
 
     @cached_property
@@ -220,7 +225,7 @@ class Program:
 
     @cached_property
     def facts(self) -> Facts:
-        """What is kept of the program from one process to the next."""
+        """Facts that are kept in the store."""
         return Facts(*load_or_compute("facts", self.key, self._facts))
 
     def _facts(self) -> Facts:
@@ -239,20 +244,21 @@ class Program:
 
     @property
     def work(self) -> int:
-        """Number of scalar operations of one run, each round of a loop counted; see `tuning.LIMIT_PER_ITERATION`."""
+        """Estimated number of scalar operations of one run, with every iteration of loops."""
         return self.facts.work
 
     @property
     def largest_region(self) -> int:
-        """Scalar operations of the largest loop body, or of what is outside loops."""
+        """Scalar operations of the largest loop body, or outside loops."""
         return self.facts.largest_region
 
     @property
     def fingerprint(self) -> str:
-        """The same for programs that compute the same in the same way."""
+        """Equal for programs that compute the same in the same way."""
         return self.facts.fingerprint
 
     def _work(self, region: Region) -> int:
+        """Return the scalar operations of a region, with every iteration of its loops."""
         total = 0
         for node in self.live.nodes(region):
             if node.op == "loop":
@@ -271,7 +277,7 @@ class Program:
 
 
 def _is_whole(value, out: Shape, graph: Graph) -> bool:
-    """Whether an output is just the rows that a loop leaves, so that the loop can write them there."""
+    """Return True if an output is just the rows that a loop leaves, so that the loop can write them there."""
     if not isinstance(value, Memory) or value.after is None or value.after.op != "loop":
         return False
     if value.after.region is not graph.root or value.buffer.length * value.buffer.width != out.size:
@@ -280,7 +286,7 @@ def _is_whole(value, out: Shape, graph: Graph) -> bool:
 
 
 def checked_program(source, limit: int | None, name: str) -> Program:
-    """The program of a closed jaxpr, traced at once, if it is not too large."""
+    """Return the program of a closed jaxpr, traced at once; raise `ProgramTooLarge` if it is too large."""
     for x in (*source.in_avals, *source.out_avals):
         if jax.dtypes.issubdtype(x.dtype, jax.dtypes.extended):
             raise ProgramError(f"dtype {x.dtype}: programs take real numbers, integers and truth values")
@@ -294,7 +300,7 @@ def checked_program(source, limit: int | None, name: str) -> Program:
 
 
 def floating_type(shapes: Sequence[Shape]) -> np.dtype:
-    """The one floating-point type among these; float32 if there is none."""
+    """Return the one floating-point type among shapes; float32 if there is none."""
     found = sorted({x.dtype for x in shapes if x.dtype.kind == "f"}, key=lambda d: d.itemsize)
     for dtype in found:
         if dtype not in (np.dtype(np.float32), np.dtype(np.float64)):

@@ -1,6 +1,8 @@
-"""Programs as LLVM's text, for whatever processor: what the backends that compile by LLVM have in common.
+"""LLVM's text of programs, for the backends that compile by LLVM.
 
-`plan` lays out memory, `emitter` writes the functions of a program, with `code` for one function, `instructions` for one
-line and `text` for types; `vector_math` and `elementary` have the elementary functions, `ffi` XLA's interface, whose
-layout in memory `layout` reads from its header.
+`emitter` writes the functions of a program, line by line by `code` and `instructions`, as `plan` has planned them; `text`
+knows
+LLVM's syntax; `elementary`, `vector_math` and `exponentials` are a mathematical library for vectors; `ffi` and `layout`
+know XLA's
+interface for foreign functions.
 """

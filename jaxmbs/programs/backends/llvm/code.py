@@ -10,15 +10,15 @@ from jaxmbs.programs.backends.llvm.instructions import Instructions
 from jaxmbs.programs.backends.llvm.text import storage
 from jaxmbs.programs.graph.nodes import INTEGER, REAL, TRUTH, Buffer, Loop, Node
 
-# Neighbours in memory that are moved at once: the float64 of an AVX-512 vector.
-BLOCK = 8
+# Number of neighbours in memory that are moved at once: the float64 of an AVX-512 vector.
+BLOCK_VALUES = 8
 
 
 class AbstractCode(Instructions):
-    """The nodes of one region, as the lines of one function. Where things lie in memory depends on the processor."""
+    """Writes the nodes of one region, as the lines of one function. The layout of memory depends on the processor."""
 
     def node(self, node: Node) -> None:
-        """Compute a node."""
+        """Write a node."""
         if node.op == "const" or node.serial in self.plan.absorbed:
             return
         if node.op == "stack":
@@ -53,7 +53,7 @@ class AbstractCode(Instructions):
         return self._load_scratch(node, buffer, offset, stride, index)
 
     def _distance(self, offset: int, stride: int, index: Node | None, size: int) -> str:
-        """offset + stride·index in bytes, as a vector."""
+        """Return offset + stride·index in bytes, as a vector."""
         if index is None:
             return str(offset * size) if self.module.lanes == 1 else f"splat (i64 {offset * size})"
         kind = "i64" if index.uniform else self.module.vector(INTEGER)
@@ -64,11 +64,11 @@ class AbstractCode(Instructions):
 
     @abc.abstractmethod
     def _pointers(self, key: tuple[str, int], distance: str) -> str:
-        """Addresses of all lanes: those of the buffer ("buffer", number) plus a distance in bytes."""
+        """Return the addresses of all lanes: those of the buffer ("buffer", number) plus a distance in bytes."""
 
     @abc.abstractmethod
     def _gather(self, pointers: str, scalar: str) -> str:
-        """What lies at the addresses of all lanes."""
+        """Return the scalars at the addresses of all lanes."""
 
     def _load_input(self, number: int, offset: int, stride: int, index: Node | None) -> str:
         dtype = self.plan.program.inputs[number].dtype
@@ -93,10 +93,10 @@ class AbstractCode(Instructions):
 
     @abc.abstractmethod
     def _scratch_pointer(self, buffer: Buffer, offset: int, stride: int = 0, number: str | None = None) -> str:
-        """Where the vector of the scalar offset + stride·number of a buffer begins."""
+        """Return the address of the vector of the scalar offset + stride·number of a buffer."""
 
     def _load_scratch(self, node: Node, buffer: Buffer, offset, stride, index: Node | None) -> str:
-        inside, outside = self._held(buffer.kind, False)
+        inside, outside = self._types(buffer.kind, False)
         if index is None or index.uniform or self.module.lanes == 1:
             pointer = self._scratch_pointer(buffer, offset, stride, None if index is None else self.value(index))
             value = self.let(f"load {outside}, {self.module.pointer} {pointer}, align 8")
@@ -114,7 +114,7 @@ class AbstractCode(Instructions):
         return self.let(f"trunc {outside} {value} to {inside}") if buffer.kind == TRUTH else value
 
     def _store_scratch(self, pointer: str, kind: str, node: Node) -> None:
-        inside, outside = self._held(kind, False)
+        inside, outside = self._types(kind, False)
         value = self.wide(node)
         if kind == TRUTH:
             value = self.let(f"zext {inside} {value} to {outside}")
@@ -125,7 +125,7 @@ class AbstractCode(Instructions):
             self._store_scratch(self._scratch_pointer(node.buffer, offset), node.kind, entry)
 
     def store_row(self, loop: Loop, buffer: Buffer, row: list[Node]) -> None:
-        """A round's row of a buffer: into the scratch memory if the program reads it, and to the outputs that it is."""
+        """Write an iteration's row of a buffer to scratch memory if the program reads it, and to the outputs that it is."""
         plan = self.plan
         index = loop.index
         number = "%index"
@@ -138,23 +138,23 @@ class AbstractCode(Instructions):
             self._store_row_out(output, row, number)
 
     def _store_row_out(self, output: int, row: list[Node], number: str) -> None:
-        """A row of an output: eight numbers of a lane at once where possible, the others one by one."""
+        """Write a row of an output: eight numbers of a lane at once where possible, the others one by one."""
         program = self.plan.program
         dtype, place = program.outputs[output].dtype, len(program.inputs) + output
-        whole = len(row) // BLOCK * BLOCK if self.has_blocks(dtype) else 0
-        for first in range(0, whole, BLOCK):
+        whole = len(row) // BLOCK_VALUES * BLOCK_VALUES if self.has_blocks(dtype) else 0
+        for first in range(0, whole, BLOCK_VALUES):
             moved = self.let(f"mul i64 {number}, {len(row) * dtype.itemsize}")
             distance = self.splat(self.let(f"add i64 {moved}, {first * dtype.itemsize}"), "i64")
             addresses = self._lane_addresses(("buffer", place), distance)
-            values = [self.wide(node) for node in row[first : first + BLOCK]]
+            values = [self.wide(node) for node in row[first : first + BLOCK_VALUES]]
             for address, vector in zip(addresses, self._turned(values), strict=True):
-                self.line(f"store <{BLOCK} x double> {vector}, ptr {address}, align 8")
+                self.line(f"store <{BLOCK_VALUES} x double> {vector}, ptr {address}, align 8")
         for k in range(whole, len(row)):
             self.store_output(place, dtype, k, row[k], (number, len(row)))
 
     def has_blocks(self, dtype) -> bool:
-        """Whether eight neighbours in memory are moved at once: float64 on the lanes of whole AVX-512 vectors."""
-        return self.module.lanes % BLOCK == 0 and dtype == np.float64
+        """Return True if eight neighbours in memory are moved at once: float64 on the lanes of whole AVX-512 vectors."""
+        return self.module.lanes % BLOCK_VALUES == 0 and dtype == np.float64
 
     def plan_blocks(self, nodes: list[Node]) -> None:
         """Find loads of eight neighbours of an input."""
@@ -166,11 +166,11 @@ class AbstractCode(Instructions):
                     groups.setdefault((buffer.source, stride, node.args), {})[offset] = node
         for found in groups.values():
             offsets = sorted(found)
-            while len(offsets) >= BLOCK:
-                if offsets[BLOCK - 1] == offsets[0] + BLOCK - 1:
-                    block = [found[k] for k in offsets[:BLOCK]]
+            while len(offsets) >= BLOCK_VALUES:
+                if offsets[BLOCK_VALUES - 1] == offsets[0] + BLOCK_VALUES - 1:
+                    block = [found[k] for k in offsets[:BLOCK_VALUES]]
                     self.blocks.update({node.serial: block for node in block})
-                    del offsets[:BLOCK]
+                    del offsets[:BLOCK_VALUES]
                 else:
                     del offsets[0]
 
@@ -179,7 +179,7 @@ class AbstractCode(Instructions):
         index = block[0].args[-1] if block[0].args else None
         distance = self._distance(offset, stride, index, 8)
         addresses = self._lane_addresses(("buffer", buffer.source), distance)
-        vectors = [self.let(f"load <{BLOCK} x double>, ptr {address}, align 8") for address in addresses]
+        vectors = [self.let(f"load <{BLOCK_VALUES} x double>, ptr {address}, align 8") for address in addresses]
         for node, value in zip(block, self._turned(vectors), strict=True):
             self.values[node.serial] = value
             del self.blocks[node.serial]
@@ -187,35 +187,37 @@ class AbstractCode(Instructions):
                 self.save(node.serial, node.kind, value)
 
     def _lane_addresses(self, key: tuple[str, int], distance: str) -> list[str]:
-        """The pointer of every lane."""
+        """Return the pointer of every lane."""
         pointers = self._pointers(key, distance)
         kind = self.module.wide("ptr")
         return [self.let(f"extractelement {kind} {pointers}, i64 {k}") for k in range(self.module.lanes)]
 
     def _turned(self, vectors: list[str]) -> list[str]:
-        """Eight vectors over all lanes as one vector of eight for every lane, or the other way round."""
-        lanes, kind = self.module.lanes, f"<{BLOCK} x double>"
+        """Return eight vectors over all lanes as one vector of eight for every lane, or the other way round."""
+        lanes, kind = self.module.lanes, f"<{BLOCK_VALUES} x double>"
         pick = lambda a, b, where, of: self.let(
             f"shufflevector {of} {a}, {of} {b}, <{len(where)} x i32> <{', '.join(f'i32 {k}' for k in where)}>"
         )
-        if len(vectors) == BLOCK and lanes > BLOCK:
+        if len(vectors) == BLOCK_VALUES and lanes > BLOCK_VALUES:
             parts = [
-                [pick(v, v, range(first, first + BLOCK), self.module.vector(REAL)) for v in vectors]
-                for first in range(0, lanes, BLOCK)
+                [pick(v, v, range(first, first + BLOCK_VALUES), self.module.vector(REAL)) for v in vectors]
+                for first in range(0, lanes, BLOCK_VALUES)
             ]
             return [x for part in parts for x in self._transposed(part, pick, kind)]
-        turned = [self._transposed(vectors[k : k + BLOCK], pick, kind) for k in range(0, len(vectors), BLOCK)]
+        turned = [
+            self._transposed(vectors[k : k + BLOCK_VALUES], pick, kind) for k in range(0, len(vectors), BLOCK_VALUES)
+        ]
         if len(turned) == 1:
             return turned[0]
         assert len(turned) == 2  # natural_lanes gives one or two vectors
-        return [pick(a, b, range(2 * BLOCK), kind) for a, b in zip(*turned, strict=True)]
+        return [pick(a, b, range(2 * BLOCK_VALUES), kind) for a, b in zip(*turned, strict=True)]
 
     def _transposed(self, rows: list[str], pick, kind: str) -> list[str]:
-        """An 8 × 8 matrix of which these are the rows, by three rounds of exchanges."""
+        """Return the columns of an 8 × 8 matrix of which these are the rows, by three rounds of exchanges."""
         for width in (1, 2, 4):
-            low = [k for k in range(BLOCK) if not k & width]
-            near = [k if not k & width else k - width + BLOCK for k in range(BLOCK)]
-            far = [k + width if not k & width else k + BLOCK for k in range(BLOCK)]
+            low = [k for k in range(BLOCK_VALUES) if not k & width]
+            near = [k if not k & width else k - width + BLOCK_VALUES for k in range(BLOCK_VALUES)]
+            far = [k + width if not k & width else k + BLOCK_VALUES for k in range(BLOCK_VALUES)]
             result = list(rows)
             for i in low:
                 j = i + width
@@ -224,7 +226,7 @@ class AbstractCode(Instructions):
         return rows
 
     def store_output(self, number: int, dtype, offset: int, node: Node, row: tuple[str, int] | None) -> None:
-        """A scalar of an output; `row` is the number of the row and its length."""
+        """Write a scalar of an output; `row` is the number of the row and its length."""
         module = self.module
         distance = self._distance(offset, 0, None, dtype.itemsize)
         if row is not None:

@@ -7,7 +7,7 @@ from llvmlite import ir
 
 from jaxmbs.programs.backends.llvm import exponentials, vector_math
 
-# Sine and cosine come as a pair.
+# Functions by name: (builder, arguments) ↦ result, a pair for sine and cosine.
 FUNCTIONS = {
     **{f.__name__: f for f in (vector_math.sin_cos, vector_math.exp, vector_math.log, vector_math.atan2)},
     **{f.__name__: f for f in (exponentials.expm1, exponentials.log1p, exponentials.cbrt, exponentials.pow)},
@@ -17,7 +17,7 @@ FUNCTIONS = {
 
 
 def declarations(functions, real: str) -> list[str]:
-    """Lines that declare functions, pairs of a name and a number of lanes."""
+    """Return lines that declare functions, pairs of a name and a number of lanes."""
     lines = []
     for name, lanes in sorted(functions):
         kind = real if lanes == 1 else f"<{lanes} x {real}>"
@@ -27,9 +27,12 @@ def declarations(functions, real: str) -> list[str]:
 
 
 def definitions(functions, dtype, attributes: str = "") -> str:
-    """A module with these functions, each to be inlined where it is called.
+    """Return a module with these functions, each to be inlined where it is called.
 
-    attributes: those of the callers' target, or they would not be inlined.
+    Args:
+        functions: pairs of a name and a number of lanes.
+        dtype: type of real numbers.
+        attributes: those of the callers' target, without which functions would not be inlined.
     """
     module = ir.Module("elementary")
     for name, lanes in sorted(functions):
@@ -50,4 +53,5 @@ def definitions(functions, dtype, attributes: str = "") -> str:
 
 
 def _arity(name: str) -> int:
+    """Return the number of arguments of a function."""
     return 2 if name in ("atan2", "pow") else 1

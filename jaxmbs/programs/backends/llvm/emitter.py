@@ -16,10 +16,10 @@ from jaxmbs.programs.tracing.program import Program
 
 
 class AbstractEmitter(abc.ABC):
-    """Emits all functions of a program; what runs them for the samples of a batch depends on the processor.
+    """Writes all functions of a program; the function that runs them for a batch depends on the processor.
 
     Attributes:
-        code: the class of what writes a function.
+        code: class that writes the lines of a function.
     """
 
     code: type[AbstractCode]
@@ -28,34 +28,35 @@ class AbstractEmitter(abc.ABC):
         self.program, self.lanes = program, lanes
         self.plan = Plan(program, lanes, pointer)
         self.module, self.frame, self.live = self.plan.module, self.plan.frame, self.plan.live
-        # Loops with a condition that are being emitted, from the outermost: who has left one takes no part in those inside.
+        # Loops with a condition around the current line, the outermost first: a lane that has left one takes no part
+        # inside.
         self.around: list[Loop] = []
 
     def emit(self) -> str:
-        """The module: `kernel` and what it calls."""
+        """Return the module: `kernel` and the functions that it calls."""
         self._region("root", self.live.nodes(self.program.root), self._store_results)
         self.module.functions.append(self.kernel())
         return self.module.text()
 
     @abc.abstractmethod
     def kernel(self) -> str:
-        """The function that runs `root` for samples of a batch."""
+        """Return the function that runs `root` for samples of a batch."""
 
     @abc.abstractmethod
     def begins(self, code: AbstractCode, loop: Loop) -> None:
-        """What there is to do before a loop with a condition."""
+        """Write the lines before a loop with a condition."""
 
     @abc.abstractmethod
     def goes_on(self, code: AbstractCode, loop: Loop, mask: str) -> str:
-        """The lanes that take one more round of a loop, of those whose condition holds; called only with several lanes."""
+        """Return the lanes that take one more iteration, of those whose condition holds; called only with several lanes."""
 
     @abc.abstractmethod
     def attributes(self, code: AbstractCode) -> str:
-        """The attributes of a function."""
+        """Return the attributes of a function."""
 
     @property
     def used_buffers(self) -> list[int]:
-        """Numbers of the buffers that the program touches: inputs, then outputs."""
+        """Numbers of the buffers that the program uses: inputs, then outputs."""
         return [k for k in range(len(self.shapes)) if ("buffer", k) in self.frame.places]
 
     @property
@@ -63,12 +64,12 @@ class AbstractEmitter(abc.ABC):
         return [*self.program.inputs, *self.program.outputs]
 
     def operand(self, k: int) -> int:
-        """The place of a buffer among those that a kernel gets: the inputs that are loaded, then the outputs."""
+        """Return the place of a buffer among those that a kernel gets: the inputs that are loaded, then the outputs."""
         first, loaded = len(self.program.inputs), self.program.facts.loaded
         return len(loaded) + k - first if k >= first else loaded.index(k)
 
     def _region(self, name: str, nodes: list[Node], finish, params: str = "", counter: Node | None = None) -> str:
-        """The function of a region, and of a large one those that it calls for its first parts."""
+        """Write the function of a region, and for a large one those that it calls for its first parts; return its name."""
         code = self.code(self.plan, counter)
         if counter is not None and counter.serial in self.plan.crossing:
             code.save(counter.serial, INTEGER, "%index", uniform=True)
@@ -134,7 +135,7 @@ class AbstractEmitter(abc.ABC):
         code.lines.append(f"{label}.end:")
 
     def _body(self, loop: Loop) -> str:
-        """The function of one round of a loop."""
+        """Write the function of one iteration of a loop, and return its name."""
         name = self.plan.name("body")
         live = self.live
 
@@ -163,7 +164,7 @@ class AbstractEmitter(abc.ABC):
         return region
 
     def _condition(self, loop: Loop) -> str:
-        """The function that says whether any lane goes on, and leaves which ones do in the frame."""
+        """Write the function that returns if any lane goes on, and leaves which ones do in the frame; return its name."""
         name = self.plan.name("condition")
         assert loop.condition is not None
         assert loop.condition_region is not None

@@ -1,5 +1,4 @@
-"""XLA's C interface for foreign functions: in LLVM's text the beginning of a handler, its buffers and its errors; and how
-handlers are registered.
+"""XLA's C interface for foreign functions: the text of handlers in LLVM, and their registration.
 
 It follows `xla/ffi/api/c_api.h` in `jax.ffi.include_dir()`; `layout` compares that header with the layout assumed here.
 """
@@ -23,7 +22,7 @@ from jaxmbs.programs.errors import PerformanceWarning
 
 @functools.cache
 def api_version() -> tuple[int, int]:
-    """Major and minor version of XLA's interface."""
+    """Return the major and minor version of XLA's interface."""
     numbers = [
         int(x) for name in ("MAJOR", "MINOR") for x in re.findall(rf"#define XLA_FFI_API_{name} (\d+)", layout.header())
     ]
@@ -62,12 +61,14 @@ def available(module: str) -> bool:
 
 @functools.cache
 def api_field(name: str) -> int:
-    """Offset in bytes of a function in the table `XLA_FFI_Api`."""
+    """Return the offset in bytes of a function in the table `XLA_FFI_Api`."""
     return layout.structs(layout.header())["XLA_FFI_Api"].offsets[name]
 
 
-# Codes of errors.
-EXHAUSTED, INTERNAL = 8, 13
+# XLA's code of the error that there is no memory.
+EXHAUSTED = 8
+# XLA's code of all other errors.
+INTERNAL = 13
 
 _BEGIN = """
 define internal ptr @failure(ptr %frame, ptr %message, i32 %code) #0 {{
@@ -123,14 +124,18 @@ run:
 
 
 def begin() -> str:
-    """The beginning of `handler`, which answers the question for the version of the interface and goes on where there is
-    something to compute, with %args and %rets; and `failure`, which makes an error of a message and a code."""
+    """Return the beginning of `handler`, and the function `failure`, which makes an error of a message and a code.
+
+    The handler answers the question for the version of the interface, and goes on with %args and %rets if there is
+    something to
+    compute.
+    """
     major, minor = api_version()
     return _BEGIN.format(major=major, minor=minor, create_error=api_field("XLA_FFI_Error_Create"))
 
 
 def addresses(inputs: int, outputs: int) -> str:
-    """Lines that make %data0, %data1, …: where the operands lie, then the results."""
+    """Return lines that make %data0, %data1, …: the addresses of the operands, then of the results."""
     lines = []
     for k in range(inputs + outputs):
         source, place = ("args", k) if k < inputs else ("rets", k - inputs)
@@ -144,7 +149,7 @@ def addresses(inputs: int, outputs: int) -> str:
 
 
 def capsule(address: int):
-    """A handler as XLA takes it."""
+    """Return a handler as XLA takes it."""
     make = ctypes.pythonapi.PyCapsule_New
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
     return make(address, b"xla._CUSTOM_CALL_TARGET", None)
@@ -163,7 +168,7 @@ class Registry:
         self._lock = threading.RLock()
 
     def add(self, name: str, make: Callable) -> None:
-        """Register make(), which has an `address`, unless there is a handler of this name; it stays for good."""
+        """Register make(), which has an `address`, unless there is a handler of this name; it stays registered."""
         with self._lock:
             if name not in self._codes:
                 code = make()

@@ -15,14 +15,24 @@ from jaxmbs.programs.runtime import tuning
 
 
 class Instructions(abc.ABC):
-    """The lines of one function, written one instruction at a time."""
+    """Writes the lines of one function, one instruction at a time.
+
+    Attributes:
+        plan: the plan of the module.
+        lines: the lines so far.
+        count: number of values so far.
+        values: serial number ↦ name of the value in this function.
+        unsigned: serial numbers of maxima whose sign bit is never set.
+        splats: serial number ↦ name of the uniform value as a vector.
+        addresses: names of addresses and pairs by their keys.
+        blocks: serial number ↦ nodes that are loaded together.
+    """
 
     def __init__(self, plan: Plan, counter: Node | None = None):
         self.plan, self.module, self.frame = plan, plan.module, plan.frame
         self.lines: list[str] = []
         self.count = 0
         self.values: dict[int, str] = {}
-        # Largest values of others whose sign bit is never set.
         self.unsigned: set[int] = set()
         self.splats: dict[int, str] = {}
         self.addresses: dict[object, str] = {}
@@ -34,7 +44,7 @@ class Instructions(abc.ABC):
         self.lines.append("  " + text)
 
     def let(self, expression: str) -> str:
-        """A new SSA value."""
+        """Write an instruction, and return the name of its result."""
         self.count += 1
         name = f"%v{self.count}"
         if self.count % tuning.MAX_BLOCK_VALUES == 0:
@@ -44,7 +54,7 @@ class Instructions(abc.ABC):
         return name
 
     def value(self, node: Node) -> str:
-        """The value of a node in this function: a scalar if it is uniform, else a vector."""
+        """Return the value of a node in this function: a scalar if it is uniform, else a vector."""
         if node.op == "const":
             return self.module.literal(node)
         found = self.values.get(node.serial)
@@ -56,7 +66,7 @@ class Instructions(abc.ABC):
         return found
 
     def wide(self, node: Node) -> str:
-        """The value of a node as a vector."""
+        """Return the value of a node as a vector."""
         if not node.uniform or self.module.lanes == 1:
             return self.value(node)
         if node.op == "const":
@@ -66,6 +76,7 @@ class Instructions(abc.ABC):
         return self.splats[node.serial]
 
     def splat(self, value: str, scalar: str) -> str:
+        """Return a vector with a scalar in each lane."""
         if self.module.lanes == 1:
             return value
         kind = self.module.wide(scalar)
@@ -74,23 +85,26 @@ class Instructions(abc.ABC):
         return self.let(f"shufflevector {kind} {first}, {kind} poison, {zeros}")
 
     def slot(self, key: object) -> str:
+        """Return the address of a value in the frame."""
         if key not in self.addresses:
             self.addresses[key] = self.let(f"getelementptr i8, ptr %frame, i64 {self.frame.place(key)}")
         return self.addresses[key]
 
-    def _held(self, kind: str, uniform: bool) -> tuple[str, str]:
-        """Type in registers and in the frame, where truth values are bytes."""
+    def _types(self, kind: str, uniform: bool) -> tuple[str, str]:
+        """Return the type of a value in registers, and in the frame, where truth values are bytes."""
         make = self.module.scalar if uniform else self.module.vector
         bits = "i8" if uniform else self.module.wide("i8")
         return make(kind), bits if kind == TRUTH else make(kind)
 
     def reload(self, key: object, kind: str, uniform: bool = False) -> str:
-        inside, outside = self._held(kind, uniform)
+        """Return a value from the frame."""
+        inside, outside = self._types(kind, uniform)
         value = self.let(f"load {outside}, ptr {self.slot(key)}, align {self._alignment(uniform)}")
         return self.let(f"trunc {outside} {value} to {inside}") if kind == TRUTH else value
 
     def save(self, key: object, kind: str, value: str, uniform: bool = False) -> None:
-        inside, outside = self._held(kind, uniform)
+        """Write a value to the frame."""
+        inside, outside = self._types(kind, uniform)
         if kind == TRUTH:
             value = self.let(f"zext {inside} {value} to {outside}")
         self.line(f"store {outside} {value}, ptr {self.slot(key)}, align {self._alignment(uniform)}")

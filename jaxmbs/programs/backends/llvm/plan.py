@@ -1,4 +1,4 @@
-"""What a module is planned to hold before its functions are written: the frame, and the memory of rows."""
+"""The plan of a module: which functions there are, the frame, and the memory of rows."""
 
 from __future__ import annotations
 
@@ -10,16 +10,23 @@ from jaxmbs.programs.tracing.program import Program
 
 
 class Plan:
-    """What all functions of a program share.
+    """The plan of a program that all its functions share.
 
     Attributes:
-        written: id(buffer) → outputs that are this buffer.
+        program: the program.
+        lanes: number of lanes of a vector.
+        module: the module as text.
+        frame: memory of values that cross regions.
+        live: needed part of the graph.
+        part: serial number ↦ function of its region, for large regions; the last one is `LAST`.
+        crossing: serial numbers of nodes that functions other than their own use.
+        written: id(buffer) ↦ outputs that are this buffer.
         inner: id(buffer) of those that are read inside the program.
-        scratch: id(buffer) → offset in bytes in the scratch memory, of `scratch_bytes`.
-        apart: numbers of the inputs, and behind them the outputs, whose scalars do not lie side by side.
-        products: serial number of a sum or difference → the product in it that is rounded together with it. It is decided
-            here, not by LLVM, so that results are the same to the bit in kernels of one lane and of many, and however
-            much LLVM does.
+        scratch: id(buffer) ↦ offset in bytes in the scratch memory, of `scratch_bytes`.
+        apart: numbers of the inputs, and after them the outputs, whose scalars do not lie side by side.
+        products: serial number of a sum or difference ↦ the product in it that is rounded together with it. It is decided
+            here,
+            not by LLVM, so that results have the same bits in kernels of one lane and of many, optimised or not.
         absorbed: serial numbers of these products.
     """
 
@@ -41,7 +48,7 @@ class Plan:
         self._plan_memory()
 
     def parts(self, nodes: list[Node]) -> list[list[Node]]:
-        """Nodes of a region as those of its functions; the last one does what there is to do at its end."""
+        """Return the nodes of a region by the functions that compute them; the last one ends the region."""
         found: dict[int, list[Node]] = {}
         for node in nodes:
             if node.op not in ("const", "param", "index"):
@@ -49,7 +56,7 @@ class Plan:
         return [*(found[k] for k in found if k != LAST), found.get(LAST, [])]
 
     def _parts(self) -> dict[int, int]:
-        """For nodes of regions that are too large for one function, by serial number: which function they belong to."""
+        """Return the function of each node of the regions that are too large for one, by serial number."""
         found: dict[int, int] = {}
         for region in self.live.regions:
             nodes = [x for x in self.live.nodes(region) if x.op not in ("const", "param", "index")]
@@ -61,6 +68,7 @@ class Plan:
         return found
 
     def _crossing(self) -> set[int]:
+        """Return the serial numbers of nodes that functions other than their own use."""
         if not self.part:
             return self.live.crossing
         # Results are stored at the end of the root.
@@ -69,7 +77,7 @@ class Plan:
         return self.live.used_elsewhere(self.part) | earlier
 
     def _products(self) -> dict[int, Node]:
-        """Products that only one sum or difference of the same function uses, the first of two."""
+        """Return the products that only one sum or difference of the same function uses, the first of two."""
         found: dict[int, Node] = {}
         used = self.live.uses
         for region in self.live.regions:
@@ -83,12 +91,12 @@ class Plan:
         return found
 
     def name(self, kind: str) -> str:
-        """A new name for a function or a label."""
+        """Return a new name for a function or a label."""
         self._names += 1
         return f"{kind}{self._names}"
 
     def _plan_memory(self) -> None:
-        """Outputs that are a loop's rows, and places for the rows that the program itself reads."""
+        """Find the outputs that are rows of a loop, and places for the rows that the program reads itself."""
         for k, result in enumerate(self.program.results):
             if isinstance(result, Memory):
                 self.written.setdefault(id(result.buffer), []).append(k)

@@ -10,6 +10,7 @@ import numpy as np
 
 from jaxmbs.programs.graph.nodes import INTEGER, REAL, TRUTH, Node
 
+# Alignment of vectors in the frame, in bytes.
 ALIGNMENT = 64
 
 
@@ -17,7 +18,10 @@ class Text:
     """A module as text: functions, and declarations each once.
 
     Attributes:
-        pointer: the type of an address in a buffer; the frame has plain `ptr`.
+        lanes: number of lanes of a vector.
+        pointer: type of an address in a buffer; the frame has plain `ptr`.
+        real: type of real numbers, `size` bytes long.
+        elementary: (name, lanes) of the elementary functions that are called.
     """
 
     def __init__(self, lanes: int, dtype, pointer: str = "ptr"):
@@ -39,7 +43,7 @@ class Text:
         return scalar if self.lanes == 1 else f"<{self.lanes} x {scalar}>"
 
     def suffix(self, scalar: str, uniform: bool = False) -> str:
-        """The mangled type of an intrinsic."""
+        """Return the mangled type of an intrinsic."""
         name = {"double": "f64", "float": "f32", "ptr": "p0"}.get(scalar, scalar)
         return name if uniform or self.lanes == 1 else f"v{self.lanes}{name}"
 
@@ -64,14 +68,14 @@ class Text:
 
 
 class Frame:
-    """Where values that cross regions lie."""
+    """Memory for values that cross regions."""
 
     def __init__(self, lanes: int):
         self.slot = max(ALIGNMENT, 8 * lanes) if lanes > 1 else 8
         self.places: dict[object, int] = {}
 
     def place(self, key: object) -> int:
-        """The offset in bytes of a value, made on first use."""
+        """Return the offset in bytes of a value, assigned on first use."""
         return self.slot * self.places.setdefault(key, len(self.places))
 
     @property
@@ -80,17 +84,17 @@ class Frame:
 
 
 def unsigned(node: Node) -> bool:
-    """Whether the operation of a value never sets its sign bit, not even that of NaN."""
+    """Return True if the operation of a value never sets its sign bit, not even that of NaN."""
     return math.copysign(1.0, node.value) > 0 if node.op == "const" else node.op == "abs"
 
 
 def aligned(size: int) -> int:
-    """A size in bytes, filled up."""
+    """Return a size in bytes, rounded up to the alignment."""
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 def storage(dtype) -> str:
-    """How numbers of a dtype lie in memory."""
+    """Return the type of numbers of a dtype in memory."""
     if dtype.kind == "f":
         return "float" if dtype.itemsize == 4 else "double"
     return "i8" if dtype.kind == "b" else f"i{8 * dtype.itemsize}"
