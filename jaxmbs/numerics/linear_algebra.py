@@ -18,18 +18,18 @@ from jaxtyping import Array, Bool, Float
 from jaxmbs.numerics.roots import implicit_solution
 from jaxmbs.programs import factorise, solve_factorised
 
-# A `Support` with `angular` adds this power of the rounding unit, squared, times each diagonal entry, and cubed, times the
-# largest entry of coordinates of the same kind, because entries may be zero. Squared it is far from rounding; the error of
-# the solution after one refinement is its square, which is rounding.
-MORE_POWER = 1 / 4
+# Exponent p of the rounding unit ε. A `Support` with `angular` adds ε^2p times each diagonal entry, and ε^3p times the
+# largest entry of coordinates of the same kind, because entries may be zero. ε^2p is far from rounding, and the error of
+# the solution after one refinement, its square, is rounding.
+SHIFT_EXPONENT = 1 / 4
 
 
 class Factored(eqx.Module):
-    """A matrix factored once for several right-hand sides; where it is not square, mostly its pseudo-inverse: see `factor`.
+    """A matrix factored once for several right-hand sides; mostly its pseudo-inverse if it is not square, see `factor`.
 
     Attributes:
         matrix: A (m, n).
-        sign: the sign of the determinant, −1, 0 or 1 (1 where the matrix is not square).
+        sign: the sign of the determinant, −1, 0 or 1 (1 if the matrix is not square).
         rcond: a cheap estimate of 1 / condition number, after rows and columns are scaled to unit maximum.
         kept: 1 for each row that takes part, 0 for those left out of a semidefinite matrix.
     """
@@ -43,7 +43,7 @@ class Factored(eqx.Module):
     _limit: Array
 
     def solve(self, rhs: Float[Array, "rows *k"]) -> Float[Array, "n *k"]:
-        """x with A x = rhs, for rhs (m,) or (m, k); by the pseudo-inverse least squares of smallest norm.
+        """Return x with A x = rhs, for rhs (m,) or (m, k); with a pseudo-inverse least squares of smallest norm.
 
         Differentiable: dx = A⁻¹ (d rhs − dA x), for every order and both modes.
         """
@@ -56,14 +56,15 @@ class Factored(eqx.Module):
 
 
 def factor(matrix: Float[Array, "rows n"], regular=True, *, determined: bool = False) -> Factored:
-    """Factor a matrix; where `regular` is False its solutions are zero, and so are their derivatives.
+    """Factor a matrix; if `regular` is False its solutions and their derivatives are zero.
 
     A matrix that is not square has its pseudo-inverse, which needs singular values, unless its rows are more than enough
-    and known to leave nothing free (`determined`): then those with the largest pivots are solved, and the others are taken
-    to agree.
+    and known
+    to leave nothing free (`determined`): then those with the largest pivots are solved, and the others are taken to agree.
 
-    Rows and columns are scaled first, because a constraint may be a length or its square, and a coordinate a length or
-    an angle: without it neither pivots nor the condition estimate mean anything.
+    Rows and columns are scaled first, because a constraint may be a length or its square, and a coordinate a length or an
+    angle:
+    without that neither pivots nor the condition estimate mean anything.
     """
     rows, n = matrix.shape
     if rows < n or (rows > n and not determined):
@@ -82,10 +83,14 @@ def factor_symmetric_semidefinite(
     """Factor a symmetric matrix without negative eigenvalues, as L D Lᵀ.
 
     Rows that depend on rows before them, to rounding, are left out: their part of a solution is zero, and the others solve
-    the whole system if it is consistent. `rcond` is the smallest pivot in units of its diagonal entry.
-    floor: a row with a pivot below this part of its diagonal entry is left out; `pivot_floor` unless given.
-    sizes: diagonal entries as they would be if nothing cancelled in them, which count where they are the larger ones: an
-        entry that vanishes but for rounding is not a measure of its own pivot.
+    the whole
+    system if it is consistent. `rcond` is the smallest pivot in units of its diagonal entry.
+
+    Args:
+        matrix: the matrix.
+        floor: a row whose pivot is below this fraction of its diagonal entry is left out; `pivot_floor` by default.
+        sizes: diagonal entries as they would be if nothing cancelled in them. They count if they are larger: an entry that
+            vanishes except for rounding is no measure of its own pivot.
     """
     part = pivot_floor(matrix.dtype) if floor is None else floor
     diagonal = jnp.diagonal(jax.lax.stop_gradient(matrix))
@@ -94,19 +99,21 @@ def factor_symmetric_semidefinite(
 
 
 def pivot_floor(dtype) -> float:
-    """A pivot below this part of its diagonal entry is left out: it has nothing but rounding in it.
+    """Return the fraction of a diagonal entry below which a pivot is left out, because it is only rounding.
 
-    Some tens of roundings, no more. Near a singular position true pivots are as small as the square of the distance from
-    it, and forces without them would be wrong altogether; a pivot of rounding that is taken for a true one changes
-    multipliers in the null space only, which does no harm.
+    It is some tens of rounding errors. Near a singular position true pivots are as small as the square of the distance from
+    it, and forces
+    without them would be wrong altogether; a pivot of rounding that is taken for a true one changes multipliers in the null
+    space only,
+    which does no harm.
     """
     return 64 * float(jnp.finfo(dtype).eps)
 
 
 def floors(kept, *, revived: bool) -> Float[Array, " n"]:
-    """Pivot floors for a matrix similar to a factored one, of which the rows `kept` were used.
+    """Return pivot floors for a matrix similar to a factored one, of which the rows `kept` were used.
 
-    These rows have the usual floor. The others are left out; if `revived`, they are used where their pivots are far from
+    These rows have the usual floor. The others are left out; if `revived`, they are used if their pivots are far from
     rounding.
     """
     # No pivot is above its diagonal entry, so twice that excludes a row.
@@ -115,8 +122,10 @@ def floors(kept, *, revived: bool) -> Float[Array, " n"]:
 
 
 def redundancy(dtype) -> float:
-    """`Factored.rcond` of a semidefinite matrix below this may mean that rows depend on each other: ε^⅔, far from rounding
-    and from the pivots of regular mechanisms alike."""
+    """Return the `rcond` of a semidefinite matrix below which rows may depend on each other.
+
+    It is ε^⅔, far from rounding and from the pivots of regular mechanisms.
+    """
     return float(jnp.finfo(dtype).eps) ** (2 / 3)
 
 
@@ -127,23 +136,24 @@ def _factor(matrix, limit, kind: str) -> Factored:
 
 
 def diagonal(entries: Float[Array, " n"]) -> Callable:
-    """x ↦ D x with D the diagonal matrix of these entries, for x (n,) or (n, k)."""
+    """Return x ↦ D x with D the diagonal matrix of these entries, for x (n,) or (n, k)."""
     return lambda x: entries.reshape(-1, *[1] * (x.ndim - 1)) * x
 
 
 def symmetric_solver(matrix: Float[Array, "n n"]) -> Callable:
-    """rhs ↦ solution for a symmetric positive definite matrix."""
+    """Return rhs ↦ solution for a symmetric positive definite matrix."""
     return factor_symmetric_positive(matrix).solve
 
 
 class Support(NamedTuple):
-    """Rows of J that make M regular: with M + Jᵀρ J and Q + Jᵀρ γ in place of M and Q the solution is the same.
+    """Rows of J that make M regular: with M + Jᵀρ J and Q + Jᵀρ γ for M and Q the solution is the same.
 
     Attributes:
         rows: their indices.
         weights: ρ of each.
         angular: mask of the coordinates that are angles, if M may be singular even with these rows. Then a little is added
-            to the diagonal, and refining the solution removes the error. None if not.
+            to
+            the diagonal, and refining the solution removes the error. None if it is not.
     """
 
     rows: np.ndarray
@@ -151,18 +161,18 @@ class Support(NamedTuple):
     angular: np.ndarray | None = None
 
     def matrix(self, jacobian: Float[Array, "rows n"]) -> Float[Array, "n n"]:
-        """Jᵀρ J, with a small addition to its diagonal if `angular` is given."""
+        """Return Jᵀρ J, with a small addition to its diagonal if `angular` is given."""
         rows = jacobian[self.rows]
         found = rows.T @ (self.weights[:, None] * rows)
         if self.angular is None:
             return found
-        diagonal, part = jax.lax.stop_gradient(jnp.diagonal(found)), jnp.finfo(found.dtype).eps ** MORE_POWER
+        diagonal, part = jax.lax.stop_gradient(jnp.diagonal(found)), jnp.finfo(found.dtype).eps ** SHIFT_EXPONENT
         largest = lambda alike: jnp.max(jnp.where(alike, diagonal, 0), initial=0)
         alike = jnp.where(self.angular, largest(self.angular), largest(~self.angular))
         return found + part**2 * jnp.diag(diagonal + part * alike)
 
     def pull(self, jacobian: Float[Array, "rows n"]) -> Float[Array, "n rows"]:
-        """Jᵀρ, zero for the other rows."""
+        """Return Jᵀρ, zero for the other rows."""
         return jnp.zeros_like(jacobian.T).at[:, self.rows].set(jacobian[self.rows].T * self.weights[None, :])
 
 
@@ -178,14 +188,25 @@ def solve_saddle_point(
     support: Support | None = None,
     refined: bool = False,
 ):
-    """(a, λ, kept) with M a = Q + Jᵀλ and J a = γ: accelerations and multipliers, by the Schur complement J M⁻¹ Jᵀ.
+    """Solve M a = Q + Jᵀλ and J a = γ for accelerations and multipliers, by the Schur complement J M⁻¹ Jᵀ.
 
-    mass: M (n, n), symmetric positive definite; jacobian: J (m, n); force: Q (n,); right: γ (m,). Of rows of J that depend
-    on each other some have a multiplier of zero; γ has to be consistent. kept (m,) is 0 for those; floor and sizes as for
-    `factor_symmetric_semidefinite`. Where M is not `definite`, coordinates with neither inertia nor constraints do
-    not accelerate.
-    With a `Support` M need not be regular. refined: True to refine the solution once, if entries of M differ much in size.
-    Derivatives solve the same equations: M da − Jᵀdλ = dQ − dM a + dJᵀλ, J da = dγ − dJ a.
+    Of rows of J that depend on each other some have a multiplier of zero; γ has to be consistent. Derivatives solve the
+    same
+    equations: M da − Jᵀdλ = dQ − dM a + dJᵀλ, J da = dγ − dJ a.
+
+    Args:
+        mass: M (n, n), symmetric positive definite.
+        jacobian: J (m, n).
+        force: Q (n,).
+        right: γ (m,).
+        floor: as for `factor_symmetric_semidefinite`.
+        sizes: as for `factor_symmetric_semidefinite`.
+        definite: False if coordinates may have neither inertia nor constraints; these do not accelerate.
+        support: rows of J that make M regular.
+        refined: True to refine the solution once, if entries of M differ much in size.
+
+    Returns:
+        (a (n,), λ (m,), kept (m,), 0 for rows that were left out).
     """
     floor = jnp.full(right.shape, pivot_floor(right.dtype), right.dtype) if floor is None else floor
     matrix, pull = mass, None
@@ -226,8 +247,10 @@ def _saddle_point_gap(given, x):
 
 
 def dependent_columns(matrix: Float[Array, "rows n"]) -> Bool[Array, " n"]:
-    """Which columns make a well-conditioned square matrix with the independent rows: elimination row by row, the largest
-    entry of what is left of a row as its pivot."""
+    """Return a mask of columns that make a well-conditioned square matrix with the independent rows.
+
+    Rows are eliminated one by one, with the largest entry of the rest of a row as its pivot.
+    """
     m, n = matrix.shape
     if not matrix.size:
         return jnp.zeros(n, bool)

@@ -59,7 +59,7 @@ def test_optimised_code_gives_the_same_bits(monkeypatch, agree):
     """Also where LLVM leaves out what takes it long."""
     found = []
     for effort in (0, 1):
-        monkeypatch.setattr(machine, "effort_for", lambda program, total, effort=effort: effort)
+        monkeypatch.setattr(machine, "optimisation_level", lambda program, total, effort=effort: effort)
         found.append(jax.jit(jax.vmap(PROGRAM))(*samples(23)))
     agree(*found, 0)
 

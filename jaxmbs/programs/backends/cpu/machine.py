@@ -18,13 +18,13 @@ from jaxmbs.programs.runtime.content import digest_of_parts
 from jaxmbs.programs.runtime.store import active_store
 from jaxmbs.programs.tracing.program import Program
 
-# Without an aligned stack every second spill crosses a cache line, which halves the speed.
+# Attributes of all functions. Without an aligned stack every second spill crosses a cache line, which halves the speed.
 ATTRIBUTES = ["noinline", "nounwind", "alignstack=64", '"stackrealign"']
 
 
 @functools.cache
 def host() -> tuple[str, str, int]:
-    """Name of the processor, its features, and the width of its vectors in bytes."""
+    """Return the name of the processor, its features, and the width of its vectors in bytes."""
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     features = binding.get_host_cpu_features()
@@ -33,14 +33,13 @@ def host() -> tuple[str, str, int]:
 
 
 def supported() -> bool:
-    """Whether machine code may be made: on systems with POSIX's allocation and threads, with fused multiplication and
-    addition in hardware."""
+    """Return True on systems with POSIX's allocation and threads, and with a fused multiply-add in hardware."""
     arm = platform.machine().lower() in ("aarch64", "arm64")
     return os.name == "posix" and (arm or bool(binding.get_host_cpu_features().get("fma")))
 
 
 def natural_lanes(program: Program) -> int:
-    """Lanes of a kernel: two vectors of the host, so that one's latency hides behind the other's, or one."""
+    """Return the lanes of a kernel: one vector of the host or two, so that one's latency hides behind the other's."""
     one = host()[2] // np.dtype(program.dtype).itemsize
     facts = program.facts
     if facts.largest_region <= tuning.MAX_OPERATIONS_TWO_VECTORS:
@@ -51,7 +50,7 @@ def natural_lanes(program: Program) -> int:
 
 
 def module_text(program: Program, lanes: int) -> tuple[str, set]:
-    """The whole module as text, and the elementary functions that it calls."""
+    """Return the module as text, and the elementary functions that it calls."""
     emitter = VectorEmitter(program, lanes)
     kernel = emitter.emit()
     inputs, outputs = len(program.facts.loaded), len(program.outputs)
@@ -94,7 +93,7 @@ def _declared(text: str) -> set[str]:
 
 @without_garbage_collection()
 def object_code(program: Program, lanes: int, effort: int) -> bytes:
-    """A program compiled for this processor, as an object file."""
+    """Return a program compiled for this processor, as an object file."""
     text, called = module_text(program, lanes)
     module = binding.parse_assembly(text)
     if called:
@@ -102,20 +101,20 @@ def object_code(program: Program, lanes: int, effort: int) -> bytes:
     machine = _machine(effort)
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
-    # Inlining only: a trace leaves nothing for the other passes, which would take a third of the time of all this.
+    # Inlining only: other passes find nothing to do, and would take a third of the time.
     passes = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=0))
     passes.getModulePassManager().run(module, passes)
     return machine.emit_object(module)
 
 
-def effort_for(program: Program, total: int) -> int:
-    """How much LLVM does for a program that runs for this many samples."""
+def optimisation_level(program: Program, total: int) -> int:
+    """Return LLVM's level of optimisation for a program that runs for this many samples."""
     facts = program.facts
     if total <= program.max_unoptimised_samples:
         return 0
     if facts.regions == 1:
         return 0 if facts.size > tuning.MAX_OPTIMISED_OPERATIONS else tuning.OPTIMISATION_LEVEL
-    # What optimising costs for each operation grows with the size of a region.
+    # The time of optimising an operation grows with the size of its region.
     short = tuning.MIN_EVALUATIONS_TO_OPTIMISE * (1 + facts.largest_region / tuning.LARGE_REGION_OPERATIONS)
     return 0 if facts.work * total < short * facts.size else tuning.OPTIMISATION_LEVEL
 

@@ -8,7 +8,7 @@ from jaxmbs.programs.graph.nodes import INTEGER
 
 
 class VectorCode(AbstractCode):
-    """A function whose values are vectors with a lane for each sample, or scalars where there is one sample."""
+    """Writes a function whose values are vectors with a lane for each sample, or scalars for a single sample."""
 
     def is_unsigned(self, node):
         return node.serial in self.unsigned or unsigned(node)

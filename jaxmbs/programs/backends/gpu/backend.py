@@ -68,15 +68,15 @@ class AbstractThreads(AbstractBackend):
 
     @abc.abstractmethod
     def load(self, program: Program) -> str | None:
-        """Make the kernel of a program known to XLA; the reason why that cannot be."""
+        """Make the kernel of a program known to XLA, and return the reason why that is impossible, None if it is not."""
 
     @abc.abstractmethod
     def capability(self) -> tuple[int, int]:
-        """The compute capability that kernels are made for."""
+        """Return the compute capability that kernels are made for."""
 
     @abc.abstractmethod
     def name(self, program: Program) -> str:
-        """The name under which XLA finds the kernel of a program."""
+        """Return the name under which XLA finds the kernel of a program."""
 
 
 class KernelOnGPU(AbstractThreads):
@@ -89,7 +89,7 @@ class KernelOnGPU(AbstractThreads):
         return "straight-line, one kernel on the GPU"
 
     def load(self, program):
-        return _refused(program)
+        return _load_on_gpu(program)
 
     def capability(self):
         from jaxmbs.programs.backends.gpu import driver
@@ -101,7 +101,7 @@ class KernelOnGPU(AbstractThreads):
 
 
 class KernelOnHost(AbstractThreads):
-    """The same kernels on this processor, one thread after the other: for tests."""
+    """The same kernels on this processor, one thread after the other, for tests."""
 
     def takes(self, platform):
         return platform == "cpu" and ffi.available("jaxmbs.programs.backends.gpu.ptx")
@@ -123,7 +123,7 @@ class KernelOnHost(AbstractThreads):
 
 
 def grid(total: int, scratch: int) -> tuple[int, int]:
-    """Numbers of blocks and of threads in each, for a number of samples that need a workspace of `scratch` bytes each."""
+    """Return the numbers of blocks and of threads in each, for samples that need a workspace of `scratch` bytes each."""
 
     block = tuning.WARP_THREADS if total <= tuning.MAX_SAMPLES_ONE_WARP else tuning.THREADS_PER_BLOCK
     blocks = -(-total // block)
@@ -138,9 +138,11 @@ _on_host, _on_gpu = ffi.Registry("cpu"), ffi.Registry("CUDA")
 _refusals: dict[str, str] = {}
 
 
-def _refused(program: Program) -> str | None:
-    """Load the kernel of a program and register what runs it; or the reason why the driver refuses it, which is also a
-    warning, once. Where JAX has no GPU there is nothing to load: the code is for another machine."""
+def _load_on_gpu(program: Program) -> str | None:
+    """Load and register the kernel of a program, and return why the driver refuses it, with one warning; else None.
+
+    If JAX has no GPU there is nothing to load: the code is for another machine.
+    """
     from jaxmbs.programs.backends.gpu import driver, host, ptx
 
     if not driver.devices():

@@ -1,4 +1,4 @@
-"""NVIDIA's driver, as far as kernels need it: load one, and say why not."""
+"""NVIDIA's driver, as far as kernels need it: load one, or explain why not."""
 
 from __future__ import annotations
 
@@ -10,20 +10,28 @@ import jax
 
 from jaxmbs.programs.runtime import tuning
 
+# Name of the driver.
 LIBRARY = "libcuda.so.1"
-# Options of the driver's compiler, attributes of a kernel and of a device, by their numbers in `cuda.h`.
-ERROR_LOG, ERROR_LOG_BYTES = 5, 6
+# Number in `cuda.h` of the compiler's option for a buffer of error messages.
+ERROR_LOG = 5
+# Number in `cuda.h` of the compiler's option for the size of that buffer.
+ERROR_LOG_BYTES = 6
+# Number in `cuda.h` of a kernel's attribute: bytes of a thread outside its registers.
 LOCAL_BYTES = 3
-MULTIPROCESSORS, THREADS_OF_ONE = 16, 39
+# Number in `cuda.h` of a device's attribute: its multiprocessors.
+MULTIPROCESSORS = 16
+# Number in `cuda.h` of a device's attribute: threads of a multiprocessor.
+THREADS_OF_ONE = 39
+# Size of the buffer of error messages, in bytes.
 LOG_BYTES = 8192
 
 
 class DriverError(RuntimeError):
-    """What the driver refuses, and its reason."""
+    """The driver refuses something; the message is its reason."""
 
 
 class Loaded(NamedTuple):
-    """A kernel that is loaded: the driver's handle, and the addresses of its functions that run it and explain errors."""
+    """A loaded kernel: the driver's handle, and the addresses of its functions that run it and explain errors."""
 
     function: int
     launch: int
@@ -32,7 +40,7 @@ class Loaded(NamedTuple):
 
 @functools.cache
 def library() -> ctypes.CDLL | None:
-    """The driver, None where there is none that works."""
+    """Return the driver, None if there is none that works."""
     try:
         found = ctypes.CDLL(LIBRARY)
     except OSError:
@@ -41,7 +49,7 @@ def library() -> ctypes.CDLL | None:
 
 
 def devices() -> list:
-    """The GPUs that JAX computes on in this process."""
+    """Return the GPUs that JAX computes on in this process."""
     try:
         return jax.local_devices(backend="cuda")
     except RuntimeError:
@@ -50,13 +58,13 @@ def devices() -> list:
 
 @functools.cache
 def capability() -> tuple[int, int]:
-    """The lowest compute capability of these GPUs; 8.0 if there are none."""
+    """Return the lowest compute capability of these GPUs; 8.0 if there are none."""
     found = [tuple(map(int, x.compute_capability.split("."))) for x in devices()]
     major, minor = min(found, default=(8, 0))
     return major, minor
 
 
-# What the driver's compiler was given: it may use it until a kernel is first launched.
+# Arguments of the driver's compiler, which may use them until a kernel is first launched.
 _given: list = []
 
 
@@ -87,8 +95,10 @@ def load(ptx: str) -> Loaded:
 
 
 def _check_memory(driver: ctypes.CDLL, kernel: ctypes.c_void_p, number: int) -> None:
-    """Whether all threads that a GPU can hold find their memory. Asked for it, the driver compiles what it would else
-    compile at the first launch."""
+    """Raise `DriverError` unless all threads that a GPU can hold find their memory.
+
+    For this the driver compiles the kernel, which it would else do at the first launch.
+    """
     local, device, count, threads = (ctypes.c_int() for _ in range(4))
     total = ctypes.c_size_t()
     code = driver.cuDeviceGet(ctypes.byref(device), number)
@@ -107,6 +117,7 @@ def _check_memory(driver: ctypes.CDLL, kernel: ctypes.c_void_p, number: int) -> 
 
 
 def _reason(driver: ctypes.CDLL, code: int) -> str:
+    """Return the driver's text for an error code."""
     text = ctypes.c_char_p()
     driver.cuGetErrorString(code, ctypes.byref(text))
     return (text.value or b"unknown error").decode()

@@ -1,4 +1,4 @@
-"""The function that XLA calls to run a kernel, in LLVM's text: it hands the addresses of all buffers to the driver."""
+"""The function that XLA calls to run a kernel, in LLVM's text: it passes the addresses of all buffers to the driver."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ stop:
   ret ptr %refused
 launch:
   %stream = load ptr, ptr %query3"""
-# In place of the driver: one thread after the other, on this processor.
+# The same without a driver: one thread after the other, on this processor.
 _HOST_DRIVER = """
 define internal i32 @explain(i32 %code, ptr %why) {{
   ret i32 0

@@ -14,9 +14,9 @@ from jaxmbs.programs.runtime.content import digest_of_parts
 from jaxmbs.programs.runtime.store import load_or_compute
 from jaxmbs.programs.tracing.program import Program
 
+# LLVM's name of the target.
 TRIPLE = "nvptx64-nvidia-cuda"
-# Compute capabilities that code is made for, and the versions of PTX that have them. Newer GPUs run what is made for an
-# older one.
+# Versions of PTX by the compute capabilities that code is made for. Newer GPUs run code for older ones.
 ARCHITECTURES = {(7, 0): 60, (7, 5): 63, (8, 0): 70, (8, 6): 71, (8, 9): 78, (9, 0): 78, (10, 0): 86, (12, 0): 87}
 ATTRIBUTES = "attributes #0 = { nounwind alwaysinline }"
 
@@ -40,7 +40,7 @@ class Kernel(NamedTuple):
 
 @functools.cache
 def supported() -> bool:
-    """Whether LLVM has the target here."""
+    """Return True if LLVM has the target here."""
     binding.initialize_all_targets()
     binding.initialize_all_asmprinters()
     try:
@@ -51,12 +51,12 @@ def supported() -> bool:
 
 
 def architecture(capability: tuple[int, int]) -> tuple[int, int]:
-    """The newest of `ARCHITECTURES` that a GPU of a compute capability runs; the oldest for older ones."""
+    """Return the newest of `ARCHITECTURES` that a GPU of a compute capability runs; the oldest for older ones."""
     return max((x for x in ARCHITECTURES if x <= capability), default=min(ARCHITECTURES))
 
 
 def kernel(program: Program, capability: tuple[int, int]) -> Kernel:
-    """A program for GPUs from a compute capability on; made, or found in the store."""
+    """Return a program for GPUs from a compute capability on; made, or found in the store."""
     chosen = architecture(capability)
     if ("kernel", chosen) not in program.derived:
         key = None if program.key is None else digest_of_parts(program.key, *chosen)
@@ -79,8 +79,8 @@ def _kernel(program: Program, chosen: tuple[int, int]) -> Kernel:
     )
     # Ahead of the text, so that loads and stores are as aligned as GPUs want them.
     heading = f'target datalayout = "{machine.target_data}"\ntarget triple = "{TRIPLE}"'
-    module = linked("\n".join([heading, text, ENTRY.format(params=emitter.params)]), emitter, program)
-    optimised(module, machine)
+    module = link_elementary("\n".join([heading, text, ENTRY.format(params=emitter.params)]), emitter, program)
+    optimise(module, machine)
     return Kernel(
         machine.emit_assembly(module), emitter.frame.bytes, emitter.plan.scratch_bytes, sorted(emitter.plan.apart)
     )
@@ -110,8 +110,8 @@ def module_text(program: Program, attributes: str) -> tuple[str, ThreadEmitter] 
     return "\n".join(lines), emitter
 
 
-def linked(text: str, emitter: ThreadEmitter, program: Program):
-    """A module of LLVM with the elementary functions."""
+def link_elementary(text: str, emitter: ThreadEmitter, program: Program):
+    """Return a module of LLVM with the elementary functions."""
     module = binding.parse_assembly(text)
     called = emitter.module.elementary
     if called:
@@ -119,8 +119,8 @@ def linked(text: str, emitter: ThreadEmitter, program: Program):
     return module
 
 
-def optimised(module, machine) -> None:
-    """Inline everything, and put what lies in the frame into registers."""
+def optimise(module, machine) -> None:
+    """Inline everything, and put the values of the frame into registers."""
     builder = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=0))
     passes = binding.create_new_module_pass_manager()
     passes.add_always_inliner_pass()

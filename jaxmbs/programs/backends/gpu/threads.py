@@ -16,12 +16,12 @@ from jaxmbs.programs.graph.nodes import Memory
 from jaxmbs.programs.runtime import tuning
 from jaxmbs.programs.tracing.program import Program
 
-# An address in the memory of the whole GPU.
+# Type of an address in the memory of the whole GPU.
 GLOBAL = "ptr addrspace(1)"
 
 
-def apart(program: Program) -> frozenset[int]:
-    """Numbers of the inputs, and behind them the outputs, that loops read or write row by row."""
+def buffers_by_rows(program: Program) -> frozenset[int]:
+    """Return the numbers of the inputs, and after them of the outputs, that loops read or write row by row."""
     first, live = len(program.inputs), program.live
     read = {
         node.address.buffer.source
@@ -34,10 +34,10 @@ def apart(program: Program) -> frozenset[int]:
 
 
 class ThreadCode(AbstractCode):
-    """The lines of one function of a thread."""
+    """Writes the lines of one function of a thread."""
 
     def is_unsigned(self, node):
-        # `abs.f64` of a GPU hands a NaN on as it is, and the usual one has its sign set.
+        # `abs.f64` of a GPU leaves NaN unchanged, and the usual NaN has its sign set.
         return node.op == "const" and unsigned(node)
 
     def _pointers(self, key, distance):
@@ -56,7 +56,7 @@ class ThreadCode(AbstractCode):
         return self.let(f"getelementptr i8, {GLOBAL} {self._scratch_base()}, i64 {moved}")
 
     def _kept(self, key) -> str:
-        """An integer that the kernel has put into the frame."""
+        """Return an integer that the kernel has put into the frame."""
         name = ("kept", key)
         if name not in self.addresses:
             self.addresses[name] = self.let(f"load i64, ptr {self.slot(key)}")
@@ -64,13 +64,13 @@ class ThreadCode(AbstractCode):
 
 
 class ThreadEmitter(AbstractEmitter):
-    """Emits `kernel(thread, threads, meta, workspace, buffers…)`."""
+    """Writes `kernel(thread, threads, meta, workspace, buffers…)`."""
 
     code = ThreadCode
 
     def __init__(self, program):
         super().__init__(program, 1, GLOBAL)
-        self.plan.apart = apart(program)
+        self.plan.apart = buffers_by_rows(program)
 
     def begins(self, code, loop):
         pass
@@ -83,7 +83,7 @@ class ThreadEmitter(AbstractEmitter):
 
     @property
     def params(self) -> str:
-        """The parameters of the kernel behind the thread's number and how many there are."""
+        """Return the parameters of the kernel after the number of the thread and the number of threads."""
         count = len(self.program.facts.loaded) + len(self.program.outputs)
         return ", ".join([f"{GLOBAL} %meta", f"{GLOBAL} %workspace", *(f"i64 %operand{k}" for k in range(count))])
 
@@ -127,7 +127,7 @@ class ThreadEmitter(AbstractEmitter):
         )
 
     def _buffer(self, k: int) -> list[str]:
-        """The strides of a buffer; the one between its scalars goes into the frame."""
+        """Return lines that load the strides of a buffer; the one between its scalars goes into the frame."""
         place = self.operand(k)
         lines = []
         for number, name in enumerate(["outer", "inner", "apart"]):
@@ -138,7 +138,7 @@ class ThreadEmitter(AbstractEmitter):
         return [*lines, *(self._keep(f"apart{k}", ("apart", k)) if k in self.plan.apart else [])]
 
     def _address(self, k: int) -> list[str]:
-        """Where a sample lies in a buffer, put into the frame."""
+        """Return lines that put the address of a sample in a buffer into the frame."""
         return [
             f"  %a{k} = mul i64 %outer, %outer{k}",
             f"  %b{k} = mul i64 %rest, %inner{k}",
@@ -149,7 +149,7 @@ class ThreadEmitter(AbstractEmitter):
         ]
 
     def _workspace(self) -> list[str]:
-        """Where a thread's part of the workspace begins, and how far apart its scalars lie."""
+        """Return lines that find a thread's part of the workspace, and the distance of its scalars."""
         if "scratch" not in self.frame.places:
             return []
         return [

@@ -21,7 +21,10 @@ from jaxmbs.programs.backends.llvm.vector_math import (
     powers_of_two,
 )
 
-INF, NAN = float("inf"), float("nan")
+# Infinity.
+INF = float("inf")
+# A value that is no number.
+NAN = float("nan")
 
 
 def expm1(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
@@ -160,7 +163,7 @@ def pow(builder: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
 
 
 def _two_to(builder: ir.IRBuilder, kind: ir.Type, exponent: ir.Value) -> ir.Value:
-    """2 to an exponent that has its bias."""
+    """Return 2 to the power of an exponent that has its bias."""
     return builder.bitcast(builder.shl(exponent, constant(bits_type(kind), format_of(kind).mantissa)), kind)
 
 
@@ -169,7 +172,7 @@ def _unless_zero(builder: ir.IRBuilder, x: ir.Value, value: ir.Value) -> ir.Valu
 
 
 def _large(builder: ir.IRBuilder, size: ir.Value, value: ir.Value) -> ir.Value:
-    """exp(size)/2 where the other exponential is lost in it, without overflow before its time."""
+    """Return exp(size)/2 if the other exponential is negligible, without early overflow; else `value`."""
     root = exp(builder, builder.fmul(constant(size.type, 0.5), size))
     limit = constant(size.type, 0.35 * (format_of(size.type).mantissa + 4))
     large = builder.fmul(builder.fmul(constant(size.type, 0.5), root), root)
@@ -177,7 +180,7 @@ def _large(builder: ir.IRBuilder, size: ir.Value, value: ir.Value) -> ir.Value:
 
 
 def _twice(builder: ir.IRBuilder, a: ir.Value, value: ir.Value) -> ir.Value:
-    """log(2a) where a is so large that this is all."""
+    """Return log(2a) if a is so large that the rest is negligible; else `value`."""
     form = format_of(a.type)
     large = builder.fadd(log(builder, a), constant(a.type, form.ln2[0]))
     return builder.select(builder.fcmp_ordered(">", a, constant(a.type, 2.0 ** (form.mantissa // 2 + 2))), large, value)

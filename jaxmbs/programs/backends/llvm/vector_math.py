@@ -22,7 +22,7 @@ from llvmlite import ir
 
 @dataclass(frozen=True)
 class _Format:
-    """A floating-point format and what the functions need to know of it."""
+    """A floating-point format, with the constants of the functions in it."""
 
     name: str
     width: int
@@ -39,7 +39,7 @@ class _Format:
 
     @property
     def bias(self) -> int:
-        """What the stored exponent has added, and the largest exponent."""
+        """The bias of the stored exponent, which is also the largest exponent."""
         return (1 << (self.width - self.mantissa - 2)) - 1
 
     @property
@@ -151,7 +151,7 @@ _SINGLE = _Format(
 
 
 def constant(type_: ir.Type, value: float) -> ir.Constant:
-    """`value` as a constant of `type_`, in every lane if that is a vector."""
+    """Return `value` as a constant of `type_`, in every lane if that is a vector."""
     if isinstance(type_, ir.VectorType):
         return ir.Constant(type_, [value] * type_.count)
     return ir.Constant(type_, value)
@@ -217,8 +217,12 @@ def exp(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
 
 
 def powers_of_two(builder: ir.IRBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
-    """r, a and b in x = (a + b) ln 2 + r with |r| <= ln 2 / 2; a and b are integers with the bias of an exponent, whose
-    higher bits mean nothing. x is limited to where its exponential is 0 or infinite."""
+    """Return r, a and b in x = (a + b) ln 2 + r with |r| <= ln 2 / 2.
+
+    a and b are integers with the bias of an exponent, whose higher bits mean nothing. x is limited to the range in which
+    its exponential
+    is neither 0 nor infinite.
+    """
     type_ = x.type
     format_ = format_of(type_)
     low, high = (constant(type_, bound) for bound in format_.exp_range)
@@ -257,8 +261,11 @@ def log(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
 
 
 def parts_of_log(builder: ir.IRBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """The natural logarithm of `x` as the sum of two numbers: the error is an eighth of a unit in the last place of the
-    first. Where that is not finite, the second is NaN or 0."""
+    """Return the natural logarithm of `x` as the sum of two numbers, within an eighth of a unit in the last place of the
+    first.
+
+    If that is not finite, the second is NaN or 0.
+    """
     type_ = x.type
     format_ = format_of(type_)
     f, k, half_square, s, series = _terms_of_log(builder, x)
@@ -275,14 +282,14 @@ def parts_of_log(builder: ir.IRBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value
 
 
 def _two_sum(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """a + b rounded, and what rounding has lost (Knuth)."""
+    """Return a + b rounded, and the rounding error (Knuth)."""
     total = builder.fadd(a, b)
     part = builder.fsub(total, a)
     return total, builder.fadd(builder.fsub(a, builder.fsub(total, part)), builder.fsub(b, part))
 
 
 def _terms_of_log(builder: ir.IRBuilder, x: ir.Value) -> tuple[ir.Value, ...]:
-    """f, k, f²/2, s and f²/2 + R(s²) of the formula of `log`."""
+    """Return f, k, f²/2, s and f²/2 + R(s²) of the formula of `log`."""
     type_ = x.type
     format_ = format_of(type_)
     bits = bits_type(type_)
@@ -311,7 +318,7 @@ def _terms_of_log(builder: ir.IRBuilder, x: ir.Value) -> tuple[ir.Value, ...]:
 
 
 def _outside(builder: ir.IRBuilder, x: ir.Value, result: ir.Value) -> ir.Value:
-    """A logarithm, with what it is for zeros, infinity, negative numbers and NaN."""
+    """Return a logarithm, corrected for zeros, infinity, negative numbers and NaN."""
     type_ = x.type
     # Not less than infinity: infinity or NaN, which pass as they are.
     zero, infinity = constant(type_, 0.0), constant(type_, float("inf"))
@@ -368,13 +375,13 @@ def format_of(type_: ir.Type) -> _Format:
 
 
 def bits_type(type_: ir.Type) -> ir.Type:
-    """The integer type of the same shape and width."""
+    """Return the integer type of the same shape and width."""
     integer = ir.IntType(format_of(type_).width)
     return ir.VectorType(integer, type_.count) if isinstance(type_, ir.VectorType) else integer
 
 
 def intrinsic(builder: ir.IRBuilder, name: str, *arguments: ir.Value) -> ir.Value:
-    """A call of llvm.`name`, whose arguments and result are all of one type."""
+    """Return a call of llvm.`name`, whose arguments and result are all of one type."""
     type_ = arguments[0].type
     lanes = f"v{type_.count}" if isinstance(type_, ir.VectorType) else ""
     mangled = f"llvm.{name}.{lanes}{format_of(type_).name}"
@@ -385,7 +392,7 @@ def intrinsic(builder: ir.IRBuilder, name: str, *arguments: ir.Value) -> ir.Valu
 
 
 def fma(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
-    """a b + c, rounded once."""
+    """Return a b + c, rounded once."""
     return intrinsic(builder, "fma", a, b, c)
 
 
@@ -403,7 +410,7 @@ def horner(builder: ir.IRBuilder, z: ir.Value, coefficients: Sequence[float]) ->
 
 
 def _flip_sign(builder: ir.IRBuilder, value: ir.Value, bits: ir.Value) -> ir.Value:
-    """`value`, negated where the top bit of `bits` is set."""
+    """Return `value`, negated if the top bit of `bits` is set."""
     type_ = value.type
     sign = builder.and_(bits, constant(bits.type, format_of(type_).sign_bit))
     return builder.bitcast(builder.xor(builder.bitcast(value, bits.type), sign), type_)
