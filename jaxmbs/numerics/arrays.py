@@ -36,14 +36,11 @@ def check_precision(dtype) -> None:
 
 
 def as_real(x):
-    """Return `x` (number, nested sequence, array, tracer) as a floating-point array.
+    """Return `x` (number, nested sequence, array, tracer) as a floating-point array; see `check_precision`.
 
     Concrete input becomes a NumPy array, also inside a transformation, so that it can be checked there. Anything that is
     not an array
     of real numbers is returned unchanged, and the check of the element names it.
-
-    Raises:
-        ValueError: numbers of another floating-point type than float32 and float64.
     """
     if x is None:
         return None
@@ -182,9 +179,12 @@ IN_JAX = (
 
 
 def check_function(f: Callable, name: str, *shapes: tuple[int, ...]) -> None:
-    """Raise `ValueError` for a function that cannot be traced for arguments of these shapes, or gives no number.
+    """Check that a function can be traced for arguments of these shapes, and gives a number.
 
     A pytree of numbers with the same code is traced once.
+
+    Raises:
+        ValueError: it cannot or does not; the message begins with `name`.
     """
     given = [jax.ShapeDtypeStruct(shape, default_float()) for shape in shapes]
     try:
@@ -259,12 +259,13 @@ class Same:
 
 
 class Closure(eqx.Module):
-    """A plain function as a pytree: JAX arrays and numbers that it closes over are leaves, NumPy arrays and its code are
-    static.
+    """A plain function as a pytree.
 
-    So functions that are made again with other numbers, as in a function that builds a mechanism, count as the same, and
-    their numbers
-    are differentiated and batched like all others; functions of NumPy can be used on NumPy arrays.
+    JAX arrays and numbers that it closes over are leaves, NumPy arrays and its code are static. So functions that are made
+    again with
+    other numbers, as in a function that builds a mechanism, count as the same, and their numbers are differentiated and
+    batched like
+    all others; functions of NumPy can be used on NumPy arrays.
     """
 
     code: types.CodeType = eqx.field(static=True)
@@ -280,7 +281,7 @@ class Closure(eqx.Module):
         return function(*args, **kwargs)
 
     def __reduce__(self):
-        """For `pickle`, which writes a function of a module by its name and refuses lambdas and functions inside functions.
+        """Return the parts for `pickle`, which writes functions of modules by name, but no lambdas nor inner functions.
 
         cloudpickle writes all of them.
         """
@@ -375,10 +376,11 @@ def _is_number(x) -> bool:
 
 
 def real(shape: tuple[int | None, ...] = (), *, optional: bool = False, **kwargs: Any) -> Any:
-    """Declare a field of an element: real numbers of `shape`, in which None stands for any length. `check_fields` checks
-    them.
+    """Return a field of an element: real numbers of `shape`, in which None stands for any length.
 
-    An `optional` one may be absent. Plain zeros in tuples and lists are structure, see `Sparse`; the class is `Structured`.
+    `check_fields` checks them. An `optional` one may be absent. Plain zeros in tuples and lists are structure, see
+    `Sparse`; the class
+    is `Structured`.
     """
     converter = with_known_zeros if shape else as_real
     return eqx.field(converter=converter, metadata={"shape": shape, "optional": optional}, **kwargs)

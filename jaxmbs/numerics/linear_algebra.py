@@ -56,7 +56,7 @@ class Factored(eqx.Module):
 
 
 def factor(matrix: Float[Array, "rows n"], regular=True, *, determined: bool = False) -> Factored:
-    """Factor a matrix; if `regular` is False its solutions and their derivatives are zero.
+    """Return the factors of a matrix; if `regular` is False its solutions and their derivatives are zero.
 
     A matrix that is not square has its pseudo-inverse, which needs singular values, unless its rows are more than enough
     and known
@@ -80,7 +80,7 @@ def factor_symmetric_positive(matrix: Float[Array, "n n"]) -> Factored:
 def factor_symmetric_semidefinite(
     matrix: Float[Array, "n n"], floor: Float[Array, " n"] | None = None, sizes: Float[Array, " n"] | None = None
 ) -> Factored:
-    """Factor a symmetric matrix without negative eigenvalues, as L D Lᵀ.
+    """Return the factors L D Lᵀ of a symmetric matrix without negative eigenvalues.
 
     Rows that depend on rows before them, to rounding, are left out: their part of a solution is zero, and the others solve
     the whole

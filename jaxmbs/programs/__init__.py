@@ -4,8 +4,7 @@ Everything outside this package imports from here, and only this:
 
 - compile: `program` compiles a function, `ProgramWithFallback` runs it as array code if it has no program, `emission`
   chooses the kind of code of `EMISSIONS`, `save_for_reverse` marks a value that reverse mode should not compute again,
-  `unrolling_pays` says whether a short loop is faster
-  written out;
+  `unrolling_pays` is True if a short loop is faster written out;
 - look at programs: `Program`, `Node`, `scalar_nodes`, `OPERATIONS` (the table of scalar operations),
   `estimate_operations`, `explain_programs`, `default_platform`;
 - linear systems: `factorise`, `solve_factorised`;

@@ -24,7 +24,7 @@ from jaxmbs.programs.tracing.program import Program, checked_program
 MAX_KEPT_SHAPES = 64
 
 
-# How often each sample of a batch runs a program; see `ProgramWithFallback`.
+# Number of times that each sample of a batch runs a program, in words; see `ProgramWithFallback`.
 Runs = Literal["once", "seldom", "often"]
 
 
@@ -48,20 +48,22 @@ class ProgramFunction:
         return self._find((args, kwargs))[0][0]
 
     def javascript(self, *args, name: str | None = None) -> str:
-        """The program for arguments like these as the text of an ES module, for a page that computes without Python.
+        """Return the program for arguments like these as the text of an ES module, for a page that computes without Python.
 
-        It exports one function. Its arguments are the leaves of `args` as arrays of numbers, row by row, also where there
-        is one number only; it returns a list of `Float64Array`, one for each leaf of what `f` returns. A comment names
-        them with their shapes; truth values are 0 and 1. What `f` closes over is part of the text. All is computed in
-        float64, whatever the type of the arguments; integers are exact up to 2⁵³.
+        It exports one function. Its arguments are the leaves of `args` as arrays of numbers, row by row, also for a single
+        number; it
+        returns a list of `Float64Array`, one for each leaf of the result of `f`. A comment names them with their shapes;
+        truth values are
+        0 and 1. Values that `f` closes over are part of the text. All is computed in float64, whatever the type of the
+        arguments; integers
+        are exact up to 2⁵³. `ProgramError` is raised as in a call, and for an operation without a form in JavaScript.
 
         Args:
             args: arguments as in a call; only their shapes matter.
-            name: of the function, an identifier; the name of `f` by default.
+            name: name of the function, an identifier; the name of `f` by default.
 
         Raises:
-            ProgramError: as in a call; or an operation has no form in JavaScript; it is named.
-            ValueError: the name is not an identifier, as that of a lambda; or what `f` closes over is traced.
+            ValueError: the name is not an identifier, like that of a lambda; or `f` closes over traced values.
         """
         (program, constants, used, out_tree), leaves = self._find((args, {}))
         if any(isinstance(c, jax.core.Tracer) for c in constants):
@@ -77,6 +79,7 @@ class ProgramFunction:
         return (tree, tuple((x.shape, x.dtype) for x in leaves)), leaves
 
     def _find(self, given):
+        """Return the traced program for arguments, and their leaves."""
         key, leaves = self.key(given)
         found = self._traces.get(key)
         if found is None:
@@ -90,6 +93,7 @@ class ProgramFunction:
 
     @without_garbage_collection()
     def _trace(self, tree, leaves):
+        """Trace the function, and return (program, values that it closes over, which leaves it uses, structure of results)."""
         self.trace_count += 1
         out_tree = None
 
@@ -169,22 +173,24 @@ def _without_unused(closed, constants):
 
 
 def program(f: Callable, *, limit: int | None = tuning.MAX_PROGRAM_OPERATIONS) -> ProgramFunction:
-    """Compile a function of small arrays into straight-line code, one lane per sample of a batch.
+    """Return a function of small arrays compiled into straight-line code, one lane per sample of a batch.
 
-    The code is vector machine code on CPUs, one kernel on NVIDIA GPUs and elementwise XLA elsewhere. The result is
-    called like `f` and works under every JAX transformation; its derivatives are straight-line programs too. Use it
-    for the inner functions of a simulation: a vector field, a whole rollout with its time loop (`scan`, `fori_loop`),
-    anything made of small arrays.
+    The code is vector machine code on CPUs, one kernel on NVIDIA GPUs and elementwise XLA elsewhere. The result is called
+    like `f` and
+    works under every JAX transformation; its derivatives are straight-line programs too. Use it for the inner functions of
+    a
+    simulation: a vector field, a whole rollout with its time loop (`scan`, `fori_loop`), anything made of small arrays. If
+    a part of
+    `f` has no straight-line form, a call of the result raises `ProgramError`, a ValueError that names the part and its
+    line.
 
     Args:
         f: a function of pytrees of arrays, in jax.numpy. Loops need constant bounds; linear systems, norms, `where`,
-            indexing, and derivatives by JAX are fine. What it closes over may be traced; values of NumPy arrays that it
-            closes over become part of the program.
+            indexing,
+            and derivatives by JAX are fine. Values that it closes over may be traced; those of NumPy arrays become part of
+            the
+            program.
         limit: largest number of scalar operations.
-
-    Raises:
-        ProgramError: a ValueError, when the result is called: part of `f` has no straight-line form; the message names
-            it and its line.
 
     Examples:
         >>> half_square = mbs.program(lambda x: x @ x / 2)

@@ -76,7 +76,7 @@ class _Writer:
         self.helpers: dict[str, str] = {}
 
     def function(self) -> list[str]:
-        """Return the body: memory, operations, and the results y0, y1, …"""
+        """Return the body: memory, operations, and the results y0, y1, …."""
         self.region(self.program.root, 1)
         for k, result in enumerate(self.program.results):
             if isinstance(result, Memory):
@@ -98,6 +98,7 @@ class _Writer:
         return self.names[node.serial]
 
     def buffer(self, buffer: Buffer) -> str:
+        """Return the variable of an array in memory, declared on first use."""
         if buffer.source is not None:
             return self.sources[buffer.source]
         if id(buffer) not in self.buffers:
@@ -106,6 +107,7 @@ class _Writer:
         return self.buffers[id(buffer)]
 
     def region(self, region: Region, depth: int) -> None:
+        """Write the operations of a region."""
         for node in self.live.nodes(region):
             if node.op == "loop":
                 self.loop(node.loop, depth)
@@ -119,6 +121,7 @@ class _Writer:
                 self.line(depth, f"const {self.name(node)} = {self.expression(node)};")
 
     def expression(self, node: Node) -> str:
+        """Return the expression of a node."""
         names = [self.name(x) for x in node.args if x.op not in ("loop", "stack")]
         if node.op == "load":
             buffer, offset, stride = node.address
@@ -145,6 +148,7 @@ class _Writer:
         return f"const {node.op} = ({params}) => {{ {lines}return {self.name(result)}; }};"
 
     def loop(self, loop: Loop, depth: int) -> None:
+        """Write a loop."""
         carried = self.live.params(loop)
         for k in carried:
             self.line(depth, f"let {self.name(loop.params[k])} = {self.name(loop.inits[k])};")
@@ -164,9 +168,7 @@ class _Writer:
         self.line(depth, "}")
 
     def carry(self, loop: Loop, carried: Sequence[int], depth: int) -> None:
-        """Write the assignments of the next iteration's values. Those that are other carried values are read before any is
-        set.
-        """
+        """Write the next iteration's values. Those that are other carried values are read before any is set."""
         params = {loop.params[k].serial for k in carried}
         new = {k: self.name(loop.results[k]) for k in carried if loop.results[k] is not loop.params[k]}
         for k in new:
@@ -187,12 +189,15 @@ def _number(value) -> str:
 
 
 def _array(values) -> str:
+    """Return an array as JavaScript writes it."""
     return f"Float64Array.of({', '.join(_number(x) for x in np.asarray(values).ravel().tolist())})"
 
 
 def _comment(text: str) -> str:
+    """Return a text that can stand in a comment."""
     return text.replace("*/", "* /")
 
 
 def _shape(shape: Sequence[int]) -> str:
+    """Return a shape in words."""
     return f"{' × '.join(map(str, shape))} numbers" if shape else "one number"

@@ -67,9 +67,11 @@ class _Evaluation:
         return x.astype(self.integer) if x.dtype.kind in "iu" else x
 
     def dtype(self, kind: str):
+        """Return the dtype of a kind."""
         return {REAL: self.program.dtype, INTEGER: self.integer, TRUTH: np.dtype(bool)}[kind]
 
     def outputs(self) -> list:
+        """Return the outputs of the program."""
         values: dict[int, jax.Array] = {}
         self.region(self.program.root, values)
         results = []
@@ -83,11 +85,13 @@ class _Evaluation:
         return results
 
     def value(self, node: Node, values):
+        """Return the value of a node."""
         if node.op == "const":
             return jnp.asarray(node.value, self.dtype(node.kind))
         return values[node.serial]
 
     def region(self, region: Region, values) -> None:
+        """Compute the nodes of a region."""
         nodes = self.live.nodes(region)
         shared = self.shared(region) if self.separate else set()
         for node in nodes:
@@ -155,6 +159,7 @@ class _Evaluation:
             return jax.jit(expression)(*(values[serial] for serial in leaves))
 
     def compute(self, node: Node, values):
+        """Return the result of an operation."""
         if node.op == "load":
             return self.load(node, values)
         args = [self.value(x, values) for x in node.args]
@@ -165,6 +170,7 @@ class _Evaluation:
         return OPERATIONS[node.op].xla(*args)
 
     def load(self, node: Node, values):
+        """Return a scalar in memory."""
         buffer, offset, stride = node.address
         array = self.inputs[buffer.source] if buffer.source is not None else self.memory[id(buffer)]
         index = node.args[-1] if node.args and node.args[-1].op not in ("loop", "stack") else None
@@ -173,6 +179,7 @@ class _Evaluation:
         return lax.dynamic_index_in_dim(array, offset + stride * self.value(index, values), keepdims=False)
 
     def loop(self, node: Node, values) -> None:
+        """Compute a loop, and set its final values."""
         loop: Loop = node.loop
         carried = self.live.params(loop)
         inits = tuple(self.value(loop.inits[k], values) for k in carried)
@@ -186,6 +193,7 @@ class _Evaluation:
                 values[other.serial] = of_number[other.number]
 
     def _body(self, loop: Loop, carried, index, state, outer):
+        """Return the carried values and rows of one iteration."""
         values = dict(outer)
         for k, x in zip(carried, state, strict=True):
             values[loop.params[k].serial] = x
@@ -197,6 +205,8 @@ class _Evaluation:
         return tuple(self.value(loop.results[k], values) for k in carried), rows
 
     def _scan(self, loop: Loop, carried, inits, outer):
+        """Return the final values of a counted loop, and keep its rows."""
+
         def step(state, index):
             return self._body(loop, carried, index, state, outer)
 
@@ -207,6 +217,7 @@ class _Evaluation:
         return finals
 
     def _while(self, loop: Loop, carried, inits, outer):
+        """Return the final values of a loop with a condition."""
         condition, region = loop.condition, loop.condition_region
         assert condition is not None
         assert region is not None

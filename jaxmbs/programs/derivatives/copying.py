@@ -1,4 +1,4 @@
-"""Copies of a graph, or of what is needed of it, in another graph: with other inputs, in other loops, without its marks."""
+"""Copies of needed parts of a graph in another graph: with other inputs, in other loops, without its marks."""
 
 from __future__ import annotations
 
@@ -175,6 +175,7 @@ class Copy:
         return self._copy_with_arguments(node, copied) if found is None else found
 
     def values(self, nodes: Iterable[Node], copied: CopiedRegion) -> list[Node]:
+        """Return the copies of some nodes."""
         return [self.value(x, copied) for x in nodes]
 
     def _copy_with_arguments(self, node: Node, copied: CopiedRegion) -> Node:
@@ -211,6 +212,7 @@ class Copy:
         return node.args
 
     def _copy_node(self, node: Node, copied: CopiedRegion) -> Node:
+        """Copy a node whose arguments are copied."""
         graph, op = self.graph, node.op
         get = lambda x: graph.constant(x.value) if x.op == "const" else copied.of(x.region).values[x.serial]
         if op == "load":
@@ -232,6 +234,7 @@ class Copy:
         return graph.make(op, *map(get, node.args), kind=node.kind)
 
     def _copy_load(self, node: Node, copied: CopiedRegion, get: Callable) -> Node:
+        """Copy a load."""
         buffer, offset, stride = node.address
         after = node.args[0] if node.args and node.args[0].op in ("loop", "stack") else None
         view = copied.of(after.region if after is not None else root_of(copied)).memory[id(buffer)]
@@ -239,6 +242,7 @@ class Copy:
         return view.at(self.graph, offset) if index is None else view.indexed(self.graph, offset, stride, get(index))
 
     def _copy_mark(self, node: Node, copied: CopiedRegion, get: Callable) -> Node:
+        """Copy a mark, with all marks of its group."""
         group, k = node.member
         if not self.marking:
             return get(node.args[0])

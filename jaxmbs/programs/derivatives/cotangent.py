@@ -59,8 +59,11 @@ class Adjoints:
 
 
 class EnclosingLoop(NamedTuple):
-    """The loop whose body is differentiated, and what each iteration adds to rows outside: (buffer, offset for each
-    iteration, cotangent).
+    """The loop whose body is differentiated.
+
+    Attributes:
+        loop: the loop.
+        rows: contributions of each iteration to arrays outside: (buffer, offset for each iteration, cotangent).
     """
 
     loop: Loop
@@ -68,8 +71,12 @@ class EnclosingLoop(NamedTuple):
 
 
 class RowContributions(NamedTuple):
-    """Cotangents that the iterations of a loop add to an array in memory: offsets (iterations, columns) there, and where
-    they lie.
+    """Cotangents that the iterations of a loop add to an array in memory.
+
+    Attributes:
+        buffer: the array.
+        offsets: places in it (iterations, columns).
+        memory: the cotangents.
     """
 
     buffer: Buffer

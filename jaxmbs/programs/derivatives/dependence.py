@@ -61,9 +61,7 @@ class Dependence:
         return node.serial in self.useful and (node.serial in self.active or node.serial in self.inside)
 
     def follows(self, node: Node, argument: Node) -> bool:
-        """Return True if the derivative goes on from a carrying node to an argument. From nodes of a rule it goes to nodes
-        of rules only.
-        """
+        """Return True if the derivative goes on to an argument; from nodes of a rule it goes to nodes of rules only."""
         return argument.serial in self.useful and argument.serial in self._context(node)
 
     def _context(self, node: Node) -> set[int]:
@@ -259,4 +257,5 @@ class Dependence:
 
 
 def _may_change(node: Node) -> bool:
+    """Return True if a node may have a rate."""
     return node.kind == REAL and not node.is_constant

@@ -193,7 +193,7 @@ class _StateKeeping:
     @cached_property
     @without_garbage_collection()
     def plan(self) -> _Plan:
-        """The loops and what each of them keeps."""
+        """States and results that the loops keep."""
         program = self.program
         old = program.marked
         dependence = Dependence(old, program.dtype, self.active, with_values=True, marking=True)
@@ -247,8 +247,13 @@ class _StateKeeping:
 
 
 class _KeptLoop(NamedTuple):
-    """A loop in the outermost region: segments whose states are kept, carried values by kind, and final values that are
-    kept.
+    """A loop in the outermost region, with the states and results that it keeps.
+
+    Attributes:
+        node: its node.
+        parts: segments whose states are kept.
+        groups: carried values by kind.
+        finals: numbers of the carried values whose final values are kept.
     """
 
     node: Node
@@ -258,7 +263,7 @@ class _KeptLoop(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """The loops of a marked graph and what each of them keeps."""
+    """States and results that the loops of a marked graph keep."""
 
     old: Traced
     dependence: Dependence
@@ -317,6 +322,7 @@ def _real(shapes: Sequence[Shape]) -> list[Shape]:
 
 
 def _place_inputs(shapes: Sequence[Shape]) -> list[Memory]:
+    """Return inputs of these shapes in memory."""
     return [place_argument(k, x.shape, x.dtype) for k, x in enumerate(shapes)]
 
 

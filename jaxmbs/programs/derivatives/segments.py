@@ -61,8 +61,7 @@ class KeptStates(NamedTuple):
 
 
 def parts_of(length: int, state_bytes: int, budget: float) -> list[Segments]:
-    """Divide a loop into segments of one iteration if their states are within a budget of bytes, else of about √n
-    iterations.
+    """Return a loop's segments: of one iteration if their states are within a budget of bytes, else of about √n iterations.
 
     All segments are equally long if there is such a size below 2 √n, because they are then compiled once; else the rest is
     one

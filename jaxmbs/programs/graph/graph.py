@@ -138,9 +138,7 @@ class Graph:
         return self.plain(op, *args, kind=kind) if rule is None else rule(self, *args)
 
     def plain(self, op: str, *args: Node, kind: str | None = None) -> Node:
-        """Return an operation without simplification; arguments of commutative ones are put in the order in which they were
-        made.
-        """
+        """Return an operation that is not simplified; arguments of commutative ones in the order of their making."""
         if op in COMMUTATIVE and args[0].serial > args[1].serial:
             args = args[::-1]
         if op in COMPARISONS:
@@ -304,9 +302,7 @@ class Graph:
         return a if a.kind == INTEGER else self.plain("integer", a, kind=INTEGER)
 
     def hold(self, a: Node, op: str = "stop") -> Node:
-        """Return a number without its derivative, in a graph that is to be differentiated; `op` "save" if it takes long to
-        compute.
-        """
+        """Return a number without its derivative, in a graph to be differentiated; `op` "save" if it is costly."""
         if a.is_constant or a.op == op or (op == "stop" and a.kind != REAL):
             return a
         return self.shared(op, (a,), a.kind)
@@ -338,9 +334,7 @@ class Graph:
         return found
 
     def load(self, buffer: Buffer, after: Node | None, offset: int, index: Node | None = None, stride: int = 0) -> Node:
-        """Return the scalar at offset + stride·index of a buffer, which the loop or stack `after` fills unless it is an
-        input.
-        """
+        """Return the scalar at offset + stride·index of a buffer, which `after` fills unless it is an input."""
         args = tuple(x for x in (after, index) if x is not None)
         return self.shared("load", args, buffer.kind, Address(buffer, offset, stride))
 

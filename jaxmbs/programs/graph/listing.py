@@ -27,6 +27,8 @@ def listing(name: str, inputs, outputs, root: Region, results: Sequence[np.ndarr
 
 
 class _Listing:
+    """The lines of a program, and the names of its nodes and buffers."""
+
     def __init__(self, live: Liveness):
         self.live = live
         self.names: dict[int, str] = {}
@@ -50,6 +52,7 @@ class _Listing:
         return self.buffers.setdefault(id(buffer), f"m{len(self.buffers)}")
 
     def region(self, region: Region, depth: int) -> None:
+        """Write the operations of a region."""
         for node in self.live.nodes(region):
             if node.op == "loop":
                 self.loop(node.loop, depth)
@@ -57,6 +60,7 @@ class _Listing:
                 self.line(depth, f"{self.name(node)} = {self.expression(node)}")
 
     def expression(self, node: Node) -> str:
+        """Return the expression of a node."""
         names = [self.name(arg) for arg in node.args if arg.op not in ("loop", "stack")]
         sign = OPERATIONS[node.op].sign if node.op in OPERATIONS else None
         if sign is not None:
@@ -72,6 +76,7 @@ class _Listing:
         return f"{node.op}({', '.join(names)})"
 
     def loop(self, loop: Loop, depth: int) -> None:
+        """Write a loop."""
         live = self.live
         carried = live.params(loop)
         for k in carried:
@@ -94,4 +99,5 @@ class _Listing:
 
 
 def _type(x) -> str:
+    """Return dtype and shape."""
     return f"{x.dtype}[{','.join(map(str, x.shape))}]"

@@ -111,6 +111,7 @@ class Liveness:
         return found
 
     def _use_loop(self, node: Node, region: Region, here: int, use: Callable, part: dict[int, int]) -> None:
+        """Note the uses of values by a loop."""
         loop = node.loop
         end = lambda region: LAST if any(part.get(x.serial, 0) == LAST for x in region.nodes) else 0
         body = end(loop.body)
@@ -124,6 +125,7 @@ class Liveness:
             use(loop.condition, loop.condition_region, end(loop.condition_region))
 
     def _visit(self, node: Node) -> None:
+        """Note the nodes that a node needs."""
         if node.serial in self.needed:
             return
         self.needed.add(node.serial)
@@ -151,11 +153,13 @@ class Liveness:
             self._pending += node.args
 
     def _need_group(self, group) -> None:
+        """Note the nodes that the rule of a mark needs."""
         if id(group) not in self._groups:
             self._groups.add(id(group))
             self._pending += group.nodes()
 
     def _need_memory(self, after: Node | None, buffer: Buffer) -> None:
+        """Note the nodes that an array in memory needs."""
         self.buffers.add(id(buffer))
         if after is None:
             return
@@ -166,6 +170,7 @@ class Liveness:
                     self._pending += row
 
     def _need_carried(self, loop: Loop, k: int) -> None:
+        """Note the nodes that a carried value needs."""
         carried = self.carried.setdefault(id(loop), set())
         if k not in carried:
             carried.add(k)

@@ -72,10 +72,12 @@ def _numpy(name: str) -> Callable:
 
 
 def _sign(a: float) -> float:
+    """Return the sign of a number; zeros and NaN unchanged."""
     return a if a != a or a == 0 else math.copysign(1.0, a)
 
 
 def _remainder(a: float, b: float) -> float:
+    """Return the remainder with the sign of a."""
     with np.errstate(all="ignore"):
         return float(np.fmod(a, b))
 
@@ -89,10 +91,12 @@ def _maximum(a: float, b: float) -> float:
 
 
 def _integer_divide(a: int, b: int) -> int:
+    """Return the quotient rounded towards zero, −1 for b = 0."""
     return (abs(a) // abs(b)) * (1 if (a < 0) == (b < 0) else -1) if b else -1
 
 
 def _integer_remainder(a: int, b: int) -> int:
+    """Return the remainder with the sign of a, a for b = 0."""
     return a - b * _integer_divide(a, b) if b else a
 
 
@@ -112,6 +116,7 @@ def _instruction(word: str) -> Callable:
 
 
 def _intrinsic(name: str) -> Callable:
+    """Return a call of an intrinsic function of real numbers."""
     return lambda code, node, args: code.intrinsic(node, name, args)
 
 
@@ -129,6 +134,7 @@ def _method(name: str) -> Callable:
 
 
 def _inverse(g: Any, x: Any):
+    """Return 1 / x."""
     return g.make("div", g.constant(1.0), x)
 
 
@@ -175,6 +181,7 @@ def _power_slope(g: Any, y: Any, a: Any, b: Any):
 
 
 def _angle_slope(g: Any, y: Any, a: Any, b: Any):
+    """Return the slopes of atan2."""
     inverse = _inverse(g, g.add(_square(g, a), _square(g, b)))
     return g.mul(b, inverse), g.make("neg", g.mul(a, inverse))
 
@@ -202,6 +209,7 @@ _ERF_OUTER = (
 
 
 def _horner(g: Any, x: Any, coefficients: Sequence[float]):
+    """Return a polynomial, its coefficients from the constant term up."""
     total = g.constant(coefficients[-1])
     for coefficient in reversed(coefficients[:-1]):
         total = g.add(g.mul(total, x), g.constant(coefficient))

@@ -111,6 +111,7 @@ class GeneralFactors(Factors):
         return x
 
     def _swap(self, values: list[Node], swaps) -> None:
+        """Swap values in place."""
         select = self.graph.select
         for condition, a, b in swaps:
             values[a], values[b] = select(condition, values[b], values[a]), select(condition, values[a], values[b])
@@ -147,7 +148,7 @@ class SymmetricFactors(Factors):
 
 
 def factor_symmetric(graph: Graph, matrix: np.ndarray, floor: list[Node] | None = None) -> SymmetricFactors:
-    """Factor a symmetric matrix as L D Lᵀ, the row with the fewest neighbours first; reads one triangle.
+    """Return the factors L D Lᵀ of a symmetric matrix, the row with the fewest neighbours first; one triangle is read.
 
     Args:
         graph: the graph.
@@ -266,15 +267,18 @@ class Elimination:
         return None
 
     def _entry(self, i: int, j: int) -> Node:
+        """Return an entry of the matrix in its current state."""
         return self.entries[i].get(j, self.zero)
 
     def _swap_rows(self, swap: Node, first: int, other: int) -> None:
+        """Swap two rows if a condition holds."""
         a, b, select = self.entries[first], self.entries[other], self.graph.select
         for j in sorted(set(a) | set(b)):
             x, y = a.get(j, self.zero), b.get(j, self.zero)
             a[j], b[j] = select(swap, y, x), select(swap, x, y)
 
     def _eliminate(self, i: int, j: int, others, swaps) -> None:
+        """Eliminate column j from other rows by row i."""
         g = self.graph
         pivot = self.entries[i].pop(j, self.zero)
         reciprocal = _reciprocal(g, pivot)
@@ -311,6 +315,7 @@ class Elimination:
 
     @property
     def sign(self) -> Node:
+        """Sign of the determinant, 1 if there is none."""
         g = self.graph
         if self.more_rows:
             return g.constant(1.0)

@@ -33,9 +33,11 @@ def solve_factorised(matrix, factors, limit, rhs, kind: str):
     """Return the solutions (n, k) for right-hand sides (m, k), differentiable by the matrix and the right-hand sides.
 
     Args:
-        matrix, limit, kind: as given to `factorise`.
+        matrix: as given to `factorise`.
         factors: its first result.
+        limit: as given to `factorise`.
         rhs: right-hand sides (m, k).
+        kind: as given to `factorise`.
     """
     return solve_p.bind(matrix, factors, limit, rhs, kind=kind, transposed=False)
 

@@ -154,6 +154,7 @@ class _Content:
         return found
 
     def jaxpr(self, jaxpr):
+        """Return the parts of a jaxpr, its variables numbered."""
         numbers: dict[Any, int] = {}
 
         def named(var):
@@ -169,12 +170,14 @@ class _Content:
         return [*lines, [named(x) for x in jaxpr.outvars]]
 
     def type(self, aval) -> str:
+        """Return the text of a variable's type."""
         found = self.types.get(aval)
         if found is None:
             found = self.types[aval] = repr((type(aval).__name__, str(aval), getattr(aval, "weak_type", None)))
         return found
 
     def function(self, f):
+        """Return the parts of a function."""
         rule = jax_compat.rule_within(f)
         if rule is not None:
             return "rule", [self.text(part) for part in rule]
@@ -204,16 +207,19 @@ class _Content:
         return self.name(f), self.code(f.__code__), bound, used
 
     def code(self, code: types.CodeType):
+        """Return the parts of a code object."""
         constants = [self.code(c) if isinstance(c, types.CodeType) else self.text(c) for c in code.co_consts]
         return code.co_code, code.co_names, code.co_varnames, constants
 
     def name(self, x) -> str:
+        """Return the qualified name of a function or class."""
         if self.strict and self.package(x) not in KNOWN_PACKAGES and isinstance(x, type):
             raise Unknown(f"the class {x.__qualname__}, whose code is not known by version")
         return f"{x.__module__}.{x.__qualname__}"
 
     @staticmethod
     def package(x) -> str:
+        """Return the name of the package in which something is defined."""
         return str(getattr(x, "__module__", None)).split(".")[0]
 
 

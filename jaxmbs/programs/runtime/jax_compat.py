@@ -96,9 +96,12 @@ def varying_alike(args: Sequence) -> Sequence:
 
 
 def check_array_code(args: Sequence, reason: str) -> None:
-    """Raise `ValueError` if array code gets values that vary over the axes of a `shard_map` with `check_vma=True`.
+    """Check that array code gets no values that vary over the axes of a `shard_map` with `check_vma=True`.
 
     Loops of array code begin with constants, which do not vary, so JAX would refuse them.
+
+    Raises:
+        ValueError: it gets such values; the message names `reason`, why array code runs.
     """
     if config._check_vma.value and any(varying_axes(jax.typeof(x)) for x in args):
         raise ValueError(f"array code works in jax.shard_map(…, check_vma=False) only; it runs because {reason}")

@@ -104,6 +104,7 @@ def _impl(*args, **params):
 
 @functools.lru_cache(maxsize=256)
 def _jitted(**params):
+    """Return the compiled function that binds the primitive."""
     return jax.jit(lambda *args: run_p.bind(*args, **params))
 
 
@@ -168,6 +169,7 @@ def _linearize(is_vjp, nonzeros, *primals, program: Program, batch, emission):
 
 
 def _linearize_any(is_vjp, nonzeros, *primals, program: Program, batch, emission):
+    """Linearize in two runs in reverse mode with loops, else by `_jvp`."""
     params = {"program": program, "batch": batch, "emission": emission}
     real = any(nz and x.dtype.kind == "f" for nz, x in zip(nonzeros, program.inputs, strict=True))
     if real and is_vjp and has_loops(program):

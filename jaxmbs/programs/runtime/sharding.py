@@ -44,8 +44,9 @@ def gather(tree):
 
 
 def by_shards(whole: Callable, lower: Callable, batch: Sequence[int], args: Sequence) -> list:
-    """Return whole(*args) such that XLA may divide it along the axes of the batch; else each device computes the whole
-    batch.
+    """Return whole(*args) such that XLA may divide it along the axes of the batch.
+
+    Otherwise each device would compute the whole batch.
 
     Args:
         whole: function of all samples.

@@ -139,10 +139,12 @@ class Store:
         return len(files)
 
     def _path(self, kind: str, key: bytes) -> Path:
+        """Return the file of a key."""
         return self.folder / f"{hashlib.sha256(environment() + key).hexdigest()[:40]}.{kind}"
 
     @staticmethod
     def _forget(path: Path) -> None:
+        """Delete a file, if it exists."""
         with contextlib.suppress(OSError):
             path.unlink()
 
@@ -177,6 +179,7 @@ def _write_error(error: OSError) -> str:
 
 
 def _warn(folder: Path, reason: str) -> None:
+    """Warn that a folder is not used, or not written to."""
     effect = "is not written to" if reason.startswith(UNWRITTEN) else "is not used"
     warnings.warn(f"the cache folder {folder} {effect}: {reason}", stacklevel=3)
 
@@ -239,14 +242,14 @@ def enable_cache(folder: str | os.PathLike | None = None, *, megabytes: float = 
     if place is None or kept is None:
         return None
     if kept.trouble is None and not jax.config.values.get("jax_compilation_cache_dir"):
-        # What XLA compiles is for this processor.
+        # XLA's code is for this processor.
         own = place / f"xla-{hashlib.sha256(environment() + processor().encode()).hexdigest()[:12]}"
         trouble = _reason_not_to_use(own)
         if trouble is not None:
             _warn(own, trouble)
             return place
         jax.config.update("jax_compilation_cache_dir", str(own))
-        # Where the disk fills later, our own warning is enough; JAX has one for each program.
+        # If the disk fills later, our own warning is enough; JAX has one for each program.
         warnings.filterwarnings("ignore", message="Error writing persistent compilation cache entry")
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
         jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)

@@ -1,4 +1,4 @@
-"""Indexing and sorting in a trace: with known indices nodes move, with others they are selected."""
+"""Rules for indexing and sorting: with known indices nodes move, with others they are selected."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from jaxmbs.programs.tracing.trace import Tracer
 
 
 def _clamped(graph, index: Node, most: int) -> Node:
+    """Return an index held within [0, most]."""
     return graph.make("min", graph.make("max", index, graph.constant(0)), graph.constant(most))
 
 
 def _window(
     tracer: Tracer, operand: np.ndarray, starts: dict[int, Node], within: tuple[int, ...], most: dict[int, int]
 ):
-    """operand[start + within], some starts known only when the program runs; those are held within [0, most]."""
+    """Return operand[start + within]; starts that are only known when the program runs are held within [0, most]."""
     graph = tracer.graph
     moving = [axis for axis, start in starts.items() if not start.is_constant]
     fixed = list(within)
@@ -43,7 +44,7 @@ def _window(
 
 
 def _loop_row(tracer: Tracer, x: Memory, starts: list[Node], sizes) -> np.ndarray | None:
-    """A row of an array in memory at the index of a loop: one load, no table."""
+    """Return a row of an array in memory at the index of a loop, by one load each; None if that is impossible."""
     moving = [k for k, start in enumerate(starts) if not start.is_constant]
     if moving != [0] or not starts[0].uniform or sizes[0] != 1:
         return None
@@ -97,6 +98,7 @@ def _dynamic_update_slice(tracer, eqn, x, update, *starts):
 
 
 def _mode(eqn) -> str:
+    """Return the name of the mode for indices outside an operand."""
     return str(eqn.params["mode"]).lower()
 
 
@@ -130,7 +132,7 @@ def _gather(tracer, eqn, operand, indices):
 
 
 def _missing(eqn):
-    """What a gather gives for an index outside its operand."""
+    """Return the result of a gather for an index outside its operand."""
     value = eqn.params.get("fill_value")
     kind = kind_of(eqn.outvars[0].aval.dtype)
     if value is not None:
@@ -139,6 +141,7 @@ def _missing(eqn):
 
 
 def _inside(tracer, starts: dict[int, Node], most: dict[int, int]) -> Node:
+    """Return True, as a node, if all starts are within [0, most]."""
     graph = tracer.graph
     result = graph.constant(True)
     for axis, start in starts.items():
@@ -149,6 +152,8 @@ def _inside(tracer, starts: dict[int, Node], most: dict[int, int]) -> Node:
 
 
 def _scatter(combine):
+    """Return the rule of a scatter that combines updates by an operation."""
+
     def rule_(tracer, eqn, operand, indices, updates):
         graph = tracer.graph
         numbers = eqn.params["dimension_numbers"]
@@ -177,7 +182,7 @@ def _scatter(combine):
 
 
 def _put(graph, result, starts, within, most, update, combine):
-    """Combine one number into the place that the starts say, if it exists."""
+    """Combine one number into the place that the starts give, if it exists."""
     ranges = []
     for axis, start in starts.items():
         if start.is_constant:
@@ -203,7 +208,7 @@ rule("scatter-max", "scatter_max")(_scatter(lambda graph, old, new: graph.make("
 
 
 def _precedes(graph, keys, j: int, i: int) -> Node:
-    """Whether entry j comes before entry i in a stable sort, NaN last."""
+    """Return True, as a node, if entry j comes before entry i in a stable sort, NaN last."""
 
     def less(a, b):
         below = graph.make("lt", a, b)
@@ -217,7 +222,7 @@ def _precedes(graph, keys, j: int, i: int) -> Node:
 
 @rule("sort")
 def _sort(tracer, eqn, *args):
-    """A stable sort of short rows by the rank of each entry."""
+    """Sort short rows stably, by the rank of each entry."""
     graph = tracer.graph
     if eqn.params["num_keys"] != 1:
         raise ProgramError("sorting by several keys has no straight-line form here")

@@ -53,10 +53,18 @@ def scan(tracer: Tracer, eqn, *args):
 
 
 def _trace_until_steady(tracer: Tracer, eqn, attempt: Callable, carry):
-    """Trace the body of a loop with carried values that are constants at the start taken to stay so; again, with those
-    that do not, until nothing changes. So zeros stay zeros through loops.
+    """Trace the body of a loop, with carried values that are constants at the start as constants: zeros stay zero.
 
-    attempt: (numbers of scalars that vary) ↦ loop, what its body saw, carried results, …
+    It is traced again with those that did not stay constant, until nothing changes.
+
+    Args:
+        tracer: the tracer.
+        eqn: equation of the loop.
+        attempt: (numbers of the scalars that vary) ↦ (loop, carried values in its body, carried results, …).
+        carry: carried values at the start.
+
+    Returns:
+        The last result of `attempt`.
     """
     inits = [tracer.nodes(x).ravel() for x in carry]
     starts = np.cumsum([0, *(len(x) for x in inits)])
@@ -300,9 +308,7 @@ def while_loop(tracer: Tracer, eqn, *args):
 
 
 def _bound(condition, body, n_cond, n_body, carry) -> int | None:
-    """Return the constant limit of a counter that the condition of a loop compares and its body increments, None if there
-    is none.
-    """
+    """Return the constant limit of a counter that a loop's condition compares and its body increments, else None."""
     carried = {var: k for k, var in enumerate(condition.invars[n_cond:])}
     made = {eqn.outvars[0]: eqn for eqn in condition.eqns}
     pending = [condition.outvars[0]]

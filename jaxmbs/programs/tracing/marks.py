@@ -36,9 +36,7 @@ class AbstractRule(abc.ABC):
 
     @abc.abstractmethod
     def cotangents(self, tracer: Tracer, inputs: Sequence, active: Sequence[bool], cotangents: Sequence) -> list:
-        """Return an array of nodes for each active input, for rules that are direct; others are differentiated by their
-        rates.
-        """
+        """Return an array of nodes for each active input; only for rules that are direct."""
 
     @abc.abstractmethod
     def is_linear(self, active: Sequence[bool]) -> bool:
@@ -156,12 +154,14 @@ class EquationRule(AbstractRule):
         return self.eqn.primitive.name == "custom_vjp_call" or self.is_linear(active)
 
     def _run(self, tracer, mode: str, active, args):
+        """Trace the jaxpr of a mode of differentiation for these active inputs."""
         jaxpr = self._jaxprs.get((mode, active))
         if jaxpr is None:
             jaxpr = self._jaxprs[mode, active] = getattr(self, "_" + mode)(active)
         return tracer.run_closed(jaxpr, args)
 
     def _name(self) -> str:
+        """Return the name of the primitive with its line."""
         line = jax_compat.user_line(self.eqn)
         return self.eqn.primitive.name if line is None else f"{self.eqn.primitive.name}, at {line}"
 
@@ -180,6 +180,7 @@ class EquationRule(AbstractRule):
         return function
 
     def _tangents(self, active):
+        """Return the jaxpr of the tangents."""
         count = len(active)
 
         def tangents(*args):
@@ -190,6 +191,7 @@ class EquationRule(AbstractRule):
         return jax.make_jaxpr(tangents)(*shapes, *(s for on, s in zip(active, shapes, strict=True) if on))
 
     def _cotangents(self, active):
+        """Return the jaxpr of the cotangents."""
         count = len(active)
 
         def cotangents(*args):

@@ -103,8 +103,9 @@ _graphs: list[tuple[weakref.ref[Program], str]] = []
 
 
 def release_graphs(made: Program) -> None:
-    """Delete the graph of a program whose code is made, if it is large, and the oldest graphs of all programs, if these
-    are.
+    """Delete graphs that are not worth their memory, after the code of a program was made.
+
+    These are its own if it is large, and the oldest of all programs if these are large together.
     """
     traced = made.__dict__.get("traced")
     if traced is not None and traced.graph.count > tuning.MAX_NODES_AFTER_COMPILING:
@@ -188,6 +189,7 @@ class Program:
         return self._kept("marked", self._trace(True))
 
     def _kept(self, name: str, traced: Traced) -> Traced:
+        """Register a graph that is kept, and return it."""
         traced.graph.close()
         _graphs.append((weakref.ref(self), name))
         return traced
@@ -314,10 +316,16 @@ def floating_type(shapes: Sequence[Shape]) -> np.dtype:
 
 
 def scalar_nodes(jaxpr) -> tuple[list[Node], list[Node]]:
-    """Trace a closed jaxpr with one output, and return its scalar operations in order, without constants, and its results.
+    """Trace a closed jaxpr with one output.
+
+    Args:
+        jaxpr: the function.
+
+    Returns:
+        Its scalar operations in order, without constants, and its results.
 
     Raises:
-        ProgramError: a function without a straight-line form, or whose result is left in memory by a loop.
+        ProgramError: it has no straight-line form, or a loop leaves its result in memory.
     """
     program = Program.of(jaxpr)
     if isinstance(program.results[0], Memory):

@@ -171,6 +171,7 @@ def _is_finite(tracer, eqn, x):
 
 @rule("select_n")
 def _select_n(tracer, eqn, which, *cases):
+    """Select one of several cases, entry by entry."""
     graph = tracer.graph
     if kind_of(eqn.invars[0].aval.dtype) == TRUTH:
         return elementwise(lambda c, no, yes: graph.select(c, yes, no), which, *cases)
@@ -209,6 +210,7 @@ def _convert(tracer, eqn, x):
 
 @rule("nextafter", "erf_inv", "lgamma", "digamma")
 def _no_form(tracer, eqn, *args):
+    """Refuse a function without a form."""
     raise ProgramError("this function has no straight-line form here")
 
 
@@ -280,6 +282,7 @@ MOVEMENTS.update({"concatenate", "iota"})
 
 @rule("pad")
 def _pad(tracer, eqn, x, value):
+    """Pad or crop, also between entries."""
     config = eqn.params["padding_config"]
     shape = [lo + hi + size + max(size - 1, 0) * inner for size, (lo, hi, inner) in zip(x.shape, config, strict=True)]
     result = array([value.item()] * math.prod(shape), shape)
@@ -389,6 +392,7 @@ rule("argmin")(_extreme("lt"))
 
 @rule("dot_general")
 def _dot_general(tracer, eqn, a, b):
+    """Return a product of batches of matrices."""
     (contract_a, contract_b), (batch_a, batch_b) = eqn.params["dimension_numbers"]
     a, shape_a = _as_matrices(a, batch_a, contract_a, first=False)
     b, shape_b = _as_matrices(b, batch_b, contract_b, first=True)

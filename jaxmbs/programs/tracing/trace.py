@@ -228,6 +228,7 @@ def _identity(value):
 
 
 def custom_linear_solve(tracer: Tracer, eqn, *args):
+    """Trace the solution of a linear system by its own solver."""
     p = eqn.params
     lengths, jaxprs = p["const_lengths"], p["jaxprs"]
     counts = [lengths.matvec, lengths.vecmat, lengths.solve, lengths.transpose_solve]

@@ -81,6 +81,7 @@ def module_text(program: Program, lanes: int) -> tuple[str, set]:
 
 
 def _target_attributes() -> str:
+    """Return the attributes of functions for this processor."""
     cpu, features, width = host()
     attributes = {"target-cpu": cpu, "target-features": features}
     attributes |= dict.fromkeys(("prefer-vector-width", "min-legal-vector-width"), str(8 * width))
@@ -88,6 +89,7 @@ def _target_attributes() -> str:
 
 
 def _declared(text: str) -> set[str]:
+    """Return the functions that a text declares."""
     return {line.split("(")[0] for line in text.splitlines() if line.startswith("declare")}
 
 
@@ -120,6 +122,7 @@ def optimisation_level(program: Program, total: int) -> int:
 
 
 def _machine(effort: int):
+    """Return LLVM's description of this processor for a level of optimisation."""
     cpu, features, _ = host()
     return binding.Target.from_default_triple().create_target_machine(cpu=cpu, features=features, opt=effort, jit=True)
 

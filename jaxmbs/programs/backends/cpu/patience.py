@@ -107,6 +107,7 @@ define internal fastcc {bits} @go.on(ptr %frame, ptr %waited.at, ptr %own.at, {b
         return [*self._choice(), *self._fresh(), *self._again(), *self._both()], self._after()
 
     def _choice(self) -> list[str]:
+        """Return blocks that choose between the next samples and a list."""
         return [
             "group:",
             "  %base = phi i64 [ %first, %start ], [ %next, %run ]",
@@ -136,6 +137,7 @@ define internal fastcc {bits} @go.on(ptr %frame, ptr %waited.at, ptr %own.at, {b
         return lines
 
     def _fresh(self) -> list[str]:
+        """Return the block that takes the next samples."""
         return ["fresh:", *following_samples(self.plan.module, "l.fresh"), f"  %onward = add i64 %base, {self.lanes}",
                 "  br label %address"]  # fmt: skip
 
@@ -166,6 +168,7 @@ define internal fastcc {bits} @go.on(ptr %frame, ptr %waited.at, ptr %own.at, {b
         ]
 
     def _both(self) -> list[str]:
+        """Return the block after the choice: the samples of the group, and its accounts."""
         wide = self.plan.module.wide("i64")
         return [
             "address:",
@@ -198,12 +201,15 @@ define internal fastcc {bits} @go.on(ptr %frame, ptr %waited.at, ptr %own.at, {b
 
     @property
     def _lists(self) -> int:
+        """Number of lists."""
         return min(MAX_LISTS, len(self.loops))
 
     def _place(self, key, name: str) -> str:
+        """Return a line that makes %name, the address of a value in the frame."""
         return f"  %{name} = getelementptr i8, ptr %frame, i64 {self.plan.frame.place(key)}"
 
     def _count(self) -> str:
+        """Return the name of the intrinsic that counts bits."""
         return self.plan.module.declare(self.bits, f"llvm.ctpop.{self.bits}", [self.bits])
 
 

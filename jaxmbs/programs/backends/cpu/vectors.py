@@ -147,4 +147,5 @@ class VectorEmitter(AbstractEmitter):
         ]
 
     def _same(self, value: int) -> str:
+        """Return an integer in each lane."""
         return str(value) if self.lanes == 1 else f"splat (i64 {value})"

@@ -124,13 +124,13 @@ class KernelOnHost(AbstractThreads):
 
 def grid(total: int, scratch: int) -> tuple[int, int]:
     """Return the numbers of blocks and of threads in each, for samples that need a workspace of `scratch` bytes each."""
-
     block = tuning.WARP_THREADS if total <= tuning.MAX_SAMPLES_ONE_WARP else tuning.THREADS_PER_BLOCK
     blocks = -(-total // block)
     return min(blocks, tuning.MAX_WORKSPACE_BYTES // (scratch * block)) if scratch else blocks, block
 
 
 def _name(program: Program, capability: tuple[int, int]) -> str:
+    """Return XLA's name of the kernel of a program for a compute capability."""
     return f"jaxmbs_gpu_{capability[0]}{capability[1]}_{program.fingerprint}"
 
 
@@ -139,7 +139,7 @@ _refusals: dict[str, str] = {}
 
 
 def _load_on_gpu(program: Program) -> str | None:
-    """Load and register the kernel of a program, and return why the driver refuses it, with one warning; else None.
+    """Return why the driver refuses the kernel of a program, with one warning; else load and register it, and return None.
 
     If JAX has no GPU there is nothing to load: the code is for another machine.
     """

@@ -69,10 +69,10 @@ _given: list = []
 
 
 def load(ptx: str) -> Loaded:
-    """Load the kernel `entry` of a module in PTX. It is the same for all GPUs, and stays loaded.
+    """Return the kernel `entry` of a module in PTX, loaded for all GPUs; it stays loaded.
 
     Raises:
-        DriverError: the driver does not take it, with what its compiler says; or its threads need too much memory.
+        DriverError: the driver refuses it, with the message of its compiler; or its threads need too much memory.
     """
     driver = library()
     assert driver is not None
@@ -95,9 +95,12 @@ def load(ptx: str) -> Loaded:
 
 
 def _check_memory(driver: ctypes.CDLL, kernel: ctypes.c_void_p, number: int) -> None:
-    """Raise `DriverError` unless all threads that a GPU can hold find their memory.
+    """Check that all threads that a GPU can hold find their memory.
 
     For this the driver compiles the kernel, which it would else do at the first launch.
+
+    Raises:
+        DriverError: they need more than `tuning.LOCAL_MEMORY_FRACTION`.
     """
     local, device, count, threads = (ctypes.c_int() for _ in range(4))
     total = ctypes.c_size_t()

@@ -1,5 +1,6 @@
-"""Machine code of this processor for kernels: the function that launches them on a GPU, and the kernels themselves, for
-tests.
+"""Machine code of this processor for kernels.
+
+That is the function that launches them on a GPU, and the kernels themselves, for tests.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ class HostCode:
 
 
 def _machine():
+    """Return LLVM's description of this processor."""
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     cpu, features = binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()

@@ -28,7 +28,7 @@ class Kernel(NamedTuple):
         text: PTX.
         frame, scratch: bytes for each thread, in its own memory and in the workspace.
         apart: numbers of the inputs, and behind them the outputs, whose scalars lie apart.
-        refused: why there is no kernel, or nothing.
+        refused: reason why there is no kernel, empty if there is one.
     """
 
     text: str
@@ -65,6 +65,7 @@ def kernel(program: Program, capability: tuple[int, int]) -> Kernel:
 
 
 def _kernel(program: Program, chosen: tuple[int, int]) -> Kernel:
+    """Compile a program for an architecture."""
     supported()  # makes the target known
     found = module_text(program, ATTRIBUTES)
     if isinstance(found, str):
@@ -87,9 +88,13 @@ def _kernel(program: Program, chosen: tuple[int, int]) -> Kernel:
 
 
 def module_text(program: Program, attributes: str) -> tuple[str, ThreadEmitter] | str:
-    """The functions of a program for a thread, and what has emitted them; or why there are none.
+    """Return the functions of a program for a thread and their emitter, or the reason why there are none.
 
-    attributes: #0, of the kernel and of functions that may be inlined; #1 is given, those of the others.
+    Args:
+        program: program to write.
+        attributes: definition of #0, the attributes of the kernel and of functions that may be inlined; #1, those of the
+            others,
+            is fixed.
     """
     buffers = len(program.facts.loaded) + len(program.outputs)
     if buffers > tuning.MAX_BUFFERS:

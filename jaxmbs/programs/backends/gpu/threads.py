@@ -83,15 +83,16 @@ class ThreadEmitter(AbstractEmitter):
 
     @property
     def params(self) -> str:
-        """Return the parameters of the kernel after the number of the thread and the number of threads."""
+        """Parameters of the kernel after the number of the thread and the number of threads."""
         count = len(self.program.facts.loaded) + len(self.program.outputs)
         return ", ".join([f"{GLOBAL} %meta", f"{GLOBAL} %workspace", *(f"i64 %operand{k}" for k in range(count))])
 
     def kernel(self):
-        """All samples of a thread.
+        """Return the function for all samples of a thread.
 
-        meta: number of samples, of those along the inner batch axis; then for each input that is loaded, and each output,
-        its strides along the outer and the inner axis, and between its scalars, in scalars.
+        `meta` has the number of samples, and of those along the inner batch axis; then for each input that is loaded, and
+        each output, its
+        strides along the outer and the inner axis, and between its scalars, in scalars.
         """
         used = self.used_buffers
         buffers = [line for k in used for line in self._buffer(k)]
@@ -160,6 +161,7 @@ class ThreadEmitter(AbstractEmitter):
         ]
 
     def _keep(self, name: str, key, kind: str = "i64") -> list[str]:
+        """Return lines that put a value into the frame, under a key."""
         return [
             f"  %keep.{name} = getelementptr i8, ptr %frame, i64 {self.frame.place(key)}",
             f"  store {kind} %{name}, ptr %keep.{name}, align 8",

@@ -32,6 +32,7 @@ class AbstractCode(Instructions):
         return None
 
     def _compute(self, node: Node) -> str:
+        """Write a node, and return the name of its result."""
         if node.op == "out":
             loop = node.args[0].loop
             return self.reload(("carry", id(loop), node.number), node.kind)
@@ -46,6 +47,7 @@ class AbstractCode(Instructions):
         return self.operation(node, [of(x) for x in node.args])
 
     def _load(self, node: Node) -> str:
+        """Write a load."""
         buffer, offset, stride = node.address
         index = node.args[-1] if node.args and node.args[-1].op not in ("loop", "stack") else None
         if buffer.source is not None:
@@ -71,6 +73,7 @@ class AbstractCode(Instructions):
         """Return the scalars at the addresses of all lanes."""
 
     def _load_input(self, number: int, offset: int, stride: int, index: Node | None) -> str:
+        """Write a load from an input."""
         dtype = self.plan.program.inputs[number].dtype
         stored, module = storage(dtype), self.module
         pointers = self._pointers(("buffer", number), self._distance(offset, stride, index, dtype.itemsize))
@@ -87,6 +90,7 @@ class AbstractCode(Instructions):
         return value
 
     def _scratch_base(self) -> str:
+        """Return the address of the scratch memory."""
         if "scratch" not in self.addresses:
             self.addresses["scratch"] = self.let(f"load {self.module.pointer}, ptr {self.slot('scratch')}")
         return self.addresses["scratch"]
@@ -96,6 +100,7 @@ class AbstractCode(Instructions):
         """Return the address of the vector of the scalar offset + stride·number of a buffer."""
 
     def _load_scratch(self, node: Node, buffer: Buffer, offset, stride, index: Node | None) -> str:
+        """Write a load from the rows of a loop or a stack."""
         inside, outside = self._types(buffer.kind, False)
         if index is None or index.uniform or self.module.lanes == 1:
             pointer = self._scratch_pointer(buffer, offset, stride, None if index is None else self.value(index))
@@ -114,6 +119,7 @@ class AbstractCode(Instructions):
         return self.let(f"trunc {outside} {value} to {inside}") if buffer.kind == TRUTH else value
 
     def _store_scratch(self, pointer: str, kind: str, node: Node) -> None:
+        """Write a value to an address in the scratch memory."""
         inside, outside = self._types(kind, False)
         value = self.wide(node)
         if kind == TRUTH:
@@ -121,6 +127,7 @@ class AbstractCode(Instructions):
         self.line(f"store {outside} {value}, {self.module.pointer} {pointer}, align 8")
 
     def _stack(self, node: Node) -> None:
+        """Write scalars into the scratch memory."""
         for offset, entry in enumerate(node.args):
             self._store_scratch(self._scratch_pointer(node.buffer, offset), node.kind, entry)
 
@@ -175,6 +182,7 @@ class AbstractCode(Instructions):
                     del offsets[0]
 
     def _load_block(self, block: list[Node]) -> None:
+        """Write the loads of eight neighbours at once."""
         buffer, offset, stride = block[0].address
         index = block[0].args[-1] if block[0].args else None
         distance = self._distance(offset, stride, index, 8)

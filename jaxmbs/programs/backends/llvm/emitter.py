@@ -61,6 +61,7 @@ class AbstractEmitter(abc.ABC):
 
     @property
     def shapes(self):
+        """Shapes of the buffers: inputs, then outputs."""
         return [*self.program.inputs, *self.program.outputs]
 
     def operand(self, k: int) -> int:
@@ -85,6 +86,7 @@ class AbstractEmitter(abc.ABC):
         return name
 
     def _nodes(self, code: AbstractCode, nodes: list[Node]) -> None:
+        """Write some nodes."""
         code.plan_blocks(nodes)
         for node in nodes:
             if node.op == "loop":
@@ -93,12 +95,14 @@ class AbstractEmitter(abc.ABC):
                 code.node(node)
 
     def _function(self, name: str, result: str, params: str, code: AbstractCode) -> None:
+        """Add a function to the module."""
         head = (
             f"define internal fastcc {result} @{name}(ptr noalias nocapture %frame{params}) {self.attributes(code)} {{"
         )
         self.module.functions.append("\n".join([head, "entry:", *code.lines, "}"]))
 
     def _store_results(self, code: AbstractCode) -> None:
+        """Write the outputs that are no rows of loops."""
         first = len(self.program.inputs)
         for k, (result, out) in enumerate(zip(self.program.results, self.program.outputs, strict=True)):
             if not isinstance(result, Memory):
@@ -107,6 +111,7 @@ class AbstractEmitter(abc.ABC):
         code.line("ret void")
 
     def _loop(self, code: AbstractCode, loop: Loop) -> None:
+        """Write a loop."""
         live = self.live
         label = self.plan.name("loop")
         body = self._body(loop)

@@ -28,7 +28,7 @@ NAN = float("nan")
 
 
 def expm1(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
-    """exp(x) − 1 within 2.1 units.
+    """Return exp(x) − 1 within 2.1 units.
 
     x = n ln 2 + r, and exp(x) − 1 = 2ᵇ (2ᵃ (exp(r) − 1) + 2ᵃ − 2⁻ᵇ) with a + b = n: nothing cancels or overflows early.
     """
@@ -43,7 +43,7 @@ def expm1(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
 
 
 def log1p(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
-    """log(1 + x) within 2 units: log(u) + c/u, where c is what rounding u = 1 + x has lost. −∞ at −1, NaN below."""
+    """Return log(1 + x) within 2 units: log(u) + c/u with c the rounding error of u = 1 + x. −∞ at −1, NaN below."""
     kind, form = x.type, format_of(x.type)
     one = constant(kind, 1.0)
     u = builder.fadd(one, x)
@@ -61,7 +61,7 @@ def log1p(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
 
 
 def sinh(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
-    """The hyperbolic sine within 3 units: with e = exp|x| − 1 it is (e + e/(e + 1))/2."""
+    """Return the hyperbolic sine within 3 units: with e = exp|x| − 1 it is (e + e/(e + 1))/2."""
     size = intrinsic(builder, "fabs", x)
     e = expm1(builder, size)
     one, half = constant(x.type, 1.0), constant(x.type, 0.5)
@@ -70,14 +70,14 @@ def sinh(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
 
 
 def cosh(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
-    """The hyperbolic cosine within 3 units."""
+    """Return the hyperbolic cosine within 3 units."""
     size, half = intrinsic(builder, "fabs", x), constant(x.type, 0.5)
     e = exp(builder, size)
     return _large(builder, size, builder.fadd(builder.fmul(half, e), builder.fdiv(half, e)))
 
 
 def tanh(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
-    """The hyperbolic tangent within 3 units: with e = exp(−2|x|) − 1 it is −e/(e + 2)."""
+    """Return the hyperbolic tangent within 3 units: with e = exp(−2|x|) − 1 it is −e/(e + 2)."""
     size = intrinsic(builder, "fabs", x)
     e = expm1(builder, builder.fmul(constant(x.type, -2.0), size))
     value = builder.fdiv(e, builder.fadd(e, constant(x.type, 2.0)))
@@ -130,7 +130,7 @@ def cbrt(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
 
 
 def pow(builder: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
-    """x to the power of y, within 2 units and an eighth of a unit for each unit of |y log x|.
+    """Return x to the power of y, within 2 units and an eighth of a unit for each unit of |y log x|.
 
     exp(y log|x|), with the logarithm and the product in two parts each. Sign and special values are C's: 1 for y = 0 and
     for x = 1, even where the other is NaN; NaN where x is negative and y is not an integer.
@@ -142,7 +142,7 @@ def pow(builder: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
     product = builder.fmul(y, high)
     rest = fma(builder, y, low, fma(builder, y, high, builder.fneg(product)))
     value = exp(builder, product)
-    # Where one part is infinite there is no rest; NaN is not less than infinity either.
+    # If one part is infinite there is no rest; NaN is not less than infinity either.
     finite = lambda z: builder.fcmp_ordered("<", intrinsic(builder, "fabs", z), infinity)
     precise = builder.and_(builder.and_(finite(rest), finite(value)), finite(product))
     value = builder.select(precise, fma(builder, value, builder.select(precise, rest, zero), value), value)
@@ -168,6 +168,7 @@ def _two_to(builder: ir.IRBuilder, kind: ir.Type, exponent: ir.Value) -> ir.Valu
 
 
 def _unless_zero(builder: ir.IRBuilder, x: ir.Value, value: ir.Value) -> ir.Value:
+    """Return `value`, or x if that is zero, with its sign."""
     return builder.select(builder.fcmp_ordered("==", x, constant(x.type, 0.0)), x, value)
 
 

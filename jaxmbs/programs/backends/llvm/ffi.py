@@ -33,7 +33,7 @@ def api_version() -> tuple[int, int]:
 
 @functools.cache
 def is_known_interface() -> bool:
-    """Return True if the installed XLA has the memory layout that handlers are written for; if not, warn what differs."""
+    """Return True if the installed XLA has the memory layout of the handlers; if not, warn with the differences."""
     try:
         api_version()
         different = layout.differences(layout.header())

@@ -110,6 +110,7 @@ class Instructions(abc.ABC):
         self.line(f"store {outside} {value}, ptr {self.slot(key)}, align {self._alignment(uniform)}")
 
     def _alignment(self, uniform: bool = False) -> int:
+        """Return the alignment of a value in the frame, in bytes."""
         return 8 if uniform or self.module.lanes == 1 else ALIGNMENT
 
     def operation(self, node: Node, args: list[str]) -> str:
@@ -205,10 +206,8 @@ class Instructions(abc.ABC):
         return self.let(f"select {bit} {test}, {own} {args[0]}, {own} {other}")
 
     def integer_division(self, node: Node, args: Sequence[str]) -> str:
-        """Write quotient or remainder of integers.
-
-        The processor traps on a division by zero, and on that of the smallest number by −1.
-        """
+        """Write quotient or remainder of integers."""
+        # The processor traps on a division by zero, and on that of the smallest number by −1.
         own, bit = self.type_of(node), self.type_of(node, TRUTH)
         same = lambda k: self.integer(k, node)
         zero = self.let(f"icmp eq {own} {args[1]}, {same(0)}")
@@ -297,10 +296,8 @@ class Instructions(abc.ABC):
         """Return True if the sign bit of a value is never set, not even that of NaN, as far as is known."""
 
     def _largest(self, node: Node, args: Sequence[str]) -> str:
-        """Write the larger of two numbers without a sign, by their bits.
-
-        That is one instruction, for which NaN is larger than any number.
-        """
+        """Write the larger of two numbers without a sign."""
+        # Compared by their bits, which is one instruction, NaN is larger than any number.
         own, bits = self.type_of(node), f"i{8 * self.module.size}"
         kind = bits if node.uniform else self.module.wide(bits)
         name = self.module.declare(kind, f"llvm.smax.{self.module.suffix(bits, node.uniform)}", [kind] * 2)

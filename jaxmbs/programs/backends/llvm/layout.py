@@ -81,11 +81,7 @@ def header() -> str:
 
 
 def structs(text: str) -> dict[str, Struct]:
-    """Lay out all structs of a header as C does for 64-bit processors.
-
-    Raises:
-        ValueError: a field has a type whose size is unknown here.
-    """
+    """Return all structs of a header, laid out as in C on 64-bit processors; `ValueError` for an unknown type."""
     sizes = dict(SCALAR_BYTES)
     sizes |= dict.fromkeys(re.findall(r"typedef enum \{[^}]*\} (\w+);", text), ENUM_BYTES)
     for old, new in re.findall(r"typedef (\w+) (\w+);", text):
@@ -93,12 +89,12 @@ def structs(text: str) -> dict[str, Struct]:
             sizes[new] = sizes[old]
     alignments, found = dict(sizes), {}
     for name, body in re.findall(r"struct (\w+) \{(.*?)\n\}", text, re.DOTALL):
-        found[RENAMED.get(name, name)] = laid_out = _laid_out(name, body, sizes, alignments)
+        found[RENAMED.get(name, name)] = laid_out = _layout_of(name, body, sizes, alignments)
         sizes[name], alignments[name] = laid_out.size, laid_out.alignment
     return found
 
 
-def _laid_out(name: str, body: str, sizes: dict[str, int], alignments: dict[str, int]) -> Struct:
+def _layout_of(name: str, body: str, sizes: dict[str, int], alignments: dict[str, int]) -> Struct:
     offsets, end, widest = {}, 0, 1
     # A macro declares the functions of the table `XLA_FFI_Api`.
     body = re.sub(r"_XLA_FFI_API_STRUCT_FIELD\((\w+)\)", r"\1* \1", body)

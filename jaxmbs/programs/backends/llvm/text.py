@@ -34,12 +34,15 @@ class Text:
         self.elementary: set[tuple[str, int]] = set()
 
     def scalar(self, kind: str) -> str:
+        """Return the type of a scalar of a kind."""
         return {REAL: self.real, INTEGER: "i64", TRUTH: "i1"}[kind]
 
     def vector(self, kind: str) -> str:
+        """Return the type of a vector of a kind."""
         return self.wide(self.scalar(kind))
 
     def wide(self, scalar: str) -> str:
+        """Return the vector of a scalar type."""
         return scalar if self.lanes == 1 else f"<{self.lanes} x {scalar}>"
 
     def suffix(self, scalar: str, uniform: bool = False) -> str:
@@ -48,10 +51,12 @@ class Text:
         return name if uniform or self.lanes == 1 else f"v{self.lanes}{name}"
 
     def declare(self, result: str, name: str, args: Sequence[str]) -> str:
+        """Declare a function, and return its name."""
         self.declarations.setdefault(name, f"declare {result} @{name}({', '.join(args)})")
         return name
 
     def literal(self, node: Node) -> str:
+        """Return a constant."""
         if node.kind == TRUTH:
             return "true" if node.value else "false"
         if node.kind == INTEGER:
@@ -59,11 +64,13 @@ class Text:
         return self.number(node.value)
 
     def number(self, value: float) -> str:
+        """Return a real number by its bits."""
         with np.errstate(over="ignore"):
             rounded = float(np.float32(value)) if self.single else float(value)
         return f"0x{struct.unpack('>Q', struct.pack('>d', rounded))[0]:016X}"
 
     def text(self) -> str:
+        """Return the module."""
         return "\n".join([*self.declarations.values(), *self.functions])
 
 

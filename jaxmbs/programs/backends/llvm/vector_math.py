@@ -158,7 +158,7 @@ def constant(type_: ir.Type, value: float) -> ir.Constant:
 
 
 def sin_cos(builder: ir.IRBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """Sine and cosine of `x`, together.
+    """Return sine and cosine of `x`.
 
     Cody and Waite's reduction by multiples of pi/2 in three parts with fused operations, then a polynomial for each on
     [-pi/4, pi/4]; the multiple's last two bits swap the two and set the signs. Errors stay below 1.6 units in the last
@@ -199,7 +199,7 @@ def sin_cos(builder: ir.IRBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value]:
 
 
 def exp(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
-    """The exponential function of `x`.
+    """Return the exponential function of `x`.
 
     x = n ln 2 + r with |r| <= ln 2 / 2, a polynomial for exp(r), and 2^n as a product of two factors, each a normal
     number: so results underflow gradually and the largest ones do not overflow early. Errors stay below 1 unit in
@@ -244,7 +244,7 @@ def powers_of_two(builder: ir.IRBuilder, x: ir.Value) -> tuple[ir.Value, ir.Valu
 
 
 def log(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
-    """The natural logarithm of `x`.
+    """Return the natural logarithm of `x`.
 
     x = 2^k (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)), and log(1 + f) = 2 artanh(s), s = f / (2 + f), summed as
     fdlibm does it: f - (f²/2 - s (f²/2 + R(s²))), whose leading terms are exact. Errors stay below 1.5 units in the
@@ -261,10 +261,9 @@ def log(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
 
 
 def parts_of_log(builder: ir.IRBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """Return the natural logarithm of `x` as the sum of two numbers, within an eighth of a unit in the last place of the
-    first.
+    """Return the natural logarithm of `x` as the sum of two numbers.
 
-    If that is not finite, the second is NaN or 0.
+    It is within an eighth of a unit in the last place of the first. If that is not finite, the second is NaN or 0.
     """
     type_ = x.type
     format_ = format_of(type_)
@@ -329,7 +328,7 @@ def _outside(builder: ir.IRBuilder, x: ir.Value, result: ir.Value) -> ir.Value:
 
 
 def atan2(builder: ir.IRBuilder, y: ir.Value, x: ir.Value) -> ir.Value:
-    """The angle of the point (x, y), in [-pi, pi].
+    """Return the angle of the point (x, y), in [-pi, pi].
 
     The smaller over the larger of |x| and |y|, with x's sign, a polynomial for the arc tangent on [-1, 1], and a
     multiple of pi/2 in two parts. Errors stay below 2 units in the last place. Zeros with their signs and infinities
@@ -366,6 +365,7 @@ _SQRT_HALF_BITS = {64: 0x3FE6A09E667F3BCD, 32: 0x3F3504F3}
 
 
 def format_of(type_: ir.Type) -> _Format:
+    """Return the format of a floating-point type."""
     element = type_.element if isinstance(type_, ir.VectorType) else type_
     if isinstance(element, ir.DoubleType):
         return _DOUBLE
@@ -397,7 +397,7 @@ def fma(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Valu
 
 
 def horner(builder: ir.IRBuilder, z: ir.Value, coefficients: Sequence[float]) -> ir.Value:
-    """The polynomial in `z`, its coefficients from the constant term up: the fewest operations, if not the shortest.
+    """Return the polynomial in `z`, its coefficients from the constant term up: the fewest operations, if not the shortest.
 
     Estrin's scheme is shorter in time for one vector alone, but takes more operations; two or more vectors in flight
     hide Horner's latency.
