@@ -93,7 +93,7 @@ class ProgramFunction:
 
     @without_garbage_collection()
     def _trace(self, tree, leaves):
-        """Trace the function, and return (program, values that it closes over, which leaves it uses, structure of results)."""
+        """Trace the function: its program, the values it closes over, a mask of used leaves, and the results' structure."""
         self.trace_count += 1
         out_tree = None
 

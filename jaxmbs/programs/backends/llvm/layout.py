@@ -95,6 +95,7 @@ def structs(text: str) -> dict[str, Struct]:
 
 
 def _layout_of(name: str, body: str, sizes: dict[str, int], alignments: dict[str, int]) -> Struct:
+    """Return the layout of one struct."""
     offsets, end, widest = {}, 0, 1
     # A macro declares the functions of the table `XLA_FFI_Api`.
     body = re.sub(r"_XLA_FFI_API_STRUCT_FIELD\((\w+)\)", r"\1* \1", body)
