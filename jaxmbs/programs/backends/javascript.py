@@ -70,7 +70,7 @@ class _Writer:
     def __init__(self, program: Program, sources: Sequence[str]):
         self.program, self.live, self.sources = program, program.live, sources
         self.names: dict[int, str] = {}
-        self.buffers: dict[int, str] = {}
+        self.buffers: dict[Buffer, str] = {}
         self.declared: list[str] = []
         self.lines: list[str] = []
         self.helpers: dict[str, str] = {}
@@ -101,10 +101,10 @@ class _Writer:
         """Return the variable of an array in memory, declared on first use."""
         if buffer.source is not None:
             return self.sources[buffer.source]
-        if id(buffer) not in self.buffers:
-            name = self.buffers[id(buffer)] = f"m{len(self.buffers)}"
+        if buffer not in self.buffers:
+            name = self.buffers[buffer] = f"m{len(self.buffers)}"
             self.declared.append(f"    const {name} = new Float64Array({buffer.length * buffer.width});")
-        return self.buffers[id(buffer)]
+        return self.buffers[buffer]
 
     def region(self, region: Region, depth: int) -> None:
         """Write the operations of a region."""

@@ -9,7 +9,7 @@ from jax import lax
 from jax.experimental.xla_metadata import set_xla_metadata
 
 from jaxmbs.programs.backends.backend import AbstractBackend, over_batch
-from jaxmbs.programs.graph.nodes import INTEGER, REAL, TRUTH, Loop, Memory, Node, Region
+from jaxmbs.programs.graph.nodes import INTEGER, REAL, TRUTH, Buffer, Loop, Memory, Node, Region
 from jaxmbs.programs.graph.operations import OPERATIONS
 from jaxmbs.programs.tracing.program import Program
 
@@ -51,16 +51,16 @@ class _Evaluation:
         separate: see `evaluate`.
         integer: type of integers inside the program.
         inputs: flat inputs.
-        memory: id(buffer) ↦ flat array.
+        memory: buffer ↦ flat array.
     """
 
     def __init__(self, program: Program, args, separate: bool):
         self.separate = separate
-        self._shared: dict[int, set[int]] = {}
+        self._shared: dict[Region, set[int]] = {}
         self.program, self.live = program, program.live
         self.integer = np.dtype(jnp.zeros((), int).dtype)
         self.inputs = [self._widened(jnp.ravel(x)) for x in args]
-        self.memory: dict[int, jax.Array] = {}
+        self.memory: dict[Buffer, jax.Array] = {}
 
     def _widened(self, x):
         """Return an input with integers widened."""
@@ -77,7 +77,7 @@ class _Evaluation:
         results = []
         for result, out in zip(self.program.results, self.program.outputs, strict=True):
             if isinstance(result, Memory):
-                results.append(self.memory[id(result.buffer)].reshape(out.shape).astype(out.dtype))
+                results.append(self.memory[result.buffer].reshape(out.shape).astype(out.dtype))
             else:
                 scalars = [self.value(node, values) for node in result.ravel()]
                 stacked = jnp.stack(scalars) if scalars else jnp.zeros(0, out.dtype)
@@ -98,7 +98,7 @@ class _Evaluation:
             if node.op == "loop":
                 self.loop(node, values)
             elif node.op == "stack":
-                self.memory[id(node.buffer)] = jnp.stack([self.value(x, values) for x in node.args])
+                self.memory[node.buffer] = jnp.stack([self.value(x, values) for x in node.args])
             elif node.op in GIVEN:
                 continue
             elif node.op == "load" or not self.separate:
@@ -108,7 +108,7 @@ class _Evaluation:
 
     def shared(self, region: Region) -> set[int]:
         """Return the serial numbers of nodes that are used more than once, or outside the region's own expressions."""
-        if id(region) not in self._shared:
+        if region not in self._shared:
             uses: dict[int, int] = {}
             count = lambda node, n=1: uses.__setitem__(node.serial, uses.get(node.serial, 0) + n)
             for other in self.live.regions:
@@ -125,8 +125,8 @@ class _Evaluation:
                 if not isinstance(result, Memory):
                     for x in result.ravel():
                         count(x, 2)
-            self._shared[id(region)] = {serial for serial, n in uses.items() if n > 1}
-        return self._shared[id(region)]
+            self._shared[region] = {serial for serial, n in uses.items() if n > 1}
+        return self._shared[region]
 
     def call(self, node: Node, values):
         """Return a shared node, computed with its expression in a function that XLA does not inline."""
@@ -172,7 +172,7 @@ class _Evaluation:
     def load(self, node: Node, values):
         """Return a scalar in memory."""
         buffer, offset, stride = node.address
-        array = self.inputs[buffer.source] if buffer.source is not None else self.memory[id(buffer)]
+        array = self.inputs[buffer.source] if buffer.source is not None else self.memory[buffer]
         index = node.args[-1] if node.args and node.args[-1].op not in ("loop", "stack") else None
         if index is None:
             return array[offset]
@@ -213,7 +213,7 @@ class _Evaluation:
         finals, rows = lax.scan(step, inits, jnp.arange(loop.length, dtype=self.integer))
         for (buffer, _), columns in zip(self.live.rows(loop), rows, strict=True):
             table = jnp.stack(columns, axis=1)
-            self.memory[id(buffer)] = jnp.ravel(table[::-1] if loop.reverse else table)
+            self.memory[buffer] = jnp.ravel(table[::-1] if loop.reverse else table)
         return finals
 
     def _while(self, loop: Loop, carried, inits, outer):

@@ -11,7 +11,7 @@ from jaxmbs.programs.graph.graph import Graph
 from jaxmbs.programs.graph.liveness import Liveness
 from jaxmbs.programs.graph.nodes import REAL, Buffer, Carried, Loop, Memory, Node, Region, array, reached_offsets
 from jaxmbs.programs.tracing.loops import close_loop, new_loop
-from jaxmbs.programs.tracing.marks import mark
+from jaxmbs.programs.tracing.marks import Group, mark
 from jaxmbs.programs.tracing.trace import Deferred
 
 
@@ -76,10 +76,10 @@ class CopiedRegion:
         region: region of the old graph.
         outer: copy of the region around it.
         values: serial number ↦ new node.
-        memory: id(buffer) ↦ new array.
-        finals: (id(loop), number of a carried value) ↦ new node of its final value.
-        kept: id(loop) ↦ states kept for reverse mode, see `segments`.
-        marks: id(group) ↦ its new marks.
+        memory: buffer ↦ new array.
+        finals: (loop, number of a carried value) ↦ new node of its final value.
+        kept: loop ↦ states kept for reverse mode, see `segments`.
+        marks: group ↦ its new marks.
     """
 
     __slots__ = ("finals", "kept", "marks", "memory", "outer", "region", "values")
@@ -87,10 +87,10 @@ class CopiedRegion:
     def __init__(self, region: Region, outer: CopiedRegion | None = None):
         self.region, self.outer = region, outer
         self.values: dict[int, Node] = {}
-        self.memory: dict[int, View] = {}
-        self.finals: dict[tuple[int, int], Node] = {}
-        self.kept: dict[int, list] = {}
-        self.marks: dict[int, list[Node]] = {}
+        self.memory: dict[Buffer, View] = {}
+        self.finals: dict[tuple[Loop, int], Node] = {}
+        self.kept: dict[Loop, list] = {}
+        self.marks: dict[Group, list[Node]] = {}
 
     def of(self, region: Region) -> CopiedRegion:
         """Return the copy of a region that is this one or lies around it."""
@@ -113,14 +113,14 @@ class CopiedIterations(NamedTuple):
 
     Attributes:
         finals: final values by the number of the carried value.
-        rows: rows by id(buffer).
+        rows: rows by buffer.
         states: carried values before each iteration, an array for each group of them.
         known: values of nodes in each iteration, by serial number.
         flipped: True if `states` and `known` lie in the order from the last iteration to the first.
     """
 
     finals: dict[int, Node]
-    rows: dict[int, Memory]
+    rows: dict[Buffer, Memory]
     states: list[Memory]
     known: dict[int, Memory]
     flipped: bool
@@ -201,13 +201,13 @@ class Copy:
         """Return the nodes that have to be copied before a node."""
         if node.op == "mark":
             group = node.member.group
-            return node.args if not self.marking or id(group) in copied.marks else (*node.args, *group.nodes())
+            return node.args if not self.marking or group in copied.marks else (*node.args, *group.nodes())
         if node.op == "loop":
             # The other arguments of its body are copied with it.
             return [node.loop.inits[k] for k in self.need.params(node.loop)]
         if node.op == "out":
-            return () if (id(node.args[0].loop), node.number) in copied.finals else node.args
-        if node.op == "load" and node.args and id(node.address.buffer) in copied.of(node.args[0].region).memory:
+            return () if (node.args[0].loop, node.number) in copied.finals else node.args
+        if node.op == "load" and node.args and node.address.buffer in copied.of(node.args[0].region).memory:
             return node.args[1:] if node.args[0].op in ("loop", "stack") else node.args
         return node.args
 
@@ -219,14 +219,14 @@ class Copy:
             return self._copy_load(node, copied, get)
         if op == "stack":
             nodes = tuple(map(get, node.args))
-            copied.memory[id(node.buffer)] = View(nodes=nodes)
+            copied.memory[node.buffer] = View(nodes=nodes)
             return graph.zero
         if op == "loop":
             if not self.on_loop(node, copied):
                 self._loop(node, copied)
             return graph.zero
         if op == "out":
-            return copied.finals[id(node.args[0].loop), node.number]
+            return copied.finals[node.args[0].loop, node.number]
         if op in ("stop", "save"):
             return graph.hold(get(node.args[0]), op) if self.marking else get(node.args[0])
         if op == "mark":
@@ -237,7 +237,7 @@ class Copy:
         """Copy a load."""
         buffer, offset, stride = node.address
         after = node.args[0] if node.args and node.args[0].op in ("loop", "stack") else None
-        view = copied.of(after.region if after is not None else root_of(copied)).memory[id(buffer)]
+        view = copied.of(after.region if after is not None else root_of(copied)).memory[buffer]
         index = node.args[-1] if len(node.args) > (after is not None) else None
         return view.at(self.graph, offset) if index is None else view.indexed(self.graph, offset, stride, get(index))
 
@@ -246,14 +246,14 @@ class Copy:
         group, k = node.member
         if not self.marking:
             return get(node.args[0])
-        if id(group) not in copied.marks:
+        if group not in copied.marks:
             every = lambda value: array([get(x) for x in value.ravel()], value.shape)
             inputs = [self.factors(x, get) if isinstance(x, Deferred) else every(x) for x in group.inputs]
             values = mark(self.graph, group.rule, inputs, [every(x) for x in group.values])
             pairs = zip(values, group.values, strict=True)
             flat = [pair for new, old in pairs for pair in zip(new.ravel(), old.ravel(), strict=True)]
-            copied.marks[id(group)] = [new for new, old in flat if old.kind == REAL]
-        return copied.marks[id(group)][k]
+            copied.marks[group] = [new for new, old in flat if old.kind == REAL]
+        return copied.marks[group][k]
 
     def factors(self, value: Deferred, get: Callable) -> Deferred:
         """Return the copy of a matrix with its factors."""
@@ -269,7 +269,7 @@ class Copy:
         loop = node.loop
         inits = {k: self.value(loop.inits[k], copied) for k in self.need.params(loop)}
         found = self.iterations(loop, copied, inits, loop.length, lambda index: index)
-        copied.finals.update({(id(loop), k): x for k, x in found.finals.items()})
+        copied.finals.update({(loop, k): x for k, x in found.finals.items()})
         copied.memory.update({key: View.of(memory) for key, memory in found.rows.items()})
 
     def iterations(
@@ -324,7 +324,7 @@ class Copy:
         first, last = len(written), len(written) + len(states)
         return CopiedIterations(
             {k: self.final(node, j) for j, k in enumerate(carried)},
-            {id(b): m for (b, _), m in zip(written, memory, strict=False)},
+            {b: m for (b, _), m in zip(written, memory, strict=False)},
             memory[first:last],
             {x.serial: m for x, m in zip(known, memory[last:], strict=True)},
             new.reverse,

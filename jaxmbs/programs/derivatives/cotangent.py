@@ -29,17 +29,17 @@ class Adjoints:
 
     Attributes:
         values: cotangents of nodes by serial number.
-        elements: cotangents of scalars in memory by (id(buffer), offset).
-        finals: cotangents of final values by (id(loop), number of the carried value).
-        memory: cotangents of parts of arrays in memory by id(buffer), as pairs (offsets there, array of cotangents).
+        elements: cotangents of scalars in memory by (buffer, offset).
+        finals: cotangents of final values by (loop, number of the carried value).
+        memory: cotangents of parts of arrays in memory by buffer, as pairs (offsets there, array of cotangents).
     """
 
     def __init__(self, graph: Graph):
         self.graph = graph
         self.values: dict[int, Node] = {}
-        self.elements: dict[tuple[int, int], Node] = {}
-        self.finals: dict[tuple[int, int], Node] = {}
-        self.memory: dict[int, list[tuple[np.ndarray, Memory]]] = {}
+        self.elements: dict[tuple[Buffer, int], Node] = {}
+        self.finals: dict[tuple[Loop, int], Node] = {}
+        self.memory: dict[Buffer, list[tuple[np.ndarray, Memory]]] = {}
 
     def add(self, where: dict, key, term: Node) -> None:
         """Add a term to the cotangent under a key of one of the dictionaries."""
@@ -49,9 +49,9 @@ class Adjoints:
     def take(self, buffer: Buffer) -> dict[int, Node]:
         """Remove and return the cotangents of an array in memory, by offset."""
         found: dict[int, Node] = {}
-        for key in [key for key in self.elements if key[0] == id(buffer)]:
+        for key in [key for key in self.elements if key[0] == buffer]:
             self.add(found, key[1], self.elements.pop(key))
-        for offsets, memory in self.memory.pop(id(buffer), ()):
+        for offsets, memory in self.memory.pop(buffer, ()):
             view = View.of(memory)
             for k, offset in enumerate(offsets.tolist()):
                 self.add(found, offset, view.at(self.graph, k))
@@ -94,7 +94,7 @@ class Reverse:
     def _keeps(self, node: Node, copied: CopiedRegion) -> bool:
         """Copy a loop that is differentiated, with the states to keep for that; return False if it is not."""
         loop = node.loop
-        if node.serial not in self.dependence.useful or id(loop) in copied.kept:
+        if node.serial not in self.dependence.useful or loop in copied.kept:
             return False
         if loop.condition is not None:
             where = "" if loop.line is None else f" [while, at {loop.line}]"
@@ -106,13 +106,13 @@ class Reverse:
         size = segments.state_bytes(loop, carried, self.dtype.itemsize)
         parts = segments.parts_of(loop.length, size, tuning.KEPT_STATE_BYTES_INNER_LOOP)
         known = self._worth_keeping(loop, loop.length) if parts[0].size == 1 else []
-        copied.kept[id(loop)] = segments.run_segments(self.copy, loop, copied, parts, known, [[k] for k in carried])
+        copied.kept[loop] = segments.run_segments(self.copy, loop, copied, parts, known, [[k] for k in carried])
         return True
 
     def seed(self, result: np.ndarray | Memory, cotangents: Memory, adjoints: Adjoints) -> None:
         """Start with the cotangents of a result."""
         if isinstance(result, Memory):
-            adjoints.memory.setdefault(id(result.buffer), []).append((result.offsets.ravel(), cotangents))
+            adjoints.memory.setdefault(result.buffer, []).append((result.offsets.ravel(), cotangents))
             return
         view = View.of(cotangents)
         for k, node in enumerate(result.ravel()):
@@ -123,17 +123,17 @@ class Reverse:
         self, nodes: Sequence[Node], copied: CopiedRegion, adjoints: Adjoints, enclosing: EnclosingLoop | None
     ) -> None:
         """Add the cotangents of the arguments of some nodes of a region, given in the order in which they were made."""
-        done: set[int] = set()
+        done: set[Group] = set()
         for node in reversed(nodes):
             if node.op == "loop":
                 self._pull_loop(node, copied, adjoints)
             elif node.op == "stack":
                 for k, term in adjoints.take(node.buffer).items():
                     self.give(node, node.args[k], term, adjoints)
-            elif node.op == "mark" and self.dependence.masks[id(node.member.group)] is not None:
+            elif node.op == "mark" and self.dependence.masks[node.member.group] is not None:
                 group = node.member.group
-                if id(group) not in done:
-                    done.add(id(group))
+                if group not in done:
+                    done.add(group)
                     self._pull_group(group, copied, adjoints, enclosing)
             elif node.op != "param" and node.serial in adjoints.values:
                 self._pull_node(node, adjoints.values.pop(node.serial), copied, adjoints, enclosing)
@@ -166,7 +166,7 @@ class Reverse:
         elif op == "mark" or op in HANDED_ON:
             give(args[0], ct)
         elif op == "out":
-            adjoints.add(adjoints.finals, (id(args[0].loop), node.number), ct)
+            adjoints.add(adjoints.finals, (args[0].loop, node.number), ct)
         elif op == "load":
             self._pull_load(node, ct, copied, adjoints, enclosing)
         else:
@@ -178,7 +178,7 @@ class Reverse:
         graph = self.graph
         buffer, offset, stride = node.address
         in_memory = bool(node.args) and node.args[0].op in ("loop", "stack")
-        add = lambda offset, term: adjoints.add(adjoints.elements, (id(buffer), offset), term)
+        add = lambda offset, term: adjoints.add(adjoints.elements, (buffer, offset), term)
         if len(node.args) == in_memory or not stride:
             add(offset, ct)
             return
@@ -212,7 +212,7 @@ class Reverse:
 
     def _pull_directly(self, group: Group, cts, copied, adjoints: Adjoints) -> None:
         """Add the cotangents of the inputs of a group whose rule gives them itself."""
-        graph, mask = self.graph, self.dependence.masks[id(group)]
+        graph, mask = self.graph, self.dependence.masks[group]
         linear = group.rule.is_linear(mask)
         inputs: list = []
         for on, value in zip(mask, group.inputs, strict=True):
@@ -241,16 +241,14 @@ class Reverse:
     def _pull_loop(self, node: Node, copied: CopiedRegion, adjoints: Adjoints) -> None:
         """Add the cotangents of the values that a loop depends on, by a loop backwards."""
         graph, loop = self.graph, node.loop
-        carried = sorted(
-            k for k in self.dependence.carried.get(id(loop), ()) if self.dependence.carries(loop.params[k])
-        )
-        cts = {k: adjoints.finals.pop((id(loop), k), graph.zero) for k in carried}
+        carried = sorted(k for k in self.dependence.carried.get(loop, ()) if self.dependence.carries(loop.params[k]))
+        cts = {k: adjoints.finals.pop((loop, k), graph.zero) for k in carried}
         sources = _RowCotangents(graph, loop, adjoints, self.dependence.carries)
         if not sources.columns and all(ct is graph.zero for ct in cts.values()):
             return
-        if id(loop) not in copied.kept:
+        if loop not in copied.kept:
             self.copy.value(node, copied)
-        for kept in reversed(copied.kept[id(loop)]):
+        for kept in reversed(copied.kept[loop]):
             cts = self._back_through(kept, loop, copied, adjoints, cts, sources)
         for k in carried:
             self.give(loop.params[k], loop.inits[k], cts[k], adjoints)
@@ -265,7 +263,7 @@ class Reverse:
             cts, spread = back.run(cts, sources, adjoints)
             for buffer, offsets, memory in spread:
                 here = offsets[first : first + count]
-                adjoints.memory.setdefault(id(buffer), []).append((here.ravel(), memory))
+                adjoints.memory.setdefault(buffer, []).append((here.ravel(), memory))
             return cts
         outer = self.copy.open_loop(count, reverse=True)
         segment = graph.sub(graph.constant(count - 1), outer.index)
@@ -288,7 +286,7 @@ class Reverse:
         for (buffer, offsets, _), (rows, _) in zip(spread, outer.rows, strict=True):
             # The loop is reversed: its rows lie in the order of the segments.
             memory = Memory(rows, np.arange(count * rows.width), node)
-            adjoints.memory.setdefault(id(buffer), []).append((offsets[first : first + count * size].ravel(), memory))
+            adjoints.memory.setdefault(buffer, []).append((offsets[first : first + count * size].ravel(), memory))
         return {k: self.copy.final(node, j) for j, k in enumerate(begin)}
 
 
@@ -349,16 +347,16 @@ class _ReverseIterations(NamedTuple):
 
 def _disjoint(rows: list[tuple[Buffer, np.ndarray, Node]]) -> list[list]:
     """Group rows of one buffer such that no two of a group add to the same offset."""
-    groups: list[tuple[int, set[int], list]] = []
+    groups: list[tuple[Buffer, set[int], list]] = []
     for row in rows:
         offsets = set(row[1].tolist())
         for key, taken, group in groups:
-            if key == id(row[0]) and not taken & offsets:
+            if key == row[0] and not taken & offsets:
                 taken |= offsets
                 group.append(row)
                 break
         else:
-            groups.append((id(row[0]), offsets, [row]))
+            groups.append((row[0], offsets, [row]))
     return [group for _, _, group in groups]
 
 
@@ -402,9 +400,9 @@ class _RowCotangents:
         self.columns: list[tuple[Node, list[tuple[Memory, np.ndarray]], dict[int, Node]]] = []
         for buffer, row in loop.rows:
             width, size = buffer.width, buffer.length * buffer.width
-            elements = {key[1]: adjoints.elements.pop(key) for key in list(adjoints.elements) if key[0] == id(buffer)}
+            elements = {key[1]: adjoints.elements.pop(key) for key in list(adjoints.elements) if key[0] == buffer}
             parts = []
-            for offsets, memory in adjoints.memory.pop(id(buffer), ()):
+            for offsets, memory in adjoints.memory.pop(buffer, ()):
                 full = np.full(size, -1)
                 full[offsets] = np.arange(len(offsets))
                 parts.append((memory, self._from_first_to_last(full.reshape(-1, width))))

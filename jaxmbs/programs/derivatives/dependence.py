@@ -22,7 +22,7 @@ class Dependence:
 
     Attributes:
         useful: serial numbers of carrying nodes, and of loops and stacks that contain some.
-        carried: id(loop) ↦ numbers of its carried values that carry.
+        carried: loop ↦ numbers of its carried values that carry.
         slopes: serial number ↦ (argument, derivative by it) of an operation.
         need: the part of the graph that has to be computed for all that.
     """
@@ -46,9 +46,9 @@ class Dependence:
         self.inside: set[int] = set()
         self.owner: dict[int, Group] = {}
         self.useful: set[int] = set()
-        self.carried: dict[int, set[int]] = {}
+        self.carried: dict[Loop, set[int]] = {}
         self.slopes: dict[int, list[tuple[Node, Node]]] = {}
-        self.masks: dict[int, Any] = {}  # id(group) → active inputs; None if the derivative goes through the values
+        self.masks: dict[Group, Any] = {}  # group → active inputs; None if the derivative goes through the values
         self._seeds: list[Node] = []
         live = traced.live(marking=True)
         self._activate(live.nodes(traced.root), live, self.active)
@@ -70,7 +70,7 @@ class Dependence:
 
     def linear(self, group: Group) -> tuple[list, list[Node]]:
         """Return the rates of a group's inputs, arrays of parameters or None, and the rates of its marks."""
-        return group.linear[self.masks[id(group)]][:2]
+        return group.linear[self.masks[group]][:2]
 
     def nodes(self, region: Region) -> list[Node]:
         """Return the carrying nodes of a region in the order in which they were made, without those of rules."""
@@ -78,7 +78,7 @@ class Dependence:
 
     def own(self, group: Group) -> list[Node]:
         """Return the carrying nodes of a group's rule."""
-        log = group.linear[self.masks[id(group)]][2]
+        log = group.linear[self.masks[group]][2]
         return [x for x in log if self.owner.get(x.serial) is group and x.serial in self.useful]
 
     def _activate(self, nodes, live: Liveness | None, found: set[int]) -> None:
@@ -172,7 +172,7 @@ class Dependence:
 
     def _reach_carried(self, loop: Loop, k: int, pending) -> None:
         """Add a carried value of a loop, and the nodes that it comes from."""
-        carried = self.carried.setdefault(id(loop), set())
+        carried = self.carried.setdefault(loop, set())
         if loop.condition is not None and not carried:
             self._seeds.append(loop.condition)
         if k not in carried:
@@ -198,11 +198,11 @@ class Dependence:
         carrying = self._context(node)
         if carrying is self.inside and not group.rule.is_linear(group.mask(carrying)):
             # A rate is linear in other rates, so the derivative goes through the operations that it consists of.
-            self.masks[id(group)] = None
+            self.masks[group] = None
             pending.append(node.args[0])
             return
-        if id(group) not in self.masks:
-            mask = self.masks[id(group)] = group.mask(carrying)
+        if group not in self.masks:
+            mask = self.masks[group] = group.mask(carrying)
             if self.forward or self.is_direct(group):
                 pending += [x for on, value in zip(mask, group.inputs, strict=True) if on for x in value.ravel()]
             if self.is_direct(group):
@@ -218,7 +218,7 @@ class Dependence:
 
     def is_direct(self, group: Group) -> bool:
         """Return True if the rule of a group gives cotangents itself, without going back through its rates."""
-        return not self.forward and group.rule.is_direct(self.masks[id(group)])
+        return not self.forward and group.rule.is_direct(self.masks[group])
 
     def _expand(self, group: Group, mask: tuple[bool, ...]) -> None:
         """Trace the rule of a group for some active inputs, unless that is done, and find the nodes that it consists of."""

@@ -38,9 +38,9 @@ def tangent_program(program: Program, active: tuple[bool, ...]) -> Program:
             forward.begin(copied)
             given = iter(args[len(active) :])
             for memory, own, on in zip(old.inputs, args, active, strict=False):
-                copied.memory[id(memory.buffer)] = View.of(own)
+                copied.memory[memory.buffer] = View.of(own)
                 if on:
-                    forward.memory[copied][id(memory.buffer)] = View.of(next(given))
+                    forward.memory[copied][memory.buffer] = View.of(next(given))
             forward.push(dependence.nodes(old.root), copied)
             values = [
                 _rate(forward, result, copied)
@@ -169,7 +169,7 @@ def _reverse_graph(
     reverse = Reverse(graph, dependence, program.dtype, marking=marking)
     copied, adjoints = CopiedRegion(old.root), Adjoints(graph)
     for memory, view in zip(old.inputs, views, strict=True):
-        copied.memory[id(memory.buffer)] = view
+        copied.memory[memory.buffer] = view
     if restore is not None:
         restore(copied)
     given = iter(cotangents)
@@ -229,7 +229,7 @@ class _StateKeeping:
         graph, args = Graph(), _place_inputs(program.inputs)
         copy, copied = Copy(graph, plan.dependence.need, marking=marking), CopiedRegion(old.root)
         for memory, own in zip(old.inputs, args, strict=True):
-            copied.memory[id(memory.buffer)] = View.of(own)
+            copied.memory[memory.buffer] = View.of(own)
         kept: list = []
         for node, parts, groups, finals in plan.loops:
             loop = node.loop
@@ -240,7 +240,7 @@ class _StateKeeping:
             else:
                 copy.value(node, copied)
             for group in segments.group_by_kind(loop, finals):
-                kept.append(array([copied.finals[id(loop), k] for k in group], (len(group),)))
+                kept.append(array([copied.finals[loop, k] for k in group], (len(group),)))
         results = [_copy_result(copy, result, copied) for result in old.results]
         outputs = [*program.outputs, *(Shape(shape, np.dtype(dtype)) for shape, dtype in self.shapes)]
         return Traced.of(graph, args, [*results, *kept], outputs)
@@ -280,10 +280,10 @@ class _Plan(NamedTuple):
                 rows = [arrays.pop(0) for _ in groups]
                 kept.append(segments.KeptStates(part, states_by_number(groups, rows, flipped), {}, rows, flipped))
             if parts:
-                copied.kept[id(loop)] = kept
+                copied.kept[loop] = kept
             for group in segments.group_by_kind(loop, finals):
                 view = View.of(arrays.pop(0))
-                copied.finals.update({(id(loop), k): view.at(graph, j) for j, k in enumerate(group)})
+                copied.finals.update({(loop, k): view.at(graph, j) for j, k in enumerate(group)})
 
 
 def instantiate(program: Program, tracer, args: Sequence) -> list:
@@ -293,7 +293,7 @@ def instantiate(program: Program, tracer, args: Sequence) -> list:
     copy, copied = Copy(tracer.graph, need, marking=tracer.marking, depth=tracer.depth), CopiedRegion(old.root)
     for memory, value in zip(old.inputs, args, strict=True):
         view = View.of(value) if isinstance(value, Memory) else View(nodes=list(tracer.nodes(value).ravel()))
-        copied.memory[id(memory.buffer)] = view
+        copied.memory[memory.buffer] = view
     pairs = zip(old.results, program.outputs, strict=True)
     return [_reshape(_copy_result(copy, result, copied), out.shape) for result, out in pairs]
 
@@ -332,14 +332,14 @@ def _copy_result(copy: Copy, result, copied: CopiedRegion):
         return array(copy.values(result.ravel(), copied), result.shape)
     if result.after is not None:
         copy.value(result.after, copied)
-    return _result_in_view(copy.graph, copied.memory[id(result.buffer)], result)
+    return _result_in_view(copy.graph, copied.memory[result.buffer], result)
 
 
 def _rate(forward: Forward, result, copied: CopiedRegion):
     """Return the rate of a result."""
     if not isinstance(result, Memory):
         return array([forward.rate(x, copied) for x in result.ravel()], result.shape)
-    view = forward.memory[copied].get(id(result.buffer))
+    view = forward.memory[copied].get(result.buffer)
     if view is None:
         return array([forward.graph.zero] * result.offsets.size, result.offsets.shape)
     return _result_in_view(forward.graph, view, result)
@@ -357,8 +357,8 @@ def _result_in_view(graph: Graph, view: View, result: Memory):
 def _input_cotangents(graph: Graph, memory: Memory, adjoints: Adjoints, out: Shape):
     """Return the cotangents of an input, in memory if a loop left them all there, else node by node."""
     buffer = memory.buffer
-    parts = adjoints.memory.get(id(buffer), ())
-    if len(parts) == 1 and not any(key[0] == id(buffer) for key in adjoints.elements):
+    parts = adjoints.memory.get(buffer, ())
+    if len(parts) == 1 and not any(key[0] == buffer for key in adjoints.elements):
         offsets, laid = parts[0]
         if len(offsets) == out.size:
             where = np.empty(out.size, int)

@@ -115,9 +115,9 @@ def run_segments(
         state = found.finals
         rows.append(found.rows)
         kept.append(KeptStates(part, *found.views(groups), found.states, found.flipped))
-    copied.finals.update({(id(loop), k): x for k, x in state.items()})
+    copied.finals.update({(loop, k): x for k, x in state.items()})
     for buffer, _ in copy.need.rows(loop):
-        copied.memory[id(buffer)] = _join_rows(loop, buffer, parts, [found[id(buffer)] for found in rows])
+        copied.memory[buffer] = _join_rows(loop, buffer, parts, [found[buffer] for found in rows])
     return kept
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from jaxmbs.programs.derivatives.copying import CopiedRegion, Copy, View, root_of
 from jaxmbs.programs.derivatives.dependence import Dependence
 from jaxmbs.programs.graph.graph import Graph
-from jaxmbs.programs.graph.nodes import REAL, Buffer, Memory, Node
+from jaxmbs.programs.graph.nodes import REAL, Buffer, Loop, Memory, Node
 
 
 class Forward:
@@ -18,16 +18,16 @@ class Forward:
     Attributes:
         copy: the copied nodes.
         rates: rates by copied region and serial number.
-        memory: rates of arrays in memory by copied region and id(buffer).
-        finals: rates of final values by copied region, id(loop) and number of the carried value.
+        memory: rates of arrays in memory by copied region and buffer.
+        finals: rates of final values by copied region, loop and number of the carried value.
     """
 
     def __init__(self, graph: Graph, dependence: Dependence, *, marking: bool):
         self.copy = Copy(graph, dependence.need, marking=marking)
         self.graph, self.dependence = graph, dependence
         self.rates: dict[CopiedRegion, dict[int, Node]] = {}
-        self.memory: dict[CopiedRegion, dict[int, View]] = {}
-        self.finals: dict[CopiedRegion, dict[tuple[int, int], Node]] = {}
+        self.memory: dict[CopiedRegion, dict[Buffer, View]] = {}
+        self.finals: dict[CopiedRegion, dict[tuple[Loop, int], Node]] = {}
 
     def rate(self, node: Node, copied: CopiedRegion) -> Node:
         """Return the rate of a node, zero if it has none."""
@@ -46,7 +46,7 @@ class Forward:
             if node.op == "loop":
                 self._push_loop(node, copied)
             elif node.op == "stack":
-                self.memory[copied][id(node.buffer)] = View(nodes=[self.rate(x, copied) for x in node.args])
+                self.memory[copied][node.buffer] = View(nodes=[self.rate(x, copied) for x in node.args])
             elif node.op != "param" and self.dependence.carries(node):
                 own[node.serial] = self._of(node, copied)
 
@@ -64,7 +64,7 @@ class Forward:
         if op == "select":
             return graph.select(value(args[0]), rate(args[1]), rate(args[2]))
         if op == "out":
-            return self.finals[copied.of(args[0].region)].get((id(args[0].loop), node.number), graph.zero)
+            return self.finals[copied.of(args[0].region)].get((args[0].loop, node.number), graph.zero)
         if op == "load":
             return self._loaded_rate(node, copied)
         if op == "mark":
@@ -87,7 +87,7 @@ class Forward:
         buffer, offset, stride = node.address
         in_memory = bool(node.args) and node.args[0].op in ("loop", "stack")
         where = copied.of(node.args[0].region if in_memory else root_of(copied))
-        view = self.memory[where].get(id(buffer))
+        view = self.memory[where].get(buffer)
         if view is None:
             return self.graph.zero
         if len(node.args) == in_memory:
@@ -99,7 +99,7 @@ class Forward:
         loop, graph = node.loop, self.graph
         carries = self.dependence.carries
         carried = self.dependence.need.params(loop)
-        moving = sorted(k for k in self.dependence.carried.get(id(loop), ()) if carries(loop.params[k]))
+        moving = sorted(k for k in self.dependence.carried.get(loop, ()) if carries(loop.params[k]))
         new = self.copy.open_loop(loop.length, reverse=loop.reverse)
         inner = CopiedRegion(loop.body, copied)
         self.begin(inner)
@@ -119,10 +119,8 @@ class Forward:
         new.results += [self.rate(loop.results[k], inner) for k in moving]
         closed = self.copy.close_loop(new)
         views = [View.of(Memory(b, np.arange(b.length * b.width), closed)) for b, _ in new.rows]
-        copied.memory.update({id(b): view for (b, _, _), view in zip(written, views, strict=False)})
-        self.memory[copied].update({id(b): v for (b, _), v in zip(changing, views[len(written) :], strict=True)})
-        copied.finals.update({(id(loop), k): self.copy.final(closed, j) for j, k in enumerate(carried)})
+        copied.memory.update({b: view for (b, _, _), view in zip(written, views, strict=False)})
+        self.memory[copied].update({b: v for (b, _), v in zip(changing, views[len(written) :], strict=True)})
+        copied.finals.update({(loop, k): self.copy.final(closed, j) for j, k in enumerate(carried)})
         copied.values[node.serial] = graph.zero
-        self.finals[copied].update(
-            {(id(loop), k): self.copy.final(closed, len(carried) + j) for j, k in enumerate(moving)}
-        )
+        self.finals[copied].update({(loop, k): self.copy.final(closed, len(carried) + j) for j, k in enumerate(moving)})

@@ -340,7 +340,7 @@ class Graph:
 
     def lookup(self, index: Node, table: Sequence[Node]) -> Node:
         """Return table[index] for an index that is held within the table."""
-        if len({id(x) for x in table}) == 1:
+        if len(set(table)) == 1:
             return table[0]
         if index.is_constant:
             return table[min(max(index.value, 0), len(table) - 1)]

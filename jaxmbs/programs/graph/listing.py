@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from jaxmbs.programs.graph.liveness import Liveness
-from jaxmbs.programs.graph.nodes import Loop, Memory, Node, Region
+from jaxmbs.programs.graph.nodes import Buffer, Loop, Memory, Node, Region
 from jaxmbs.programs.graph.operations import OPERATIONS
 
 
@@ -32,7 +32,7 @@ class _Listing:
     def __init__(self, live: Liveness):
         self.live = live
         self.names: dict[int, str] = {}
-        self.buffers: dict[int, str] = {}
+        self.buffers: dict[Buffer, str] = {}
         self.lines: list[str] = []
 
     def line(self, depth: int, text: str) -> None:
@@ -49,7 +49,7 @@ class _Listing:
     def buffer(self, buffer) -> str:
         if buffer.source is not None:
             return f"x{buffer.source}"
-        return self.buffers.setdefault(id(buffer), f"m{len(self.buffers)}")
+        return self.buffers.setdefault(buffer, f"m{len(self.buffers)}")
 
     def region(self, region: Region, depth: int) -> None:
         """Write the operations of a region."""

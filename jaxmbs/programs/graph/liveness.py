@@ -20,17 +20,17 @@ class Liveness:
     Attributes:
         marking: True if the rules of marks count as well.
         needed: serial numbers of the nodes.
-        carried: id(loop) ↦ numbers of its carried values.
-        buffers: id(buffer) of the arrays that are read.
+        carried: loop ↦ numbers of its carried values.
+        buffers: buffer of the arrays that are read.
         regions: all regions, each after the one around it.
     """
 
     def __init__(self, root: Region, results: Sequence[np.ndarray | Memory], marking: bool = False):
         self.marking = marking
         self.needed: set[int] = set()
-        self.carried: dict[int, set[int]] = {}
-        self.buffers: set[int] = set()
-        self._groups: set[int] = set()
+        self.carried: dict[Loop, set[int]] = {}
+        self.buffers: set[Buffer] = set()
+        self._groups: set = set()
         self._pending: list[Node] = []
         self._results = results
         for result in results:
@@ -53,11 +53,11 @@ class Liveness:
 
     def params(self, loop: Loop) -> list[int]:
         """Return the numbers of the carried values of a loop that are needed."""
-        return sorted(self.carried.get(id(loop), ()))
+        return sorted(self.carried.get(loop, ()))
 
     def rows(self, loop: Loop) -> list[tuple[Buffer, list[Node]]]:
         """Return the rows of a loop that have to be written."""
-        return [(buffer, row) for buffer, row in loop.rows if id(buffer) in self.buffers]
+        return [(buffer, row) for buffer, row in loop.rows if buffer in self.buffers]
 
     @cached_property
     def uses(self) -> Counter[int]:
@@ -154,13 +154,13 @@ class Liveness:
 
     def _need_group(self, group) -> None:
         """Note the nodes that the rule of a mark needs."""
-        if id(group) not in self._groups:
-            self._groups.add(id(group))
+        if group not in self._groups:
+            self._groups.add(group)
             self._pending += group.nodes()
 
     def _need_memory(self, after: Node | None, buffer: Buffer) -> None:
         """Note the nodes that an array in memory needs."""
-        self.buffers.add(id(buffer))
+        self.buffers.add(buffer)
         if after is None:
             return
         self._pending.append(after)
@@ -171,7 +171,7 @@ class Liveness:
 
     def _need_carried(self, loop: Loop, k: int) -> None:
         """Note the nodes that a carried value needs."""
-        carried = self.carried.setdefault(id(loop), set())
+        carried = self.carried.setdefault(loop, set())
         if k not in carried:
             carried.add(k)
             self._pending += [loop.inits[k], loop.results[k]]

@@ -242,19 +242,19 @@ def close_loop(graph: Graph, loop: Loop) -> Node:
 
 def _live_ins(loop: Loop) -> list[Node]:
     """Return the nodes of outer regions that a loop uses."""
-    inside = {id(loop.body), id(loop.condition_region)}
+    inside = {loop.body, loop.condition_region}
     found: dict[int, Node] = {}
     regions = [loop.body, *([loop.condition_region] if loop.condition_region else [])]
     for region in regions:
         for node in region.nodes:
             for arg in node.args:
-                if id(arg.region) not in inside and arg.op != "const":
+                if arg.region not in inside and arg.op != "const":
                     found.setdefault(arg.serial, arg)
     ends = [*loop.results, *(node for _, row in loop.rows for node in row)]
     if loop.condition is not None:
         ends.append(loop.condition)
     for node in ends:
-        if id(node.region) not in inside and node.op != "const":
+        if node.region not in inside and node.op != "const":
             found.setdefault(node.serial, node)
     return list(found.values())
 

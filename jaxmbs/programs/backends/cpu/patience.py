@@ -33,17 +33,17 @@ class Patience:
 
     def __init__(self, plan: Plan):
         self.plan, self.lanes, self.bits = plan, plan.lanes, f"i{plan.lanes}"
-        self.loops: dict[int, int] = {}
+        self.loops: dict[Loop, int] = {}
 
     def begin(self, code: AbstractCode, loop: Loop) -> None:
         """Write the lines before a loop with a condition."""
-        code.line(f"store i64 0, ptr {code.slot(('waited', id(loop)))}")
+        code.line(f"store i64 0, ptr {code.slot(('waited', loop))}")
 
     def go_on(self, code: AbstractCode, loop: Loop, mask: str) -> str:
         """Return the lanes that take one more iteration of a loop, of those whose condition holds."""
         truths, bits = code.module.vector(TRUTH), self.bits
-        number = self.loops.setdefault(id(loop), len(self.loops) % MAX_LISTS)
-        own, waited = code.slot(("aside", number)), code.slot(("waited", id(loop)))
+        number = self.loops.setdefault(loop, len(self.loops) % MAX_LISTS)
+        own, waited = code.slot(("aside", number)), code.slot(("waited", loop))
         on = code.let(f"bitcast {truths} {mask} to {bits}")
         price = cost(self.plan.live, loop.body)
         left = code.let(f"call fastcc {bits} @go.on(ptr %frame, ptr {waited}, ptr {own}, {bits} {on}, i64 {price})")

@@ -34,7 +34,7 @@ class VectorCode(AbstractCode):
         )
 
     def _scratch_pointer(self, buffer, offset, stride=0, number=None):
-        pointer, base, start = self.module.pointer, self._scratch_base(), self.plan.scratch[id(buffer)]
+        pointer, base, start = self.module.pointer, self._scratch_base(), self.plan.scratch[buffer]
         wide = 8 * self.module.lanes
         here = self.let(f"getelementptr i8, {pointer} {base}, i64 {start + offset * wide}")
         if number is None:

@@ -49,7 +49,7 @@ class ThreadCode(AbstractCode):
         return self.let(f"load {scalar}, {GLOBAL} {pointers}, !invariant.load !0")
 
     def _scratch_pointer(self, buffer, offset, stride=0, number=None):
-        place = str(self.plan.scratch[id(buffer)] // 8 + offset)
+        place = str(self.plan.scratch[buffer] // 8 + offset)
         if number is not None:
             place = self.let(f"add i64 {self.let(f'mul i64 {number}, {stride}')}, {place}")
         moved = self.let(f"mul i64 {place}, {self._kept('row')}")

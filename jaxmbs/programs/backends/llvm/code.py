@@ -35,7 +35,7 @@ class AbstractCode(Instructions):
         """Write a node, and return the name of its result."""
         if node.op == "out":
             loop = node.args[0].loop
-            return self.reload(("carry", id(loop), node.number), node.kind)
+            return self.reload(("carry", loop, node.number), node.kind)
         if node.op == "load":
             return self._load(node)
         of = self.value if node.uniform else self.wide
@@ -139,9 +139,9 @@ class AbstractCode(Instructions):
         if loop.reverse:
             number = self.let(f"sub i64 {loop.length - 1}, {self.values[index.serial]}")
         for k, node in enumerate(row):
-            if id(buffer) in plan.inner:
+            if buffer in plan.inner:
                 self._store_scratch(self._scratch_pointer(buffer, k, buffer.width, number), buffer.kind, node)
-        for output in plan.written.get(id(buffer), ()):
+        for output in plan.written.get(buffer, ()):
             self._store_row_out(output, row, number)
 
     def _store_row_out(self, output: int, row: list[Node], number: str) -> None:

@@ -116,7 +116,7 @@ class AbstractEmitter(abc.ABC):
         label = self.plan.name("loop")
         body = self._body(loop)
         for k in live.params(loop):
-            code.save(("carry", id(loop), k), loop.params[k].kind, code.wide(loop.inits[k]))
+            code.save(("carry", loop, k), loop.params[k].kind, code.wide(loop.inits[k]))
         if loop.condition is not None:
             self.begins(code, loop)
         before = code.let("add i64 0, 0")
@@ -148,7 +148,7 @@ class AbstractEmitter(abc.ABC):
             for buffer, row in live.rows(loop):
                 code.store_row(loop, buffer, row)
             masked = loop.condition is not None and self.lanes > 1
-            mask = code.reload(("mask", id(loop)), TRUTH) if masked else None
+            mask = code.reload(("mask", loop), TRUTH) if masked else None
             finals = []
             for k in live.params(loop):
                 new = code.wide(loop.results[k])
@@ -158,7 +158,7 @@ class AbstractEmitter(abc.ABC):
                     new = code.let(f"select {self.module.vector(TRUTH)} {mask}, {kind} {new}, {kind} {old}")
                 finals.append((k, new))
             for k, new in finals:
-                code.save(("carry", id(loop), k), loop.params[k].kind, new)
+                code.save(("carry", loop, k), loop.params[k].kind, new)
             code.line("ret void")
 
         nodes = [node for node in live.nodes(loop.body) if node.op not in ("param", "index")]
@@ -183,9 +183,9 @@ class AbstractEmitter(abc.ABC):
                 return "i1"
             kind = self.module.vector(TRUTH)
             if around is not None:
-                mask = code.let(f"and {kind} {mask}, {code.reload(('mask', id(around)), TRUTH)}")
+                mask = code.let(f"and {kind} {mask}, {code.reload(('mask', around), TRUTH)}")
             mask = self.goes_on(code, loop, mask)
-            code.save(("mask", id(loop)), TRUTH, mask)
+            code.save(("mask", loop), TRUTH, mask)
             reduce = self.module.declare("i1", f"llvm.vector.reduce.or.{self.module.suffix('i1')}", [kind])
             code.line(f"ret i1 {code.let(f'call i1 @{reduce}({kind} {mask})')}")
             return "i1"

@@ -61,7 +61,7 @@ class Instructions(abc.ABC):
         if found is None:
             key: object = node.serial
             if node.op == "param":
-                key = ("carry", id(node.origin.loop), node.origin.number)
+                key = ("carry", node.origin.loop, node.origin.number)
             found = self.values[node.serial] = self.reload(key, node.kind, node.uniform)
         return found
 

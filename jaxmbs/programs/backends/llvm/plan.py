@@ -20,9 +20,9 @@ class Plan:
         live: needed part of the graph.
         part: serial number ↦ function of its region, for large regions; the last one is `LAST`.
         crossing: serial numbers of nodes that functions other than their own use.
-        written: id(buffer) ↦ outputs that are this buffer.
-        inner: id(buffer) of those that are read inside the program.
-        scratch: id(buffer) ↦ offset in bytes in the scratch memory, of `scratch_bytes`.
+        written: buffer ↦ outputs that are this buffer.
+        inner: buffer of those that are read inside the program.
+        scratch: buffer ↦ offset in bytes in the scratch memory, of `scratch_bytes`.
         apart: numbers of the inputs, and after them the outputs, whose scalars do not lie side by side.
         products: serial number of a sum or difference ↦ the product in it that is rounded together with it. It is decided
             here,
@@ -37,9 +37,9 @@ class Plan:
         self.live = program.live
         self.part = self._parts()
         self.crossing = self._crossing()
-        self.written: dict[int, list[int]] = {}
-        self.inner: set[int] = set()
-        self.scratch: dict[int, int] = {}
+        self.written: dict[Buffer, list[int]] = {}
+        self.inner: set[Buffer] = set()
+        self.scratch: dict[Buffer, int] = {}
         self.scratch_bytes = 0
         self.apart: frozenset[int] = frozenset()
         self.products = self._products()
@@ -99,17 +99,17 @@ class Plan:
         """Find the outputs that are rows of a loop, and places for the rows that the program reads itself."""
         for k, result in enumerate(self.program.results):
             if isinstance(result, Memory):
-                self.written.setdefault(id(result.buffer), []).append(k)
+                self.written.setdefault(result.buffer, []).append(k)
         buffers: list[Buffer] = []
         for region in self.live.regions:
             for node in self.live.nodes(region):
                 if node.op == "load" and node.address.buffer.source is None:
-                    self.inner.add(id(node.address.buffer))
+                    self.inner.add(node.address.buffer)
                 elif node.op == "stack":
                     buffers.append(node.buffer)
                 elif node.op == "loop":
                     buffers += [buffer for buffer, _ in self.live.rows(node.loop)]
         for buffer in buffers:
-            if id(buffer) in self.inner:
-                self.scratch[id(buffer)] = self.scratch_bytes
+            if buffer in self.inner:
+                self.scratch[buffer] = self.scratch_bytes
                 self.scratch_bytes += buffer.length * buffer.width * self.lanes * 8 + ALIGNMENT
