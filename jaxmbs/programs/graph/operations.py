@@ -156,6 +156,7 @@ def _by_root(inside: Callable) -> Callable:
 
 
 def _divide_slope(g: Any, y: Any, a: Any, b: Any):
+    """Return the slopes of a / b."""
     inverse = y if a.is_constant and a.value == 1 else _inverse(g, b)
     return inverse, g.make("neg", g.mul(y, inverse))
 
@@ -173,6 +174,7 @@ def _extreme_slope(wins: str) -> Callable:
 
 
 def _power_slope(g: Any, y: Any, a: Any, b: Any):
+    """Return the slopes of aᵇ."""
     one, zero = g.constant(1.0), g.constant(0.0)
     by_a = g.mul(b, g.make("pow", a, g.sub(b, one)))
     # 0ᵇ does not change with b > 0.
@@ -187,6 +189,7 @@ def _angle_slope(g: Any, y: Any, a: Any, b: Any):
 
 
 def _remainder_slope(g: Any, y: Any, a: Any, b: Any):
+    """Return the slopes of the remainder."""
     quotient = g.make("div", g.sub(a, y), b)
     return g.constant(1.0), g.make("neg", g.make("round", quotient))
 

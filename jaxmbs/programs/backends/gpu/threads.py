@@ -1,10 +1,12 @@
-"""Programs for one thread per sample: all that a thread computes, with its loops, in one kernel.
+"""Programs for one thread per sample, with all their loops in one kernel.
 
-A thread leaves a loop when its own sample is done. Where there are more samples than threads, a thread goes on with the
-sample that is as many further on as there are threads.
+A thread leaves a loop when its own sample is done. If there are more samples than threads, each thread continues with the
+sample
+that is as many numbers further as there are threads.
 
-Arrays that loops read or write row by row lie with their scalars apart and neighbouring samples side by side, so that
-neighbouring threads touch neighbouring addresses. So does the workspace, where rows lie that the program itself reads.
+The scalars of arrays that loops read or write row by row lie apart, those of neighbouring samples side by side, so that
+neighbouring
+threads use neighbouring addresses. So does the workspace, which holds the rows that the program reads itself.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
 """The functions of a program in LLVM's text.
 
 Every region of a program (the program itself, the body or condition of a loop) becomes one function, so that compilation
-stays linear. Within it there is one SSA value per node. What crosses from one region to another lies in a frame, which
-has a place for each value: a vector with one lane per sample, or a scalar where a kernel has one sample only.
+time stays
+linear. Within it there is one SSA value per node. Values that cross from one region to another lie in a frame, which has a
+place
+for each: a vector with one lane per sample, or a scalar if a kernel has one sample only.
 """
 
 from __future__ import annotations
@@ -169,7 +171,7 @@ class AbstractEmitter(abc.ABC):
         return region
 
     def _condition(self, loop: Loop) -> str:
-        """Write the function that returns if any lane goes on, and leaves which ones do in the frame; return its name."""
+        """Write the function that returns True if any lane continues, and marks those in the frame; return its name."""
         name = self.plan.name("condition")
         assert loop.condition is not None
         assert loop.condition_region is not None
