@@ -189,16 +189,16 @@ def check_function(f: Callable, name: str, *shapes: tuple[int, ...]) -> None:
     given = [jax.ShapeDtypeStruct(shape, default_float()) for shape in shapes]
     try:
         if all(map(_is_number, jax.tree.leaves(f))):
-            shape = jax.eval_shape(_called, f, *given).shape
+            shape = jax.eval_shape(_call, f, *given).shape
         else:
-            shape = jax.eval_shape(lambda *args: _called(f, *args), *given).shape
+            shape = jax.eval_shape(lambda *args: _call(f, *args), *given).shape
     except NOT_TRACEABLE as error:
         raise ValueError(f"{name} {IN_JAX}") from error
     if shape != ():
         raise ValueError(f"{name} must give a number, got shape {shape}")
 
 
-def _called(f: Callable, *args) -> jax.Array:
+def _call(f: Callable, *args) -> jax.Array:
     return jnp.asarray(f(*args))
 
 

@@ -59,10 +59,10 @@ class _Evaluation:
         self._shared: dict[Region, set[int]] = {}
         self.program, self.live = program, program.live
         self.integer = np.dtype(jnp.zeros((), int).dtype)
-        self.inputs = [self._widened(jnp.ravel(x)) for x in args]
+        self.inputs = [self._widen(jnp.ravel(x)) for x in args]
         self.memory: dict[Buffer, jax.Array] = {}
 
-    def _widened(self, x):
+    def _widen(self, x):
         """Return an input with integers widened."""
         return x.astype(self.integer) if x.dtype.kind in "iu" else x
 

@@ -11,8 +11,8 @@ from jaxmbs.programs.graph.graph import Graph
 from jaxmbs.programs.graph.liveness import Liveness
 from jaxmbs.programs.graph.nodes import REAL, Buffer, Carried, Loop, Memory, Node, Region, array, reached_offsets
 from jaxmbs.programs.tracing.loops import close_loop, new_loop
-from jaxmbs.programs.tracing.marks import Group, mark
-from jaxmbs.programs.tracing.trace import Deferred
+from jaxmbs.programs.tracing.marks import MarkGroup, mark
+from jaxmbs.programs.tracing.trace import DeferredArray
 
 
 class View:
@@ -44,7 +44,7 @@ class View:
                 return graph.load(buffer, after, int(offsets[offset]))
         raise AssertionError("no piece of memory has this scalar")
 
-    def indexed(self, graph: Graph, offset: int, stride: int, index: Node, rows: int | None = None) -> Node:
+    def at_index(self, graph: Graph, offset: int, stride: int, index: Node, rows: int | None = None) -> Node:
         """Return the scalar at offset + stride·index, for an index below `rows`."""
         if index.is_constant:
             return self.at(graph, offset + stride * index.value)
@@ -90,7 +90,7 @@ class CopiedRegion:
         self.memory: dict[Buffer, View] = {}
         self.finals: dict[tuple[Loop, int], Node] = {}
         self.kept: dict[Loop, list] = {}
-        self.marks: dict[Group, list[Node]] = {}
+        self.marks: dict[MarkGroup, list[Node]] = {}
 
     def of(self, region: Region) -> CopiedRegion:
         """Return the copy of a region that is this one or lies around it."""
@@ -239,7 +239,7 @@ class Copy:
         after = node.args[0] if node.args and node.args[0].op in ("loop", "stack") else None
         view = copied.of(after.region if after is not None else root_of(copied)).memory[buffer]
         index = node.args[-1] if len(node.args) > (after is not None) else None
-        return view.at(self.graph, offset) if index is None else view.indexed(self.graph, offset, stride, get(index))
+        return view.at(self.graph, offset) if index is None else view.at_index(self.graph, offset, stride, get(index))
 
     def _copy_mark(self, node: Node, copied: CopiedRegion, get: Callable) -> Node:
         """Copy a mark, with all marks of its group."""
@@ -248,21 +248,21 @@ class Copy:
             return get(node.args[0])
         if group not in copied.marks:
             every = lambda value: array([get(x) for x in value.ravel()], value.shape)
-            inputs = [self.factors(x, get) if isinstance(x, Deferred) else every(x) for x in group.inputs]
+            inputs = [self.factors(x, get) if isinstance(x, DeferredArray) else every(x) for x in group.inputs]
             values = mark(self.graph, group.rule, inputs, [every(x) for x in group.values])
             pairs = zip(values, group.values, strict=True)
             flat = [pair for new, old in pairs for pair in zip(new.ravel(), old.ravel(), strict=True)]
             copied.marks[group] = [new for new, old in flat if old.kind == REAL]
         return copied.marks[group][k]
 
-    def factors(self, value: Deferred, get: Callable) -> Deferred:
+    def factors(self, value: DeferredArray, get: Callable) -> DeferredArray:
         """Return the copy of a matrix with its factors."""
         known = value.factors.copy_into(self.graph, get)
 
         def entries():
             raise AssertionError("factors are used for solving only")
 
-        return Deferred(entries, known)
+        return DeferredArray(entries, known)
 
     def _loop(self, node: Node, copied: CopiedRegion) -> None:
         """Copy a loop unchanged."""
@@ -349,7 +349,7 @@ class Copy:
 
     def final(self, node: Node, k: int) -> Node:
         """Return the final value of a carried value."""
-        return self.graph.shared("out", (node,), node.loop.params[k].kind, k)
+        return self.graph.unique("out", (node,), node.loop.params[k].kind, k)
 
     def condition(self, loop: Loop, new: Loop, copied: CopiedRegion, carried: Sequence[int]) -> None:
         """Copy the condition of a loop, whose first carried values in the copy are `carried`."""

@@ -20,8 +20,8 @@ from jaxmbs.programs.errors import ProgramError
 from jaxmbs.programs.graph.graph import Graph
 from jaxmbs.programs.graph.nodes import REAL, Buffer, Loop, Memory, Node, array, reached_offsets
 from jaxmbs.programs.runtime import tuning
-from jaxmbs.programs.tracing.marks import Group
-from jaxmbs.programs.tracing.trace import Deferred, Tracer
+from jaxmbs.programs.tracing.marks import MarkGroup
+from jaxmbs.programs.tracing.trace import DeferredArray, Tracer
 
 
 class Adjoints:
@@ -123,7 +123,7 @@ class Reverse:
         self, nodes: Sequence[Node], copied: CopiedRegion, adjoints: Adjoints, enclosing: EnclosingLoop | None
     ) -> None:
         """Add the cotangents of the arguments of some nodes of a region, given in the order in which they were made."""
-        done: set[Group] = set()
+        done: set[MarkGroup] = set()
         for node in reversed(nodes):
             if node.op == "loop":
                 self._pull_loop(node, copied, adjoints)
@@ -193,7 +193,7 @@ class Reverse:
             here = graph.make("eq", now, graph.constant(int(k)))
             add(offset + stride * int(k), graph.select(here, ct, graph.zero))
 
-    def _pull_group(self, group: Group, copied, adjoints: Adjoints, enclosing) -> None:
+    def _pull_group(self, group: MarkGroup, copied, adjoints: Adjoints, enclosing) -> None:
         """Add the cotangents of the inputs of a group, by its rule."""
         cts = [adjoints.values.pop(mark.serial, self.graph.zero) for mark in group.marks]
         if all(ct is self.graph.zero for ct in cts):
@@ -210,13 +210,13 @@ class Reverse:
                 if x.serial in adjoints.values:
                     self.give(group.marks[0], x.origin, adjoints.values.pop(x.serial), adjoints)
 
-    def _pull_directly(self, group: Group, cts, copied, adjoints: Adjoints) -> None:
+    def _pull_directly(self, group: MarkGroup, cts, copied, adjoints: Adjoints) -> None:
         """Add the cotangents of the inputs of a group whose rule gives them itself."""
         graph, mask = self.graph, self.dependence.masks[group]
         linear = group.rule.is_linear(mask)
         inputs: list = []
         for on, value in zip(mask, group.inputs, strict=True):
-            if isinstance(value, Deferred):
+            if isinstance(value, DeferredArray):
                 inputs.append(self.copy.factors(value, lambda x: self.copy.value(x, copied)))
             else:
                 nodes = [graph.zero] * value.size if on and linear else self.copy.values(value.ravel(), copied)
@@ -267,7 +267,7 @@ class Reverse:
             return cts
         outer = self.copy.open_loop(count, reverse=True)
         segment = graph.sub(graph.constant(count - 1), outer.index)
-        states = {k: view.indexed(graph, 0, 1, segment, count) for k, view in kept.states.items()}
+        states = {k: view.at_index(graph, 0, 1, segment, count) for k, view in kept.states.items()}
         known = self._worth_keeping(loop, size)
         number = segments.iteration_number(graph, part, segment)
         groups = [[k] for k in states]
@@ -318,9 +318,9 @@ class _ReverseIterations(NamedTuple):
         inner = CopiedRegion(loop.body, self.copied)
         inner.values[loop.index.serial] = number
         for k, view in self.states.items():
-            inner.values[loop.params[k].serial] = view.indexed(graph, 0, 1, here, self.length)
+            inner.values[loop.params[k].serial] = view.at_index(graph, 0, 1, here, self.length)
         for serial, view in self.known.items():
-            inner.values[serial] = view.indexed(graph, 0, 1, here, self.length)
+            inner.values[serial] = view.at_index(graph, 0, 1, here, self.length)
         own = Adjoints(graph)
         params = {k: reverse.copy.parameter(new, ct) for k, ct in cts.items()}
         for k, p in params.items():
@@ -433,7 +433,7 @@ class _RowCotangents:
         for memory, places in parts:
             view = View.of(memory)
             if places.min() >= 0:
-                total = graph.add(total, View([(memory.buffer, memory.after, memory.offsets.ravel()[places])]).indexed(
+                total = graph.add(total, View([(memory.buffer, memory.after, memory.offsets.ravel()[places])]).at_index(
                     graph, 0, 1, number))  # fmt: skip
                 continue
             for k in np.flatnonzero(places >= 0).tolist():

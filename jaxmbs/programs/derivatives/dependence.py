@@ -8,8 +8,8 @@ from typing import Any
 from jaxmbs.programs.derivatives.slopes import DIRECT, HANDED_ON, STEADY, carriers, partials
 from jaxmbs.programs.graph.liveness import Liveness
 from jaxmbs.programs.graph.nodes import REAL, Carried, Loop, Memory, Node, Region, array, reached_offsets
-from jaxmbs.programs.tracing.marks import Group, nodes_of
-from jaxmbs.programs.tracing.program import Traced
+from jaxmbs.programs.tracing.marks import MarkGroup, nodes_of
+from jaxmbs.programs.tracing.program import TracedGraph
 from jaxmbs.programs.tracing.trace import Tracer
 
 
@@ -29,7 +29,7 @@ class Dependence:
 
     def __init__(
         self,
-        traced: Traced,
+        traced: TracedGraph,
         dtype,
         active_inputs: Sequence[bool],
         *,
@@ -44,11 +44,11 @@ class Dependence:
         self.active: set[int] = set()
         # Active nodes of rules, which change with the rates of their own group.
         self.inside: set[int] = set()
-        self.owner: dict[int, Group] = {}
+        self.owner: dict[int, MarkGroup] = {}
         self.useful: set[int] = set()
         self.carried: dict[Loop, set[int]] = {}
         self.slopes: dict[int, list[tuple[Node, Node]]] = {}
-        self.masks: dict[Group, Any] = {}  # group → active inputs; None if the derivative goes through the values
+        self.masks: dict[MarkGroup, Any] = {}  # group → active inputs; None if the derivative goes through the values
         self._seeds: list[Node] = []
         live = traced.live(marking=True)
         self._activate(live.nodes(traced.root), live, self.active)
@@ -68,7 +68,7 @@ class Dependence:
         """Return the active nodes that count for a node: those of rules for nodes of a rule."""
         return self.inside if node.serial in self.inside else self.active
 
-    def linear(self, group: Group) -> tuple[list, list[Node]]:
+    def linear(self, group: MarkGroup) -> tuple[list, list[Node]]:
         """Return the rates of a group's inputs, arrays of parameters or None, and the rates of its marks."""
         return group.linear[self.masks[group]][:2]
 
@@ -76,7 +76,7 @@ class Dependence:
         """Return the carrying nodes of a region in the order in which they were made, without those of rules."""
         return [x for x in region.nodes if x.serial in self.useful and x.serial not in self.owner]
 
-    def own(self, group: Group) -> list[Node]:
+    def own(self, group: MarkGroup) -> list[Node]:
         """Return the carrying nodes of a group's rule."""
         log = group.linear[self.masks[group]][2]
         return [x for x in log if self.owner.get(x.serial) is group and x.serial in self.useful]
@@ -216,11 +216,11 @@ class Dependence:
         elif not self.is_direct(group):
             pending.append(self.linear(group)[1][k])
 
-    def is_direct(self, group: Group) -> bool:
+    def is_direct(self, group: MarkGroup) -> bool:
         """Return True if the rule of a group gives cotangents itself, without going back through its rates."""
         return not self.forward and group.rule.is_direct(self.masks[group])
 
-    def _expand(self, group: Group, mask: tuple[bool, ...]) -> None:
+    def _expand(self, group: MarkGroup, mask: tuple[bool, ...]) -> None:
         """Trace the rule of a group for some active inputs, unless that is done, and find the nodes that it consists of."""
         graph = self.graph
         if mask not in group.linear:

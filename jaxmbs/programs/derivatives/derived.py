@@ -19,7 +19,7 @@ from jaxmbs.programs.graph.nodes import INTEGER, REAL, Memory, Node, array, plac
 from jaxmbs.programs.runtime import tuning
 from jaxmbs.programs.runtime.collector import without_garbage_collection
 from jaxmbs.programs.runtime.store import load_or_compute
-from jaxmbs.programs.tracing.program import Program, Shape, Traced
+from jaxmbs.programs.tracing.program import Program, Shape, TracedGraph
 
 
 def tangent_program(program: Program, active: tuple[bool, ...]) -> Program:
@@ -29,7 +29,7 @@ def tangent_program(program: Program, active: tuple[bool, ...]) -> Program:
         rates = _some(program.inputs, active)
         real = _real(program.outputs)
 
-        def trace(marking: bool) -> Traced:
+        def trace(marking: bool) -> TracedGraph:
             old = program.marked
             dependence = Dependence(old, program.dtype, active, forward=True, marking=marking)
             graph = Graph()
@@ -47,7 +47,7 @@ def tangent_program(program: Program, active: tuple[bool, ...]) -> Program:
                 for result, out in zip(old.results, program.outputs, strict=True)
                 if out.dtype.kind == "f"
             ]
-            return Traced.of(graph, args, values, real)
+            return TracedGraph.of(graph, args, values, real)
 
         tangent = program.derived[key] = _program(program, trace, [*program.inputs, *rates], real, key)
         # It is linear in its tangents, so its cotangents are those of the program itself.
@@ -63,7 +63,7 @@ def cotangent_program(program: Program, linear: tuple[bool, ...]) -> Program:
         others = _some(program.inputs, [not on for on in linear])
         shapes = [*others, *program.outputs]
 
-        def trace(marking: bool) -> Traced:
+        def trace(marking: bool) -> TracedGraph:
             graph, args = Graph(), _place_inputs(shapes)
             given = iter(args)
             # A linear function has the same derivative everywhere.
@@ -97,7 +97,7 @@ def linearized_programs(program: Program, active: tuple[bool, ...]) -> tuple[Pro
         rates = _some(program.inputs, active)
         real = _real(program.outputs)
 
-        def trace(marking: bool) -> Traced:
+        def trace(marking: bool) -> TracedGraph:
             raise AssertionError("tangents beside kept states are only gone back through")
 
         linear = _program(program, trace, [*program.inputs, *states, *rates], real, ("linear", active))
@@ -123,7 +123,7 @@ def _backward(program: Program, active, saving: _StateKeeping | None = None, sta
     """Return the program (args, kept states, cotangents of the real outputs) ↦ cotangents of the active args."""
     shapes = [*program.inputs, *states, *_real(program.outputs)]
 
-    def trace(marking: bool) -> Traced:
+    def trace(marking: bool) -> TracedGraph:
         graph, args = Graph(), _place_inputs(shapes)
         count = len(program.inputs)
         kept = args[count : count + len(states)]
@@ -140,7 +140,7 @@ def _backward(program: Program, active, saving: _StateKeeping | None = None, sta
 
 def _reverse_graph(
     program: Program,
-    old: Traced,
+    old: TracedGraph,
     active,
     marking,
     graph,
@@ -148,7 +148,7 @@ def _reverse_graph(
     views,
     cotangents,
     restore: Callable[[CopiedRegion], None] | None = None,
-) -> Traced:
+) -> TracedGraph:
     """Build the graph of cotangents.
 
     Args:
@@ -180,7 +180,7 @@ def _reverse_graph(
     wanted = [memory for memory, on in zip(old.inputs, active, strict=True) if on]
     outputs = _some(program.inputs, active)
     values = [_input_cotangents(graph, memory, adjoints, out) for memory, out in zip(wanted, outputs, strict=True)]
-    return Traced.of(graph, args, values, outputs)
+    return TracedGraph.of(graph, args, values, outputs)
 
 
 class _StateKeeping:
@@ -192,7 +192,7 @@ class _StateKeeping:
 
     @cached_property
     @without_garbage_collection()
-    def plan(self) -> _Plan:
+    def plan(self) -> _KeptLoops:
         """States and results that the loops keep."""
         program = self.program
         old = program.marked
@@ -208,7 +208,7 @@ class _StateKeeping:
             parts = segments.parts_of(loop.length, segments.state_bytes(loop, carried, size), budget)
             finals = sorted({x.number for x in need.nodes(old.root) if x.op == "out" and x.args[0] is node})
             loops.append(_KeptLoop(node, parts if back else [], segments.group_by_kind(loop, carried), finals))
-        return _Plan(old, dependence, loops)
+        return _KeptLoops(old, dependence, loops)
 
     @cached_property
     def shapes(self) -> list[tuple[tuple[int, ...], str]]:
@@ -222,7 +222,7 @@ class _StateKeeping:
             found += [((len(group),), kind(group[0])) for group in segments.group_by_kind(node.loop, finals)]
         return found
 
-    def run(self, marking: bool) -> Traced:
+    def run(self, marking: bool) -> TracedGraph:
         """Return the graph of the program with these arrays after its outputs."""
         program, plan = self.program, self.plan
         old = plan.old
@@ -243,7 +243,7 @@ class _StateKeeping:
                 kept.append(array([copied.finals[loop, k] for k in group], (len(group),)))
         results = [_copy_result(copy, result, copied) for result in old.results]
         outputs = [*program.outputs, *(Shape(shape, np.dtype(dtype)) for shape, dtype in self.shapes)]
-        return Traced.of(graph, args, [*results, *kept], outputs)
+        return TracedGraph.of(graph, args, [*results, *kept], outputs)
 
 
 class _KeptLoop(NamedTuple):
@@ -262,10 +262,10 @@ class _KeptLoop(NamedTuple):
     finals: list[int]
 
 
-class _Plan(NamedTuple):
+class _KeptLoops(NamedTuple):
     """States and results that the loops of a marked graph keep."""
 
-    old: Traced
+    old: TracedGraph
     dependence: Dependence
     loops: list[_KeptLoop]
 

@@ -92,7 +92,7 @@ class Forward:
             return self.graph.zero
         if len(node.args) == in_memory:
             return view.at(self.graph, offset)
-        return view.indexed(self.graph, offset, stride, self.copy.value(node.args[-1], copied))
+        return view.at_index(self.graph, offset, stride, self.copy.value(node.args[-1], copied))
 
     def _push_loop(self, node: Node, copied: CopiedRegion) -> None:
         """Copy a loop, with the rates of its carried values beside them."""

@@ -78,7 +78,7 @@ class Graph:
             )
         return node
 
-    def shared(self, op: str, args: tuple[Node, ...], kind: str, detail=None) -> Node:
+    def unique(self, op: str, args: tuple[Node, ...], kind: str, detail=None) -> Node:
         """Return the node with this operation, these arguments and this detail, made if there is none."""
         key = (op, args, detail)
         found = self._known.get(key)
@@ -143,7 +143,7 @@ class Graph:
             args = args[::-1]
         if op in COMPARISONS:
             kind = TRUTH
-        return self.shared(op, args, kind or args[0].kind)
+        return self.unique(op, args, kind or args[0].kind)
 
     def _fold(self, op, values, kind):
         """Return the result of an operation of constants as a Python number of a kind."""
@@ -205,7 +205,7 @@ class Graph:
             return self.constant(-a.value)
         if a.op == "sub":
             return self.plain("sub", a.args[1], a.args[0])
-        return self.shared("neg", (a,), a.kind)
+        return self.unique("neg", (a,), a.kind)
 
     def _mul(self, a, b):
         if b.op == "const":
@@ -278,7 +278,7 @@ class Graph:
             if no.op == "const":
                 negated = self.make("not", condition)
                 return self.make("or", negated, yes) if no.value else self.make("and", condition, yes)
-        return self.shared("select", (condition, yes, no), yes.kind)
+        return self.unique("select", (condition, yes, no), yes.kind)
 
     def _not(self, a):
         return a.args[0] if a.op == "not" else self.plain("not", a)
@@ -305,7 +305,7 @@ class Graph:
         """Return a number without its derivative, in a graph to be differentiated; `op` "save" if it is costly."""
         if a.is_constant or a.op == op or (op == "stop" and a.kind != REAL):
             return a
-        return self.shared(op, (a,), a.kind)
+        return self.unique(op, (a,), a.kind)
 
     def truth(self, a: Node) -> Node:
         """Return a number as a truth value: True if it is not zero."""
@@ -336,7 +336,7 @@ class Graph:
     def load(self, buffer: Buffer, after: Node | None, offset: int, index: Node | None = None, stride: int = 0) -> Node:
         """Return the scalar at offset + stride·index of a buffer, which `after` fills unless it is an input."""
         args = tuple(x for x in (after, index) if x is not None)
-        return self.shared("load", args, buffer.kind, Address(buffer, offset, stride))
+        return self.unique("load", args, buffer.kind, Address(buffer, offset, stride))
 
     def lookup(self, index: Node, table: Sequence[Node]) -> Node:
         """Return table[index] for an index that is held within the table."""

@@ -22,7 +22,7 @@ PIVOT_CONSTANTS = (0.125, 8.0)
 
 
 @dataclasses.dataclass
-class Step:
+class PivotStep:
     """The elimination of one row and column.
 
     Attributes:
@@ -48,11 +48,11 @@ class Step:
         conditions = [swap[0] for swap in self.swaps]
         return [self.pivot, self.reciprocal, *conditions, *self.factors.values(), *self.rest.values()]
 
-    def copy_with(self, of: Callable[[Node], Node]) -> Step:
+    def copy_with(self, of: Callable[[Node], Node]) -> PivotStep:
         """Return the step with other nodes."""
         swaps = [(of(condition), a, b) for condition, a, b in self.swaps]
         every = lambda some: {k: of(x) for k, x in some.items()}
-        return Step(
+        return PivotStep(
             self.row, self.column, of(self.pivot), of(self.reciprocal), swaps, every(self.factors), every(self.rest)
         )
 
@@ -60,7 +60,7 @@ class Step:
 class Factors(abc.ABC):
     """Triangular factors of a matrix, as the steps of its elimination."""
 
-    def __init__(self, graph: Graph, steps: list[Step], rows: int):
+    def __init__(self, graph: Graph, steps: list[PivotStep], rows: int):
         self.graph, self.steps, self.rows = graph, steps, rows
 
     def nodes(self) -> list[Node]:
@@ -186,7 +186,7 @@ def factor_symmetric(graph: Graph, matrix: np.ndarray, floor: list[Node] | None 
                 if i != j:
                     neighbours[i].add(j)
                     neighbours[j].add(i)
-        steps.append(Step(k, k, pivot, reciprocal, [], factors, {}))
+        steps.append(PivotStep(k, k, pivot, reciprocal, [], factors, {}))
     return SymmetricFactors(graph, steps, n)
 
 
@@ -212,7 +212,7 @@ class Elimination:
         self.original = matrix
         self.entries: list[dict[int, Node]] = [{j: x for j, x in enumerate(row) if not is_zero(x)} for row in matrix]
         self.rows, self.columns = set(range(self.n)), set(range(columns))
-        self.steps: list[Step] = []
+        self.steps: list[PivotStep] = []
         self._easy()
         for rows, columns in blocks({i: set(self.entries[i]) & self.columns for i in self.rows}, self.columns):
             self._block(rows, columns)
@@ -295,7 +295,7 @@ class Elimination:
                     self.entries[k].pop(column, None)
                 else:
                     self.entries[k][column] = value
-        self.steps.append(Step(i, j, pivot, reciprocal, swaps, factors, dict(self.entries[i])))
+        self.steps.append(PivotStep(i, j, pivot, reciprocal, swaps, factors, dict(self.entries[i])))
         self.rows.discard(i)
         self.columns.discard(j)
 

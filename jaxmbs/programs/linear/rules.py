@@ -6,7 +6,7 @@ from jaxmbs.programs.graph.nodes import array
 from jaxmbs.programs.linear.elimination import Elimination, Factors, factor_symmetric
 from jaxmbs.programs.tracing.marks import AbstractRule, with_marks
 from jaxmbs.programs.tracing.rules import product
-from jaxmbs.programs.tracing.trace import RULES, TAKES_MEMORY, Deferred
+from jaxmbs.programs.tracing.trace import RULES, TAKES_MEMORY, DeferredArray
 
 
 def _trace_factorise(tracer, eqn, matrix, limit):
@@ -33,9 +33,9 @@ def _trace_factorise(tracer, eqn, matrix, limit):
     made = lambda: array([x for e in identity for x in column(e)], (m, n)).T
     # Factors and estimates have no derivative.
     held = graph.hold if tracer.marking else lambda x: x
-    scalar = lambda value: Deferred(lambda: array([held(value())], ()), None)
+    scalar = lambda value: DeferredArray(lambda: array([held(value())], ()), None)
     every = lambda: array([held(x) for x in kept()], (n,))
-    return [Deferred(made, factors), scalar(sign), scalar(rcond), Deferred(every, None)]
+    return [DeferredArray(made, factors), scalar(sign), scalar(rcond), DeferredArray(every, None)]
 
 
 class _Solution(AbstractRule):
@@ -66,7 +66,7 @@ class _Solution(AbstractRule):
     def solve(self, tracer, matrix, factors, limit, rhs):
         """Return the solution in a trace, marked as one."""
         graph = tracer.graph
-        known = factors.factors if isinstance(factors, Deferred) else None
+        known = factors.factors if isinstance(factors, DeferredArray) else None
         if known is None:
             matrix = tracer.nodes(matrix)
             general = self.kind == "general"

@@ -32,7 +32,7 @@ SHOWN_IN_FULL = frozenset(
 MAX_DEPTH = 40
 
 
-class Unknown(ValueError):
+class NoDigest(ValueError):
     """A value has no digest."""
 
 
@@ -40,7 +40,7 @@ def digest(closed: core.ClosedJaxpr) -> bytes | None:
     """Return the digest of a closed jaxpr with its derivative rules; None if something in it has no digest."""
     try:
         return _Content().of(closed)
-    except Unknown:
+    except NoDigest:
         return None
 
 
@@ -94,12 +94,12 @@ class _Content:
             is_key = isinstance(x, jax.Array) and jax.dtypes.issubdtype(x.dtype, jax.dtypes.prng_key)
             value = np.asarray(jax.random.key_data(x) if is_key else x)  # type: ignore[arg-type]
             if value.dtype.hasobject:
-                raise Unknown("an array of objects")
+                raise NoDigest("an array of objects")
             return "array", value.shape, value.dtype.name, hashlib.sha256(value.tobytes()).digest()
         if isinstance(x, jax_compat.MEMORIES):
             return "memory"
         if type(x).__qualname__ in SHOWN_IN_FULL:
-            return self.shown(x)
+            return self._representation(x)
         if type(x) is object or type(x).__qualname__ == "TraceTag":
             # Marks of a transformation of a rule: only which of them are the same counts.
             self.alive.append(x)
@@ -120,17 +120,17 @@ class _Content:
             # Programs have keys if they are kept on disk.
             key = x.key if self.strict or x.source is None else self.once(x.source)
             if key is None and self.strict:
-                raise Unknown("a program without a key")
+                raise NoDigest("a program without a key")
             return "program", key
-        return self.shown(x)
+        return self._representation(x)
 
-    def shown(self, x):
+    def _representation(self, x):
         """Return the `repr` of a value, or its type if that does not tell values apart."""
         text = repr(x)
         if type(x).__qualname__ not in SHOWN_IN_FULL or " at 0x" in text:
             if not self.strict:
                 return type(x).__qualname__
-            raise Unknown(text)
+            raise NoDigest(text)
         return type(x).__qualname__, text
 
     def once(self, x) -> bytes:
@@ -142,7 +142,7 @@ class _Content:
             self.known[id(x)] = b"itself"
             self.depth += 1
             if self.depth > MAX_DEPTH:
-                raise Unknown("nested too deep")
+                raise NoDigest("nested too deep")
             if isinstance(x, core.ClosedJaxpr):
                 parts: Any = [self.text(c) for c in x.consts], self.once(x.jaxpr) if x.jaxpr is not x else self.jaxpr(x)
             elif isinstance(x, core.Jaxpr):
@@ -196,7 +196,7 @@ class _Content:
                 return self.name(type(f)), fields
             if hasattr(f, "__dict__") and self.package(type(f)) in KNOWN_PACKAGES:
                 return self.name(type(f)), self.text(vars(f))
-            return self.shown(f)
+            return self._representation(f)
         values, variables = referenced_values(f)
         cells = [self.text(x) for x in values]
         bound = self.text(f.__defaults__), self.text(f.__kwdefaults__), cells
@@ -214,7 +214,7 @@ class _Content:
     def name(self, x) -> str:
         """Return the qualified name of a function or class."""
         if self.strict and self.package(x) not in KNOWN_PACKAGES and isinstance(x, type):
-            raise Unknown(f"the class {x.__qualname__}, whose code is not known by version")
+            raise NoDigest(f"the class {x.__qualname__}, whose code is not known by version")
         return f"{x.__module__}.{x.__qualname__}"
 
     @staticmethod

@@ -36,14 +36,14 @@ def define_linearization(primitive, rule: Callable) -> None:
             the result of `linearize_by_jvp`.
     """
 
-    def adapted(*args, **params):
+    def rule_in_current_form(*args, **params):
         outcome = rule(*args, **params)
         if not STRUCTURED_RESIDUALS or len(outcome) == 5:
             return outcome
         results, nonzero, residuals, function = outcome
         return results, nonzero, residuals, None, lambda residuals, _, *tangents: function(residuals, *tangents)
 
-    ad.primitive_linearizations[primitive] = adapted
+    ad.primitive_linearizations[primitive] = rule_in_current_form
 
 
 def scan_counts(params) -> tuple[int, int]:

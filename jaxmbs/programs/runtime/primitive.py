@@ -99,11 +99,11 @@ def save_for_reverse(x):
 def _impl(*args, **params):
     # A program is compiled even under `jax.disable_jit`, which runs everything else operation by operation.
     with jax.disable_jit(False):
-        return _jitted(**params)(*args)
+        return _jitted_bind(**params)(*args)
 
 
 @functools.lru_cache(maxsize=256)
-def _jitted(**params):
+def _jitted_bind(**params):
     """Return the compiled function that binds the primitive."""
     return jax.jit(lambda *args: run_p.bind(*args, **params))
 

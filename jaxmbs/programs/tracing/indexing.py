@@ -13,7 +13,7 @@ from jaxmbs.programs.tracing.rules import rule
 from jaxmbs.programs.tracing.trace import Tracer
 
 
-def _clamped(graph, index: Node, most: int) -> Node:
+def _clamp(graph, index: Node, most: int) -> Node:
     """Return an index held within [0, most]."""
     return graph.make("min", graph.make("max", index, graph.constant(0)), graph.constant(most))
 
@@ -39,7 +39,7 @@ def _window(
         table.append(operand[tuple(at)])
     index = graph.constant(0)
     for axis, size in zip(moving, sizes, strict=True):
-        index = graph.add(graph.mul(index, graph.constant(size)), _clamped(graph, starts[axis], size - 1))
+        index = graph.add(graph.mul(index, graph.constant(size)), _clamp(graph, starts[axis], size - 1))
     return graph.lookup(index, table)
 
 
@@ -53,7 +53,7 @@ def _loop_row(tracer: Tracer, x: Memory, starts: list[Node], sizes) -> np.ndarra
     stride = int(rows[1, 0] - rows[0, 0]) if count > 1 else 0
     if not (rows == rows[0] + stride * np.arange(count)[:, None]).all():
         return None
-    index = _clamped(tracer.graph, starts[0], count - 1)
+    index = _clamp(tracer.graph, starts[0], count - 1)
     parts = [slice(0, 1)]
     for k in range(1, len(starts)):
         begin = min(max(starts[k].value, 0), x.shape[k] - sizes[k])
@@ -86,7 +86,7 @@ def _dynamic_update_slice(tracer, eqn, x, update, *starts):
     result = x.copy()
     most = [n - k for n, k in zip(x.shape, update.shape, strict=True)]
     ranges = [[min(max(s.value, 0), m)] if s.is_constant else range(m + 1) for s, m in zip(indices, most, strict=True)]
-    held = [_clamped(graph, s, m) for s, m in zip(indices, most, strict=True)]
+    held = [_clamp(graph, s, m) for s, m in zip(indices, most, strict=True)]
     for places in itertools.product(*ranges):
         here = graph.constant(True)
         for place, index in zip(places, held, strict=True):
@@ -115,7 +115,7 @@ def _gather(tracer, eqn, operand, indices):
     ]
     most = {k: operand.shape[k] - sizes[k] for k in range(operand.ndim)}
     fills = "fill" in _mode(eqn)
-    missing = tracer.graph.constant(_missing(eqn))
+    missing = tracer.graph.constant(_value_outside(eqn))
     flat = []
     for at in np.ndindex(*out):
         batch = tuple(at[k] for k in batch_dims)
@@ -131,7 +131,7 @@ def _gather(tracer, eqn, operand, indices):
     return array(flat, out)
 
 
-def _missing(eqn):
+def _value_outside(eqn):
     """Return the result of a gather for an index outside its operand."""
     value = eqn.params.get("fill_value")
     kind = kind_of(eqn.outvars[0].aval.dtype)
@@ -171,7 +171,7 @@ def _scatter(combine):
             for axis, of_index in zip(batching, numbers.scatter_indices_batching_dims, strict=True):
                 starts[axis] = graph.constant(batch[of_index])
             if "clip" in _mode(eqn):
-                starts = {axis: _clamped(graph, s, most[axis]) for axis, s in starts.items()}
+                starts = {axis: _clamp(graph, s, most[axis]) for axis, s in starts.items()}
             within = [0] * operand.ndim
             for axis, place in zip(windowed, update_dims, strict=True):
                 within[axis] = at[place]

@@ -26,7 +26,7 @@ def scan(tracer: Tracer, eqn, *args):
     body_consts = [tracer.constants(np.asarray(c)) for c in body.consts]
     step = lambda values: tracer.run(body.jaxpr, body_consts, [*consts, *values])
     if length <= 1 or length * estimate_operations(body.jaxpr) <= tuning.MAX_UNROLLED_SCALARS:
-        return _unrolled(tracer, body, step, carry, xs, length, reverse)
+        return _unroll(tracer, body, step, carry, xs, length, reverse)
 
     def attempt(varying: set[int]):
         tracer.depth += 1
@@ -113,7 +113,7 @@ def _is_jaxpr(x) -> bool:
     return isinstance(x, (core.ClosedJaxpr, core.Jaxpr))
 
 
-def _unrolled(tracer, body, step, carry, xs, length, reverse):
+def _unroll(tracer, body, step, carry, xs, length, reverse):
     """Return the results of a loop whose iterations are traced one after the other."""
     n_carry = len(carry)
     collected: list[list] = []
@@ -262,7 +262,7 @@ def _live_ins(loop: Loop) -> list[Node]:
 def _final(tracer: Tracer, loop: Loop, node: Node, params: np.ndarray) -> np.ndarray:
     """Return the final values of carried values."""
     own = lambda p: p.op == "param" and p.origin.loop is loop
-    out = lambda p: tracer.graph.shared("out", (node,), p.kind, p.origin.number) if own(p) else p
+    out = lambda p: tracer.graph.unique("out", (node,), p.kind, p.origin.number) if own(p) else p
     return array([out(p) for p in params.ravel()], params.shape)
 
 

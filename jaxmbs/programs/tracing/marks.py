@@ -18,7 +18,7 @@ from jaxmbs.programs.errors import ProgramError
 from jaxmbs.programs.graph.graph import Graph
 from jaxmbs.programs.graph.nodes import REAL, Node, Region, array
 from jaxmbs.programs.runtime import jax_compat
-from jaxmbs.programs.tracing.trace import RULES, TAKES_MEMORY, Deferred, Tracer
+from jaxmbs.programs.tracing.trace import RULES, TAKES_MEMORY, DeferredArray, Tracer
 
 
 class AbstractRule(abc.ABC):
@@ -47,7 +47,7 @@ class AbstractRule(abc.ABC):
         """Return True if there are direct cotangents by these inputs."""
 
 
-class Group:
+class MarkGroup:
     """Values that were made together, and their marks.
 
     Attributes:
@@ -66,7 +66,7 @@ class Group:
         self.marks: list[Node] = []
         self.linear: dict = {}
         real = lambda value: frozenset(x.serial for x in value.ravel().tolist() if x.kind == REAL and x.op != "const")
-        self._reals = [frozenset() if isinstance(x, Deferred) else real(x) for x in inputs]
+        self._reals = [frozenset() if isinstance(x, DeferredArray) else real(x) for x in inputs]
         everything = self.nodes()
         self.region: Region = max((x.region for x in everything), key=lambda region: region.depth)
 
@@ -90,23 +90,23 @@ class Group:
         return tuple(not found.isdisjoint(serials) for serials in self._reals)
 
 
-class Member(NamedTuple):
+class MarkMember(NamedTuple):
     """The place of a mark: its group, and its number there."""
 
-    group: Group
+    group: MarkGroup
     number: int
 
 
 def nodes_of(value) -> list[Node]:
     """Return the nodes of an array, or of factors."""
-    return value.factors.nodes() if isinstance(value, Deferred) else list(value.ravel())
+    return value.factors.nodes() if isinstance(value, DeferredArray) else list(value.ravel())
 
 
 def with_marks(tracer: Tracer, rule: AbstractRule, inputs: Sequence, outputs: Sequence) -> list:
     """Return the outputs, with marks around them in a graph that is to be differentiated."""
     if not tracer.marking:
         return list(outputs)
-    held = [x if isinstance(x, Deferred) and x.factors is not None else tracer.nodes(x) for x in inputs]
+    held = [x if isinstance(x, DeferredArray) and x.factors is not None else tracer.nodes(x) for x in inputs]
     return mark(tracer.graph, rule, held, [tracer.nodes(x) for x in outputs])
 
 
@@ -118,11 +118,13 @@ def mark(graph: Graph, rule: AbstractRule, inputs: list, values: list) -> list:
     key = (rule.key, *(x.serial for x in everything))
     group = graph.groups.get(key)
     if group is None:
-        group = graph.groups[key] = Group(rule, list(inputs), list(values))
+        group = graph.groups[key] = MarkGroup(rule, list(inputs), list(values))
         for value in values:
             for node in value.ravel():
                 if node.kind == REAL:
-                    group.marks.append(graph.node("mark", (node,), REAL, Member(group, len(group.marks)), group.region))
+                    group.marks.append(
+                        graph.node("mark", (node,), REAL, MarkMember(group, len(group.marks)), group.region)
+                    )
     return group.values_with_marks()
 
 

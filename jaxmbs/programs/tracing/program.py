@@ -67,7 +67,7 @@ class Facts(NamedTuple):
     loaded: list[int]
 
 
-class Traced(NamedTuple):
+class TracedGraph(NamedTuple):
     """A graph with its inputs in memory, and its results: for each output its nodes, or the array in memory that it is."""
 
     graph: Graph
@@ -89,7 +89,7 @@ class Traced(NamedTuple):
         return Liveness(self.root, self.results, marking)
 
     @classmethod
-    def of(cls, graph: Graph, inputs: list[Memory], values: Sequence, outputs: Sequence[Shape]) -> Traced:
+    def of(cls, graph: Graph, inputs: list[Memory], values: Sequence, outputs: Sequence[Shape]) -> TracedGraph:
         """Make values the results; arrays in memory stay there if a loop can write them as the output."""
         tracer = Tracer(graph, np.float64)
         results = []
@@ -142,7 +142,7 @@ class Program:
         savings: plans of the states to keep for reverse mode, deleted with the graph for differentiating.
     """
 
-    def __init__(self, trace: Callable[[bool], Traced], inputs, outputs, name: str = "program", key=None):
+    def __init__(self, trace: Callable[[bool], TracedGraph], inputs, outputs, name: str = "program", key=None):
         self._trace, self.name, self._key = trace, name, key
         self.inputs, self.outputs = (
             tuple(Shape(tuple(x.shape), np.dtype(x.dtype)) for x in ends) for ends in (inputs, outputs)
@@ -157,11 +157,11 @@ class Program:
     def of(cls, source, limit: int | None = None, name: str = "program") -> Program:
         """Return the program of a closed jaxpr, which it keeps as its `source`."""
 
-        def trace(marking: bool) -> Traced:
+        def trace(marking: bool) -> TracedGraph:
             graph = Graph(None if marking else limit)
             tracer = Tracer(graph, program.dtype, marking)
             args = [place_argument(k, x.shape, x.dtype) for k, x in enumerate(program.inputs)]
-            return Traced.of(graph, args, tracer.run_closed(source, args), program.outputs)
+            return TracedGraph.of(graph, args, tracer.run_closed(source, args), program.outputs)
 
         program = cls(trace, source.in_avals, source.out_avals, name)
         program.source = source
@@ -178,17 +178,17 @@ class Program:
 
     @cached_property
     @without_garbage_collection()
-    def traced(self) -> Traced:
+    def traced(self) -> TracedGraph:
         """The graph for evaluating."""
         return self._kept("traced", self._trace(False))
 
     @cached_property
     @without_garbage_collection()
-    def marked(self) -> Traced:
+    def marked(self) -> TracedGraph:
         """The graph for differentiating: with marks around values that have a derivative of their own."""
         return self._kept("marked", self._trace(True))
 
-    def _kept(self, name: str, traced: Traced) -> Traced:
+    def _kept(self, name: str, traced: TracedGraph) -> TracedGraph:
         """Register a graph that is kept, and return it."""
         traced.graph.close()
         _graphs.append((weakref.ref(self), name))

@@ -20,7 +20,7 @@ from jaxmbs.programs.graph.nodes import Memory, Node, array, kind_of
 from jaxmbs.programs.runtime import jax_compat, tuning
 
 
-class Deferred:
+class DeferredArray:
     """An array that is computed when something needs its entries.
 
     Attributes:
@@ -80,7 +80,7 @@ class Tracer:
                 )
             flat = [self.load(value, int(k)) for k in value.offsets.ravel()]
             return array(flat, value.shape)
-        if isinstance(value, Deferred):
+        if isinstance(value, DeferredArray):
             return value.entries()
         return value
 
@@ -107,7 +107,7 @@ class Tracer:
                 return self.constants(atom.val)
             return values[atom]
 
-        for eqn in _needed(jaxpr):
+        for eqn in _needed_equations(jaxpr):
             for var, value in zip(eqn.outvars, self.apply(eqn, [read(x) for x in eqn.invars]), strict=True):
                 values[var] = value
         return [read(x) for x in jaxpr.outvars]
@@ -163,7 +163,7 @@ class Tracer:
 
 
 @functools.lru_cache(maxsize=1024)
-def _needed(jaxpr) -> list:
+def _needed_equations(jaxpr) -> list:
     """Return the equations that the results of a jaxpr depend on."""
     needed = {x for x in jaxpr.outvars if not hasattr(x, "val")}
     found = []

@@ -67,7 +67,7 @@ def module_text(program: Program, lanes: int) -> tuple[str, set]:
         parts=tuning.PARTS_PER_THREAD,
         lanes=lanes,
     )
-    declared = _declared(kernel)
+    declared = _declared_functions(kernel)
     lines = [line for line in handler.splitlines() if line.split("(")[0] not in declared]
     attributes = " ".join([*ATTRIBUTES, _target_attributes()])
     called = emitter.module.elementary
@@ -88,7 +88,7 @@ def _target_attributes() -> str:
     return " ".join(f'"{name}"="{value}"' for name, value in attributes.items())
 
 
-def _declared(text: str) -> set[str]:
+def _declared_functions(text: str) -> set[str]:
     """Return the functions that a text declares."""
     return {line.split("(")[0] for line in text.splitlines() if line.startswith("declare")}
 

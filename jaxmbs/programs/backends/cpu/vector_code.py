@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jaxmbs.programs.backends.llvm.code import AbstractCode
-from jaxmbs.programs.backends.llvm.text import unsigned
+from jaxmbs.programs.backends.llvm.text import has_no_sign
 from jaxmbs.programs.graph.nodes import INTEGER
 
 
@@ -11,7 +11,7 @@ class VectorCode(AbstractCode):
     """Writes a function whose values are vectors with a lane for each sample, or scalars for a single sample."""
 
     def is_unsigned(self, node):
-        return node.serial in self.unsigned or unsigned(node)
+        return node.serial in self.unsigned or has_no_sign(node)
 
     def _pointers(self, key, distance):
         integers = self.module.vector(INTEGER)

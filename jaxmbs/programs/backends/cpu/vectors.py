@@ -9,7 +9,7 @@ from jaxmbs.programs.backends.cpu.lanes import following_samples, splat
 from jaxmbs.programs.backends.cpu.patience import Patience
 from jaxmbs.programs.backends.cpu.vector_code import VectorCode
 from jaxmbs.programs.backends.llvm.emitter import AbstractEmitter
-from jaxmbs.programs.backends.llvm.text import ALIGNMENT, aligned
+from jaxmbs.programs.backends.llvm.text import ALIGNMENT, align
 
 
 class VectorEmitter(AbstractEmitter):
@@ -78,11 +78,11 @@ class VectorEmitter(AbstractEmitter):
 
     def _memory(self) -> list[str]:
         """Return lines that make the frame, and after it the scratch memory, which all groups of lanes share."""
-        frame_bytes = aligned(max(self.frame.bytes, 1))
+        frame_bytes = align(max(self.frame.bytes, 1))
         self.module.declare("ptr", "aligned_alloc", ["i64", "i64"])
         self.module.declare("void", "free", ["ptr"])
         lines = [
-            f"  %frame = call ptr @aligned_alloc(i64 {ALIGNMENT}, i64 {frame_bytes + aligned(self.plan.scratch_bytes)})",
+            f"  %frame = call ptr @aligned_alloc(i64 {ALIGNMENT}, i64 {frame_bytes + align(self.plan.scratch_bytes)})",
             "  %missing = icmp eq ptr %frame, null",
             "  br i1 %missing, label %fail, label %start",
             "fail:",

@@ -30,7 +30,7 @@ class DriverError(RuntimeError):
     """The driver refuses something; the message is its reason."""
 
 
-class Loaded(NamedTuple):
+class LoadedKernel(NamedTuple):
     """A loaded kernel: the driver's handle, and the addresses of its functions that run it and explain errors."""
 
     function: int
@@ -68,7 +68,7 @@ def capability() -> tuple[int, int]:
 _given: list = []
 
 
-def load(ptx: str) -> Loaded:
+def load(ptx: str) -> LoadedKernel:
     """Return the kernel `entry` of a module in PTX, loaded for all GPUs; it stays loaded.
 
     Raises:
@@ -91,7 +91,7 @@ def load(ptx: str) -> Loaded:
     except AttributeError as error:
         raise DriverError("the driver is older than CUDA 12") from error
     address = lambda function: ctypes.cast(function, ctypes.c_void_p).value or 0
-    return Loaded(kernel.value, address(driver.cuLaunchKernel), address(driver.cuGetErrorString))
+    return LoadedKernel(kernel.value, address(driver.cuLaunchKernel), address(driver.cuGetErrorString))
 
 
 def _check_memory(driver: ctypes.CDLL, kernel: ctypes.c_void_p, number: int) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from llvmlite import binding
 
 from jaxmbs.programs.backends.gpu import handler, ptx
-from jaxmbs.programs.backends.gpu.driver import Loaded
+from jaxmbs.programs.backends.gpu.driver import LoadedKernel
 from jaxmbs.programs.tracing.program import Program
 
 
@@ -34,7 +34,7 @@ def _machine():
 ATTRIBUTES = "attributes #0 = { nounwind }"
 
 
-def launcher(program: Program, workspace: bool, loaded: Loaded) -> HostCode:
+def launcher(program: Program, workspace: bool, loaded: LoadedKernel) -> HostCode:
     """Return the function that launches a kernel that the driver has loaded."""
     text = handler.on_gpu(program.name, len(program.facts.loaded), len(program.outputs), workspace, *loaded)
     return HostCode(binding.parse_assembly(f"{text}\n{ATTRIBUTES}"), _machine())

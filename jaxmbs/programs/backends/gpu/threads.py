@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from jaxmbs.programs.backends.llvm.code import AbstractCode
 from jaxmbs.programs.backends.llvm.emitter import AbstractEmitter
-from jaxmbs.programs.backends.llvm.text import unsigned
+from jaxmbs.programs.backends.llvm.text import has_no_sign
 from jaxmbs.programs.graph.nodes import Memory
 from jaxmbs.programs.runtime import tuning
 from jaxmbs.programs.tracing.program import Program
@@ -40,7 +40,7 @@ class ThreadCode(AbstractCode):
 
     def is_unsigned(self, node):
         # `abs.f64` of a GPU leaves NaN unchanged, and the usual NaN has its sign set.
-        return node.op == "const" and unsigned(node)
+        return node.op == "const" and has_no_sign(node)
 
     def _pointers(self, key, distance):
         if key[1] in self.plan.apart:

@@ -154,7 +154,7 @@ class AbstractCode(Instructions):
             distance = self.splat(self.let(f"add i64 {moved}, {first * dtype.itemsize}"), "i64")
             addresses = self._lane_addresses(("buffer", place), distance)
             values = [self.wide(node) for node in row[first : first + BLOCK_VALUES]]
-            for address, vector in zip(addresses, self._turned(values), strict=True):
+            for address, vector in zip(addresses, self._exchange_lanes(values), strict=True):
                 self.line(f"store <{BLOCK_VALUES} x double> {vector}, ptr {address}, align 8")
         for k in range(whole, len(row)):
             self.store_output(place, dtype, k, row[k], (number, len(row)))
@@ -188,7 +188,7 @@ class AbstractCode(Instructions):
         distance = self._distance(offset, stride, index, 8)
         addresses = self._lane_addresses(("buffer", buffer.source), distance)
         vectors = [self.let(f"load <{BLOCK_VALUES} x double>, ptr {address}, align 8") for address in addresses]
-        for node, value in zip(block, self._turned(vectors), strict=True):
+        for node, value in zip(block, self._exchange_lanes(vectors), strict=True):
             self.values[node.serial] = value
             del self.blocks[node.serial]
             if node.serial in self.plan.crossing:
@@ -200,7 +200,7 @@ class AbstractCode(Instructions):
         kind = self.module.wide("ptr")
         return [self.let(f"extractelement {kind} {pointers}, i64 {k}") for k in range(self.module.lanes)]
 
-    def _turned(self, vectors: list[str]) -> list[str]:
+    def _exchange_lanes(self, vectors: list[str]) -> list[str]:
         """Return eight vectors over all lanes as one vector of eight for every lane, or the other way round."""
         lanes, kind = self.module.lanes, f"<{BLOCK_VALUES} x double>"
         pick = lambda a, b, where, of: self.let(
@@ -211,16 +211,17 @@ class AbstractCode(Instructions):
                 [pick(v, v, range(first, first + BLOCK_VALUES), self.module.vector(REAL)) for v in vectors]
                 for first in range(0, lanes, BLOCK_VALUES)
             ]
-            return [x for part in parts for x in self._transposed(part, pick, kind)]
+            return [x for part in parts for x in self._transpose_block(part, pick, kind)]
         turned = [
-            self._transposed(vectors[k : k + BLOCK_VALUES], pick, kind) for k in range(0, len(vectors), BLOCK_VALUES)
+            self._transpose_block(vectors[k : k + BLOCK_VALUES], pick, kind)
+            for k in range(0, len(vectors), BLOCK_VALUES)
         ]
         if len(turned) == 1:
             return turned[0]
         assert len(turned) == 2  # natural_lanes gives one or two vectors
         return [pick(a, b, range(2 * BLOCK_VALUES), kind) for a, b in zip(*turned, strict=True)]
 
-    def _transposed(self, rows: list[str], pick, kind: str) -> list[str]:
+    def _transpose_block(self, rows: list[str], pick, kind: str) -> list[str]:
         """Return the columns of an 8 × 8 matrix of which these are the rows, by three rounds of exchanges."""
         for width in (1, 2, 4):
             low = [k for k in range(BLOCK_VALUES) if not k & width]

@@ -90,12 +90,12 @@ class Frame:
         return self.slot * len(self.places)
 
 
-def unsigned(node: Node) -> bool:
+def has_no_sign(node: Node) -> bool:
     """Return True if the operation of a value never sets its sign bit, not even that of NaN."""
     return math.copysign(1.0, node.value) > 0 if node.op == "const" else node.op == "abs"
 
 
-def aligned(size: int) -> int:
+def align(size: int) -> int:
     """Return a size in bytes, rounded up to the alignment."""
     return -(-size // ALIGNMENT) * ALIGNMENT
 
