@@ -275,7 +275,7 @@ class Driver:
 
         functions = launch(launched), explain(explained)
         self.keep.append(functions)
-        self.loaded = driver.Loaded(0xF00, *(ctypes.cast(function, pointer).value for function in functions))
+        self.loaded = driver.LoadedKernel(0xF00, *(ctypes.cast(function, pointer).value for function in functions))
         api = (pointer * 40)()
         for name, function in (("XLA_FFI_Stream_Get", call(streams)), ("XLA_FFI_Error_Create", call(failed))):
             self.keep.append(function)

@@ -67,10 +67,10 @@ def test_optimised_code_gives_the_same_bits(monkeypatch, agree):
 def test_short_runs_of_few_samples_are_compiled_quickly():
     """A loop of 40 rounds for one sample, not for a thousand; and what has no loop only if that is asked for."""
     loop, line = PROGRAM.trace(*(x[0] for x in samples(1))), mbs.program(lambda x: jnp.sin(x) @ x).trace(jnp.ones(3))
-    assert [machine.effort_for(loop, total) for total in (1, 1000)] == [0, 1]
-    assert [machine.effort_for(line, total) for total in (1, 1000)] == [1, 1]
+    assert [machine.optimisation_level(loop, total) for total in (1, 1000)] == [0, 1]
+    assert [machine.optimisation_level(line, total) for total in (1, 1000)] == [1, 1]
     line.max_unoptimised_samples = 10
-    assert [machine.effort_for(line, total) for total in (10, 11)] == [0, 1]
+    assert [machine.optimisation_level(line, total) for total in (10, 11)] == [0, 1]
 
 
 @pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), (1,), (1, 1)])
@@ -126,6 +126,7 @@ from jax import lax
 import jaxmbs as mbs
 from jaxmbs.programs.backends.cpu import machine
 from jaxmbs.programs.backends.llvm import ffi
+from jaxmbs.programs.runtime import tuning
 
 libc = ctypes.CDLL(None, use_errno=True)
 libc.mmap.restype = ctypes.c_void_p
