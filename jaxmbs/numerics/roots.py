@@ -180,10 +180,10 @@ def with_respect_to(tangents):
     leaves, tree = jax.tree.flatten(tangents, is_leaf=_is_zero)
     active = [not _is_zero(x) for x in leaves]
 
-    def put(values, some):
-        some = list(some)
+    def put(values, selected):
+        selected = list(selected)
         old = jax.tree.leaves(values)
-        return jax.tree.unflatten(tree, [some.pop(0) if on else x for on, x in zip(active, old, strict=True)])
+        return jax.tree.unflatten(tree, [selected.pop(0) if on else x for on, x in zip(active, old, strict=True)])
 
     def take(values):
         return tuple(x for on, x in zip(active, jax.tree.leaves(values), strict=True) if on)

@@ -72,15 +72,15 @@ class ProgramFunction:
         results = _labels(jax.tree.unflatten(out_tree, program.outputs))
         return javascript.module(program, name or self.__name__, constants, arguments, used, results)
 
-    def key(self, given) -> tuple[tuple, list]:
+    def key(self, arguments) -> tuple[tuple, list]:
         """Return a key for arguments (args, kwargs), equal if they need the same program, and their leaves as arrays."""
-        leaves, tree = jax.tree.flatten(given)
+        leaves, tree = jax.tree.flatten(arguments)
         leaves = _arrays(leaves)
         return (tree, tuple((x.shape, x.dtype) for x in leaves)), leaves
 
-    def _find(self, given):
+    def _find(self, arguments):
         """Return the traced program for arguments, and their leaves."""
-        key, leaves = self.key(given)
+        key, leaves = self.key(arguments)
         found = self._traces.get(key)
         if found is None:
             found = self._trace(key[0], leaves)

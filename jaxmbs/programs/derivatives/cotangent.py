@@ -41,10 +41,10 @@ class Adjoints:
         self.finals: dict[tuple[Loop, int], Node] = {}
         self.memory: dict[Buffer, list[tuple[np.ndarray, Memory]]] = {}
 
-    def add(self, where: dict, key, term: Node) -> None:
+    def add(self, cotangents: dict, key, term: Node) -> None:
         """Add a term to the cotangent under a key of one of the dictionaries."""
         if term is not self.graph.zero:
-            where[key] = self.graph.add(where[key], term) if key in where else term
+            cotangents[key] = self.graph.add(cotangents[key], term) if key in cotangents else term
 
     def take(self, buffer: Buffer) -> dict[int, Node]:
         """Remove and return the cotangents of an array in memory, by offset."""

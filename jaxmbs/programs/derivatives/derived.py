@@ -26,7 +26,7 @@ def tangent_program(program: Program, active: tuple[bool, ...]) -> Program:
     """Return the program (args, tangents of the active ones) ↦ tangents of the real outputs."""
     key = ("tangent", active)
     if key not in program.derived:
-        rates = _some(program.inputs, active)
+        rates = _select(program.inputs, active)
         real = _real(program.outputs)
 
         def trace(marking: bool) -> TracedGraph:
@@ -60,7 +60,7 @@ def cotangent_program(program: Program, linear: tuple[bool, ...]) -> Program:
     """Return the program (other args, cotangents of the outputs) ↦ cotangents of the args in which `program` is linear."""
     key = ("cotangent", linear)
     if key not in program.derived:
-        others = _some(program.inputs, [not on for on in linear])
+        others = _select(program.inputs, [not on for on in linear])
         shapes = [*others, *program.outputs]
 
         def trace(marking: bool) -> TracedGraph:
@@ -71,7 +71,7 @@ def cotangent_program(program: Program, linear: tuple[bool, ...]) -> Program:
             views = [nothing(x) if on else View.of(next(given)) for x, on in zip(program.inputs, linear, strict=True)]
             return _reverse_graph(program, program.marked, linear, marking, graph, args, views, list(given))
 
-        program.derived[key] = _program(program, trace, shapes, _some(program.inputs, linear), key)
+        program.derived[key] = _program(program, trace, shapes, _select(program.inputs, linear), key)
     return program.derived[key]
 
 
@@ -94,7 +94,7 @@ def linearized_programs(program: Program, active: tuple[bool, ...]) -> tuple[Pro
         found = load_or_compute("states", program.key_of(*key, *segments.settings()), lambda: saving.shapes)
         states = [Shape(tuple(shape), np.dtype(dtype)) for shape, dtype in found]
         keeping = _program(program, saving.run, program.inputs, [*program.outputs, *states], ("keeping", active))
-        rates = _some(program.inputs, active)
+        rates = _select(program.inputs, active)
         real = _real(program.outputs)
 
         def trace(marking: bool) -> TracedGraph:
@@ -135,7 +135,7 @@ def _backward(program: Program, active, saving: _StateKeeping | None = None, sta
         return _reverse_graph(program, old, active, marking, graph, args, views, args[count + len(states) :], restore)
 
     key = ("backward", active, saving is not None)
-    return _program(program, trace, shapes, _some(program.inputs, active), key)
+    return _program(program, trace, shapes, _select(program.inputs, active), key)
 
 
 def _reverse_graph(
@@ -178,7 +178,7 @@ def _reverse_graph(
             reverse.seed(result, next(given), adjoints)
     reverse.pull(dependence.nodes(old.root), copied, adjoints, None)
     wanted = [memory for memory, on in zip(old.inputs, active, strict=True) if on]
-    outputs = _some(program.inputs, active)
+    outputs = _select(program.inputs, active)
     values = [_input_cotangents(graph, memory, adjoints, out) for memory, out in zip(wanted, outputs, strict=True)]
     return TracedGraph.of(graph, args, values, outputs)
 
@@ -311,9 +311,9 @@ def _program(program: Program, trace, inputs, outputs, key: tuple) -> Program:
     return derived
 
 
-def _some(shapes: Sequence[Shape], which: Sequence[bool]) -> list[Shape]:
+def _select(shapes: Sequence[Shape], mask: Sequence[bool]) -> list[Shape]:
     """Return the chosen shapes."""
-    return [x for x, on in zip(shapes, which, strict=True) if on]
+    return [x for x, on in zip(shapes, mask, strict=True) if on]
 
 
 def _real(shapes: Sequence[Shape]) -> list[Shape]:

@@ -66,15 +66,17 @@ class _Solution(AbstractRule):
     def solve(self, tracer, matrix, factors, limit, rhs):
         """Return the solution in a trace, marked as one."""
         graph = tracer.graph
-        known = factors.factors if isinstance(factors, DeferredArray) else None
-        if known is None:
+        known_factors = factors.factors if isinstance(factors, DeferredArray) else None
+        if known_factors is None:
             matrix = tracer.nodes(matrix)
             general = self.kind == "general"
             limit = None if general else tracer.nodes(limit)
-            known = Elimination(graph, matrix).factors if general else _symmetric(self.kind, graph, matrix, limit)
-        solve = known.solve_transposed if self.transposed else known.solve
+            known_factors = (
+                Elimination(graph, matrix).factors if general else _symmetric(self.kind, graph, matrix, limit)
+            )
+        solve = known_factors.solve_transposed if self.transposed else known_factors.solve
         columns = [solve(list(rhs[:, k])) for k in range(rhs.shape[1])]
-        size = known.rows if self.transposed else len(known.steps)
+        size = known_factors.rows if self.transposed else len(known_factors.steps)
         x = array([x for column in columns for x in column], (rhs.shape[1], size)).T
         return with_marks(tracer, self, [matrix, factors, limit, rhs], [x])
 

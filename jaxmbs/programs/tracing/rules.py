@@ -170,12 +170,12 @@ def _is_finite(tracer, eqn, x):
 
 
 @rule("select_n")
-def _select_n(tracer, eqn, which, *cases):
+def _select_n(tracer, eqn, index, *cases):
     """Select one of several cases, entry by entry."""
     graph = tracer.graph
     if kind_of(eqn.invars[0].aval.dtype) == TRUTH:
-        return elementwise(lambda c, no, yes: graph.select(c, yes, no), which, *cases)
-    return elementwise(lambda k, *xs: graph.lookup(k, xs), which, *cases)
+        return elementwise(lambda c, no, yes: graph.select(c, yes, no), index, *cases)
+    return elementwise(lambda k, *xs: graph.lookup(k, xs), index, *cases)
 
 
 @rule("clamp")
