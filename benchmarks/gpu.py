@@ -37,8 +37,7 @@ from page import write
 from timing import measure
 
 import jaxmbs as mbs
-from jaxmbs.programs.jax_compat import default_platform
-from jaxmbs.programs.primitive import emission
+from jaxmbs.programs import default_platform, emission
 
 FOLDER = Path(__file__).parent
 SIZES = tuple(2**k for k in range(10, 21, 2))

@@ -35,7 +35,7 @@ import textbook  # noqa: E402
 from problem import four_bars  # noqa: E402
 
 import jaxmbs as mbs  # noqa: E402
-from jaxmbs.programs.primitive import emission  # noqa: E402
+from jaxmbs.programs import emission  # noqa: E402
 
 jax.config.update("jax_enable_x64", True)
 

@@ -24,7 +24,7 @@ import timing
 
 import jaxmbs as mbs
 from jaxmbs import synthesis
-from jaxmbs.programs.function import Straight
+from jaxmbs.programs import ProgramWithFallback
 
 TARGETS = np.column_stack([
     [0.5, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.0, 0.0, 0.03, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.6],
@@ -235,7 +235,9 @@ def poses_row():
 
     rng = np.random.default_rng(0)
     u, branch = four_bar.sample(rng, BATCH), rng.choice([-1.0, 1.0], BATCH)
-    return throughput("poses with gradient", Straight(jax.value_and_grad(error)), (0, 0, None), u, branch, TARGETS)
+    return throughput(
+        "poses with gradient", ProgramWithFallback(jax.value_and_grad(error)), (0, 0, None), u, branch, TARGETS
+    )
 
 
 def kinematics_poses_row():
@@ -271,7 +273,7 @@ def curves_row(gradient: bool):
         return jax.lax.scan(add, jnp.zeros(()), (jnp.asarray(angles), jnp.asarray(goal)))[0]
 
     drawn = lambda u, signs: jax.lax.map(lambda angle: seen(u, signs, angle), jnp.asarray(angles))
-    function = Straight(jax.value_and_grad(error)) if gradient else Straight(drawn)
+    function = ProgramWithFallback(jax.value_and_grad(error)) if gradient else ProgramWithFallback(drawn)
     run, compile_seconds = timing.compiled(jax.vmap(function), u, signs)
     _, runs = timing.measure(run, u, signs, repeats=9)
     name = "curves of eight-bars" + ", gradient" * gradient

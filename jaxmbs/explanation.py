@@ -24,10 +24,7 @@ from jaxmbs.formulations.stateful import equations_of, stateful_forces
 from jaxmbs.numerics.arrays import instance_of
 from jaxmbs.numerics.results import Status
 from jaxmbs.numerics.scaling import DEFAULT_TOLERANCE
-from jaxmbs.programs.backends import EMISSION, EMISSIONS, backend_for
-from jaxmbs.programs.function import Straight
-from jaxmbs.programs.jax_compat import default_platform
-from jaxmbs.programs.tracing.program import Program
+from jaxmbs.programs import Program, ProgramWithFallback, explain_programs
 from jaxmbs.system import equations
 from jaxmbs.system.marks import as_drawn
 from jaxmbs.system.mechanism import Coordinates, Mechanism, as_times
@@ -122,7 +119,7 @@ def explain(
     # Arrays are made by NumPy: what JAX makes, it compiles first, for each shape.
     still = jax.device_put(np.zeros(mech.layout.m, q.dtype))
     report = diagnose(mech, q, t)
-    functions: dict[str, tuple[Straight, tuple]] = {
+    functions: dict[str, tuple[ProgramWithFallback, tuple]] = {
         name: (function, (mech, q, still, time) if name in WITH_VELOCITIES else (mech, q, time))
         for name, function in equations.PROGRAMS.items()
     }
@@ -133,7 +130,7 @@ def explain(
         functions |= _simulation(mech, q, still, time, method, formulation)
     layout = mech.layout
     if layout.m <= len(layout.row_owners):
-        march = Straight(partial(motion_without_derivatives, limits=Limits()))
+        march = ProgramWithFallback(partial(motion_without_derivatives, limits=Limits()))
         functions["kinematics"] = (march, (mech, jax.device_put(np.asarray(time) + np.arange(2, dtype=q.dtype)), q))
     pulling, outside = _contacts(mech, q, time)
     programs, refusals = {}, {}
@@ -169,17 +166,17 @@ def _contacts(mech: Mechanism, q, t) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return pulling, tuple(name for name, r in found if r.outside is not None and r.outside[0])
 
 
-def _simulation(mech: Mechanism, q, v, t, method, formulation) -> dict[str, tuple[Straight, tuple]]:
+def _simulation(mech: Mechanism, q, v, t, method, formulation) -> dict[str, tuple[ProgramWithFallback, tuple]]:
     """The functions that a simulation evaluates, with arguments for them."""
     equations = equations_of(formulation, mech)
     x, u = _zeros(equations.from_bodies, q, v, t)
     problem = Problem.of(equations, _zeros(equations.scales, x, t), DEFAULT_TOLERANCE)
     equations = problem.equations
-    acceleration = Straight(lambda equations, x, u, t: equations.accelerations(x, u, t)[0])
-    found: dict[str, tuple[Straight, tuple]] = {"acceleration": (acceleration, (equations, x, u, t))}
+    acceleration = ProgramWithFallback(lambda equations, x, u, t: equations.accelerations(x, u, t)[0])
+    found: dict[str, tuple[ProgramWithFallback, tuple]] = {"acceleration": (acceleration, (equations, x, u, t))}
     if isinstance(method, AbstractFixedStep):
         state = _zeros(method.start, problem, Motion(x, u, u, problem.rows), t)
-        step = Straight(lambda problem, state, t, h: method.step(problem, state, t, h)[0])
+        step = ProgramWithFallback(lambda problem, state, t, h: method.step(problem, state, t, h)[0])
         found[f"step of {type(method).__name__}"] = step, (problem, state, t, jax.device_put(np.ones((), q.dtype)))
     return found
 
@@ -190,17 +187,8 @@ def _zeros(f: Callable, *args):
 
 
 def _path(refusals: dict[str, str], programs: dict[str, Program]) -> str:
-    """How programs run, and which of them otherwise and why."""
+    """Return the kind of code that the functions run as; for those without a program the first reason."""
     if refusals:
         name, reason = next(iter(refusals.items()))
         return f"array code for {', '.join(refusals)}: {reason} [{name}]"
-    if EMISSIONS.get(EMISSION.value) == ():
-        return "array code: chosen by JAXMBS_EMISSION"
-    platform = default_platform()
-    usual = backend_for(EMISSION.value, platform)
-    others = {name: why for name, program in programs.items() if (why := usual.refusal(program)) is not None}
-    if not others:
-        return usual.explain()
-    first, why = next(iter(others.items()))
-    other = backend_for(EMISSION.value, platform, programs[first])
-    return f"{usual.explain()}; {other.explain()} for {', '.join(others)}: {why} [{first}]"
+    return explain_programs(programs)

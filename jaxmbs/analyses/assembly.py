@@ -16,7 +16,7 @@ from jaxmbs.numerics.nearest import differentiable_nearest_root, nearest_root
 from jaxmbs.numerics.results import Status, check_known
 from jaxmbs.numerics.scaling import DEFAULT_TOLERANCE, gap_limit
 from jaxmbs.numerics.search import find_root
-from jaxmbs.programs.function import Straight
+from jaxmbs.programs import ProgramWithFallback
 from jaxmbs.system.equations import residuals
 from jaxmbs.system.failure import Failures, failures
 from jaxmbs.system.kept import Kept
@@ -132,7 +132,7 @@ def assembled_configuration(
 ) -> tuple[Float[Array, " n"], Int[Array, ""], Float[Array, ""]]:
     """Return q, status and max |Φ| of the configuration nearest to a guess; q is differentiable by all numbers given."""
     still = jax.lax.stop_gradient((mech, guess, t))
-    q, status, residual = Straight.of(_search, held, tolerance)(*still)
+    q, status, residual = ProgramWithFallback.of(_search, held, tolerance)(*still)
     phi, _, _ = frozen(mech, guess, t, held)
     guess, t = (jnp.where(jnp.isfinite(x), x, 0) for x in (guess, t))
     size, regular = finite(mech)[0].size, status == Status.CONVERGED
@@ -146,7 +146,7 @@ def is_assembled(mech: Mechanism, q, t) -> bool:
 
 
 @eqx.filter_jit
-@Straight
+@ProgramWithFallback
 def _largest_gap(mech: Mechanism, q, t):
     """Compute max |Φ| and the size of the mechanism."""
     return jnp.max(jnp.abs(residuals(mech, q, t)), initial=0), mech.size(q)

@@ -10,7 +10,7 @@ import numpy as np
 from jaxmbs.analyses.idle import determined
 from jaxmbs.numerics.implicit import jacobian, rate, second_rate
 from jaxmbs.numerics.scaling import Units, gap_limit, unit_of_length
-from jaxmbs.programs.function import Straight
+from jaxmbs.programs import ProgramWithFallback
 from jaxmbs.system.mechanism import Mechanism
 
 # βᵀΦ_t counts as zero if it is smaller than this, relative to ‖Φ_t‖: bifurcations are located to about √eps only.
@@ -34,7 +34,7 @@ TANGENT_RESIDUAL = 1e-6
 SAME_TANGENT = 1e-4
 
 
-@Straight
+@ProgramWithFallback
 def _linear_system(mech, q, t):
     phi, _, _ = determined(mech, q, t)
     space, still = mech.layout, jnp.zeros(mech.layout.m, q.dtype)
@@ -47,7 +47,7 @@ def linearise(mech: Mechanism, q, t):
     return jax.vmap(lambda q, t: _linear_system(mech, q, t))(q, t)
 
 
-@Straight
+@ProgramWithFallback
 def _curvature(mech, q, t, v):
     phi, _, _ = determined(mech, q, t)
     return second_rate(phi, mech.layout, q, v, jnp.zeros_like(v), t)

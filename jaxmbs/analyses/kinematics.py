@@ -22,7 +22,7 @@ from jaxmbs.numerics.march import SINGULAR_POWER, follow_root
 from jaxmbs.numerics.results import Status, check_known
 from jaxmbs.numerics.scaling import DEFAULT_TOLERANCE, Units, gap_limit
 from jaxmbs.numerics.search import find_root
-from jaxmbs.programs.function import Straight
+from jaxmbs.programs import ProgramWithFallback
 from jaxmbs.system.marks import as_drawn
 from jaxmbs.system.mechanism import Coordinates, Mechanism, as_times, check_motions_at
 from jaxmbs.system.trajectory import Trajectory
@@ -147,7 +147,7 @@ class Limits(NamedTuple):
 def _kinematics(mech: Mechanism, times, guess, branch, limits: Limits) -> Trajectory:
     clean_times = jnp.where(jnp.isfinite(times), times, 0)
     held = jax.lax.stop_gradient((mech, clean_times, guess, branch))
-    q, v, a, status, usable = Straight(partial(motion_without_derivatives, limits=limits))(*held)
+    q, v, a, status, usable = ProgramWithFallback(partial(motion_without_derivatives, limits=limits))(*held)
     status = jnp.where(usable & jnp.all(jnp.isfinite(times)), status, int(Status.NON_FINITE)).astype(jnp.int32)
     phi, _, _ = determined(mech, guess, times[0])
     q, v, a = jax.vmap(lambda q, v, a, t, ok: differentiable_motion(phi, mech.layout, q, v, a, t, ok))(

@@ -20,7 +20,7 @@ from jaxmbs.numerics.implicit import jacobian
 from jaxmbs.numerics.march import follow_root
 from jaxmbs.numerics.results import Status, check_outside
 from jaxmbs.numerics.scaling import DEFAULT_TOLERANCE, Units, unit_of_length
-from jaxmbs.programs.function import Straight
+from jaxmbs.programs import ProgramWithFallback
 from jaxmbs.system.marks import as_drawn
 from jaxmbs.system.mechanism import Coordinates, Mechanism, as_times
 
@@ -273,7 +273,7 @@ def _fold_system(mech, q, u, t, direction):
     return equations(still), jax.jacfwd(equations)(still)
 
 
-_fold_equations = eqx.filter_jit(Straight(_fold_system))
+_fold_equations = eqx.filter_jit(ProgramWithFallback(_fold_system))
 
 
 def _end_of_motion(mech, motion, grid, reached):

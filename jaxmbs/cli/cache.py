@@ -10,9 +10,9 @@ def arguments(parser) -> None:
 
 
 def run(args) -> Report:
-    from jaxmbs.programs.store import store
+    from jaxmbs.programs import active_store
 
-    place = store()
+    place = active_store()
     if place is None:
         return Report({"folder": None})
     removed = {"removed": place.clear()} if args.clear else {}

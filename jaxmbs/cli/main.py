@@ -123,7 +123,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(args) -> int:
     import jax
 
-    from jaxmbs.programs.store import enable_cache
+    from jaxmbs.programs import enable_cache
 
     jax.config.update("jax_enable_x64", not args.float32)
     with warnings.catch_warnings():

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxmbs.forces import ForceElement
 from jaxmbs.formulations.augmented import Augmented
 from jaxmbs.formulations.stateful import given_states, with_states
-from jaxmbs.programs.function import Straight
+from jaxmbs.programs import ProgramWithFallback
 from jaxmbs.system.equations import of_forces, state_of
 from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.named import AbstractNamed
@@ -58,7 +58,7 @@ def force_elements(mech: Mechanism, run: Trajectory) -> ForceElements:
 
 @eqx.filter_jit
 def _force_elements(mech: Mechanism, t, q, v, states) -> dict[str, ForceElement]:
-    function = partial(Straight(_at_one_time), mech)
+    function = partial(ProgramWithFallback(_at_one_time), mech)
     for _ in range(jnp.ndim(t)):
         function = jax.vmap(function)
     return function(t, q, v, states)

@@ -17,7 +17,7 @@ from jaxmbs.formulations.augmented import AbstractFormulation, Augmented
 from jaxmbs.formulations.stateful import given_states, with_states
 from jaxmbs.motion import Function
 from jaxmbs.numerics.arrays import instance_of
-from jaxmbs.programs.function import Straight
+from jaxmbs.programs import ProgramWithFallback
 from jaxmbs.system.equations import residual_of
 from jaxmbs.system.layout import Layout
 from jaxmbs.system.marks import as_drawn
@@ -279,7 +279,7 @@ def reactions(mech: Mechanism, run: Trajectory, *, formulation: AbstractFormulat
 @eqx.filter_jit
 def _reactions(mech: Mechanism, t, q, v, a, states, formulation: AbstractFormulation) -> dict[str, dict]:
     at_one_time = lambda mech, t, q, v, a, states: _at_one_time(mech, formulation, t, q, v, a, states)
-    return _over(partial(Straight(at_one_time), mech), jnp.ndim(t))(t, q, v, a, states)
+    return _over(partial(ProgramWithFallback(at_one_time), mech), jnp.ndim(t))(t, q, v, a, states)
 
 
 def _at_one_time(mech: Mechanism, formulation, t, q, v, a, states) -> dict[str, dict]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -23,8 +22,7 @@ from jaxmbs.formulations.stateful import equations_of, state_names, states_of, w
 from jaxmbs.numerics.arrays import finite, instance_of, is_concrete
 from jaxmbs.numerics.results import Status, check_known
 from jaxmbs.numerics.scaling import DEFAULT_TOLERANCE
-from jaxmbs.programs.function import Straight
-from jaxmbs.programs.tracing.program import SHORT_RUN
+from jaxmbs.programs import ProgramWithFallback
 from jaxmbs.system.equations import Energy, energy
 from jaxmbs.system.marks import as_drawn
 from jaxmbs.system.mechanism import Coordinates, Mechanism, Velocities, as_times, check_motions_at
@@ -305,14 +303,14 @@ def _simulate(
         v, a, multipliers, *parts = (jnp.where(good | jnp.isfinite(x), x, 0) for x in (v, a, multipliers, *energies))
         return q, v, a, status, multipliers, parts, states
 
-    x, u, entered, scales, begin = Straight(enter, few=math.inf)(
+    x, u, entered, scales, begin = ProgramWithFallback(enter, runs="once")(
         mech, clean_times[0], start.q, start.v, start.status, in_time
     )
     setup = Setup(formulation, mech, scales, tolerance)
     given = None if equations_of(formulation, mech).own_coordinates else start.named
     x, u, status = method.run(setup, clean_times, grid, Start(x, u, given, start.assembled))
-    few = math.inf if grid.steps >= MIN_STEPS_PER_RARE_OUTPUT else SHORT_RUN
-    found = jax.vmap(lambda *now: Straight(output, few=few)(setup, *now, entered, begin))(clean_times, x, u, status)
+    outputs = ProgramWithFallback(output, runs="once" if grid.steps >= MIN_STEPS_PER_RARE_OUTPUT else "seldom")
+    found = jax.vmap(lambda *now: outputs(setup, *now, entered, begin))(clean_times, x, u, status)
     q, v, a, status, multipliers, energies, states = found
     status = with_masses_judged(status, finite(mech)[0], q[0], clean_times[0], weighed=weighed)
     named = state_names(mech) if states is not None else ()

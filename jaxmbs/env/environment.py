@@ -23,7 +23,7 @@ from jaxmbs.formulations.stateful import equations_of, start_states, state_names
 from jaxmbs.numerics.arrays import default_float, finite, where_tree
 from jaxmbs.numerics.results import Status
 from jaxmbs.numerics.scaling import DEFAULT_TOLERANCE
-from jaxmbs.programs.function import Straight
+from jaxmbs.programs import ProgramWithFallback
 from jaxmbs.system.marks import unmarked, with_marks
 from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.trajectory import Trajectory
@@ -205,7 +205,7 @@ class Environment(eqx.Module):
         key, of_task, of_start = jax.random.split(key, 3)
         task = self.task(of_task)
         first = self._first(params, *self.start(params, task, of_start), whole)
-        observation, metrics = Straight(self._look)(params, task, first.q, first.v)
+        observation, metrics = ProgramWithFallback(self._look)(params, task, first.q, first.v)
         observation, metrics = jax.tree.map(finite_or_zero, (observation, metrics))
         no, failed = jnp.asarray(False), first.status != Status.CONVERGED
         steps, reward = jnp.zeros((), int), jnp.zeros((), observation.dtype)
@@ -237,7 +237,7 @@ class Environment(eqx.Module):
     def _step(self, state: State, action, auto_reset: bool) -> State:
         begin = (state.steps * self.control_step).astype(state.q.dtype)
         given = (state.params, state.task, state.x, state.u, state.first.status, begin, action)
-        found = Straight(self._advance)(*given)
+        found = ProgramWithFallback(self._advance)(*given)
         failed, steps = found["status"] != Status.CONVERGED, state.steps + 1
         terminated = failed | found["terminated"]
         reward = jnp.where(failed, self.failure, found["reward"])
@@ -255,7 +255,7 @@ class Environment(eqx.Module):
         """The next episode: from the same first state, with a task drawn anew; nothing is assembled again."""
         begun, no = self._begun(state), jnp.asarray(False)
         failed = state.first.status != Status.CONVERGED
-        _, metrics = Straight(self._look)(begun.params, begun.task, begun.q, begun.v)
+        _, metrics = ProgramWithFallback(self._look)(begun.params, begun.task, begun.q, begun.v)
         return begun._replace(
             metrics=jax.tree.map(finite_or_zero, metrics),
             reward=jnp.zeros_like(state.reward),
@@ -269,7 +269,7 @@ class Environment(eqx.Module):
         """The first state of the next episode, with reward and flags of the step that ended this one."""
         key, of_task = jax.random.split(state.key)
         task, (q, v, x, u, _) = self.task(of_task), state.first
-        observation, _ = Straight(self._look)(state.params, task, q, v)
+        observation, _ = ProgramWithFallback(self._look)(state.params, task, q, v)
         observation = finite_or_zero(observation)
         return state._replace(
             q=q, v=v, x=x, u=u, steps=jnp.zeros_like(state.steps), observation=observation, task=task, key=key
@@ -289,7 +289,7 @@ class Environment(eqx.Module):
             run = simulate(mech, jnp.zeros(1, q.dtype), q, velocities, formulation=self.formulation)
             q, v = run.q[0], run.v[0]
             status = jnp.where(status == Status.CONVERGED, run.status[0], status)
-        x, u = Straight(self._own, few=math.inf)(finite(mech)[0], q, v, zero)
+        x, u = ProgramWithFallback(self._own, runs="once")(finite(mech)[0], q, v, zero)
         numbers = jnp.concatenate([q, v, x, u])
         whole = whole & jnp.all(jnp.isfinite(numbers))
         status = jnp.where(whole, status, int(Status.NON_FINITE))

@@ -25,7 +25,7 @@ from jaxmbs.numerics.linear_algebra import Support, factor_symmetric_semidefinit
 from jaxmbs.numerics.roots import newton_steps, root_near
 from jaxmbs.numerics.scaling import Units, unit_of_length
 from jaxmbs.numerics.space import Space
-from jaxmbs.programs.primitive import remembered
+from jaxmbs.programs import save_for_reverse
 from jaxmbs.system.mechanism import Mechanism
 
 # If masses differ much, the weight of the supporting rows is multiplied by this power of the rounding unit. It is then
@@ -272,7 +272,7 @@ class AbstractEquations(eqx.Module):
         gap = lambda mu: moved(shift + by_multipliers @ mu)
         mu, change, value = newton_steps(gap, solve, start, iterations)
         # What μ does depends on the metric and on Φ_q; how μ itself changes is a correction, which is zero.
-        reached = shift + inverse_metric(phi_q.T @ remembered(mu))
+        reached = shift + inverse_metric(phi_q.T @ save_for_reverse(mu))
         refinements = REFINEMENTS if direction is None else iterations
         correction = root_near(lambda nu: moved(reached + by_multipliers @ nu), solve, start, refinements)
         shift = reached + by_multipliers @ correction

@@ -27,7 +27,7 @@ from jaxmbs.formulations.joint.forms import BY_ANGLES, FREE, FREE_BY_ANGLES, OWN
 from jaxmbs.formulations.view import checked, mass_and_force
 from jaxmbs.numerics import rotation
 from jaxmbs.numerics.results import Status
-from jaxmbs.programs.function import Straight
+from jaxmbs.programs import ProgramWithFallback
 from jaxmbs.system.layout import unknown
 from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.topology import Names, Tree, spanning_tree
@@ -146,7 +146,7 @@ def kane_matrices(
     """
     unknowns = _unknowns(mech, base, cut)
     x, y = _state(mech, unknowns, x, y)
-    return Straight.of(mass_and_force, unknowns)(mech, x, y, jnp.asarray(t, x.dtype))
+    return ProgramWithFallback.of(mass_and_force, unknowns)(mech, x, y, jnp.asarray(t, x.dtype))
 
 
 def partial_velocities(
@@ -171,7 +171,7 @@ def partial_velocities(
          [0. 0. 1.]]
     """
     unknowns = _unknowns(mech, base, cut)
-    found = Straight.of(_partial_velocities, unknowns)(mech, *_state(mech, unknowns, x, y))
+    found = ProgramWithFallback.of(_partial_velocities, unknowns)(mech, *_state(mech, unknowns, x, y))
     return {name: found[name] for name in mech.bodies}
 
 
@@ -195,7 +195,7 @@ def kane_multipliers(
         >>> print(mbs.kane_multipliers(pendulum, run)[0].round(6))  # no moment at the pin, but the weight
         [ 0.    0.   19.62]
     """
-    function = partial(Straight.of(_multipliers, _unknowns(mech, base, cut)), mech)
+    function = partial(ProgramWithFallback.of(_multipliers, _unknowns(mech, base, cut)), mech)
     for _ in range(jnp.ndim(run.t)):
         function = jax.vmap(function)
     return function(run.t, run.q, run.v, run.a)

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 
 from jaxmbs.formulations.equations import AbstractEquations
 from jaxmbs.numerics.implicit import second_rate
-from jaxmbs.programs.function import Straight
+from jaxmbs.programs import ProgramWithFallback
 from jaxmbs.system.marks import as_drawn, unmarked
 from jaxmbs.system.mechanism import Coordinates, Mechanism, Velocities, as_times
 
@@ -208,8 +208,8 @@ class EquationsOfMotion(eqx.Module):
         x, t = self._state(x, t)
         return self._program(_acceleration_rhs)(self.mech, x, jnp.asarray(u, x.dtype), t, self._near(near))
 
-    def _program(self, f: Callable) -> Straight:
-        return Straight.of(f, self.unknowns)
+    def _program(self, f: Callable) -> ProgramWithFallback:
+        return ProgramWithFallback.of(f, self.unknowns)
 
     def _state(self, x, t) -> tuple[Array, Array]:
         x = jnp.asarray(x)

@@ -1,4 +1,4 @@
-"""Numbers as the elements hold them: floating-point arrays, concrete or traced."""
+"""The numbers of elements: floating-point arrays, concrete or traced."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from jaxtyping import Array
 
 
 def default_float() -> np.dtype:
-    """float64 if the user has switched x64 on, else float32."""
+    """Return float64 if the user has switched x64 on, else float32."""
     return np.dtype(jnp.result_type(float))
 
 
@@ -36,13 +36,11 @@ def check_precision(dtype) -> None:
 
 
 def as_real(x):
-    """`x` (number, nested sequence, array, tracer) as a floating-point array.
+    """Return `x` (number, nested sequence, array, tracer) as a floating-point array; see `check_precision`.
 
-    Concrete input becomes a NumPy array, also inside a transformation, so that it can be checked there. What is not an
-    array of real numbers is returned as it came, for the check of the element to name it.
-
-    Raises:
-        ValueError: numbers of another floating-point type than float32 and float64.
+    Concrete input becomes a NumPy array, also inside a transformation, so that it can be checked there. Anything that is
+    not an array
+    of real numbers is returned unchanged, and the check of the element names it.
     """
     if x is None:
         return None
@@ -62,12 +60,12 @@ def as_real(x):
 
 
 class Sparse(eqx.Module):
-    """An array some of whose entries are zero whatever the numbers are: for the programs that equations become these are
-    constants, which cost nothing there.
+    """An array with entries that are zero whatever the numbers are. They are constants in programs, and cost nothing there.
 
     Attributes:
-        values (…, k): the other entries in their order; leading axes are those of a batch.
-        shape: that of the array. places: of the values in the array, its rows one after the other.
+        values: the other entries in their order (…, k); leading axes are those of a batch.
+        shape: shape of the array.
+        places: indices of the values in the flat array.
     """
 
     values: Array
@@ -75,7 +73,7 @@ class Sparse(eqx.Module):
     places: tuple[int, ...] = eqx.field(static=True)
 
     def dense(self):
-        """The array; itself where a tree holds something else in place of numbers."""
+        """Return the array; the object itself in a tree that holds something else in place of numbers."""
         values, size = self.values, math.prod(self.shape)
         if not isinstance(values, (np.ndarray, jax.Array)):
             return self
@@ -96,7 +94,7 @@ class Sparse(eqx.Module):
         return full.reshape(shape) if len(self.shape) > 1 else full
 
     def entries(self) -> tuple:
-        """The array as nested tuples with plain zeros, from which `with_known_zeros` makes the same."""
+        """Return the array as nested tuples with plain zeros, of which `with_known_zeros` makes the same."""
         known = dict(zip(self.places, self.values, strict=True))
         full: tuple = tuple(known.get(k, 0) for k in range(math.prod(self.shape)))
         for size in reversed(self.shape[1:]):
@@ -105,7 +103,7 @@ class Sparse(eqx.Module):
 
 
 def with_known_zeros(x):
-    """As `as_real`; tuples and lists that hold plain numbers 0 become a `Sparse`: such zeros are structure."""
+    """Return `as_real`; tuples and lists that hold plain numbers 0 become a `Sparse`, because such zeros are structure."""
     found = _flat(x)
     if found is None:
         return as_real(x)
@@ -119,7 +117,7 @@ def with_known_zeros(x):
 
 
 def _flat(x) -> tuple[list, tuple[int, ...]] | None:
-    """The entries of a tuple or list of scalars, or of rows of these, and its shape; None for anything else."""
+    """Return the entries of a tuple or list of scalars, or of rows of these, and its shape; None for anything else."""
     if not isinstance(x, (tuple, list)) or not x:
         return None
     if all(isinstance(row, (tuple, list)) for row in x):
@@ -134,13 +132,13 @@ def _flat(x) -> tuple[list, tuple[int, ...]] | None:
 
 
 def as_given(element, name: str):
-    """A field made by `real` such that another one made from it has the same known zeros."""
+    """Return a field made by `real` as an argument from which another field gets the same known zeros."""
     value = vars(element)[name]
     return value.entries() if isinstance(value, Sparse) else value
 
 
 class Structured(eqx.Module):
-    """A module whose fields made by `real` read as arrays, those with known zeros too."""
+    """A module whose fields made by `real` read as arrays, also those with known zeros."""
 
     def __getattribute__(self, name):
         value = super().__getattribute__(name)
@@ -148,7 +146,7 @@ class Structured(eqx.Module):
 
 
 def instance_of(kind: type, name: str, given, default):
-    """An argument that must be an object of a kind; `default` if it is None.
+    """Return an argument that must be an object of a kind; `default` if it is None.
 
     Raises:
         ValueError: it is a class, a name or anything else, with what to write instead.
@@ -163,6 +161,7 @@ def instance_of(kind: type, name: str, given, default):
 
 
 def _kinds_of(kind: type) -> list[type]:
+    """Return a class and all its subclasses."""
     found = [kind]
     subclasses: list[type] = type.__subclasses__(kind)
     for below in subclasses:
@@ -170,8 +169,9 @@ def _kinds_of(kind: type) -> list[type]:
     return found
 
 
-# What JAX raises where Python, NumPy or the module `math` asks a traced value for its number.
+# Errors of JAX when Python, NumPy or the module `math` needs the number of a traced value.
 NOT_TRACEABLE = (jax.errors.TracerArrayConversionError, jax.errors.ConcretizationTypeError)
+# Advice for these errors, after the name of the function.
 IN_JAX = (
     "calls NumPy or the module math, or branches with `if`, on a value that is traced: write it in jax.numpy, jnp.sin for "
     "np.sin, jnp.where for if"
@@ -179,28 +179,31 @@ IN_JAX = (
 
 
 def check_function(f: Callable, name: str, *shapes: tuple[int, ...]) -> None:
-    """Raise `ValueError` for a function that cannot be traced for arguments of these shapes, or gives no number.
+    """Check that a function can be traced for arguments of these shapes, and gives a number.
 
     A pytree of numbers with the same code is traced once.
+
+    Raises:
+        ValueError: it cannot or does not; the message begins with `name`.
     """
     given = [jax.ShapeDtypeStruct(shape, default_float()) for shape in shapes]
     try:
         if all(map(_is_number, jax.tree.leaves(f))):
-            shape = jax.eval_shape(_called, f, *given).shape
+            shape = jax.eval_shape(_call, f, *given).shape
         else:
-            shape = jax.eval_shape(lambda *args: _called(f, *args), *given).shape
+            shape = jax.eval_shape(lambda *args: _call(f, *args), *given).shape
     except NOT_TRACEABLE as error:
         raise ValueError(f"{name} {IN_JAX}") from error
     if shape != ():
         raise ValueError(f"{name} must give a number, got shape {shape}")
 
 
-def _called(f: Callable, *args) -> jax.Array:
+def _call(f: Callable, *args) -> jax.Array:
     return jnp.asarray(f(*args))
 
 
 def is_concrete(x: Any) -> bool:
-    """Whether the value of `x` is known now, i.e. `x` is not traced."""
+    """Return True if the value of `x` is known now, which means that `x` is not traced."""
     return not isinstance(x, jax.core.Tracer)
 
 
@@ -210,7 +213,7 @@ def is_plain_zero(x) -> bool:
 
 
 def known(x) -> np.ndarray | None:
-    """The numbers of a field as a NumPy array; 0 if the field is absent, None if the numbers are traced or not real."""
+    """Return the numbers of a field as a NumPy array; 0 if the field is absent, None if they are traced or not real."""
     if x is None:
         return np.zeros(())
     if isinstance(x, Sparse):
@@ -220,7 +223,7 @@ def known(x) -> np.ndarray | None:
 
 
 def is_scalar(x) -> bool:
-    """Whether `x` is not a vector; the components of a tuple may be traced."""
+    """Return True if `x` is not a vector; the components of a tuple may be traced."""
     return not isinstance(x, (tuple, list)) and np.ndim(x) == 0
 
 
@@ -228,7 +231,7 @@ def is_scalar(x) -> bool:
 class Same:
     """A value that equals another if it is the same object, an equal number or text, or an array with the same content.
 
-    As a pytree it has no leaves. Of an array there is a copy, which cannot be changed any more.
+    As a pytree it has no leaves. An array is copied, and the copy is read-only.
     """
 
     def __init__(self, value):
@@ -256,12 +259,13 @@ class Same:
 
 
 class Closure(eqx.Module):
-    """A plain function as a pytree: the numbers and arrays of JAX that it closes over are leaves, arrays of NumPy and its
-    code are static.
+    """A plain function as a pytree.
 
-    So functions that are made anew with other numbers, as in a function that builds a mechanism, count as the same, and
-    what they close over is differentiated and batched like every other number; functions of NumPy can be used on arrays of
-    NumPy.
+    JAX arrays and numbers that it closes over are leaves, NumPy arrays and its code are static. So functions that are made
+    again with
+    other numbers, as in a function that builds a mechanism, count as the same, and their numbers are differentiated and
+    batched like
+    all others; functions of NumPy can be used on NumPy arrays.
     """
 
     code: types.CodeType = eqx.field(static=True)
@@ -270,14 +274,14 @@ class Closure(eqx.Module):
     defaults: int = eqx.field(static=True)
 
     def __call__(self, *args, **kwargs):
-        values = [released(x) for x in self.held]
+        values = [closure_value(x) for x in self.held]
         defaults = tuple(values[: self.defaults]) or None
         cells = tuple(types.CellType(x) for x in values[self.defaults :]) or None
         function = types.FunctionType(self.code, self.scope.value, None, defaults, cells)
         return function(*args, **kwargs)
 
     def __reduce__(self):
-        """For `pickle`, which writes a function of a module by its name and refuses lambdas and functions inside functions.
+        """Return the parts for `pickle`, which writes functions of modules by name, but no lambdas nor inner functions.
 
         cloudpickle writes all of them.
         """
@@ -292,32 +296,37 @@ class Closure(eqx.Module):
 
 
 def _closure_of(function: types.FunctionType, held: tuple, defaults: int) -> Closure:
+    """Return a `Closure` from its parts, for `pickle`."""
     return Closure(function.__code__, Same(function.__globals__), held, defaults)
 
 
 class Applied(eqx.Module):
-    """What `functools.partial` makes, as a pytree like a `Closure`."""
+    """The result of `functools.partial` as a pytree, like a `Closure`."""
 
     f: Callable
     args: tuple
     keywords: dict
 
     def __call__(self, *args, **keywords):
-        given = {name: released(x) for name, x in self.keywords.items()}
-        return self.f(*(released(x) for x in self.args), *args, **given, **keywords)
+        given = {name: closure_value(x) for name, x in self.keywords.items()}
+        return self.f(*(closure_value(x) for x in self.args), *args, **given, **keywords)
 
 
 def as_pytree(f: Callable) -> Callable:
-    """A function that can be part of a pytree: one with parameters (a module) as it is, a plain one as a `Closure`."""
+    """Return a function that can be part of a pytree: modules unchanged, plain functions as a `Closure`."""
     if isinstance(f, (eqx.Module, jax.tree_util.Partial)):
         return f
     if isinstance(f, functools.partial):
-        return Applied(as_pytree(f.func), tuple(map(held, f.args)), {name: held(x) for name, x in f.keywords.items()})
+        return Applied(
+            as_pytree(f.func),
+            tuple(map(closure_leaf, f.args)),
+            {name: closure_leaf(x) for name, x in f.keywords.items()},
+        )
     return _closure(f, ()) or jax.tree_util.Partial(f)
 
 
 def _closure(f, within: tuple[int, ...]) -> Closure | None:
-    """None for what is not a plain function, or one that refers to itself."""
+    """Return a `Closure`; None for anything that is not a plain function, or that refers to itself."""
     if not isinstance(f, types.FunctionType) or f.__kwdefaults__ or f.__dict__ or id(f) in within:
         return None
     try:
@@ -325,13 +334,17 @@ def _closure(f, within: tuple[int, ...]) -> Closure | None:
     except ValueError:  # a cell that is not filled yet
         return None
     values = [*(f.__defaults__ or ()), *cells]
-    kept = tuple(held(value, (*within, id(f))) for value in values)
+    kept = tuple(closure_leaf(value, (*within, id(f))) for value in values)
     return Closure(f.__code__, Same(f.__globals__), kept, len(f.__defaults__ or ()))
 
 
-def held(value, within: tuple[int, ...] = ()):
-    """A value that a function closes over as a pytree: functions as they are, numbers as leaves, and arrays of NumPy among
-    them static; all else is static as a whole. Arrays in modules are leaves, whatever they are."""
+def closure_leaf(value, within: tuple[int, ...] = ()):
+    """Return a value that a function closes over as a pytree.
+
+    Functions are `Closure`s, numbers are leaves, and NumPy arrays among them static; all else is static as a whole. Arrays
+    in modules
+    are leaves in any case.
+    """
     inner = _closure(value, within)
     if inner is not None:
         return inner
@@ -342,8 +355,8 @@ def held(value, within: tuple[int, ...] = ()):
     return jax.tree.map(lambda x: Same(x) if _is_constant(x) else x, value, is_leaf=_is_module)
 
 
-def released(value):
-    """What has been `held`."""
+def closure_value(value):
+    """Return the value of which `closure_leaf` made a pytree."""
     is_leaf = lambda x: isinstance(x, Same) or _is_module(x)
     return jax.tree.map(lambda x: x.value if isinstance(x, Same) else x, value, is_leaf=is_leaf)
 
@@ -353,26 +366,28 @@ def _is_module(x) -> bool:
 
 
 def _is_constant(x) -> bool:
-    """Whether it is an array of NumPy, with numbers in it."""
+    """Return True for a NumPy array of numbers."""
     return isinstance(x, np.ndarray) and not x.dtype.hasobject
 
 
 def _is_number(x) -> bool:
-    """Whether a leaf may be traced without changing what a function does: real arrays, and all that is traced already."""
+    """Return True for a leaf that may be traced without changing the function: real arrays, and traced values."""
     return isinstance(x, (float, jax.Array)) or getattr(getattr(x, "dtype", None), "kind", "") == "f"
 
 
 def real(shape: tuple[int | None, ...] = (), *, optional: bool = False, **kwargs: Any) -> Any:
-    """A field of an element: real numbers of `shape`; None stands for any length. `check_fields` checks them.
+    """Return a field of an element: real numbers of `shape`, in which None stands for any length.
 
-    An `optional` one may be absent. Plain zeros in tuples and lists are structure, see `Sparse`; the class is `Structured`.
+    `check_fields` checks them. An `optional` one may be absent. Plain zeros in tuples and lists are structure, see
+    `Sparse`; the class
+    is `Structured`.
     """
     converter = with_known_zeros if shape else as_real
     return eqx.field(converter=converter, metadata={"shape": shape, "optional": optional}, **kwargs)
 
 
 def row(**kwargs: Any) -> Any:
-    """A field of a curve: any number of real numbers, all of which may change."""
+    """Declare a field of a curve: any number of real numbers, all of which may change."""
     return eqx.field(converter=as_real, metadata={"shape": (None,), "optional": False}, **kwargs)
 
 
@@ -396,7 +411,7 @@ def check_fields(element: Any) -> None:
 
 
 def with_fields(kind: type, module: Any, **fields: Any) -> Any:
-    """Copy a module as an instance of `kind`, with some fields replaced; nothing is checked.
+    """Return a copy of a module as an instance of `kind`, with some fields replaced; nothing is checked.
 
     `copy.copy` is not used because equinox would keep such a copy in memory for ever, as if it were still being
     initialised.
@@ -408,22 +423,22 @@ def with_fields(kind: type, module: Any, **fields: Any) -> Any:
 
 
 def where_tree(condition, yes, no):
-    """`jnp.where` leaf by leaf, for a scalar condition."""
+    """Return `jnp.where` leaf by leaf, for a scalar condition."""
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)
 
 
 def finite(tree):
-    """The same with 1 in place of numbers that are not finite, and whether there are none of those."""
+    """Replace numbers that are not finite by 1, and return the tree and True if there were none of those."""
     params, static = eqx.partition(tree, eqx.is_inexact_array)
     leaves, structure = jax.tree.flatten(params)
-    held = [_held(x) for x in leaves]
+    held = [_finite_or_one(x) for x in leaves]
     every = [ok for _, ok in held]
     usable = lax.reduce_and(lax.concatenate(every, 0), (0,)) if every else jnp.asarray(True)
     return eqx.combine(jax.tree.unflatten(structure, [x for x, _ in held]), static), usable
 
 
 @jax.jit
-def _held(x):
-    """Traced once for arrays alike: large mechanisms have hundreds of them."""
+def _finite_or_one(x):
+    """Replace numbers that are not finite by 1. Traced once for similar arrays: large mechanisms have hundreds of them."""
     ok = lax.is_finite(x)
     return lax.select(ok, x, lax.full_like(x, 1)), lax.reduce_and(ok, range(ok.ndim)).reshape(1)

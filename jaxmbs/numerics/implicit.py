@@ -15,7 +15,7 @@ import numpy as np
 from jaxmbs.numerics.linear_algebra import Factored, factor
 from jaxmbs.numerics.roots import given_tangents, with_respect_to
 from jaxmbs.numerics.space import Space
-from jaxmbs.programs.function import Straight
+from jaxmbs.programs import ProgramWithFallback
 
 
 def rate(f: Callable, space: Space, q, v, t):
@@ -104,4 +104,4 @@ def _motion_jvp(f, space, primals, tangents):
         a_dot = -factors.solve(jax.jvp(acceleration, (active, q, v), (given, q_dot, v_dot))[1])
         return q_dot, v_dot, a_dot
 
-    return out, Straight(tangent)(*out, t, constants, regular, *given)
+    return out, ProgramWithFallback(tangent)(*out, t, constants, regular, *given)

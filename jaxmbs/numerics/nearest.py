@@ -28,8 +28,7 @@ from jaxmbs.numerics.roots import given_tangents, with_respect_to
 from jaxmbs.numerics.scaling import Units, norm
 from jaxmbs.numerics.search import Root
 from jaxmbs.numerics.space import Space
-from jaxmbs.programs.function import Straight
-from jaxmbs.programs.jax_compat import usual_settings
+from jaxmbs.programs import ProgramWithFallback, convert_closure
 
 # Refinements of a solution with δ. For a singular value σ of J the first solution has a relative error of δ / σ², and each
 # refinement multiplies the error by this factor.
@@ -143,8 +142,7 @@ def differentiable_nearest_root(
     The derivatives are those of the conditions of the minimum, for every order and both modes of differentiation.
     length: guess ↦ the unit of displacements that are lengths. Where `regular` is False the derivative is zero.
     """
-    with usual_settings():  # the program of the derivative is traced without the axes of a `shard_map`
-        both, constants = jax.closure_convert(lambda q, t: (f(q, t), length(q)), guess, t)
+    both, constants = convert_closure(lambda q, t: (f(q, t), length(q)), guess, t)
     return _nearest(both, space, tolerance, jnp.asarray(regular), (guess, t, constants), jax.lax.stop_gradient(q))
 
 
@@ -188,7 +186,7 @@ def _nearest_jvp(f, space, tolerance, primals, tangents):
         rate = jax.jvp(moved, (take(given), y), (rates, y_dot))[1]
         return jnp.where(regular, rate, 0)
 
-    return q, Straight(tangent)(q, given, regular, *rates)
+    return q, ProgramWithFallback(tangent)(q, given, regular, *rates)
 
 
 def _jacobian(f, space, guess, unit, y):

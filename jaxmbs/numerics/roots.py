@@ -1,4 +1,4 @@
-"""Roots and solutions that carry a derivative of their own: dx = −f_x⁻¹ df, however x was computed."""
+"""Roots and solutions with a derivative of their own: dx = −f_x⁻¹ df, however x was computed."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jaxmbs.programs import jax_compat
-from jaxmbs.programs.primitive import remembered
+from jaxmbs.programs import open_closure, save_for_reverse
 
 # Upper limit on the number of tangents that `newton_by_tangents` takes.
 MAX_TANGENTS = 20
@@ -27,19 +26,30 @@ MIN_SHORTENING = 0.1
 
 
 def simplified_newton(f: Callable, solve: Callable, x: Float[Array, " m"], iterations: int, refinements: int = 2):
-    """(x, last correction, f before it) after steps x ← x − solve(f(x)), with one approximate inverse for all.
+    """Take steps x ← x − solve(f(x)), with one approximate inverse for all.
 
-    Differentiated implicitly, dx = −f_x⁻¹ df, for all that `f` closes over: with `solve` for f_x⁻¹, and refinements that
-    make up for the difference, each by as much as a step of the iteration itself does. `solve` counts as constant.
+    The result is differentiated implicitly, dx = −f_x⁻¹ df, by everything that `f` closes over: with `solve` for f_x⁻¹, and
+    refinements that make up for the difference, each by as much as a step of the iteration itself. `solve` counts as
+    constant.
+
+    Args:
+        f: function of x (m,).
+        solve: approximate inverse of f_x.
+        x: start.
+        iterations: number of steps.
+        refinements: number of solutions for a derivative.
+
+    Returns:
+        (x, last correction, f before it).
     """
     x, change, value = newton_steps(f, solve, x, iterations)
     return root_near(f, solve, x, refinements), change, value
 
 
 def newton_steps(f: Callable, solve: Callable, x: Float[Array, " m"], iterations: int):
-    """(x, last correction, f before it) as in `simplified_newton`, without derivatives."""
-    f, given = _opened(f, x)
-    inverse, factors = _opened(solve, x)
+    """Return (x, last correction, f before it) as `simplified_newton`, without derivatives."""
+    f, given = open_closure(f, x)
+    inverse, factors = open_closure(solve, x)
     given, factors, x = jax.lax.stop_gradient((given, factors, x))
 
     def iterate(_, carry):
@@ -51,18 +61,27 @@ def newton_steps(f: Callable, solve: Callable, x: Float[Array, " m"], iterations
 
 
 def newton_by_tangents(f: Callable, solver: Callable, x, again, n: int, iterations: int, good: Callable):
-    """Solve a saddle-point problem f = (balance (n,), gap) = 0 by Newton's method with a line search; nothing is
-    differentiated. Return x, and True if it is good.
+    """Solve a saddle-point problem f = (balance (n,), gap) = 0 by Newton's method with a line search, without derivatives.
 
     Each tangent is used for `iterations` steps, and the first one is nearly always enough. A force that is steep in a
-    narrow range, such as dry friction, needs more tangents. It is the derivative of a convex potential, so a step that
-    overshoots the minimum along it is shortened. If the tangents near x are too flat, the search restarts once at
-    `again`, where they should be steep.
+    narrow range,
+    such as dry friction, needs more tangents. It is the derivative of a convex potential, so a step that overshoots the
+    minimum along
+    it is shortened. If the tangents near x are too flat, the search restarts once at `again`, where they should be steep.
 
-    solver: x ↦ (f ↦ correction), the approximate inverse of f_x at x, with a symmetric matrix for the first n.
-    good: (x, correction, f before it, fraction of all digits) ↦ True if the correction leaves these digits untouched.
+    Args:
+        f: function of x.
+        solver: (x) ↦ (f ↦ correction), the approximate inverse of f_x at x, with a symmetric matrix for the first n.
+        x: start.
+        again: second start.
+        n: length of the balance.
+        iterations: steps with each tangent.
+        good: (x, correction, f before it, fraction of all digits) ↦ True if the correction leaves these digits untouched.
+
+    Returns:
+        (x, True if it is good).
     """
-    f, given = _opened(f, x)
+    f, given = open_closure(f, x)
     given, x, again = jax.lax.stop_gradient((given, x, again))
     none, one = jnp.zeros_like(x), jnp.ones((), x.dtype)
 
@@ -99,28 +118,24 @@ def newton_by_tangents(f: Callable, solver: Callable, x, again, n: int, iteratio
 
 
 def root_near(f: Callable, solve: Callable, x: Float[Array, " m"], refinements: int):
-    """x, a root of `f`, with the derivative that it has in `simplified_newton`."""
-    f, given = _opened(f, x)
-    inverse, factors = _opened(solve, x)
+    """Return x, a root of `f`, with the derivative that it has in `simplified_newton`."""
+    f, given = open_closure(f, x)
+    inverse, factors = open_closure(solve, x)
     return implicit_solution(f, inverse, given, jax.lax.stop_gradient(factors), x, refinements)
 
 
 def implicit_solution(f: Callable, inverse: Callable, given, factors, x: Float[Array, " m"], refinements: int = 1):
-    """x, a root of f(given, x) that was computed somehow, with the derivative dx = −f_x⁻¹ f_g dg for all that is `given`.
+    """Return x, a root of f(given, x), with the derivative dx = −f_x⁻¹ f_g dg by everything that is `given`.
 
-    inverse: (factors, y) ↦ f_x⁻¹ y. Where it is not exact, refinements make up for it. Neither function closes over
-    anything traced.
+    Args:
+        f: (given, x) ↦ residual. Neither function closes over traced values.
+        inverse: (factors, y) ↦ f_x⁻¹ y. If it is not exact, refinements make up for it.
+        given: pytree of the values that f depends on.
+        factors: of f_x.
+        x: the root, computed in any way.
+        refinements: number of solutions for a derivative.
     """
-    return _implicit(f, inverse, refinements, given, factors, remembered(x))
-
-
-def _opened(f: Callable, x) -> tuple[Callable, list]:
-    """(g, given) with f(x) = g(given, x): all that `f` closes over."""
-    closed = jax.make_jaxpr(f)(x)
-    inner = closed.jaxpr
-    # Without the values themselves, which would tell functions apart that are the same.
-    opened = jax_compat.closed_jaxpr(inner, invars=[*inner.constvars, *inner.invars]).jaxpr
-    return lambda given, x: jax.core.eval_jaxpr(opened, [], *given, x)[0], list(closed.consts)
+    return _implicit(f, inverse, refinements, given, factors, save_for_reverse(x))
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2))
@@ -149,19 +164,26 @@ def _is_zero(tangent) -> bool:
 
 
 def given_tangents(tangents) -> list:
-    """The tangents that are not known to vanish."""
+    """Return the tangents that are not known to vanish."""
     return [x for x in jax.tree.leaves(tangents, is_leaf=_is_zero) if not _is_zero(x)]
 
 
 def with_respect_to(tangents):
-    """Two functions: (values, some of them) ↦ the values with those put in, and values ↦ those that have tangents."""
+    """Return two functions that select the values with tangents.
+
+    Args:
+        tangents: pytree of tangents, symbolic zeros among them.
+
+    Returns:
+        (values, selected) ↦ values with the selected ones replaced; values ↦ selected ones.
+    """
     leaves, tree = jax.tree.flatten(tangents, is_leaf=_is_zero)
     active = [not _is_zero(x) for x in leaves]
 
-    def put(values, some):
-        some = list(some)
+    def put(values, selected):
+        selected = list(selected)
         old = jax.tree.leaves(values)
-        return jax.tree.unflatten(tree, [some.pop(0) if on else x for on, x in zip(active, old, strict=True)])
+        return jax.tree.unflatten(tree, [selected.pop(0) if on else x for on, x in zip(active, old, strict=True)])
 
     def take(values):
         return tuple(x for on, x in zip(active, jax.tree.leaves(values), strict=True) if on)

@@ -1,4 +1,4 @@
-"""The front door: a function of small arrays, compiled as a straight-line program."""
+"""Functions of small arrays, compiled as straight-line programs."""
 
 from __future__ import annotations
 
@@ -7,29 +7,32 @@ import warnings
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxmbs.programs import javascript, jax_compat
-from jaxmbs.programs.backends import EMISSION
-from jaxmbs.programs.collector import put_off
-from jaxmbs.programs.primitive import run
-from jaxmbs.programs.tracing.graph import ProgramError, ProgramTooLarge
-from jaxmbs.programs.tracing.program import MAX_PROGRAM_OPERATIONS, Program, checked_program
-from jaxmbs.programs.warning import PerformanceWarning
+from jaxmbs.programs.backends import EMISSION, javascript
+from jaxmbs.programs.errors import PerformanceWarning, ProgramError, ProgramTooLarge
+from jaxmbs.programs.runtime import jax_compat, tuning
+from jaxmbs.programs.runtime.collector import without_garbage_collection
+from jaxmbs.programs.runtime.primitive import run
+from jaxmbs.programs.tracing.program import Program, checked_program
 
-# Shapes for which a function keeps its programs.
-REMEMBERED = 64
+# Number of argument shapes for which a function keeps its programs.
+MAX_KEPT_SHAPES = 64
+
+
+# Number of times that each sample of a batch runs a program, in words; see `ProgramWithFallback`.
+Runs = Literal["once", "seldom", "often"]
 
 
 class ProgramFunction:
     """`f` as a straight-line program: called like `f`, under `jit`, `vmap`, `grad`, `jvp` and `checkpoint` alike."""
 
-    def __init__(self, f: Callable, limit: int | None = MAX_PROGRAM_OPERATIONS, few: float = 0):
-        self.f, self.limit, self.few = f, limit, few
+    def __init__(self, f: Callable, limit: int | None = tuning.MAX_PROGRAM_OPERATIONS, runs: Runs = "often"):
+        self.f, self.limit, self.runs = f, limit, runs
         self.__name__ = getattr(f, "__name__", "program")
         self.__doc__ = getattr(f, "__doc__", None)
         self._traces: OrderedDict[Any, tuple] = OrderedDict()
@@ -41,24 +44,26 @@ class ProgramFunction:
         return jax.tree.unflatten(out_tree, run(program, *constants, *needed))
 
     def trace(self, *args, **kwargs) -> Program:
-        """The program for arguments like these: print it, or look at its `operations`."""
+        """Return the program for arguments like these: print it, or look at its `operations`."""
         return self._find((args, kwargs))[0][0]
 
     def javascript(self, *args, name: str | None = None) -> str:
-        """The program for arguments like these as the text of an ES module, for a page that computes without Python.
+        """Return the program for arguments like these as the text of an ES module, for a page that computes without Python.
 
-        It exports one function. Its arguments are the leaves of `args` as arrays of numbers, row by row, also where there
-        is one number only; it returns a list of `Float64Array`, one for each leaf of what `f` returns. A comment names
-        them with their shapes; truth values are 0 and 1. What `f` closes over is part of the text. All is computed in
-        float64, whatever the type of the arguments; integers are exact up to 2⁵³.
+        It exports one function. Its arguments are the leaves of `args` as arrays of numbers, row by row, also for a single
+        number; it
+        returns a list of `Float64Array`, one for each leaf of the result of `f`. A comment names them with their shapes;
+        truth values are
+        0 and 1. Values that `f` closes over are part of the text. All is computed in float64, whatever the type of the
+        arguments; integers
+        are exact up to 2⁵³. `ProgramError` is raised as in a call, and for an operation without a form in JavaScript.
 
         Args:
             args: arguments as in a call; only their shapes matter.
-            name: of the function, an identifier; the name of `f` by default.
+            name: name of the function, an identifier; the name of `f` by default.
 
         Raises:
-            ProgramError: as in a call; or an operation has no form in JavaScript; it is named.
-            ValueError: the name is not an identifier, as that of a lambda; or what `f` closes over is traced.
+            ValueError: the name is not an identifier, like that of a lambda; or `f` closes over traced values.
         """
         (program, constants, used, out_tree), leaves = self._find((args, {}))
         if any(isinstance(c, jax.core.Tracer) for c in constants):
@@ -67,26 +72,28 @@ class ProgramFunction:
         results = _labels(jax.tree.unflatten(out_tree, program.outputs))
         return javascript.module(program, name or self.__name__, constants, arguments, used, results)
 
-    def key(self, given) -> tuple[tuple, list]:
-        """What tells apart arguments (args, kwargs) that need different programs, and all of them as a list of arrays."""
-        leaves, tree = jax.tree.flatten(given)
+    def key(self, arguments) -> tuple[tuple, list]:
+        """Return a key for arguments (args, kwargs), equal if they need the same program, and their leaves as arrays."""
+        leaves, tree = jax.tree.flatten(arguments)
         leaves = _arrays(leaves)
         return (tree, tuple((x.shape, x.dtype) for x in leaves)), leaves
 
-    def _find(self, given):
-        key, leaves = self.key(given)
+    def _find(self, arguments):
+        """Return the traced program for arguments, and their leaves."""
+        key, leaves = self.key(arguments)
         found = self._traces.get(key)
         if found is None:
             found = self._trace(key[0], leaves)
             # Values of an enclosing transformation must not outlive it.
             if not any(isinstance(c, jax.core.Tracer) for c in found[1]):
                 self._traces[key] = found
-                if len(self._traces) > REMEMBERED:
+                if len(self._traces) > MAX_KEPT_SHAPES:
                     self._traces.popitem(last=False)
         return found, leaves
 
-    @put_off()
+    @without_garbage_collection()
     def _trace(self, tree, leaves):
+        """Trace the function: its program, the values it closes over, a mask of used leaves, and the results' structure."""
         self.trace_count += 1
         out_tree = None
 
@@ -98,20 +105,20 @@ class ProgramFunction:
 
         shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in leaves]
         try:
-            with jax_compat.usual_settings():
+            with jax_compat.default_settings():
                 closed = jax.make_jaxpr(flat)(*shapes)
         except (jax.errors.ConcretizationTypeError, jax.errors.NonConcreteBooleanIndexError) as error:
             raise ProgramError(
                 f"{self.__name__}: shapes and branches must not depend on values; use jnp.where or lax.cond. ({error})"
             ) from error
-        closed, constants, used = _needed(*_hoisted(closed))
+        closed, constants, used = _without_unused(*_constants_as_arguments(closed))
         program = checked_program(closed, self.limit, self.__name__)
-        program.few = self.few
+        program.max_unoptimised_samples = tuning.UNOPTIMISED_SAMPLES[self.runs]
         return program, constants, used, out_tree
 
 
 def _arrays(leaves) -> list:
-    """Arguments as arrays; a Python number, or what came of one, takes the floating-point type of the arrays beside it."""
+    """Return arguments as arrays. Python numbers, and results of them, get the floating-point type of the other arrays."""
     weak = [isinstance(x, float) or getattr(x, "weak_type", False) for x in leaves]
     arrays = [jnp.asarray(x) for x in leaves]
     real = lambda x: jnp.issubdtype(x.dtype, jnp.floating)
@@ -123,12 +130,16 @@ def _arrays(leaves) -> list:
 
 
 def _labels(tree) -> list[str]:
-    """Where each leaf is, as in "[0]['crank']"; "the value" if it is all there is."""
+    """Return the path of each leaf, as in "[0]['crank']"; "the value" for a single one."""
     return [jax.tree_util.keystr(path) or "the value" for path, _ in jax.tree_util.tree_leaves_with_path(tree)]
 
 
-def _hoisted(closed):
-    """What a function closes over becomes an argument, but for NumPy arrays, whose values are part of the program."""
+def _constants_as_arguments(closed):
+    """Make the values that a function closes over arguments, except NumPy arrays, which stay part of the program.
+
+    Returns:
+        The closed jaxpr with them as first arguments, and these values.
+    """
     keep = [isinstance(c, np.ndarray) or np.isscalar(c) for c in closed.consts]
     jaxpr = closed.jaxpr
     moved = [v for v, k in zip(jaxpr.constvars, keep, strict=True) if not k]
@@ -138,9 +149,14 @@ def _hoisted(closed):
     return jax_compat.closed_jaxpr(jaxpr, consts=kept, constvars=stay, invars=[*moved, *jaxpr.invars]), constants
 
 
-def _needed(closed, constants):
-    """The same without the equations and inputs that no result depends on, and which arguments are left: of the many that
-    a mechanism has. Equations stay whole, as what is within them: derivative rules are part of what they are."""
+def _without_unused(closed, constants):
+    """Remove the equations and inputs that no result depends on: a mechanism has many.
+
+    Equations stay whole, with what is inside them, because derivative rules belong to them.
+
+    Returns:
+        The closed jaxpr, the constants that are left, and True for each other argument that is left.
+    """
     jaxpr = closed.jaxpr
     needed = {v for v in jaxpr.outvars if not hasattr(v, "val")}
     equations = []
@@ -152,27 +168,29 @@ def _needed(closed, constants):
     count = len(constants)
     constants = [c for c, is_used in zip(constants, used, strict=False) if is_used]
     invars = [v for v, is_used in zip(jaxpr.invars, used, strict=True) if is_used]
-    ends = {"consts": closed.consts, "constvars": jaxpr.constvars, "invars": invars, "eqns": equations[::-1]}
-    return jax_compat.closed_jaxpr(jaxpr, **ends), constants, used[count:]
+    parts = {"consts": closed.consts, "constvars": jaxpr.constvars, "invars": invars, "eqns": equations[::-1]}
+    return jax_compat.closed_jaxpr(jaxpr, **parts), constants, used[count:]
 
 
-def program(f: Callable, *, limit: int | None = MAX_PROGRAM_OPERATIONS) -> ProgramFunction:
-    """Compile a function of small arrays into straight-line code, one lane per sample of a batch.
+def program(f: Callable, *, limit: int | None = tuning.MAX_PROGRAM_OPERATIONS) -> ProgramFunction:
+    """Return a function of small arrays compiled into straight-line code, one lane per sample of a batch.
 
-    The code is vector machine code on CPUs, one kernel on NVIDIA GPUs and elementwise XLA elsewhere. The result is
-    called like `f` and works under every JAX transformation; its derivatives are straight-line programs too. Use it
-    for the inner functions of a simulation: a vector field, a whole rollout with its time loop (`scan`, `fori_loop`),
-    anything made of small arrays.
+    The code is vector machine code on CPUs, one kernel on NVIDIA GPUs and elementwise XLA elsewhere. The result is called
+    like `f` and
+    works under every JAX transformation; its derivatives are straight-line programs too. Use it for the inner functions of
+    a
+    simulation: a vector field, a whole rollout with its time loop (`scan`, `fori_loop`), anything made of small arrays. If
+    a part of
+    `f` has no straight-line form, a call of the result raises `ProgramError`, a ValueError that names the part and its
+    line.
 
     Args:
         f: a function of pytrees of arrays, in jax.numpy. Loops need constant bounds; linear systems, norms, `where`,
-            indexing, and derivatives by JAX are fine. What it closes over may be traced; values of NumPy arrays that it
-            closes over become part of the program.
+            indexing,
+            and derivatives by JAX are fine. Values that it closes over may be traced; those of NumPy arrays become part of
+            the
+            program.
         limit: largest number of scalar operations.
-
-    Raises:
-        ProgramError: a ValueError, when the result is called: part of `f` has no straight-line form; the message names
-            it and its line.
 
     Examples:
         >>> half_square = mbs.program(lambda x: x @ x / 2)
@@ -184,7 +202,7 @@ def program(f: Callable, *, limit: int | None = MAX_PROGRAM_OPERATIONS) -> Progr
     return ProgramFunction(f, limit)
 
 
-# Names of functions about which a `PerformanceWarning` has been given.
+# Names of the functions for which a `PerformanceWarning` was given.
 warned: set[str] = set()
 
 
@@ -212,22 +230,27 @@ def _warn_of_array_code(f: Callable, error: ProgramError) -> None:
     )
 
 
-class Straight:
-    """`f` as a straight-line program if possible, else as array code: if it is too large, or has an operation that programs
-    do not have.
+class ProgramWithFallback:
+    """`f` as a straight-line program if it has one and is not too large, else as array code.
 
     For functions of this package, whose arguments are mechanisms that may contain functions of the user. A
-    `PerformanceWarning` says why a function runs as array code. few: see `Program`.
+    `PerformanceWarning` says why a function runs as array code.
+
+    Args:
+        f: as for `program`.
+        limit: largest number of scalar operations of a program.
+        runs: how often each sample runs the program. "once" compiles it without optimisation, "seldom" does so for
+            batches of up to a thousand samples, "often" leaves the choice to the backend.
     """
 
-    def __init__(self, f: Callable, limit: int = MAX_PROGRAM_OPERATIONS, few: float = 0):
-        self.f, self.program = f, ProgramFunction(f, limit, few)
+    def __init__(self, f: Callable, limit: int = tuning.MAX_PROGRAM_OPERATIONS, runs: Runs = "often"):
+        self.f, self.program = f, ProgramFunction(f, limit, runs)
         self._refused: OrderedDict[Any, str] = OrderedDict()
 
     @classmethod
     @lru_cache(maxsize=256)
-    def of(cls, f: Callable, *static) -> Straight:
-        """f(*static, …), made once for each of what is static."""
+    def of(cls, f: Callable, *static) -> ProgramWithFallback:
+        """Return the program of `partial(f, *static)`, the same object for the same arguments."""
         return cls(partial(f, *static))
 
     def __call__(self, *args):
@@ -239,10 +262,10 @@ class Straight:
             except ProgramError as error:
                 refused = error
                 self._refused[key] = str(error)
-                if len(self._refused) > REMEMBERED:
+                if len(self._refused) > MAX_KEPT_SHAPES:
                     self._refused.popitem(last=False)
         jax_compat.check_array_code(leaves, self._refused[key])
-        with jax_compat.usual_settings():
+        with jax_compat.default_settings():
             result = self.f(*args)
         # If array code fails as well, its error is enough.
         if refused is not None:
@@ -250,7 +273,7 @@ class Straight:
         return result
 
     def refusal(self, *args) -> str | None:
-        """Why arguments like these are left to array code, None if they are not."""
+        """Return the reason why arguments like these run as array code, None if they do not."""
         try:
             self.program.trace(*args)
         except ProgramError as error:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import jax
 
-from jaxmbs.programs.sharding import over_devices
+from jaxmbs.programs import shard_over_devices
 
 # Batches grow until two larger ones in a row are not faster by more than this part, or the next one would take more than
 # that of the memory. Of the runs with each size the first one does not count, and the fastest of the others does.
@@ -89,7 +89,7 @@ class Batches:
             rows = self._designs(0, min(size, self._count))
             if size > self._count:
                 rows = jax.tree.map(lambda x: x[[0] * size], rows)
-            self._programs[size] = self._compiled(over_devices(rows))
+            self._programs[size] = self._compiled(shard_over_devices(rows))
         return self._programs[size]
 
     def _takes(self, size: int) -> int:

@@ -17,7 +17,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxmbs.programs.content import cell_content, names_in
+from jaxmbs.programs import referenced_values
 
 # Folders of packages that are installed, and of Python itself.
 INSTALLED = tuple({*site.getsitepackages(), site.getusersitepackages(), *sysconfig.get_paths().values()})
@@ -75,8 +75,9 @@ def _array(x) -> Any:
 def _function(f: types.FunctionType, seen: set[int]) -> Any:
     if _installed(f):
         return "function", f"{f.__module__}.{f.__qualname__}"
-    cells = [_told(cell_content(cell), seen) for cell in f.__closure__ or ()]
-    used = [(name, _told(f.__globals__[name], seen)) for name in names_in(f.__code__) if name in f.__globals__]
+    values, variables = referenced_values(f)
+    cells = [_told(x, seen) for x in values]
+    used = [(name, _told(x, seen)) for name, x in variables]
     bound = _told(f.__defaults__, seen), [(k, _told(v, seen)) for k, v in sorted((f.__kwdefaults__ or {}).items())]
     return "function", f.__qualname__, _code(f.__code__, seen), cells, used, bound
 

@@ -17,10 +17,7 @@ import numpy as np
 
 from jaxmbs.numerics.arrays import NOT_TRACEABLE
 from jaxmbs.numerics.results import Status
-from jaxmbs.programs import content
-from jaxmbs.programs.function import Straight
-from jaxmbs.programs.sharding import over_devices
-from jaxmbs.programs.tracing.loops import work
+from jaxmbs.programs import ProgramWithFallback, digest_of_values, estimate_operations, shard_over_devices
 from jaxmbs.sweeps.batches import Batches, Stop
 from jaxmbs.sweeps.columns import DESIGN, SAMPLE, STATUS, Column, as_table, columns_of
 from jaxmbs.sweeps.designs import AbstractDesigns
@@ -115,7 +112,7 @@ class Task:
         """What the measure is, as JSON: its name, and a digest of its operations, or of its code where it is called."""
         inner = getattr(self.measure, "func", self.measure)  # of a partial function
         name = getattr(inner, "__qualname__", type(inner).__qualname__)
-        digest = content.digest_of_values(self._traced[0], identity).hex() if self.traced else identity(self.measure)
+        digest = digest_of_values(self._traced[0], identity).hex() if self.traced else identity(self.measure)
         return {"name": name, "digest": digest}
 
     def _designs(self, start: int, stop: int) -> Any:
@@ -151,7 +148,9 @@ class Task:
             kept = [x for column, x in zip(columns, results, strict=True) if _has_column(column)]
             return kept, combined_status(columns, results, jnp)
 
-        program = Straight(of_one) if work(closed.jaxpr, loops=False) <= MAX_SCALARS else of_one
+        program = (
+            ProgramWithFallback(of_one) if estimate_operations(closed.jaxpr, loops=False) <= MAX_SCALARS else of_one
+        )
         return jax.jit(jax.vmap(lambda design: program(*jax.tree.leaves(design))))
 
     def _begin(self, start: int, stop: int, batch: int) -> Rows:
@@ -163,7 +162,7 @@ class Task:
         else:
             filled = np.minimum(np.arange(batch), stop - start - 1)
             design = jax.tree.map(lambda x: x[filled], design) if batch > stop - start else design
-            results, status = self.batches.program(batch)(over_devices(design))
+            results, status = self.batches.program(batch)(shard_over_devices(design))
         return Rows(kept, results, status, stop - start)
 
     def _called(self, designs: Any, k: int) -> Any:

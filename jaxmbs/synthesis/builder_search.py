@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxmbs.programs.function import Straight
+from jaxmbs.programs import ProgramWithFallback
 from jaxmbs.synthesis import common
 from jaxmbs.synthesis.bounds import Variables
 from jaxmbs.synthesis.closing import closed
@@ -135,7 +135,7 @@ def _motions(question: Question, guess, times) -> Callable:
         _, q = jax.lax.scan(step, start, times)
         return q, jax.lax.map(lambda q: question.measure(design, mech, q), q)
 
-    program = Straight(of_one)
+    program = ProgramWithFallback(of_one)
     return jax.jit(lambda u: jax.vmap(program, in_axes=(0, None))(u, jnp.asarray(times)))
 
 

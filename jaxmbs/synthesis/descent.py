@@ -13,7 +13,7 @@ import optax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Float
 
-from jaxmbs.programs.sharding import gathered, over_devices
+from jaxmbs.programs import gather, shard_over_devices
 from jaxmbs.synthesis import bfgs
 from jaxmbs.synthesis.bfgs import Point
 from jaxmbs.synthesis.bounds import Variables
@@ -168,8 +168,8 @@ class _Batch:
         self._evaluate = jax.jit(jax.vmap(jax.value_and_grad(of_one, has_aux=True), in_axes=(0, None)))
 
     def __call__(self, u: Float[np.ndarray, "starts n"]) -> Point:
-        given = over_devices(_filled(u), everywhere=True) if self._samples is None else u
-        found = gathered(self._evaluate(given, self._samples))
+        given = shard_over_devices(_filled(u), everywhere=True) if self._samples is None else u
+        found = gather(self._evaluate(given, self._samples))
         (value, self.checks), slope = jax.tree.map(lambda x: x[: len(u)], found)
         good = np.isfinite(value) & np.isfinite(slope).all(axis=1)
         return Point(u, np.where(good, value, np.inf), np.where(good[:, None], slope, 0))
@@ -232,7 +232,7 @@ def _shared(samples: Any) -> Any:
         raise ValueError(f"samples must be arrays with the same number of rows, got shapes {told}")
     samples, count = jax.tree.map(lambda x: _filled(np.asarray(x)), samples), leaves[0][0]
     rows = len(jax.tree.leaves(samples)[0])
-    return over_devices((samples, (np.arange(rows) < count) / count), everywhere=True)
+    return shard_over_devices((samples, (np.arange(rows) < count) / count), everywhere=True)
 
 
 def _filled(rows: np.ndarray) -> np.ndarray:

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxmbs.programs.function import Straight
+from jaxmbs.programs import ProgramWithFallback
 from jaxmbs.synthesis import common
 from jaxmbs.synthesis.linkages import Dyadic
 from jaxmbs.synthesis.linkages.dyads import RPR, RRP, RRR, closed
@@ -314,7 +314,7 @@ def drawn_by(layout: Layout, u, chains: Chains, parts):
 
         return jax.lax.scan(step, jnp.zeros(()), parts)[::-1]
 
-    return jax.vmap(Straight(of_one))(u, chains)
+    return jax.vmap(ProgramWithFallback(of_one))(u, chains)
 
 
 @partial(jax.jit, static_argnums=0)
@@ -325,7 +325,7 @@ def tracks(layout: Layout, u, chains: Chains, parts):
         frames, cosines = frames_of(layout, u, chain, layout.angle(u, part))
         return (jnp.stack([origin for origin, _ in frames]), jnp.stack([e for _, e in frames])), cosines
 
-    program = Straight(of_one)
+    program = ProgramWithFallback(of_one)
     return jax.vmap(jax.vmap(program, (None, None, 0)), (0, 0, None))(u, chains, parts)
 
 

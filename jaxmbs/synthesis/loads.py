@@ -16,7 +16,7 @@ from jaxmbs.element import GROUND
 from jaxmbs.numerics.implicit import jacobian
 from jaxmbs.numerics.linear_algebra import factor_symmetric_positive
 from jaxmbs.numerics.scaling import Units, unit_of_length
-from jaxmbs.programs.function import Straight
+from jaxmbs.programs import ProgramWithFallback
 from jaxmbs.synthesis.closing import scaled
 from jaxmbs.system.equations import residuals, state_of
 from jaxmbs.system.mechanism import Mechanism
@@ -224,7 +224,7 @@ def regularity(mech: Mechanism, motion: Trajectory) -> Float[Array, "*batch T"]:
         >>> print(mbs.synthesis.regularity(mech, motion).round(4))
         [0.2164 0.2357]
     """
-    function = partial(Straight(_regularity), mech)
+    function = partial(ProgramWithFallback(_regularity), mech)
     for _ in range(motion.t.ndim):
         function = jax.vmap(function)
     return function(motion.q, motion.t)

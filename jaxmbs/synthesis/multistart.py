@@ -14,8 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxmbs.numerics.least_squares import START_DAMPING, levenberg_marquardt
-from jaxmbs.programs.function import Straight
-from jaxmbs.programs.sharding import over_devices
+from jaxmbs.programs import ProgramWithFallback, shard_over_devices
 from jaxmbs.synthesis.stages import Part, Report, in_stages
 
 S = TypeVar("S")
@@ -161,7 +160,9 @@ def advancing(problem: Problem, wanted) -> Callable[[State, int], State]:
 
     def advance(state: State, steps: int) -> State:
         shared, own, carried, _, damping, data = state
-        fit = _program(problem, steps)(*over_devices((shared, own, carried, damping, data), everywhere=True), wanted)
+        fit = _program(problem, steps)(
+            *shard_over_devices((shared, own, carried, damping, data), everywhere=True), wanted
+        )
         # Blocks without unknowns of their own keep the shape that tells so: another one would be traced again.
         return State(fit.shared, fit.own if own.shape[1] else own, fit.state, fit.cost, fit.damping, data)
 
@@ -190,7 +191,7 @@ def _program(problem: Problem, steps: int):
         options = {"iterations": steps, "longest": problem.longest, "damping": damping, "reverse": problem.reverse}
         return levenberg_marquardt(residual, prior, shared, own, carried, blocks, **options)
 
-    return jax.jit(jax.vmap(Straight(of_one), in_axes=(0, 0, 0, 0, 0, None)))
+    return jax.jit(jax.vmap(ProgramWithFallback(of_one), in_axes=(0, 0, 0, 0, 0, None)))
 
 
 def finite(cost) -> np.ndarray:

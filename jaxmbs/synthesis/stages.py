@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from jaxmbs.programs.sharding import gathered
+from jaxmbs.programs import gather
 
 # report(steps done, steps in all, least error so far). `jaxmbs.viz.progress_bar` draws one on the screen.
 Report = Callable[[int, int, float], None]
@@ -67,7 +67,7 @@ def in_stages(
                 state, done = part.select(state), 0
             while done < part.steps:
                 count = min(part.at_once, part.steps - done)
-                state = gathered(part.advance(state, count))
+                state = gather(part.advance(state, count))
                 done += count
                 if path is not None and first_process:
                     _saved(path, mark, (k, done), state)

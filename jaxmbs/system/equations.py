@@ -14,8 +14,7 @@ from jaxmbs.forces import AbstractForce, State
 from jaxmbs.numerics.arrays import IN_JAX, NOT_TRACEABLE
 from jaxmbs.numerics.implicit import jacobian, rate, second_rate
 from jaxmbs.numerics.repeated import total
-from jaxmbs.programs.function import Straight
-from jaxmbs.programs.tracing.graph import ProgramError
+from jaxmbs.programs import ProgramError, ProgramWithFallback
 from jaxmbs.system.marks import as_drawn
 from jaxmbs.system.mechanism import Coordinates, Mechanism, as_times
 
@@ -118,11 +117,13 @@ def _still(mech, q):
     return jnp.zeros(mech.layout.m, q.dtype)
 
 
-PROGRAMS: dict[str, Straight] = {
-    "constraints": Straight(residuals),
-    "constraint_jacobian": Straight(lambda mech, q, t: jacobian(_of(mech), mech.layout, q, t)),
-    "velocity_rhs": Straight(lambda mech, q, t: -rate(_of(mech), mech.layout, q, _still(mech, q), t)),
-    "acceleration_rhs": Straight(lambda mech, q, v, t: -second_rate(_of(mech), mech.layout, q, v, _still(mech, q), t)),
+PROGRAMS: dict[str, ProgramWithFallback] = {
+    "constraints": ProgramWithFallback(residuals),
+    "constraint_jacobian": ProgramWithFallback(lambda mech, q, t: jacobian(_of(mech), mech.layout, q, t)),
+    "velocity_rhs": ProgramWithFallback(lambda mech, q, t: -rate(_of(mech), mech.layout, q, _still(mech, q), t)),
+    "acceleration_rhs": ProgramWithFallback(
+        lambda mech, q, v, t: -second_rate(_of(mech), mech.layout, q, v, _still(mech, q), t)
+    ),
 }
 
 
@@ -265,6 +266,6 @@ def velocity_forces(mech: Mechanism, q, v) -> Float[Array, " m"]:
 
 
 PROGRAMS |= {
-    "mass_matrix": Straight(lambda mech, q, t: masses(mech, q)),
-    "generalized_force": Straight(applied_forces),
+    "mass_matrix": ProgramWithFallback(lambda mech, q, t: masses(mech, q)),
+    "generalized_force": ProgramWithFallback(applied_forces),
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import math
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -17,7 +16,7 @@ from jaxtyping import Array, Float, Int
 from jaxmbs.element import GROUND, unknown
 from jaxmbs.numerics.arrays import is_concrete, with_fields
 from jaxmbs.numerics.results import Status
-from jaxmbs.programs.function import Straight
+from jaxmbs.programs import ProgramWithFallback
 from jaxmbs.relative_motion import JointMotion, coordinates_of, measured, unwrapped
 from jaxmbs.system.equations import Energy
 from jaxmbs.system.failure import Failures, failures
@@ -223,6 +222,6 @@ def _joint_motion(joint: Kept, kind, *ends) -> list[Array]:
     """Slides and angles of a joint, their rates and second rates."""
 
     def at_one_time(element, *ends):
-        return Straight(lambda element, i, j: measured(element, kind, i, j), few=math.inf)(element, *ends)
+        return ProgramWithFallback(lambda element, i, j: measured(element, kind, i, j), runs="once")(element, *ends)
 
     return joint.over(at_one_time)(*ends)

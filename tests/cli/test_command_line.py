@@ -15,7 +15,7 @@ import jaxmbs as mbs
 from jaxmbs import planar
 from jaxmbs.cli import main
 from jaxmbs.cli.main import COMMANDS, parser
-from jaxmbs.programs import store
+from jaxmbs.programs.runtime import store
 
 MODELS = Path(__file__).parent.parent.parent / "examples" / "models"
 SLIDER, PENDULUM = str(MODELS / "slider_crank.json"), str(MODELS / "double_pendulum.json")
@@ -318,7 +318,7 @@ def test_cache_is_shown_and_emptied(run, tmp_path, monkeypatch):
     monkeypatch.setenv("JAXMBS_CACHE", str(folder))
     assert run("cache")[1] == {"folder": str(folder), "files": 0, "megabytes": 0, "of which": {}}
     for kind in ("facts", "object"):
-        store.store().put(kind, b"key", bytes(2**20))
+        store.active_store().put(kind, b"key", bytes(2**20))
     code, found, _ = run("cache")
     assert (code, found["files"], set(found["of which"])) == (0, 2, {"facts", "object"})
     assert found["megabytes"] == pytest.approx(2, rel=1e-3)

@@ -8,8 +8,7 @@ import pytest
 import jaxmbs as mbs
 from dynamic_problems import four_bar, four_bar_design, four_bar_start, pendulum, pendulum_start
 from jaxmbs import Status, planar
-from jaxmbs.programs import primitive
-from jaxmbs.programs.backends import EMISSIONS
+from jaxmbs.programs import EMISSIONS
 from linkages import reference
 
 TIMES = np.linspace(0, 0.05, 6)
@@ -106,7 +105,7 @@ def test_emissions_agree(method):
     b = {"mass": 1.0, "length": 1.01, "g": 9.81}
     found = []
     for emission in EMISSIONS:
-        with primitive.emission(emission):
+        with mbs.emission(emission):
             motion = mbs.simulate(pendulum(b), TIMES, pendulum_start(b, 1.0), step=5e-3, method=method)
             found.append(np.asarray(motion.position("bob.phi")))
     np.testing.assert_allclose(found[1:], [found[0]] * (len(found) - 1), rtol=0, atol=1e-13)

@@ -10,7 +10,7 @@ from jax.extend import core
 import jaxmbs as mbs
 from dynamic_problems import four_bar, four_bar_design, four_bar_start
 from jaxmbs.numerics.roots import simplified_newton
-from jaxmbs.programs.primitive import remembered
+from jaxmbs.programs import save_for_reverse
 
 STEPS = 1000
 ROWS = {
@@ -57,7 +57,7 @@ def test_gradient_of_simulate_costs_four_times_its_forward_run(name):
 @pytest.mark.parametrize("rounds", [(1, 60), (20, 23)])
 def test_values_that_are_remembered_change_no_derivative(kept, rounds, monkeypatch):
     """Newton's root y of y³ + y = x in each round of a loop: reverse mode as without a program, in segments and nested."""
-    monkeypatch.setattr("jaxmbs.programs.derivatives.segments.KEPT_BYTES", kept)
+    monkeypatch.setattr("jaxmbs.programs.runtime.tuning.KEPT_STATE_BYTES", kept)
 
     def root(x, b):
         f = lambda y: y**3 + b * y - x
@@ -65,7 +65,7 @@ def test_values_that_are_remembered_change_no_derivative(kept, rounds, monkeypat
         return simplified_newton(f, lambda value: value / slope, x / 2, 40, 40)[0]
 
     def function(x, b):
-        step = lambda k, x: 0.9 * x + 0.1 * root(x, b) * (remembered(lax.stop_gradient(k)) % 3)
+        step = lambda k, x: 0.9 * x + 0.1 * root(x, b) * (save_for_reverse(lax.stop_gradient(k)) % 3)
         inner = lambda k, x: lax.fori_loop(0, rounds[1], step, x)
         return jnp.sum(lax.fori_loop(0, rounds[0], inner, x))
 

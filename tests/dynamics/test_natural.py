@@ -11,7 +11,7 @@ import spatial_problems
 from jaxmbs import planar, spatial
 from jaxmbs.formulations.augmented import CartesianEquations
 from jaxmbs.formulations.natural.equations import NaturalEquations
-from jaxmbs.programs.function import Straight
+from jaxmbs.programs import ProgramWithFallback
 from linkages import reference
 from norms import size
 
@@ -109,7 +109,7 @@ def state(mech, guess):
     assert int(start.status) == 0
     v = jnp.asarray(np.random.default_rng(5).normal(size=mech.layout.m))
     close = lambda mech, q, v: CartesianEquations(mech).close_velocity(q, v, jnp.zeros(()))
-    return start.q, Straight(close)(mech, start.q, v)
+    return start.q, ProgramWithFallback(close)(mech, start.q, v)
 
 
 def with_slow(*slow):
@@ -155,7 +155,7 @@ def described(mech, q, v):
 def test_accelerations_and_multipliers(name):
     """Those of Cartesian coordinates, to 1e-9, multipliers where they are unique."""
     mech, guess = CASES[name][0]()
-    found, expected = Straight(described)(mech, *state(mech, guess))
+    found, expected = ProgramWithFallback(described)(mech, *state(mech, guess))
     compared = list(zip(found, expected, (1e-12, 1e-11, 1e-9, 1e-9), strict=True))
     for got, wanted, tolerance in compared[: 3 if CASES[name][3] else 4]:
         assert size(got - wanted) < tolerance * max(1, size(wanted))

@@ -7,7 +7,7 @@ import pytest
 
 import jaxmbs as mbs
 from jaxmbs import planar, spatial
-from jaxmbs.programs.function import Straight
+from jaxmbs.programs import ProgramWithFallback
 from random_mechanisms import random_closed, random_velocity
 
 FORMULATIONS = {
@@ -26,7 +26,7 @@ def accelerations(mech, q, v, formulation):
         x, u = equations.from_bodies(q, v, t)
         return equations.to_bodies(x, u, equations.accelerations(x, u, t)[0], t)[2]
 
-    return np.asarray(Straight(at)(mech, jnp.asarray(q), jnp.asarray(v)))
+    return np.asarray(ProgramWithFallback(at)(mech, jnp.asarray(q), jnp.asarray(v)))
 
 
 def snapshot(mech, q, v, a):

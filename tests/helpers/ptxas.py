@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import jax
 
-from jaxmbs.programs.primitive import emission
+from jaxmbs.programs import emission
 
 PTXAS = next(Path(sysconfig.get_paths()["purelib"]).glob("nvidia/*/bin/ptxas"), None) or shutil.which("ptxas")
 

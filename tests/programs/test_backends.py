@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import jaxmbs as mbs
-from jaxmbs.programs import backends, primitive
+from jaxmbs.programs import backends
 from jaxmbs.programs.backends.backend import AbstractBackend
 from jaxmbs.programs.backends.xla import ElementwiseXLA
+from jaxmbs.programs.runtime import primitive
 
 
 class Counting(AbstractBackend):

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import pytest
 
 import jaxmbs as mbs
-from jaxmbs.programs.primitive import emission
+from jaxmbs.programs import emission
 
 ROOT = Path(__file__).parents[2]
 

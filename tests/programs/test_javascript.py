@@ -1,5 +1,6 @@
 """Programs as JavaScript compute in a browser what JAX computes with the same functions, without straight-line code."""
 
+import dataclasses
 import json
 
 import jax
@@ -10,8 +11,7 @@ from jax import lax
 
 import jaxmbs as mbs
 from browser import needs_browser
-from jaxmbs.programs import javascript
-from jaxmbs.programs.primitive import emission
+from jaxmbs.programs import OPERATIONS, emission
 from linkages import slider_crank
 
 TOLERANCE = 1e-12
@@ -20,23 +20,13 @@ TABLE = np.linspace(-3.0, 3.0, 23) ** 3
 
 
 def elementary(x, y):
-    """Functions of one and two real numbers, each where it is defined and where not."""
-    one = [
-        jnp.sqrt,
-        jnp.cbrt,
-        jnp.sin,
-        jnp.cos,
-        jnp.tan,
-        jnp.arcsin,
-        jnp.arccos,
-        jnp.arctan,
-        jnp.sinh,
-        jnp.cosh,
-        jnp.tanh,
-    ]
-    one += [jnp.arcsinh, jnp.arccosh, jnp.arctanh, jnp.exp, jnp.log, jnp.expm1, jnp.log1p, jnp.abs, jnp.sign]
-    two = [jnp.arctan2, jnp.power, jnp.fmod, jnp.remainder, jnp.maximum, jnp.minimum, jnp.divide]
-    return jnp.stack([f(x) for f in one] + [f(x, y) for f in two] + [-x, 3 - x, x - 3, x * y - y, x**-3 + 2.5 * y])
+    """All operations of the table on one and two real numbers, each where it is defined and where not."""
+    logic = {"and", "or", "xor", "not", "select", "idiv", "irem", "real", "integer"}
+    real = {name: f.xla for name, f in OPERATIONS.items() if name not in logic}
+    count = {name: OPERATIONS[name].javascript and "{1}" in OPERATIONS[name].javascript for name in real}
+    found = [f(x, y) if count[name] else f(x) for name, f in real.items()]
+    found += [jnp.remainder(x, y), 3 - x, x - 3, x * y - y, x**-3 + 2.5 * y]
+    return jnp.stack([jnp.asarray(z, x.dtype) for z in found])
 
 
 def decisions(x, y):
@@ -179,7 +169,7 @@ def test_what_cannot_be_written_is_named(monkeypatch):
         program.javascript(1.0)
     with pytest.raises(ValueError, match="closes over traced values"):
         jax.jit(lambda z: mbs.program(lambda x: x * z).javascript(1.0, name="f") and z)(2.0)
-    monkeypatch.delitem(javascript.EXPRESSIONS, "sin")
+    monkeypatch.setitem(OPERATIONS, "sin", dataclasses.replace(OPERATIONS["sin"], javascript=None))
     with pytest.raises(mbs.ProgramError, match="the operation 'sin' has no form in JavaScript"):
         program.javascript(1.0, name="f")
     with pytest.raises(mbs.ProgramError, match="eigh"):

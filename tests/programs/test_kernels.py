@@ -17,9 +17,9 @@ from jax import lax
 
 import jaxmbs as mbs
 from dynamic_problems import four_bar, four_bar_design, four_bar_start
-from jaxmbs.programs import primitive
 from jaxmbs.programs.backends.gpu import backend, driver, host, ptx
-from jaxmbs.programs.llvm import ffi
+from jaxmbs.programs.backends.llvm import ffi
+from jaxmbs.programs.runtime import primitive, tuning
 from planar_catalogue import CATALOGUE
 from ptxas import assembled, programs_of
 from random_mechanisms import random_closed, random_tree
@@ -77,13 +77,13 @@ def test_few_threads_for_many_samples(agree, monkeypatch):
     program = ROWS.trace(x[0], matrix[0])
     kernel = ptx.kernel(program, (8, 0))
     assert kernel.scratch > 0
-    monkeypatch.setattr(backend, "MAX_WORKSPACE_BYTES", 70 * kernel.scratch)
-    monkeypatch.setattr(backend, "MIN_THREADS", 64)
+    monkeypatch.setattr(tuning, "MAX_WORKSPACE_BYTES", 70 * kernel.scratch)
+    monkeypatch.setattr(tuning, "MIN_THREADS", 64)
     assert backend.grid(1000, kernel.scratch) == (2, 32)
     with primitive.emission("gpu-on-host"):
         found = jax.jit(lambda *args: jax.vmap(ROWS)(*args))(x, matrix)
     agree(found, jax.jit(jax.vmap(ROWS))(x, matrix))
-    monkeypatch.setattr(backend, "MAX_WORKSPACE_BYTES", kernel.scratch)
+    monkeypatch.setattr(tuning, "MAX_WORKSPACE_BYTES", kernel.scratch)
     assert "MB of workspace" in backend.KernelOnHost().refusal(program)
 
 
@@ -225,14 +225,14 @@ def test_neighbours_lie_side_by_side():
 
 def test_what_does_not_fit_into_a_thread_is_computed_by_xla(monkeypatch):
     x, matrix = samples(3)
-    monkeypatch.setattr(ptx, "MAX_FRAME_BYTES", 64)
+    monkeypatch.setattr(tuning, "MAX_FRAME_BYTES", 64)
     program = mbs.program(lambda *args: rows(*args))
     traced = program.trace(x[0], matrix[0])
     assert re.search(r"\d+ bytes for each thread are more than .* \(64\)", backend.KernelOnGPU().refusal(traced))
     text = lowered(jax.vmap(program), x, matrix)
     assert "custom_call @jaxmbs" not in text
     assert "while" in text
-    monkeypatch.setattr(ptx, "MAX_BUFFERS", 4)
+    monkeypatch.setattr(tuning, "MAX_BUFFERS", 4)
     traced = mbs.program(lambda *args: rows(*args)).trace(x[0], matrix[0])
     assert "10 arrays are more than a kernel takes (4)" in backend.KernelOnGPU().refusal(traced)
 
@@ -277,7 +277,7 @@ class Driver:
 
         functions = launch(launched), explain(explained)
         self.keep.append(functions)
-        self.loaded = driver.Loaded(0xF00, *(ctypes.cast(function, pointer).value for function in functions))
+        self.loaded = driver.LoadedKernel(0xF00, *(ctypes.cast(function, pointer).value for function in functions))
         api = (pointer * 40)()
         for name, function in (("XLA_FFI_Stream_Get", call(streams)), ("XLA_FFI_Error_Create", call(failed))):
             self.keep.append(function)

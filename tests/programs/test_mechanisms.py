@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import jaxmbs as mbs
-from jaxmbs.programs import primitive
 from jaxmbs.programs.backends import EMISSIONS
+from jaxmbs.programs.runtime import primitive
 from jaxmbs.system.equations import residuals
 from linkages import bar_linkage, four_bar, four_bar_guess, slider_crank
 from planar_catalogue import CATALOGUE, quick_jit

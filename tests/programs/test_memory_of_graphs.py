@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import jaxmbs as mbs
-from jaxmbs.programs.tracing import program
-from jaxmbs.programs.tracing.graph import Node
+from jaxmbs.programs.graph.nodes import Node
+from jaxmbs.programs.runtime import tuning
 
 
 def swing(weight):
@@ -38,8 +38,8 @@ def test_old_graphs_go(monkeypatch):
     kept = [value_and_grad(1.0)]
     one = alive() - before
     assert one > 100
-    monkeypatch.setattr(program, "MAX_KEPT_NODES", one)
-    monkeypatch.setattr(program, "LAST_GRAPHS", 3)
+    monkeypatch.setattr(tuning, "MAX_KEPT_NODES", one)
+    monkeypatch.setattr(tuning, "MIN_KEPT_GRAPHS", 3)
     kept += [value_and_grad(1.0 + k / 10) for k in range(1, 10)]
     assert alive() - before < 2 * one
     for k, (value, slope) in enumerate(kept):
@@ -51,8 +51,8 @@ def test_old_graphs_go(monkeypatch):
 @pytest.mark.parametrize("order", [(jax.grad, jax.jacfwd, jax.hessian), (jax.hessian, jax.jacfwd, jax.grad)])
 def test_graphs_are_made_again(monkeypatch, order):
     """Nothing is kept beside its code: every derivative, one after the other, is right."""
-    for name in ("MAX_NODES_BESIDE_CODE", "MAX_KEPT_NODES", "LAST_GRAPHS"):
-        monkeypatch.setattr(program, name, 0)
+    for name in ("MAX_NODES_AFTER_COMPILING", "MAX_KEPT_NODES", "MIN_KEPT_GRAPHS"):
+        monkeypatch.setattr(tuning, name, 0)
     x, f = jnp.array([0.3, -0.2, 0.5]), swing(2.0)
     g = mbs.program(f)
     for derivative in order:

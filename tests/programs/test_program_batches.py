@@ -16,7 +16,7 @@ from jax import lax
 import jaxmbs as mbs
 from jaxmbs.programs import backends
 from jaxmbs.programs.backends.cpu import machine
-from jaxmbs.programs.llvm import ffi, layout
+from jaxmbs.programs.backends.llvm import ffi, layout
 
 
 def function(x, matrix):
@@ -59,7 +59,7 @@ def test_optimised_code_gives_the_same_bits(monkeypatch, agree):
     """Also where LLVM leaves out what takes it long."""
     found = []
     for effort in (0, 1):
-        monkeypatch.setattr(machine, "effort_for", lambda program, total, effort=effort: effort)
+        monkeypatch.setattr(machine, "optimisation_level", lambda program, total, effort=effort: effort)
         found.append(jax.jit(jax.vmap(PROGRAM))(*samples(23)))
     agree(*found, 0)
 
@@ -67,10 +67,10 @@ def test_optimised_code_gives_the_same_bits(monkeypatch, agree):
 def test_short_runs_of_few_samples_are_compiled_quickly():
     """A loop of 40 rounds for one sample, not for a thousand; and what has no loop only if that is asked for."""
     loop, line = PROGRAM.trace(*(x[0] for x in samples(1))), mbs.program(lambda x: jnp.sin(x) @ x).trace(jnp.ones(3))
-    assert [machine.effort_for(loop, total) for total in (1, 1000)] == [0, 1]
-    assert [machine.effort_for(line, total) for total in (1, 1000)] == [1, 1]
-    line.few = 10
-    assert [machine.effort_for(line, total) for total in (10, 11)] == [0, 1]
+    assert [machine.optimisation_level(loop, total) for total in (1, 1000)] == [0, 1]
+    assert [machine.optimisation_level(line, total) for total in (1, 1000)] == [1, 1]
+    line.max_unoptimised_samples = 10
+    assert [machine.optimisation_level(line, total) for total in (10, 11)] == [0, 1]
 
 
 @pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), (1,), (1, 1)])
@@ -125,7 +125,8 @@ jax.config.update("jax_enable_x64", True)
 from jax import lax
 import jaxmbs as mbs
 from jaxmbs.programs.backends.cpu import machine
-from jaxmbs.programs.llvm import ffi
+from jaxmbs.programs.backends.llvm import ffi
+from jaxmbs.programs.runtime import tuning
 
 libc = ctypes.CDLL(None, use_errno=True)
 libc.mmap.restype = ctypes.c_void_p
@@ -214,7 +215,7 @@ def check(dtype, count, at_end, lanes):
         np.testing.assert_allclose(found, y, rtol=tolerance, atol=tolerance)
 
 
-machine.WORTH_A_THREAD = 10**15  # there is no pool of threads here
+tuning.MIN_OPERATIONS_FOR_THREADS = 10**15  # there is no pool of threads here
 for dtype in (np.float64, np.float32):
     for count in (1, 7, 1023):
         for at_end in (False, True):
@@ -362,7 +363,7 @@ def test_large_regions_are_compiled_in_parts(monkeypatch):
 
     results = lambda f: jax.tree.leaves(jax.jit(jax.vmap(mbs.program(f)))(*samples(13)))
     whole = results(in_one_piece)
-    monkeypatch.setattr("jaxmbs.programs.llvm.plan.MAX_FUNCTION_NODES", 9)
+    monkeypatch.setattr("jaxmbs.programs.runtime.tuning.MAX_FUNCTION_NODES", 9)
     for a, b in zip(whole, results(in_parts), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-14)
 

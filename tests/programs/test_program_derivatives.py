@@ -7,8 +7,7 @@ import pytest
 from jax import lax
 
 import jaxmbs as mbs
-from jaxmbs.programs import primitive
-from jaxmbs.programs.derivatives import segments
+from jaxmbs.programs.runtime import primitive, tuning
 
 X = np.array([0.4, -0.7, 1.1])
 Y = np.array([0.9, 0.3, -0.2])
@@ -91,7 +90,7 @@ def test_derivatives_in_other_emissions(transform, emission_, agree):
 @pytest.mark.parametrize("backwards", [False, True])
 def test_segments(steps, kept, backwards, agree, monkeypatch):
     """Only the carry at the beginning of each segment is kept, also if segments do not divide the number of steps."""
-    monkeypatch.setattr(segments, "KEPT_BYTES", kept)
+    monkeypatch.setattr(tuning, "KEPT_STATE_BYTES", kept)
     function = rollout(steps, backwards)
     apply = TRANSFORMS["grad"]
     agree(jax.jit(apply(mbs.program(function)))(X, Y), jax.jit(apply(function))(X, Y))
@@ -99,7 +98,7 @@ def test_segments(steps, kept, backwards, agree, monkeypatch):
 
 def test_nested_loops_in_segments(agree, monkeypatch):
     """A loop in a loop, both with segments."""
-    monkeypatch.setattr(segments, "KEPT_BYTES", 100)
+    monkeypatch.setattr(tuning, "KEPT_STATE_BYTES", 100)
 
     def function(x, y):
         inner = lambda z: lax.fori_loop(0, 20, lambda k, a: a + 0.01 * jnp.sin(a * y + k), z)

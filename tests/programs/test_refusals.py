@@ -7,8 +7,8 @@ import pytest
 from jax import lax
 
 import jaxmbs as mbs
-from jaxmbs.programs import primitive
-from jaxmbs.programs.function import Straight
+from jaxmbs.programs import ProgramWithFallback
+from jaxmbs.programs.runtime import primitive
 
 X = np.array([0.3, -0.4, 0.5])
 SQUARE = np.eye(3) + 0.1
@@ -161,7 +161,7 @@ def test_keys_of_random_numbers_are_no_numbers():
         mbs.program(lambda x: x + jax.random.normal(key))(1.0)
     with pytest.raises(mbs.ProgramError, match=r"key<fry>: programs take real numbers"):
         mbs.program(lambda key: jax.random.normal(key))(key)
-    function = Straight(lambda x: x + jax.random.normal(key))
+    function = ProgramWithFallback(lambda x: x + jax.random.normal(key))
     with pytest.warns(
         mbs.PerformanceWarning, match=r"test_refusals\..*<lambda> runs as array code, .*: dtype key<fry>"
     ):
@@ -174,13 +174,13 @@ def test_functions_left_as_array_code_say_so_once():
     def stiffness(x):
         return jnp.linalg.eigvalsh(x)
 
-    too_long = Straight(lambda x: jnp.sin(x) @ jnp.cos(x), limit=10)
+    too_long = ProgramWithFallback(lambda x: jnp.sin(x) @ jnp.cos(x), limit=10)
     reason = r"test_refusals\.\S*stiffness runs as array code, .*'eigh' has no straight-line form.*avoid the operation"
     with pytest.warns(mbs.PerformanceWarning, match=reason) as said:
-        assert Straight(stiffness)(SQUARE).shape == (3,)
+        assert ProgramWithFallback(stiffness)(SQUARE).shape == (3,)
     assert said[0].filename == __file__
-    Straight(stiffness)(np.eye(2))
+    ProgramWithFallback(stiffness)(np.eye(2))
     with pytest.warns(mbs.PerformanceWarning, match=r"more than a straight-line program should have.*JointCoordinates"):
         too_long(X)
     with primitive.emission("array"):
-        Straight(lambda x: jnp.linalg.eigvalsh(x))(SQUARE)
+        ProgramWithFallback(lambda x: jnp.linalg.eigvalsh(x))(SQUARE)

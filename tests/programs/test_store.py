@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 import jaxmbs as mbs
-from jaxmbs.programs import store
-from jaxmbs.programs.content import digest
-from jaxmbs.programs.store import Store
+from jaxmbs.programs.runtime import store
+from jaxmbs.programs.runtime.content import digest
+from jaxmbs.programs.runtime.store import Store
 
 # A pendulum and the slope of its last angle by its length; prints both, and how many graphs were made for them.
 SCRIPT = """
@@ -109,7 +109,7 @@ def test_damaged_files_are_missing(place, damage):
 def test_process_killed_while_it_writes(tmp_path):
     """The files there afterwards are whole, and half-written ones go when the folder is cleared."""
     script = (
-        "import sys; from pathlib import Path; from jaxmbs.programs.store import Store\n"
+        "import sys; from pathlib import Path; from jaxmbs.programs.runtime.store import Store\n"
         "place = Store(Path(sys.argv[1]))\n"
         "for k in range(10**9):\n"
         "    place.put('object', b'%d' % (k % 5), bytes([k % 5]) * 3_000_000)\n"
@@ -266,7 +266,7 @@ def test_environment_moves_it_and_turns_it_off(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="megabytes must be positive, got 0"):
         mbs.enable_cache(megabytes=0)
     mbs.disable_cache()
-    assert store.store() is None
+    assert store.active_store() is None
 
 
 def test_importing_changes_nothing():

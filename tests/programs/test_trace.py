@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from jax import lax
 
 import jaxmbs as mbs
-from jaxmbs.programs import primitive
+from jaxmbs.programs.runtime import primitive
 
 SAMPLES = 3
 V = np.random.default_rng(0).normal(size=(SAMPLES, 4))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from llvmlite import ir
 
-from jaxmbs.programs.llvm import exponentials, vector_math
+from jaxmbs.programs.backends.llvm import exponentials, vector_math
 
 DTYPES = [np.float64, np.float32]
 LANES = 16

@@ -9,8 +9,7 @@ import pytest
 
 import jaxmbs as mbs
 from jaxmbs import spatial
-from jaxmbs.programs import primitive
-from jaxmbs.programs.backends import EMISSIONS
+from jaxmbs.programs import EMISSIONS
 from spatial_problems import bricard, governor
 
 METHODS = {
@@ -143,7 +142,7 @@ def test_emissions_agree_in_space():
     q = jnp.stack([jnp.asarray(assembled())] * 3)
     found = []
     for emission in EMISSIONS:
-        with primitive.emission(emission):
+        with mbs.emission(emission):
             rows = jax.vmap(lambda q, v: (mbs.constraint_jacobian(mech, q), mbs.acceleration_rhs(mech, q, v)))(q, v)
             run = jax.vmap(lambda q, v: mbs.simulate(mech, np.array([0, 0.02]), q, v, step=5e-3))(q, v)
             assert not run.status.any()

@@ -12,7 +12,7 @@ import numpy as np
 from jaxmbs.dynamics.closure import Projection
 from jaxmbs.dynamics.methods.method import AbstractMethod, Start, judge, started
 from jaxmbs.numerics.results import Status
-from jaxmbs.programs.function import Straight
+from jaxmbs.programs import ProgramWithFallback
 
 
 class Adaptive(AbstractMethod):
@@ -50,9 +50,9 @@ class Adaptive(AbstractMethod):
         if self.contact_step is not None:
             problem = problem.in_steps(jnp.asarray(self.contact_step, times.dtype))
         given, assembled = start.given, start.assembled
-        first, status = Straight(lambda problem, q, v, t: started(problem, Start(q, v, given, assembled), t))(
-            problem, start.q, start.v, times[0]
-        )
+        first, status = ProgramWithFallback(
+            lambda problem, q, v, t: started(problem, Start(q, v, given, assembled), t)
+        )(problem, start.q, start.v, times[0])
 
         def closed(problem, first, t, q, v):
             return closure.close(problem, first, problem.equations.space.normalised(q), v, t, jnp.ones_like(t))
@@ -62,7 +62,7 @@ class Adaptive(AbstractMethod):
             return problem.equations.space.rate(motion.q, motion.v), motion.a
 
         def rates(t, y, args):
-            return Straight(of_state)(*args, t, *y)
+            return ProgramWithFallback(of_state)(*args, t, *y)
 
         longest = jnp.max(jnp.abs(jnp.diff(times))) / grid.steps if len(times) > 1 else jnp.inf
         solution = diffrax.diffeqsolve(
@@ -85,7 +85,7 @@ class Adaptive(AbstractMethod):
 
         def output(t, q, v, reached):
             q, v = (jnp.where(reached, x, start) for x, start in ((q, first.q), (v, first.v)))
-            motion, settled = Straight(closed)(problem, first, t, q, v)
+            motion, settled = ProgramWithFallback(closed)(problem, first, t, q, v)
             # No length of step to judge the speed by.
             now = judge(problem, motion, settled, t, jnp.zeros_like(t))
             return motion.q, motion.v, jnp.where(reached, now, int(Status.NOT_CONVERGED))

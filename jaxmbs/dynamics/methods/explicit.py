@@ -13,11 +13,7 @@ import numpy as np
 from jaxmbs.dynamics.closure import AbstractClosure, Projection
 from jaxmbs.dynamics.methods.method import FixedStep, Motion
 from jaxmbs.numerics.linear_algebra import dependent_columns, diagonal
-from jaxmbs.programs.backends import is_by_threads
-
-# With at most this many velocities the stages of a step are written out one after the other on CPUs, not as a loop: faster
-# by a tenth to a third, but longer to compile. A GPU's thread has not the registers for the way back through all of them.
-MAX_VELOCITIES_WRITTEN_OUT = 12
+from jaxmbs.programs import unrolling_pays
 
 
 def runge_kutta_4(rates: Callable, motion: Motion, t, h, *, written_out: bool = False):
@@ -73,8 +69,7 @@ class RK4(FixedStep):
             q = space.retract(state.q, d)
             return space.chart_rate(d, v), self.closure.accelerations(problem, state, q, v, t, h), jnp.asarray(True)
 
-        written_out = space.m <= MAX_VELOCITIES_WRITTEN_OUT and not is_by_threads()
-        d, v, _ = runge_kutta_4(rates, state, t, h, written_out=written_out)
+        d, v, _ = runge_kutta_4(rates, state, t, h, written_out=unrolling_pays(space.m))
         return self.closure.close(problem, state, space.retract(state.q, d), v, t + h, h)
 
 

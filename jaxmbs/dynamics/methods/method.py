@@ -19,8 +19,7 @@ from jaxmbs.numerics.arrays import finite, where_tree
 from jaxmbs.numerics.linear_algebra import diagonal, floors
 from jaxmbs.numerics.results import Status
 from jaxmbs.numerics.scaling import Units, gap_limit
-from jaxmbs.programs.function import Straight
-from jaxmbs.programs.primitive import remembered
+from jaxmbs.programs import ProgramWithFallback, save_for_reverse
 from jaxmbs.system.mechanism import Mechanism
 
 # A step that turns a body by more than this, in radians, has diverged. The limit is far below overflow, so that the
@@ -208,7 +207,7 @@ class AbstractFixedStep(AbstractMethod):
         rollout = lambda setup, times, q, v: self._rollout(
             setup.problem, times, grid.steps, Start(q, v, start.given, start.assembled)
         )
-        first, rows = Straight(rollout)(setup, grid.boundaries(times), start.q, start.v)
+        first, rows = ProgramWithFallback(rollout)(setup, grid.boundaries(times), start.q, start.v)
         together = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), first, rows)
         return jax.tree.map(lambda x: x[np.array(grid.rows)], together)
 
@@ -221,7 +220,7 @@ class AbstractFixedStep(AbstractMethod):
         def advance(problem, carry, t, h):
             state, status = carry
             new, closed = self.step(problem, state, t, h)
-            now = remembered(judge(problem, self.motion(new), closed, t + h, h))
+            now = save_for_reverse(judge(problem, self.motion(new), closed, t + h, h))
             status = jnp.where(status == Status.CONVERGED, now, status)
             return where_tree(status == Status.CONVERGED, new, state), status
 

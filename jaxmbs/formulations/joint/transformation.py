@@ -18,7 +18,7 @@ from jaxmbs.formulations.natural.coordinates import NaturalCoordinates
 from jaxmbs.formulations.natural.equations import Natural
 from jaxmbs.formulations.natural.parts import JOINTS_ONLY, Chosen
 from jaxmbs.formulations.view import checked
-from jaxmbs.programs.function import Straight
+from jaxmbs.programs import ProgramWithFallback
 from jaxmbs.system.mechanism import Coordinates, Mechanism
 from jaxmbs.system.topology import Names
 
@@ -66,7 +66,7 @@ def velocity_transformation(
          [0.]]
     """
     space = spaces.joint_space(mech, base=base, cut=cut)
-    program = Straight.of(_transformation, space, _rows_of(coordinates))
+    program = ProgramWithFallback.of(_transformation, space, _rows_of(coordinates))
     return program(mech, _vector(mech, theta), _near(mech, near), jnp.asarray(t, mech.dtype))
 
 
@@ -103,7 +103,7 @@ def velocity_transformation_rate(
          [0.]]
     """
     space = spaces.joint_space(mech, base=base, cut=cut)
-    program = Straight.of(_transformation_rate, space, _rows_of(coordinates))
+    program = ProgramWithFallback.of(_transformation_rate, space, _rows_of(coordinates))
     theta, theta_dot = _vector(mech, theta), _vector(mech, theta_dot)
     return program(mech, theta, theta_dot, _near(mech, near), jnp.asarray(t, mech.dtype))
 

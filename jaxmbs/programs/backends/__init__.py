@@ -1,6 +1,8 @@
 """From a graph of scalars to code for a platform.
 
-A backend is an `AbstractBackend`, in a module or folder of its own that knows no other backend, and a place in `EMISSIONS`.
+A backend is an `AbstractBackend`, in a module or folder of its own that imports no other backend, and a place in
+`EMISSIONS`. `llvm`
+writes LLVM's text for those that need it. `javascript` writes programs for browsers.
 """
 
 import os
@@ -11,26 +13,27 @@ from jaxmbs.programs.backends.backend import AbstractBackend
 from jaxmbs.programs.backends.cpu.backend import MachineCodeOnCPU
 from jaxmbs.programs.backends.gpu.backend import KernelOnGPU, KernelOnHost
 from jaxmbs.programs.backends.xla import ElementwiseXLA
-from jaxmbs.programs.jax_compat import default_platform
+from jaxmbs.programs.runtime import tuning
+from jaxmbs.programs.runtime.jax_compat import default_platform
 from jaxmbs.programs.tracing.program import Program
 
-# Names of XLA for the platforms that a backend may want to tell apart; all others are "other".
+# XLA's names of the platforms that backends distinguish; all others are "other".
 PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
-# What JAXMBS_EMISSION may be, and the backends of each: the first that takes a platform makes the code for it.
+# Values of JAXMBS_EMISSION, and the backends of each: the first that takes a platform makes the code for it.
 EMISSIONS: dict[str, tuple[AbstractBackend, ...]] = {
     "llvm": (MachineCodeOnCPU(), KernelOnGPU(), ElementwiseXLA()),
     "xla": (ElementwiseXLA(),),
-    # What a GPU would run, on this processor, to test it.
+    # The kernels of GPUs on this processor, for tests.
     "gpu-on-host": (KernelOnHost(), ElementwiseXLA()),
-    # The function of arrays as it was written, by JAX alone.
+    # The function of arrays unchanged, by JAX alone.
     "array": (),
 }
-# Which emission new programs run by. It is a part of what JAX finds compiled functions by.
+# Emission of new programs, a context variable that is part of the keys of JAX's compiled functions.
 EMISSION = jax.make_user_context(os.environ.get("JAXMBS_EMISSION", "llvm"))
 
 
 def backend_for(emission: str, platform: str, program: Program | None = None) -> AbstractBackend:
-    """The backend that runs programs of an emission on a platform; with a program the one that runs this one.
+    """Return the backend that runs programs of an emission on a platform; with a program the one that runs this one.
 
     Raises:
         ValueError: an emission that does not exist, with those that do.
@@ -42,6 +45,11 @@ def backend_for(emission: str, platform: str, program: Program | None = None) ->
 
 
 def is_by_threads() -> bool:
-    """Whether programs that are traced now become kernels with a thread for each sample; some are written differently."""
+    """Return True if programs that are traced now become kernels with a thread for each sample."""
     backends = EMISSIONS.get(EMISSION.value, ())
     return next((backend.by_threads for backend in backends if backend.takes(default_platform())), False)
+
+
+def unrolling_pays(values: int) -> bool:
+    """Return True if a short loop over this many values is faster written out, in programs traced now."""
+    return values <= tuning.MAX_VALUES_UNROLLED and not is_by_threads()

@@ -1,4 +1,4 @@
-"""What turns programs into code of a platform, and how a function of one sample becomes one of a batch."""
+"""The interface of backends, and batches as two axes."""
 
 from __future__ import annotations
 
@@ -17,28 +17,29 @@ class AbstractBackend(abc.ABC):
     """Runs programs on some platforms.
 
     The operands of a program have the batch axes in front, as many for all of them; an operand that does not depend on an
-    axis has size 1 there.
+    axis has
+    size 1 there.
 
     Attributes:
-        by_threads: whether each sample has a thread of its own, as on GPUs.
+        by_threads: True if each sample has a thread of its own, as on GPUs.
     """
 
     by_threads: ClassVar[bool] = False
 
     @abc.abstractmethod
     def takes(self, platform: str) -> bool:
-        """Whether this backend makes code for a platform of XLA, "cpu" or "cuda", on this machine."""
+        """Return True if this backend makes code for a platform of XLA, "cpu" or "cuda", on this machine."""
 
     def refusal(self, program: Program) -> str | None:
-        """Why a program does not run by this backend, None if it does; the next one gets it."""
+        """Return why a program does not run by this backend, None if it does; the next one gets it."""
         return None
 
     @abc.abstractmethod
     def lower(self, program: Program, batch: tuple[int, ...], args, platform: str) -> list:
-        """The outputs for a batch, in JAX operations that XLA has: called while a platform's code is made.
+        """Return the outputs for a batch, in JAX operations that XLA has: called while a platform's code is made.
 
         Args:
-            program: what to compute.
+            program: program to run.
             batch: sizes of the batch axes.
             args: operands.
             platform: one that this backend takes.
@@ -46,14 +47,21 @@ class AbstractBackend(abc.ABC):
 
     @abc.abstractmethod
     def explain(self) -> str:
-        """What programs run as, for `mbs.explain`."""
+        """Return the kind of code that programs run as, for `mbs.explain`."""
 
 
 def two_axes(args, batch: tuple[int, ...]) -> tuple[list, int, list[tuple[int, int]]]:
-    """Batch axes as an outer and an inner one: the operands, how many samples there are along the inner axis, and for each
-    operand how many of its own samples lie between neighbours along the outer and the inner axis.
+    """Merge the batch axes into an outer and an inner one.
 
-    Neighbouring axes on which all operands agree become one; if more than two are left, operands are spread out.
+    Neighbouring axes on which all operands agree become one; if more than two are left, operands are broadcast.
+
+    Args:
+        args: operands with the batch axes in front.
+        batch: their sizes.
+
+    Returns:
+        The operands; the number of samples along the inner axis; for each operand the numbers of its own samples between
+        neighbours along the outer and the inner axis.
     """
     depends = [tuple(x.shape[k] == size for x in args) for k, size in enumerate(batch)]
     merged: list[tuple[int, tuple[bool, ...]]] = []
@@ -75,12 +83,12 @@ def two_axes(args, batch: tuple[int, ...]) -> tuple[list, int, list[tuple[int, i
 
 
 def over_batch(function: Callable, batch: tuple[int, ...], args) -> list:
-    """function(*args) of one sample for a batch: nested vmaps over its axes."""
+    """Return function(*args) of one sample for a batch: nested vmaps over its axes."""
     for axis in reversed(range(len(batch))):
         axes = tuple(0 if x.shape[axis] == batch[axis] else None for x in args)
         if all(a is None for a in axes):
             axes = (0,) * len(args)
         function = jax.vmap(function, in_axes=axes, axis_size=batch[axis])
-    # Axes of size 1 that are not mapped over are not there for the vmaps.
+    # Axes of size 1 that are not mapped over are removed.
     unused = lambda x: tuple(k for k, size in enumerate(batch) if x.shape[k] != size)
     return function(*(jnp.squeeze(x, unused(x)) for x in args))

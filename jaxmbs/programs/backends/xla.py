@@ -1,8 +1,6 @@
-"""Emission for all platforms that have no better one: elementwise XLA operations on one array per scalar."""
+"""Code for all platforms that have no better one: elementwise XLA operations on one array per scalar."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -11,20 +9,9 @@ from jax import lax
 from jax.experimental.xla_metadata import set_xla_metadata
 
 from jaxmbs.programs.backends.backend import AbstractBackend, over_batch
-from jaxmbs.programs.tracing.graph import INTEGER, REAL, TRUTH, Loop, Node, Region
+from jaxmbs.programs.graph.nodes import INTEGER, REAL, TRUTH, Buffer, Loop, Memory, Node, Region
+from jaxmbs.programs.graph.operations import OPERATIONS
 from jaxmbs.programs.tracing.program import Program
-from jaxmbs.programs.tracing.trace import Memory
-
-OPERATIONS: dict[str, Callable] = {
-    "add": lax.add, "sub": lax.sub, "mul": lax.mul, "div": lax.div, "neg": lax.neg, "abs": lax.abs, "sign": lax.sign,
-    "rem": lax.rem, "irem": lax.rem, "idiv": lax.div, "floor": lax.floor, "ceil": lax.ceil, "sqrt": lax.sqrt,
-    "min": lax.min, "max": lax.max, "eq": lax.eq, "ne": lax.ne, "lt": lax.lt, "le": lax.le, "gt": lax.gt, "ge": lax.ge,
-    "and": lax.bitwise_and, "or": lax.bitwise_or, "xor": lax.bitwise_xor, "not": lax.bitwise_not,
-    "sin": lax.sin, "cos": lax.cos, "tan": lax.tan, "asin": lax.asin, "acos": lax.acos, "atan": lax.atan,
-    "atan2": lax.atan2, "sinh": lax.sinh, "cosh": lax.cosh, "tanh": lax.tanh, "asinh": lax.asinh, "acosh": lax.acosh,
-    "atanh": lax.atanh, "exp": lax.exp, "log": lax.log, "expm1": lax.expm1, "log1p": lax.log1p, "cbrt": lax.cbrt,
-    "pow": lax.pow,
-}  # fmt: skip
 
 
 class ElementwiseXLA(AbstractBackend):
@@ -41,40 +28,56 @@ class ElementwiseXLA(AbstractBackend):
 
 
 def evaluate(program: Program, *args, separate: bool = False):
-    """The outputs of a program for one sample; `jax.vmap` makes every scalar an array over the batch.
+    """Return the outputs of a program for one sample; `jax.vmap` makes every scalar an array over the batch.
 
-    separate: put every value that is used more than once into a function of its own. XLA's CPU compiler computes shared
-    values again in every fusion that needs them, unless they come from a function that it may not inline.
+    Args:
+        program: program to run.
+        args: its inputs.
+        separate: True to put every value that is used more than once into a function of its own. XLA's CPU compiler
+            computes
+            shared values again in every fusion that needs them, unless they come from a function that it may not inline.
     """
     return _Evaluation(program, args, separate).outputs()
 
 
-# Nodes that need no computing: known, or put where they belong by the loop that they come from.
+# Nodes that are known, or set by the loop that they come from.
 GIVEN = frozenset({"const", "param", "index", "out"})
 
 
 class _Evaluation:
+    """The evaluation of a program in JAX operations.
+
+    Attributes:
+        separate: see `evaluate`.
+        integer: type of integers inside the program.
+        inputs: flat inputs.
+        memory: buffer ↦ flat array.
+    """
+
     def __init__(self, program: Program, args, separate: bool):
         self.separate = separate
-        self._shared: dict[int, set[int]] = {}
+        self._shared: dict[Region, set[int]] = {}
         self.program, self.live = program, program.live
         self.integer = np.dtype(jnp.zeros((), int).dtype)
-        self.inputs = [self._held(jnp.ravel(x)) for x in args]
-        self.memory: dict[int, jax.Array] = {}
+        self.inputs = [self._widen(jnp.ravel(x)) for x in args]
+        self.memory: dict[Buffer, jax.Array] = {}
 
-    def _held(self, x):
+    def _widen(self, x):
+        """Return an input with integers widened."""
         return x.astype(self.integer) if x.dtype.kind in "iu" else x
 
     def dtype(self, kind: str):
+        """Return the dtype of a kind."""
         return {REAL: self.program.dtype, INTEGER: self.integer, TRUTH: np.dtype(bool)}[kind]
 
     def outputs(self) -> list:
+        """Return the outputs of the program."""
         values: dict[int, jax.Array] = {}
         self.region(self.program.root, values)
         results = []
         for result, out in zip(self.program.results, self.program.outputs, strict=True):
             if isinstance(result, Memory):
-                results.append(self.memory[id(result.buffer)].reshape(out.shape).astype(out.dtype))
+                results.append(self.memory[result.buffer].reshape(out.shape).astype(out.dtype))
             else:
                 scalars = [self.value(node, values) for node in result.ravel()]
                 stacked = jnp.stack(scalars) if scalars else jnp.zeros(0, out.dtype)
@@ -82,18 +85,20 @@ class _Evaluation:
         return results
 
     def value(self, node: Node, values):
+        """Return the value of a node."""
         if node.op == "const":
-            return jnp.asarray(node.payload, self.dtype(node.kind))
+            return jnp.asarray(node.value, self.dtype(node.kind))
         return values[node.serial]
 
     def region(self, region: Region, values) -> None:
+        """Compute the nodes of a region."""
         nodes = self.live.nodes(region)
         shared = self.shared(region) if self.separate else set()
         for node in nodes:
             if node.op == "loop":
                 self.loop(node, values)
             elif node.op == "stack":
-                self.memory[id(node.payload)] = jnp.stack([self.value(x, values) for x in node.args])
+                self.memory[node.buffer] = jnp.stack([self.value(x, values) for x in node.args])
             elif node.op in GIVEN:
                 continue
             elif node.op == "load" or not self.separate:
@@ -102,8 +107,8 @@ class _Evaluation:
                 values[node.serial] = self.call(node, values)
 
     def shared(self, region: Region) -> set[int]:
-        """Nodes that more than one other uses, or something outside the region's own expressions."""
-        if id(region) not in self._shared:
+        """Return the serial numbers of nodes that are used more than once, or outside the region's own expressions."""
+        if region not in self._shared:
             uses: dict[int, int] = {}
             count = lambda node, n=1: uses.__setitem__(node.serial, uses.get(node.serial, 0) + n)
             for other in self.live.regions:
@@ -112,7 +117,7 @@ class _Evaluation:
                     for arg in node.args:
                         count(arg, 1 if own else 2)
                     if node.op == "loop":
-                        loop = node.payload
+                        loop = node.loop
                         ends = [*loop.results, *loop.inits, *(x for _, row in loop.rows for x in row)]
                         for x in [*ends, *([loop.condition] if loop.condition else [])]:
                             count(x, 2)
@@ -120,11 +125,11 @@ class _Evaluation:
                 if not isinstance(result, Memory):
                     for x in result.ravel():
                         count(x, 2)
-            self._shared[id(region)] = {serial for serial, n in uses.items() if n > 1}
-        return self._shared[id(region)]
+            self._shared[region] = {serial for serial, n in uses.items() if n > 1}
+        return self._shared[region]
 
     def call(self, node: Node, values):
-        """The expression that ends in a shared node, in a function that XLA does not inline."""
+        """Return a shared node, computed with its expression in a function that XLA does not inline."""
         leaves: dict[int, Node] = {}
 
         def collect(x: Node) -> None:
@@ -154,29 +159,28 @@ class _Evaluation:
             return jax.jit(expression)(*(values[serial] for serial in leaves))
 
     def compute(self, node: Node, values):
+        """Return the result of an operation."""
         if node.op == "load":
             return self.load(node, values)
         args = [self.value(x, values) for x in node.args]
-        if node.op == "select":
-            return lax.select(args[0], args[1], args[2])
         if node.op == "real":
             return args[0].astype(self.program.dtype)
         if node.op == "integer":
             return args[0].astype(self.integer)
-        if node.op == "round":
-            return lax.round(args[0], lax.RoundingMethod.TO_NEAREST_EVEN)
-        return OPERATIONS[node.op](*args)
+        return OPERATIONS[node.op].xla(*args)
 
     def load(self, node: Node, values):
-        buffer, offset, stride = node.payload
-        array = self.inputs[buffer.source] if buffer.source is not None else self.memory[id(buffer)]
+        """Return a scalar in memory."""
+        buffer, offset, stride = node.address
+        array = self.inputs[buffer.source] if buffer.source is not None else self.memory[buffer]
         index = node.args[-1] if node.args and node.args[-1].op not in ("loop", "stack") else None
         if index is None:
             return array[offset]
         return lax.dynamic_index_in_dim(array, offset + stride * self.value(index, values), keepdims=False)
 
     def loop(self, node: Node, values) -> None:
-        loop: Loop = node.payload
+        """Compute a loop, and set its final values."""
+        loop: Loop = node.loop
         carried = self.live.params(loop)
         inits = tuple(self.value(loop.inits[k], values) for k in carried)
         if loop.condition is not None:
@@ -186,9 +190,10 @@ class _Evaluation:
         of_number = dict(zip(carried, finals, strict=True))
         for other in self.live.nodes(node.region):
             if other.op == "out" and other.args[0] is node:
-                values[other.serial] = of_number[other.payload]
+                values[other.serial] = of_number[other.number]
 
     def _body(self, loop: Loop, carried, index, state, outer):
+        """Return the carried values and rows of one iteration."""
         values = dict(outer)
         for k, x in zip(carried, state, strict=True):
             values[loop.params[k].serial] = x
@@ -200,16 +205,19 @@ class _Evaluation:
         return tuple(self.value(loop.results[k], values) for k in carried), rows
 
     def _scan(self, loop: Loop, carried, inits, outer):
+        """Return the final values of a counted loop, and keep its rows."""
+
         def step(state, index):
             return self._body(loop, carried, index, state, outer)
 
         finals, rows = lax.scan(step, inits, jnp.arange(loop.length, dtype=self.integer))
         for (buffer, _), columns in zip(self.live.rows(loop), rows, strict=True):
             table = jnp.stack(columns, axis=1)
-            self.memory[id(buffer)] = jnp.ravel(table[::-1] if loop.reverse else table)
+            self.memory[buffer] = jnp.ravel(table[::-1] if loop.reverse else table)
         return finals
 
     def _while(self, loop: Loop, carried, inits, outer):
+        """Return the final values of a loop with a condition."""
         condition, region = loop.condition, loop.condition_region
         assert condition is not None
         assert region is not None

@@ -1,6 +1,8 @@
 """Derivatives of programs, made node by node on their graphs of scalars.
 
-`dependence` finds what a derivative goes through, `partials` knows the slope of each operation, `copying` puts a graph into
-another one, `tangent` and `cotangent` derive forward and in reverse, `segments` decides what loops keep for their way back,
-and `programs` makes programs of all that.
+`dependence` finds the part of a graph that a derivative goes through, `slopes` gives the derivative of each operation,
+`copying`
+copies graphs, `tangent` is forward mode, `cotangent` is reverse mode, `segments` decides which states loops keep for it,
+and
+`derived` makes programs of all that.
 """

@@ -1,4 +1,4 @@
-"""A graph, or what is needed of it, made again in another graph: with other inputs, in other loops, without its marks."""
+"""Copies of needed parts of a graph in another graph: with other inputs, in other loops, without its marks."""
 
 from __future__ import annotations
 
@@ -7,18 +7,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxmbs.programs.tracing.graph import REAL, Buffer, Graph, Loop, Node, Region
-from jaxmbs.programs.tracing.liveness import Liveness
+from jaxmbs.programs.graph.graph import Graph
+from jaxmbs.programs.graph.liveness import Liveness
+from jaxmbs.programs.graph.nodes import REAL, Buffer, Carried, Loop, Memory, Node, Region, array, reached_offsets
 from jaxmbs.programs.tracing.loops import close_loop, new_loop
-from jaxmbs.programs.tracing.marks import mark
-from jaxmbs.programs.tracing.trace import Deferred, Memory, array, reached
+from jaxmbs.programs.tracing.marks import MarkGroup, mark
+from jaxmbs.programs.tracing.trace import DeferredArray
 
 
 class View:
-    """What has become of an array in memory: pieces of other arrays, or nodes.
+    """The copy of an array in memory: pieces of other arrays, or nodes.
 
-    pieces: (buffer, the node that fills it or None, for each old offset the new one or −1).
-    nodes: for each old offset a node, instead.
+    Attributes:
+        pieces: (buffer, the node that fills it or None, new offset of each old one or −1).
+        nodes: a node for each old offset, instead of pieces.
     """
 
     __slots__ = ("nodes", "pieces")
@@ -30,11 +32,11 @@ class View:
 
     @classmethod
     def of(cls, memory: Memory) -> View:
-        """An array in memory as it is."""
+        """Return an array in memory unchanged."""
         return cls([(memory.buffer, memory.after, memory.offsets.ravel())])
 
     def at(self, graph: Graph, offset: int) -> Node:
-        """The scalar at an offset."""
+        """Return the scalar at an offset."""
         if self.nodes is not None:
             return self.nodes[offset]
         for buffer, after, offsets in self.pieces:
@@ -42,12 +44,12 @@ class View:
                 return graph.load(buffer, after, int(offsets[offset]))
         raise AssertionError("no piece of memory has this scalar")
 
-    def indexed(self, graph: Graph, offset: int, stride: int, index: Node, rows: int | None = None) -> Node:
-        """The scalar at offset + stride·index, for an index below `rows`."""
+    def at_index(self, graph: Graph, offset: int, stride: int, index: Node, rows: int | None = None) -> Node:
+        """Return the scalar at offset + stride·index, for an index below `rows`."""
         if index.is_constant:
-            return self.at(graph, offset + stride * index.payload)
+            return self.at(graph, offset + stride * index.value)
         size = len(self.nodes) if self.nodes is not None else len(self.pieces[0][2])
-        every = list(reached(size, offset, stride))[:rows]
+        every = list(reached_offsets(size, offset, stride))[:rows]
         if len(every) == 1:
             return self.at(graph, offset)
         if len(self.pieces) == 1:
@@ -60,83 +62,98 @@ class View:
 
 
 def from_table(graph: Graph, table: Sequence[Node], index: Node) -> Node:
-    """table[index] by memory, for an index that is certainly within."""
+    """Return table[index] from memory, for an index within the table."""
     if all(x is table[0] for x in table):
         return table[0]
     stack = graph.stack(tuple(table), len(table))
-    return graph.load(stack.payload, stack, 0, index, 1)
+    return graph.load(stack.buffer, stack, 0, index, 1)
 
 
-class Place:
-    """Where nodes of one region are copied to: what they have become, in the region or around it.
+class CopiedRegion:
+    """The copy of one region: the nodes, arrays and loops that have been copied so far.
 
-    values: serial number → node. memory: id(buffer) → view. finals: (id(loop), number of a carried value) → node.
+    Attributes:
+        region: region of the old graph.
+        outer: copy of the region around it.
+        values: serial number ↦ new node.
+        memory: buffer ↦ new array.
+        finals: (loop, number of a carried value) ↦ new node of its final value.
+        kept: loop ↦ states kept for reverse mode, see `segments`.
+        marks: group ↦ its new marks.
     """
 
-    __slots__ = ("around", "finals", "kept", "marks", "memory", "region", "values")
+    __slots__ = ("finals", "kept", "marks", "memory", "outer", "region", "values")
 
-    def __init__(self, region: Region, around: Place | None = None):
-        self.region, self.around = region, around
+    def __init__(self, region: Region, outer: CopiedRegion | None = None):
+        self.region, self.outer = region, outer
         self.values: dict[int, Node] = {}
-        self.memory: dict[int, View] = {}
-        self.finals: dict[tuple[int, int], Node] = {}
-        self.kept: dict[int, list] = {}  # id(loop) → parts, see `segments`
-        self.marks: dict[int, list[Node]] = {}  # id(group) → its marks
+        self.memory: dict[Buffer, View] = {}
+        self.finals: dict[tuple[Loop, int], Node] = {}
+        self.kept: dict[Loop, list] = {}
+        self.marks: dict[MarkGroup, list[Node]] = {}
 
-    def of(self, region: Region) -> Place:
-        """The place of a region around this one."""
-        place: Place | None = self
-        while place is not None and place.region is not region:
-            place = place.around
-        assert place is not None
-        return place
-
-
-def root_of(place: Place) -> Region:
-    """The outermost region around a place."""
-    while place.around is not None:
-        place = place.around
-    return place.region
+    def of(self, region: Region) -> CopiedRegion:
+        """Return the copy of a region that is this one or lies around it."""
+        copied: CopiedRegion | None = self
+        while copied is not None and copied.region is not region:
+            copied = copied.outer
+        assert copied is not None
+        return copied
 
 
-class Rounds(NamedTuple):
-    """What a copied loop leaves: carried values, and rows by id(buffer).
+def root_of(copied: CopiedRegion) -> Region:
+    """Return the outermost region around a copied one."""
+    while copied.outer is not None:
+        copied = copied.outer
+    return copied.region
 
-    Of every round also the state before it, in groups of carried values, and known values in it. flipped: whether these lie
-    in the order from the last round to the first.
+
+class CopiedIterations(NamedTuple):
+    """Results of the copied iterations of a loop.
+
+    Attributes:
+        finals: final values by the number of the carried value.
+        rows: rows by buffer.
+        states: carried values before each iteration, an array for each group of them.
+        known: values of nodes in each iteration, by serial number.
+        flipped: True if `states` and `known` lie in the order from the last iteration to the first.
     """
 
     finals: dict[int, Node]
-    rows: dict[int, Memory]
+    rows: dict[Buffer, Memory]
     states: list[Memory]
     known: dict[int, Memory]
     flipped: bool
 
     def views(self, groups: Sequence[Sequence[int]]) -> tuple[dict[int, View], dict[int, View]]:
-        """States by number of the carried value, and known values by serial number, both by round."""
-        known = {serial: View.of(_in_order(memory, self.flipped)) for serial, memory in self.known.items()}
+        """Return the states by number of the carried value, and the known values by serial number, both by iteration."""
+        known = {serial: View.of(_from_first_to_last(memory, self.flipped)) for serial, memory in self.known.items()}
         return states_by_number(groups, self.states, self.flipped), known
 
 
-def _in_order(memory: Memory, flipped: bool) -> Memory:
-    return memory.moved(memory.offsets[::-1]) if flipped else memory
+def _from_first_to_last(memory: Memory, flipped: bool) -> Memory:
+    """Return rows in the order of the iterations."""
+    return memory.reorder(memory.offsets[::-1]) if flipped else memory
 
 
 def states_by_number(groups, states: Sequence[Memory], flipped: bool) -> dict[int, View]:
-    """Rows of groups of carried values as one view for each of these."""
+    """Return an array for each carried value from the rows of groups of them."""
     found = {}
     for group, memory in zip(groups, states, strict=True):
-        rows = _in_order(memory, flipped)
-        found.update({k: View.of(rows.moved(rows.offsets[:, j])) for j, k in enumerate(group)})
+        rows = _from_first_to_last(memory, flipped)
+        found.update({k: View.of(rows.reorder(rows.offsets[:, j])) for j, k in enumerate(group)})
     return found
 
 
 class Copy:
     """Copies of the needed nodes of one graph in another.
 
-    need: what of the old graph is needed; decides which carried values and rows of a loop are copied.
-    marking: whether the new graph is to be differentiated as well.
-    on_loop: (node of a loop, place) ↦ whether it has copied the loop itself.
+    Attributes:
+        graph: the new graph.
+        need: needed part of the old graph; decides which carried values and rows of a loop are copied.
+        marking: True if the new graph is to be differentiated as well.
+        depth: number of open loops.
+        on_loop: (node of a loop, copied region) ↦ True if it has copied the loop itself.
     """
 
     def __init__(
@@ -146,113 +163,119 @@ class Copy:
         *,
         marking: bool,
         depth: int = 0,
-        on_loop: Callable[[Node, Place], bool] = lambda node, place: False,
+        on_loop: Callable[[Node, CopiedRegion], bool] = lambda node, copied: False,
     ):
         self.graph, self.need, self.marking, self.depth, self.on_loop = graph, need, marking, depth, on_loop
 
-    def value(self, node: Node, place: Place) -> Node:
-        """What a node has become; copied, with all that it needs, when first asked for."""
+    def value(self, node: Node, copied: CopiedRegion) -> Node:
+        """Return the copy of a node, made with all that it needs when first asked for."""
         if node.op == "const":
-            return self.graph.constant(node.payload)
-        found = place.of(node.region).values.get(node.serial)
-        return self._made(node, place) if found is None else found
+            return self.graph.constant(node.value)
+        found = copied.of(node.region).values.get(node.serial)
+        return self._copy_with_arguments(node, copied) if found is None else found
 
-    def values(self, nodes: Iterable[Node], place: Place) -> list[Node]:
-        return [self.value(x, place) for x in nodes]
+    def values(self, nodes: Iterable[Node], copied: CopiedRegion) -> list[Node]:
+        """Return the copies of some nodes."""
+        return [self.value(x, copied) for x in nodes]
 
-    def _made(self, node: Node, place: Place) -> Node:
+    def _copy_with_arguments(self, node: Node, copied: CopiedRegion) -> Node:
+        """Copy a node and the nodes that it needs, without recursion, and return the copy."""
         pending = [node]
         while pending:
             here = pending[-1]
-            own = place.of(here.region)
+            own = copied.of(here.region)
             if here.serial in own.values:
                 pending.pop()
                 continue
             missing = [
-                x for x in self._arguments(here, own) if x.op != "const" and x.serial not in place.of(x.region).values
+                x for x in self._arguments(here, own) if x.op != "const" and x.serial not in copied.of(x.region).values
             ]
             if missing:
                 pending += missing
                 continue
             pending.pop()
-            own.values[here.serial] = self._copied(here, own)
-        return place.of(node.region).values[node.serial]
+            own.values[here.serial] = self._copy_node(here, own)
+        return copied.of(node.region).values[node.serial]
 
-    def _arguments(self, node: Node, place: Place) -> Iterable[Node]:
+    def _arguments(self, node: Node, copied: CopiedRegion) -> Iterable[Node]:
+        """Return the nodes that have to be copied before a node."""
         if node.op == "mark":
-            group = node.payload[0]
-            return node.args if not self.marking or id(group) in place.marks else (*node.args, *group.nodes())
+            group = node.member.group
+            return node.args if not self.marking or group in copied.marks else (*node.args, *group.nodes())
         if node.op == "loop":
-            # Bodies ask for what they need.
-            return [node.payload.inits[k] for k in self.need.params(node.payload)]
+            # The other arguments of its body are copied with it.
+            return [node.loop.inits[k] for k in self.need.params(node.loop)]
         if node.op == "out":
-            return () if (id(node.args[0].payload), node.payload) in place.finals else node.args
-        if node.op == "load" and node.args and id(node.payload[0]) in place.of(node.args[0].region).memory:
+            return () if (node.args[0].loop, node.number) in copied.finals else node.args
+        if node.op == "load" and node.args and node.address.buffer in copied.of(node.args[0].region).memory:
             return node.args[1:] if node.args[0].op in ("loop", "stack") else node.args
         return node.args
 
-    def _copied(self, node: Node, place: Place) -> Node:
+    def _copy_node(self, node: Node, copied: CopiedRegion) -> Node:
+        """Copy a node whose arguments are copied."""
         graph, op = self.graph, node.op
-        get = lambda x: graph.constant(x.payload) if x.op == "const" else place.of(x.region).values[x.serial]
+        get = lambda x: graph.constant(x.value) if x.op == "const" else copied.of(x.region).values[x.serial]
         if op == "load":
-            return self._loaded(node, place, get)
+            return self._copy_load(node, copied, get)
         if op == "stack":
             nodes = tuple(map(get, node.args))
-            place.memory[id(node.payload)] = View(nodes=nodes)
+            copied.memory[node.buffer] = View(nodes=nodes)
             return graph.zero
         if op == "loop":
-            if not self.on_loop(node, place):
-                self._loop(node, place)
+            if not self.on_loop(node, copied):
+                self._loop(node, copied)
             return graph.zero
         if op == "out":
-            return place.finals[id(node.args[0].payload), node.payload]
-        if op in ("stop", "remember"):
-            return graph.held(get(node.args[0]), op) if self.marking else get(node.args[0])
+            return copied.finals[node.args[0].loop, node.number]
+        if op in ("stop", "save"):
+            return graph.hold(get(node.args[0]), op) if self.marking else get(node.args[0])
         if op == "mark":
-            return self._marked(node, place, get)
+            return self._copy_mark(node, copied, get)
         return graph.make(op, *map(get, node.args), kind=node.kind)
 
-    def _loaded(self, node: Node, place: Place, get: Callable) -> Node:
-        buffer, offset, stride = node.payload
+    def _copy_load(self, node: Node, copied: CopiedRegion, get: Callable) -> Node:
+        """Copy a load."""
+        buffer, offset, stride = node.address
         after = node.args[0] if node.args and node.args[0].op in ("loop", "stack") else None
-        view = place.of(after.region if after is not None else root_of(place)).memory[id(buffer)]
+        view = copied.of(after.region if after is not None else root_of(copied)).memory[buffer]
         index = node.args[-1] if len(node.args) > (after is not None) else None
-        return view.at(self.graph, offset) if index is None else view.indexed(self.graph, offset, stride, get(index))
+        return view.at(self.graph, offset) if index is None else view.at_index(self.graph, offset, stride, get(index))
 
-    def _marked(self, node: Node, place: Place, get: Callable) -> Node:
-        group, k = node.payload
+    def _copy_mark(self, node: Node, copied: CopiedRegion, get: Callable) -> Node:
+        """Copy a mark, with all marks of its group."""
+        group, k = node.member
         if not self.marking:
             return get(node.args[0])
-        if id(group) not in place.marks:
+        if group not in copied.marks:
             every = lambda value: array([get(x) for x in value.ravel()], value.shape)
-            inputs = [self.factors(x, get) if isinstance(x, Deferred) else every(x) for x in group.inputs]
+            inputs = [self.factors(x, get) if isinstance(x, DeferredArray) else every(x) for x in group.inputs]
             values = mark(self.graph, group.rule, inputs, [every(x) for x in group.values])
             pairs = zip(values, group.values, strict=True)
             flat = [pair for new, old in pairs for pair in zip(new.ravel(), old.ravel(), strict=True)]
-            place.marks[id(group)] = [new for new, old in flat if old.kind == REAL]
-        return place.marks[id(group)][k]
+            copied.marks[group] = [new for new, old in flat if old.kind == REAL]
+        return copied.marks[group][k]
 
-    def factors(self, value: Deferred, get: Callable) -> Deferred:
-        """Factors of a matrix as those of its copy."""
-        known = value.known.moved(self.graph, get)
+    def factors(self, value: DeferredArray, get: Callable) -> DeferredArray:
+        """Return the copy of a matrix with its factors."""
+        known = value.factors.copy_into(self.graph, get)
 
         def entries():
             raise AssertionError("factors are used for solving only")
 
-        return Deferred(entries, known)
+        return DeferredArray(entries, known)
 
-    def _loop(self, node: Node, place: Place) -> None:
-        """A loop as it is."""
-        loop = node.payload
-        inits = {k: self.value(loop.inits[k], place) for k in self.need.params(loop)}
-        found = self.rounds(loop, place, inits, loop.length, lambda index: index)
-        place.finals.update({(id(loop), k): x for k, x in found.finals.items()})
-        place.memory.update({key: View.of(memory) for key, memory in found.rows.items()})
+    def _loop(self, node: Node, copied: CopiedRegion) -> None:
+        """Copy a loop unchanged."""
+        loop = node.loop
+        inits = {k: self.value(loop.inits[k], copied) for k in self.need.params(loop)}
+        found = self.iterations(loop, copied, inits, loop.length, lambda index: index)
+        copied.finals.update({(loop, k): x for k, x in found.finals.items()})
+        copied.memory.update({key: View.of(memory) for key, memory in found.rows.items()})
 
-    def rounds(
+    def iterations(
         self,
         loop: Loop,
-        place: Place,
+        copied: CopiedRegion,
         inits: dict[int, Node],
         length: int,
         number: Callable[[Node], Node],
@@ -260,19 +283,30 @@ class Copy:
         rows: bool = True,
         states: Sequence[Sequence[int]] = (),
         known: Sequence[Node] = (),
-    ) -> Rounds:
-        """Rounds of a loop from a state. number: own index ↦ which round of the whole loop it is.
+    ) -> CopiedIterations:
+        """Copy some iterations of a loop, as a loop.
 
-        states, known: groups of carried values as they are before each round, and nodes of the body, that are left as rows.
+        Args:
+            loop: loop of the old graph.
+            copied: copy of the region in which it is.
+            inits: new nodes of the carried values before the first of these iterations.
+            length: number of iterations.
+            number: (graph's own counter) ↦ number of the iteration in the whole loop.
+            rows: True to write the needed rows of the loop.
+            states: groups of carried values whose values before each iteration are written as rows.
+            known: nodes of the body whose values are written as rows.
+
+        Returns:
+            Final values, and the rows.
         """
-        new = self.opened(length, reverse=loop.reverse and rows)
-        inner = Place(loop.body, place)
+        new = self.open_loop(length, reverse=loop.reverse and rows)
+        inner = CopiedRegion(loop.body, copied)
         inner.values[loop.index.serial] = number(new.index)
         carried = sorted(inits)
         for k in carried:
             inner.values[loop.params[k].serial] = self.parameter(new, inits[k])
         if loop.condition is not None:
-            self.condition(loop, new, place, carried)
+            self.condition(loop, new, copied, carried)
         written = self.need.rows(loop) if rows else []
         buffers: list[tuple[Buffer, list[Node]]] = []
         for buffer, row in written:
@@ -285,46 +319,46 @@ class Copy:
         for x in self.values(known, inner):
             buffers.append((Buffer(None, x.kind, length, 1), [x]))
         new.rows = buffers
-        node = self.closed(new)
+        node = self.close_loop(new)
         memory = [Memory(b, np.arange(length * b.width).reshape(length, b.width), node) for b, _ in buffers]
         first, last = len(written), len(written) + len(states)
-        return Rounds(
+        return CopiedIterations(
             {k: self.final(node, j) for j, k in enumerate(carried)},
-            {id(b): m for (b, _), m in zip(written, memory, strict=False)},
+            {b: m for (b, _), m in zip(written, memory, strict=False)},
             memory[first:last],
             {x.serial: m for x, m in zip(known, memory[last:], strict=True)},
             new.reverse,
         )
 
-    def opened(self, length: int, reverse: bool = False) -> Loop:
-        """A new loop, to be filled and closed."""
+    def open_loop(self, length: int, reverse: bool = False) -> Loop:
+        """Return a new loop, to be filled and closed."""
         self.depth += 1
         return new_loop(self.graph, self.depth, length, reverse)
 
     def parameter(self, loop: Loop, init: Node) -> Node:
-        """A carried value of an open loop, which starts from a node."""
-        node = self.graph.parameter(init.kind, loop.body, (loop, len(loop.params)))
+        """Add a carried value to an open loop, and return it as the body sees it."""
+        node = self.graph.parameter(init.kind, loop.body, Carried(loop, len(loop.params)))
         loop.params.append(node)
         loop.inits.append(init)
         return node
 
-    def closed(self, loop: Loop) -> Node:
-        """The node of an open loop."""
+    def close_loop(self, loop: Loop) -> Node:
+        """Close a loop, and return its node."""
         self.depth -= 1
         return close_loop(self.graph, loop)
 
     def final(self, node: Node, k: int) -> Node:
-        """A carried value after a loop."""
-        return self.graph.shared("out", (node,), node.payload.params[k].kind, k)
+        """Return the final value of a carried value."""
+        return self.graph.unique("out", (node,), node.loop.params[k].kind, k)
 
-    def condition(self, loop: Loop, new: Loop, place: Place, carried: Sequence[int]) -> None:
-        """The condition of a loop as that of its copy, whose first carried values are these."""
+    def condition(self, loop: Loop, new: Loop, copied: CopiedRegion, carried: Sequence[int]) -> None:
+        """Copy the condition of a loop, whose first carried values in the copy are `carried`."""
         assert loop.condition is not None
         assert loop.condition_region is not None
         new.condition_region, new.line = Region(self.depth), loop.line
-        seen = Place(loop.condition_region, place)
+        inner = CopiedRegion(loop.condition_region, copied)
         for p in new.params:
-            new.condition_params.append(self.graph.parameter(p.kind, new.condition_region, p.payload))
+            new.condition_params.append(self.graph.parameter(p.kind, new.condition_region, p.origin))
         for k, p in zip(carried, new.condition_params, strict=False):
-            seen.values[loop.condition_params[k].serial] = p
-        new.condition = self.value(loop.condition, seen)
+            inner.values[loop.condition_params[k].serial] = p
+        new.condition = self.value(loop.condition, inner)

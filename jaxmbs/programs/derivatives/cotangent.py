@@ -1,7 +1,8 @@
-"""Reverse mode on a graph: cotangents of the results of a program ↦ cotangents of its inputs.
+"""Reverse mode on a graph: from cotangents of the results of a program to cotangents of its inputs.
 
-Each operation is gone through once, from the last to the first, with its slope as a factor. A loop is a loop backwards,
-from states that were kept or are computed again.
+Each operation is visited once, from the last to the first, with its slope as a factor. A loop is a loop backwards, from
+states
+that were kept or are computed again.
 """
 
 from __future__ import annotations
@@ -12,59 +13,71 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxmbs.programs.derivatives import segments
-from jaxmbs.programs.derivatives.copying import Copy, Place, View, from_table
+from jaxmbs.programs.derivatives.copying import CopiedRegion, Copy, View, from_table
 from jaxmbs.programs.derivatives.dependence import Dependence
-from jaxmbs.programs.derivatives.partials import COSTLY, HANDED_ON
-from jaxmbs.programs.tracing.graph import REAL, Buffer, Graph, Loop, Node, ProgramError
-from jaxmbs.programs.tracing.marks import Group
-from jaxmbs.programs.tracing.trace import Deferred, Memory, Tracer, array, reached
-
-# Rows with cotangents of their own up to this number are told apart by comparing, more by a table.
-FEW = 4
+from jaxmbs.programs.derivatives.slopes import COSTLY, HANDED_ON
+from jaxmbs.programs.errors import ProgramError
+from jaxmbs.programs.graph.graph import Graph
+from jaxmbs.programs.graph.nodes import REAL, Buffer, Loop, Memory, Node, array, reached_offsets
+from jaxmbs.programs.runtime import tuning
+from jaxmbs.programs.tracing.marks import MarkGroup
+from jaxmbs.programs.tracing.trace import DeferredArray, Tracer
 
 
 class Adjoints:
-    """What has come together so far.
+    """Accumulated cotangents of a graph.
 
-    values: for nodes, by serial number. elements: for scalars in memory, by (id(buffer), offset).
-    finals: for carried values of loops, by (id(loop), number).
-    memory: for parts of arrays in memory, by id(buffer), as pairs (offsets there, where they lie now).
+    Attributes:
+        values: cotangents of nodes by serial number.
+        elements: cotangents of scalars in memory by (buffer, offset).
+        finals: cotangents of final values by (loop, number of the carried value).
+        memory: cotangents of parts of arrays in memory by buffer, as pairs (offsets there, array of cotangents).
     """
 
     def __init__(self, graph: Graph):
         self.graph = graph
         self.values: dict[int, Node] = {}
-        self.elements: dict[tuple[int, int], Node] = {}
-        self.finals: dict[tuple[int, int], Node] = {}
-        self.memory: dict[int, list[tuple[np.ndarray, Memory]]] = {}
+        self.elements: dict[tuple[Buffer, int], Node] = {}
+        self.finals: dict[tuple[Loop, int], Node] = {}
+        self.memory: dict[Buffer, list[tuple[np.ndarray, Memory]]] = {}
 
-    def add(self, where: dict, key, term: Node) -> None:
-        """Add a term to what a key of one of the dictionaries has."""
+    def add(self, cotangents: dict, key, term: Node) -> None:
+        """Add a term to the cotangent under a key of one of the dictionaries."""
         if term is not self.graph.zero:
-            where[key] = self.graph.add(where[key], term) if key in where else term
+            cotangents[key] = self.graph.add(cotangents[key], term) if key in cotangents else term
 
     def take(self, buffer: Buffer) -> dict[int, Node]:
-        """All that has come together for an array in memory, by offset."""
+        """Remove and return the cotangents of an array in memory, by offset."""
         found: dict[int, Node] = {}
-        for key in [key for key in self.elements if key[0] == id(buffer)]:
+        for key in [key for key in self.elements if key[0] == buffer]:
             self.add(found, key[1], self.elements.pop(key))
-        for offsets, memory in self.memory.pop(id(buffer), ()):
+        for offsets, memory in self.memory.pop(buffer, ()):
             view = View.of(memory)
             for k, offset in enumerate(offsets.tolist()):
                 self.add(found, offset, view.at(self.graph, k))
         return found
 
 
-class Around(NamedTuple):
-    """The loop whose body is gone through, and what each of its rounds adds to rows of arrays in memory around it:
-    (buffer, offset for each round, cotangent)."""
+class EnclosingLoop(NamedTuple):
+    """The loop whose body is differentiated.
+
+    Attributes:
+        loop: the loop.
+        rows: contributions of each iteration to arrays outside: (buffer, offset for each iteration, cotangent).
+    """
 
     loop: Loop
     rows: list[tuple[Buffer, np.ndarray, Node]]
 
 
-class Spread(NamedTuple):
-    """What the rounds of a loop have added to an array in memory: offsets (rounds, columns) and where they lie."""
+class RowContributions(NamedTuple):
+    """Cotangents that the iterations of a loop add to an array in memory.
+
+    Attributes:
+        buffer: the array.
+        offsets: places in it (iterations, columns).
+        memory: the cotangents.
+    """
 
     buffer: Buffer
     offsets: np.ndarray
@@ -72,16 +85,16 @@ class Spread(NamedTuple):
 
 
 class Reverse:
-    """Goes back through a graph, in a new one beside a copy of what that needs."""
+    """Reverse mode: builds a new graph with a copy of the forward nodes it needs and the cotangents."""
 
     def __init__(self, graph: Graph, dependence: Dependence, dtype, *, marking: bool):
         self.copy = Copy(graph, dependence.need, marking=marking, on_loop=self._keeps)
         self.graph, self.dependence, self.dtype = graph, dependence, np.dtype(dtype)
 
-    def _keeps(self, node: Node, place: Place) -> bool:
-        """Copy a loop that is gone back through, with what it has to keep for that."""
-        loop = node.payload
-        if node.serial not in self.dependence.useful or id(loop) in place.kept:
+    def _keeps(self, node: Node, copied: CopiedRegion) -> bool:
+        """Copy a loop that is differentiated, with the states to keep for that; return False if it is not."""
+        loop = node.loop
+        if node.serial not in self.dependence.useful or loop in copied.kept:
             return False
         if loop.condition is not None:
             where = "" if loop.line is None else f" [while, at {loop.line}]"
@@ -91,44 +104,47 @@ class Reverse:
             )
         carried = self.copy.need.params(loop)
         size = segments.state_bytes(loop, carried, self.dtype.itemsize)
-        parts = segments.parts_of(loop.length, size, segments.REMEMBERED_BYTES)
-        known = self._known(loop, loop.length) if parts[0].size == 1 else []
-        place.kept[id(loop)] = segments.run(self.copy, loop, place, parts, known, [[k] for k in carried])
+        parts = segments.parts_of(loop.length, size, tuning.KEPT_STATE_BYTES_INNER_LOOP)
+        known = self._worth_keeping(loop, loop.length) if parts[0].size == 1 else []
+        copied.kept[loop] = segments.run_segments(self.copy, loop, copied, parts, known, [[k] for k in carried])
         return True
 
     def seed(self, result: np.ndarray | Memory, cotangents: Memory, adjoints: Adjoints) -> None:
-        """Begin with the cotangents of a result."""
+        """Start with the cotangents of a result."""
         if isinstance(result, Memory):
-            adjoints.memory.setdefault(id(result.buffer), []).append((result.offsets.ravel(), cotangents))
+            adjoints.memory.setdefault(result.buffer, []).append((result.offsets.ravel(), cotangents))
             return
         view = View.of(cotangents)
         for k, node in enumerate(result.ravel()):
             if self.dependence.carries(node):
                 self.give(node, node, view.at(self.graph, k), adjoints)
 
-    def pull(self, nodes: Sequence[Node], place: Place, adjoints: Adjoints, around: Around | None) -> None:
-        """Go back through some nodes of a region, which are given in the order in which they were made."""
-        done: set[int] = set()
+    def pull(
+        self, nodes: Sequence[Node], copied: CopiedRegion, adjoints: Adjoints, enclosing: EnclosingLoop | None
+    ) -> None:
+        """Add the cotangents of the arguments of some nodes of a region, given in the order in which they were made."""
+        done: set[MarkGroup] = set()
         for node in reversed(nodes):
             if node.op == "loop":
-                self._pull_loop(node, place, adjoints)
+                self._pull_loop(node, copied, adjoints)
             elif node.op == "stack":
-                for k, term in adjoints.take(node.payload).items():
+                for k, term in adjoints.take(node.buffer).items():
                     self.give(node, node.args[k], term, adjoints)
-            elif node.op == "mark" and self.dependence.masks[id(node.payload[0])] is not None:
-                group = node.payload[0]
-                if id(group) not in done:
-                    done.add(id(group))
-                    self._pull_group(group, place, adjoints, around)
+            elif node.op == "mark" and self.dependence.masks[node.member.group] is not None:
+                group = node.member.group
+                if group not in done:
+                    done.add(group)
+                    self._pull_group(group, copied, adjoints, enclosing)
             elif node.op != "param" and node.serial in adjoints.values:
-                self._pull_node(node, adjoints.values.pop(node.serial), place, adjoints, around)
+                self._pull_node(node, adjoints.values.pop(node.serial), copied, adjoints, enclosing)
 
     def give(self, node: Node, argument: Node, term: Node, adjoints: Adjoints) -> None:
-        """A term for the cotangent of an argument of a node."""
+        """Add a term to the cotangent of an argument of a node."""
         if self.dependence.follows(node, argument):
             adjoints.add(adjoints.values, argument.serial, term)
 
-    def _pull_node(self, node: Node, ct: Node, place, adjoints: Adjoints, around) -> None:
+    def _pull_node(self, node: Node, ct: Node, copied, adjoints: Adjoints, enclosing) -> None:
+        """Add the cotangents of the arguments of a node with cotangent `ct`."""
         graph, op, args = self.graph, node.op, node.args
         give = lambda x, term: self.give(node, x, term, adjoints)
         if op == "add":
@@ -142,66 +158,68 @@ class Reverse:
         elif op == "mul":
             for x, other in (args, args[::-1]):
                 if self.dependence.follows(node, x):
-                    give(x, graph.mul(ct, self.copy.value(other, place)))
+                    give(x, graph.mul(ct, self.copy.value(other, copied)))
         elif op == "select":
-            which = self.copy.value(args[0], place)
+            which = self.copy.value(args[0], copied)
             give(args[1], graph.select(which, ct, graph.zero))
             give(args[2], graph.select(which, graph.zero, ct))
         elif op == "mark" or op in HANDED_ON:
             give(args[0], ct)
         elif op == "out":
-            adjoints.add(adjoints.finals, (id(args[0].payload), node.payload), ct)
+            adjoints.add(adjoints.finals, (args[0].loop, node.number), ct)
         elif op == "load":
-            self._pull_load(node, ct, place, adjoints, around)
+            self._pull_load(node, ct, copied, adjoints, enclosing)
         else:
             for x, slope in self.dependence.slopes[node.serial]:
-                give(x, graph.mul(ct, self.copy.value(slope, place)))
+                give(x, graph.mul(ct, self.copy.value(slope, copied)))
 
-    def _pull_load(self, node: Node, ct: Node, place, adjoints: Adjoints, around: Around | None) -> None:
+    def _pull_load(self, node: Node, ct: Node, copied, adjoints: Adjoints, enclosing: EnclosingLoop | None) -> None:
+        """Add the cotangent of a scalar that was loaded to that of the memory."""
         graph = self.graph
-        buffer, offset, stride = node.payload
+        buffer, offset, stride = node.address
         in_memory = bool(node.args) and node.args[0].op in ("loop", "stack")
-        add = lambda offset, term: adjoints.add(adjoints.elements, (id(buffer), offset), term)
+        add = lambda offset, term: adjoints.add(adjoints.elements, (buffer, offset), term)
         if len(node.args) == in_memory or not stride:
             add(offset, ct)
             return
         index = node.args[-1]
-        rounds = None if around is None else _rounds(index, around.loop)
-        if around is not None and rounds is not None and len(set(rounds.tolist())) == len(rounds):
-            around.rows.append((buffer, offset + stride * rounds, ct))
+        iterations = None if enclosing is None else _index_by_iteration(index, enclosing.loop)
+        if enclosing is not None and iterations is not None and len(set(iterations.tolist())) == len(iterations):
+            enclosing.rows.append((buffer, offset + stride * iterations, ct))
             return
-        now = self.copy.value(index, place)
-        possible = range(len(reached(buffer.length * buffer.width, offset, stride)))
-        for k in possible if rounds is None else sorted(set(rounds.tolist())):
+        now = self.copy.value(index, copied)
+        possible = range(len(reached_offsets(buffer.length * buffer.width, offset, stride)))
+        for k in possible if iterations is None else sorted(set(iterations.tolist())):
             here = graph.make("eq", now, graph.constant(int(k)))
             add(offset + stride * int(k), graph.select(here, ct, graph.zero))
 
-    def _pull_group(self, group: Group, place, adjoints: Adjoints, around) -> None:
+    def _pull_group(self, group: MarkGroup, copied, adjoints: Adjoints, enclosing) -> None:
+        """Add the cotangents of the inputs of a group, by its rule."""
         cts = [adjoints.values.pop(mark.serial, self.graph.zero) for mark in group.marks]
         if all(ct is self.graph.zero for ct in cts):
             return
         if self.dependence.is_direct(group):
-            self._pull_directly(group, cts, place, adjoints)
+            self._pull_directly(group, cts, copied, adjoints)
             return
         rates, results = self.dependence.linear(group)
         for result, ct in zip(results, cts, strict=True):
             self.give(result, result, ct, adjoints)
-        self.pull(self.dependence.own(group), place, adjoints, around)
+        self.pull(self.dependence.own(group), copied, adjoints, enclosing)
         for value in rates:
             for x in value.ravel() if value is not None else ():
                 if x.serial in adjoints.values:
-                    self.give(group.marks[0], x.payload, adjoints.values.pop(x.serial), adjoints)
+                    self.give(group.marks[0], x.origin, adjoints.values.pop(x.serial), adjoints)
 
-    def _pull_directly(self, group: Group, cts, place, adjoints: Adjoints) -> None:
-        """By a rule for reverse mode."""
-        graph, mask = self.graph, self.dependence.masks[id(group)]
+    def _pull_directly(self, group: MarkGroup, cts, copied, adjoints: Adjoints) -> None:
+        """Add the cotangents of the inputs of a group whose rule gives them itself."""
+        graph, mask = self.graph, self.dependence.masks[group]
         linear = group.rule.is_linear(mask)
         inputs: list = []
         for on, value in zip(mask, group.inputs, strict=True):
-            if isinstance(value, Deferred):
-                inputs.append(self.copy.factors(value, lambda x: self.copy.value(x, place)))
+            if isinstance(value, DeferredArray):
+                inputs.append(self.copy.factors(value, lambda x: self.copy.value(x, copied)))
             else:
-                nodes = [graph.zero] * value.size if on and linear else self.copy.values(value.ravel(), place)
+                nodes = [graph.zero] * value.size if on and linear else self.copy.values(value.ravel(), copied)
                 inputs.append(array(nodes, value.shape))
         cts, given = list(cts), []
         for value in group.values:
@@ -214,48 +232,47 @@ class Reverse:
             for x, term in zip(value.ravel(), tracer.nodes(terms).ravel(), strict=True):
                 self.give(group.marks[0], x, term, adjoints)
 
-    def _known(self, loop: Loop, rounds: int) -> list[Node]:
-        """Nodes of a loop's body that are worth keeping from its rounds for the way back through them."""
-        if rounds > segments.MAX_REMEMBERED_ROUNDS:
+    def _worth_keeping(self, loop: Loop, iterations: int) -> list[Node]:
+        """Return the nodes of a loop's body whose values are kept from its iterations for reverse mode."""
+        if iterations > tuning.MAX_ITERATIONS_KEEPING_COSTLY:
             return []
         return [x for x in self.copy.need.nodes(loop.body) if x.op in COSTLY and not x.uniform]
 
-    def _pull_loop(self, node: Node, place: Place, adjoints: Adjoints) -> None:
-        graph, loop = self.graph, node.payload
-        carried = sorted(
-            k for k in self.dependence.carried.get(id(loop), ()) if self.dependence.carries(loop.params[k])
-        )
-        cts = {k: adjoints.finals.pop((id(loop), k), graph.zero) for k in carried}
-        sources = _Sources(graph, loop, adjoints, self.dependence.carries)
+    def _pull_loop(self, node: Node, copied: CopiedRegion, adjoints: Adjoints) -> None:
+        """Add the cotangents of the values that a loop depends on, by a loop backwards."""
+        graph, loop = self.graph, node.loop
+        carried = sorted(k for k in self.dependence.carried.get(loop, ()) if self.dependence.carries(loop.params[k]))
+        cts = {k: adjoints.finals.pop((loop, k), graph.zero) for k in carried}
+        sources = _RowCotangents(graph, loop, adjoints, self.dependence.carries)
         if not sources.columns and all(ct is graph.zero for ct in cts.values()):
             return
-        if id(loop) not in place.kept:
-            self.copy.value(node, place)
-        for kept in reversed(place.kept[id(loop)]):
-            cts = self._back_through(kept, loop, place, adjoints, cts, sources)
+        if loop not in copied.kept:
+            self.copy.value(node, copied)
+        for kept in reversed(copied.kept[loop]):
+            cts = self._back_through(kept, loop, copied, adjoints, cts, sources)
         for k in carried:
             self.give(loop.params[k], loop.inits[k], cts[k], adjoints)
 
-    def _back_through(self, kept: segments.Kept, loop: Loop, place, adjoints, cts, sources) -> dict[int, Node]:
-        """A part of a loop, from its last segment to the first."""
+    def _back_through(self, kept: segments.KeptStates, loop: Loop, copied, adjoints, cts, sources) -> dict[int, Node]:
+        """Go back through some segments of a loop, and return the cotangents of the carried values before them."""
         graph = self.graph
         first, count, size = part = kept.part
         if size == 1:
             number = lambda k: graph.add(graph.constant(first), k)
-            back = _Back(self, loop, place, count, number, kept.states, kept.known)
+            back = _ReverseIterations(self, loop, copied, count, number, kept.states, kept.known)
             cts, spread = back.run(cts, sources, adjoints)
             for buffer, offsets, memory in spread:
                 here = offsets[first : first + count]
-                adjoints.memory.setdefault(id(buffer), []).append((here.ravel(), memory))
+                adjoints.memory.setdefault(buffer, []).append((here.ravel(), memory))
             return cts
-        outer = self.copy.opened(count, reverse=True)
+        outer = self.copy.open_loop(count, reverse=True)
         segment = graph.sub(graph.constant(count - 1), outer.index)
-        states = {k: view.indexed(graph, 0, 1, segment, count) for k, view in kept.states.items()}
-        known = self._known(loop, size)
-        number = segments.numbering(graph, part, segment)
+        states = {k: view.at_index(graph, 0, 1, segment, count) for k, view in kept.states.items()}
+        known = self._worth_keeping(loop, size)
+        number = segments.iteration_number(graph, part, segment)
         groups = [[k] for k in states]
-        again = self.copy.rounds(loop, place, states, size, number, rows=False, states=groups, known=known)
-        back = _Back(self, loop, place, size, number, *again.views(groups))
+        again = self.copy.iterations(loop, copied, states, size, number, rows=False, states=groups, known=known)
+        back = _ReverseIterations(self, loop, copied, size, number, *again.views(groups))
         inside = Adjoints(graph)
         begin = {k: self.copy.parameter(outer, ct) for k, ct in cts.items()}
         results, spread = back.run(begin, sources, inside)
@@ -264,82 +281,91 @@ class Reverse:
         for _, _, memory in spread:
             nodes = [View.of(memory).at(graph, k) for k in range(memory.offsets.size)]
             outer.rows.append((Buffer(None, REAL, count, len(nodes)), nodes))
-        node = self.copy.closed(outer)
+        node = self.copy.close_loop(outer)
         collected(node)
         for (buffer, offsets, _), (rows, _) in zip(spread, outer.rows, strict=True):
             # The loop is reversed: its rows lie in the order of the segments.
             memory = Memory(rows, np.arange(count * rows.width), node)
-            adjoints.memory.setdefault(id(buffer), []).append((offsets[first : first + count * size].ravel(), memory))
+            adjoints.memory.setdefault(buffer, []).append((offsets[first : first + count * size].ravel(), memory))
         return {k: self.copy.final(node, j) for j, k in enumerate(begin)}
 
 
-class _Back(NamedTuple):
-    """Some rounds of a loop, from the last to the first.
+class _ReverseIterations(NamedTuple):
+    """Some iterations of a loop, from the last to the first.
 
-    states, known: carried values, and nodes, by round. number: round ↦ that of the whole loop.
+    Attributes:
+        states: carried values by iteration.
+        known: values of nodes by iteration.
+        number: (iteration) ↦ that of the whole loop.
     """
 
     reverse: Reverse
     loop: Loop
-    place: Place
+    copied: CopiedRegion
     length: int
     number: Callable[[Node], Node]
     states: dict[int, View]
     known: dict[int, View]
 
-    def run(self, cts: dict[int, Node], sources: _Sources, adjoints: Adjoints) -> tuple[dict[int, Node], list[Spread]]:
-        """Cotangents of the carried values before these rounds from those after them."""
+    def run(
+        self, cts: dict[int, Node], sources: _RowCotangents, adjoints: Adjoints
+    ) -> tuple[dict[int, Node], list[RowContributions]]:
+        """Return the cotangents of the carried values before these iterations from those after them, and those of rows."""
         reverse, loop, graph = self.reverse, self.loop, self.reverse.graph
-        new = reverse.copy.opened(self.length, reverse=True)
+        new = reverse.copy.open_loop(self.length, reverse=True)
         here = graph.sub(graph.constant(self.length - 1), new.index)
         number = self.number(here)
-        inner = Place(loop.body, self.place)
+        inner = CopiedRegion(loop.body, self.copied)
         inner.values[loop.index.serial] = number
         for k, view in self.states.items():
-            inner.values[loop.params[k].serial] = view.indexed(graph, 0, 1, here, self.length)
+            inner.values[loop.params[k].serial] = view.at_index(graph, 0, 1, here, self.length)
         for serial, view in self.known.items():
-            inner.values[serial] = view.indexed(graph, 0, 1, here, self.length)
+            inner.values[serial] = view.at_index(graph, 0, 1, here, self.length)
         own = Adjoints(graph)
         params = {k: reverse.copy.parameter(new, ct) for k, ct in cts.items()}
         for k, p in params.items():
             reverse.give(loop.params[k], loop.results[k], p, own)
         for node, ct in sources.at(number):
             reverse.give(node, node, ct, own)
-        around = Around(loop, [])
-        reverse.pull(reverse.dependence.nodes(loop.body), inner, own, around)
+        enclosing = EnclosingLoop(loop, [])
+        reverse.pull(reverse.dependence.nodes(loop.body), inner, own, enclosing)
         new.results = [own.values.pop(loop.params[k].serial, graph.zero) for k in params]
         collected = _collect(reverse, new, own, adjoints)
         spread = []
-        for rows in _disjoint(around.rows):
+        for rows in _disjoint(enclosing.rows):
             rows.sort(key=lambda row: row[1][0])
             new.rows.append((Buffer(None, REAL, self.length, len(rows)), [ct for _, _, ct in rows]))
             spread.append((rows[0][0], np.stack([offsets for _, offsets, _ in rows], axis=1)))
-        node = reverse.copy.closed(new)
+        node = reverse.copy.close_loop(new)
         collected(node)
         laid = [
-            Spread(buffer, offsets, Memory(own_rows, np.arange(offsets.shape[1] * self.length), node))
+            RowContributions(buffer, offsets, Memory(own_rows, np.arange(offsets.shape[1] * self.length), node))
             for (buffer, offsets), (own_rows, _) in zip(spread, new.rows, strict=True)
         ]
         return {k: reverse.copy.final(node, j) for j, k in enumerate(params)}, laid
 
 
 def _disjoint(rows: list[tuple[Buffer, np.ndarray, Node]]) -> list[list]:
-    """Rows of one buffer together, as long as none adds to an offset that another one adds to."""
-    groups: list[tuple[int, set[int], list]] = []
+    """Group rows of one buffer such that no two of a group add to the same offset."""
+    groups: list[tuple[Buffer, set[int], list]] = []
     for row in rows:
         offsets = set(row[1].tolist())
         for key, taken, group in groups:
-            if key == id(row[0]) and not taken & offsets:
+            if key == row[0] and not taken & offsets:
                 taken |= offsets
                 group.append(row)
                 break
         else:
-            groups.append((id(row[0]), offsets, [row]))
+            groups.append((row[0], offsets, [row]))
     return [group for _, _, group in groups]
 
 
 def _collect(reverse: Reverse, new: Loop, own: Adjoints, adjoints: Adjoints) -> Callable[[Node], None]:
-    """What one round adds to values around the loop becomes sums that the loop carries, known when it is closed."""
+    """Turn the cotangents that one iteration adds to values outside the loop into sums that the loop carries.
+
+    Returns:
+        A function that adds these sums to `adjoints`, to call with the node of the closed loop.
+    """
     graph = reverse.graph
     for key in list(own.memory):
         for offsets, memory in own.memory.pop(key):
@@ -361,52 +387,59 @@ def _collect(reverse: Reverse, new: Loop, own: Adjoints, adjoints: Adjoints) -> 
     return collected
 
 
-class _Sources:
-    """Cotangents of the rows that a loop leaves, by round."""
+class _RowCotangents:
+    """Cotangents of the rows that a loop writes, by iteration.
+
+    Attributes:
+        columns: (node of a row, parts of its cotangents as (array, offset for each iteration or −1), single ones by
+            iteration).
+    """
 
     def __init__(self, graph: Graph, loop: Loop, adjoints: Adjoints, carries: Callable[[Node], bool]):
         self.graph, self.loop = graph, loop
-        # (node of a row, parts of arrays: (memory, offset for each round or −1), scalars by round)
         self.columns: list[tuple[Node, list[tuple[Memory, np.ndarray]], dict[int, Node]]] = []
         for buffer, row in loop.rows:
             width, size = buffer.width, buffer.length * buffer.width
-            elements = {key[1]: adjoints.elements.pop(key) for key in list(adjoints.elements) if key[0] == id(buffer)}
+            elements = {key[1]: adjoints.elements.pop(key) for key in list(adjoints.elements) if key[0] == buffer}
             parts = []
-            for offsets, memory in adjoints.memory.pop(id(buffer), ()):
+            for offsets, memory in adjoints.memory.pop(buffer, ()):
                 full = np.full(size, -1)
                 full[offsets] = np.arange(len(offsets))
-                parts.append((memory, self._in_order(full.reshape(-1, width))))
+                parts.append((memory, self._from_first_to_last(full.reshape(-1, width))))
             for c, node in enumerate(row):
                 if not carries(node):
                     continue
-                scalars = {self._round(k // width): x for k, x in elements.items() if k % width == c}
+                scalars = {self._iteration_of(k // width): x for k, x in elements.items() if k % width == c}
                 mine = [(memory, full[:, c]) for memory, full in parts if (full[:, c] >= 0).any()]
                 if scalars or mine:
                     self.columns.append((node, mine, scalars))
 
-    def _in_order(self, rows: np.ndarray) -> np.ndarray:
+    def _from_first_to_last(self, rows: np.ndarray) -> np.ndarray:
+        """Return rows in the order of the iterations."""
         return rows[::-1] if self.loop.reverse else rows
 
-    def _round(self, row: int) -> int:
+    def _iteration_of(self, row: int) -> int:
+        """Return the iteration that writes a row."""
         return self.loop.length - 1 - row if self.loop.reverse else row
 
     def at(self, number: Node) -> list[tuple[Node, Node]]:
-        """(node of a row, its cotangent) in a round."""
+        """Return (node of a row, its cotangent) in an iteration."""
         return [(node, self._sum(parts, scalars, number)) for node, parts, scalars in self.columns]
 
     def _sum(self, parts, scalars: dict[int, Node], number: Node) -> Node:
+        """Return the cotangent of one node of a row in an iteration."""
         graph, total = self.graph, self.graph.zero
         some: dict[int, Node] = dict(scalars)
         for memory, places in parts:
             view = View.of(memory)
             if places.min() >= 0:
-                total = graph.add(total, View([(memory.buffer, memory.after, memory.offsets.ravel()[places])]).indexed(
+                total = graph.add(total, View([(memory.buffer, memory.after, memory.offsets.ravel()[places])]).at_index(
                     graph, 0, 1, number))  # fmt: skip
                 continue
             for k in np.flatnonzero(places >= 0).tolist():
                 x = view.at(graph, int(places[k]))
                 some[k] = graph.add(some[k], x) if k in some else x
-        if len(some) > FEW:
+        if len(some) > tuning.MAX_COMPARED_COTANGENT_ROWS:
             return graph.add(
                 total, from_table(graph, [some.get(k, graph.zero) for k in range(self.loop.length)], number)
             )
@@ -416,23 +449,23 @@ class _Sources:
         return total
 
 
-# Integer operations on the numbers of all rounds.
-NUMBERS: dict[str, Callable] = {
+# Operations on the integers of all iterations at once.
+INDEX_OPERATIONS: dict[str, Callable] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "min": np.minimum, "max": np.maximum, "neg": np.negative,
     "idiv": lambda a, b: np.trunc(a / b).astype(int), "irem": np.fmod,
 }  # fmt: skip
 
 
-def _rounds(index: Node, loop: Loop) -> np.ndarray | None:
-    """An integer in each round of a loop, if it follows from the number of the round alone."""
+def _index_by_iteration(index: Node, loop: Loop) -> np.ndarray | None:
+    """Return an integer node's value in each iteration of a loop, None unless it follows from the counter alone."""
     if index is loop.index:
         return np.arange(loop.length)
     if index.is_constant:
-        return np.full(loop.length, index.payload)
-    function = NUMBERS.get(index.op)
+        return np.full(loop.length, index.value)
+    function = INDEX_OPERATIONS.get(index.op)
     if function is None or index.kind != "i":
         return None
-    args = [_rounds(x, loop) for x in index.args]
+    args = [_index_by_iteration(x, loop) for x in index.args]
     if any(x is None for x in args):
         return None
     return function(*args)

@@ -1,34 +1,35 @@
-"""What the derivative of a program goes through: the values that change with its inputs and that its results depend on."""
+"""The part of a graph that a derivative goes through: nodes that change with its inputs and that its results depend on."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from jaxmbs.programs.derivatives.partials import DIRECT, HANDED_ON, STEADY, carriers, partials
-from jaxmbs.programs.tracing.graph import REAL, Loop, Node, Region
-from jaxmbs.programs.tracing.liveness import Liveness
-from jaxmbs.programs.tracing.marks import Group, nodes_of
-from jaxmbs.programs.tracing.program import Traced
-from jaxmbs.programs.tracing.trace import Memory, Tracer, array, reached
+from jaxmbs.programs.derivatives.slopes import DIRECT, HANDED_ON, STEADY, carriers, partials
+from jaxmbs.programs.graph.liveness import Liveness
+from jaxmbs.programs.graph.nodes import REAL, Carried, Loop, Memory, Node, Region, array, reached_offsets
+from jaxmbs.programs.tracing.marks import MarkGroup, nodes_of
+from jaxmbs.programs.tracing.program import TracedGraph
+from jaxmbs.programs.tracing.trace import Tracer
 
 
 class Dependence:
     """The part of a marked graph that carries the derivative of its real results by some of its inputs.
 
-    A node carries where it is both active, which means that it changes with these inputs, and useful, which means that a
-    result changes with it. Rules of marks, and slopes of other operations, become nodes of the same graph as they are met.
+    A node carries if it is active, which means that it changes with these inputs, and useful, which means that a result
+    changes
+    with it. Rules of marks, and slopes of other operations, become nodes of the same graph as they are met.
 
     Attributes:
-        useful: serial numbers of carrying nodes, of loops and of stacks that have some.
-        carried: id(loop) → numbers of its carried values that carry.
-        slopes: serial number → (argument, derivative by it) of an operation.
-        need: what of the graph has to be computed for all that.
+        useful: serial numbers of carrying nodes, and of loops and stacks that contain some.
+        carried: loop ↦ numbers of its carried values that carry.
+        slopes: serial number ↦ (argument, derivative by it) of an operation.
+        need: the part of the graph that has to be computed for all that.
     """
 
     def __init__(
         self,
-        traced: Traced,
+        traced: TracedGraph,
         dtype,
         active_inputs: Sequence[bool],
         *,
@@ -41,13 +42,13 @@ class Dependence:
         self.tracer = Tracer(self.graph, dtype, marking=True)
         self.active_inputs = list(active_inputs)
         self.active: set[int] = set()
-        # Nodes of rules: they carry what their own group's rates bring, whatever else they are made from.
+        # Active nodes of rules, which change with the rates of their own group.
         self.inside: set[int] = set()
-        self.owner: dict[int, Group] = {}
+        self.owner: dict[int, MarkGroup] = {}
         self.useful: set[int] = set()
-        self.carried: dict[int, set[int]] = {}
+        self.carried: dict[Loop, set[int]] = {}
         self.slopes: dict[int, list[tuple[Node, Node]]] = {}
-        self.masks: dict[int, Any] = {}  # id(group) → active inputs; None where the values themselves are gone through
+        self.masks: dict[MarkGroup, Any] = {}  # group → active inputs; None if the derivative goes through the values
         self._seeds: list[Node] = []
         live = traced.live(marking=True)
         self._activate(live.nodes(traced.root), live, self.active)
@@ -56,59 +57,62 @@ class Dependence:
         self.need = Liveness(traced.root, [*(traced.results if with_values else ()), seeds], marking)
 
     def carries(self, node: Node) -> bool:
-        """Whether a node has a derivative that counts."""
+        """Return True if a node is active and useful."""
         return node.serial in self.useful and (node.serial in self.active or node.serial in self.inside)
 
     def follows(self, node: Node, argument: Node) -> bool:
-        """Whether the derivative goes from a carrying node on to an argument; from nodes of a rule only to such."""
+        """Return True if the derivative goes on to an argument; from nodes of a rule it goes to nodes of rules only."""
         return argument.serial in self.useful and argument.serial in self._context(node)
 
     def _context(self, node: Node) -> set[int]:
+        """Return the active nodes that count for a node: those of rules for nodes of a rule."""
         return self.inside if node.serial in self.inside else self.active
 
-    def linear(self, group: Group) -> tuple[list, list[Node]]:
-        """Of a group: rates of its inputs, arrays of parameters or None, and rates of its marks."""
-        return group.linear[self.masks[id(group)]][:2]
+    def linear(self, group: MarkGroup) -> tuple[list, list[Node]]:
+        """Return the rates of a group's inputs, arrays of parameters or None, and the rates of its marks."""
+        return group.linear[self.masks[group]][:2]
 
     def nodes(self, region: Region) -> list[Node]:
-        """The nodes of a region that take part, in the order in which they were made, without those of rules."""
+        """Return the carrying nodes of a region in the order in which they were made, without those of rules."""
         return [x for x in region.nodes if x.serial in self.useful and x.serial not in self.owner]
 
-    def own(self, group: Group) -> list[Node]:
-        """The nodes of a group's rule that take part."""
-        log = group.linear[self.masks[id(group)]][2]
+    def own(self, group: MarkGroup) -> list[Node]:
+        """Return the carrying nodes of a group's rule."""
+        log = group.linear[self.masks[group]][2]
         return [x for x in log if self.owner.get(x.serial) is group and x.serial in self.useful]
 
     def _activate(self, nodes, live: Liveness | None, found: set[int]) -> None:
-        """Add the nodes that change with what `found` has already."""
+        """Add the nodes that change with those in `found`."""
         for node in nodes:
-            # A loop is looked at again and again: a round around it may have made more of it active.
+            # A loop is visited again, because an iteration of a loop around it may have activated more of it.
             if (node.serial not in found or node.op == "loop") and self._is_active(node, live, found):
                 found.add(node.serial)
 
     def _is_active(self, node: Node, live, found: set[int]) -> bool:
+        """Return True if a node changes with those in `found`."""
         op = node.op
         if op == "loop":
-            return self._activate_loop(node.payload, live, found)
+            return self._activate_loop(node.loop, live, found)
         if op == "out":
-            loop = node.args[0].payload
-            return node.kind == REAL and (loop.params[node.payload].serial in found)
+            loop = node.args[0].loop
+            return node.kind == REAL and (loop.params[node.number].serial in found)
         if node.kind != REAL or (op in STEADY and not (op in HANDED_ON and found is self.inside)):
             return False
         if op == "load":
-            buffer = node.payload[0]
+            buffer = node.address.buffer
             if buffer.source is not None:
                 return found is self.active and self.active_inputs[buffer.source]
             after = node.args[0]
             if after.op == "stack":
                 return any(x.serial in found for x in after.args)
-            return any(x.serial in found for own, row in after.payload.rows if own is buffer for x in row)
+            return any(x.serial in found for own, row in after.loop.rows if own is buffer for x in row)
         if op == "mark":
-            group = node.payload[0]
+            group = node.member.group
             return any(x.serial in found for x in group.marks) or any(group.mask(found))
         return any(x.serial in found for x in node.args)
 
     def _activate_loop(self, loop: Loop, live, found: set[int]) -> bool:
+        """Add the nodes of a loop that change with those in `found`, and return True if something of the loop does."""
         nodes = live.nodes(loop.body) if live is not None else loop.body.nodes
         while True:
             before = len(found)
@@ -123,6 +127,7 @@ class Dependence:
         )
 
     def _find_useful(self) -> None:
+        """Find the active nodes that the results depend on."""
         pending: list[Node] = []
         for result in self.traced.results:
             if isinstance(result, Memory):
@@ -139,22 +144,23 @@ class Dependence:
             self._reach(node, pending)
 
     def _reach(self, node: Node, pending: list[Node]) -> None:
+        """Add the nodes to which the derivative goes on from a useful node."""
         op = node.op
         if op == "param":
-            if isinstance(node.payload, tuple):
-                self._reach_carried(node.payload[0], node.payload[1], pending)
-            elif node.payload is not None:
-                pending.append(node.payload)  # the rate of an input of a rule
+            if isinstance(node.origin, Carried):
+                self._reach_carried(*node.origin, pending)
+            elif node.origin is not None:
+                pending.append(node.origin)  # the rate of an input of a rule
         elif op == "out":
             self.useful.add(node.args[0].serial)
-            self._reach_carried(node.args[0].payload, node.payload, pending)
+            self._reach_carried(node.args[0].loop, node.number, pending)
         elif op == "load":
-            buffer, offset, stride = node.payload
+            buffer, offset, stride = node.address
             after = node.args[0] if node.args and node.args[0].op in ("loop", "stack") else None
             moving = len(node.args) > (after is not None)
             if moving:
                 self._seeds.append(node.args[-1])
-            offsets = reached(buffer.length * buffer.width, offset, stride) if moving else [offset]
+            offsets = reached_offsets(buffer.length * buffer.width, offset, stride) if moving else [offset]
             self._reach_memory(buffer, after, offsets, pending)
         elif op == "mark":
             self._reach_mark(node, pending)
@@ -165,7 +171,8 @@ class Dependence:
             self._slopes(node, args)
 
     def _reach_carried(self, loop: Loop, k: int, pending) -> None:
-        carried = self.carried.setdefault(id(loop), set())
+        """Add a carried value of a loop, and the nodes that it comes from."""
+        carried = self.carried.setdefault(loop, set())
         if loop.condition is not None and not carried:
             self._seeds.append(loop.condition)
         if k not in carried:
@@ -173,6 +180,7 @@ class Dependence:
             pending += [loop.inits[k], loop.results[k], loop.params[k]]
 
     def _reach_memory(self, buffer, after, offsets, pending) -> None:
+        """Add the nodes that are at some offsets of an array in memory."""
         if after is None:
             return
         self.useful.add(after.serial)
@@ -180,20 +188,21 @@ class Dependence:
             pending += [after.args[k] for k in offsets]
             return
         columns = {k % buffer.width for k in offsets}
-        for own, row in after.payload.rows:
+        for own, row in after.loop.rows:
             if own is buffer:
                 pending += [row[k] for k in columns]
 
     def _reach_mark(self, node: Node, pending) -> None:
-        group, k = node.payload
+        """Add the inputs of a mark's group, or the nodes of its rule."""
+        group, k = node.member
         carrying = self._context(node)
         if carrying is self.inside and not group.rule.is_linear(group.mask(carrying)):
-            # A rate is linear in other rates, however it is written: the operations that it consists of count.
-            self.masks[id(group)] = None
+            # A rate is linear in other rates, so the derivative goes through the operations that it consists of.
+            self.masks[group] = None
             pending.append(node.args[0])
             return
-        if id(group) not in self.masks:
-            mask = self.masks[id(group)] = group.mask(carrying)
+        if group not in self.masks:
+            mask = self.masks[group] = group.mask(carrying)
             if self.forward or self.is_direct(group):
                 pending += [x for on, value in zip(mask, group.inputs, strict=True) if on for x in value.ravel()]
             if self.is_direct(group):
@@ -207,12 +216,12 @@ class Dependence:
         elif not self.is_direct(group):
             pending.append(self.linear(group)[1][k])
 
-    def is_direct(self, group: Group) -> bool:
-        """Whether the cotangents of a group are made at once, not by going back through its rates."""
-        return not self.forward and group.rule.is_direct(self.masks[id(group)])
+    def is_direct(self, group: MarkGroup) -> bool:
+        """Return True if the rule of a group gives cotangents itself, without going back through its rates."""
+        return not self.forward and group.rule.is_direct(self.masks[group])
 
-    def _expand(self, group: Group, mask: tuple[bool, ...]) -> None:
-        """Trace the rule of a group for these inputs, if that was not done yet, and note what it is made of."""
+    def _expand(self, group: MarkGroup, mask: tuple[bool, ...]) -> None:
+        """Trace the rule of a group for some active inputs, unless that is done, and find the nodes that it consists of."""
         graph = self.graph
         if mask not in group.linear:
             region = group.region
@@ -224,7 +233,7 @@ class Dependence:
                 make = lambda x: graph.parameter(REAL, region, x) if _may_change(x) else graph.zero
                 rates.append(array([make(x) for x in value.ravel()], value.shape) if on else None)
             try:
-                found = group.rule.tangents(self.tracer, group.inputs, group.marked(), rates)
+                found = group.rule.tangents(self.tracer, group.inputs, group.values_with_marks(), rates)
                 results = [x for value in found for x in self.tracer.nodes(value).ravel()]
             finally:
                 graph.log, self.tracer.depth = None, depth
@@ -235,7 +244,7 @@ class Dependence:
         self.owner.update({x.serial: group for x in log if x.region is group.region and x.serial in self.inside})
 
     def _slopes(self, node: Node, args: Sequence[Node]) -> None:
-        """Note what is needed to go through an operation to some of its arguments."""
+        """Note the nodes that are needed to go through an operation to some of its arguments."""
         if node.op == "mul":
             a, b = node.args
             self._seeds += [other for x, other in ((a, b), (b, a)) if x in args]
@@ -248,4 +257,5 @@ class Dependence:
 
 
 def _may_change(node: Node) -> bool:
+    """Return True if a node may have a rate."""
     return node.kind == REAL and not node.is_constant

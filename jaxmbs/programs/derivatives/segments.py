@@ -1,7 +1,8 @@
-"""What a loop keeps for its way back: the carried state before every round, or before each segment of rounds only.
+"""States that loops keep for reverse mode: before every iteration, or before each segment of iterations only.
 
-Where only the first state of a segment is kept, the way back computes the states of the segment again before it goes
-through it. What is remembered, and what takes long to compute, is then kept for the segment as well.
+If only the first state of a segment is kept, reverse mode computes the states of the segment again before it goes back
+through
+it, and keeps values that take long to compute with them.
 """
 
 from __future__ import annotations
@@ -13,107 +14,121 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxmbs.programs.backends import is_by_threads
-from jaxmbs.programs.derivatives.copying import Copy, Place, Rounds, View
-from jaxmbs.programs.tracing.graph import Buffer, Loop, Node
-from jaxmbs.programs.tracing.trace import Memory
-
-# Bytes of states of a loop up to which all of them are kept from the forward run to the backward run. Of larger ones only
-# the first state of each segment is: writing all to memory and reading them again takes longer than computing most of them
-# again, which for 1,000 steps of nine coordinates are 288 kB.
-KEPT_BYTES = 8 * 1024
-# On a GPU, whose threads have no cache to remember a segment in, it is the other way round: 1,000 steps of a four-bar's
-# Cartesian coordinates are 300 kB, and as many samples as run there at once need some 10 GB.
-KEPT_BYTES_ON_GPU = 512 * 1024
-# The same for loops inside loops, whose states stay in the processor's caches.
-REMEMBERED_BYTES = 256 * 1024
-# Loops of no more rounds, without loops inside, keep nothing in the forward run.
-SHORT = 8
-# Rounds for which what takes long to compute is kept beside the states.
-MAX_REMEMBERED_ROUNDS = 64
+from jaxmbs.programs.derivatives.copying import CopiedIterations, CopiedRegion, Copy, View
+from jaxmbs.programs.graph.nodes import Buffer, Loop, Memory, Node
+from jaxmbs.programs.runtime import tuning
 
 
 def settings() -> tuple:
-    """What decides how a program is gone back through, beside the program."""
-    return kept_bytes(), REMEMBERED_BYTES, SHORT, MAX_REMEMBERED_ROUNDS
+    """Return the thresholds on which programs for reverse mode depend, for their keys in the store."""
+    return (
+        kept_bytes(),
+        tuning.KEPT_STATE_BYTES_INNER_LOOP,
+        tuning.MAX_ITERATIONS_KEEPING_NOTHING,
+        tuning.MAX_ITERATIONS_KEEPING_COSTLY,
+    )
 
 
 def kept_bytes() -> int:
-    """Bytes of states that loops keep from the forward run, in programs that are traced now."""
-    return KEPT_BYTES_ON_GPU if is_by_threads() else KEPT_BYTES
+    """Return the bytes of states that a loop keeps from the forward run, in programs that are traced now."""
+    return tuning.KEPT_STATE_BYTES_GPU if is_by_threads() else tuning.KEPT_STATE_BYTES
 
 
-class Part(NamedTuple):
-    """Rounds of a loop from the `first`: a number of segments of equal size."""
+class Segments(NamedTuple):
+    """Iterations of a loop from number `first` on: `segments` segments of `size` iterations each."""
 
     first: int
     segments: int
     size: int
 
 
-class Kept(NamedTuple):
-    """Of a part of a loop: the states before its segments, and what is known of its rounds where each is a segment.
+class KeptStates(NamedTuple):
+    """States and values that are kept of some segments of a loop.
 
-    rows: the states as they lie in memory, in groups of carried values; flipped, from the last segment to the first.
+    Attributes:
+        part: the segments.
+        states: carried values before each segment.
+        known: values of nodes in each iteration, if segments have one iteration.
+        rows: the states as they lie in memory, in groups of carried values.
+        flipped: True if rows lie in the order from the last segment to the first.
     """
 
-    part: Part
+    part: Segments
     states: dict[int, View]
     known: dict[int, View]
     rows: list[Memory]
     flipped: bool
 
 
-def parts_of(length: int, state_bytes: int, budget: float) -> list[Part]:
-    """Every round for itself if their states are within the budget, else segments of some √n rounds.
+def parts_of(length: int, state_bytes: int, budget: float) -> list[Segments]:
+    """Return a loop's segments: of one iteration if their states are within a budget of bytes, else of about √n iterations.
 
-    If it can be so that all segments are equally long, which are then compiled once; else the rest is one more.
+    All segments are equally long if there is such a size below 2 √n, because they are then compiled once; else the rest is
+    one
+    more segment.
     """
     if length * state_bytes <= budget:
-        return [Part(0, length, 1)]
+        return [Segments(0, length, 1)]
     least = math.isqrt(length - 1) + 1
     size = next((size for size in range(least, 2 * least + 1) if length % size == 0), least)
     whole, rest = divmod(length, size)
-    return [Part(0, whole, size), *([Part(whole * size, 1, rest)] if rest else [])]
+    return [Segments(0, whole, size), *([Segments(whole * size, 1, rest)] if rest else [])]
 
 
 def state_bytes(loop: Loop, carried: Sequence[int], size: int) -> int:
-    """Bytes of the carried values of a loop, with reals of a size."""
+    """Return the bytes of the carried values of a loop, with real numbers of `size` bytes."""
     return sum({"f": size, "i": 8, "b": 1}[loop.params[k].kind] for k in carried)
 
 
-def run(
-    copy: Copy, loop: Loop, place: Place, parts: Sequence[Part], known: Sequence[Node], groups: Sequence[Sequence[int]]
-) -> list[Kept]:
-    """A loop, part by part: leaves its results in `place`, and gives what it keeps.
+def run_segments(
+    copy: Copy,
+    loop: Loop,
+    copied: CopiedRegion,
+    parts: Sequence[Segments],
+    known: Sequence[Node],
+    groups: Sequence[Sequence[int]],
+) -> list[KeptStates]:
+    """Copy a loop segment by segment, with its results, and return the states that it keeps.
 
-    known: nodes to keep of every round; groups: carried values that lie side by side.
+    Args:
+        copy: copy of the graph in which the loop is.
+        loop: loop of the old graph.
+        copied: copy of its region; gets the results.
+        parts: its segments.
+        known: nodes whose values are kept of every iteration.
+        groups: carried values that lie side by side in memory.
+
+    Returns:
+        The states of each part.
     """
     graph = copy.graph
     carried = copy.need.params(loop)
-    state = {k: copy.value(loop.inits[k], place) for k in carried}
+    state = {k: copy.value(loop.inits[k], copied) for k in carried}
     kept, rows = [], []
     for part in parts:
         first, count, size = part
         if size == 1:
             number = lambda k, first=first: graph.add(graph.constant(first), k)
-            found = copy.rounds(loop, place, state, count, number, states=groups, known=known)
+            found = copy.iterations(loop, copied, state, count, number, states=groups, known=known)
         else:
-            found = _by_segments(copy, loop, place, part, state, groups)
+            found = _by_segments(copy, loop, copied, part, state, groups)
         state = found.finals
         rows.append(found.rows)
-        kept.append(Kept(part, *found.views(groups), found.states, found.flipped))
-    place.finals.update({(id(loop), k): x for k, x in state.items()})
+        kept.append(KeptStates(part, *found.views(groups), found.states, found.flipped))
+    copied.finals.update({(loop, k): x for k, x in state.items()})
     for buffer, _ in copy.need.rows(loop):
-        place.memory[id(buffer)] = _joined(loop, buffer, parts, [found[id(buffer)] for found in rows])
+        copied.memory[buffer] = _join_rows(loop, buffer, parts, [found[buffer] for found in rows])
     return kept
 
 
-def _by_segments(copy: Copy, loop: Loop, place: Place, part: Part, state: dict[int, Node], groups) -> Rounds:
-    """A loop over segments, each a loop over its rounds; states are those before each segment."""
+def _by_segments(
+    copy: Copy, loop: Loop, copied: CopiedRegion, part: Segments, state: dict[int, Node], groups
+) -> CopiedIterations:
+    """Copy a loop as a loop over segments, each a loop over its iterations. The states are those before each segment."""
     graph, count = copy.graph, part.segments
-    outer = copy.opened(count, reverse=loop.reverse)
+    outer = copy.open_loop(count, reverse=loop.reverse)
     begin = {k: copy.parameter(outer, x) for k, x in state.items()}
-    found = copy.rounds(loop, place, begin, part.size, numbering(graph, part, outer.index))
+    found = copy.iterations(loop, copied, begin, part.size, iteration_number(graph, part, outer.index))
     outer.results = [found.finals[k] for k in begin]
     for memory in found.rows.values():
         nodes = [View.of(memory).at(graph, k) for k in range(memory.offsets.size)]
@@ -121,34 +136,34 @@ def _by_segments(copy: Copy, loop: Loop, place: Place, part: Part, state: dict[i
     for group in groups:
         row = [begin[k] for k in group]
         outer.rows.append((Buffer(None, row[0].kind, count, len(row)), row))
-    node = copy.closed(outer)
+    node = copy.close_loop(outer)
     laid = [Memory(b, np.arange(count * b.width).reshape(count, -1), node) for b, _ in outer.rows]
     finals = {k: copy.final(node, j) for j, k in enumerate(begin)}
     split = len(found.rows)
-    return Rounds(finals, dict(zip(found.rows, laid, strict=False)), laid[split:], {}, outer.reverse)
+    return CopiedIterations(finals, dict(zip(found.rows, laid, strict=False)), laid[split:], {}, outer.reverse)
 
 
-def grouped(loop: Loop, carried: Sequence[int]) -> list[list[int]]:
-    """Carried values by their kind."""
+def group_by_kind(loop: Loop, carried: Sequence[int]) -> list[list[int]]:
+    """Return carried values of the same kind together."""
     kinds: dict[str, list[int]] = {}
     for k in carried:
         kinds.setdefault(loop.params[k].kind, []).append(k)
     return list(kinds.values())
 
 
-def numbering(graph, part: Part, segment: Node):
-    """Round of a segment ↦ round of the whole loop."""
+def iteration_number(graph, part: Segments, segment: Node):
+    """Return the function from the iteration of a segment to that of the whole loop."""
     start = graph.add(graph.constant(part.first), graph.mul(segment, graph.constant(part.size)))
     return lambda k: graph.add(start, k)
 
 
-def _joined(loop: Loop, buffer: Buffer, parts: Sequence[Part], found: Sequence[Memory]) -> View:
-    """The rows of a loop from those of its parts; each wrote its own in the order of the loop."""
+def _join_rows(loop: Loop, buffer: Buffer, parts: Sequence[Segments], found: Sequence[Memory]) -> View:
+    """Return the rows of a loop from those of its parts, each of which wrote its own in the order of the loop."""
     width, pieces = buffer.width, []
     for part, memory in zip(parts, found, strict=True):
-        rounds = part.segments * part.size
-        first = loop.length - part.first - rounds if loop.reverse else part.first
+        iterations = part.segments * part.size
+        first = loop.length - part.first - iterations if loop.reverse else part.first
         offsets = np.full(loop.length * width, -1)
-        offsets[first * width : (first + rounds) * width] = memory.offsets.ravel()
+        offsets[first * width : (first + iterations) * width] = memory.offsets.ravel()
         pieces.append((memory.buffer, memory.after, offsets))
     return View(pieces)

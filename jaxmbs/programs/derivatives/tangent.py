@@ -1,4 +1,4 @@
-"""Forward mode on a graph: rates of the inputs of a program ↦ rates of its results."""
+"""Forward mode on a graph: from rates of the inputs of a program to rates of its results."""
 
 from __future__ import annotations
 
@@ -6,47 +6,55 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from jaxmbs.programs.derivatives.copying import Copy, Place, View, root_of
+from jaxmbs.programs.derivatives.copying import CopiedRegion, Copy, View, root_of
 from jaxmbs.programs.derivatives.dependence import Dependence
-from jaxmbs.programs.tracing.graph import REAL, Buffer, Graph, Node
-from jaxmbs.programs.tracing.trace import Memory
+from jaxmbs.programs.graph.graph import Graph
+from jaxmbs.programs.graph.nodes import REAL, Buffer, Loop, Memory, Node
 
 
-class Rates:
-    """The rates of the carrying nodes of a graph, in a new graph beside a copy of what they need."""
+class Forward:
+    """Forward mode: builds a new graph with a copy of the nodes that it needs and the rates of the carrying ones.
+
+    Attributes:
+        copy: the copied nodes.
+        rates: rates by copied region and serial number.
+        memory: rates of arrays in memory by copied region and buffer.
+        finals: rates of final values by copied region, loop and number of the carried value.
+    """
 
     def __init__(self, graph: Graph, dependence: Dependence, *, marking: bool):
         self.copy = Copy(graph, dependence.need, marking=marking)
         self.graph, self.dependence = graph, dependence
-        self.rates: dict[Place, dict[int, Node]] = {}
-        self.memory: dict[Place, dict[int, View]] = {}
-        self.finals: dict[Place, dict[tuple[int, int], Node]] = {}
+        self.rates: dict[CopiedRegion, dict[int, Node]] = {}
+        self.memory: dict[CopiedRegion, dict[Buffer, View]] = {}
+        self.finals: dict[CopiedRegion, dict[tuple[Loop, int], Node]] = {}
 
-    def rate(self, node: Node, place: Place) -> Node:
-        """The rate of a node that has been gone through, zero if it has none."""
+    def rate(self, node: Node, copied: CopiedRegion) -> Node:
+        """Return the rate of a node, zero if it has none."""
         if not self.dependence.carries(node):
             return self.graph.zero
-        return self.rates[place.of(node.region)].get(node.serial, self.graph.zero)
+        return self.rates[copied.of(node.region)].get(node.serial, self.graph.zero)
 
-    def begin(self, place: Place) -> None:
+    def begin(self, copied: CopiedRegion) -> None:
         """Make room for the rates of a region."""
-        self.rates[place], self.memory[place], self.finals[place] = {}, {}, {}
+        self.rates[copied], self.memory[copied], self.finals[copied] = {}, {}, {}
 
-    def push(self, nodes: Iterable[Node], place: Place) -> None:
-        """Go through some nodes of a region in the order in which they were made."""
-        own = self.rates[place]
+    def push(self, nodes: Iterable[Node], copied: CopiedRegion) -> None:
+        """Make the rates of some nodes of a region, in the order in which these were made."""
+        own = self.rates[copied]
         for node in nodes:
             if node.op == "loop":
-                self._push_loop(node, place)
+                self._push_loop(node, copied)
             elif node.op == "stack":
-                self.memory[place][id(node.payload)] = View(nodes=[self.rate(x, place) for x in node.args])
+                self.memory[copied][node.buffer] = View(nodes=[self.rate(x, copied) for x in node.args])
             elif node.op != "param" and self.dependence.carries(node):
-                own[node.serial] = self._of(node, place)
+                own[node.serial] = self._of(node, copied)
 
-    def _of(self, node: Node, place: Place) -> Node:
+    def _of(self, node: Node, copied: CopiedRegion) -> Node:
+        """Return the rate of a carrying node."""
         graph, op, args = self.graph, node.op, node.args
-        rate = lambda x: self.rate(x, place)
-        value = lambda x: self.copy.value(x, place)
+        rate = lambda x: self.rate(x, copied)
+        value = lambda x: self.copy.value(x, copied)
         if op in ("add", "sub", "neg"):
             return graph.make(op, *map(rate, args))
         if op == "mul":
@@ -56,50 +64,52 @@ class Rates:
         if op == "select":
             return graph.select(value(args[0]), rate(args[1]), rate(args[2]))
         if op == "out":
-            return self.finals[place.of(args[0].region)].get((id(args[0].payload), node.payload), graph.zero)
+            return self.finals[copied.of(args[0].region)].get((args[0].loop, node.number), graph.zero)
         if op == "load":
-            return self._loaded_rate(node, place)
+            return self._loaded_rate(node, copied)
         if op == "mark":
-            return self._of_mark(node, place)
+            return self._of_mark(node, copied)
         return graph.total([graph.mul(rate(x), value(slope)) for x, slope in self.dependence.slopes[node.serial]])
 
-    def _of_mark(self, node: Node, place: Place) -> Node:
-        group, k = node.payload
+    def _of_mark(self, node: Node, copied: CopiedRegion) -> Node:
+        """Return the rate of a mark, by the rule of its group."""
+        group, k = node.member
         rates, results = self.dependence.linear(group)
-        own = place.of(group.region).values
+        own = copied.of(group.region).values
         for value in rates:
             for x in value.ravel() if value is not None else ():
                 if x.op == "param":
-                    own[x.serial] = self.rate(x.payload, place)
-        return self.copy.value(results[k], place)
+                    own[x.serial] = self.rate(x.origin, copied)
+        return self.copy.value(results[k], copied)
 
-    def _loaded_rate(self, node: Node, place: Place) -> Node:
-        buffer, offset, stride = node.payload
+    def _loaded_rate(self, node: Node, copied: CopiedRegion) -> Node:
+        """Return the rate of a scalar in memory."""
+        buffer, offset, stride = node.address
         in_memory = bool(node.args) and node.args[0].op in ("loop", "stack")
-        where = place.of(node.args[0].region if in_memory else root_of(place))
-        view = self.memory[where].get(id(buffer))
+        where = copied.of(node.args[0].region if in_memory else root_of(copied))
+        view = self.memory[where].get(buffer)
         if view is None:
             return self.graph.zero
         if len(node.args) == in_memory:
             return view.at(self.graph, offset)
-        return view.indexed(self.graph, offset, stride, self.copy.value(node.args[-1], place))
+        return view.at_index(self.graph, offset, stride, self.copy.value(node.args[-1], copied))
 
-    def _push_loop(self, node: Node, place: Place) -> None:
-        """A loop with the rates of its carried values beside them."""
-        loop, graph = node.payload, self.graph
+    def _push_loop(self, node: Node, copied: CopiedRegion) -> None:
+        """Copy a loop, with the rates of its carried values beside them."""
+        loop, graph = node.loop, self.graph
         carries = self.dependence.carries
         carried = self.dependence.need.params(loop)
-        moving = sorted(k for k in self.dependence.carried.get(id(loop), ()) if carries(loop.params[k]))
-        new = self.copy.opened(loop.length, reverse=loop.reverse)
-        inner = Place(loop.body, place)
+        moving = sorted(k for k in self.dependence.carried.get(loop, ()) if carries(loop.params[k]))
+        new = self.copy.open_loop(loop.length, reverse=loop.reverse)
+        inner = CopiedRegion(loop.body, copied)
         self.begin(inner)
         inner.values[loop.index.serial] = new.index
         for k in carried:
-            inner.values[loop.params[k].serial] = self.copy.parameter(new, self.copy.value(loop.inits[k], place))
+            inner.values[loop.params[k].serial] = self.copy.parameter(new, self.copy.value(loop.inits[k], copied))
         for k in moving:
-            self.rates[inner][loop.params[k].serial] = self.copy.parameter(new, self.rate(loop.inits[k], place))
+            self.rates[inner][loop.params[k].serial] = self.copy.parameter(new, self.rate(loop.inits[k], copied))
         if loop.condition is not None:
-            self.copy.condition(loop, new, place, carried)
+            self.copy.condition(loop, new, copied, carried)
         self.push(self.dependence.nodes(loop.body), inner)
         written = [(buffer, row, self.copy.values(row, inner)) for buffer, row in self.dependence.need.rows(loop)]
         changing = [(b, [self.rate(x, inner) for x in row]) for b, row in loop.rows if any(map(carries, row))]
@@ -107,12 +117,10 @@ class Rates:
         new.rows += [(Buffer(None, REAL, loop.length, b.width), made) for b, made in changing]
         new.results = [self.copy.value(loop.results[k], inner) for k in carried]
         new.results += [self.rate(loop.results[k], inner) for k in moving]
-        closed = self.copy.closed(new)
+        closed = self.copy.close_loop(new)
         views = [View.of(Memory(b, np.arange(b.length * b.width), closed)) for b, _ in new.rows]
-        place.memory.update({id(b): view for (b, _, _), view in zip(written, views, strict=False)})
-        self.memory[place].update({id(b): v for (b, _), v in zip(changing, views[len(written) :], strict=True)})
-        place.finals.update({(id(loop), k): self.copy.final(closed, j) for j, k in enumerate(carried)})
-        place.values[node.serial] = graph.zero
-        self.finals[place].update(
-            {(id(loop), k): self.copy.final(closed, len(carried) + j) for j, k in enumerate(moving)}
-        )
+        copied.memory.update({b: view for (b, _, _), view in zip(written, views, strict=False)})
+        self.memory[copied].update({b: v for (b, _), v in zip(changing, views[len(written) :], strict=True)})
+        copied.finals.update({(loop, k): self.copy.final(closed, j) for j, k in enumerate(carried)})
+        copied.values[node.serial] = graph.zero
+        self.finals[copied].update({(loop, k): self.copy.final(closed, len(carried) + j) for j, k in enumerate(moving)})

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from jaxmbs.programs.graph.nodes import array
 from jaxmbs.programs.tracing.rules import rule
-from jaxmbs.programs.tracing.trace import array
 
 
 def _by_matrix(x: np.ndarray):
+    """Return a batch of matrices with one leading axis."""
     return x.reshape(-1, *x.shape[-2:])
 
 
@@ -46,6 +47,7 @@ def _triangular_solve(tracer, eqn, a, b):
 
 
 def _substitute(graph, matrix, rhs, lower: bool, unit: bool):
+    """Return the solution of a triangular system."""
     n = matrix.shape[0]
     x = np.empty_like(rhs)
     for i in range(n) if lower else reversed(range(n)):

@@ -1,4 +1,4 @@
-"""Indexing and sorting in a trace: with known indices nodes move, with others they are selected."""
+"""Rules for indexing and sorting: with known indices nodes move, with others they are selected."""
 
 from __future__ import annotations
 
@@ -7,25 +7,27 @@ import math
 
 import numpy as np
 
-from jaxmbs.programs.tracing.graph import INTEGER, REAL, TRUTH, Node, ProgramError
+from jaxmbs.programs.errors import ProgramError
+from jaxmbs.programs.graph.nodes import INTEGER, REAL, TRUTH, Memory, Node, array, kind_of
 from jaxmbs.programs.tracing.rules import rule
-from jaxmbs.programs.tracing.trace import Memory, Tracer, array, kind_of
+from jaxmbs.programs.tracing.trace import Tracer
 
 
-def _clamped(graph, index: Node, most: int) -> Node:
+def _clamp(graph, index: Node, most: int) -> Node:
+    """Return an index held within [0, most]."""
     return graph.make("min", graph.make("max", index, graph.constant(0)), graph.constant(most))
 
 
 def _window(
     tracer: Tracer, operand: np.ndarray, starts: dict[int, Node], within: tuple[int, ...], most: dict[int, int]
 ):
-    """operand[start + within], some starts known only when the program runs; those are held within [0, most]."""
+    """Return operand[start + within]; starts that are only known when the program runs are held within [0, most]."""
     graph = tracer.graph
     moving = [axis for axis, start in starts.items() if not start.is_constant]
     fixed = list(within)
     for axis, start in starts.items():
         if axis not in moving:
-            fixed[axis] += min(max(start.payload, 0), most[axis])
+            fixed[axis] += min(max(start.value, 0), most[axis])
     if not moving:
         return operand[tuple(fixed)]
     sizes = [most[axis] + 1 for axis in moving]
@@ -37,12 +39,12 @@ def _window(
         table.append(operand[tuple(at)])
     index = graph.constant(0)
     for axis, size in zip(moving, sizes, strict=True):
-        index = graph.add(graph.mul(index, graph.constant(size)), _clamped(graph, starts[axis], size - 1))
+        index = graph.add(graph.mul(index, graph.constant(size)), _clamp(graph, starts[axis], size - 1))
     return graph.lookup(index, table)
 
 
 def _loop_row(tracer: Tracer, x: Memory, starts: list[Node], sizes) -> np.ndarray | None:
-    """A row of an array in memory at the index of a loop: one load, no table."""
+    """Return a row of an array in memory at the index of a loop, by one load each; None if that is impossible."""
     moving = [k for k, start in enumerate(starts) if not start.is_constant]
     if moving != [0] or not starts[0].uniform or sizes[0] != 1:
         return None
@@ -51,10 +53,10 @@ def _loop_row(tracer: Tracer, x: Memory, starts: list[Node], sizes) -> np.ndarra
     stride = int(rows[1, 0] - rows[0, 0]) if count > 1 else 0
     if not (rows == rows[0] + stride * np.arange(count)[:, None]).all():
         return None
-    index = _clamped(tracer.graph, starts[0], count - 1)
+    index = _clamp(tracer.graph, starts[0], count - 1)
     parts = [slice(0, 1)]
     for k in range(1, len(starts)):
-        begin = min(max(starts[k].payload, 0), x.shape[k] - sizes[k])
+        begin = min(max(starts[k].value, 0), x.shape[k] - sizes[k])
         parts.append(slice(begin, begin + sizes[k]))
     first = x.offsets[tuple(parts)]
     return array([tracer.load(x, int(k), index, stride) for k in first.ravel()], first.shape)
@@ -69,8 +71,8 @@ def _dynamic_slice(tracer, eqn, x, *starts):
         if row is not None:
             return row
         if all(s.is_constant for s in indices):
-            begins = [min(max(s.payload, 0), n - k) for s, n, k in zip(indices, x.shape, sizes, strict=True)]
-            return x.moved(x.offsets[tuple(slice(b, b + k) for b, k in zip(begins, sizes, strict=True))])
+            begins = [min(max(s.value, 0), n - k) for s, n, k in zip(indices, x.shape, sizes, strict=True)]
+            return x.reorder(x.offsets[tuple(slice(b, b + k) for b, k in zip(begins, sizes, strict=True))])
     x = tracer.nodes(x)
     most = {axis: x.shape[axis] - size for axis, size in enumerate(sizes)}
     flat = [_window(tracer, x, dict(enumerate(indices)), at, most) for at in np.ndindex(*sizes)]
@@ -83,10 +85,8 @@ def _dynamic_update_slice(tracer, eqn, x, update, *starts):
     indices = [s.item() for s in starts]
     result = x.copy()
     most = [n - k for n, k in zip(x.shape, update.shape, strict=True)]
-    ranges = [
-        [min(max(s.payload, 0), m)] if s.is_constant else range(m + 1) for s, m in zip(indices, most, strict=True)
-    ]
-    held = [_clamped(graph, s, m) for s, m in zip(indices, most, strict=True)]
+    ranges = [[min(max(s.value, 0), m)] if s.is_constant else range(m + 1) for s, m in zip(indices, most, strict=True)]
+    held = [_clamp(graph, s, m) for s, m in zip(indices, most, strict=True)]
     for places in itertools.product(*ranges):
         here = graph.constant(True)
         for place, index in zip(places, held, strict=True):
@@ -98,6 +98,7 @@ def _dynamic_update_slice(tracer, eqn, x, update, *starts):
 
 
 def _mode(eqn) -> str:
+    """Return the name of the mode for indices outside an operand."""
     return str(eqn.params["mode"]).lower()
 
 
@@ -114,7 +115,7 @@ def _gather(tracer, eqn, operand, indices):
     ]
     most = {k: operand.shape[k] - sizes[k] for k in range(operand.ndim)}
     fills = "fill" in _mode(eqn)
-    missing = tracer.graph.constant(_missing(eqn))
+    missing = tracer.graph.constant(_value_outside(eqn))
     flat = []
     for at in np.ndindex(*out):
         batch = tuple(at[k] for k in batch_dims)
@@ -130,8 +131,8 @@ def _gather(tracer, eqn, operand, indices):
     return array(flat, out)
 
 
-def _missing(eqn):
-    """What a gather gives for an index outside its operand."""
+def _value_outside(eqn):
+    """Return the result of a gather for an index outside its operand."""
     value = eqn.params.get("fill_value")
     kind = kind_of(eqn.outvars[0].aval.dtype)
     if value is not None:
@@ -140,6 +141,7 @@ def _missing(eqn):
 
 
 def _inside(tracer, starts: dict[int, Node], most: dict[int, int]) -> Node:
+    """Return True, as a node, if all starts are within [0, most]."""
     graph = tracer.graph
     result = graph.constant(True)
     for axis, start in starts.items():
@@ -150,6 +152,8 @@ def _inside(tracer, starts: dict[int, Node], most: dict[int, int]) -> Node:
 
 
 def _scatter(combine):
+    """Return the rule of a scatter that combines updates by an operation."""
+
     def rule_(tracer, eqn, operand, indices, updates):
         graph = tracer.graph
         numbers = eqn.params["dimension_numbers"]
@@ -167,7 +171,7 @@ def _scatter(combine):
             for axis, of_index in zip(batching, numbers.scatter_indices_batching_dims, strict=True):
                 starts[axis] = graph.constant(batch[of_index])
             if "clip" in _mode(eqn):
-                starts = {axis: _clamped(graph, s, most[axis]) for axis, s in starts.items()}
+                starts = {axis: _clamp(graph, s, most[axis]) for axis, s in starts.items()}
             within = [0] * operand.ndim
             for axis, place in zip(windowed, update_dims, strict=True):
                 within[axis] = at[place]
@@ -178,13 +182,13 @@ def _scatter(combine):
 
 
 def _put(graph, result, starts, within, most, update, combine):
-    """Combine one number into the place that the starts say, if it exists."""
+    """Combine one number into the place that the starts give, if it exists."""
     ranges = []
     for axis, start in starts.items():
         if start.is_constant:
-            if not 0 <= start.payload <= most[axis]:
+            if not 0 <= start.value <= most[axis]:
                 return
-            ranges.append([start.payload])
+            ranges.append([start.value])
         else:
             ranges.append(list(range(most[axis] + 1)))
     for places in itertools.product(*ranges):
@@ -204,7 +208,7 @@ rule("scatter-max", "scatter_max")(_scatter(lambda graph, old, new: graph.make("
 
 
 def _precedes(graph, keys, j: int, i: int) -> Node:
-    """Whether entry j comes before entry i in a stable sort, NaN last."""
+    """Return True, as a node, if entry j comes before entry i in a stable sort, NaN last."""
 
     def less(a, b):
         below = graph.make("lt", a, b)
@@ -218,7 +222,7 @@ def _precedes(graph, keys, j: int, i: int) -> Node:
 
 @rule("sort")
 def _sort(tracer, eqn, *args):
-    """A stable sort of short rows by the rank of each entry."""
+    """Sort short rows stably, by the rank of each entry."""
     graph = tracer.graph
     if eqn.params["num_keys"] != 1:
         raise ProgramError("sorting by several keys has no straight-line form here")

@@ -1,4 +1,4 @@
-"""Loops and branches in a trace: short loops unrolled, the others regions of the graph."""
+"""Rules of loops and branches: short loops are unrolled, the others become regions of the graph."""
 
 from __future__ import annotations
 
@@ -10,24 +10,23 @@ import jax
 import numpy as np
 from jax.extend import core
 
-from jaxmbs.programs import jax_compat
-from jaxmbs.programs.tracing.graph import INTEGER, REAL, TRUTH, Buffer, Graph, Loop, Node, ProgramError, Region
-from jaxmbs.programs.tracing.trace import MOVEMENTS, RULES, TAKES_MEMORY, Memory, Tracer, array, elementwise
-
-# Loops whose bodies would make no more than this many scalars in all are unrolled.
-UNROLLED = 256
+from jaxmbs.programs.errors import ProgramError
+from jaxmbs.programs.graph.graph import Graph
+from jaxmbs.programs.graph.nodes import INTEGER, REAL, TRUTH, Buffer, Carried, Loop, Memory, Node, Region, array
+from jaxmbs.programs.runtime import jax_compat, tuning
+from jaxmbs.programs.tracing.trace import MOVEMENTS, RULES, TAKES_MEMORY, Tracer, elementwise
 
 
 def scan(tracer: Tracer, eqn, *args):
-    """A counted loop: unrolled if it is short, else a `Loop`."""
+    """Trace a counted loop: unrolled if it is short, else a `Loop`."""
     p = eqn.params
     body, length, reverse = p["jaxpr"], p["length"], p["reverse"]
     n_consts, n_carry = jax_compat.scan_counts(p)
     consts, carry, xs = args[:n_consts], list(args[n_consts : n_consts + n_carry]), args[n_consts + n_carry :]
     body_consts = [tracer.constants(np.asarray(c)) for c in body.consts]
     step = lambda values: tracer.run(body.jaxpr, body_consts, [*consts, *values])
-    if length <= 1 or length * work(body.jaxpr) <= UNROLLED:
-        return _unrolled(tracer, body, step, carry, xs, length, reverse)
+    if length <= 1 or length * estimate_operations(body.jaxpr) <= tuning.MAX_UNROLLED_SCALARS:
+        return _unroll(tracer, body, step, carry, xs, length, reverse)
 
     def attempt(varying: set[int]):
         tracer.depth += 1
@@ -38,7 +37,7 @@ def scan(tracer: Tracer, eqn, *args):
         new = [None if known is not None else r for (_, known), r in zip(bound, results, strict=False)]
         return loop, bound, new, results[n_carry:]
 
-    loop, bound, _, ys = _settle(tracer, eqn, attempt, carry)
+    loop, bound, _, ys = _trace_until_steady(tracer, eqn, attempt, carry)
     node = close_loop(tracer.graph, loop)
     finals = [known if known is not None else _final(tracer, loop, node, values) for values, known in bound]
     rows: list = []
@@ -53,17 +52,25 @@ def scan(tracer: Tracer, eqn, *args):
     return [*finals, *rows]
 
 
-def _settle(tracer: Tracer, eqn, attempt: Callable, carry):
-    """Trace the body of a loop with carried values that are constants at the start taken to stay so; again, with those
-    that do not, until nothing changes. So zeros stay zeros through loops.
+def _trace_until_steady(tracer: Tracer, eqn, attempt: Callable, carry):
+    """Trace the body of a loop, with carried values that are constants at the start as constants: zeros stay zero.
 
-    attempt: (numbers of scalars that vary) ↦ loop, what its body saw, carried results, …
+    It is traced again with those that did not stay constant, until nothing changes.
+
+    Args:
+        tracer: the tracer.
+        eqn: equation of the loop.
+        attempt: (numbers of the scalars that vary) ↦ (loop, carried values in its body, carried results, …).
+        carry: carried values at the start.
+
+    Returns:
+        The last result of `attempt`.
     """
     inits = [tracer.nodes(x).ravel() for x in carry]
     starts = np.cumsum([0, *(len(x) for x in inits)])
     varying = {int(start + k) for start, x in zip(starts, inits, strict=False) for k, node in enumerate(x)
                if not node.is_constant}  # fmt: skip
-    # A loop within a loop is traced again with it; what varied before is not tried again.
+    # A loop within a loop is traced again with it. Values that varied before are not tried again.
     varying |= tracer.varying.get(id(eqn), set())
     while True:
         outcome = attempt(varying)
@@ -84,17 +91,19 @@ def _settle(tracer: Tracer, eqn, attempt: Callable, carry):
 
 
 @functools.lru_cache(maxsize=1024)
-def work(jaxpr, loops: bool = True) -> int:
-    """A rough count of the scalars that a jaxpr makes, in every round of its loops or in one."""
+def estimate_operations(jaxpr, loops: bool = True) -> int:
+    """Return a rough number of scalars that a jaxpr computes, in all iterations of its loops or in one."""
     total = 0
     for eqn in jaxpr.eqns:
         inner = [x for x in jax.tree.leaves(list(eqn.params.values()), is_leaf=_is_jaxpr) if _is_jaxpr(x)]
         if inner:
-            rounds = eqn.params.get("length", 1) if loops else 1
-            total += rounds * sum(work(getattr(x, "jaxpr", x), loops) for x in inner)
+            iterations = eqn.params.get("length", 1) if loops else 1
+            total += iterations * sum(estimate_operations(getattr(x, "jaxpr", x), loops) for x in inner)
         elif "program" in eqn.params:
-            program, rounds = eqn.params["program"], math.prod(eqn.params["batch"]) if loops else 1
-            total += rounds * (program.size if program.source is None else work(program.source.jaxpr, loops))
+            program, iterations = eqn.params["program"], math.prod(eqn.params["batch"]) if loops else 1
+            total += iterations * (
+                program.size if program.source is None else estimate_operations(program.source.jaxpr, loops)
+            )
         elif eqn.primitive.name not in MOVEMENTS:
             total += sum(math.prod(v.aval.shape) for v in eqn.outvars)
     return total
@@ -104,11 +113,12 @@ def _is_jaxpr(x) -> bool:
     return isinstance(x, (core.ClosedJaxpr, core.Jaxpr))
 
 
-def _unrolled(tracer, body, step, carry, xs, length, reverse):
+def _unroll(tracer, body, step, carry, xs, length, reverse):
+    """Return the results of a loop whose iterations are traced one after the other."""
     n_carry = len(carry)
     collected: list[list] = []
     for k in reversed(range(length)) if reverse else range(length):
-        rows = [x.moved(x.offsets[k]) if isinstance(x, Memory) else tracer.nodes(x)[k] for x in xs]
+        rows = [x.reorder(x.offsets[k]) if isinstance(x, Memory) else tracer.nodes(x)[k] for x in xs]
         rows = [r if isinstance(r, (Memory, np.ndarray)) else array([r], ()) for r in rows]
         results = step([*carry, *rows])
         carry = results[:n_carry]
@@ -123,7 +133,7 @@ def _unrolled(tracer, body, step, carry, xs, length, reverse):
 
 
 def new_loop(graph: Graph, depth: int, length: int, reverse: bool = False) -> Loop:
-    """A loop inside as many others as its depth says, less one; to be filled and closed."""
+    """Return a loop to be filled and closed, in `depth` − 1 others."""
     region = Region(depth)
     index = graph.node("index", (), INTEGER, None, region, uniform=True)
     return Loop(length, region, index, reverse)
@@ -132,8 +142,13 @@ def new_loop(graph: Graph, depth: int, length: int, reverse: bool = False) -> Lo
 def _bind_carry(
     tracer: Tracer, loop: Loop, jaxpr, skip: int, carry, varying: set[int]
 ) -> list[tuple[np.ndarray, np.ndarray | None]]:
-    """What the body sees for the carried values, and what they are after the loop where that is known already: one that
-    never changes stays what it is, a counter follows from the index of the loop."""
+    """Bind the carried values of a loop.
+
+    Returns:
+        For each the value in the body, and the final value or None. A value that never changes stays itself, a counter
+        follows
+        from the index of the loop; their final values are known.
+    """
     graph = tracer.graph
     bound: list[tuple[np.ndarray, np.ndarray | None]] = []
     start = 0
@@ -153,11 +168,11 @@ def _bind_carry(
 
 
 def _parameters(tracer: Tracer, loop: Loop, init: np.ndarray, start: int, varying: set[int]) -> np.ndarray:
-    """A parameter for each carried scalar that varies; the others are the constants that they are at the start."""
+    """Return a parameter for each carried scalar that varies; the others are the constants at the start."""
     flat = []
     for k, node in enumerate(init.ravel()):
         if start + k in varying:
-            flat.append(tracer.graph.parameter(node.kind, loop.body, (loop, len(loop.params))))
+            flat.append(tracer.graph.parameter(node.kind, loop.body, Carried(loop, len(loop.params))))
             loop.params.append(flat[-1])
             loop.inits.append(node)
         else:
@@ -166,7 +181,7 @@ def _parameters(tracer: Tracer, loop: Loop, init: np.ndarray, start: int, varyin
 
 
 def _increment(jaxpr, var, out) -> int | None:
-    """The constant integer that a carried value grows by in every round, if it does."""
+    """Return the constant integer by which a carried value grows in every iteration, None if it does not."""
     for eqn in jaxpr.eqns:
         if eqn.outvars and eqn.outvars[0] is out and eqn.primitive.name == "add":
             a, b = eqn.invars
@@ -178,7 +193,7 @@ def _increment(jaxpr, var, out) -> int | None:
 
 
 def _row_of(tracer: Tracer, loop: Loop, x) -> np.ndarray:
-    """The row of a scanned array that belongs to this round."""
+    """Return the row of a scanned array for the current iteration."""
     count = x.shape[0]
     index = loop.index
     if loop.reverse:
@@ -201,12 +216,12 @@ def _row_of(tracer: Tracer, loop: Loop, x) -> np.ndarray:
 
 
 def _steady_rows(tracer: Tracer, x: np.ndarray, index: Node) -> np.ndarray | None:
-    """Rows that are all alike, or integers that grow evenly, need no memory."""
+    """Return the current row if all rows are equal, or are integers that grow evenly: it needs no memory. Else None."""
     rows = x.reshape(x.shape[0], -1)
     if all(node is first for row in rows for node, first in zip(row, rows[0], strict=True)):
         return x[0] if x.ndim > 1 else array([x[0]], ())
     if x.ndim == 1 and x[0].kind == INTEGER and all(node.is_constant for node in x):
-        values = np.array([node.payload for node in x])
+        values = np.array([node.value for node in x])
         step = int(values[1] - values[0])
         if (np.diff(values) == step).all():
             graph = tracer.graph
@@ -216,7 +231,7 @@ def _steady_rows(tracer: Tracer, x: np.ndarray, index: Node) -> np.ndarray | Non
 
 
 def close_loop(graph: Graph, loop: Loop) -> Node:
-    """The loop as a node of the region around it."""
+    """Return the node of a loop, in the region around it."""
     region = graph.root
     outer = [*loop.inits, *_live_ins(loop)]
     for node in outer:
@@ -226,33 +241,33 @@ def close_loop(graph: Graph, loop: Loop) -> Node:
 
 
 def _live_ins(loop: Loop) -> list[Node]:
-    """Nodes of outer regions that the loop's own nodes use."""
-    inside = {id(loop.body), id(loop.condition_region)}
+    """Return the nodes of outer regions that a loop uses."""
+    inside = {loop.body, loop.condition_region}
     found: dict[int, Node] = {}
     regions = [loop.body, *([loop.condition_region] if loop.condition_region else [])]
     for region in regions:
         for node in region.nodes:
             for arg in node.args:
-                if id(arg.region) not in inside and arg.op != "const":
+                if arg.region not in inside and arg.op != "const":
                     found.setdefault(arg.serial, arg)
     ends = [*loop.results, *(node for _, row in loop.rows for node in row)]
     if loop.condition is not None:
         ends.append(loop.condition)
     for node in ends:
-        if id(node.region) not in inside and node.op != "const":
+        if node.region not in inside and node.op != "const":
             found.setdefault(node.serial, node)
     return list(found.values())
 
 
 def _final(tracer: Tracer, loop: Loop, node: Node, params: np.ndarray) -> np.ndarray:
-    """What carried values are after the loop."""
-    own = lambda p: p.op == "param" and p.payload[0] is loop
-    out = lambda p: tracer.graph.shared("out", (node,), p.kind, p.payload[1]) if own(p) else p
+    """Return the final values of carried values."""
+    own = lambda p: p.op == "param" and p.origin.loop is loop
+    out = lambda p: tracer.graph.unique("out", (node,), p.kind, p.origin.number) if own(p) else p
     return array([out(p) for p in params.ravel()], params.shape)
 
 
 def while_loop(tracer: Tracer, eqn, *args):
-    """A loop that ends when its condition fails, and certainly after a constant count."""
+    """Trace a loop that ends when its condition fails, and at the latest after a constant count."""
     p = eqn.params
     condition, body = p["cond_jaxpr"], p["body_jaxpr"]
     n_cond, n_body = p["cond_nconsts"], p["body_nconsts"]
@@ -260,7 +275,7 @@ def while_loop(tracer: Tracer, eqn, *args):
     bound = _bound(condition.jaxpr, body.jaxpr, n_cond, n_body, carry)
     if bound is None:
         raise ProgramError(
-            "a loop without a constant bound: use fori_loop with constant bounds or scan, or count the rounds and make "
+            "a loop without a constant bound: use fori_loop with constant bounds or scan, or count the iterations and make "
             "`(count < limit) & condition` the condition"
         )
 
@@ -269,31 +284,31 @@ def while_loop(tracer: Tracer, eqn, *args):
         loop = new_loop(tracer.graph, tracer.depth, bound)
         loop.line = jax_compat.user_line(eqn)
         loop.condition_region = Region(tracer.depth)
-        seen, seen_by_condition, start = [], [], 0
+        body_carry, condition_carry, start = [], [], 0
         for init in carry:
             params = _parameters(tracer, loop, tracer.nodes(init), start, varying)
             start += params.size
-            seen.append(params)
+            body_carry.append(params)
             flat = []
             for p in params.ravel():
-                if p.op == "param" and p.payload[0] is loop:
-                    p = tracer.graph.parameter(p.kind, loop.condition_region, p.payload)
+                if p.op == "param" and p.origin.loop is loop:
+                    p = tracer.graph.parameter(p.kind, loop.condition_region, p.origin)
                     loop.condition_params.append(p)
                 flat.append(p)
-            seen_by_condition.append(array(flat, params.shape))
-        (goes_on,) = tracer.closed(condition, [*cond_consts, *seen_by_condition])
+            condition_carry.append(array(flat, params.shape))
+        (goes_on,) = tracer.run_closed(condition, [*cond_consts, *condition_carry])
         loop.condition = tracer.nodes(goes_on).item()
-        results = tracer.closed(body, [*body_consts, *seen])
+        results = tracer.run_closed(body, [*body_consts, *body_carry])
         tracer.depth -= 1
-        return loop, seen, results
+        return loop, body_carry, results
 
-    loop, seen, _ = _settle(tracer, eqn, attempt, carry)
+    loop, body_carry, _ = _trace_until_steady(tracer, eqn, attempt, carry)
     node = close_loop(tracer.graph, loop)
-    return [_final(tracer, loop, node, params) for params in seen]
+    return [_final(tracer, loop, node, params) for params in body_carry]
 
 
 def _bound(condition, body, n_cond, n_body, carry) -> int | None:
-    """The constant limit of a counter that the condition of a loop compares and its body increments."""
+    """Return the constant limit of a counter that a loop's condition compares and its body increments, else None."""
     carried = {var: k for k, var in enumerate(condition.invars[n_cond:])}
     made = {eqn.outvars[0]: eqn for eqn in condition.eqns}
     pending = [condition.outvars[0]]
@@ -310,19 +325,19 @@ def _bound(condition, body, n_cond, n_body, carry) -> int | None:
                 step = _increment(body, body.invars[n_body + k], body.outvars[k])
                 start = carry[k]
                 if step and step > 0 and isinstance(start, np.ndarray) and start.item().is_constant:
-                    return max(0, math.ceil((int(limit.val) - start.item().payload) / step))
+                    return max(0, math.ceil((int(limit.val) - start.item().value) / step))
     return None
 
 
 def cond(tracer: Tracer, eqn, index, *operands):
-    """Every branch is computed, and one selected."""
+    """Trace a branch: all branches are computed, and the results of one are selected."""
     branches = eqn.params["branches"]
     chosen = tracer.nodes(index).item()
     if chosen.is_constant:
-        return tracer.closed(branches[min(max(int(chosen.payload), 0), len(branches) - 1)], operands)
+        return tracer.run_closed(branches[min(max(int(chosen.value), 0), len(branches) - 1)], operands)
     if chosen.kind == TRUTH:
         chosen = tracer.graph.select(chosen, tracer.graph.constant(1), tracer.graph.constant(0))
-    results = [[tracer.nodes(x) for x in tracer.closed(branch, operands)] for branch in branches]
+    results = [[tracer.nodes(x) for x in tracer.run_closed(branch, operands)] for branch in branches]
     return [
         elementwise(lambda *xs: tracer.graph.lookup(chosen, xs), *same) if same[0].size else same[0]
         for same in zip(*results, strict=True)

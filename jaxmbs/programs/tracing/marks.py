@@ -1,20 +1,24 @@
-"""Values with a derivative of their own: roots, solutions of linear systems, what has a custom rule.
+"""Values with a derivative of their own: roots, solutions of linear systems, results of functions with a custom rule.
 
 A graph that is to be differentiated has a `mark` node around each of them. Derivatives of a mark follow its rule, whatever
-the value was computed from. Graphs that are only evaluated have no marks.
+the
+value was computed from. Graphs that are only evaluated have no marks.
 """
 
 from __future__ import annotations
 
 import abc
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import jax
 import numpy as np
 
-from jaxmbs.programs import jax_compat
-from jaxmbs.programs.tracing.graph import REAL, Graph, Node, ProgramError, Region
-from jaxmbs.programs.tracing.trace import RULES, TAKES_MEMORY, Deferred, Tracer, array
+from jaxmbs.programs.errors import ProgramError
+from jaxmbs.programs.graph.graph import Graph
+from jaxmbs.programs.graph.nodes import REAL, Node, Region, array
+from jaxmbs.programs.runtime import jax_compat
+from jaxmbs.programs.tracing.trace import RULES, TAKES_MEMORY, DeferredArray, Tracer
 
 
 class AbstractRule(abc.ABC):
@@ -28,30 +32,31 @@ class AbstractRule(abc.ABC):
 
     @abc.abstractmethod
     def tangents(self, tracer: Tracer, inputs: Sequence, outputs: Sequence, rates: Sequence) -> list:
-        """For each real output an array of nodes. rates: those of the inputs, None where one does not change."""
+        """Return an array of nodes for each real output, from the rates of the inputs, None for unchanging ones."""
 
     @abc.abstractmethod
     def cotangents(self, tracer: Tracer, inputs: Sequence, active: Sequence[bool], cotangents: Sequence) -> list:
-        """For each active input an array of nodes, where `is_direct`; other rules are gone back through by their rates."""
+        """Return an array of nodes for each active input; only for rules that are direct."""
 
     @abc.abstractmethod
     def is_linear(self, active: Sequence[bool]) -> bool:
-        """Whether the outputs are linear in these inputs, and have direct cotangents."""
+        """Return True if the outputs are linear in these inputs, and have direct cotangents."""
 
     @abc.abstractmethod
     def is_direct(self, active: Sequence[bool]) -> bool:
-        """Whether there are direct cotangents by these inputs."""
+        """Return True if there are direct cotangents by these inputs."""
 
 
-class Group:
+class MarkGroup:
     """Values that were made together, and their marks.
 
     Attributes:
         rule: their derivative.
-        inputs: arrays of nodes, or factors of a matrix as they are.
-        values: arrays of nodes; the marks stand in the places of the real ones.
+        inputs: arrays of nodes, or matrices with factors.
+        values: arrays of nodes.
+        marks: a mark for each real node of the values.
         region: the innermost of all these nodes, in which the marks are.
-        linear: which inputs are active ↦ (rates of the inputs, of the marks, all nodes made for them).
+        linear: (which inputs are active) ↦ (rates of the inputs, rates of the marks, nodes made for them).
     """
 
     __slots__ = ("_reals", "inputs", "linear", "marks", "region", "rule", "values")
@@ -61,57 +66,66 @@ class Group:
         self.marks: list[Node] = []
         self.linear: dict = {}
         real = lambda value: frozenset(x.serial for x in value.ravel().tolist() if x.kind == REAL and x.op != "const")
-        self._reals = [frozenset() if isinstance(x, Deferred) else real(x) for x in inputs]
+        self._reals = [frozenset() if isinstance(x, DeferredArray) else real(x) for x in inputs]
         everything = self.nodes()
         self.region: Region = max((x.region for x in everything), key=lambda region: region.depth)
 
     def nodes(self) -> list[Node]:
-        """All nodes that the rule may need."""
+        """Return all nodes that the rule may need."""
         found = [x for value in self.inputs for x in nodes_of(value)]
         return found + [x for value in self.values for x in value.ravel()]
 
-    def marked(self) -> list[np.ndarray]:
-        """The values with the marks in the places of the real ones."""
+    def values_with_marks(self) -> list[np.ndarray]:
+        """Return the values with the marks in the places of the real ones."""
         marks = iter(self.marks)
         places = lambda value: [next(marks) if x.kind == REAL else x for x in value.ravel()]
         return [array(places(value), value.shape) for value in self.values]
 
     def forget(self) -> None:
-        """Let go of the arrays, when nobody needs the graph any more."""
+        """Delete the arrays, when nothing needs the graph any more."""
         self.inputs, self.values, self.linear = [], [], {}
 
     def mask(self, found: set[int]) -> tuple[bool, ...]:
-        """For each input whether one of its real entries is among these serial numbers."""
+        """Return for each input True if one of its real entries is among these serial numbers."""
         return tuple(not found.isdisjoint(serials) for serials in self._reals)
 
 
+class MarkMember(NamedTuple):
+    """The place of a mark: its group, and its number there."""
+
+    group: MarkGroup
+    number: int
+
+
 def nodes_of(value) -> list[Node]:
-    """The nodes of an array, or of factors."""
-    return value.known.nodes() if isinstance(value, Deferred) else list(value.ravel())
+    """Return the nodes of an array, or of factors."""
+    return value.factors.nodes() if isinstance(value, DeferredArray) else list(value.ravel())
 
 
-def marked(tracer: Tracer, rule: AbstractRule, inputs: Sequence, outputs: Sequence) -> list:
-    """The outputs, in a graph that is to be differentiated with marks around them."""
+def with_marks(tracer: Tracer, rule: AbstractRule, inputs: Sequence, outputs: Sequence) -> list:
+    """Return the outputs, with marks around them in a graph that is to be differentiated."""
     if not tracer.marking:
         return list(outputs)
-    held = [x if isinstance(x, Deferred) and x.known is not None else tracer.nodes(x) for x in inputs]
+    held = [x if isinstance(x, DeferredArray) and x.factors is not None else tracer.nodes(x) for x in inputs]
     return mark(tracer.graph, rule, held, [tracer.nodes(x) for x in outputs])
 
 
 def mark(graph: Graph, rule: AbstractRule, inputs: list, values: list) -> list:
-    """Marks around the real ones of some values; the same for equal values of the same rule and inputs."""
+    """Put marks around the real values; equal values of the same rule and inputs have the same marks."""
     everything = [x for value in (*inputs, *values) for x in nodes_of(value)]
     if not any(x.kind == REAL and not x.is_constant for x in everything):
         return list(values)
     key = (rule.key, *(x.serial for x in everything))
     group = graph.groups.get(key)
     if group is None:
-        group = graph.groups[key] = Group(rule, list(inputs), list(values))
+        group = graph.groups[key] = MarkGroup(rule, list(inputs), list(values))
         for value in values:
             for node in value.ravel():
                 if node.kind == REAL:
-                    group.marks.append(graph.node("mark", (node,), REAL, (group, len(group.marks)), group.region))
-    return group.marked()
+                    group.marks.append(
+                        graph.node("mark", (node,), REAL, MarkMember(group, len(group.marks)), group.region)
+                    )
+    return group.values_with_marks()
 
 
 class EquationRule(AbstractRule):
@@ -131,23 +145,25 @@ class EquationRule(AbstractRule):
         return self._run(tracer, "cotangents", active, [*inputs, *cotangents])
 
     def is_linear(self, active):
-        """A linear system by its right-hand side alone."""
+        """Return True for a linear system, differentiated by its right-hand side alone."""
         if self.eqn.primitive.name != "custom_linear_solve":
             return False
         lengths = self.eqn.params["const_lengths"]
         return not any(active[: lengths.matvec + lengths.vecmat + lengths.solve + lengths.transpose_solve])
 
     def is_direct(self, active):
-        """So has a function with a rule for reverse mode only."""
+        """Return True also for a function with a rule for reverse mode only."""
         return self.eqn.primitive.name == "custom_vjp_call" or self.is_linear(active)
 
-    def _run(self, tracer, what: str, active, args):
-        jaxpr = self._jaxprs.get((what, active))
+    def _run(self, tracer, mode: str, active, args):
+        """Trace the jaxpr of a mode of differentiation for these active inputs."""
+        jaxpr = self._jaxprs.get((mode, active))
         if jaxpr is None:
-            jaxpr = self._jaxprs[what, active] = getattr(self, "_" + what)(active)
-        return tracer.closed(jaxpr, args)
+            jaxpr = self._jaxprs[mode, active] = getattr(self, "_" + mode)(active)
+        return tracer.run_closed(jaxpr, args)
 
     def _name(self) -> str:
+        """Return the name of the primitive with its line."""
         line = jax_compat.user_line(self.eqn)
         return self.eqn.primitive.name if line is None else f"{self.eqn.primitive.name}, at {line}"
 
@@ -155,7 +171,7 @@ class EquationRule(AbstractRule):
         return [jax.ShapeDtypeStruct(x.aval.shape, x.aval.dtype) for x in variables]
 
     def _of_active(self, args, active):
-        """The real results as a function of the active arguments."""
+        """Return the real results as a function of the active arguments."""
 
         def function(*some):
             given = list(some)
@@ -166,6 +182,7 @@ class EquationRule(AbstractRule):
         return function
 
     def _tangents(self, active):
+        """Return the jaxpr of the tangents."""
         count = len(active)
 
         def tangents(*args):
@@ -176,6 +193,7 @@ class EquationRule(AbstractRule):
         return jax.make_jaxpr(tangents)(*shapes, *(s for on, s in zip(active, shapes, strict=True) if on))
 
     def _cotangents(self, active):
+        """Return the jaxpr of the cotangents."""
         count = len(active)
 
         def cotangents(*args):
@@ -187,22 +205,22 @@ class EquationRule(AbstractRule):
 
 
 def _with_rule(plain):
-    """The rule of a trace for an equation that has a derivative of its own."""
+    """Return the rule of a trace for an equation that has a derivative of its own."""
 
     def rule(tracer: Tracer, eqn, *args):
         if not tracer.marking:
             return plain(tracer, eqn, *args)
-        # The operations inside count only where the rule may be looked through, which is linear systems.
         outputs = plain(tracer, eqn, *args)
         rules = tracer.graph.rules
         if id(eqn) not in rules:
             rules[id(eqn)] = EquationRule(eqn)
-        return marked(tracer, rules[id(eqn)], args, outputs)
+        return with_marks(tracer, rules[id(eqn)], args, outputs)
 
     return rule
 
 
-RULES["call_hi_primitive"] = lambda tracer, eqn, *args: tracer.closed(jax_compat.expanded(eqn), args)
+RULES["call_hi_primitive"] = lambda tracer, eqn, *args: tracer.run_closed(jax_compat.expand(eqn), args)
 TAKES_MEMORY.add("call_hi_primitive")
+# Primitives with a derivative of their own.
 OWN_RULES = ("custom_jvp_call", "custom_vjp_call", "custom_linear_solve", "call_hi_primitive")
 RULES.update({name: _with_rule(RULES[name]) for name in OWN_RULES})

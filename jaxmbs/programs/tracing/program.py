@@ -1,4 +1,4 @@
-"""A straight-line program: what a trace leaves, reduced to what its outputs need."""
+"""Straight-line programs: a graph with its inputs and results."""
 
 from __future__ import annotations
 
@@ -14,31 +14,22 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from jaxmbs.programs.collector import put_off
-from jaxmbs.programs.content import digest, joined
-from jaxmbs.programs.store import remembered, store
+from jaxmbs.programs.errors import ProgramError, ProgramTooLarge
+from jaxmbs.programs.graph.graph import Graph
+from jaxmbs.programs.graph.listing import listing
+from jaxmbs.programs.graph.liveness import Liveness
+from jaxmbs.programs.graph.nodes import Memory, Node, Region, place_argument
+from jaxmbs.programs.linear import rules as linear_rules
+from jaxmbs.programs.runtime import tuning
+from jaxmbs.programs.runtime.collector import without_garbage_collection
+from jaxmbs.programs.runtime.content import digest, digest_of_parts
+from jaxmbs.programs.runtime.store import active_store, load_or_compute
 from jaxmbs.programs.tracing import dense, indexing, loops, marks, rules
-from jaxmbs.programs.tracing.graph import Graph, ProgramError, ProgramTooLarge, Region
-from jaxmbs.programs.tracing.listing import listing
-from jaxmbs.programs.tracing.liveness import Liveness
-from jaxmbs.programs.tracing.trace import Memory, Tracer, place_argument
+from jaxmbs.programs.tracing.trace import Tracer
 
 # Modules that declare the rules of primitives when they are imported.
-RULE_MODULES = (rules, indexing, dense, loops, marks)
-# Above this number of scalar operations array code is the better choice: compilation takes a minute for this many, and as
-# many gigabytes as ten.
-MAX_PROGRAM_OPERATIONS = 1_000_000
-# What computes each operation fewer times than this, on the average, has to be called a hundred times before optimising it
-# pays.
-SHORT_RUN = 1_000
-# Loops that end by a condition, such as searches and Newton's method, have limits some ten times what they need.
-LIMIT_OVER_ROUNDS = 10
-# A graph for evaluating with more nodes than this does not outlive the making of its code.
-MAX_NODES_BESIDE_CODE = 20_000
-# Other graphs are kept up to this number of nodes in all, some 50 MB; those made first go first. The last ones stay in any
-# case: the programs of a gradient are made one after the other from the same graphs.
-MAX_KEPT_NODES, LAST_GRAPHS = 200_000, 24
-# Operations that cost nothing at run time, or are counted with what they belong to.
+RULE_MODULES = (rules, indexing, dense, loops, marks, linear_rules)
+# Nodes that cost nothing at run time, or are counted with others.
 FREE = frozenset({"const", "param", "index", "out", "load", "loop", "stack", "real", "integer"})
 
 
@@ -55,14 +46,16 @@ class Shape:
 
 
 class Facts(NamedTuple):
-    """What has to be known of a program to run its machine code.
+    """Facts about a program that are enough to run its machine code.
 
     Attributes:
-        fingerprint: the same for programs that compute the same in the same way.
-        size, work: scalar operations, the body of a loop counted once, or every round of it.
-        regions, largest_region: how many loop bodies and other regions there are, and the operations of the largest.
-        crossing: values that go from one region to another.
-        loaded: the numbers of the inputs that results depend on.
+        fingerprint: equal for programs that compute the same in the same way.
+        size: number of scalar operations, the body of a loop counted once.
+        work: the same with every iteration counted.
+        regions: number of the program's regions.
+        largest_region: operations of the largest region.
+        crossing: number of values that go from one region to another.
+        loaded: numbers of the inputs that results depend on.
     """
 
     fingerprint: str
@@ -74,16 +67,15 @@ class Facts(NamedTuple):
     loaded: list[int]
 
 
-class Traced(NamedTuple):
-    """A graph, its inputs in memory, and its results: for each output its nodes, or the array in memory that it is."""
+class TracedGraph(NamedTuple):
+    """A graph with its inputs in memory, and its results: for each output its nodes, or the array in memory that it is."""
 
     graph: Graph
     inputs: list[Memory]
     results: list[np.ndarray | Memory]
 
     def __del__(self):
-        # Marks are nodes that hold arrays of nodes. Python's collector does not look into NumPy's arrays, so it would never
-        # find such a cycle.
+        # Marks are nodes that hold arrays of nodes, a cycle that Python's collector cannot find within NumPy's arrays.
         for group in self.graph.groups.values():
             group.forget()
 
@@ -93,12 +85,12 @@ class Traced(NamedTuple):
         return self.graph.root
 
     def live(self, marking: bool) -> Liveness:
-        """All that the results depend on; `marking` if what their derivatives may need counts as well."""
+        """Return the part of the graph that the results depend on; if `marking` with the rules of their derivatives."""
         return Liveness(self.root, self.results, marking)
 
     @classmethod
-    def of(cls, graph: Graph, inputs: list[Memory], values: Sequence, outputs: Sequence[Shape]) -> Traced:
-        """Values as the results; what lies in memory stays there if a loop can write it where it belongs."""
+    def of(cls, graph: Graph, inputs: list[Memory], values: Sequence, outputs: Sequence[Shape]) -> TracedGraph:
+        """Make values the results; arrays in memory stay there if a loop can write them as the output."""
         tracer = Tracer(graph, np.float64)
         results = []
         for value, out in zip(values, outputs, strict=True):
@@ -106,28 +98,30 @@ class Traced(NamedTuple):
         return cls(graph, inputs, results)
 
 
-# Graphs and the programs that have them, in the order in which they were made.
+# Programs that have a graph, and its name, in the order in which the graphs were made.
 _graphs: list[tuple[weakref.ref[Program], str]] = []
 
 
-def forget(made: Program) -> None:
-    """The code of a program was made: let go of its graph if that is large, and of the oldest ones of all programs if these
-    are too large in all."""
+def release_graphs(made: Program) -> None:
+    """Delete graphs that are not worth their memory, after the code of a program was made.
+
+    These are its own if it is large, and the oldest of all programs if these are large together.
+    """
     traced = made.__dict__.get("traced")
-    if traced is not None and traced.graph.count > MAX_NODES_BESIDE_CODE:
-        made.let_go("traced")
+    if traced is not None and traced.graph.count > tuning.MAX_NODES_AFTER_COMPILING:
+        made.release("traced")
     left: list[tuple[weakref.ref[Program], str]] = []
-    seen, total = set(), 0
+    visited, total = set(), 0
     known = len(_graphs)
     for reference, name in reversed(_graphs[:known]):
         program = reference()
         graph = None if program is None else program.__dict__.get(name)
-        if program is None or graph is None or (id(program), name) in seen:
+        if program is None or graph is None or (id(program), name) in visited:
             continue
-        seen.add((id(program), name))
+        visited.add((id(program), name))
         total += graph.graph.count
-        if total > MAX_KEPT_NODES and len(left) >= LAST_GRAPHS:
-            program.let_go(name)
+        if total > tuning.MAX_KEPT_NODES and len(left) >= tuning.MIN_KEPT_GRAPHS:
+            program.release(name)
         else:
             left.append((reference, name))
     # Other threads may have added some meanwhile.
@@ -138,34 +132,36 @@ class Program:
     """A graph of scalars made from a function of arrays; hashable by identity. The graph is made when first needed.
 
     Attributes:
-        inputs, outputs: their shapes.
+        name: its name in listings.
+        inputs: shapes of the inputs.
+        outputs: shapes of the outputs.
         dtype: its floating-point type.
-        few: numbers of samples up to which compiling it fast matters more than how fast it is; ∞ for what runs but once for
-            each.
-        derived: programs for its derivatives, by what they are.
-        savings: what belongs to the graph for differentiating, and goes with it.
+        source: the closed jaxpr that it comes from, None for derivatives.
+        max_unoptimised_samples: largest batch for which it is compiled without optimisation.
+        derived: programs for its derivatives, by their keys.
+        savings: plans of the states to keep for reverse mode, deleted with the graph for differentiating.
     """
 
-    def __init__(self, trace: Callable[[bool], Traced], inputs, outputs, name: str = "program", key=None):
+    def __init__(self, trace: Callable[[bool], TracedGraph], inputs, outputs, name: str = "program", key=None):
         self._trace, self.name, self._key = trace, name, key
         self.inputs, self.outputs = (
             tuple(Shape(tuple(x.shape), np.dtype(x.dtype)) for x in ends) for ends in (inputs, outputs)
         )
         self.dtype = floating_type(self.inputs + self.outputs)
         self.source = None
-        self.few: float = 0
+        self.max_unoptimised_samples: float = 0
         self.derived: dict = {}
         self.savings: list = []
 
     @classmethod
     def of(cls, source, limit: int | None = None, name: str = "program") -> Program:
-        """The program of a closed jaxpr, which it keeps as its `source`."""
+        """Return the program of a closed jaxpr, which it keeps as its `source`."""
 
-        def trace(marking: bool) -> Traced:
+        def trace(marking: bool) -> TracedGraph:
             graph = Graph(None if marking else limit)
             tracer = Tracer(graph, program.dtype, marking)
             args = [place_argument(k, x.shape, x.dtype) for k, x in enumerate(program.inputs)]
-            return Traced.of(graph, args, tracer.closed(source, args), program.outputs)
+            return TracedGraph.of(graph, args, tracer.run_closed(source, args), program.outputs)
 
         program = cls(trace, source.in_avals, source.out_avals, name)
         program.source = source
@@ -173,32 +169,33 @@ class Program:
 
     @cached_property
     def key(self) -> bytes | None:
-        """By what the program is found in the store, before its graph is made; None where nothing is kept."""
-        return self._key if self.source is None or store() is None else digest(self.source)
+        """Key of the program in the store, known before its graph is made; None if nothing is kept."""
+        return self._key if self.source is None or active_store() is None else digest(self.source)
 
-    def key_of(self, *what) -> bytes | None:
-        """The key of something derived from the program."""
-        return None if self.key is None else joined(self.key, *what)
+    def key_of(self, *parts) -> bytes | None:
+        """Return the key of something derived from the program."""
+        return None if self.key is None else digest_of_parts(self.key, *parts)
 
     @cached_property
-    @put_off()
-    def traced(self) -> Traced:
+    @without_garbage_collection()
+    def traced(self) -> TracedGraph:
         """The graph for evaluating."""
         return self._kept("traced", self._trace(False))
 
     @cached_property
-    @put_off()
-    def marked(self) -> Traced:
-        """The graph for differentiating: with marks around what has a derivative of its own."""
+    @without_garbage_collection()
+    def marked(self) -> TracedGraph:
+        """The graph for differentiating: with marks around values that have a derivative of their own."""
         return self._kept("marked", self._trace(True))
 
-    def _kept(self, name: str, traced: Traced) -> Traced:
+    def _kept(self, name: str, traced: TracedGraph) -> TracedGraph:
+        """Register a graph that is kept, and return it."""
         traced.graph.close()
         _graphs.append((weakref.ref(self), name))
         return traced
 
-    def let_go(self, name: str) -> None:
-        """Of a graph, "traced" or "marked"; it is made again where it is needed again."""
+    def release(self, name: str) -> None:
+        """Delete a graph, "traced" or "marked"; it is made again when needed."""
         self.__dict__.pop(name, None)
         if name == "traced":
             self.__dict__.pop("live", None)
@@ -218,7 +215,7 @@ class Program:
 
     @cached_property
     def live(self) -> Liveness:
-        """What of the graph the outputs depend on."""
+        """The part of the graph that the outputs depend on."""
         return self.traced.live(False)
 
     @cached_property
@@ -230,15 +227,15 @@ class Program:
 
     @cached_property
     def facts(self) -> Facts:
-        """What is kept of the program from one process to the next."""
-        return Facts(*remembered("facts", self.key, self._facts))
+        """Facts that are kept in the store."""
+        return Facts(*load_or_compute("facts", self.key, self._facts))
 
     def _facts(self) -> Facts:
         live, root = self.live, self.root
         own = [sum(node.op not in FREE for node in live.nodes(region)) for region in live.regions]
         fingerprint = hashlib.sha256(str(self).encode()).hexdigest()[:32]
         crossing = len(live.crossing) + sum(len(numbers) for numbers in live.carried.values())
-        loads = (x.payload[0].source for r in live.regions for x in live.nodes(r) if x.op == "load")
+        loads = (x.address.buffer.source for r in live.regions for x in live.nodes(r) if x.op == "load")
         loaded = sorted({number for number in loads if number is not None})
         return Facts(fingerprint, sum(own), self._work(root), len(own), max(own), crossing, loaded)
 
@@ -249,29 +246,30 @@ class Program:
 
     @property
     def work(self) -> int:
-        """Number of scalar operations of one run, each round of a loop counted; see `LIMIT_OVER_ROUNDS`."""
+        """Estimated number of scalar operations of one run, with every iteration of loops."""
         return self.facts.work
 
     @property
     def largest_region(self) -> int:
-        """Scalar operations of the largest loop body, or of what is outside loops."""
+        """Scalar operations of the largest loop body, or outside loops."""
         return self.facts.largest_region
 
     @property
     def fingerprint(self) -> str:
-        """The same for programs that compute the same in the same way."""
+        """Equal for programs that compute the same in the same way."""
         return self.facts.fingerprint
 
     def _work(self, region: Region) -> int:
+        """Return the scalar operations of a region, with every iteration of its loops."""
         total = 0
         for node in self.live.nodes(region):
             if node.op == "loop":
-                loop = node.payload
+                loop = node.loop
                 if loop.condition_region is None:
                     total += loop.length * self._work(loop.body)
                 else:
                     each = self._work(loop.body) + self._work(loop.condition_region)
-                    total += math.ceil(loop.length / LIMIT_OVER_ROUNDS) * each
+                    total += math.ceil(loop.length / tuning.LIMIT_PER_ITERATION) * each
             else:
                 total += node.op not in FREE
         return total
@@ -281,7 +279,7 @@ class Program:
 
 
 def _is_whole(value, out: Shape, graph: Graph) -> bool:
-    """Whether an output is just the rows that a loop leaves, so that the loop can write them there."""
+    """Return True if an output is just the rows that a loop leaves, so that the loop can write them there."""
     if not isinstance(value, Memory) or value.after is None or value.after.op != "loop":
         return False
     if value.after.region is not graph.root or value.buffer.length * value.buffer.width != out.size:
@@ -290,7 +288,7 @@ def _is_whole(value, out: Shape, graph: Graph) -> bool:
 
 
 def checked_program(source, limit: int | None, name: str) -> Program:
-    """The program of a closed jaxpr, traced at once, if it is not too large."""
+    """Return the program of a closed jaxpr, traced at once; raise `ProgramTooLarge` if it is too large."""
     for x in (*source.in_avals, *source.out_avals):
         if jax.dtypes.issubdtype(x.dtype, jax.dtypes.extended):
             raise ProgramError(f"dtype {x.dtype}: programs take real numbers, integers and truth values")
@@ -304,7 +302,7 @@ def checked_program(source, limit: int | None, name: str) -> Program:
 
 
 def floating_type(shapes: Sequence[Shape]) -> np.dtype:
-    """The one floating-point type among these; float32 if there is none."""
+    """Return the one floating-point type among shapes; float32 if there is none."""
     found = sorted({x.dtype for x in shapes if x.dtype.kind == "f"}, key=lambda d: d.itemsize)
     for dtype in found:
         if dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
@@ -315,3 +313,22 @@ def floating_type(shapes: Sequence[Shape]) -> np.dtype:
     if len(found) > 1:
         raise ProgramError("float32 and float64 arguments in one program: give all of them the same type")
     return found[0] if found else np.dtype(np.float32)
+
+
+def scalar_nodes(jaxpr) -> tuple[list[Node], list[Node]]:
+    """Trace a closed jaxpr with one output.
+
+    Args:
+        jaxpr: the function.
+
+    Returns:
+        Its scalar operations in order, without constants, and its results.
+
+    Raises:
+        ProgramError: it has no straight-line form, or a loop leaves its result in memory.
+    """
+    program = Program.of(jaxpr)
+    if isinstance(program.results[0], Memory):
+        raise ProgramError("its result comes from a loop")
+    nodes = [node for node in program.live.nodes(program.root) if node.op != "const"]
+    return nodes, list(program.results[0].ravel())

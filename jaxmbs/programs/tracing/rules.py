@@ -1,4 +1,4 @@
-"""How each JAX primitive acts on arrays of nodes."""
+"""Rules of JAX's primitives on arrays of nodes."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ import math
 
 import numpy as np
 
-from jaxmbs.programs.tracing.folding import COMPARISONS
-from jaxmbs.programs.tracing.graph import INTEGER, REAL, TRUTH, Node, ProgramError
-from jaxmbs.programs.tracing.trace import FEW, MOVEMENTS, RULES, TAKES_MEMORY, Memory, array, elementwise, kind_of
-
-UNARY = (
-    *("neg", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "exp"),
-    *("log", "log1p", "expm1", "sqrt", "cbrt", "abs", "sign", "floor", "ceil"),
-)
-BINARY = ["add", "sub", "mul", "div", "max", "min", "rem", "atan2"]
+from jaxmbs.programs.errors import ProgramError
+from jaxmbs.programs.graph.nodes import INTEGER, REAL, TRUTH, Memory, Node, array, kind_of
+from jaxmbs.programs.graph.operations import COMPARISONS, OPERATIONS
+from jaxmbs.programs.runtime import tuning
+from jaxmbs.programs.tracing.trace import MOVEMENTS, RULES, TAKES_MEMORY, elementwise
 
 
 def _elementwise(op):
+    """Return the rule of a primitive that is an operation entry by entry."""
     return lambda tracer, eqn, *args: tracer.map(op, *args)
 
 
-for _name in (*UNARY, *BINARY):
-    RULES[_name] = _elementwise(_name)
-RULES["add_any"] = _elementwise("add")
+for _name, _operation in OPERATIONS.items():
+    RULES.update(dict.fromkeys(_operation.primitives, _elementwise(_name)))
 
 
 def _comparison(op):
+    """Return the rule of a comparison."""
+
     def rule(tracer, eqn, a, b):
-        # Matrices of indices that become a mask, such as the identity.
-        if a.size > FEW and all(x.op == "const" and x.kind == INTEGER for y in (a, b) for x in y.flat):
-            numbers = [np.array([x.payload for x in y.flat]).reshape(y.shape) for y in (a, b)]
-            return tracer.constants(COMPARISONS[op](*numbers))
+        # Large matrices of indices become masks, such as the identity: compare them at once.
+        if a.size > tuning.MAX_ENTRIES_ONE_BY_ONE and all(
+            x.op == "const" and x.kind == INTEGER for y in (a, b) for x in y.flat
+        ):
+            numbers = [np.array([x.value for x in y.flat]).reshape(y.shape) for y in (a, b)]
+            return tracer.constants(OPERATIONS[op].value(*numbers))
         return tracer.map(op, a, b)
 
     return rule
@@ -44,6 +44,8 @@ for _name in ("le_to", "lt_to"):
 
 
 def _logical(op):
+    """Return the rule of an operation on truth values."""
+
     def rule(tracer, eqn, *args):
         if any(kind_of(x.aval.dtype) != TRUTH for x in eqn.invars):
             raise ProgramError("bitwise operations on integers have no straight-line form here")
@@ -57,7 +59,7 @@ for _name in ("and", "or", "xor", "not"):
 
 
 def rule(*names: str, movement: bool = False):
-    """Declare the rule of primitives; a movement takes arrays in memory as they are."""
+    """Declare the rule of primitives; a `movement` takes arrays in memory without loading them."""
 
     def declare(function):
         for name in names:
@@ -76,15 +78,17 @@ def _same(tracer, eqn, *args):
 
 
 def _without_derivative(op: str):
+    """Return the rule of a primitive that stops the derivative of its argument."""
+
     def rule_(tracer, eqn, x):
         if not tracer.marking:
             return x
-        return elementwise(lambda a: tracer.graph.held(a, op), tracer.nodes(x))
+        return elementwise(lambda a: tracer.graph.hold(a, op), tracer.nodes(x))
 
     return rule_
 
 
-for _name, _op in (("stop_gradient", "stop"), ("remember", "remember")):
+for _name, _op in (("stop_gradient", "stop"), ("save_for_reverse", "save")):
     rule(_name, movement=True)(_without_derivative(_op))
 
 
@@ -103,9 +107,9 @@ def _pow(tracer, eqn, x, y):
     graph = tracer.graph
 
     def power(a: Node, b: Node) -> Node:
-        if b.is_constant and float(b.payload).is_integer() and abs(b.payload) <= 16:
-            return graph.power(a, int(b.payload))
-        if b.is_constant and b.payload == 0.5:
+        if b.is_constant and float(b.value).is_integer() and abs(b.value) <= 16:
+            return graph.power(a, int(b.value))
+        if b.is_constant and b.value == 0.5:
             return graph.make("sqrt", a)
         return graph.make("pow", a, graph.make("real", b))
 
@@ -129,14 +133,14 @@ def _log2(tracer, eqn, x):
 
 @rule("one_minus_square")
 def _one_minus_square(tracer, eqn, x):
-    """(1 + x)(1 − x), which is exact where x is close to 1."""
+    """Return (1 + x)(1 − x), which is exact where x is close to 1."""
     one = tracer.constants(1.0)
     return tracer.map("mul", tracer.map("add", one, x), tracer.map("sub", one, x))
 
 
 @rule("polynomial")
 def _polynomial(tracer, eqn, x, *coefficients):
-    """c₀ + c₁ x + c₂ x² + … by Horner's rule."""
+    """Return c₀ + c₁ x + c₂ x² + … by Horner's rule."""
     total = coefficients[-1]
     for coefficient in reversed(coefficients[:-1]):
         total = tracer.map("add", tracer.map("mul", total, x), coefficient)
@@ -166,11 +170,12 @@ def _is_finite(tracer, eqn, x):
 
 
 @rule("select_n")
-def _select_n(tracer, eqn, which, *cases):
+def _select_n(tracer, eqn, index, *cases):
+    """Select one of several cases, entry by entry."""
     graph = tracer.graph
     if kind_of(eqn.invars[0].aval.dtype) == TRUTH:
-        return elementwise(lambda c, no, yes: graph.select(c, yes, no), which, *cases)
-    return elementwise(lambda k, *xs: graph.lookup(k, xs), which, *cases)
+        return elementwise(lambda c, no, yes: graph.select(c, yes, no), index, *cases)
+    return elementwise(lambda k, *xs: graph.lookup(k, xs), index, *cases)
 
 
 @rule("clamp")
@@ -203,17 +208,18 @@ def _convert(tracer, eqn, x):
     return elementwise(convert, x)
 
 
-@rule("nextafter", "erf", "erf_inv", "lgamma", "digamma")
+@rule("nextafter", "erf_inv", "lgamma", "digamma")
 def _no_form(tracer, eqn, *args):
+    """Refuse a function without a form."""
     raise ProgramError("this function has no straight-line form here")
 
 
-def _moved(move):
-    """A rule that permutes, repeats or drops entries: of nodes, or of offsets into memory."""
+def _movement(move):
+    """Return the rule of a primitive that permutes, repeats or drops entries: of nodes, or of offsets into memory."""
 
     def apply(tracer, eqn, x, *rest):
         if isinstance(x, Memory):
-            return x.moved(np.asarray(move(x.offsets, eqn.params)))
+            return x.reorder(np.asarray(move(x.offsets, eqn.params)))
         x = tracer.nodes(x)
         result = move(x, eqn.params)
         return result if isinstance(result, np.ndarray) else array([result], ())
@@ -246,7 +252,7 @@ for _name, _move in {
     "rev": lambda x, p: np.flip(x, p["dimensions"]),
     "tile": lambda x, p: np.tile(x, p["reps"]),
 }.items():
-    rule(_name, movement=True)(_moved(_move))
+    rule(_name, movement=True)(_movement(_move))
 
 
 @rule("concatenate")
@@ -258,7 +264,7 @@ def _concatenate(tracer, eqn, *args):
 def _split(tracer, eqn, x):
     ends = np.cumsum(eqn.params["sizes"])[:-1]
     if isinstance(x, Memory):
-        return [x.moved(part) for part in np.split(x.offsets, ends, axis=eqn.params["axis"])]
+        return [x.reorder(part) for part in np.split(x.offsets, ends, axis=eqn.params["axis"])]
     return list(np.split(tracer.nodes(x), ends, axis=eqn.params["axis"]))
 
 
@@ -276,6 +282,7 @@ MOVEMENTS.update({"concatenate", "iota"})
 
 @rule("pad")
 def _pad(tracer, eqn, x, value):
+    """Pad or crop, also between entries."""
     config = eqn.params["padding_config"]
     shape = [lo + hi + size + max(size - 1, 0) * inner for size, (lo, hi, inner) in zip(x.shape, config, strict=True)]
     result = array([value.item()] * math.prod(shape), shape)
@@ -288,10 +295,13 @@ def _pad(tracer, eqn, x, value):
     return x
 
 
+# Operations of which f(x, x) = x.
 IDEMPOTENT = frozenset({"max", "min", "and", "or"})
 
 
 def _reduction(combine, start):
+    """Return the rule of a reduction by an operation, which gives start(equation) for no entries."""
+
     def rule_(tracer, eqn, x):
         axes = tuple(eqn.params["axes"])
         rest = [k for k in range(x.ndim) if k not in axes]
@@ -303,7 +313,7 @@ def _reduction(combine, start):
             if not len(row):
                 results.append(tracer.graph.constant(start(eqn)))
                 continue
-            # Of equal ones one is enough, but not in sums and products.
+            # Equal entries change a sum or a product, but no extreme.
             value, *others = dict.fromkeys(row) if combine in IDEMPOTENT else row
             for node in others:
                 value = tracer.graph.make(combine, value, node)
@@ -333,6 +343,8 @@ for _name, _op, _start in (
 
 
 def _cumulative(op):
+    """Return the rule of a cumulative sum, product or extreme."""
+
     def rule_(tracer, eqn, x):
         axis, reverse = eqn.params["axis"], eqn.params["reverse"]
         rows = np.moveaxis(x, axis, 0)
@@ -353,6 +365,8 @@ for _name, _op in (("cumsum", "add"), ("cumprod", "mul"), ("cummax", "max"), ("c
 
 
 def _extreme(better):
+    """Return the rule of argmax or argmin."""
+
     def rule_(tracer, eqn, x):
         graph = tracer.graph
         (axis,) = eqn.params["axes"]
@@ -378,6 +392,7 @@ rule("argmin")(_extreme("lt"))
 
 @rule("dot_general")
 def _dot_general(tracer, eqn, a, b):
+    """Return a product of batches of matrices."""
     (contract_a, contract_b), (batch_a, batch_b) = eqn.params["dimension_numbers"]
     a, shape_a = _as_matrices(a, batch_a, contract_a, first=False)
     b, shape_b = _as_matrices(b, batch_b, contract_b, first=True)
@@ -388,7 +403,7 @@ def _dot_general(tracer, eqn, a, b):
 
 
 def _as_matrices(x, batch, contract, first: bool):
-    """x as (batch, free, contracted), or (batch, contracted, free)."""
+    """Return x as matrices (batch, free, contracted), or (batch, contracted, free) if `first`, and its free shape."""
     free = [k for k in range(x.ndim) if k not in batch and k not in contract]
     order = [*batch, *contract, *free] if first else [*batch, *free, *contract]
     inner = math.prod(x.shape[k] for k in contract)
@@ -399,11 +414,11 @@ def _as_matrices(x, batch, contract, first: bool):
 
 
 def product(graph, a, b) -> list[list[Node]]:
-    """A matrix product; terms that are known to vanish are not even looked at."""
+    """Return the product of two matrices. Terms that are known to vanish are skipped."""
     zero, negative = graph.constant(0.0 if not a.size or a.flat[0].kind == REAL else 0), graph.constant(-0.0)
     present = lambda row: [(k, x) for k, x in enumerate(row) if x is not zero and x is not negative]
     rows = [present(row) for row in b.tolist()]
-    # Of a large matrix most rows are the same: zeros.
+    # Most rows of a large matrix are equal: zeros.
     known: dict[tuple, list[Node]] = {}
     for row in (rows_of_a := list(map(tuple, a.tolist()))):
         if row in known:
@@ -430,19 +445,19 @@ MOVEMENTS.add("stack")
 def _unstack(tracer, eqn, x):
     axis = eqn.params["axis"]
     if isinstance(x, Memory):
-        return [x.moved(part) for part in np.moveaxis(x.offsets, axis, 0)]
+        return [x.reorder(part) for part in np.moveaxis(x.offsets, axis, 0)]
     rows = np.moveaxis(tracer.nodes(x), axis, 0)
     return [row if isinstance(row, np.ndarray) else array([row], ()) for row in rows]
 
 
 @rule("empty", "empty2")
 def _empty(tracer, eqn, *args):
-    """Memory that will be overwritten."""
+    """Return memory that will be overwritten."""
     aval = eqn.outvars[0].aval
     return tracer.constants(np.zeros(aval.shape, aval.dtype))
 
 
 @rule("platform_index")
 def _platform_index(tracer, eqn):
-    """Among the forms of a function for different platforms the general one, which comes last."""
+    """Choose the general form of a function that has several for different platforms; it comes last."""
     return tracer.constants(len(eqn.params["platforms"]) - 1)

@@ -1,98 +1,69 @@
 """From a JAX function to a graph of scalars: a jaxpr is interpreted with arrays of nodes.
 
-Arrays are NumPy arrays of nodes; moving data moves nodes and costs nothing. Arrays in memory (inputs, the rows of a
-loop) stay there, as offsets into a buffer, until their scalars are needed.
+Arrays are NumPy arrays of nodes; moving data moves nodes and costs nothing. Arrays in memory (inputs, the rows of a loop)
+stay
+there, as offsets into a buffer, until their scalars are needed.
 """
 
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
-from jaxmbs.programs import jax_compat
-from jaxmbs.programs.tracing.graph import INTEGER, REAL, TRUTH, Buffer, Graph, Node, ProgramError
-
-# Without a condition on loops, larger arrays are not taken apart into scalars.
-MAX_ARRAY_ENTRIES = 100_000
-
-
-# Entries of an array that are dealt with one by one; of larger ones equal entries together.
-FEW = 16
-# Equations of a function from which on its results are remembered: elements share what they compute for one mechanism.
-WORTH_REMEMBERING = 16
+from jaxmbs.programs.errors import ProgramError
+from jaxmbs.programs.graph.graph import Graph
+from jaxmbs.programs.graph.nodes import Memory, Node, array, kind_of
+from jaxmbs.programs.runtime import jax_compat, tuning
 
 
-class Memory:
-    """An array in memory: offsets into a buffer, `after` the loop or stack that fills it."""
+class DeferredArray:
+    """An array that is computed when something needs its entries.
 
-    __slots__ = ("after", "buffer", "offsets")
+    Attributes:
+        entries: () ↦ the array.
+        factors: factors of a matrix that the array stands for, None if it is another array.
+    """
 
-    def __init__(self, buffer: Buffer, offsets: np.ndarray, after: Node | None = None):
-        self.buffer, self.offsets, self.after = buffer, offsets, after
+    __slots__ = ("entries", "factors")
 
-    @property
-    def shape(self):
-        return self.offsets.shape
-
-    def moved(self, offsets: np.ndarray) -> Memory:
-        """The same memory seen in another order."""
-        return Memory(self.buffer, offsets, self.after)
-
-
-class Deferred:
-    """An array that is only computed when something needs its entries."""
-
-    __slots__ = ("entries", "known")
-
-    def __init__(self, entries: Callable[[], np.ndarray], known: Any):
-        self.entries, self.known = entries, known
-
-
-def reached(size: int, offset: int, stride: int) -> range:
-    """The offsets offset + stride·index of memory of a size, for an index from 0 on; one if the stride is 0."""
-    if not stride:
-        return range(offset, offset + 1)
-    return range(offset, size if stride > 0 else -1, stride)
-
-
-def kind_of(dtype) -> str:
-    """The kind of scalars of a dtype."""
-    kind = np.dtype(dtype).kind
-    if kind == "f":
-        return REAL
-    if kind in "iu":
-        return INTEGER
-    if kind == "b":
-        return TRUTH
-    raise ProgramError(f"dtype {dtype} is neither a real, an integer nor a truth value")
+    def __init__(self, entries: Callable[[], np.ndarray], factors: Any):
+        self.entries, self.factors = entries, factors
 
 
 class Tracer:
-    """Interprets jaxprs into one graph; `marking` if it is to be differentiated, see `marks`."""
+    """Interprets jaxprs into one graph.
+
+    Attributes:
+        graph: the graph.
+        marking: True if it is to be differentiated, see `marks`.
+        dtype: floating-point type of the program.
+        depth: number of loops around the equation that is traced.
+        varying: id of a loop's equation ↦ carried scalars that were found to vary.
+        rules: rules of primitives by name.
+        calls: results of called functions by the function and its arguments.
+    """
 
     def __init__(self, graph: Graph, dtype, marking: bool = False):
         self.graph = graph
         self.marking = marking
         self.dtype = np.dtype(dtype)
         self.depth = 0
-        self.varying: dict[int, set[int]] = {}  # id of a loop's equation → carried scalars found to vary
+        self.varying: dict[int, set[int]] = {}
         self.rules: dict[str, Callable] = RULES
-        # Results of the larger functions that are called, by the function and its arguments.
         self.calls: dict[tuple, list] = {}
 
     def constants(self, values) -> np.ndarray:
-        """An array of constant nodes."""
+        """Return an array of constant nodes."""
         values = np.asarray(values)
         if values.dtype == jax.dtypes.float0:  # the tangent of an integer
             values = np.zeros(values.shape, bool)
         kind_of(values.dtype)
         flat = values.ravel()
-        if flat.size <= FEW:
+        if flat.size <= tuning.MAX_ENTRIES_ONE_BY_ONE:
             return array([self.graph.constant(x) for x in flat.tolist()], values.shape)
         # Bits tell 0.0 from −0.0.
         bits = flat.view(f"i{flat.dtype.itemsize}") if flat.dtype.kind == "f" else flat
@@ -101,30 +72,30 @@ class Tracer:
         return different[place].reshape(values.shape)
 
     def nodes(self, value) -> np.ndarray:
-        """A value as an array of nodes: what is in memory is loaded, what was put off is computed."""
+        """Return a value as an array of nodes: scalars in memory are loaded, deferred arrays are computed."""
         if isinstance(value, Memory):
-            if value.offsets.size > MAX_ARRAY_ENTRIES:
+            if value.offsets.size > tuning.MAX_ARRAY_ENTRIES:
                 raise ProgramError(
                     f"an array of {value.offsets.size} numbers is too large to be taken apart into scalars"
                 )
             flat = [self.load(value, int(k)) for k in value.offsets.ravel()]
             return array(flat, value.shape)
-        if isinstance(value, Deferred):
+        if isinstance(value, DeferredArray):
             return value.entries()
         return value
 
     def load(self, memory: Memory, offset: int, index: Node | None = None, stride: int = 0) -> Node:
-        """The scalar at offset + stride·index of a buffer."""
+        """Return the scalar at offset + stride·index of a buffer."""
         return self.graph.load(memory.buffer, memory.after, offset, index, stride)
 
     def stack(self, values: np.ndarray) -> Memory:
-        """Nodes put into memory, row by row."""
+        """Put nodes into memory, row by row."""
         flat = values.ravel()
         after = self.graph.stack(tuple(flat), values.shape[0])
-        return Memory(after.payload, np.arange(len(flat)).reshape(values.shape), after)
+        return Memory(after.buffer, np.arange(len(flat)).reshape(values.shape), after)
 
     def run(self, jaxpr, consts: Sequence, args: Sequence) -> list:
-        """The outputs of a jaxpr for these constants and arguments."""
+        """Return the outputs of a jaxpr for these constants and arguments."""
         values: dict[Any, Any] = {}
         for var, value in zip(jaxpr.constvars, consts, strict=True):
             values[var] = value
@@ -136,17 +107,17 @@ class Tracer:
                 return self.constants(atom.val)
             return values[atom]
 
-        for eqn in _needed(jaxpr):
+        for eqn in _needed_equations(jaxpr):
             for var, value in zip(eqn.outvars, self.apply(eqn, [read(x) for x in eqn.invars]), strict=True):
                 values[var] = value
         return [read(x) for x in jaxpr.outvars]
 
-    def closed(self, closed_jaxpr, args: Sequence) -> list:
-        """The outputs of a closed jaxpr."""
+    def run_closed(self, closed_jaxpr, args: Sequence) -> list:
+        """Return the outputs of a closed jaxpr."""
         return self.run(closed_jaxpr.jaxpr, [self.constants(np.asarray(c)) for c in closed_jaxpr.consts], args)
 
     def apply(self, eqn, args: list) -> list:
-        """One equation; an error in it gets its name and its line."""
+        """Return the results of one equation; an error in it gets its name and its line."""
         name = eqn.primitive.name
         rule = self.rules.get(name)
         try:
@@ -172,6 +143,7 @@ class Tracer:
         return result if isinstance(result, list) else [result]
 
     def check_dtype(self, aval) -> None:
+        """Raise `ProgramError` for a type that programs do not have."""
         dtype = getattr(aval, "dtype", None)
         if dtype is None or dtype == jax.dtypes.float0:
             return
@@ -184,15 +156,15 @@ class Tracer:
             )
 
     def map(self, op: str, *args: np.ndarray, kind: str | None = None) -> np.ndarray:
-        """An operation entry by entry."""
+        """Apply an operation entry by entry."""
         make = self.graph.make
         function = lambda *xs: make(op, *xs, kind=kind)
         return elementwise(function, *args)
 
 
 @functools.lru_cache(maxsize=1024)
-def _needed(jaxpr) -> list:
-    """The equations that the results of a jaxpr depend on."""
+def _needed_equations(jaxpr) -> list:
+    """Return the equations that the results of a jaxpr depend on."""
     needed = {x for x in jaxpr.outvars if not hasattr(x, "val")}
     found = []
     for eqn in reversed(jaxpr.eqns):
@@ -202,21 +174,14 @@ def _needed(jaxpr) -> list:
     return found[::-1]
 
 
-def array(flat: Sequence, shape) -> np.ndarray:
-    """A list of nodes as an array of this shape."""
-    result = np.empty(len(flat), dtype=object)
-    result[:] = flat
-    return result.reshape(shape)
-
-
 def elementwise(function: Callable, *args: np.ndarray) -> np.ndarray:
-    """function(a, b, …) entry by entry, with broadcasting; once for equal entries, as most of a large matrix are zeros."""
+    """Return function(a, b, …) entry by entry, with broadcasting. Equal entries of large arrays are computed once."""
     shape = args[0].shape
     if any(x.shape != shape for x in args[1:]):
         args = np.broadcast_arrays(*args)
         shape = args[0].shape
     entries = list(zip(*(x.ravel().tolist() for x in args), strict=True))
-    if len(entries) <= FEW:
+    if len(entries) <= tuning.MAX_ENTRIES_ONE_BY_ONE:
         return array([function(*entry) for entry in entries], shape)
     known: dict[tuple, Any] = dict.fromkeys(entries)
     for entry in known:
@@ -225,6 +190,7 @@ def elementwise(function: Callable, *args: np.ndarray) -> np.ndarray:
 
 
 def unknown_primitive(name: str) -> str:
+    """Return the message for a primitive without a rule."""
     advice = {
         "while": "write it as a counted loop (fori_loop with constant bounds, scan), or stop at a constant count",
         "eigh": "eigenvalues need iterations; compute them outside the program",
@@ -238,19 +204,13 @@ def unknown_primitive(name: str) -> str:
     return f"the primitive {name!r} has no straight-line form; {advice}"
 
 
-def place_argument(number: int, shape, dtype) -> Memory:
-    """An input of the program."""
-    size = math.prod(shape)
-    length = shape[0] if shape else 1
-    buffer = Buffer(number, kind_of(dtype), length, size // max(length, 1))
-    return Memory(buffer, np.arange(size).reshape(shape))
-
-
 def call(key: str):
+    """Return the rule of a primitive that calls the jaxpr in its parameter `key`."""
+
     def rule(tracer: Tracer, eqn, *args):
         inner = eqn.params[key]
-        run = lambda: tracer.closed(inner, args) if hasattr(inner, "consts") else tracer.run(inner, [], args)
-        if len(inner.eqns) < WORTH_REMEMBERING:
+        run = lambda: tracer.run_closed(inner, args) if hasattr(inner, "consts") else tracer.run(inner, [], args)
+        if len(inner.eqns) < tuning.MIN_EQUATIONS_TO_KEEP_RESULTS:
             return run()
         place = (inner, *map(_identity, args))
         if place not in tracer.calls:
@@ -261,20 +221,22 @@ def call(key: str):
 
 
 def _identity(value):
-    """What is equal for equal arrays of nodes."""
+    """Return a key that is equal for equal arrays of nodes."""
     if isinstance(value, Memory):
         return value.buffer, value.after, value.shape, value.offsets.tobytes()
     return (value.shape, *value.ravel().tolist()) if isinstance(value, np.ndarray) else value
 
 
 def custom_linear_solve(tracer: Tracer, eqn, *args):
+    """Trace the solution of a linear system by its own solver."""
     p = eqn.params
     lengths, jaxprs = p["const_lengths"], p["jaxprs"]
     counts = [lengths.matvec, lengths.vecmat, lengths.solve, lengths.transpose_solve]
     begin = sum(counts[:2])
-    return tracer.closed(jaxprs.solve, [*args[begin : begin + counts[2]], *args[sum(counts) :]])
+    return tracer.run_closed(jaxprs.solve, [*args[begin : begin + counts[2]], *args[sum(counts) :]])
 
 
+# Rules of primitives, (tracer, equation, *arguments) ↦ results, by name.
 RULES: dict[str, Callable] = {
     "jit": call("jaxpr"),
     "pjit": call("jaxpr"),
@@ -288,7 +250,7 @@ RULES: dict[str, Callable] = {
     "remat": call("jaxpr"),
     "custom_linear_solve": custom_linear_solve,
 }
-# Rules that take arrays in memory, or deferred ones, as they are.
+# Primitives whose rules take arrays in memory, and deferred ones, without loading them.
 TAKES_MEMORY: set[str] = set(RULES)
 # Primitives that move data only.
 MOVEMENTS: set[str] = set()

@@ -14,14 +14,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from jaxmbs.io.models.model import ModelError
 from jaxmbs.numerics.arrays import as_real, default_float
-from jaxmbs.programs.backends.xla import OPERATIONS
-from jaxmbs.programs.tracing.graph import INTEGER, TRUTH, Node, ProgramError
-from jaxmbs.programs.tracing.program import Program
-from jaxmbs.programs.tracing.trace import Memory
+from jaxmbs.programs import OPERATIONS, Node, ProgramError, scalar_nodes
 
 # A function of more operations is an accident: a table or a loop written out.
 MAX_EXPRESSION_OPERATIONS = 20_000
@@ -41,9 +37,7 @@ WORDS = {"true": True, "false": False, "infinity": np.inf, "nan": np.nan}
 ARITY = dict.fromkeys(BINARY, 2) | dict.fromkeys(UNARY, 1) | {"select": 3} | dict.fromkeys(WORDS, 0)
 TRUTHS = ("eq", "ne", "lt", "le", "gt", "ge", "and", "or", "xor", "not", "true", "false")
 COMPUTE: dict[str, Callable] = {
-    **{op: OPERATIONS[op] for op in ARITY if op in OPERATIONS},
-    "round": lambda x: lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN),
-    "trunc": jnp.trunc,
+    **{op: OPERATIONS[op].xla for op in (*BINARY, *UNARY)},
     "select": lambda condition, yes, no: jnp.where(condition, yes, no),
 }
 
@@ -102,24 +96,20 @@ def expression_of(f: Callable, shapes: Sequence[tuple[int, ...]]) -> Expression:
         jaxpr = jax.make_jaxpr(lambda *xs: jnp.asarray(f(*xs), dtype))(*args)
         if any(isinstance(x, jax.core.Tracer) for x in jaxpr.consts):
             raise ModelError("a function that closes over traced numbers; only known ones can be written")
-        program = Program.of(jaxpr)
-        results = program.results
+        nodes, results = scalar_nodes(jaxpr)
     except ProgramError as error:
         raise ModelError(f"a function that cannot be written as scalar operations: {error}") from None
     except TypeError as error:
         line = str(error).partition("\n")[0]
         raise ModelError(f"a function that cannot be written as scalar operations: {line}") from None
-    if isinstance(results[0], Memory):
-        raise ModelError("a function with a loop; it cannot be written as scalar operations")
     writer = _Writer()
-    for node in program.live.nodes(program.root):
-        if node.op != "const":
-            writer.add(node)
-    result = tuple(writer.where(node) for node in results[0].ravel())
+    for node in nodes:
+        writer.add(node)
+    result = tuple(writer.where(node) for node in results)
     if len(writer.rows) > MAX_EXPRESSION_OPERATIONS:
         raise ModelError(f"a function of {len(writer.rows)} operations; a file takes {MAX_EXPRESSION_OPERATIONS}")
     numbers = np.array(writer.numbers, default_float())
-    found = Expression(numbers, tuple(writer.rows), result, tuple(program.outputs[0].shape))
+    found = Expression(numbers, tuple(writer.rows), result, tuple(jaxpr.out_avals[0].shape))
     _check_values(f, found, shapes)
     return found
 
@@ -163,18 +153,18 @@ class _Writer:
         """The place of a value."""
         if node.op != "const":
             return self.places[node.serial]
-        if node.kind == INTEGER:
+        if node.is_integer:
             raise ModelError("a function with integers; only scalar operations on real numbers can be written")
-        return self.constant(node.payload)
+        return self.constant(node.value)
 
     def add(self, node: Node) -> None:
         """Append an operation."""
-        if node.op == "load" and not node.args and node.payload[0].source is not None:
-            buffer, offset, _ = node.payload
-            row: tuple[Any, ...] = ("input", int(buffer.source), int(offset))
-        elif node.op == "real" and node.args[0].kind == TRUTH:
+        source = node.address.buffer.source if node.op == "load" and not node.args else None
+        if source is not None:
+            row: tuple[Any, ...] = ("input", int(source), int(node.address.offset))
+        elif node.op == "real" and node.args[0].is_truth:
             row = ("select", self.where(node.args[0]), self.constant(1.0), self.constant(0.0))
-        elif node.op in ARITY and node.kind != INTEGER:
+        elif node.op in ARITY and not node.is_integer:
             row = (node.op, *(self.where(arg) for arg in node.args))
         else:
             raise ModelError(

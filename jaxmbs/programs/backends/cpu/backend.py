@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxmbs.programs.backends.backend import AbstractBackend, two_axes
-from jaxmbs.programs.llvm import ffi
+from jaxmbs.programs.backends.llvm import ffi
 from jaxmbs.programs.tracing.program import Program
 
 
@@ -22,7 +22,7 @@ class MachineCodeOnCPU(AbstractBackend):
     def lower(self, program, batch, args, platform):
         total = math.prod(batch)
         name = target(program, total)
-        # What no result depends on is not handed over: a mechanism has many numbers.
+        # Inputs that no result depends on are not passed: a mechanism has many numbers.
         loaded = program.facts.loaded
         args, inner, places = two_axes([args[k] for k in loaded], batch)
         sizes = [program.inputs[k].size for k in loaded] + [out.size for out in program.outputs]
@@ -42,11 +42,11 @@ _registry = ffi.Registry("cpu")
 
 
 def target(program: Program, total: int) -> str:
-    """The name under which XLA finds the machine code for a batch of this size; compiled when first asked for."""
+    """Return XLA's name of the machine code for a batch of this size, which is compiled when first needed."""
     from jaxmbs.programs.backends.cpu import machine
 
     lanes = 1 if total == 1 else machine.natural_lanes(program)
-    effort = machine.effort_for(program, total)
+    effort = machine.optimisation_level(program, total)
     name = f"jaxmbs_{program.fingerprint}_{lanes}_{effort}"
     _registry.add(name, lambda: machine.MachineCode(program, lanes, effort))
     return name

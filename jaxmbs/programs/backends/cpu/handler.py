@@ -1,8 +1,8 @@
-"""The function that XLA calls, in LLVM's text: it unpacks the buffers and shares a large batch among XLA's threads."""
+"""The function that XLA calls, in LLVM's text: it unpacks the buffers and divides a large batch among XLA's threads."""
 
 from __future__ import annotations
 
-from jaxmbs.programs.llvm import ffi
+from jaxmbs.programs.backends.llvm import ffi
 
 HANDLER = """
 declare i32 @sched_yield()
@@ -223,7 +223,7 @@ bad:
 
 
 def buffers(inputs: int, outputs: int) -> str:
-    """Lines that put the addresses of all buffers into %buffers; the first operand is the list of strides."""
+    """Return lines that put the addresses of all buffers into %buffers; the first operand is the list of strides."""
     lines = [ffi.addresses(1 + inputs, outputs)]
     for k in range(inputs + outputs):
         lines += [

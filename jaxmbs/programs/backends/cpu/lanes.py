@@ -1,12 +1,12 @@
-"""Lines of LLVM that deal with all lanes of a group."""
+"""Lines of LLVM for all lanes of a group."""
 
 from __future__ import annotations
 
-from jaxmbs.programs.llvm.text import Text
+from jaxmbs.programs.backends.llvm.text import Text
 
 
 def splat(lanes: int, scalar: str, name: str) -> list[str]:
-    """Lines that make %name, the integer %scalar in every lane."""
+    """Return lines that make %name, the integer %scalar in every lane."""
     if lanes == 1:
         return [f"  %{name} = add i64 %{scalar}, 0"]
     kind = f"<{lanes} x i64>"
@@ -16,8 +16,8 @@ def splat(lanes: int, scalar: str, name: str) -> list[str]:
     ]
 
 
-def following(module: Text, name: str) -> list[str]:
-    """Lines that make %name, the numbers of the samples from %base on; the last one, %most, again where there are fewer."""
+def following_samples(module: Text, name: str) -> list[str]:
+    """Return lines that make %name, the numbers of the samples from %base on; beyond the last one, %most, it again."""
     if module.lanes == 1:
         return [f"  %{name} = add i64 %base, 0"]
     integers = module.wide("i64")
@@ -25,11 +25,11 @@ def following(module: Text, name: str) -> list[str]:
     return [
         *splat(module.lanes, "base", "bases"),
         *splat(module.lanes, "most", "mosts"),
-        f"  %{name}.0 = add {integers} %bases, <{numbers(module.lanes)}>",
+        f"  %{name}.0 = add {integers} %bases, <{lane_numbers(module.lanes)}>",
         f"  %{name} = call {integers} @{minimum}({integers} %{name}.0, {integers} %mosts)",
     ]
 
 
-def numbers(lanes: int) -> str:
-    """The numbers of the lanes, as they stand in a vector."""
+def lane_numbers(lanes: int) -> str:
+    """Return the numbers of the lanes, as they stand in a vector."""
     return ", ".join(f"i64 {k}" for k in range(lanes))

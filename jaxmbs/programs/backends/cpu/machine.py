@@ -11,33 +11,20 @@ from llvmlite import binding
 
 from jaxmbs.programs.backends.cpu.handler import HANDLER, buffers
 from jaxmbs.programs.backends.cpu.vectors import VectorEmitter
-from jaxmbs.programs.collector import put_off
-from jaxmbs.programs.content import joined
-from jaxmbs.programs.llvm import elementary, ffi
-from jaxmbs.programs.store import store
-from jaxmbs.programs.tracing.program import SHORT_RUN, Program
+from jaxmbs.programs.backends.llvm import elementary, ffi
+from jaxmbs.programs.runtime import tuning
+from jaxmbs.programs.runtime.collector import without_garbage_collection
+from jaxmbs.programs.runtime.content import digest_of_parts
+from jaxmbs.programs.runtime.store import active_store
+from jaxmbs.programs.tracing.program import Program
 
-# Programs whose whole batch takes fewer scalar operations than this are run by the calling thread alone: waking another
-# one takes some microseconds.
-WORTH_A_THREAD = 100_000
-# Parts into which a batch is divided for each thread: more even out the load, fewer cost less.
-PARTS_PER_THREAD = 4
-# How much LLVM does for the choice of instructions and registers. Twice as much makes code that runs no faster and takes
-# twice as long to make; nothing, code that is made four times quicker and is up to 2.5 times slower, with the same results
-# to the bit. That is for short runs of few samples; and for what runs once for a sample, and is large: programs without
-# loops from this number of scalar operations on.
-EFFORT = 1
-MAX_OPTIMISED_OPERATIONS = 20_000
-# Operations of a region from which on its size matters more than their number to how long optimising takes.
-LARGE_REGION_OPTIMISED = 5_000
-
-# Without an aligned stack every second spill crosses a cache line, which halves the speed.
+# Attributes of all functions. Without an aligned stack every second spill crosses a cache line, which halves the speed.
 ATTRIBUTES = ["noinline", "nounwind", "alignstack=64", '"stackrealign"']
 
 
 @functools.cache
 def host() -> tuple[str, str, int]:
-    """Name of the processor, its features, and the width of its vectors in bytes."""
+    """Return the name of the processor, its features, and the width of its vectors in bytes."""
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     features = binding.get_host_cpu_features()
@@ -46,33 +33,24 @@ def host() -> tuple[str, str, int]:
 
 
 def supported() -> bool:
-    """Whether machine code may be made: on systems with POSIX's allocation and threads, with fused multiplication and
-    addition in hardware."""
+    """Return True on systems with POSIX's allocation and threads, and with a fused multiply-add in hardware."""
     arm = platform.machine().lower() in ("aarch64", "arm64")
     return os.name == "posix" and (arm or bool(binding.get_host_cpu_features().get("fma")))
 
 
-# Regions up to this many scalar operations keep two vectors of each value in flight. In larger ones the values are more
-# than the registers hold anyway, and compilation takes half the time with one.
-LARGE_REGION = 1_800
-# In loops larger regions keep two as well, if what crosses from one region to another leaves room for them in a first-level
-# cache.
-LARGE_LOOP, FEW_CROSSING = 4_000, 192
-
-
 def natural_lanes(program: Program) -> int:
-    """Lanes of a kernel: two vectors of the host, so that one's latency hides behind the other's, or one."""
+    """Return the lanes of a kernel: one vector of the host or two, so that one's latency hides behind the other's."""
     one = host()[2] // np.dtype(program.dtype).itemsize
     facts = program.facts
-    if facts.largest_region <= LARGE_REGION:
+    if facts.largest_region <= tuning.MAX_OPERATIONS_TWO_VECTORS:
         return 2 * one
-    if facts.regions == 1 or facts.largest_region > LARGE_LOOP:
+    if facts.regions == 1 or facts.largest_region > tuning.MAX_OPERATIONS_TWO_VECTORS_IN_LOOPS:
         return one
-    return 2 * one if facts.crossing <= FEW_CROSSING else one
+    return 2 * one if facts.crossing <= tuning.MAX_CROSSING_VALUES else one
 
 
 def module_text(program: Program, lanes: int) -> tuple[str, set]:
-    """The whole module as text, and the elementary functions that it calls."""
+    """Return the module as text, and the elementary functions that it calls."""
     emitter = VectorEmitter(program, lanes)
     kernel = emitter.emit()
     inputs, outputs = len(program.facts.loaded), len(program.outputs)
@@ -85,11 +63,11 @@ def module_text(program: Program, lanes: int) -> tuple[str, set]:
         count=max(inputs + outputs, 1),
         buffers=buffers(inputs, outputs),
         effort=program.work,
-        worth=WORTH_A_THREAD,
-        parts=PARTS_PER_THREAD,
+        worth=tuning.MIN_OPERATIONS_FOR_THREADS,
+        parts=tuning.PARTS_PER_THREAD,
         lanes=lanes,
     )
-    declared = _declared(kernel)
+    declared = _declared_functions(kernel)
     lines = [line for line in handler.splitlines() if line.split("(")[0] not in declared]
     attributes = " ".join([*ATTRIBUTES, _target_attributes()])
     called = emitter.module.elementary
@@ -103,19 +81,21 @@ def module_text(program: Program, lanes: int) -> tuple[str, set]:
 
 
 def _target_attributes() -> str:
+    """Return the attributes of functions for this processor."""
     cpu, features, width = host()
     attributes = {"target-cpu": cpu, "target-features": features}
     attributes |= dict.fromkeys(("prefer-vector-width", "min-legal-vector-width"), str(8 * width))
     return " ".join(f'"{name}"="{value}"' for name, value in attributes.items())
 
 
-def _declared(text: str) -> set[str]:
+def _declared_functions(text: str) -> set[str]:
+    """Return the functions that a text declares."""
     return {line.split("(")[0] for line in text.splitlines() if line.startswith("declare")}
 
 
-@put_off()
+@without_garbage_collection()
 def object_code(program: Program, lanes: int, effort: int) -> bytes:
-    """A program compiled for this processor, as an object file."""
+    """Return a program compiled for this processor, as an object file."""
     text, called = module_text(program, lanes)
     module = binding.parse_assembly(text)
     if called:
@@ -123,25 +103,26 @@ def object_code(program: Program, lanes: int, effort: int) -> bytes:
     machine = _machine(effort)
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
-    # Inlining only: a trace leaves nothing for the other passes, which would take a third of the time of all this.
+    # Inlining only: other passes find nothing to do, and would take a third of the time.
     passes = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=0))
     passes.getModulePassManager().run(module, passes)
     return machine.emit_object(module)
 
 
-def effort_for(program: Program, total: int) -> int:
-    """How much LLVM does for a program that runs for this many samples."""
+def optimisation_level(program: Program, total: int) -> int:
+    """Return LLVM's level of optimisation for a program that runs for this many samples."""
     facts = program.facts
-    if total <= program.few:
+    if total <= program.max_unoptimised_samples:
         return 0
     if facts.regions == 1:
-        return 0 if facts.size > MAX_OPTIMISED_OPERATIONS else EFFORT
-    # What optimising costs for each operation grows with the size of a region.
-    short = SHORT_RUN * (1 + facts.largest_region / LARGE_REGION_OPTIMISED)
-    return 0 if facts.work * total < short * facts.size else EFFORT
+        return 0 if facts.size > tuning.MAX_OPTIMISED_OPERATIONS else tuning.OPTIMISATION_LEVEL
+    # The time of optimising an operation grows with the size of its region.
+    short = tuning.MIN_EVALUATIONS_TO_OPTIMISE * (1 + facts.largest_region / tuning.LARGE_REGION_OPERATIONS)
+    return 0 if facts.work * total < short * facts.size else tuning.OPTIMISATION_LEVEL
 
 
 def _machine(effort: int):
+    """Return LLVM's description of this processor for a level of optimisation."""
     cpu, features, _ = host()
     return binding.Target.from_default_triple().create_target_machine(cpu=cpu, features=features, opt=effort, jit=True)
 
@@ -149,10 +130,10 @@ def _machine(effort: int):
 class MachineCode:
     """A compiled program, made or found in the store: the engine that owns it, and its handler for XLA."""
 
-    def __init__(self, program: Program, lanes: int, effort: int = EFFORT):
+    def __init__(self, program: Program, lanes: int, effort: int = tuning.OPTIMISATION_LEVEL):
         cpu, features, _ = host()
-        key = joined(program.fingerprint, lanes, effort, cpu, features)
-        place = store()
+        key = digest_of_parts(program.fingerprint, lanes, effort, cpu, features)
+        place = active_store()
         code = None if place is None else place.get("object", key)
         if code is None:
             code = object_code(program, lanes, effort)

@@ -1,55 +1,56 @@
-"""Lanes that go on for long while the others of their group wait are set aside, and finished together.
+"""Lanes that continue for long while the others of their group wait are set aside, and finished together.
 
-To set a lane aside costs its share of the work of a group, since its sample runs again later, from the beginning, in a
-group of samples that were set aside in the same loop, which is patient to the end. So a lane is set aside when a loop has
-kept the others waiting for as long as that. What one lane computes does not depend on its neighbours: results are the
-same to the bit.
+Setting a lane aside costs its share of the work of a group, because its sample runs again later, from the beginning, in a
+group of
+samples that were set aside in the same loop, which sets none aside. So a lane is set aside when a loop has kept the others
+waiting for as long as that. The results of a lane do not depend on its neighbours: they are the same to the bit.
 
-The frame holds the work of a group so far; for each loop with a condition what its rounds for less than half of the lanes
-have cost since it began; and, with one bit for each lane, which ones are set aside, in all and in which loops.
+The frame holds the work of a group so far; for each loop with a condition the cost of its iterations for less than half of
+the lanes
+since it began; and, with one bit for each lane, which ones are set aside, in all and in which loops.
 """
 
 from __future__ import annotations
 
-from jaxmbs.programs.backends.cpu.lanes import following, numbers, splat
-from jaxmbs.programs.llvm.code import AbstractCode
-from jaxmbs.programs.llvm.plan import Plan
-from jaxmbs.programs.tracing.graph import TRUTH, Loop, Region
-from jaxmbs.programs.tracing.liveness import Liveness
+from jaxmbs.programs.backends.cpu.lanes import following_samples, lane_numbers, splat
+from jaxmbs.programs.backends.llvm.code import AbstractCode
+from jaxmbs.programs.backends.llvm.plan import Plan
+from jaxmbs.programs.graph.liveness import Liveness
+from jaxmbs.programs.graph.nodes import TRUTH, Loop, Region
 
-# Lists of samples that wait, at most: loops beyond that share them.
-LISTS = 4
-# More work than any group does: groups that begin with it set no lane aside.
+# Number of lists of samples that wait; further loops share them.
+MAX_LISTS = 4
+# Work that no group exceeds: groups that start with it set no lane aside.
 ENDLESS = 1 << 50
 
 
 class Patience:
-    """The lines that set lanes aside, in the functions of a program with more than one lane.
+    """Lines that set lanes aside, in the functions of a program with more than one lane.
 
     Attributes:
-        loops: id of a loop with a condition → the number of its list.
+        loops: id of a loop with a condition ↦ number of its list.
     """
 
     def __init__(self, plan: Plan):
         self.plan, self.lanes, self.bits = plan, plan.lanes, f"i{plan.lanes}"
-        self.loops: dict[int, int] = {}
+        self.loops: dict[Loop, int] = {}
 
     def begin(self, code: AbstractCode, loop: Loop) -> None:
-        """What there is to do before a loop with a condition."""
-        code.line(f"store i64 0, ptr {code.slot(('waited', id(loop)))}")
+        """Write the lines before a loop with a condition."""
+        code.line(f"store i64 0, ptr {code.slot(('waited', loop))}")
 
     def go_on(self, code: AbstractCode, loop: Loop, mask: str) -> str:
-        """The lanes that take one more round of a loop, of those whose condition holds."""
+        """Return the lanes that take one more iteration of a loop, of those whose condition holds."""
         truths, bits = code.module.vector(TRUTH), self.bits
-        number = self.loops.setdefault(id(loop), len(self.loops) % LISTS)
-        own, waited = code.slot(("aside", number)), code.slot(("waited", id(loop)))
+        number = self.loops.setdefault(loop, len(self.loops) % MAX_LISTS)
+        own, waited = code.slot(("aside", number)), code.slot(("waited", loop))
         on = code.let(f"bitcast {truths} {mask} to {bits}")
         price = cost(self.plan.live, loop.body)
         left = code.let(f"call fastcc {bits} @go.on(ptr %frame, ptr {waited}, ptr {own}, {bits} {on}, i64 {price})")
         return code.let(f"bitcast {bits} {left} to {truths}")
 
     def decision(self) -> str:
-        """The function that keeps the accounts of a group, and says which lanes go on."""
+        """Return the function that keeps the accounts of a group, and returns the lanes that continue."""
         bits = self.bits
         return f"""\
 define internal fastcc {bits} @go.on(ptr %frame, ptr %waited.at, ptr %own.at, {bits} %on, i64 %cost) #0 {{
@@ -85,7 +86,7 @@ define internal fastcc {bits} @go.on(ptr %frame, ptr %waited.at, ptr %own.at, {b
 }}"""
 
     def memory(self) -> list[str]:
-        """Lines at the start of the kernel: the lists, which never hold two groups in full, and how long they are."""
+        """Return lines at the start of the kernel: the lists, which never hold two groups in full, and their lengths."""
         count = self._lists
         return [
             f"  %lists = alloca [{count * 2 * self.lanes} x i64], align 64",
@@ -99,11 +100,14 @@ define internal fastcc {bits} @go.on(ptr %frame, ptr %waited.at, ptr %own.at, {b
         ]
 
     def groups(self) -> tuple[list[str], list[str]]:
-        """Blocks of the kernel that choose the samples of the next group, %l, and what follows when it is done: the next
-        ones, or those of a list as soon as they fill a group, and of all lists at the end."""
+        """Return blocks of the kernel that choose the samples of the next group, %l, and the lines after it.
+
+        The next group has the next samples, or those of a list as soon as they fill a group, and of all lists at the end.
+        """
         return [*self._choice(), *self._fresh(), *self._again(), *self._both()], self._after()
 
     def _choice(self) -> list[str]:
+        """Return blocks that choose between the next samples and a list."""
         return [
             "group:",
             "  %base = phi i64 [ %first, %start ], [ %next, %run ]",
@@ -120,7 +124,7 @@ define internal fastcc {bits} @go.on(ptr %frame, ptr %waited.at, ptr %own.at, {b
         ]
 
     def _search(self, least: int, name: str) -> list[str]:
-        """Lines that make %name, the first list that is so long; the number of lists if there is none."""
+        """Return lines that make %name, the first list of at least this length; the number of lists if there is none."""
         lines, found = [], str(self._lists)
         for k in reversed(range(self._lists)):
             to = name if k == 0 else f"{name}.{k}"
@@ -133,11 +137,12 @@ define internal fastcc {bits} @go.on(ptr %frame, ptr %waited.at, ptr %own.at, {b
         return lines
 
     def _fresh(self) -> list[str]:
-        return ["fresh:", *following(self.plan.module, "l.fresh"), f"  %onward = add i64 %base, {self.lanes}",
+        """Return the block that takes the next samples."""
+        return ["fresh:", *following_samples(self.plan.module, "l.fresh"), f"  %onward = add i64 %base, {self.lanes}",
                 "  br label %address"]  # fmt: skip
 
     def _again(self) -> list[str]:
-        """A group from the front of a list, filled up by its first sample; the rest of the list moves there."""
+        """Return lines that take a group from the front of a list, filled up by its first sample."""
         module, lanes = self.plan.module, self.lanes
         wide, truths = module.wide("i64"), module.vector(TRUTH)
         less = module.declare("i64", "llvm.usub.sat.i64", ["i64", "i64"])
@@ -157,12 +162,13 @@ define internal fastcc {bits} @go.on(ptr %frame, ptr %waited.at, ptr %own.at, {b
             f"  %one = extractelement {wide} %front, i64 0",
             *splat(lanes, "one", "ones"),
             *splat(lanes, "count", "counts"),
-            f"  %in = icmp ult {wide} <{numbers(lanes)}>, %counts",
+            f"  %in = icmp ult {wide} <{lane_numbers(lanes)}>, %counts",
             f"  %l.again = select {truths} %in, {wide} %front, {wide} %ones",
             "  br label %address",
         ]
 
     def _both(self) -> list[str]:
+        """Return the block after the choice: the samples of the group, and its accounts."""
         wide = self.plan.module.wide("i64")
         return [
             "address:",
@@ -175,7 +181,7 @@ define internal fastcc {bits} @go.on(ptr %frame, ptr %waited.at, ptr %own.at, {b
         ]
 
     def _after(self) -> list[str]:
-        """Lines that add the samples set aside to the lists."""
+        """Return lines that add the samples set aside to the lists."""
         module, bits, lines = self.plan.module, self.bits, []
         wide, truths = module.wide("i64"), module.vector(TRUTH)
         write = module.declare("void", f"llvm.masked.compressstore.{module.suffix('i64')}", [wide, "ptr", truths])
@@ -195,17 +201,20 @@ define internal fastcc {bits} @go.on(ptr %frame, ptr %waited.at, ptr %own.at, {b
 
     @property
     def _lists(self) -> int:
-        return min(LISTS, len(self.loops))
+        """Number of lists."""
+        return min(MAX_LISTS, len(self.loops))
 
     def _place(self, key, name: str) -> str:
+        """Return a line that makes %name, the address of a value in the frame."""
         return f"  %{name} = getelementptr i8, ptr %frame, i64 {self.plan.frame.place(key)}"
 
     def _count(self) -> str:
+        """Return the name of the intrinsic that counts bits."""
         return self.plan.module.declare(self.bits, f"llvm.ctpop.{self.bits}", [self.bits])
 
 
 def cost(live: Liveness, region: Region) -> int:
-    """The nodes of a region, with those of counted loops in it; other loops count by themselves."""
+    """Return the number of nodes of a region, with those of counted loops in it; other loops count by themselves."""
     nodes = live.nodes(region)
-    loops = [x.payload for x in nodes if x.op == "loop" and x.payload.condition is None]
+    loops = [x.loop for x in nodes if x.op == "loop" and x.loop.condition is None]
     return len(nodes) + sum(loop.length * cost(live, loop.body) for loop in loops)

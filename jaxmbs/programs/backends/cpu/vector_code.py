@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from jaxmbs.programs.llvm.code import AbstractCode
-from jaxmbs.programs.llvm.text import unsigned
-from jaxmbs.programs.tracing.graph import INTEGER
+from jaxmbs.programs.backends.llvm.code import AbstractCode
+from jaxmbs.programs.backends.llvm.text import has_no_sign
+from jaxmbs.programs.graph.nodes import INTEGER
 
 
 class VectorCode(AbstractCode):
-    """A function whose values are vectors with a lane for each sample, or scalars where there is one sample."""
+    """Writes a function whose values are vectors with a lane for each sample, or scalars for a single sample."""
 
     def is_unsigned(self, node):
-        return node.serial in self.unsigned or unsigned(node)
+        return node.serial in self.unsigned or has_no_sign(node)
 
     def _pointers(self, key, distance):
         integers = self.module.vector(INTEGER)
@@ -34,7 +34,7 @@ class VectorCode(AbstractCode):
         )
 
     def _scratch_pointer(self, buffer, offset, stride=0, number=None):
-        pointer, base, start = self.module.pointer, self._scratch_base(), self.plan.scratch[id(buffer)]
+        pointer, base, start = self.module.pointer, self._scratch_base(), self.plan.scratch[buffer]
         wide = 8 * self.module.lanes
         here = self.let(f"getelementptr i8, {pointer} {base}, i64 {start + offset * wide}")
         if number is None:

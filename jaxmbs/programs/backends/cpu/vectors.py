@@ -1,19 +1,19 @@
 """Programs for vectors of samples, one lane each.
 
-A loop with a condition takes as many rounds as the slowest lane of its group. `patience` sets such lanes aside.
+A loop with a condition takes as many iterations as the slowest lane of its group. `patience` sets such lanes aside.
 """
 
 from __future__ import annotations
 
-from jaxmbs.programs.backends.cpu.lanes import following, splat
+from jaxmbs.programs.backends.cpu.lanes import following_samples, splat
 from jaxmbs.programs.backends.cpu.patience import Patience
 from jaxmbs.programs.backends.cpu.vector_code import VectorCode
-from jaxmbs.programs.llvm.emitter import AbstractEmitter
-from jaxmbs.programs.llvm.text import ALIGNMENT, aligned
+from jaxmbs.programs.backends.llvm.emitter import AbstractEmitter
+from jaxmbs.programs.backends.llvm.text import ALIGNMENT, align
 
 
 class VectorEmitter(AbstractEmitter):
-    """Emits `kernel(first, last, meta, buffers)`, which takes a group of lanes at a time. Regions are not inlined."""
+    """Writes `kernel(first, last, meta, buffers)`, which takes a group of lanes at a time. Regions are not inlined."""
 
     code = VectorCode
 
@@ -32,10 +32,11 @@ class VectorEmitter(AbstractEmitter):
         return "#0"
 
     def kernel(self) -> str:
-        """All lanes from `first` to `last`, a group at a time; 1 if there is no memory.
+        """Return the function for all lanes from `first` to `last`, a group at a time; it returns 1 if there is no memory.
 
-        meta: number of the inner batch axis's samples, then for each input that is loaded, and each output, its strides
-        along the outer and the inner axis, in scalars. The lanes of a last group that is not full repeat its last sample.
+        `meta` has the number of the inner batch axis's samples, then for each input that is loaded, and each output, its
+        strides along
+        the outer and the inner axis, in scalars. The lanes of a last group that is not full repeat its last sample.
         """
         used = self.used_buffers
         choice, after = self._groups()
@@ -64,24 +65,24 @@ class VectorEmitter(AbstractEmitter):
         return "\n".join(lines)
 
     def _groups(self) -> tuple[list[str], list[str]]:
-        """Blocks that choose the samples of the next group, %l, and what follows when it is done: one after another."""
+        """Return blocks that choose the samples of the next group, %l, and the lines after it: one group after another."""
         choice = [
             "group:",
             "  %base = phi i64 [ %first, %start ], [ %next, %run ]",
             "  %more = icmp slt i64 %base, %last",
             "  br i1 %more, label %address, label %done",
             "address:",
-            *following(self.module, "l"),
+            *following_samples(self.module, "l"),
         ]
         return choice, [f"  %next = add i64 %base, {self.lanes}"]
 
     def _memory(self) -> list[str]:
-        """The frame, and behind it the scratch memory; what all groups of lanes share."""
-        frame_bytes = aligned(max(self.frame.bytes, 1))
+        """Return lines that make the frame, and after it the scratch memory, which all groups of lanes share."""
+        frame_bytes = align(max(self.frame.bytes, 1))
         self.module.declare("ptr", "aligned_alloc", ["i64", "i64"])
         self.module.declare("void", "free", ["ptr"])
         lines = [
-            f"  %frame = call ptr @aligned_alloc(i64 {ALIGNMENT}, i64 {frame_bytes + aligned(self.plan.scratch_bytes)})",
+            f"  %frame = call ptr @aligned_alloc(i64 {ALIGNMENT}, i64 {frame_bytes + align(self.plan.scratch_bytes)})",
             "  %missing = icmp eq ptr %frame, null",
             "  br i1 %missing, label %fail, label %start",
             "fail:",
@@ -102,7 +103,7 @@ class VectorEmitter(AbstractEmitter):
         return lines
 
     def _buffer(self, k: int) -> list[str]:
-        """Where a buffer begins, and its strides along both batch axes."""
+        """Return lines that load the address of a buffer, and its strides along both batch axes."""
         place = self.operand(k)
         return [
             f"  %buffer.at{k} = getelementptr ptr, ptr %buffers, i64 {place}",
@@ -114,7 +115,7 @@ class VectorEmitter(AbstractEmitter):
         ]
 
     def _addresses(self, k: int) -> list[str]:
-        """Where the samples of a group of lanes lie in a buffer, put into the frame."""
+        """Return lines that put the addresses of a group's samples in a buffer into the frame."""
         integers = self.module.wide("i64")
         return [
             *splat(self.lanes, f"outer{k}", f"so{k}"),
@@ -130,7 +131,7 @@ class VectorEmitter(AbstractEmitter):
         ]
 
     def _lane_numbers(self) -> list[str]:
-        """%o and %r: the sample's place along the outer and the inner batch axis."""
+        """Return lines that make %o and %r, the sample's place along the outer and the inner batch axis."""
         integers = self.module.wide("i64")
         return [
             "  br i1 %flat, label %joined, label %divide",
@@ -146,4 +147,5 @@ class VectorEmitter(AbstractEmitter):
         ]
 
     def _same(self, value: int) -> str:
+        """Return an integer in each lane."""
         return str(value) if self.lanes == 1 else f"splat (i64 {value})"

@@ -11,13 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxmbs.programs.backends.backend import AbstractBackend, two_axes
-from jaxmbs.programs.llvm import ffi
+from jaxmbs.programs.backends.llvm import ffi
+from jaxmbs.programs.runtime import tuning
 from jaxmbs.programs.tracing.program import Program
-
-# Bytes of a workspace at most. Where samples need more, fewer threads take more samples each; but not fewer than this.
-MAX_WORKSPACE_BYTES, MIN_THREADS = 2**30, 4096
-# Up to this many samples, blocks have one warp, so that they spread over the whole GPU.
-FEW, WARP = 2**15, 32
 
 
 class AbstractThreads(AbstractBackend):
@@ -66,21 +62,21 @@ class AbstractThreads(AbstractBackend):
         from jaxmbs.programs.backends.gpu import ptx
 
         kernel = ptx.kernel(program, self.capability())
-        if not kernel.refused and kernel.scratch * MIN_THREADS > MAX_WORKSPACE_BYTES:
+        if not kernel.refused and kernel.scratch * tuning.MIN_THREADS > tuning.MAX_WORKSPACE_BYTES:
             return f"a sample needs {kernel.scratch / 2**20:.1f} MB of workspace, too much for many samples at once"
         return kernel.refused or self.load(program)
 
     @abc.abstractmethod
     def load(self, program: Program) -> str | None:
-        """Make the kernel of a program known to XLA; the reason why that cannot be."""
+        """Make the kernel of a program known to XLA, and return the reason why that is impossible, None if it is not."""
 
     @abc.abstractmethod
     def capability(self) -> tuple[int, int]:
-        """The compute capability that kernels are made for."""
+        """Return the compute capability that kernels are made for."""
 
     @abc.abstractmethod
     def name(self, program: Program) -> str:
-        """The name under which XLA finds the kernel of a program."""
+        """Return the name under which XLA finds the kernel of a program."""
 
 
 class KernelOnGPU(AbstractThreads):
@@ -93,7 +89,7 @@ class KernelOnGPU(AbstractThreads):
         return "straight-line, one kernel on the GPU"
 
     def load(self, program):
-        return _refused(program)
+        return _load_on_gpu(program)
 
     def capability(self):
         from jaxmbs.programs.backends.gpu import driver
@@ -105,7 +101,7 @@ class KernelOnGPU(AbstractThreads):
 
 
 class KernelOnHost(AbstractThreads):
-    """The same kernels on this processor, one thread after the other: for tests."""
+    """The same kernels on this processor, one thread after the other, for tests."""
 
     def takes(self, platform):
         return platform == "cpu" and ffi.available("jaxmbs.programs.backends.gpu.ptx")
@@ -127,15 +123,14 @@ class KernelOnHost(AbstractThreads):
 
 
 def grid(total: int, scratch: int) -> tuple[int, int]:
-    """Numbers of blocks and of threads in each, for a number of samples that need a workspace of `scratch` bytes each."""
-    from jaxmbs.programs.backends.gpu import ptx
-
-    block = WARP if total <= FEW else ptx.BLOCK
+    """Return the numbers of blocks and of threads in each, for samples that need a workspace of `scratch` bytes each."""
+    block = tuning.WARP_THREADS if total <= tuning.MAX_SAMPLES_ONE_WARP else tuning.THREADS_PER_BLOCK
     blocks = -(-total // block)
-    return min(blocks, MAX_WORKSPACE_BYTES // (scratch * block)) if scratch else blocks, block
+    return min(blocks, tuning.MAX_WORKSPACE_BYTES // (scratch * block)) if scratch else blocks, block
 
 
 def _name(program: Program, capability: tuple[int, int]) -> str:
+    """Return XLA's name of the kernel of a program for a compute capability."""
     return f"jaxmbs_gpu_{capability[0]}{capability[1]}_{program.fingerprint}"
 
 
@@ -143,9 +138,11 @@ _on_host, _on_gpu = ffi.Registry("cpu"), ffi.Registry("CUDA")
 _refusals: dict[str, str] = {}
 
 
-def _refused(program: Program) -> str | None:
-    """Load the kernel of a program and register what runs it; or the reason why the driver refuses it, which is also a
-    warning, once. Where JAX has no GPU there is nothing to load: the code is for another machine."""
+def _load_on_gpu(program: Program) -> str | None:
+    """Return why the driver refuses the kernel of a program, with one warning; else load and register it, and return None.
+
+    If JAX has no GPU there is nothing to load: the code is for another machine.
+    """
     from jaxmbs.programs.backends.gpu import driver, host, ptx
 
     if not driver.devices():

@@ -1,4 +1,4 @@
-"""NVIDIA's driver, as far as kernels need it: load one, and say why not."""
+"""NVIDIA's driver, as far as kernels need it: load one, or explain why not."""
 
 from __future__ import annotations
 
@@ -8,22 +8,30 @@ from typing import NamedTuple
 
 import jax
 
+from jaxmbs.programs.runtime import tuning
+
+# Name of the driver.
 LIBRARY = "libcuda.so.1"
-# Options of the driver's compiler, attributes of a kernel and of a device, by their numbers in `cuda.h`.
-ERROR_LOG, ERROR_LOG_BYTES = 5, 6
+# Number in `cuda.h` of the compiler's option for a buffer of error messages.
+ERROR_LOG = 5
+# Number in `cuda.h` of the compiler's option for the size of that buffer.
+ERROR_LOG_BYTES = 6
+# Number in `cuda.h` of a kernel's attribute: bytes of a thread outside its registers.
 LOCAL_BYTES = 3
-MULTIPROCESSORS, THREADS_OF_ONE = 16, 39
+# Number in `cuda.h` of a device's attribute: its multiprocessors.
+MULTIPROCESSORS = 16
+# Number in `cuda.h` of a device's attribute: threads of a multiprocessor.
+THREADS_OF_ONE = 39
+# Size of the buffer of error messages, in bytes.
 LOG_BYTES = 8192
-# The part of a GPU's memory that threads may take outside their registers; JAX takes three quarters for arrays.
-LOCAL_PART = 0.15
 
 
 class DriverError(RuntimeError):
-    """What the driver refuses, and its reason."""
+    """The driver refuses something; the message is its reason."""
 
 
-class Loaded(NamedTuple):
-    """A kernel that is loaded: the driver's handle, and the addresses of its functions that run it and explain errors."""
+class LoadedKernel(NamedTuple):
+    """A loaded kernel: the driver's handle, and the addresses of its functions that run it and explain errors."""
 
     function: int
     launch: int
@@ -32,7 +40,7 @@ class Loaded(NamedTuple):
 
 @functools.cache
 def library() -> ctypes.CDLL | None:
-    """The driver, None where there is none that works."""
+    """Return the driver, None if there is none that works."""
     try:
         found = ctypes.CDLL(LIBRARY)
     except OSError:
@@ -41,7 +49,7 @@ def library() -> ctypes.CDLL | None:
 
 
 def devices() -> list:
-    """The GPUs that JAX computes on in this process."""
+    """Return the GPUs that JAX computes on in this process."""
     try:
         return jax.local_devices(backend="cuda")
     except RuntimeError:
@@ -50,21 +58,21 @@ def devices() -> list:
 
 @functools.cache
 def capability() -> tuple[int, int]:
-    """The lowest compute capability of these GPUs; 8.0 if there are none."""
+    """Return the lowest compute capability of these GPUs; 8.0 if there are none."""
     found = [tuple(map(int, x.compute_capability.split("."))) for x in devices()]
     major, minor = min(found, default=(8, 0))
     return major, minor
 
 
-# What the driver's compiler was given: it may use it until a kernel is first launched.
+# Arguments of the driver's compiler, which may use them until a kernel is first launched.
 _given: list = []
 
 
-def load(ptx: str) -> Loaded:
-    """Load the kernel `entry` of a module in PTX. It is the same for all GPUs, and stays loaded.
+def load(ptx: str) -> LoadedKernel:
+    """Return the kernel `entry` of a module in PTX, loaded for all GPUs; it stays loaded.
 
     Raises:
-        DriverError: the driver does not take it, with what its compiler says; or its threads need too much memory.
+        DriverError: the driver refuses it, with the message of its compiler; or its threads need too much memory.
     """
     driver = library()
     assert driver is not None
@@ -83,12 +91,17 @@ def load(ptx: str) -> Loaded:
     except AttributeError as error:
         raise DriverError("the driver is older than CUDA 12") from error
     address = lambda function: ctypes.cast(function, ctypes.c_void_p).value or 0
-    return Loaded(kernel.value, address(driver.cuLaunchKernel), address(driver.cuGetErrorString))
+    return LoadedKernel(kernel.value, address(driver.cuLaunchKernel), address(driver.cuGetErrorString))
 
 
 def _check_memory(driver: ctypes.CDLL, kernel: ctypes.c_void_p, number: int) -> None:
-    """Whether all threads that a GPU can hold find their memory. Asked for it, the driver compiles what it would else
-    compile at the first launch."""
+    """Check that all threads that a GPU can hold find their memory.
+
+    For this the driver compiles the kernel, which it would else do at the first launch.
+
+    Raises:
+        DriverError: they need more than `tuning.LOCAL_MEMORY_FRACTION`.
+    """
     local, device, count, threads = (ctypes.c_int() for _ in range(4))
     total = ctypes.c_size_t()
     code = driver.cuDeviceGet(ctypes.byref(device), number)
@@ -99,7 +112,7 @@ def _check_memory(driver: ctypes.CDLL, kernel: ctypes.c_void_p, number: int) -> 
     if code != 0:
         raise DriverError(_reason(driver, code))
     needed = local.value * count.value * threads.value
-    if needed > LOCAL_PART * total.value:
+    if needed > tuning.LOCAL_MEMORY_FRACTION * total.value:
         raise DriverError(
             f"{local.value} bytes for each of {count.value * threads.value} threads are {needed / 2**30:.1f} GB of "
             f"{total.value / 2**30:.1f}"
@@ -107,6 +120,7 @@ def _check_memory(driver: ctypes.CDLL, kernel: ctypes.c_void_p, number: int) -> 
 
 
 def _reason(driver: ctypes.CDLL, code: int) -> str:
+    """Return the driver's text for an error code."""
     text = ctypes.c_char_p()
     driver.cuGetErrorString(code, ctypes.byref(text))
     return (text.value or b"unknown error").decode()

@@ -1,8 +1,8 @@
-"""The function that XLA calls to run a kernel, in LLVM's text: it hands the addresses of all buffers to the driver."""
+"""The function that XLA calls to run a kernel, in LLVM's text: it passes the addresses of all buffers to the driver."""
 
 from __future__ import annotations
 
-from jaxmbs.programs.llvm import ffi
+from jaxmbs.programs.backends.llvm import ffi
 
 # The kernel gets `meta`, the workspace, the inputs and the outputs. XLA gives `meta` and the inputs as operands, and as
 # results the outputs and behind them the workspace. The numbers of blocks and of threads in each are an attribute.
@@ -68,7 +68,7 @@ stop:
   ret ptr %refused
 launch:
   %stream = load ptr, ptr %query3"""
-# In place of the driver: one thread after the other, on this processor.
+# The same without a driver: one thread after the other, on this processor.
 _HOST_DRIVER = """
 define internal i32 @explain(i32 %code, ptr %why) {{
   ret i32 0
@@ -96,14 +96,16 @@ done:
 
 
 def on_gpu(name: str, inputs: int, outputs: int, workspace: bool, function: int, launch: int, explain: int) -> str:
-    """The handler of a kernel that the driver has loaded.
+    """Return the handler of a kernel that the driver has loaded.
 
     Args:
-        name: of the program.
-        inputs, outputs: how many buffers there are.
-        workspace: whether there is a workspace behind the outputs.
+        name: name of the program.
+        inputs: number of input buffers.
+        outputs: number of output buffers.
+        workspace: True if there is a workspace after the outputs.
         function: the driver's handle of the kernel.
-        launch, explain: addresses of the driver's `cuLaunchKernel` and `cuGetErrorString`.
+        launch: address of the driver's `cuLaunchKernel`.
+        explain: address of the driver's `cuGetErrorString`.
     """
     calls = {key: f"inttoptr (i64 {at} to ptr)" for key, at in (("launch", launch), ("explain", explain))}
     stream = _STREAM.format(get=ffi.api_field("XLA_FFI_Stream_Get"))
@@ -111,9 +113,14 @@ def on_gpu(name: str, inputs: int, outputs: int, workspace: bool, function: int,
 
 
 def on_host(name: str, inputs: int, outputs: int, workspace: bool, kinds: list[str]) -> str:
-    """The handler of a kernel in the same module, which the calling thread runs.
+    """Return the handler of a kernel in the same module, which the calling thread runs.
 
-    kinds: types of the kernel's parameters behind the thread's number and how many there are.
+    Args:
+        name: name of the program.
+        inputs: number of input buffers.
+        outputs: number of output buffers.
+        workspace: True if there is a workspace after the outputs.
+        kinds: types of the kernel's parameters after the number of the thread and the number of threads.
     """
     values, arguments = [], []
     for k, kind in enumerate(kinds):
@@ -130,6 +137,7 @@ def on_host(name: str, inputs: int, outputs: int, workspace: bool, kinds: list[s
 
 
 def _handler(name, inputs, outputs, workspace, **parts) -> str:
+    """Return the text of a handler from its parts."""
     results = outputs + workspace
     # The workspace comes second; without one its place stays empty.
     order = [0, inputs + results if workspace else None, *range(1, 1 + inputs + outputs)]
@@ -156,4 +164,5 @@ def _handler(name, inputs, outputs, workspace, **parts) -> str:
 
 
 def _constant(name: str, text: str) -> str:
+    """Return the definition of a constant text."""
     return f'@{name} = private constant [{len(text) + 1} x i8] c"{text}\\00"'

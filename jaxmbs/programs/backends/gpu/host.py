@@ -1,16 +1,19 @@
-"""Machine code of this processor for kernels: what launches them on a GPU, and the kernels themselves, for tests."""
+"""Machine code of this processor for kernels.
+
+That is the function that launches them on a GPU, and the kernels themselves, for tests.
+"""
 
 from __future__ import annotations
 
 from llvmlite import binding
 
 from jaxmbs.programs.backends.gpu import handler, ptx
-from jaxmbs.programs.backends.gpu.driver import Loaded
+from jaxmbs.programs.backends.gpu.driver import LoadedKernel
 from jaxmbs.programs.tracing.program import Program
 
 
 class HostCode:
-    """A module that is compiled, and its function `handler`."""
+    """A compiled module, and its function `handler`."""
 
     def __init__(self, module, machine):
         passes = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=0))
@@ -21,6 +24,7 @@ class HostCode:
 
 
 def _machine():
+    """Return LLVM's description of this processor."""
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     cpu, features = binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
@@ -30,18 +34,18 @@ def _machine():
 ATTRIBUTES = "attributes #0 = { nounwind }"
 
 
-def launcher(program: Program, workspace: bool, loaded: Loaded) -> HostCode:
-    """What launches a kernel that the driver has loaded."""
+def launcher(program: Program, workspace: bool, loaded: LoadedKernel) -> HostCode:
+    """Return the function that launches a kernel that the driver has loaded."""
     text = handler.on_gpu(program.name, len(program.facts.loaded), len(program.outputs), workspace, *loaded)
     return HostCode(binding.parse_assembly(f"{text}\n{ATTRIBUTES}"), _machine())
 
 
 def kernel(program: Program) -> HostCode:
-    """The kernel of a program for this processor. Its regions stay functions: that compiles in a tenth of the time."""
+    """Return the kernel of a program for this processor. Its regions stay functions, to compile ten times as fast."""
     found = ptx.module_text(program, ATTRIBUTES)
     assert not isinstance(found, str)
     text, emitter = found
     inputs, outputs = len(program.facts.loaded), len(program.outputs)
     kinds = [param.rsplit(" ", 1)[0] for param in emitter.params.split(", ")]
     text += handler.on_host(program.name, inputs, outputs, bool(emitter.plan.scratch_bytes), kinds)
-    return HostCode(ptx.linked(text, emitter, program), _machine())
+    return HostCode(ptx.link_elementary(text, emitter, program), _machine())

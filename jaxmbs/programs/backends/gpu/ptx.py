@@ -8,26 +8,17 @@ from typing import NamedTuple
 from llvmlite import binding
 
 from jaxmbs.programs.backends.gpu.threads import ThreadEmitter
-from jaxmbs.programs.content import joined
-from jaxmbs.programs.llvm import elementary
-from jaxmbs.programs.store import remembered
+from jaxmbs.programs.backends.llvm import elementary
+from jaxmbs.programs.runtime import tuning
+from jaxmbs.programs.runtime.content import digest_of_parts
+from jaxmbs.programs.runtime.store import load_or_compute
 from jaxmbs.programs.tracing.program import Program
 
+# LLVM's name of the target.
 TRIPLE = "nvptx64-nvidia-cuda"
-# Threads of a block at most. 128 of them have 255 registers each on every GPU. The code does not say so (`.maxntid`): told
-# that, NVIDIA's assembler gives large kernels 32 registers, and spills ten times as much.
-BLOCK = 128
-# Compute capabilities that code is made for, and the versions of PTX that have them. Newer GPUs run what is made for an
-# older one.
+# Versions of PTX by the compute capabilities that code is made for. Newer GPUs run code for older ones.
 ARCHITECTURES = {(7, 0): 60, (7, 5): 63, (8, 0): 70, (8, 6): 71, (8, 9): 78, (9, 0): 78, (10, 0): 86, (12, 0): 87}
-# Bytes that a thread may keep outside its registers. A GPU sets them aside for every thread that it can hold: 40 kB for
-# each of an H100's 270,000 are 11 GB.
-MAX_FRAME_BYTES = 40_000
-# Buffers that a kernel takes: their addresses have to fit into 4 kB.
-MAX_BUFFERS = 500
 ATTRIBUTES = "attributes #0 = { nounwind alwaysinline }"
-# Larger programs get no optimisation, which takes longer than it saves.
-MAX_OPTIMISED_OPERATIONS = 40_000
 
 
 class Kernel(NamedTuple):
@@ -37,7 +28,7 @@ class Kernel(NamedTuple):
         text: PTX.
         frame, scratch: bytes for each thread, in its own memory and in the workspace.
         apart: numbers of the inputs, and behind them the outputs, whose scalars lie apart.
-        refused: why there is no kernel, or nothing.
+        refused: reason why there is no kernel, empty if there is one.
     """
 
     text: str
@@ -49,7 +40,7 @@ class Kernel(NamedTuple):
 
 @functools.cache
 def supported() -> bool:
-    """Whether LLVM has the target here."""
+    """Return True if LLVM has the target here."""
     binding.initialize_all_targets()
     binding.initialize_all_asmprinters()
     try:
@@ -60,20 +51,21 @@ def supported() -> bool:
 
 
 def architecture(capability: tuple[int, int]) -> tuple[int, int]:
-    """The newest of `ARCHITECTURES` that a GPU of a compute capability runs; the oldest for older ones."""
+    """Return the newest of `ARCHITECTURES` that a GPU of a compute capability runs; the oldest for older ones."""
     return max((x for x in ARCHITECTURES if x <= capability), default=min(ARCHITECTURES))
 
 
 def kernel(program: Program, capability: tuple[int, int]) -> Kernel:
-    """A program for GPUs from a compute capability on; made, or found in the store."""
+    """Return a program for GPUs from a compute capability on; made, or found in the store."""
     chosen = architecture(capability)
     if ("kernel", chosen) not in program.derived:
-        key = None if program.key is None else joined(program.key, *chosen)
-        program.derived["kernel", chosen] = Kernel(*remembered("ptx", key, lambda: _kernel(program, chosen)))
+        key = None if program.key is None else digest_of_parts(program.key, *chosen)
+        program.derived["kernel", chosen] = Kernel(*load_or_compute("ptx", key, lambda: _kernel(program, chosen)))
     return program.derived["kernel", chosen]
 
 
 def _kernel(program: Program, chosen: tuple[int, int]) -> Kernel:
+    """Compile a program for an architecture."""
     supported()  # makes the target known
     found = module_text(program, ATTRIBUTES)
     if isinstance(found, str):
@@ -84,29 +76,35 @@ def _kernel(program: Program, chosen: tuple[int, int]) -> Kernel:
     machine = target.create_target_machine(
         cpu=f"sm_{major}{minor}",
         features=f"+ptx{ARCHITECTURES[chosen]}",
-        opt=2 if program.size <= MAX_OPTIMISED_OPERATIONS else 0,
+        opt=2 if program.size <= tuning.MAX_OPTIMISED_OPERATIONS_GPU else 0,
     )
     # Ahead of the text, so that loads and stores are as aligned as GPUs want them.
     heading = f'target datalayout = "{machine.target_data}"\ntarget triple = "{TRIPLE}"'
-    module = linked("\n".join([heading, text, ENTRY.format(params=emitter.params)]), emitter, program)
-    optimised(module, machine)
+    module = link_elementary("\n".join([heading, text, ENTRY.format(params=emitter.params)]), emitter, program)
+    optimise(module, machine)
     return Kernel(
         machine.emit_assembly(module), emitter.frame.bytes, emitter.plan.scratch_bytes, sorted(emitter.plan.apart)
     )
 
 
 def module_text(program: Program, attributes: str) -> tuple[str, ThreadEmitter] | str:
-    """The functions of a program for a thread, and what has emitted them; or why there are none.
+    """Return the functions of a program for a thread and their emitter, or the reason why there are none.
 
-    attributes: #0, of the kernel and of functions that may be inlined; #1 is given, those of the others.
+    Args:
+        program: program to write.
+        attributes: definition of #0, the attributes of the kernel and of functions that may be inlined; #1, those of the
+            others,
+            is fixed.
     """
     buffers = len(program.facts.loaded) + len(program.outputs)
-    if buffers > MAX_BUFFERS:
-        return f"{buffers} arrays are more than a kernel takes ({MAX_BUFFERS})"
+    if buffers > tuning.MAX_BUFFERS:
+        return f"{buffers} arrays are more than a kernel takes ({tuning.MAX_BUFFERS})"
     emitter = ThreadEmitter(program)
     text = emitter.emit()
-    if emitter.frame.bytes > MAX_FRAME_BYTES:
-        return f"{emitter.frame.bytes} bytes for each thread are more than a GPU should set aside ({MAX_FRAME_BYTES})"
+    if emitter.frame.bytes > tuning.MAX_FRAME_BYTES:
+        return (
+            f"{emitter.frame.bytes} bytes for each thread are more than a GPU should reserve ({tuning.MAX_FRAME_BYTES})"
+        )
     lines = [
         text,
         attributes,
@@ -117,8 +115,8 @@ def module_text(program: Program, attributes: str) -> tuple[str, ThreadEmitter] 
     return "\n".join(lines), emitter
 
 
-def linked(text: str, emitter: ThreadEmitter, program: Program):
-    """A module of LLVM with the elementary functions."""
+def link_elementary(text: str, emitter: ThreadEmitter, program: Program):
+    """Return a module of LLVM with the elementary functions."""
     module = binding.parse_assembly(text)
     called = emitter.module.elementary
     if called:
@@ -126,8 +124,8 @@ def linked(text: str, emitter: ThreadEmitter, program: Program):
     return module
 
 
-def optimised(module, machine) -> None:
-    """Inline everything, and put what lies in the frame into registers."""
+def optimise(module, machine) -> None:
+    """Inline everything, and put the values of the frame into registers."""
     builder = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=0))
     passes = binding.create_new_module_pass_manager()
     passes.add_always_inliner_pass()

@@ -1,45 +1,46 @@
-"""Programs for one thread per sample: all that a thread computes, with its loops, in one kernel.
+"""Programs for one thread per sample, with all their loops in one kernel.
 
-A thread leaves a loop when its own sample is done. Where there are more samples than threads, a thread goes on with the
-sample that is as many further on as there are threads.
+A thread leaves a loop when its own sample is done. If there are more samples than threads, each thread continues with the
+sample
+that is as many numbers further as there are threads.
 
-Arrays that loops read or write row by row lie with their scalars apart and neighbouring samples side by side, so that
-neighbouring threads touch neighbouring addresses. So does the workspace, where rows lie that the program itself reads.
+The scalars of arrays that loops read or write row by row lie apart, those of neighbouring samples side by side, so that
+neighbouring
+threads use neighbouring addresses. So does the workspace, which holds the rows that the program reads itself.
 """
 
 from __future__ import annotations
 
-from jaxmbs.programs.llvm.code import AbstractCode
-from jaxmbs.programs.llvm.emitter import AbstractEmitter
-from jaxmbs.programs.llvm.text import unsigned
+from jaxmbs.programs.backends.llvm.code import AbstractCode
+from jaxmbs.programs.backends.llvm.emitter import AbstractEmitter
+from jaxmbs.programs.backends.llvm.text import has_no_sign
+from jaxmbs.programs.graph.nodes import Memory
+from jaxmbs.programs.runtime import tuning
 from jaxmbs.programs.tracing.program import Program
-from jaxmbs.programs.tracing.trace import Memory
 
-# An address in the memory of the whole GPU.
+# Type of an address in the memory of the whole GPU.
 GLOBAL = "ptr addrspace(1)"
-# Functions up to this many lines become part of those that call them: what crosses between them can stay in registers.
-INLINED_LINES = 12_000
 
 
-def apart(program: Program) -> frozenset[int]:
-    """Numbers of the inputs, and behind them the outputs, that loops read or write row by row."""
+def buffers_by_rows(program: Program) -> frozenset[int]:
+    """Return the numbers of the inputs, and after them of the outputs, that loops read or write row by row."""
     first, live = len(program.inputs), program.live
     read = {
-        node.payload[0].source
+        node.address.buffer.source
         for region in live.regions
         for node in live.nodes(region)
-        if node.op == "load" and node.payload[0].source is not None and node.args
+        if node.op == "load" and node.address.buffer.source is not None and node.args
     }
     written = {first + k for k, result in enumerate(program.results) if isinstance(result, Memory)}
     return frozenset(read | written)
 
 
 class ThreadCode(AbstractCode):
-    """The lines of one function of a thread."""
+    """Writes the lines of one function of a thread."""
 
     def is_unsigned(self, node):
-        # `abs.f64` of a GPU hands a NaN on as it is, and the usual one has its sign set.
-        return node.op == "const" and unsigned(node)
+        # `abs.f64` of a GPU leaves NaN unchanged, and the usual NaN has its sign set.
+        return node.op == "const" and has_no_sign(node)
 
     def _pointers(self, key, distance):
         if key[1] in self.plan.apart:
@@ -50,14 +51,14 @@ class ThreadCode(AbstractCode):
         return self.let(f"load {scalar}, {GLOBAL} {pointers}, !invariant.load !0")
 
     def _scratch_pointer(self, buffer, offset, stride=0, number=None):
-        place = str(self.plan.scratch[id(buffer)] // 8 + offset)
+        place = str(self.plan.scratch[buffer] // 8 + offset)
         if number is not None:
             place = self.let(f"add i64 {self.let(f'mul i64 {number}, {stride}')}, {place}")
         moved = self.let(f"mul i64 {place}, {self._kept('row')}")
         return self.let(f"getelementptr i8, {GLOBAL} {self._scratch_base()}, i64 {moved}")
 
     def _kept(self, key) -> str:
-        """An integer that the kernel has put into the frame."""
+        """Return an integer that the kernel has put into the frame."""
         name = ("kept", key)
         if name not in self.addresses:
             self.addresses[name] = self.let(f"load i64, ptr {self.slot(key)}")
@@ -65,13 +66,13 @@ class ThreadCode(AbstractCode):
 
 
 class ThreadEmitter(AbstractEmitter):
-    """Emits `kernel(thread, threads, meta, workspace, buffers…)`."""
+    """Writes `kernel(thread, threads, meta, workspace, buffers…)`."""
 
     code = ThreadCode
 
     def __init__(self, program):
         super().__init__(program, 1, GLOBAL)
-        self.plan.apart = apart(program)
+        self.plan.apart = buffers_by_rows(program)
 
     def begins(self, code, loop):
         pass
@@ -80,19 +81,20 @@ class ThreadEmitter(AbstractEmitter):
         return mask
 
     def attributes(self, code):
-        return "#0" if len(code.lines) <= INLINED_LINES else "#1"
+        return "#0" if len(code.lines) <= tuning.MAX_INLINED_LINES else "#1"
 
     @property
     def params(self) -> str:
-        """The parameters of the kernel behind the thread's number and how many there are."""
+        """Parameters of the kernel after the number of the thread and the number of threads."""
         count = len(self.program.facts.loaded) + len(self.program.outputs)
         return ", ".join([f"{GLOBAL} %meta", f"{GLOBAL} %workspace", *(f"i64 %operand{k}" for k in range(count))])
 
     def kernel(self):
-        """All samples of a thread.
+        """Return the function for all samples of a thread.
 
-        meta: number of samples, of those along the inner batch axis; then for each input that is loaded, and each output,
-        its strides along the outer and the inner axis, and between its scalars, in scalars.
+        `meta` has the number of samples, and of those along the inner batch axis; then for each input that is loaded, and
+        each output, its
+        strides along the outer and the inner axis, and between its scalars, in scalars.
         """
         used = self.used_buffers
         buffers = [line for k in used for line in self._buffer(k)]
@@ -128,7 +130,7 @@ class ThreadEmitter(AbstractEmitter):
         )
 
     def _buffer(self, k: int) -> list[str]:
-        """The strides of a buffer; the one between its scalars goes into the frame."""
+        """Return lines that load the strides of a buffer; the one between its scalars goes into the frame."""
         place = self.operand(k)
         lines = []
         for number, name in enumerate(["outer", "inner", "apart"]):
@@ -139,7 +141,7 @@ class ThreadEmitter(AbstractEmitter):
         return [*lines, *(self._keep(f"apart{k}", ("apart", k)) if k in self.plan.apart else [])]
 
     def _address(self, k: int) -> list[str]:
-        """Where a sample lies in a buffer, put into the frame."""
+        """Return lines that put the address of a sample in a buffer into the frame."""
         return [
             f"  %a{k} = mul i64 %outer, %outer{k}",
             f"  %b{k} = mul i64 %rest, %inner{k}",
@@ -150,7 +152,7 @@ class ThreadEmitter(AbstractEmitter):
         ]
 
     def _workspace(self) -> list[str]:
-        """Where a thread's part of the workspace begins, and how far apart its scalars lie."""
+        """Return lines that find a thread's part of the workspace, and the distance of its scalars."""
         if "scratch" not in self.frame.places:
             return []
         return [
@@ -161,6 +163,7 @@ class ThreadEmitter(AbstractEmitter):
         ]
 
     def _keep(self, name: str, key, kind: str = "i64") -> list[str]:
+        """Return lines that put a value into the frame, under a key."""
         return [
             f"  %keep.{name} = getelementptr i8, ptr %frame, i64 {self.frame.place(key)}",
             f"  store {kind} %{name}, ptr %keep.{name}, align 8",

@@ -1,0 +1,115 @@
+"""The plan of a module: which functions there are, the frame, and the memory of rows."""
+
+from __future__ import annotations
+
+from jaxmbs.programs.backends.llvm.text import ALIGNMENT, Frame, Text
+from jaxmbs.programs.graph.liveness import LAST
+from jaxmbs.programs.graph.nodes import REAL, Buffer, Memory, Node
+from jaxmbs.programs.runtime import tuning
+from jaxmbs.programs.tracing.program import Program
+
+
+class Plan:
+    """The plan of a program that all its functions share.
+
+    Attributes:
+        program: the program.
+        lanes: number of lanes of a vector.
+        module: the module as text.
+        frame: memory of values that cross regions.
+        live: needed part of the graph.
+        part: serial number ↦ function of its region, for large regions; the last one is `LAST`.
+        crossing: serial numbers of nodes that functions other than their own use.
+        written: buffer ↦ outputs that are this buffer.
+        inner: buffer of those that are read inside the program.
+        scratch: buffer ↦ offset in bytes in the scratch memory, of `scratch_bytes`.
+        apart: numbers of the inputs, and after them the outputs, whose scalars do not lie side by side.
+        products: serial number of a sum or difference ↦ the product in it that is rounded together with it. It is decided
+            here,
+            not by LLVM, so that results have the same bits in kernels of one lane and of many, optimised or not.
+        absorbed: serial numbers of these products.
+    """
+
+    def __init__(self, program: Program, lanes: int, pointer: str = "ptr"):
+        self.program, self.lanes = program, lanes
+        self.module = Text(lanes, program.dtype, pointer)
+        self.frame = Frame(lanes)
+        self.live = program.live
+        self.part = self._parts()
+        self.crossing = self._crossing()
+        self.written: dict[Buffer, list[int]] = {}
+        self.inner: set[Buffer] = set()
+        self.scratch: dict[Buffer, int] = {}
+        self.scratch_bytes = 0
+        self.apart: frozenset[int] = frozenset()
+        self.products = self._products()
+        self.absorbed = {product.serial for product in self.products.values()}
+        self._names = 0
+        self._plan_memory()
+
+    def parts(self, nodes: list[Node]) -> list[list[Node]]:
+        """Return the nodes of a region by the functions that compute them; the last one ends the region."""
+        found: dict[int, list[Node]] = {}
+        for node in nodes:
+            if node.op not in ("const", "param", "index"):
+                found.setdefault(self.part.get(node.serial, LAST), []).append(node)
+        return [*(found[k] for k in found if k != LAST), found.get(LAST, [])]
+
+    def _parts(self) -> dict[int, int]:
+        """Return the function of each node of the regions that are too large for one, by serial number."""
+        found: dict[int, int] = {}
+        for region in self.live.regions:
+            nodes = [x for x in self.live.nodes(region) if x.op not in ("const", "param", "index")]
+            count = -(-len(nodes) // tuning.MAX_FUNCTION_NODES)
+            if count > 1:
+                size = -(-len(nodes) // count)
+                for k, node in enumerate(nodes):
+                    found[node.serial] = k // size if k // size < count - 1 else LAST
+        return found
+
+    def _crossing(self) -> set[int]:
+        """Return the serial numbers of nodes that functions other than their own use."""
+        if not self.part:
+            return self.live.crossing
+        # Results are stored at the end of the root.
+        ends = {x.serial for result in self.program.results if not isinstance(result, Memory) for x in result.ravel()}
+        earlier = {serial for serial in ends if self.part.get(serial, LAST) != LAST}
+        return self.live.used_elsewhere(self.part) | earlier
+
+    def _products(self) -> dict[int, Node]:
+        """Return the products that only one sum or difference of the same function uses, the first of two."""
+        found: dict[int, Node] = {}
+        used = self.live.uses
+        for region in self.live.regions:
+            for node in self.live.nodes(region):
+                if node.op in ("add", "sub") and node.kind == REAL:
+                    for x in node.args:
+                        together = x.region is region and self.part.get(x.serial) == self.part.get(node.serial)
+                        if x.op == "mul" and used[x.serial] == 1 and x.uniform == node.uniform and together:
+                            found[node.serial] = x
+                            break
+        return found
+
+    def name(self, kind: str) -> str:
+        """Return a new name for a function or a label."""
+        self._names += 1
+        return f"{kind}{self._names}"
+
+    def _plan_memory(self) -> None:
+        """Find the outputs that are rows of a loop, and places for the rows that the program reads itself."""
+        for k, result in enumerate(self.program.results):
+            if isinstance(result, Memory):
+                self.written.setdefault(result.buffer, []).append(k)
+        buffers: list[Buffer] = []
+        for region in self.live.regions:
+            for node in self.live.nodes(region):
+                if node.op == "load" and node.address.buffer.source is None:
+                    self.inner.add(node.address.buffer)
+                elif node.op == "stack":
+                    buffers.append(node.buffer)
+                elif node.op == "loop":
+                    buffers += [buffer for buffer, _ in self.live.rows(node.loop)]
+        for buffer in buffers:
+            if buffer in self.inner:
+                self.scratch[buffer] = self.scratch_bytes
+                self.scratch_bytes += buffer.length * buffer.width * self.lanes * 8 + ALIGNMENT

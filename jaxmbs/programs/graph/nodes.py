@@ -1,0 +1,225 @@
+"""Nodes of a graph of scalars, the regions and loops they lie in, and arrays in memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxmbs.programs.errors import ProgramError
+
+# Kind of a scalar: a real number of the program's floating-point type.
+REAL = "f"
+# Kind of a scalar: an integer.
+INTEGER = "i"
+# Kind of a scalar: a truth value.
+TRUTH = "b"
+
+
+class Region:
+    """A block of nodes that is executed together: the program itself, or the body or condition of a loop.
+
+    Attributes:
+        depth: number of loops around it.
+        nodes: its nodes in the order in which they were made, which is one in which they can be computed.
+    """
+
+    __slots__ = ("depth", "nodes")
+
+    def __init__(self, depth: int):
+        self.depth = depth
+        self.nodes: list[Node] = []
+
+
+class Node:
+    """One scalar; or a loop, or an array that is put into memory, on which others depend.
+
+    `op` is one of the operations of the table (`operations`), or one of these:
+
+    - "const": a number that is known when the program is made; `value`.
+    - "load": a scalar in memory at `address`. Its arguments are the "loop" or "stack" that fills the memory, unless that is
+      an input, and the index if there is one.
+    - "stack": its arguments are put into memory, into `buffer`.
+    - "loop": `loop`.
+    - "out": the final value of carried value `number` of a loop, which is its argument.
+    - "index": the counter of a loop, known in its body only.
+    - "param": a value that a region is given; `origin`.
+    - "mark": a value with a derivative of its own, in graphs that are to be differentiated; its argument is the value, and
+      `member` its place in the group of values that were made together.
+    - "stop", "save": the argument without its derivative, in the same graphs; "save" if reverse mode should keep it.
+
+    Attributes:
+        op: name of the operation.
+        args: arguments, made before it.
+        kind: REAL, INTEGER or TRUTH.
+        region: region in which it is computed.
+        serial: number in the order in which the nodes of a graph were made.
+        uniform: True if the value is the same in every lane, because it comes from loop counters and constants alone.
+        detail: the one thing that is not a node. It has a name for each `op`:
+        value: of "const", a Python number.
+        address: of "load".
+        buffer: of "stack".
+        loop: of "loop".
+        number: of "out".
+        origin: of "param": a `Carried` value of a loop; or the node of whose rate it is, in the rule of a mark; else None.
+        member: of "mark", (group, number of the mark in it).
+    """
+
+    __slots__ = ("args", "detail", "kind", "op", "region", "serial", "uniform")
+
+    op: str
+    args: tuple[Node, ...]
+    kind: str
+    region: Region
+    serial: int
+    uniform: bool
+    detail: Any
+    value: Any
+    address: Address
+    buffer: Buffer
+    loop: Loop
+    number: int
+    origin: Any
+    member: Any
+
+    def __repr__(self):
+        return f"{self.op}#{self.serial}"
+
+    @property
+    def is_constant(self) -> bool:
+        return self.op == "const"
+
+    @property
+    def is_integer(self) -> bool:
+        return self.kind == INTEGER
+
+    @property
+    def is_truth(self) -> bool:
+        return self.kind == TRUTH
+
+
+# Names of the one slot, which cost neither time nor memory.
+for _name in ("value", "address", "buffer", "loop", "number", "origin", "member"):
+    setattr(Node, _name, Node.detail)
+
+
+class Address(NamedTuple):
+    """The scalar at offset + stride·index of a buffer; the stride is 0 without an index."""
+
+    buffer: Buffer
+    offset: int
+    stride: int
+
+
+class Carried(NamedTuple):
+    """A carried value of a loop."""
+
+    loop: Loop
+    number: int
+
+
+class Buffer:
+    """An array in memory.
+
+    Attributes:
+        source: number of the input of the program that it is; None if a loop or a "stack" fills it.
+        kind: of its scalars.
+        length: number of rows.
+        width: number of scalars in a row.
+    """
+
+    __slots__ = ("kind", "length", "source", "width")
+
+    def __init__(self, source: Any, kind: str, length: int, width: int):
+        self.source, self.kind, self.length, self.width = source, kind, length, width
+
+
+class Loop:
+    """A counted loop, or one that ends earlier when its condition fails.
+
+    Attributes:
+        length: number of iterations; their upper limit if there is a condition.
+        body: region that is executed in each.
+        index: the counter, an integer node of `body`.
+        reverse: True if rows are written from the last to the first.
+        params: carried values as the body sees them.
+        inits: carried values before the first iteration.
+        results: carried values after an iteration.
+        condition: truth value after which an iteration is executed, None in counted loops. A lane whose condition fails
+            keeps its carried values; the loop ends when all lanes do.
+        condition_params: carried values as the condition sees them.
+        condition_region: region of the condition.
+        rows: (buffer, nodes of a row) written in every iteration, row number `index`, or counted from the end if `reverse`.
+        line: line of the user's code, for loops with a condition; None if it is not known.
+    """
+
+    def __init__(self, length: int, body: Region, index: Node, reverse: bool = False):
+        self.length = length
+        self.body = body
+        self.index = index
+        self.reverse = reverse
+        self.params: list[Node] = []
+        self.inits: list[Node] = []
+        self.results: list[Node] = []
+        self.condition: Node | None = None
+        self.condition_params: list[Node] = []
+        self.condition_region: Region | None = None
+        self.rows: list[tuple[Buffer, list[Node]]] = []
+        self.line: str | None = None
+
+
+class Memory:
+    """An array in memory: offsets into a buffer.
+
+    Attributes:
+        after: the loop or stack that fills the buffer, None for an input.
+    """
+
+    __slots__ = ("after", "buffer", "offsets")
+
+    def __init__(self, buffer: Buffer, offsets: np.ndarray, after: Node | None = None):
+        self.buffer, self.offsets, self.after = buffer, offsets, after
+
+    @property
+    def shape(self):
+        return self.offsets.shape
+
+    def reorder(self, offsets: np.ndarray) -> Memory:
+        """Return the same memory with other offsets."""
+        return Memory(self.buffer, offsets, self.after)
+
+
+def reached_offsets(size: int, offset: int, stride: int) -> range:
+    """Return the offsets offset + stride·index within a size, for an index from 0 on; one offset if the stride is 0."""
+    if not stride:
+        return range(offset, offset + 1)
+    return range(offset, size if stride > 0 else -1, stride)
+
+
+def kind_of(dtype) -> str:
+    """Return the kind of scalars of a dtype."""
+    kind = np.dtype(dtype).kind
+    if kind == "f":
+        return REAL
+    if kind in "iu":
+        return INTEGER
+    if kind == "b":
+        return TRUTH
+    raise ProgramError(f"dtype {dtype} is neither a real, an integer nor a truth value")
+
+
+def array(flat: Sequence, shape) -> np.ndarray:
+    """Return a list of nodes as an array of a shape."""
+    result = np.empty(len(flat), dtype=object)
+    result[:] = flat
+    return result.reshape(shape)
+
+
+def place_argument(number: int, shape, dtype) -> Memory:
+    """Return an input of the program in memory."""
+    size = math.prod(shape)
+    length = shape[0] if shape else 1
+    buffer = Buffer(number, kind_of(dtype), length, size // max(length, 1))
+    return Memory(buffer, np.arange(size).reshape(shape))

@@ -1,0 +1,434 @@
+"""Elimination in small matrices of nodes, ordered when the program is made: little fill, few operations.
+
+Known zeros are skipped. Rows and columns without a choice, and those with a constant as pivot, are eliminated first; the
+blocks
+that remain are eliminated with partial pivoting, rows swapped by selection in every lane for itself.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from jaxmbs.programs.graph.graph import Graph
+from jaxmbs.programs.graph.nodes import Node
+
+# Absolute values of constants that serve as pivots without comparison: those of a mechanism's equations are ±1 and small
+# integers.
+PIVOT_CONSTANTS = (0.125, 8.0)
+
+
+@dataclasses.dataclass
+class PivotStep:
+    """The elimination of one row and column.
+
+    Attributes:
+        row: row of the pivot.
+        column: column of the pivot.
+        pivot: the pivot.
+        reciprocal: 1 / pivot, zero if the row is left out.
+        swaps: (condition, row, row) that are swapped before.
+        factors: multiples of the row that are subtracted from other rows, by row.
+        rest: the other entries of the row, by column.
+    """
+
+    row: int
+    column: int
+    pivot: Node
+    reciprocal: Node
+    swaps: list[tuple[Node, int, int]]
+    factors: dict[int, Node]
+    rest: dict[int, Node]
+
+    def nodes(self) -> list[Node]:
+        """Return all nodes of the step."""
+        conditions = [swap[0] for swap in self.swaps]
+        return [self.pivot, self.reciprocal, *conditions, *self.factors.values(), *self.rest.values()]
+
+    def copy_with(self, of: Callable[[Node], Node]) -> PivotStep:
+        """Return the step with other nodes."""
+        swaps = [(of(condition), a, b) for condition, a, b in self.swaps]
+        every = lambda some: {k: of(x) for k, x in some.items()}
+        return PivotStep(
+            self.row, self.column, of(self.pivot), of(self.reciprocal), swaps, every(self.factors), every(self.rest)
+        )
+
+
+class Factors(abc.ABC):
+    """Triangular factors of a matrix, as the steps of its elimination."""
+
+    def __init__(self, graph: Graph, steps: list[PivotStep], rows: int):
+        self.graph, self.steps, self.rows = graph, steps, rows
+
+    def nodes(self) -> list[Node]:
+        """Return all nodes of the factors."""
+        return [x for step in self.steps for x in step.nodes()]
+
+    def copy_into(self, graph: Graph, of: Callable[[Node], Node]) -> Factors:
+        """Return the factors in another graph; `of` maps the nodes of this one."""
+        return type(self)(graph, [step.copy_with(of) for step in self.steps], self.rows)
+
+    @abc.abstractmethod
+    def solve(self, rhs: Sequence[Node]) -> list[Node]:
+        """Return x with A x = rhs."""
+
+    @abc.abstractmethod
+    def solve_transposed(self, rhs: Sequence[Node]) -> list[Node]:
+        """Return x with Aᵀ x = rhs."""
+
+
+class GeneralFactors(Factors):
+    """Factors L U with rows exchanged. If a matrix has more rows than columns, rows without a pivot take no part."""
+
+    def solve(self, rhs: Sequence[Node]) -> list[Node]:
+        g, y = self.graph, list(rhs)
+        for step in self.steps:
+            self._swap(y, step.swaps)
+            for row, factor in step.factors.items():
+                y[row] = g.sub(y[row], g.mul(factor, y[step.row]))
+        x: list = [None] * len(self.steps)
+        for step in reversed(self.steps):
+            value = y[step.row]
+            for column, entry in step.rest.items():
+                value = g.sub(value, g.mul(entry, x[column]))
+            x[step.column] = g.mul(value, step.reciprocal)
+        return x
+
+    def solve_transposed(self, rhs: Sequence[Node]) -> list[Node]:
+        g, b = self.graph, list(rhs)
+        x: list = [g.constant(0.0)] * self.rows
+        for step in self.steps:
+            x[step.row] = value = g.mul(b[step.column], step.reciprocal)
+            for column, entry in step.rest.items():
+                b[column] = g.sub(b[column], g.mul(entry, value))
+        for step in reversed(self.steps):
+            for row, factor in step.factors.items():
+                x[step.row] = g.sub(x[step.row], g.mul(factor, x[row]))
+            self._swap(x, step.swaps[::-1])
+        return x
+
+    def _swap(self, values: list[Node], swaps) -> None:
+        """Swap values in place."""
+        select = self.graph.select
+        for condition, a, b in swaps:
+            values[a], values[b] = select(condition, values[b], values[a]), select(condition, values[a], values[b])
+
+
+class SymmetricFactors(Factors):
+    """Factors L D Lᵀ of a symmetric matrix."""
+
+    def solve(self, rhs: Sequence[Node]) -> list[Node]:
+        g, y = self.graph, self._forward(rhs)
+        for step in reversed(self.steps):
+            value = g.mul(y[step.row], step.reciprocal)
+            for row, factor in step.factors.items():
+                value = g.sub(value, g.mul(factor, y[row]))
+            y[step.row] = value
+        return y
+
+    solve_transposed = solve
+
+    def half(self, rhs: Sequence[Node]) -> list[Node]:
+        """Return G b with GᵀG the inverse: D^(−½) L⁻¹ b."""
+        g, y = self.graph, self._forward(rhs)
+        for step in self.steps:
+            y[step.row] = g.mul(g.make("sqrt", step.reciprocal), y[step.row])
+        return y
+
+    def _forward(self, rhs: Sequence[Node]) -> list[Node]:
+        """Return L⁻¹ b."""
+        g, y = self.graph, list(rhs)
+        for step in self.steps:
+            for row, factor in step.factors.items():
+                y[row] = g.sub(y[row], g.mul(factor, y[step.row]))
+        return y
+
+
+def factor_symmetric(graph: Graph, matrix: np.ndarray, floor: list[Node] | None = None) -> SymmetricFactors:
+    """Return the factors L D Lᵀ of a symmetric matrix, the row with the fewest neighbours first; one triangle is read.
+
+    Args:
+        graph: the graph.
+        matrix: positive definite, or semidefinite if there is a floor.
+        floor: least pivot of each row; rows with lower ones depend on rows before them, and are left out.
+    """
+    n = matrix.shape[0]
+    zero = graph.constant(0.0)
+    entries = {(i, j): matrix[i, j] for i in range(n) for j in range(i + 1) if i == j or not is_zero(matrix[i, j])}
+    neighbours: dict[int, set[int]] = {i: set() for i in range(n)}
+    for i, j in entries:
+        if i != j:
+            neighbours[i].add(j)
+            neighbours[j].add(i)
+    at = lambda i, j: (max(i, j), min(i, j))
+    steps = []
+    # Length of the chain of pivots that a row depends on. Of rows with equally few neighbours the one with the shortest is
+    # next: chains are eliminated from both ends, which halves the latency.
+    waits = dict.fromkeys(neighbours, 0)
+    while neighbours:
+        k = min(neighbours, key=lambda i: (len(neighbours[i]), waits[i], i))
+        around = sorted(neighbours.pop(k))
+        pivot = entries[k, k]
+        reciprocal = _reciprocal(graph, pivot)
+        if floor is not None and not pivot.is_constant:
+            independent = graph.make("gt", pivot, floor[k])
+            reciprocal = graph.select(independent, reciprocal, zero)
+        factors = {i: graph.mul(entries[at(i, k)], reciprocal) for i in around}
+        for a, i in enumerate(around):
+            neighbours[i].discard(k)
+            waits[i] = max(waits[i], waits[k] + 1)
+            for j in around[: a + 1]:
+                taken = graph.mul(factors[i], entries[at(j, k)])
+                entries[at(i, j)] = graph.sub(entries.get(at(i, j), zero), taken)
+                if i != j:
+                    neighbours[i].add(j)
+                    neighbours[j].add(i)
+        steps.append(PivotStep(k, k, pivot, reciprocal, [], factors, {}))
+    return SymmetricFactors(graph, steps, n)
+
+
+class Elimination:
+    """Elimination of a matrix with at least as many rows as columns, the order chosen from its zeros and constants.
+
+    If `regular` is false, or a pivot is known to be zero, the reciprocals of pivots are zero: solutions are meaningless,
+    but
+    finite.
+
+    Attributes:
+        factors: for solving.
+        sign: sign of the determinant, 1 if there is none.
+        rcond: smallest / largest pivot when rows, then columns, are scaled to a largest entry of 1.
+    """
+
+    def __init__(self, graph: Graph, matrix: np.ndarray, regular: Node | None = None):
+        self.graph = graph
+        self.regular = graph.constant(True) if regular is None else regular
+        self.n, columns = matrix.shape
+        self.more_rows = self.n > columns
+        self.zero = graph.constant(0.0)
+        self.original = matrix
+        self.entries: list[dict[int, Node]] = [{j: x for j, x in enumerate(row) if not is_zero(x)} for row in matrix]
+        self.rows, self.columns = set(range(self.n)), set(range(columns))
+        self.steps: list[PivotStep] = []
+        self._easy()
+        for rows, columns in blocks({i: set(self.entries[i]) & self.columns for i in self.rows}, self.columns):
+            self._block(rows, columns)
+        self.factors = GeneralFactors(graph, self.steps, self.n)
+
+    def _easy(self) -> None:
+        """Eliminate with pivots that need no comparison: the only entry of a row or column, or a constant."""
+        while self.columns:
+            counts = dict.fromkeys(self.columns, 0)
+            for i in self.rows:
+                for j in self.entries[i]:
+                    counts[j] += 1
+            best = None
+            for i in sorted(self.rows):
+                length = len(self.entries[i])
+                for j, x in self.entries[i].items():
+                    # A row with a single entry has to be a pivot only if no row is left over.
+                    alone = counts[j] == 1 or (length == 1 and not self.more_rows)
+                    low, high = PIVOT_CONSTANTS
+                    if not alone and not (x.is_constant and low <= abs(x.value) <= high):
+                        continue
+                    cost = ((length - 1) * (counts[j] - 1), not x.is_constant, i, j)
+                    if best is None or cost < best:
+                        best = cost
+            if best is None:
+                return
+            self._eliminate(best[2], best[3], self.rows - {best[2]}, [])
+
+    def _block(self, rows: list[int], columns: list[int]) -> None:
+        """Eliminate a block with partial pivoting, entries relative to the largest of their row at the start."""
+        g = self.graph
+        if len(rows) == len(columns) == 1:
+            return self._eliminate(rows[0], columns[0], self.rows - {rows[0]}, [])
+        weights = {i: g.make("div", g.constant(1.0), self.row_size(i)) for i in rows}
+        rows, columns = list(rows), list(columns)
+        while columns:
+            column = min(columns, key=lambda j: (sum(j in self.entries[i] for i in rows), j))
+            candidates = [i for i in rows if column in self.entries[i]] or rows
+            first = candidates[0]
+            swaps = []
+            merit = {i: g.mul(g.make("abs", self._entry(i, column)), weights[i]) for i in candidates}
+            for other in candidates[1:]:
+                swap = g.make("gt", merit[other], merit[first])
+                swaps.append((swap, first, other))
+                for values in (merit, weights):
+                    a, b = values[first], values[other]
+                    values[first], values[other] = g.select(swap, b, a), g.select(swap, a, b)
+                self._swap_rows(swap, first, other)
+            self._eliminate(first, column, self.rows - {first}, swaps)
+            rows.remove(first)
+            columns.remove(column)
+        return None
+
+    def _entry(self, i: int, j: int) -> Node:
+        """Return an entry of the matrix in its current state."""
+        return self.entries[i].get(j, self.zero)
+
+    def _swap_rows(self, swap: Node, first: int, other: int) -> None:
+        """Swap two rows if a condition holds."""
+        a, b, select = self.entries[first], self.entries[other], self.graph.select
+        for j in sorted(set(a) | set(b)):
+            x, y = a.get(j, self.zero), b.get(j, self.zero)
+            a[j], b[j] = select(swap, y, x), select(swap, x, y)
+
+    def _eliminate(self, i: int, j: int, others, swaps) -> None:
+        """Eliminate column j from other rows by row i."""
+        g = self.graph
+        pivot = self.entries[i].pop(j, self.zero)
+        reciprocal = _reciprocal(g, pivot)
+        if not pivot.is_constant:
+            reciprocal = g.select(self.regular, reciprocal, self.zero)
+        factors = {}
+        for k in sorted(others):
+            if j not in self.entries[k]:
+                continue
+            factor = factors[k] = g.mul(self.entries[k].pop(j), reciprocal)
+            for column, entry in self.entries[i].items():
+                value = g.sub(self._entry(k, column), g.mul(factor, entry))
+                if is_zero(value):
+                    self.entries[k].pop(column, None)
+                else:
+                    self.entries[k][column] = value
+        self.steps.append(PivotStep(i, j, pivot, reciprocal, swaps, factors, dict(self.entries[i])))
+        self.rows.discard(i)
+        self.columns.discard(j)
+
+    def _largest(self, values: Sequence[Node]) -> Node:
+        """Return the largest absolute value, 1 if all are zero."""
+        g = self.graph
+        largest = self.zero
+        for x in values:
+            largest = g.make("abs", x) if largest is self.zero else g.make("max", largest, g.make("abs", x))
+        if all(x.is_constant for x in values) or any(x.is_constant and x.value != 0 for x in values):
+            return g.constant(1.0) if largest is self.zero else largest
+        return g.select(g.make("gt", largest, self.zero), largest, g.constant(1.0))
+
+    def row_size(self, i: int) -> Node:
+        """Return the largest absolute value of a row, 1 if all are zero."""
+        return self._largest([x for x in self.original[i] if not is_zero(x)])
+
+    @property
+    def sign(self) -> Node:
+        """Sign of the determinant, 1 if there is none."""
+        g = self.graph
+        if self.more_rows:
+            return g.constant(1.0)
+        order = [step.row for step in self.steps], [step.column for step in self.steps]
+        value = g.constant(float(parity(order[0]) * parity(order[1])))
+        for step in self.steps:
+            value = g.mul(value, g.make("sign", step.pivot))
+            for swap, _, _ in step.swaps:
+                value = g.select(swap, g.make("neg", value), value)
+        return value
+
+    @property
+    def rcond(self) -> Node:
+        """Smallest / largest pivot of the scaled matrix.
+
+        Rows that were swapped are measured by the size of the row that came to the pivot's place. Constant pivots count as
+        1.
+        """
+        g, one = self.graph, self.graph.constant(1.0)
+        if any(is_zero(step.pivot) for step in self.steps):
+            return self.zero
+        if all(step.pivot.is_constant for step in self.steps):
+            return one
+        weights = [g.make("div", one, self.row_size(i)) for i in range(self.n)]
+        moved = list(weights)
+        smallest, largest = one, one
+        for step in self.steps:
+            for swap, a, b in step.swaps:
+                moved[a], moved[b] = g.select(swap, moved[b], moved[a]), g.select(swap, moved[a], moved[b])
+            if step.pivot.is_constant:
+                continue
+            column = [(self.original[i, step.column], weights[i]) for i in range(self.n)]
+            scaled = [g.mul(x, w) for x, w in column if not is_zero(x)]
+            size = g.mul(step.pivot, moved[step.row])
+            size = g.make("abs", g.make("div", size, self._largest(scaled)))
+            smallest, largest = g.make("min", smallest, size), g.make("max", largest, size)
+        return g.make("div", smallest, largest)
+
+
+def _reciprocal(graph: Graph, pivot: Node) -> Node:
+    """Return 1 / pivot, zero for a pivot that is known to be zero: its row depends on others."""
+    return graph.constant(0.0) if is_zero(pivot) else graph.make("div", graph.constant(1.0), pivot)
+
+
+def is_zero(x: Node) -> bool:
+    """Return True if a node is known to be zero, of either sign."""
+    return x.is_constant and x.value == 0
+
+
+def parity(order: Sequence[int]) -> int:
+    """Return the sign of a permutation."""
+    order, sign = list(order), 1
+    for k in range(len(order)):
+        while order[k] != k:
+            other = order[k]
+            order[k], order[other] = order[other], order[k]
+            sign = -sign
+    return sign
+
+
+def blocks(pattern: dict[int, set[int]], columns: set[int]) -> list[tuple[list[int], list[int]]]:
+    """Return rows and columns of the diagonal blocks of a block triangular form.
+
+    It takes a matching of rows and columns, then the strongly connected parts of the graph in which a row leads to the rows
+    that are
+    matched to its columns. If the pattern has no full diagonal, as with more rows than columns, there is one block.
+    """
+    matched: dict[int, int] = {}  # column → row
+
+    def augment(row: int, visited: set[int]) -> bool:
+        for column in sorted(pattern[row]):
+            if column in visited:
+                continue
+            visited.add(column)
+            if column not in matched or augment(matched[column], visited):
+                matched[column] = row
+                return True
+        return False
+
+    rows = sorted(pattern)
+    if not rows:
+        return []
+    if not all(augment(row, set()) for row in rows):
+        return [(rows, sorted(columns))]
+    column_of = {row: column for column, row in matched.items()}
+    parts = _strongly_connected({row: [matched[c] for c in sorted(pattern[row])] for row in rows})
+    # Tarjan gives the parts that others lead to first; a pivot's column is then missing in the rows still to come only
+    # if those that lead to it come earlier.
+    return [(sorted(part), sorted(column_of[row] for row in part)) for part in reversed(parts)]
+
+
+def _strongly_connected(graph: dict[int, list[int]]) -> list[list[int]]:
+    """Return the strongly connected parts of a graph, by Tarjan's algorithm."""
+    number: dict[int, int] = {}
+    low: dict[int, int] = {}
+    stack: list[int] = []
+    parts: list[list[int]] = []
+
+    def visit(v: int) -> None:
+        number[v] = low[v] = len(number)
+        stack.append(v)
+        for w in graph[v]:
+            if w not in number:
+                visit(w)
+                low[v] = min(low[v], low[w])
+            elif w in stack:
+                low[v] = min(low[v], number[w])
+        if low[v] == number[v]:
+            part = stack[stack.index(v) :]
+            del stack[stack.index(v) :]
+            parts.append(part)
+
+    for v in graph:
+        if v not in number:
+            visit(v)
+    return parts

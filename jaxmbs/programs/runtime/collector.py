@@ -1,0 +1,21 @@
+"""Python's search for unreachable cycles, suspended while something is traced.
+
+Tracing makes millions of objects, all of which stay; looking through them takes a tenth of the time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+
+
+@contextlib.contextmanager
+def without_garbage_collection():
+    """Return a context without garbage collection."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

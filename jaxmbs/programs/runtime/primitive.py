@@ -1,0 +1,262 @@
+"""A program as a JAX primitive: lanes for batches, programs for derivatives, machine code or XLA for the platform.
+
+The primitive's operands have the batch axes in front, as many for all of them; an operand that does not depend on an
+axis has size 1 there.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from contextlib import AbstractContextManager
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.extend import core
+from jax.interpreters import ad, batching, mlir
+
+from jaxmbs.programs.backends import EMISSION, EMISSIONS, PLATFORMS, backend_for
+from jaxmbs.programs.derivatives.derived import (
+    cotangent_program,
+    has_loops,
+    instantiate,
+    linearized_programs,
+    tangent_program,
+)
+from jaxmbs.programs.runtime import jax_compat
+from jaxmbs.programs.runtime.sharding import by_shards
+from jaxmbs.programs.tracing.program import Program, release_graphs
+from jaxmbs.programs.tracing.rules import rule
+
+run_p = core.Primitive("straight_line_program")
+run_p.multiple_results = True
+
+
+def emission(name: str) -> AbstractContextManager[Any]:
+    """Return a context in which functions are compiled into the given kind of code, whatever JAXMBS_EMISSION says.
+
+    Use it to export a function with `jax.export`: machine code and kernels are made for one processor, but XLA operations
+    run on all of them.
+
+    Args:
+        name: "llvm", machine code on CPUs and one kernel on NVIDIA GPUs, the default; "xla", elementwise XLA operations;
+            "array", JAX's array operations as they were written; "gpu-on-host", a GPU's kernel on a CPU, for tests.
+
+    Raises:
+        ValueError: another name.
+
+    Examples:
+        >>> lengths = jax.ShapeDtypeStruct((2,), jnp.result_type(float))
+        >>> area = jax.jit(mbs.program(lambda x: x[0] * x[1]))
+        >>> with mbs.emission("xla"):
+        ...     exported = jax.export.export(area)(lengths)
+        >>> print(exported.call(jnp.array([2.0, 3.0])))
+        6.0
+    """
+    if name not in EMISSIONS:
+        raise ValueError(f"emission must be one of {', '.join(map(repr, EMISSIONS))}, got {name!r}")
+    return EMISSION(name)
+
+
+def run(program: Program, *args) -> list:
+    """Return the outputs of a program."""
+    if EMISSIONS.get(EMISSION.value) == ():
+        jax_compat.check_array_code(args, f"the emission is {EMISSION.value!r}")
+        return core.jaxpr_as_fun(program.source)(*args)
+    return _bind(*args, program=program, batch=(), emission=EMISSION.value)
+
+
+def _bind(*args, **params) -> list:
+    """Return the outputs of the primitive; its operands may vary over different axes of a `shard_map`."""
+    return run_p.bind(*jax_compat.varying_alike(args), **params)
+
+
+def zero_tangent(x):
+    """Return the tangent of a value that does not depend on the variables of differentiation."""
+    return ad.Zero(jax.typeof(x).to_tangent_aval())
+
+
+# x ↦ x, without derivative; see `save_for_reverse`.
+save_p = core.Primitive("save_for_reverse")
+save_p.def_impl(lambda x: x)
+save_p.def_abstract_eval(lambda x: x)
+mlir.register_lowering(save_p, lambda context, x: [x])
+batching.primitive_batchers[save_p] = lambda args, dims: (save_p.bind(*args), dims[0])
+ad.primitive_jvps[save_p] = lambda primals, _: (save_p.bind(*primals), zero_tangent(*primals))
+ad.primitive_transposes[save_p] = lambda cotangent, _: [cotangent]
+
+
+def save_for_reverse(x):
+    """Return x, a value without derivative that takes long to compute.
+
+    Reverse mode computes the iterations of a loop again, but takes this value from the forward run.
+    """
+    return save_p.bind(jnp.asarray(x))
+
+
+@run_p.def_impl
+def _impl(*args, **params):
+    # A program is compiled even under `jax.disable_jit`, which runs everything else operation by operation.
+    with jax.disable_jit(False):
+        return _jitted_bind(**params)(*args)
+
+
+@functools.lru_cache(maxsize=256)
+def _jitted_bind(**params):
+    """Return the compiled function that binds the primitive."""
+    return jax.jit(lambda *args: run_p.bind(*args, **params))
+
+
+@run_p.def_abstract_eval
+def _abstract(*args, program: Program, batch, emission):
+    return jax_compat.shaped_like([((*batch, *out.shape), out.dtype) for out in program.outputs], args)
+
+
+def _batch(args, dims, *, program, batch, emission):
+    size = next(x.shape[d] for x, d in zip(args, dims, strict=True) if d is not None)
+    moved = [x[None] if d is None else jnp.moveaxis(x, d, 0) for x, d in zip(args, dims, strict=True)]
+    results = _bind(*moved, program=program, batch=(size, *batch), emission=emission)
+    return results, [0] * len(results)
+
+
+batching.primitive_batchers[run_p] = _batch
+
+
+def _jvp(primals, tangents, *, program: Program, batch, emission):
+    out = _bind(*primals, program=program, batch=batch, emission=emission)
+    active = tuple(
+        type(t) is not ad.Zero and x.dtype.kind == "f" for t, x in zip(tangents, program.inputs, strict=True)
+    )
+    if not any(active):
+        return out, [zero_tangent(x) for x in out]
+    given = [t for t, a in zip(tangents, active, strict=True) if a]
+    given = [ad.instantiate_zeros(t) for t in given]
+    rates = _bind(*primals, *given, program=tangent_program(program, active), batch=batch, emission=emission)
+    rates = list(rates)
+    return out, [
+        rates.pop(0) if shape.dtype.kind == "f" else zero_tangent(x)
+        for x, shape in zip(out, program.outputs, strict=True)
+    ]
+
+
+ad.primitive_jvps[run_p] = _jvp
+
+
+def _linearize(is_vjp, nonzeros, *primals, program: Program, batch, emission):
+    """Linearize as `_jvp`, but a program with loops in two runs: the first keeps the states for the second."""
+    keep, linear, kept = linearized_programs(
+        program, tuple(bool(nz) and x.dtype.kind == "f" for nz, x in zip(nonzeros, program.inputs, strict=True))
+    )
+    results = _bind(*primals, program=keep, batch=batch, emission=emission)
+    split = len(results) - kept
+    outputs, states = results[:split], results[split:]
+
+    def tangents(residuals, *tangents):
+        given = [
+            ad.instantiate_zeros(t)
+            for t, nz, x in zip(tangents, nonzeros, program.inputs, strict=True)
+            if nz and x.dtype.kind == "f"
+        ]
+        rates = list(_bind(*residuals, *given, program=linear, batch=batch, emission=emission))
+        return [
+            rates.pop(0) if shape.dtype.kind == "f" else zero_tangent(x)
+            for x, shape in zip(outputs, program.outputs, strict=True)
+        ]
+
+    nonzero = [shape.dtype.kind == "f" for shape in program.outputs]
+    return outputs, nonzero, [*primals, *states], tangents
+
+
+def _linearize_any(is_vjp, nonzeros, *primals, program: Program, batch, emission):
+    """Linearize in two runs in reverse mode with loops, else by `_jvp`."""
+    params = {"program": program, "batch": batch, "emission": emission}
+    real = any(nz and x.dtype.kind == "f" for nz, x in zip(nonzeros, program.inputs, strict=True))
+    if real and is_vjp and has_loops(program):
+        return _linearize(is_vjp, nonzeros, *primals, **params)
+    return jax_compat.linearize_by_jvp(run_p, is_vjp, nonzeros, *primals, **params)
+
+
+jax_compat.define_linearization(run_p, _linearize_any)
+
+
+def _transpose(cotangents, *args, program: Program, batch, emission):
+    linear = tuple(ad.is_undefined_primal(x) for x in args)
+    cotangents = [ad.instantiate_zeros(ct) for ct in cotangents]
+    others = [x for x, lin in zip(args, linear, strict=True) if not lin]
+    results = _bind(*others, *cotangents, program=cotangent_program(program, linear), batch=batch, emission=emission)
+    results = list(results)
+    found: list = []
+    for x, lin in zip(args, linear, strict=True):
+        if not lin:
+            found.append(None)
+            continue
+        value = results.pop(0)
+        # An operand that does not depend on a batch axis collects from all of it.
+        axes = tuple(k for k, size in enumerate(batch) if x.aval.shape[k] != size)
+        found.append(jnp.sum(value, axis=axes, keepdims=True) if axes else value)
+    return found
+
+
+ad.primitive_transposes[run_p] = _transpose
+
+
+# Held while a program becomes code and graphs are deleted.
+_lowering = threading.RLock()
+
+
+def _on(platform: str):
+    """Return the rule by which XLA gets the operations of a program on a platform."""
+
+    def lower(*args, program: Program, batch, emission):
+        with _lowering:
+            results = backend_for(emission, platform, program).lower(program, batch, args, platform)
+            release_graphs(program)
+        return results
+
+    def lower_by_shards(*args, batch, **params):
+        # XLA asks for the shards when it compiles, or not at all if it finds the result in JAX's cache.
+        backend_for(params["emission"], platform, params["program"])
+        whole = functools.partial(run_p.bind, batch=batch, **params)
+        return by_shards(whole, lambda batch, *args: lower(*args, batch=batch, **params), batch, args)
+
+    alone, shared = (mlir.lower_fun(f, multiple_results=True) for f in (lower, lower_by_shards))
+
+    def rule(context, *args, program: Program, batch, emission):
+        is_shared = batch and program.outputs and jax_compat.is_partitioned(context)
+        context, unchecked = jax_compat.without_varying_axes(context)
+        with unchecked:
+            return (shared if is_shared else alone)(context, *args, program=program, batch=batch, emission=emission)
+
+    return rule
+
+
+jax_compat.define_partition(run_p)
+mlir.register_lowering(run_p, _on("other"))
+for _platform in PLATFORMS:
+    mlir.register_lowering(run_p, _on(_platform), platform=_platform)
+
+
+@rule("straight_line_program", movement=True)
+def _inside(tracer, eqn, *args):
+    """Trace a program within a program: it is taken apart, so that both share their common operations."""
+    program, batch = eqn.params["program"], eqn.params["batch"]
+    if batch:
+        shapes = [jax.ShapeDtypeStruct(x.aval.shape, x.aval.dtype) for x in eqn.invars]
+        return tracer.run_closed(jax.make_jaxpr(functools.partial(_row_by_row, program, batch))(*shapes), args)
+    return instantiate(program, tracer, args) if program.source is None else tracer.run_closed(program.source, args)
+
+
+def _row_by_row(program: Program, batch, *args):
+    """Return the results of a program for each row of a batch, in a loop: inside a program a batch has no lanes."""
+    if not batch:
+        return _bind(*args, program=program, batch=(), emission=EMISSION.value)
+    mapped = [x.shape[0] == batch[0] for x in args]
+
+    def one(_, rows):
+        rows = list(rows)
+        full = [rows.pop(0) if m else x[0] for m, x in zip(mapped, args, strict=True)]
+        return None, _row_by_row(program, batch[1:], *full)
+
+    rows = [x for m, x in zip(mapped, args, strict=True) if m]
+    return jax.lax.scan(one, None, rows, length=batch[0])[1]
