@@ -23,8 +23,8 @@ from jaxmbs.identification.rows import Run
 from jaxmbs.identification.shooting import Model
 from jaxmbs.identification.statistics import Estimate, Tests
 from jaxmbs.numerics.arrays import instance_of
-from jaxmbs.synthesis.bounds import Variables
-from jaxmbs.synthesis.multistart import Search, best_first, count_of
+from jaxmbs.search.bounds import Variables
+from jaxmbs.search.multistart import Search, best_first, count_of
 from jaxmbs.system.mechanism import Mechanism
 
 # Gaps that count as closed.

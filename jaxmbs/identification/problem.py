@@ -10,10 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxmbs.identification.gauss_newton import Rows, minimised
 from jaxmbs.identification.rows import Run
-from jaxmbs.synthesis.bounds import Variables
-from jaxmbs.synthesis.multistart import Search
+from jaxmbs.search.bounds import Variables
+from jaxmbs.search.gauss_newton import Rows, minimised
+from jaxmbs.search.multistart import Search
 
 # Weights of the gaps between segments, one after the other; in units of the deviations of signals.
 WEIGHTS = tuple(10.0**k for k in range(8))

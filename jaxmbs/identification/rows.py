@@ -8,10 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxmbs.identification.gauss_newton import Rows, minimised
 from jaxmbs.identification.records import Record
 from jaxmbs.identification.shooting import Around, Model, Shot, jacobians, segment, whole
 from jaxmbs.numerics.results import Status
+from jaxmbs.search.gauss_newton import Rows, minimised
 
 # Steps by which a segment's beginning is fitted to its signals, and how hard it is held to where it is (in parts of σ⁻¹).
 TRACKING, HOLD = 12, 1e-2

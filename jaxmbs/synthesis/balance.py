@@ -18,11 +18,11 @@ from jaxmbs.analyses.assembly import assemble
 from jaxmbs.analyses.diagnosis import diagnose
 from jaxmbs.analyses.kinematics import kinematics
 from jaxmbs.numerics.results import Status
-from jaxmbs.synthesis import descent
-from jaxmbs.synthesis.descent import Design
+from jaxmbs.search import descent
+from jaxmbs.search.descent import Design
+from jaxmbs.search.multistart import Ranked, count_of
+from jaxmbs.search.stages import Report
 from jaxmbs.synthesis.loads import SHARPNESS, CycleLoads, cycle_loads, peak, regularity, ripple, rms
-from jaxmbs.synthesis.multistart import Ranked, count_of
-from jaxmbs.synthesis.stages import Report
 from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.trajectory import Trajectory
 

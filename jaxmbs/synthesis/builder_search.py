@@ -12,10 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxmbs.programs.function import Straight
+from jaxmbs.search.bounds import Variables
+from jaxmbs.search.multistart import PUSH, Problem, Search, State, descended, pushing_harder
 from jaxmbs.synthesis import common
-from jaxmbs.synthesis.bounds import Variables
 from jaxmbs.synthesis.closing import closed
-from jaxmbs.synthesis.multistart import PUSH, Problem, Search, State, descended, pushing_harder
 
 # So many of the starts go on to the end.
 BEST = 128

@@ -19,13 +19,13 @@ from jaxmbs.analyses.kinematics import kinematics
 from jaxmbs.numerics.implicit import jacobian
 from jaxmbs.numerics.results import Status
 from jaxmbs.numerics.scaling import Units
+from jaxmbs.search.bounds import Variables
+from jaxmbs.search.multistart import Ranked, Search, State, best_first, ranked
+from jaxmbs.search.stages import Report, told
 from jaxmbs.synthesis import common
-from jaxmbs.synthesis.bounds import Variables
 from jaxmbs.synthesis.builder_search import Question, searched
 from jaxmbs.synthesis.closing import scaled
 from jaxmbs.synthesis.measures import Output, Point, Pose
-from jaxmbs.synthesis.multistart import Ranked, Search, State, best_first, ranked
-from jaxmbs.synthesis.stages import Report, told
 from jaxmbs.system.equations import residuals
 from jaxmbs.system.marks import unmarked, with_marks
 from jaxmbs.system.mechanism import Mechanism

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from jax.typing import ArrayLike
 
+from jaxmbs.search.multistart import Search
+from jaxmbs.search.stages import Report
 from jaxmbs.synthesis import common
 from jaxmbs.synthesis.curve_by_fit import fitted
 from jaxmbs.synthesis.curve_results import Asked, CurveSolution, Front, found_by, told
@@ -17,9 +19,7 @@ from jaxmbs.synthesis.drawing import Layout, Limits
 from jaxmbs.synthesis.linkages import AbstractDyadic, Linkage, linkage_of
 from jaxmbs.synthesis.linkages.dyads import KINDS, RRR
 from jaxmbs.synthesis.linkages.topologies import linkage_of_wiring, random_wirings, topologies
-from jaxmbs.synthesis.multistart import Search
 from jaxmbs.synthesis.shapes import COMPARED, curve_of, resampled
-from jaxmbs.synthesis.stages import Report
 from jaxmbs.system.mechanism import Mechanism
 
 # Up to this number of dyads all topologies are listed; beyond it, this many random ones are taken.

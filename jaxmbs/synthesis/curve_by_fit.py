@@ -10,9 +10,9 @@ import numpy as np
 
 from jaxmbs.analyses.kinematics import kinematics
 from jaxmbs.numerics.results import Status
+from jaxmbs.search.descent import minimise
 from jaxmbs.synthesis import common, measures
 from jaxmbs.synthesis.builders import Fitted, fit, passes_in_order
-from jaxmbs.synthesis.descent import minimise
 from jaxmbs.synthesis.shapes import distances, distances_from, resampled
 
 # Targets that stand for a curve, and times of a cycle at which what is drawn is looked at.

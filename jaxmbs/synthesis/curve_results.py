@@ -11,12 +11,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxmbs.search.multistart import Ranked, Seen, State
 from jaxmbs.synthesis import common
 from jaxmbs.synthesis.curve_search import Wanted
 from jaxmbs.synthesis.drawing import Chains, Layout, design_of, drawn_by, mirrored, placed, tracks
 from jaxmbs.synthesis.linkages import Dyadic
 from jaxmbs.synthesis.linkages.dyads import RPR
-from jaxmbs.synthesis.multistart import Ranked, Seen, State
 from jaxmbs.synthesis.shapes import distances, distances_from
 from jaxmbs.system.equations import constraints
 from jaxmbs.system.mechanism import Mechanism

@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxmbs.search.multistart import PUSH, START_DAMPING, Search, State, advancing, finite
+from jaxmbs.search.stages import Part, in_stages
 from jaxmbs.synthesis.drawing import Chains, Drawing, Layout, Limits, placed, tracks
 from jaxmbs.synthesis.linkages.dyads import RRR, random_dyads
-from jaxmbs.synthesis.multistart import PUSH, START_DAMPING, Search, State, advancing, finite
 from jaxmbs.synthesis.shapes import resampled
-from jaxmbs.synthesis.stages import Part, in_stages
 
 # Points of the curve, and crank angles: of the search, and of its end.
 COARSE, FINE = 48, 160

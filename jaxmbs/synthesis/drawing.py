@@ -17,12 +17,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxmbs.programs.function import Straight
+from jaxmbs.search.multistart import Problem
 from jaxmbs.synthesis import common
 from jaxmbs.synthesis.linkages import Dyadic
 from jaxmbs.synthesis.linkages.dyads import RPR, RRP, RRR, closed
 from jaxmbs.synthesis.linkages.linkage import placed_on, unit
 from jaxmbs.synthesis.linkages.topologies import linkage_of_wiring
-from jaxmbs.synthesis.multistart import Problem
 
 # A crank turns by at least this part of a turn while an open curve is drawn, and by no more than a whole one.
 MIN_PART_OF_TURN = 0.05

@@ -11,10 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from jaxmbs.synthesis import common
-from jaxmbs.synthesis.builders import fit, forwards_builders
-from jaxmbs.synthesis.generators import PLACE, FourBarGenerator, SliderCrankGenerator
-from jaxmbs.synthesis.multistart import (
+from jaxmbs.search.multistart import (
     PUSH,
     Problem,
     Ranked,
@@ -26,7 +23,10 @@ from jaxmbs.synthesis.multistart import (
     descended,
     ranked,
 )
-from jaxmbs.synthesis.stages import Report
+from jaxmbs.search.stages import Report
+from jaxmbs.synthesis import common
+from jaxmbs.synthesis.builders import fit, forwards_builders
+from jaxmbs.synthesis.generators import PLACE, FourBarGenerator, SliderCrankGenerator
 from jaxmbs.system.mechanism import Mechanism
 
 GENERATORS: dict[str, Any] = {x.linkage.name: x for x in (FourBarGenerator, SliderCrankGenerator)}

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxmbs.numerics.plane import perpendicular
+from jaxmbs.search.multistart import PUSH, Problem, Search, Seen, Stage, State, best_first, descended
 from jaxmbs.synthesis import common
 from jaxmbs.synthesis.linkages.linkage import TINY
-from jaxmbs.synthesis.multistart import PUSH, Problem, Search, Seen, Stage, State, best_first, descended
 
 # Steps of the search. At most PAIRS pairs of links become linkages, among them every pair of the FEW best links.
 SINGLE, PAIRS, FEW = 60, 512, 24

@@ -14,12 +14,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Float
 
 from jaxmbs.numerics.plane import direction, perpendicular
-from jaxmbs.synthesis import common, measures
-from jaxmbs.synthesis.builders import fit, forwards_builders
-from jaxmbs.synthesis.linkages.four_bar import FourBar
-from jaxmbs.synthesis.linkages.linkage import TINY, cosine_between, dyad
-from jaxmbs.synthesis.links import FACTOR, MIN_LENGTH, paired, single_links
-from jaxmbs.synthesis.multistart import (
+from jaxmbs.search.multistart import (
     MAX_CANDIDATES_PER_RESULT,
     PUSH,
     Problem,
@@ -31,7 +26,12 @@ from jaxmbs.synthesis.multistart import (
     descended,
     ranked,
 )
-from jaxmbs.synthesis.stages import Report
+from jaxmbs.search.stages import Report
+from jaxmbs.synthesis import common, measures
+from jaxmbs.synthesis.builders import fit, forwards_builders
+from jaxmbs.synthesis.linkages.four_bar import FourBar
+from jaxmbs.synthesis.linkages.linkage import TINY, cosine_between, dyad
+from jaxmbs.synthesis.links import FACTOR, MIN_LENGTH, paired, single_links
 from jaxmbs.system.mechanism import Mechanism
 
 # Steps of the search for linkages.

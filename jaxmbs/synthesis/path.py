@@ -10,13 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
+from jaxmbs.search.multistart import MAX_CANDIDATES_PER_RESULT, SAME, Ranked, Search, ranked
+from jaxmbs.search.stages import Report, told
 from jaxmbs.synthesis import common, measures
 from jaxmbs.synthesis.builders import fit, forwards_builders
 from jaxmbs.synthesis.linkages import FourBar, Linkage, linkage_of
-from jaxmbs.synthesis.multistart import MAX_CANDIDATES_PER_RESULT, SAME, Ranked, Search, ranked
 from jaxmbs.synthesis.path_search import Question, counted, points_of, searched
 from jaxmbs.synthesis.shapes import distances_from
-from jaxmbs.synthesis.stages import Report, told
 from jaxmbs.system.mechanism import Mechanism
 
 # Distances that are no more than this part of the spread are none: among such solutions the one with the best transmission

@@ -11,9 +11,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxmbs.search.multistart import PUSH, Problem, Search, State, best_first, descended, pushing_harder
 from jaxmbs.synthesis import common
 from jaxmbs.synthesis.linkages import Linkage
-from jaxmbs.synthesis.multistart import PUSH, Problem, Search, State, best_first, descended, pushing_harder
 
 # Starts that go on to the end.
 BEST = 256

@@ -13,10 +13,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxmbs.numerics.least_squares import START_DAMPING, levenberg_marquardt
 from jaxmbs.programs.function import Straight
 from jaxmbs.programs.sharding import over_devices
-from jaxmbs.synthesis.stages import Part, Report, in_stages
+from jaxmbs.search.least_squares import START_DAMPING, levenberg_marquardt
+from jaxmbs.search.stages import Part, Report, in_stages
 
 S = TypeVar("S")
 # Designs whose marks differ by no more than this are the same.

@@ -14,11 +14,11 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Float
 
 from jaxmbs.programs.sharding import gathered, over_devices
-from jaxmbs.synthesis import bfgs
-from jaxmbs.synthesis.bfgs import Point
-from jaxmbs.synthesis.bounds import Variables
-from jaxmbs.synthesis.multistart import Ranked, Search, best_first, ranked
-from jaxmbs.synthesis.stages import Part, Report, in_stages
+from jaxmbs.search import bfgs
+from jaxmbs.search.bfgs import Point
+from jaxmbs.search.bounds import Variables
+from jaxmbs.search.multistart import Ranked, Search, best_first, ranked
+from jaxmbs.search.stages import Part, Report, in_stages
 
 # Adam's first step, in free numbers: a fortieth of the way between two bounds, or a twentieth of an entry without bounds.
 RATE = 0.05
