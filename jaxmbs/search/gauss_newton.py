@@ -1,6 +1,7 @@
-"""The method of Gauss and Newton for rows whose derivatives are at hand, damped after Levenberg and Marquardt.
+"""Least squares within bounds, for residuals that a compiled program evaluates together with their Jacobian.
 
-The rows come from a compiled program, for all starts at once; the small systems are solved here.
+The method of Gauss and Newton with Marquardt's damping. The program evaluates all starts at once; the small systems are
+solved in numpy. `least_squares` compiles the whole search instead, which pays off only for thousands of starts.
 """
 
 from __future__ import annotations
@@ -10,80 +11,107 @@ from typing import NamedTuple
 
 import numpy as np
 
-# Marquardt's damping: where it starts, its limits, and by how much it changes after a good and after a bad step.
-START_DAMPING, MIN_DAMPING, MAX_DAMPING, BETTER, WORSE = 1e-3, 1e-15, 1e12, 0.2, 5.0
-# Steps end where the sum of squares falls by less than this part, or where this many in a row do not lower it.
-SETTLED, IN_VAIN = 1e-12, 8
-# An unknown counts as if its rows were at least this part of the largest: one that does nothing would go anywhere.
-MIN_SLOPE = 1e-6
+# Marquardt's damping before the first step, relative to the squared columns of the Jacobian.
+START_DAMPING = 1e-3
+# Lower limit on Marquardt's damping.
+MIN_DAMPING = 1e-15
+# Upper limit on Marquardt's damping.
+MAX_DAMPING = 1e12
+# Factor on the damping after a step that lowers the cost.
+DAMPING_DECREASE = 0.2
+# Factor on the damping after a step that does not lower the cost.
+DAMPING_INCREASE = 5.0
+# A start has converged when a step lowers its cost by less than this fraction …
+MIN_COST_DECREASE = 1e-12
+# … or when this many steps in a row do not lower it.
+MAX_FAILED_STEPS = 8
+# Lower limit on the norm of a Jacobian column, relative to the largest: it bounds the change of unknowns without effect.
+MIN_COLUMN_NORM = 1e-6
 
 
-class Rows(NamedTuple):
-    """Rows (S, N) of S starts, their derivatives (S, N, p), and where all are numbers (S,)."""
+class Residuals(NamedTuple):
+    """Residuals of all starts with their Jacobians.
+
+    Attributes:
+        values: (S, N) residuals of S starts.
+        jacobian: (S, N, p) their derivatives.
+        finite: (S,) True where all of these are finite.
+    """
 
     values: np.ndarray
-    slopes: np.ndarray
-    good: np.ndarray
+    jacobian: np.ndarray
+    finite: np.ndarray
 
     @property
     def cost(self) -> np.ndarray:
-        """Sums of squares, infinite where they are not numbers."""
+        """Sums of squares (S,), infinite where residuals are not finite."""
         with np.errstate(invalid="ignore", over="ignore"):
-            found = np.einsum("sn,sn->s", self.values, self.values)
-        return np.where(self.good & np.isfinite(found), found, np.inf)
+            cost = np.einsum("sn,sn->s", self.values, self.values)
+        return np.where(self.finite & np.isfinite(cost), cost, np.inf)
 
 
-def minimised(
-    rows: Callable[[np.ndarray], Rows],
+def gauss_newton(
+    evaluate: Callable[[np.ndarray], Residuals],
     u: np.ndarray,
     steps: int,
     bounds: tuple[np.ndarray, np.ndarray] = (np.array(-np.inf), np.array(np.inf)),
-    longest: float = 0.5,
-) -> tuple[np.ndarray, Rows, np.ndarray]:
-    """Where sums of squares are least within bounds, from starts u (S, p), the rows there, and which have settled (S,).
+    max_step: float = 0.5,
+) -> tuple[np.ndarray, Residuals, np.ndarray]:
+    """Minimise the sum of squares within bounds, from all starts at once.
 
-    Unknowns on a bound that the slopes push outwards stay there; the others are solved for, and end at a bound at most.
+    Unknowns on a bound that the gradient pushes outwards stay there; the others are solved for, and stop at their bounds.
 
-    rows: u ↦ `Rows`. steps: at most. longest: no unknown changes by more in a step, or by more than that part of it.
+    Args:
+        evaluate: u (S, p) ↦ `Residuals`.
+        u: (S, p) the starts.
+        steps: largest number of steps.
+        bounds: lower and upper bounds (p,).
+        max_step: largest change of an unknown in one step, or largest relative change if the unknown is above 1.
+
+    Returns:
+        The unknowns (S, p), their residuals, and a mask (S,) of the starts that have converged.
     """
     u = np.array(u, float)
     low, high = (np.broadcast_to(bound, u.shape[1:]) for bound in bounds)
-    damping, failed, settled = np.full(len(u), START_DAMPING), np.zeros(len(u), int), np.zeros(len(u), bool)
-    here = rows(u)
-    done = ~np.isfinite(here.cost)
+    damping, failed_steps = np.full(len(u), START_DAMPING), np.zeros(len(u), int)
+    converged = np.zeros(len(u), bool)
+    current = evaluate(u)
+    done = ~np.isfinite(current.cost)
     for _ in range(steps):
         if done.all():
             break
-        trial = u.copy()
+        trial_u = u.copy()
         for s in np.flatnonzero(~done):
-            gradient = here.values[s] @ here.slopes[s]
+            gradient = current.values[s] @ current.jacobian[s]
             free = ~((u[s] <= low) & (gradient >= 0)) & ~((u[s] >= high) & (gradient <= 0))
-            change = _change(here.values[s], here.slopes[s][:, free], damping[s])
-            most = longest * np.maximum(1, np.abs(u[s, free]))
-            trial[s, free] = np.clip(u[s, free] + np.clip(change, -most, most), low[free], high[free])
-        there = rows(trial)
-        better = ~done & (there.cost < here.cost)
-        before = np.where(np.isfinite(here.cost) & (here.cost > 0), here.cost, 1)
-        fall = np.where(better, 1 - np.where(better, there.cost, 0) / before, 0)
-        here = _picked(better, there, here)
-        u = np.where(better[:, None], trial, u)
-        damping = np.clip(np.where(better, damping * BETTER, damping * WORSE), MIN_DAMPING, MAX_DAMPING)
-        failed = np.where(better, 0, failed + 1)
-        settled |= ~done & ((better & (fall < SETTLED)) | (failed >= IN_VAIN) | (here.cost == 0))
-        done |= settled
-    return u, here, settled
+            change = _damped_step(current.values[s], current.jacobian[s][:, free], damping[s])
+            limit = max_step * np.maximum(1, np.abs(u[s, free]))
+            trial_u[s, free] = np.clip(u[s, free] + np.clip(change, -limit, limit), low[free], high[free])
+        trial = evaluate(trial_u)
+        better = ~done & (trial.cost < current.cost)
+        cost_before = np.where(np.isfinite(current.cost) & (current.cost > 0), current.cost, 1)
+        decrease = np.where(better, 1 - np.where(better, trial.cost, 0) / cost_before, 0)
+        current = _where(better, trial, current)
+        u = np.where(better[:, None], trial_u, u)
+        damping = np.where(better, damping * DAMPING_DECREASE, damping * DAMPING_INCREASE)
+        damping = np.clip(damping, MIN_DAMPING, MAX_DAMPING)
+        failed_steps = np.where(better, 0, failed_steps + 1)
+        no_progress = (better & (decrease < MIN_COST_DECREASE)) | (failed_steps >= MAX_FAILED_STEPS)
+        converged |= ~done & (no_progress | (current.cost == 0))
+        done |= converged
+    return u, current, converged
 
 
-def _picked(better: np.ndarray, new: Rows, old: Rows) -> Rows:
+def _where(better: np.ndarray, new: Residuals, old: Residuals) -> Residuals:
     values = np.where(better[:, None], new.values, old.values)
-    slopes = np.where(better[:, None, None], new.slopes, old.slopes)
-    return Rows(values, slopes, np.where(better, new.good, old.good))
+    jacobian = np.where(better[:, None, None], new.jacobian, old.jacobian)
+    return Residuals(values, jacobian, np.where(better, new.finite, old.finite))
 
 
-def _change(values: np.ndarray, slopes: np.ndarray, damping: float) -> np.ndarray:
-    """The damped step: least squares of the rows and of the change in units of their slopes."""
-    size = np.linalg.norm(slopes, axis=0)
-    size = np.maximum(size, MIN_SLOPE * size.max(initial=0))
+def _damped_step(values: np.ndarray, jacobian: np.ndarray, damping: float) -> np.ndarray:
+    """Return the change of the unknowns that minimises ‖r + J d‖² + damping ‖D d‖², D being the norms of J's columns."""
+    size = np.linalg.norm(jacobian, axis=0)
+    size = np.maximum(size, MIN_COLUMN_NORM * size.max(initial=0))
     size = np.where(size > 0, size, 1.0)
-    matrix = np.vstack([slopes / size, np.sqrt(damping) * np.eye(len(size))])
+    matrix = np.vstack([jacobian / size, np.sqrt(damping) * np.eye(len(size))])
     return -np.linalg.lstsq(matrix, np.concatenate([values, np.zeros(len(size))]), rcond=None)[0] / size

@@ -1,4 +1,4 @@
-"""The search that all kinds of synthesis share: many starts descend at once, the best are checked and ranked."""
+"""Least squares from many starts at once, and the ranking of what they find."""
 
 from __future__ import annotations
 
@@ -16,26 +16,31 @@ import numpy as np
 from jaxmbs.programs.function import Straight
 from jaxmbs.programs.sharding import over_devices
 from jaxmbs.search.least_squares import START_DAMPING, levenberg_marquardt
-from jaxmbs.search.stages import Part, Report, in_stages
+from jaxmbs.search.phases import ProgressCallback, SearchPhase, run_phases
 
 S = TypeVar("S")
-# Designs whose marks differ by no more than this are the same.
-SAME = 1e-3
-# Candidates that fail a check are replaced, until this many per result have been tried.
+# Designs whose features differ by no more than this count as the same.
+SAME_DESIGN = 1e-3
+# Largest number of candidates checked per result asked for, since candidates that fail are replaced by the next.
 MAX_CANDIDATES_PER_RESULT = 4
-# Steps between two reports.
-AT_ONCE = 25
-# How hard bounds push, in units of what is missed; what a search makes of them where they push more and more: steps of all
-# starts, and of the best ones.
-PUSH, HARDER, FIRST, FURTHER = 10.0, 10.0, 100, (300, 100, 100)
+# Default number of steps between two reports.
+STEPS_PER_REPORT = 25
+# Weight of a violated bound in the first phase, in units of the errors.
+PENALTY_START = 10.0
+# Factor on that weight from each phase of the best starts to the next.
+PENALTY_GROWTH = 10.0
+# Steps of all starts under the first penalty.
+STEPS_ALL_STARTS = 100
+# Steps of the best starts under each further penalty, which begins at `PENALTY_START` again.
+STEPS_BEST_STARTS = (300, 100, 100)
 
 
 @dataclasses.dataclass(frozen=True)
 class Ranked(Generic[S]):
-    """What a search has found.
+    """Results of a search.
 
     Attributes:
-        all: solutions, the best one first. Those whose mechanism does what is asked for come before others.
+        all: solutions, the best one first. Those that pass their checks come before others.
 
     Examples:
         >>> found = mbs.synthesis.minimise(lambda b: (b - 3) ** 2, 0.0, starts=4, steps=(50, 20))
@@ -51,37 +56,53 @@ class Ranked(Generic[S]):
         return self.all[0]
 
 
-class Search(NamedTuple):
-    """How to search: number of starts, seed of the random numbers, number of results, report and file as of `in_stages`."""
+class SearchOptions(NamedTuple):
+    """Options of a search.
+
+    Attributes:
+        starts: number of starts.
+        seed: seed of the random numbers.
+        keep: number of results.
+        progress: as of `run_phases`.
+        resume: as of `run_phases`.
+    """
 
     starts: int
     seed: int
     keep: int
-    progress: Report | None = None
+    progress: ProgressCallback | None = None
     resume: str | os.PathLike | None = None
 
     @classmethod
-    def of(cls, starts, seed, keep, progress=None, resume=None) -> Search:
-        """Of what a user gives.
+    def of(cls, starts, seed, keep, progress=None, resume=None) -> SearchOptions:
+        """Check a user's options.
+
+        Returns:
+            The options.
 
         Raises:
-            ValueError: no positive number of starts, or of results; a negative seed.
+            ValueError: the number of starts or of results is not positive; the seed is negative.
         """
         if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
             raise ValueError(f"seed must be an integer that is not negative, got {seed!r}")
-        return cls(count_of("starts", starts), int(seed), count_of("keep", keep), progress, resume)
+        return cls(positive_integer("starts", starts), int(seed), positive_integer("keep", keep), progress, resume)
 
     @property
     def rng(self) -> np.random.Generator:
-        """Random numbers, the same for the same seed."""
+        """A new generator of random numbers from the seed."""
         return np.random.default_rng(self.seed)
 
 
-class State(NamedTuple):
-    """Everything on which further steps depend, a row for each start.
+class MultistartCarry(NamedTuple):
+    """All that further steps depend on, a row for each start.
 
     Attributes:
-        shared, own, carried, cost, damping: as of `levenberg_marquardt`. data: what else belongs to a start.
+        shared: as of `levenberg_marquardt`, like own, carried, cost and damping.
+        own: unknowns of the blocks.
+        carried: values that the blocks carry from step to step.
+        cost: sums of squares.
+        damping: Marquardt's damping.
+        data: constants of the starts, such as branches.
     """
 
     shared: Any
@@ -92,177 +113,200 @@ class State(NamedTuple):
     data: Any
 
     @classmethod
-    def begin(cls, shared, data, own=None, carried: Any = ()) -> State:
-        """Before the first step; without `own`, blocks have no unknowns of theirs."""
+    def at_start(cls, shared, data, own=None, carried: Any = ()) -> MultistartCarry:
+        """Return the carry before the first step; without `own`, blocks have no unknowns of their own."""
         count = len(shared)
         own = np.zeros((count, 0, 0)) if own is None else own
         return cls(shared, own, carried, np.full(count, np.inf), np.full(count, START_DAMPING), data)
 
 
-class Problem(abc.ABC):
-    """Least squares of one start. Equal problems have the same hash, so that their programs are compiled once.
+class LeastSquaresProblem(abc.ABC):
+    """Least squares from one start. Equal problems must have the same hash, so that their programs are compiled once.
 
     Attributes:
-        longest: no unknown changes by more in a step. reverse: as of `levenberg_marquardt`.
+        max_step: largest change of an unknown in one step.
+        reverse: as of `levenberg_marquardt`.
     """
 
-    longest: ClassVar[float] = 0.5
+    max_step: ClassVar[float] = 0.5
     reverse: ClassVar[bool] = False
 
     @abc.abstractmethod
-    def rows(self, data: Any, wanted: Any) -> tuple[Callable, Callable, Any]:
-        """Residual, prior, and the data of the blocks, or a function that gives them, as `levenberg_marquardt` takes
-        them.
+    def residual_functions(self, data: Any, inputs: Any) -> tuple[Callable, Callable, Any]:
+        """Return residual, prior and the data of the blocks, or a function for these, as `levenberg_marquardt` takes them.
 
-        data: of the start, without its axis of starts. wanted: of the stage, the same for all starts.
+        Args:
+            data: constants of the start, see `MultistartCarry`.
+            inputs: of the phase, the same for all starts.
         """
 
 
-class Stage(NamedTuple):
-    """Steps of the best starts, or of all of them; `wanted` as of `Problem`."""
+class LeastSquaresPhase(NamedTuple):
+    """Steps of the best starts, or of all of them if `best` is None; inputs as of `LeastSquaresProblem`."""
 
     steps: int
-    wanted: Any
+    inputs: Any
     best: int | None = None
 
 
-def pushing_harder(wanted: tuple, best: int) -> list[Stage]:
-    """Stages with a push at the end of `wanted` that grows: bounds that cost much error would not be kept otherwise."""
-    further = [Stage(steps, (*wanted, PUSH * HARDER**k), best) for k, steps in enumerate(FURTHER)]
-    return [Stage(FIRST, (*wanted, PUSH)), *further]
+def penalty_phases(inputs: tuple, best: int) -> list[LeastSquaresPhase]:
+    """Return phases whose penalty weight, appended to the inputs, grows, so that bounds are kept at any cost in error."""
+    further = [
+        LeastSquaresPhase(steps, (*inputs, PENALTY_START * PENALTY_GROWTH**k), best)
+        for k, steps in enumerate(STEPS_BEST_STARTS)
+    ]
+    return [LeastSquaresPhase(STEPS_ALL_STARTS, (*inputs, PENALTY_START)), *further]
 
 
-def descended(
-    problem: Problem,
-    state: State,
-    stages: Sequence[Stage],
-    search: Search,
+def descend(
+    problem: LeastSquaresProblem,
+    carry: MultistartCarry,
+    phases: Sequence[LeastSquaresPhase],
+    options: SearchOptions,
     *,
     unit: float = 1.0,
     task: Sequence = (),
-    at_once: int = AT_ONCE,
-) -> State:
-    """The state after all stages of a descent by the method of Levenberg and Marquardt; costs that are not numbers become
-    infinite.
+    steps_per_report: int = STEPS_PER_REPORT,
+) -> MultistartCarry:
+    """Minimise the least squares of all starts by the method of Levenberg and Marquardt, phase by phase.
 
     Args:
-        unit: errors are reported in units of its square. task: what tells this search from others, in a file.
-        at_once: steps between two reports.
+        problem: the least squares.
+        carry: the starts.
+        phases: the phases in their order.
+        options: of the search; progress and resume are used here.
+        unit: errors are reported in units of its square.
+        task: identifies the search in the file from which it resumes.
+        steps_per_report: number of steps between two reports.
+
+    Returns:
+        The carry after all phases; costs that are not finite are infinite.
     """
-    parts = [Part(stage.steps, at_once, advancing(problem, stage.wanted), _best(stage.best)) for stage in stages]
-    least = lambda state: float(finite(state.cost).min() * unit**2)
-    marks = [np.asarray(x, float) if isinstance(x, np.ndarray) else str(x) for x in (*task, *search[:2])]
-    state = in_stages(parts, state, best=least, progress=search.progress, resume=search.resume, task=marks)
-    return state._replace(cost=finite(state.cost))
+    parts = [
+        SearchPhase(phase.steps, steps_per_report, step_function(problem, phase.inputs), _selection(phase.best))
+        for phase in phases
+    ]
+    least_error = lambda carry: float(finite_costs(carry.cost).min() * unit**2)
+    identity = (*task, options.starts, options.seed)
+    marks = [np.asarray(x, float) if isinstance(x, np.ndarray) else str(x) for x in identity]
+    progress, resume = options.progress, options.resume
+    carry = run_phases(parts, carry, least_error=least_error, progress=progress, resume=resume, task=marks)
+    return carry._replace(cost=finite_costs(carry.cost))
 
 
-def advancing(problem: Problem, wanted) -> Callable[[State, int], State]:
-    """Steps of a problem, as a `Part` takes them."""
+def step_function(problem: LeastSquaresProblem, inputs) -> Callable[[MultistartCarry, int], MultistartCarry]:
+    """Return the function (carry, steps) ↦ carry of a problem, as `SearchPhase` takes it."""
 
-    def advance(state: State, steps: int) -> State:
-        shared, own, carried, _, damping, data = state
-        fit = _program(problem, steps)(*over_devices((shared, own, carried, damping, data), everywhere=True), wanted)
-        # Blocks without unknowns of their own keep the shape that tells so: another one would be traced again.
-        return State(fit.shared, fit.own if own.shape[1] else own, fit.state, fit.cost, fit.damping, data)
+    def advance(carry: MultistartCarry, steps: int) -> MultistartCarry:
+        shared, own, carried, _, damping, data = carry
+        rows = over_devices((shared, own, carried, damping, data), everywhere=True)
+        result = _compiled_steps(problem, steps)(*rows, inputs)
+        # Blocks without unknowns of their own keep the empty shape that says so: another shape would be traced again.
+        own = result.own if own.shape[1] else own
+        return MultistartCarry(result.shared, own, result.carried, result.cost, result.damping, data)
 
     return advance
 
 
-def _best(count: int | None):
-    """The best starts, with Marquardt's damping as at the beginning."""
+def _selection(count: int | None) -> Callable[[MultistartCarry], MultistartCarry]:
+    """Return a function that picks the starts with the least costs and resets their damping; None keeps all of them."""
 
-    def select(state: State) -> State:
-        rows = slice(None) if count is None else np.argsort(finite(state.cost), kind="stable")[:count]
-        state = jax.tree.map(lambda x: x[rows], state)
-        return state._replace(damping=np.full(len(state.cost), START_DAMPING))
+    def select(carry: MultistartCarry) -> MultistartCarry:
+        rows = slice(None) if count is None else np.argsort(finite_costs(carry.cost), kind="stable")[:count]
+        carry = jax.tree.map(lambda x: x[rows], carry)
+        return carry._replace(damping=np.full(len(carry.cost), START_DAMPING))
 
     return select
 
 
 @lru_cache(maxsize=64)
-def _program(problem: Problem, steps: int):
-    """Steps of all starts at once."""
+def _compiled_steps(problem: LeastSquaresProblem, steps: int):
+    """Return the compiled function (shared, own, carried, damping, data, inputs) ↦ `LeastSquaresResult` of all starts."""
 
-    def of_one(shared, own, carried, damping, data, wanted):
-        residual, prior, blocks = problem.rows(data, wanted)
-        of_blocks = jax.eval_shape(blocks, shared) if callable(blocks) else blocks
-        own = own if own.shape[1] else jnp.zeros((len(jax.tree.leaves(of_blocks)[0]), 0))
-        options = {"iterations": steps, "longest": problem.longest, "damping": damping, "reverse": problem.reverse}
+    def one_start(shared, own, carried, damping, data, inputs):
+        residual, prior, blocks = problem.residual_functions(data, inputs)
+        block_shapes = jax.eval_shape(blocks, shared) if callable(blocks) else blocks
+        own = own if own.shape[1] else jnp.zeros((len(jax.tree.leaves(block_shapes)[0]), 0))
+        options = {"iterations": steps, "max_step": problem.max_step, "damping": damping, "reverse": problem.reverse}
         return levenberg_marquardt(residual, prior, shared, own, carried, blocks, **options)
 
-    return jax.jit(jax.vmap(Straight(of_one), in_axes=(0, 0, 0, 0, 0, None)))
+    return jax.jit(jax.vmap(Straight(one_start), in_axes=(0, 0, 0, 0, 0, None)))
 
 
-def finite(cost) -> np.ndarray:
-    """Costs, of which those that are not numbers count as infinite."""
+def finite_costs(cost) -> np.ndarray:
+    """Return costs with infinity in place of those that are not finite."""
     cost = np.asarray(cost)
     return np.where(np.isfinite(cost), cost, np.inf)
 
 
-def best_first(cost, *then) -> np.ndarray:
-    """Which have finite costs, the least first; where these are equal the least of `then`."""
-    return np.lexsort((*then, cost))[: np.isfinite(cost).sum()]
+def order_by_cost(cost, *ties) -> np.ndarray:
+    """Return the indices of the finite costs, the least first; equal ones are ordered by `ties`."""
+    return np.lexsort((*ties, cost))[: np.isfinite(cost).sum()]
 
 
-class Seen:
-    """Rows of numbers that tell designs apart."""
+class DistinctDesigns:
+    """Feature vectors of different designs."""
 
     def __init__(self) -> None:
-        self.marks: np.ndarray | None = None
+        self.features: np.ndarray | None = None
 
     def __len__(self) -> int:
-        return 0 if self.marks is None else len(self.marks)
+        return 0 if self.features is None else len(self.features)
 
-    def is_new(self, mark: np.ndarray) -> bool:
-        """Whether no mark until now is the same; from now on this one is known."""
-        if self.marks is None:
-            self.marks = mark[None]
+    def add(self, features: np.ndarray) -> bool:
+        """Add a design if it differs from all others; return True if it does."""
+        if self.features is None:
+            self.features = features[None]
             return True
-        new = bool(np.abs(self.marks - mark).max(axis=1, initial=0).min() >= SAME)
-        if new:
-            self.marks = np.vstack([self.marks, mark])
-        return new
+        is_new = bool(np.abs(self.features - features).max(axis=1, initial=0).min() >= SAME_DESIGN)
+        if is_new:
+            self.features = np.vstack([self.features, features])
+        return is_new
 
 
-def ranked(
+def rank_candidates(
     candidates: Iterable[tuple[np.ndarray, Callable[[], tuple[S, bool]]]],
     keep: int,
     *,
     key: Callable[[S], Any] = lambda solution: 0,
     enough: int | None = None,
-    tries: int | None = None,
-    nothing: str = "nothing was found",
+    max_checked: int | None = None,
+    message: str = "nothing was found",
 ) -> Ranked[S]:
-    """The best of different candidates.
+    """Check candidates and rank the different ones.
 
     Args:
-        candidates: the best first; what tells each from others, and the check that gives its solution and whether this
-            does what is asked for.
-        key: the order of solutions; those that do what is asked for come first.
-        enough: the search ends with this number of good ones, `keep` unless given.
-        tries: the largest number of candidates that are checked.
-        nothing: the message where there is no candidate at all.
+        candidates: the best first, each as (features that tell designs apart, check); check() returns the solution and
+            True if it passes.
+        keep: number of results.
+        key: sort key of solutions; those that pass come first.
+        enough: the search ends when this many have passed, `keep` unless given.
+        max_checked: largest number of candidates that are checked.
+        message: of the error if there is no candidate at all.
+
+    Returns:
+        The `keep` best solutions.
 
     Raises:
-        ValueError: no candidate.
+        ValueError: there is no candidate.
     """
-    good: list[S] = []
-    others: list[S] = []
-    seen, enough = Seen(), keep if enough is None else enough
-    tries = MAX_CANDIDATES_PER_RESULT * enough if tries is None else tries
-    for mark, check in candidates:
-        if seen.is_new(mark):
-            solution, fine = check()
-            (good if fine else others).append(solution)
-        if len(good) == enough or len(seen) == tries:
+    passed: list[S] = []
+    failed: list[S] = []
+    distinct, enough = DistinctDesigns(), keep if enough is None else enough
+    max_checked = MAX_CANDIDATES_PER_RESULT * enough if max_checked is None else max_checked
+    for features, check in candidates:
+        if distinct.add(features):
+            solution, passes = check()
+            (passed if passes else failed).append(solution)
+        if len(passed) == enough or len(distinct) == max_checked:
             break
-    if not good and not others:
-        raise ValueError(nothing)
-    return Ranked([*sorted(good, key=key), *sorted(others, key=key)][:keep])
+    if not passed and not failed:
+        raise ValueError(message)
+    return Ranked([*sorted(passed, key=key), *sorted(failed, key=key)][:keep])
 
 
-def count_of(name: str, value) -> int:
-    """A number of things, at least one."""
+def positive_integer(name: str, value) -> int:
+    """Return a number of things, at least one; `name` is that of the argument, for errors."""
     if isinstance(value, bool) or int(value) != value or value < 1:
         raise ValueError(f"{name} must be a positive integer, got {value!r}")
     return int(value)

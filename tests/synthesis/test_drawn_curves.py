@@ -93,14 +93,14 @@ def test_which_curves_are_closed(points, closed):
         ([[0, 0, 1], [1, 2, 3], [2, 0, 1]], {}, "shape"),
         ([[0, 0.2], [1, 0], [1, 1], [-1, 1], [-1, -1], [2, -1], [2, 2]], {"closed": True}, "cannot be closed"),
         (LETTER, {"links": 2}, "links"),
-        (LETTER, {"free": "size"}, "free must be of"),
+        (LETTER, {"free": "size"}, "free must be names from"),
         (LETTER, {"ratio": 0.5}, "ratio"),
         (LETTER, {"pivots": ((0, 0), (0, 1))}, "pivots"),
         (LETTER, {"workspace": 3}, "workspace"),
         (LETTER, {"transmission_angle": 95}, "transmission_angle"),
         (LETTER, {"mechanism": "geared five-bar"}, "crank and dyads"),
         (LETTER, {"mechanism": []}, "name a linkage"),
-        ([[0, 0], [1], [2, 2]], {}, "as many for each point"),
+        ([[0, 0], [1], [2, 2]], {}, "equally many for each point"),
         (LETTER, {"guess": {}}, "mechanism of your own"),
         (LETTER, {"linkz": 5}, "no argument 'linkz'"),
         (LETTER, {"seed": -1}, "seed"),
@@ -123,7 +123,7 @@ def assert_proven(one, closed):
     size = np.abs(drawn - drawn.mean(axis=0)).max()
     np.testing.assert_allclose(drawn, one.points, atol=1e-9 * size)
     b, signs = one.design, jnp.asarray(one.branch, float)
-    form = jax.vmap(lambda angle: one.linkage.seen(b, angle, signs))(one.crank_angles)
+    form = jax.vmap(lambda angle: one.linkage.point_and_cosines(b, angle, signs))(one.crank_angles)
     np.testing.assert_allclose(form[0], drawn, atol=1e-9 * size)
     assert np.abs(form[1]).max() < 1
     np.testing.assert_allclose(np.cos(np.deg2rad(one.checks["transmission_angle"])), np.abs(form[1]).max(), rtol=1e-6)
@@ -171,7 +171,7 @@ def test_a_curve_of_a_linkage_is_found_again():
     four_bar = synthesis.Dyadic()
     u, signs = four_bar.random(np.random.default_rng(3), 1)
     b = four_bar.design(jnp.asarray(u[0])) | {"pivot": jnp.array([20.0, 5.0]), "angle": 1.0}
-    wanted = jax.vmap(lambda angle: four_bar.seen(b, angle, jnp.asarray(signs[0]))[0])(TURN)
+    wanted = jax.vmap(lambda angle: four_bar.point_and_cosines(b, angle, jnp.asarray(signs[0]))[0])(TURN)
     found = synthesis.curve(wanted, links=3, starts=256, keep=1)
     assert found.best.error < 2e-3
     assert found.best.checks["turns"]
