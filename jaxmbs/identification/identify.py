@@ -164,10 +164,13 @@ def identify(
             parameters, so that an unknown initial state can be identified, too.
         measure: a function of (parameters, mechanism, motion) that gives signals by name, (T,) each. None: names of
             signals are names of quantities, see `Record`.
-        lower, upper: bounds, trees like `guess`; None where there is no bound.
+        lower: lower bounds, a tree like `guess`; None where there is no bound.
+        upper: upper bounds, likewise.
         priors: a tree like `guess` with pairs (mean, standard deviation), for some of its numbers.
         segments: number of segments into which each record is cut; its times must then be evenly spaced.
-        step, method, formulation: as for `simulate`.
+        step: as for `simulate`.
+        method: as for `simulate`.
+        formulation: as for `simulate`.
         starts: number of starts.
         steps: largest number of Levenberg–Marquardt steps from each start.
         seed: the seed of the random numbers.

@@ -113,10 +113,7 @@ class Tests(NamedTuple):
 
 
 def residual_tests(residuals: Sequence[dict], noise: dict[str, float], size: float | None) -> Tests:
-    """Test the residuals of all records for whiteness and normality, except those far below the noise.
-
-    residuals: for each record, values (T,) by name of the signal. size: as of `Tests`.
-    """
+    """Return tests of all records' residuals (T,) by signal, except those far below the noise; size: as of `Tests`."""
     white: dict[str, float] = {}
     normal: dict[str, float] = {}
     for record in residuals:

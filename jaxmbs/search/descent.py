@@ -96,8 +96,9 @@ def minimise(
         objective: a differentiable function of a design that returns a number, or (number, dict), where the dict is
             returned in `Design.checks`.
         design: a pytree of real numbers and arrays: the first start.
-        lower, upper: bounds; one number for all entries, or a tree like the design with a number, an array or None in
-            each place. Entries that a mapping leaves out are not bounded. Equal bounds fix an entry.
+        lower: lower bounds: one number for all entries, or a tree like the design with a number, an array or None in each
+            place. Entries that a mapping leaves out are not bounded.
+        upper: upper bounds, likewise; an entry with equal bounds is fixed.
         starts: number of starts.
         seed: the seed of the random numbers.
         keep: how many of the best results to return.

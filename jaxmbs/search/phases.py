@@ -53,13 +53,10 @@ def run_phases(
         progress: called after every `steps_per_report` steps; its method `close`, if it has one, at the end.
         resume: a file in which the carry is saved at every report. If it exists, the search goes on from it and gives the
             same result as without the break.
-        task: a tree of arrays and strings that identifies the search: a file of another task is refused.
+        task: a tree of arrays and strings that identifies the search: a file of another task raises ValueError.
 
     Returns:
         The carry after all phases.
-
-    Raises:
-        ValueError: the file belongs to another task, or is not one of these files.
     """
     path, total = None if resume is None else Path(resume), sum(phase.steps for phase in phases)
     task_hash = fingerprint((task, [phase.steps for phase in phases]))

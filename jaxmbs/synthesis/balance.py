@@ -86,7 +86,14 @@ def balance(
         about: the point about which the shaking moment is taken.
         clearance: c, from 0 to below 1.
         sharpness: sharpness of the peaks.
-        lower, upper, starts, seed, keep, steps, progress, resume: as for `minimise`.
+        lower: as for `minimise`.
+        upper: as for `minimise`.
+        starts: as for `minimise`.
+        seed: as for `minimise`.
+        keep: as for `minimise`.
+        steps: as for `minimise`.
+        progress: as for `minimise`.
+        resume: as for `minimise`.
 
     Returns:
         Designs ranked by `.value`; the value of the given design is the sum of the weights. `.checks` has all quantities

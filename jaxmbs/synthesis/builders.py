@@ -126,13 +126,15 @@ def fit(
         ordered: if `times` are not given, whether designs that meet the targets in their order, within a cycle, are
             ranked before others.
         guess: a guess of the configuration at time 0, or a function of the design that gives one.
-        lower, upper: bounds, pytrees like `design`; None where there is no bound.
+        lower: lower bounds, a pytree like `design`; None where there is no bound.
+        upper: upper bounds, likewise.
         require: a function of the design, written in jax.numpy; none of its values may be negative.
         least_singular_value: designs are pushed away from smaller singular values of Φ_q, in units of the mechanism.
         starts: number of starts.
         seed: the seed of the random numbers.
         keep: how many of the best results to return.
-        progress, resume: as for `path`.
+        progress: as for `path`.
+        resume: as for `path`.
 
     Returns:
         `Ranked` `Fitted` mechanisms.

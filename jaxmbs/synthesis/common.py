@@ -67,6 +67,17 @@ def spread_of(places: np.ndarray) -> float:
     return float(np.sqrt(((places - places.mean(axis=0)) ** 2).sum(axis=1).mean()))
 
 
+def box_corners(name: str, box, centre, spread) -> np.ndarray:
+    """Return the corners (2, 2) of a box relative to a centre in units of a spread, the lower one first."""
+    try:
+        corners = np.asarray(box, float)
+    except (TypeError, ValueError):
+        corners = np.zeros(0)
+    if corners.shape != (2, 2) or not np.all(np.isfinite(corners)) or np.any(corners[0] == corners[1]):
+        raise ValueError(f"{name} must be two corners of a box with some room in it, ((x, y), (x, y)), got {box!r}")
+    return (np.sort(corners, axis=0) - centre) / spread
+
+
 def flat_bounds(
     name: str, bounds: Mapping[str, Any] | float | None, shapes: Mapping[str, tuple], default, unbounded=()
 ):

@@ -94,13 +94,15 @@ def curve(
         starts: how many random linkages descend, 4,096 unless given; 24 times as many are compared.
         seed: the seed of the random numbers.
         keep: how many of the best solutions to return.
-        progress, resume: as for `path`.
-        build, design, point, of_fit: for a mechanism of your own, in the plane or in space, whose drivers make one cycle
-            in a unit of time. build: design ↦ mechanism; design: a first design; point: (body, coordinates or name of an
-            entry of the design); of_fit: `guess`, `lower`, `upper`, `require`, `least_singular_value` as for `fit`. Of
-            the arguments above only `closed`, `starts`, `seed`, `keep`, `progress` and `resume` apply. `fit` finds
-            designs for 40 places along the curve; these descend once more by the distance of the whole curve, and are
-            ranked by it.
+        progress: as for `path`.
+        resume: as for `path`.
+        build: for a mechanism of your own, in the plane or in space: a function design ↦ mechanism whose drivers make one
+            cycle in a unit of time. Of the arguments above only `closed`, `starts`, `seed`, `keep`, `progress` and
+            `resume` then apply. `fit` finds designs for 40 places along the curve; these descend once more by the
+            distance of the whole curve, and are ranked by it.
+        design: a first design, with `build`.
+        point: (body, coordinates or name of an entry of the design), with `build`.
+        **of_fit: `guess`, `lower`, `upper`, `require` and `least_singular_value` as for `fit`, with `build`.
 
     Returns:
         A `Front`: `.best`, `.all`, and `.front` with the best of each number of links.
@@ -179,8 +181,8 @@ def _limits(ratio, pivots, workspace, transmission_angle, free: tuple[str, ...],
     limits = LinkageLimits(
         cosine=np.cos(np.deg2rad(max(transmission_angle, MIN_ANGLE_DEG))),
         ratio=np.float64(ratio or 1.0),
-        pivots=np.zeros((2, 2)) if pivots is None else _box("pivots", pivots, centre, spread),
-        workspace=np.zeros((2, 2)) if workspace is None else _box("workspace", workspace, centre, spread),
+        pivots=np.zeros((2, 2)) if pivots is None else common.box_corners("pivots", pivots, centre, spread),
+        workspace=np.zeros((2, 2)) if workspace is None else common.box_corners("workspace", workspace, centre, spread),
         free=np.array([name in free for name in ("scale", "rotation", "translation", "translation")], float),
     )
     return limits, tuple(name for name, value in limited.items() if value is not None)
@@ -202,17 +204,6 @@ def _free(given: Iterable[str]) -> tuple[str, ...]:
         if name not in FREE:
             raise ValueError(f"free must be names from {', '.join(FREE)}, got {name!r}")
     return tuple(name for name in FREE if name in names)
-
-
-def _box(name: str, box, centre, spread) -> np.ndarray:
-    """Return the corners (2, 2) of a box in units of the curve, the lower one first."""
-    try:
-        corners = np.asarray(box, float)
-    except (TypeError, ValueError):
-        corners = np.zeros(0)
-    if corners.shape != (2, 2) or not np.all(np.isfinite(corners)) or np.any(corners[0] == corners[1]):
-        raise ValueError(f"{name} must be two corners of a box with some room in it, ((x, y), (x, y)), got {box!r}")
-    return (np.sort(corners, axis=0) - centre) / spread
 
 
 def _topologies(mechanism, links: int, kinds: tuple[str, ...], seed: int):

@@ -119,7 +119,15 @@ class CurveTask(NamedTuple):
 
 
 def curve_solutions(task: CurveTask, carry: MultistartCarry, keep: int) -> Front:
-    """Check the linkages of a finished search and return the `keep` best ones, and the front.
+    """Check the linkages of a finished search.
+
+    Args:
+        task: the wanted curve.
+        carry: the last one of the search.
+        keep: number of solutions.
+
+    Returns:
+        The best solutions, and the front.
 
     Raises:
         ValueError: no linkage draws a curve.

@@ -184,13 +184,15 @@ def function(
         transmission_angle: the smallest one that is allowed, in degrees. It has no effect with three precision points and
             given spans, for which there is only one linkage.
         samples: number of samples of the range for least squares.
-        lower, upper: bounds of "crank", "coupler" and "rocker" relative to the ground, or of "crank", "coupler" and
-            "offset": a mapping of these names to numbers, or one number for all. By default 1/20 and 20 times the ground,
-            or the slide's travel.
+        lower: lower bounds of "crank", "coupler" and "rocker" relative to the ground, or of "crank", "coupler" and
+            "offset": a mapping of these names to numbers, or one number for all; by default 1/20 of the ground, or of the
+            slide's travel.
+        upper: upper bounds, likewise; by default 20 times the ground, or the slide's travel.
         starts: number of starts.
         seed: the seed of the random numbers.
         keep: how many of the best solutions to return.
-        progress, resume: as for `path`.
+        progress: as for `path`.
+        resume: as for `path`.
 
     Returns:
         `Ranked` `FunctionSolution`s.

@@ -44,7 +44,16 @@ def _places_at_poses(points, goal):
 def single_links(goal, options: SearchOptions, rng) -> tuple[np.ndarray, np.ndarray]:
     """Return different links as (pivot, point, logarithm of the radius) (N, 5), and their squared errors (N,).
 
-    `goal` has a row (x, y, cos φ, sin φ) for each pose.
+    Args:
+        goal: (K, 4) rows x, y, cos φ, sin φ of the poses.
+        options: of the search.
+        rng: generator of random numbers.
+
+    Returns:
+        Links and errors.
+
+    Raises:
+        ValueError: fewer than two links were found.
     """
     points = rng.normal(0, 1.5, (options.starts, 2))
     z = _places_at_poses(points, goal)

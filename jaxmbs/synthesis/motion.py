@@ -139,12 +139,14 @@ def motion(
             from their centre.
         ordered: whether the poses must be passed in their order while the crank turns one way by less than a turn.
         transmission_angle: linkages with at least this transmission angle, in degrees, are ranked before others.
-        lower, upper: bounds of the design: a mapping of names of its entries to numbers, or one number for all entries
-            but the angle.
+        lower: lower bounds of the design: a mapping of names of its entries to numbers, or one number for all entries
+            except the angle.
+        upper: upper bounds, likewise.
         starts: number of single links.
         seed: the seed of the random numbers.
         keep: how many of the best solutions to return.
-        progress, resume: as for `path`.
+        progress: as for `path`.
+        resume: as for `path`.
 
     Returns:
         `Ranked` `MotionSolution`s.

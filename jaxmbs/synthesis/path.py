@@ -129,8 +129,9 @@ def path(
             sweeps only part of a turn. Such a four-bar is ranked before the best linkage with a full turn only if the
             root-mean-square error of the latter exceeds both 1e-4 of the spread of the targets and ten times the error
             of the four-bar.
-        lower, upper: bounds of the design: a mapping of names of its entries to numbers, or one number for all entries
-            but angles. Lengths are always positive. Angles come back between −π and π.
+        lower: lower bounds of the design: a mapping of names of its entries to numbers, or one number for all entries
+            except angles. Lengths are always positive. Angles come back between −π and π.
+        upper: upper bounds, likewise.
         pivots: ((x, y), (x, y)), two corners of a box that must contain all pivots on the ground.
         require: a function of the design, written in jax.numpy; none of its values may be negative.
         transmission_angle: the smallest one that is allowed, in degrees.
@@ -164,6 +165,8 @@ def path(
     centre, spread = targets.mean(axis=0), common.spread_of(targets) or 1.0
     angles = None if crank_angles is None else common.one_per_target("crank_angles", crank_angles, len(targets))
     lower_bounds, upper_bounds = _bounds(linkage, lower, upper, centre, spread)
+    if np.any(lower_bounds >= upper_bounds):
+        raise ValueError("a lower bound is not below the upper one; leave some room between them")
     min_angle = MIN_TRANSMISSION_ANGLE_DEG if linkage.has_closed_form else MIN_SAMPLED_ANGLE_DEG
     over_a_turn = angles is not None and np.ptp(angles) >= 2 * np.pi
     request = PathRequest(
@@ -173,7 +176,7 @@ def path(
         part_turns=linkage.can_swing and not (closed or whole_turn or over_a_turn),
         lower=lower_bounds,
         upper=upper_bounds,
-        region=_region(pivots, centre, spread),
+        region=None if pivots is None else common.box_corners("pivots", pivots, centre, spread),
         max_cosine=float(np.cos(np.deg2rad(max(transmission_angle, min_angle)))),
         require=require,
         unit=(centre, spread),
@@ -211,18 +214,6 @@ def _max_stray(stray: float | None, targets: np.ndarray, closed: bool, in_order:
     return float(np.linalg.norm(np.diff(line, axis=0), axis=1).max())
 
 
-def _region(pivots, centre, spread) -> np.ndarray | None:
-    """Return the corners (2, 2) of the box for the pivots in units of the targets, or None."""
-    if pivots is None:
-        return None
-    corners = np.asarray(pivots, float)
-    if corners.shape != (2, 2) or not np.all(np.isfinite(corners)):
-        raise ValueError(f"pivots must be two corners of a box, ((x, y), (x, y)), got {pivots!r}")
-    if np.any(corners[0] == corners[1]):
-        raise ValueError(f"pivots must be corners of a box with some room in it, got {pivots!r}")
-    return (np.sort(corners, axis=0) - centre) / spread
-
-
 def _bounds(linkage: Linkage, lower, upper, centre, spread) -> tuple[np.ndarray, np.ndarray]:
     """Return lower and upper bounds of a flat design, in units of the targets' spread."""
     shapes, is_angle = linkage.shapes(), linkage.of_kind("angle")
@@ -230,10 +221,6 @@ def _bounds(linkage: Linkage, lower, upper, centre, spread) -> tuple[np.ndarray,
         linkage.scaled(common.flat_bounds(name, bounds, shapes, sign * np.inf, linkage.angles), centre, spread)
         for name, bounds, sign in (("lower", lower, -1), ("upper", upper, 1))
     )
-    if np.any(low > high):
-        raise ValueError("a lower bound is above the upper one")
-    if np.any(low == high):
-        raise ValueError("a lower bound is equal to the upper one; leave some room between them")
     # An interval of a whole turn does not bound an angle.
     free = is_angle & (high - low > 2 * np.pi * (1 - TURN_TOLERANCE))
     low[free], high[free] = -np.inf, np.inf

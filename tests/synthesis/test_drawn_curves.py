@@ -9,8 +9,8 @@ import pytest
 
 import jaxmbs as mbs
 from jaxmbs import synthesis
-from jaxmbs.synthesis.curve_search import compared
-from jaxmbs.synthesis.shapes import chamfer, curve_of, distances, ordered, resampled
+from jaxmbs.synthesis.curve_search import compare_curves
+from jaxmbs.synthesis.shapes import chamfer, curve_distances, curve_of, ordered_distance, resampled
 from linkages import reference
 
 TURN = np.linspace(0, 2 * np.pi, 400, endpoint=False)
@@ -21,12 +21,12 @@ LETTER = np.array([[0.0, 200.0], [0.0, 0.0], [100.0, 0.0]])
 def test_measures_of_circles():
     """A circle of radius 1 + e: each point is e away, so the Chamfer distance is 2 e and the ordered one 2π e²."""
     e = 0.05
-    near, in_order = distances((1 + e) * np.roll(CIRCLE, 37, axis=0)[::-1], True, CIRCLE, True)
+    near, in_order = curve_distances((1 + e) * np.roll(CIRCLE, 37, axis=0)[::-1], True, CIRCLE, True)
     np.testing.assert_allclose(near, 2 * e, rtol=1e-3)
     np.testing.assert_allclose(in_order, 2 * np.pi * e**2, rtol=1e-3)
     # Neither depends on units or place.
     moved = lambda x: 30 * x + [5, -2]
-    again = distances(moved((1 + e) * CIRCLE), True, moved(CIRCLE), True)
+    again = curve_distances(moved((1 + e) * CIRCLE), True, moved(CIRCLE), True)
     np.testing.assert_allclose(again, (near, in_order), rtol=1e-6)
 
 
@@ -37,7 +37,7 @@ def test_measures_by_hand():
     pairs = np.linalg.norm(a[:, None] - b[None], axis=2)
     np.testing.assert_allclose(chamfer(a, b), pairs.min(axis=1).mean() + pairs.min(axis=0).mean())
     shifts = [np.mean(np.sum((np.roll(way, k, axis=0) - b) ** 2, axis=1)) for way in (a, a[::-1]) for k in range(40)]
-    np.testing.assert_allclose(ordered(a, b), 2 * np.pi * min(shifts))
+    np.testing.assert_allclose(ordered_distance(a, b), 2 * np.pi * min(shifts))
 
 
 def test_points_at_equal_distances():
@@ -53,13 +53,13 @@ def test_random_curves_are_compared_after_a_similarity():
     wave = np.exp(1j * TURN) + 0.3 * np.exp(-2j * TURN)
     wanted = np.column_stack([wave.real, wave.imag])
     drawn = (2 - 1j) * np.roll(wave[::-1], 33)[::4] + 5
-    misfit, factor, shift, _, turned = (x[0] for x in compared(drawn[None], wanted, True))
+    misfit, factor, shift, _, turned = (x[0] for x in compare_curves(drawn[None], wanted, True))
     assert misfit < 5e-3  # of 48 points
     np.testing.assert_allclose(turned, 2 * np.pi)
     # Three turns of the wave are alike.
     np.testing.assert_allclose((factor * (2 - 1j)) ** 3, 1, atol=0.02)
     np.testing.assert_allclose(shift, -5 * factor, atol=0.02)
-    misfit, factor, shift, begin, turned = (x[0] for x in compared(drawn[None], wanted[:200], False))
+    misfit, factor, shift, begin, turned = (x[0] for x in compare_curves(drawn[None], wanted[:200], False))
     assert misfit < 2e-2
     part = np.interp(np.mod(begin + turned * np.array([0, 0.5, 1]), 2 * np.pi), TURN[::4], np.arange(100))
     ends = factor * drawn[np.rint(part).astype(int) % 100] + shift
@@ -127,7 +127,7 @@ def assert_proven(one, closed):
     np.testing.assert_allclose(form[0], drawn, atol=1e-9 * size)
     assert np.abs(form[1]).max() < 1
     np.testing.assert_allclose(np.cos(np.deg2rad(one.checks["transmission_angle"])), np.abs(form[1]).max(), rtol=1e-6)
-    error, in_order = distances(drawn[: -1 if closed else None], closed, one.targets, closed)
+    error, in_order = curve_distances(drawn[: -1 if closed else None], closed, one.targets, closed)
     np.testing.assert_allclose((error, in_order), (one.error, one.ordered_error), atol=1e-9)
     assert one.checks["assembled"]
     assert one.checks["closed"] == closed

@@ -299,13 +299,13 @@ def test_the_old_call_of_a_motion():
 @pytest.mark.slow
 def test_the_slope_of_a_closed_loop():
     """What `fit` differentiates: dq/db where loops close is the exact one; where they cannot the gap grows with b."""
-    from jaxmbs.synthesis.closing import closed
+    from jaxmbs.synthesis.closing import close_loops
 
     motion = mbs.kinematics(four_bar(TRUE), np.array([0.2]), GUESS, throw=True)
     q = motion.q[0]
 
     def moved(crank):
-        return closed(four_bar({**TRUE, "crank": crank}), q, 0.2, 4.0, 0.01)
+        return close_loops(four_bar({**TRUE, "crank": crank}), q, 0.2, 4.0, 0.01)
 
     slope = jax.jacfwd(lambda crank: moved(crank)[0])(1.0)
     exact = mbs.design_sensitivity(lambda crank: four_bar({**TRUE, "crank": crank}), jnp.asarray(1.0), q, 0.2)
@@ -313,7 +313,7 @@ def test_the_slope_of_a_closed_loop():
     _, gap, _ = moved(1.0)
     np.testing.assert_allclose(gap, 0, atol=1e-12)
     # A coupler and a rocker that are both too short by far.
-    short = lambda x: closed(four_bar({**TRUE, "coupler": x, "rocker": 0.5}), q, 0.2, 4.0, 0.01)[1]
+    short = lambda x: close_loops(four_bar({**TRUE, "coupler": x, "rocker": 0.5}), q, 0.2, 4.0, 0.01)[1]
     gaps = [float(jnp.sum(short(x) ** 2)) for x in (1.0, 1.01)]
     assert gaps[0] > gaps[1] > 1e-2
 
