@@ -195,9 +195,9 @@ def identify(
         >>> print(round(found.parameters["stiffness"], 4))  # ω² m
         18.0
     """
-    variables = Variables.of(guess, lower, upper, "guess")
+    variables = Variables.from_design(guess, lower, upper, "guess")
     names = _names(guess)
-    options = SearchOptions.of(starts, seed, 1)
+    options = SearchOptions.from_arguments(starts, seed, 1)
     records = [records] if isinstance(records, Record) else list(records)
     if not records:
         raise ValueError("records must not be empty: give at least one mbs.Record")
@@ -350,7 +350,7 @@ def _results(
     lower, upper = problem.variables.lower, problem.variables.upper
     x = u[:n] * problem.scale
     is_free = upper > lower
-    estimate = Estimate.of(residuals.jacobian[0], x, problem.scale, is_free)
+    estimate = Estimate.from_jacobian(residuals.jacobian[0], x, problem.scale, is_free)
     parameters = problem.parameters(u)
     low, high = lower / problem.scale, upper / problem.scale
     at_bound = is_free & ((u[:n] <= low + BOUND_TOLERANCE) | (u[:n] >= high - BOUND_TOLERANCE))

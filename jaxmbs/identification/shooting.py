@@ -1,6 +1,6 @@
 """Signals of a motion as functions of the parameters, in one piece or in segments that start from states of their own.
 
-A run of many samples, or a chaotic one, tells little about its parameters as a whole, because its end depends too
+A run of many samples, or a chaotic one, says little about its parameters as a whole, because its end depends too
 strongly on them. Segments, each with an unknown initial state, do not have this problem; that they fit together becomes
 a condition (multiple shooting; Bock, Numerical treatment of inverse problems in chemical reaction kinetics, 1981).
 """

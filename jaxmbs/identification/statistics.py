@@ -42,7 +42,7 @@ class Estimate(NamedTuple):
     rank: int
 
     @classmethod
-    def of(cls, jacobian: np.ndarray, x: np.ndarray, unit: np.ndarray, is_free: np.ndarray) -> Estimate:
+    def from_jacobian(cls, jacobian: np.ndarray, x: np.ndarray, unit: np.ndarray, is_free: np.ndarray) -> Estimate:
         """Compute the covariance at the estimate x.
 
         Args:

@@ -45,7 +45,7 @@ class Variables(NamedTuple):
     leaves: list
 
     @classmethod
-    def of(cls, design: Any, lower: Any, upper: Any, name: str = "design") -> Variables:
+    def from_design(cls, design: Any, lower: Any, upper: Any, name: str = "design") -> Variables:
         """Check a design and its bounds, as `minimise` takes them; errors call it `name`.
 
         Returns:
@@ -102,7 +102,7 @@ class Variables(NamedTuple):
     def starts(self, rng: np.random.Generator, count: int) -> Array:
         """Return free numbers (count, n) of the given design, which comes first, and of random ones."""
         a, b, *_ = self._scaled_bounds()
-        y = self._scaled(self.start)
+        y = self._log_scaled(self.start)
         least = np.where(np.isfinite(self.lower), a, y - START_SPREAD * self.size)
         most = np.where(np.isfinite(self.upper), b, np.maximum(y, least) + START_SPREAD * self.size)
         # With one bound only, no further from the given entry than without any.
@@ -123,16 +123,16 @@ class Variables(NamedTuple):
         """Return y (n,) in units of the way between the bounds, or of the size: the features by which designs differ."""
         a, b, both, *_ = self._scaled_bounds()
         width = np.where(both & (b > a), b - a, self.size)
-        return self._scaled(np.asarray(self.entries(jnp.asarray(u)))) / width
+        return self._log_scaled(np.asarray(self.entries(jnp.asarray(u)))) / width
 
-    def _scaled(self, x: np.ndarray) -> np.ndarray:
+    def _log_scaled(self, x: np.ndarray) -> np.ndarray:
         """Return y, ln x or x."""
         return np.where(self.logarithmic, np.log(np.where(self.logarithmic, x, 1)), x)
 
     def _scaled_bounds(self):
         """Return the bounds of y, zero where there are none, and masks: both, only a lower, only an upper bound."""
         low, high = np.isfinite(self.lower), np.isfinite(self.upper)
-        a, b = (np.where(there, self._scaled(x), 0) for there, x in ((low, self.lower), (high, self.upper)))
+        a, b = (np.where(there, self._log_scaled(x), 0) for there, x in ((low, self.lower), (high, self.upper)))
         return a, b, low & high, low & ~high, high & ~low
 
 

@@ -128,9 +128,9 @@ def minimise(
         >>> round(found.best.design, 4), round(found.best.value, 4)
         (2.5, 0.0043)
     """
-    variables = Variables.of(design, lower, upper)
+    variables = Variables.from_design(design, lower, upper)
     options, (adam_steps, bfgs_steps) = (
-        SearchOptions.of(starts, seed, keep, progress, resume),
+        SearchOptions.from_arguments(starts, seed, keep, progress, resume),
         _two_counts("steps", steps),
     )
     batch = _BatchedObjective(_with_checks(objective), variables, samples)
@@ -178,7 +178,7 @@ class _BatchedObjective:
         self._evaluate = jax.jit(jax.vmap(jax.value_and_grad(one_start, has_aux=True), in_axes=(0, None)))
 
     def __call__(self, u: Float[np.ndarray, "starts n"]) -> EvaluatedStarts:
-        rows = over_devices(_padded(u), everywhere=True) if self._samples is None else u
+        rows = over_devices(_pad_rows(u), everywhere=True) if self._samples is None else u
         results = gathered(self._evaluate(rows, self._samples))
         (value, self.checks), gradient = jax.tree.map(lambda x: x[: len(u)], results)
         finite = np.isfinite(value) & np.isfinite(gradient).all(axis=1)
@@ -241,12 +241,12 @@ def _over_devices(samples: Any) -> Any:
     if not shapes or any(not shape or not shape[0] for shape in shapes) or len({shape[0] for shape in shapes}) != 1:
         text = ", ".join(map(str, shapes)) or "none"
         raise ValueError(f"samples must be arrays with the same number of rows, got shapes {text}")
-    samples, count = jax.tree.map(lambda x: _padded(np.asarray(x)), samples), shapes[0][0]
+    samples, count = jax.tree.map(lambda x: _pad_rows(np.asarray(x)), samples), shapes[0][0]
     rows = len(jax.tree.leaves(samples)[0])
     return over_devices((samples, (np.arange(rows) < count) / count), everywhere=True)
 
 
-def _padded(rows: np.ndarray) -> np.ndarray:
+def _pad_rows(rows: np.ndarray) -> np.ndarray:
     """Repeat the last row until all devices get the same number of rows."""
     devices = jax.device_count()
     return rows[np.minimum(np.arange(-(-len(rows) // devices) * devices), len(rows) - 1)]

@@ -1,4 +1,4 @@
-"""Least squares from many starts at once, and the ranking of what they find."""
+"""Least squares from many starts at once, and the ranking of the results."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class SearchOptions(NamedTuple):
     resume: str | os.PathLike | None = None
 
     @classmethod
-    def of(cls, starts, seed, keep, progress=None, resume=None) -> SearchOptions:
+    def from_arguments(cls, starts, seed, keep, progress=None, resume=None) -> SearchOptions:
         """Check a user's options.
 
         Returns:

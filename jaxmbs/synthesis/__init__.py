@@ -1,4 +1,4 @@
-"""Mechanism synthesis: dimensions of a linkage that does what is asked for."""
+"""Mechanism synthesis: dimensions of linkages for given paths, functions, motions, curves and loads."""
 
 from jaxmbs.search.descent import Design as Design
 from jaxmbs.search.descent import minimise as minimise

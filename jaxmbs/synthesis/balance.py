@@ -139,7 +139,7 @@ def balance(
         loads, reached, singularity, now = evaluate(mech, motion)
         value = sum(w * (now[key][name] / before[key][name]) ** 2 for (key, name), w in weights.items())
         value = value + FAILED_CYCLE_COST * jnp.mean(~reached)
-        checks = {**_plain(now), "before": _plain(before), "assembled": jnp.all(reached)}
+        checks = {**_for_users(now), "before": _for_users(before), "assembled": jnp.all(reached)}
         if singularity is not None:
             unit = jnp.max(first_singularity)
             value = value + jnp.sum(jnp.maximum(clearance * singularity / unit - 1, 0) ** 2)
@@ -175,10 +175,10 @@ def _check_driven(mech: Mechanism, guess, times, error: ValueError) -> None:
     times = np.ravel(times)
     if not len(times):
         return
-    found = diagnose(mech, assemble(mech, guess, float(times[0])).q, float(times[0]))
-    if found.free:
+    diagnosis = diagnose(mech, assemble(mech, guess, float(times[0])).q, float(times[0]))
+    if diagnosis.free:
         raise ValueError(
-            f"build(design) has {found.dof} degree(s) of freedom, of which {found.free} are not driven: "
+            f"build(design) has {diagnosis.dof} degree(s) of freedom, of which {diagnosis.free} are not driven: "
             "add drivers, or give `run`"
         ) from error
 
@@ -201,19 +201,19 @@ def _quantities(mech: Mechanism, loads: CycleLoads, sharpness: float, closed: bo
     """Return all quantities that can be minimised: kind ↦ name of the driver or joint ↦ value."""
     highest = partial(peak, sharpness=sharpness)
     efforts: dict[str, Callable] = {"torque_ripple": ripple, "torque_rms": rms, "torque_peak": highest}
-    found = {
+    quantities = {
         key: {name: measure(effort, closed=closed) for name, effort in loads.driving.items()}
         for key, measure in efforts.items()
     }
-    found["shaking_force"] = {WHOLE_MECHANISM: rms(loads.shaking_force, closed=closed)}
-    found["shaking_moment"] = {WHOLE_MECHANISM: rms(loads.shaking_moment, closed=closed)}
-    found["reactions"] = {name: highest(loads.reactions[name].force, closed=closed) for name in mech.constraints}
-    return found
+    quantities["shaking_force"] = {WHOLE_MECHANISM: rms(loads.shaking_force, closed=closed)}
+    quantities["shaking_moment"] = {WHOLE_MECHANISM: rms(loads.shaking_moment, closed=closed)}
+    quantities["reactions"] = {name: highest(loads.reactions[name].force, closed=closed) for name in mech.constraints}
+    return quantities
 
 
-def _plain(found: dict[str, dict[str, Array]]) -> dict[str, Any]:
+def _for_users(quantities: dict[str, dict[str, Array]]) -> dict[str, Any]:
     """Return quantities for users: those of the whole mechanism as numbers instead of mappings."""
-    return {key: values.get(WHOLE_MECHANISM, values) for key, values in found.items()}
+    return {key: values.get(WHOLE_MECHANISM, values) for key, values in quantities.items()}
 
 
 def _weights(minimise: Mapping[str, Any], before: dict[str, dict[str, Array]]) -> dict[tuple[str, str], float]:

@@ -160,7 +160,10 @@ def fit(
         "targets", targets[:, None] if targets.ndim == 1 else targets, "rows of finite numbers"
     )
     target_times = None if times is None else common.one_per_target("times", times, len(targets))
-    options, variables = SearchOptions.of(starts, seed, keep, progress, resume), Variables.of(design, lower, upper)
+    options, variables = (
+        SearchOptions.from_arguments(starts, seed, keep, progress, resume),
+        Variables.from_design(design, lower, upper),
+    )
     if floating and target_times is None:
         raise ValueError("floating is for given times; without times, each target has a time of its own")
     outside = target_times is not None and not (target_times.min() >= 0 and target_times.max() <= period)

@@ -52,7 +52,7 @@ def close_loops(mech: Mechanism, q, t, length: float, min_singular_value: float)
     units = Units(layout.angular, jnp.asarray(length))
     unit = units.vector
 
-    def linearised(q):
+    def linearise(q):
         matrix, rows = scaled_jacobian(jacobian(still, layout, q, still_t), units)
         normal = matrix.T @ matrix
         small = max(DIAGONAL_SHIFT, 10 * float(jnp.finfo(q.dtype).eps)) * jnp.max(jnp.diagonal(normal))
@@ -60,11 +60,11 @@ def close_loops(mech: Mechanism, q, t, length: float, min_singular_value: float)
 
     q = jax.lax.stop_gradient(q)
     for _ in range(NEWTON_STEPS):
-        matrix, rows, factors = linearised(q)
+        matrix, rows, factors = linearise(q)
         step = -factors.solve(matrix.T @ (still(q, still_t) / rows))
         step = step / jnp.maximum(1, jnp.max(jnp.abs(step)) / MAX_STEP)
         q = jax.lax.stop_gradient(layout.retract(q, step * unit))
-    matrix, rows, factors = jax.lax.stop_gradient(linearised(q))
+    matrix, rows, factors = jax.lax.stop_gradient(linearise(q))
     value = phi(q, t) / rows
     step = -factors.solve(matrix.T @ value)
     # Far from a closed configuration this last step is not small, and is limited like the others.

@@ -19,7 +19,7 @@ from jaxmbs.synthesis.drawing import LinkageLimits, RowLayout
 from jaxmbs.synthesis.linkages import AbstractDyadic, Linkage, linkage_of
 from jaxmbs.synthesis.linkages.dyads import KINDS, RRR
 from jaxmbs.synthesis.linkages.topologies import linkage_of_wiring, random_wirings, topologies
-from jaxmbs.synthesis.shapes import COMPARED_POINTS, curve_of, resampled
+from jaxmbs.synthesis.shapes import COMPARED_POINTS, curve_points, resample
 from jaxmbs.system.mechanism import Mechanism
 
 # Largest number of dyads for which all topologies are searched; one less if there are sliders.
@@ -139,8 +139,8 @@ def curve(
             raise ValueError(f"curve has no argument {name!r}")
         if value is not None:
             raise ValueError(f"{name} is for a mechanism of your own; give its `build` as well")
-    points, closed = curve_of(targets, closed)
-    options = SearchOptions.of(DYADIC_STARTS if starts is None else starts, seed, keep, progress, resume)
+    points, closed = curve_points(targets, closed)
+    options = SearchOptions.from_arguments(DYADIC_STARTS if starts is None else starts, seed, keep, progress, resume)
     shapes = _topologies(mechanism, links, KINDS if sliders else (RRR,), seed)
     kinds = tuple(kind for kind in KINDS if any(kind in names for by_kinds in shapes.values() for names in by_kinds))
     centre, spread = _centre_and_spread(points, closed)
@@ -165,7 +165,7 @@ def _builder_curve(targets, closed, build, design, point, options: dict[str, Any
             raise ValueError(f"{name} cannot be given with `build`; its drivers make one cycle in a unit of time")
     if point is None or design is None:
         raise ValueError("a mechanism of your own needs a design to begin with, and a point: (body, coordinates)")
-    points, closed = curve_of(targets, closed, (2, 3))
+    points, closed = curve_points(targets, closed, (2, 3))
     results = fit_curve(points, closed, build, design, point, options)
     solutions = [CurveSolution(moved=similarity_parts(), **fields) for fields in results]
     solutions.sort(key=lambda x: (not x.checks["assembled"], x.error))
@@ -190,7 +190,7 @@ def _limits(ratio, pivots, workspace, transmission_angle, free: tuple[str, ...],
 
 def _centre_and_spread(points: np.ndarray, closed: bool) -> tuple[np.ndarray, float]:
     """Return the centre of a curve, and the root mean square distance of its points from there, weighted by length."""
-    even = resampled(points, COMPARED_POINTS, closed)
+    even = resample(points, COMPARED_POINTS, closed)
     return even.mean(axis=0), common.spread_of(even)
 
 

@@ -13,7 +13,7 @@ from jaxmbs.numerics.results import Status
 from jaxmbs.search.descent import minimise
 from jaxmbs.synthesis import common, measures
 from jaxmbs.synthesis.builders import Fitted, fit, passes_in_order
-from jaxmbs.synthesis.shapes import curve_distances, distances_from, resampled
+from jaxmbs.synthesis.shapes import curve_distances, distances_from, resample
 
 # Number of targets that represent the curve in `fit`.
 TARGETS = 40
@@ -31,7 +31,7 @@ def fit_curve(points: np.ndarray, closed: bool, build, design, point, options: d
     `fit` passes places along the curve, but may go beyond them. So each of its designs descends once more, by the mean
     squared distances of the whole drawn curve from the wanted one and of the wanted one from the drawn one.
     """
-    targets, traced = resampled(points, TARGETS, closed), measures.point(*point)
+    targets, traced = resample(points, TARGETS, closed), measures.point(*point)
     found = fit(build, design, targets, traced, ordered=True, **options)
     bounds = {name: options.get(name) for name in ("lower", "upper")}
     solutions = []
@@ -49,7 +49,7 @@ def _descend(one: Fitted, build, traced: measures.PointMeasure, points, closed: 
     """Return the design after a descent by the whole curve, or None if the motion cannot be followed."""
     times, wanted = (
         _times(one.times, closed)[:: CHECK_STEPS // DESCENT_POINTS],
-        resampled(points, DESCENT_POINTS, closed),
+        resample(points, DESCENT_POINTS, closed),
     )
     size = common.spread_of(wanted)
     start = _follow(one.mechanism, np.concatenate([_lead_in_times(times), times[:1]]), one.guess).q[-1]
@@ -92,7 +92,7 @@ def _measure(one: Fitted, points: np.ndarray, closed: bool) -> dict[str, Any]:
     error, in_order = (np.inf, np.inf)
     if np.all(np.isfinite(drawn)):
         error, in_order = curve_distances(drawn[: -1 if closed else None], closed, points, closed)
-    size = common.spread_of(resampled(points, CHECK_STEPS, closed))
+    size = common.spread_of(resample(points, CHECK_STEPS, closed))
     checks = {
         **one.checks,
         "assembled": followed,

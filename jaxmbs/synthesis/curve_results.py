@@ -186,7 +186,7 @@ def _solution(task: CurveTask, u: np.ndarray, chain: Chains) -> CurveSolution:
     small, mech = common.near_zero(), linkage.mechanism(design, start, turned / (2 * np.pi))
     gaps = jax.jit(jax.vmap(partial(constraints, mech)))(q.reshape(len(q), -1), times)
     fits = np.abs(gaps).max() < small * max(1.0, np.abs(q[:, :, :2]).max())
-    design = linkage.in_units(design, centre, spread)
+    design = linkage.result_in_user_units(design, centre, spread)
     mech = linkage.mechanism(design, start, turned / (2 * np.pi))
     q[:, :, :2], pins = q[:, :, :2] * spread + centre, pins * spread + centre
     drawn = common.point_positions(q[:, list(mech.bodies).index(linkage.output)], design["point"])

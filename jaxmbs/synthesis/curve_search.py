@@ -17,7 +17,7 @@ from jaxmbs.search.multistart import (
 from jaxmbs.search.phases import SearchPhase, run_phases
 from jaxmbs.synthesis.drawing import Chains, CurveGeneration, LinkageLimits, RowLayout, apply_similarity, frames_along
 from jaxmbs.synthesis.linkages.dyads import RRR, random_dyads
-from jaxmbs.synthesis.shapes import resampled
+from jaxmbs.synthesis.shapes import resample
 
 # Number of points of the curve, and of crank angles, during the search.
 COARSE_POINTS = 48
@@ -81,7 +81,7 @@ class CurveRequest(NamedTuple):
 
 def search_linkages(layout: RowLayout, request: CurveRequest, options: SearchOptions, task: Any) -> MultistartCarry:
     """Return the carry after all phases; linkages with the same number of dyads are ordered by their costs."""
-    curves = {count: resampled(request.points, count, layout.closed) for count in (COARSE_POINTS, FINE_POINTS)}
+    curves = {count: resample(request.points, count, layout.closed) for count in (COARSE_POINTS, FINE_POINTS)}
 
     def steps_with(count, penalty):
         problem = CurveGeneration(layout, count, request.limited)
@@ -203,7 +203,7 @@ def compare_curves(curves: np.ndarray, points: np.ndarray, closed: bool):
         complex numbers, and crank angle and rotation of the crank at which the used part begins and over which it goes.
     """
     z, places = _even_samples(curves)
-    wanted = resampled(points, 2 * SAMPLES, closed) @ [1, 1j]
+    wanted = resample(points, 2 * SAMPLES, closed) @ [1, 1j]
     centred = wanted - wanted.mean()
     fractions = np.array([1.0] if closed else OPEN_FRACTIONS)
     products, means = _templates(centred / np.sqrt((np.abs(centred) ** 2).sum()), fractions, closed)

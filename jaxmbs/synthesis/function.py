@@ -208,7 +208,7 @@ def function(
     """
     if mechanism not in GENERATORS:
         raise ValueError(f"mechanism must be one of {', '.join(map(repr, GENERATORS))}, got {mechanism!r}")
-    kind, options = GENERATORS[mechanism], SearchOptions.of(starts, seed, keep, progress, resume)
+    kind, options = GENERATORS[mechanism], SearchOptions.from_arguments(starts, seed, keep, progress, resume)
     spans, ends = _spans(input_span, output_span, kind.angular), _pair("x_range", x_range)
     common.check_transmission_angle(transmission_angle)
     sample_at = _sampler(f, ends, y_range, spans.width)
@@ -225,11 +225,11 @@ def function(
     return rank_candidates(_candidates(kind, linkages, fine, points, spans, transmission_angle), options.keep)
 
 
-def _pair(name: str, given) -> tuple[float, float]:
+def _pair(name: str, value) -> tuple[float, float]:
     """Return an argument as two different finite numbers."""
-    pair = np.asarray(given, float)
+    pair = np.asarray(value, float)
     if pair.shape != (2,) or not np.all(np.isfinite(pair)) or pair[0] == pair[1]:
-        raise ValueError(f"{name} must be two different finite numbers, got {given!r}")
+        raise ValueError(f"{name} must be two different finite numbers, got {value!r}")
     return float(pair[0]), float(pair[1])
 
 
@@ -280,16 +280,16 @@ def _even_samples(samples, ends) -> np.ndarray:
     return np.linspace(ends[0], ends[1], samples)
 
 
-def _precision_points(given, ends, spans: Spans | None = None) -> np.ndarray:
+def _precision_points(points, ends, spans: Spans | None = None) -> np.ndarray:
     """Return the x (T,) at which the error must vanish; if spans are given, at most as many as there are unknowns."""
-    if np.ndim(given) == 0:
-        count = positive_integer("precision_points", given)
+    if np.ndim(points) == 0:
+        count = positive_integer("precision_points", points)
         x = np.mean(ends) - (ends[1] - ends[0]) / 2 * np.cos((2 * np.arange(count) + 1) * np.pi / (2 * count))
     else:
-        x = np.asarray(given, float)
+        x = np.asarray(points, float)
     low, high = sorted(ends)
     if x.ndim != 1 or len(np.unique(x)) != len(x) or not np.all((x >= low) & (x <= high)):
-        raise ValueError(f"precision_points must be different numbers within x_range, got {given!r}")
+        raise ValueError(f"precision_points must be different numbers within x_range, got {points!r}")
     if spans is None:
         return x
     most = 3 + spans.start.count(None)

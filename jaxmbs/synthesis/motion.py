@@ -164,7 +164,7 @@ def motion(
     if mechanism != FourBar.name:
         raise ValueError(f"mechanism must be {FourBar.name!r}, got {mechanism!r}")
     common.check_transmission_angle(transmission_angle)
-    options, spread = SearchOptions.of(starts, seed, keep, progress, resume), common.spread_of(poses[:, :2])
+    options, spread = SearchOptions.from_arguments(starts, seed, keep, progress, resume), common.spread_of(poses[:, :2])
     angle_length = spread or 1.0 if angle_length is None else common.positive_number("angle_length", angle_length)
     # Poses in one place have no spread; lengths are then in units of angle_length.
     unit = poses[:, :2].mean(axis=0), spread if spread > 1e-9 * angle_length else angle_length
@@ -193,14 +193,16 @@ def _bounds(lower, upper, centre, spread: float) -> tuple[np.ndarray, np.ndarray
     four_bar, shapes = FourBar(), FourBar().shapes()
     # By default sizes are limited in proportion to the poses, and the angle is free.
     is_length = np.arange(9) < 4
-    default = np.where(four_bar.of_kind("angle"), np.inf, MAX_SIZE)
+    default = np.where(four_bar.is_kind("angle"), np.inf, MAX_SIZE)
 
-    def scaled(name, bounds, default):
-        flat = four_bar.scaled(common.flat_bounds(name, bounds, shapes, np.inf, four_bar.angles), centre, spread)
+    def bounds_in_units(name, bounds, default):
+        flat = four_bar.to_search_units(
+            common.flat_bounds(name, bounds, shapes, np.inf, four_bar.angles), centre, spread
+        )
         return np.where(np.isinf(flat), default, flat)
 
-    lowest = scaled("lower", lower, np.where(is_length, MIN_LENGTH, -default))
-    highest = scaled("upper", upper, default)
+    lowest = bounds_in_units("lower", lower, np.where(is_length, MIN_LENGTH, -default))
+    highest = bounds_in_units("upper", upper, default)
     if np.any(lowest > highest):
         raise ValueError(
             f"a lower bound is above the upper one; without bounds sizes are within {MAX_SIZE:g} times the poses' spread"
@@ -297,7 +299,7 @@ def _solution(u, design, angles, branch, poses, unit, angle_length) -> MotionSol
     start, end = (angles[0], angles[-1]) if is_ordered else (angles.min(), angles.max())
     end = end if end != start else start + 1e-3
     frame = -float(np.arctan2(u[7] - u[5], u[6] - u[4]))
-    design_in_units = FourBar().in_units(design, centre, spread) | {"frame": frame}
+    design_in_units = FourBar().result_in_user_units(design, centre, spread) | {"frame": frame}
     mech = FourBar.mechanism(design_in_units, start, (end - start) / (2 * np.pi))
     guess = FourBar.guess(design_in_units, start, branch)
     moments = (angles - start) / (end - start)

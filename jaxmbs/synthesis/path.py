@@ -119,10 +119,10 @@ def path(
         targets: (T, 2), places in the order in which they are to be passed.
         mechanism: "four-bar", "slider-crank", "Watt I", "Watt II", "Stephenson I", "Stephenson III", "Klann", "Jansen",
             "geared five-bar", `GearedFiveBar(ratio=2)`, or any `Dyadic`. For a mechanism of your own see `fit`.
-        crank_angles: (T,), by how much the crank has turned at each target, in radians from any zero. The angle at
+        crank_angles: (T,), the angle by which the crank has turned at each target, in radians from any zero. The angle at
             which it starts and the sense in which it turns are free. None: the search finds a crank angle for each
             target.
-        closed: whether the targets go all round a closed curve.
+        closed: whether the targets follow a closed curve all the way around.
         ordered: whether targets without crank angles must be passed in their order within one turn. Two targets that
             are nearly in the same place may be passed at the same time.
         whole_turn: whether the crank must be able to turn fully. If not, the search also covers four-bars whose crank
@@ -160,7 +160,7 @@ def path(
         True
     """
     targets = common.rows_of_numbers("targets", targets, "points, shape (T, 2)", (2,))
-    linkage, options = linkage_of(mechanism), SearchOptions.of(starts, seed, keep, progress, resume)
+    linkage, options = linkage_of(mechanism), SearchOptions.from_arguments(starts, seed, keep, progress, resume)
     common.check_transmission_angle(transmission_angle)
     centre, spread = targets.mean(axis=0), common.spread_of(targets) or 1.0
     angles = None if crank_angles is None else common.one_per_target("crank_angles", crank_angles, len(targets))
@@ -182,7 +182,7 @@ def path(
         unit=(centre, spread),
     )
     # Values of `require` for one design identify the function.
-    sample = linkage.unscaled(linkage.design(jnp.zeros(linkage.size)), centre, spread)
+    sample = linkage.from_search_units(linkage.design(jnp.zeros(linkage.size)), centre, spread)
     required = None if require is None else rounded_text(np.asarray(require(sample)))
     bounds = request.lower, request.upper, request.region, request.max_cosine
     task = targets, repr(linkage), angles, closed, request.part_turns, *bounds, required
@@ -216,9 +216,9 @@ def _max_stray(stray: float | None, targets: np.ndarray, closed: bool, in_order:
 
 def _bounds(linkage: Linkage, lower, upper, centre, spread) -> tuple[np.ndarray, np.ndarray]:
     """Return lower and upper bounds of a flat design, in units of the targets' spread."""
-    shapes, is_angle = linkage.shapes(), linkage.of_kind("angle")
+    shapes, is_angle = linkage.shapes(), linkage.is_kind("angle")
     low, high = (
-        linkage.scaled(common.flat_bounds(name, bounds, shapes, sign * np.inf, linkage.angles), centre, spread)
+        linkage.to_search_units(common.flat_bounds(name, bounds, shapes, sign * np.inf, linkage.angles), centre, spread)
         for name, bounds, sign in (("lower", lower, -1), ("upper", upper, 1))
     )
     # An interval of a whole turn does not bound an angle.
@@ -232,12 +232,12 @@ def _candidates(linkage, request: PathRequest, linkages, targets, in_order: bool
 
     linkages: as from `search_linkages`. min_angle: smallest transmission angle in degrees.
     """
-    is_angle, (centre, spread) = linkage.of_kind("angle"), request.unit
+    is_angle, (centre, spread) = linkage.is_kind("angle"), request.unit
     for u, angles, branch in zip(*linkages, strict=True):
         angles = angles - 2 * np.pi * np.round(angles[0] / (2 * np.pi))
         design = {name: np.asarray(x) for name, x in linkage.design(jnp.asarray(u)).items()}
         flat = np.asarray(linkage.flat(design))
-        turns = bool(linkage.turns(u)) or common.smallest_angle_deg(linkage.extreme_cosines(design)) > 0
+        turns = bool(linkage.has_full_turn(u)) or common.smallest_angle_deg(linkage.extreme_cosines(design)) > 0
         crank_range = 2 * np.pi if turns else np.ptp(angles)
         if not TURN_TOLERANCE <= crank_range <= 2 * np.pi * (1 + TURN_TOLERANCE):
             continue
@@ -252,7 +252,14 @@ def _candidates(linkage, request: PathRequest, linkages, targets, in_order: bool
         def check(u=u, design=design, angles=angles, branch=branch, smallest=smallest, turns=turns):
             points = np.asarray(points_and_cosines(linkage, u, angles, branch)[0]) * spread + centre
             solution = _solution(
-                linkage, linkage.in_units(design, centre, spread), angles, branch, points, targets, smallest, turns
+                linkage,
+                linkage.result_in_user_units(design, centre, spread),
+                angles,
+                branch,
+                points,
+                targets,
+                smallest,
+                turns,
             )
             end = angles[-1] if not request.closed else angles[0] + np.copysign(2 * np.pi, angles[-1] - angles[0])
             samples = np.linspace(angles[0], end, CURVE_SAMPLES)
@@ -270,7 +277,7 @@ def _keeps_bounds(linkage, request: PathRequest, design, flat) -> bool:
         places = np.array(linkage.pivots(design))
         inside &= np.all(places >= request.region[0]) and np.all(places <= request.region[1])
     if request.require is not None:
-        inside &= np.all(np.asarray(request.require(linkage.unscaled(design, *request.unit))) >= 0)
+        inside &= np.all(np.asarray(request.require(linkage.from_search_units(design, *request.unit))) >= 0)
     return bool(inside)
 
 

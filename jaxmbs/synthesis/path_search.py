@@ -83,7 +83,7 @@ def search_linkages(linkage: Linkage, request: PathRequest, options: SearchOptio
     (signs, base_angles), count = carry.data, len(request.targets)
     u, start = carry.shared[:, : linkage.size], carry.shared[:, linkage.size :]
     angles = carry.own[:, :count, 0] if free_angles else start + base_angles[:, :count]
-    order = order_by_cost(ranking_error(carry.cost, linkage.turns(u), count, 1.0))
+    order = order_by_cost(ranking_error(carry.cost, linkage.has_full_turn(u), count, 1.0))
     return tuple(x[order] for x in (u, angles, signs))
 
 
@@ -112,7 +112,7 @@ class PathGeneration(LeastSquaresProblem):
             target, base_angle, weight = block
             angle = base_angle + (weight * own[0] if self.free_angles else shared[linkage.size])
             point, cosines = linkage.point_and_cosines(linkage.design(shared[: linkage.size]), angle, signs)
-            counts = 1 if checked else jnp.where(linkage.turns(shared[: linkage.size]), 0, 1)
+            counts = 1 if checked else jnp.where(linkage.has_full_turn(shared[: linkage.size]), 0, 1)
             missed = weight * (point - target)
             if checked or linkage.can_swing:
                 # The logarithm is steep where links are about to open, and flat where they are far apart.
@@ -127,7 +127,7 @@ class PathGeneration(LeastSquaresProblem):
             if not checked:
                 margin = common.BOUND_MARGIN * (1 - max_cosine)
                 excess = jnp.abs(jnp.asarray(linkage.extreme_cosines(design))) - max_cosine + margin
-                rows.append(jnp.where(linkage.turns(u), excess, -1))
+                rows.append(jnp.where(linkage.has_full_turn(u), excess, -1))
             if self.in_region:
                 rows += [common.bound_violation(pivot, *region) for pivot in linkage.pivots(design)]
             if self.require is not None:
@@ -168,7 +168,7 @@ def _random_starts(linkage: Linkage, request: PathRequest, starts: int, rng) -> 
     u, signs = _random_linkages(linkage, starts, rng)
     if request.part_turns:
         more_u, more_signs = _random_linkages(linkage, max(starts // STARTS_PER_SWINGING_START, 1), rng)
-        u, signs = np.concatenate([u, linkage.swinging(more_u)]), np.concatenate([signs, more_signs])
+        u, signs = np.concatenate([u, linkage.without_full_turn(more_u)]), np.concatenate([signs, more_signs])
     swings, starts = slice(starts, None), len(u)
     turn = rng.choice([-1.0, 1.0], starts)
     start = rng.uniform(0, 2 * np.pi, starts)
@@ -185,7 +185,7 @@ def _random_starts(linkage: Linkage, request: PathRequest, starts: int, rng) -> 
     factor = (centred.conj() @ w) / np.maximum((np.abs(centred) ** 2).sum(axis=1), 1e-300)
     factor = np.where(np.abs(factor) > 1e-6, factor, 1.0)
     shift = w.mean() - factor * z.mean(axis=1)
-    u = linkage.moved(u, np.abs(factor), np.angle(factor), np.column_stack([shift.real, shift.imag]))
+    u = linkage.apply_similarity(u, np.abs(factor), np.angle(factor), np.column_stack([shift.real, shift.imag]))
     checked = np.broadcast_to(_check_angles(linkage), (starts, len(_check_angles(linkage))))
     if given_angles is None:
         own = np.concatenate([angles, 0 * checked], axis=1)[:, :, None]
@@ -235,6 +235,8 @@ def _requirement_values(linkage, require, unit):
     """Return the function free numbers ↦ values of `require` in a row."""
 
     def values(u):
-        return jnp.atleast_1d(jnp.asarray(require(linkage.unscaled(linkage.design(u), *unit)), float)).reshape(-1)
+        return jnp.atleast_1d(jnp.asarray(require(linkage.from_search_units(linkage.design(u), *unit)), float)).reshape(
+            -1
+        )
 
     return values

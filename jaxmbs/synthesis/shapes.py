@@ -18,7 +18,7 @@ GAP_QUANTILE = 0.9
 MAX_GAP_OF_EXTENT = 0.15
 
 
-def resampled(points: np.ndarray, count: int, closed: bool) -> np.ndarray:
+def resample(points: np.ndarray, count: int, closed: bool) -> np.ndarray:
     """Return points (count, d) at equal distances along the polyline through `points`, which is closed or open."""
     if closed:
         points = np.concatenate([points, points[:1]])
@@ -39,7 +39,7 @@ def distances_from(places: np.ndarray, points: np.ndarray, closed: bool) -> np.n
     return out
 
 
-def chamfer(drawn: np.ndarray, wanted: np.ndarray) -> float:
+def chamfer_distance(drawn: np.ndarray, wanted: np.ndarray) -> float:
     """Return the mean distance of the points of one curve to the nearest of the other, summed over both directions."""
     from scipy.spatial import KDTree
 
@@ -65,14 +65,14 @@ def curve_distances(drawn: np.ndarray, closed_drawn: bool, wanted: np.ndarray, c
 
     Both curves are resampled to `COMPARED_POINTS` points by length. Measures of LInK, Heyrani Nobari et al. 2024.
     """
-    a, b = resampled(drawn, COMPARED_POINTS, closed_drawn), resampled(wanted, COMPARED_POINTS, closed)
+    a, b = resample(drawn, COMPARED_POINTS, closed_drawn), resample(wanted, COMPARED_POINTS, closed)
     centre = b.mean(axis=0)
     size = np.sqrt(((b - centre) ** 2).sum(axis=1).mean())
     a, b = (a - centre) / size, (b - centre) / size
-    return chamfer(a, b), ordered_distance(a, b)
+    return chamfer_distance(a, b), ordered_distance(a, b)
 
 
-def curve_of(targets: Any, closed: bool | None, columns: tuple[int, ...] = (2,)) -> tuple[np.ndarray, bool]:
+def curve_points(targets: Any, closed: bool | None, columns: tuple[int, ...] = (2,)) -> tuple[np.ndarray, bool]:
     """Check the points of a curve.
 
     Args:

@@ -10,7 +10,7 @@ import pytest
 import jaxmbs as mbs
 from jaxmbs import synthesis
 from jaxmbs.synthesis.curve_search import compare_curves
-from jaxmbs.synthesis.shapes import chamfer, curve_distances, curve_of, ordered_distance, resampled
+from jaxmbs.synthesis.shapes import chamfer_distance, curve_distances, curve_points, ordered_distance, resample
 from linkages import reference
 
 TURN = np.linspace(0, 2 * np.pi, 400, endpoint=False)
@@ -35,15 +35,15 @@ def test_measures_by_hand():
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=(2, 40, 2))
     pairs = np.linalg.norm(a[:, None] - b[None], axis=2)
-    np.testing.assert_allclose(chamfer(a, b), pairs.min(axis=1).mean() + pairs.min(axis=0).mean())
+    np.testing.assert_allclose(chamfer_distance(a, b), pairs.min(axis=1).mean() + pairs.min(axis=0).mean())
     shifts = [np.mean(np.sum((np.roll(way, k, axis=0) - b) ** 2, axis=1)) for way in (a, a[::-1]) for k in range(40)]
     np.testing.assert_allclose(ordered_distance(a, b), 2 * np.pi * min(shifts))
 
 
 def test_points_at_equal_distances():
     square = np.array([[0.0, 0], [1, 0], [1, 1], [0, 1]])
-    np.testing.assert_allclose(np.diff(resampled(square, 9, False), axis=0)[0], [0.375, 0])
-    around = resampled(square, 8, True)
+    np.testing.assert_allclose(np.diff(resample(square, 9, False), axis=0)[0], [0.375, 0])
+    around = resample(square, 8, True)
     np.testing.assert_allclose(around[[0, 2, 4, 6]], square, atol=1e-12)
 
 
@@ -80,7 +80,7 @@ def test_random_curves_are_compared_after_a_similarity():
 )
 def test_which_curves_are_closed(points, closed):
     """By their ends, which are as near as neighbours; the first point is not there twice."""
-    found, is_closed = curve_of(points, None)
+    found, is_closed = curve_points(points, None)
     assert is_closed == closed
     assert len(np.unique(found, axis=0)) == len(found)
 

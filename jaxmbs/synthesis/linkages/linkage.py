@@ -88,11 +88,11 @@ class Linkage(abc.ABC):
         """Return the smallest and the largest cosine over a turn, or None if they have no closed form."""
         return None
 
-    def turns(self, u: Float[Array, " n"] | np.ndarray):
+    def has_full_turn(self, u: Float[Array, " n"] | np.ndarray):
         """Return True where the crank turns fully, for free numbers (…, n); another one need only reach its targets."""
         return u[..., -1] != PART_OF_TURN if self.can_swing else np.ones(u.shape[:-1], bool)
 
-    def swinging(self, u: np.ndarray) -> np.ndarray:
+    def without_full_turn(self, u: np.ndarray) -> np.ndarray:
         """Return free numbers (count, n) of the same linkages with cranks that need not turn fully; needs `can_swing`."""
         return np.column_stack([u[:, :-1], np.full(len(u), PART_OF_TURN)])
 
@@ -123,7 +123,7 @@ class Linkage(abc.ABC):
         """Number of free numbers."""
         return len(self.numbers)
 
-    def moved(self, u: np.ndarray, scale, turn, shift) -> np.ndarray:
+    def apply_similarity(self, u: np.ndarray, scale, turn, shift) -> np.ndarray:
         """Return free numbers (N, n) of the same linkages after scaling and turning about the origin, and a shift.
 
         scale and turn are (N,), shift is (N, 2); angles are in radians.
@@ -146,7 +146,7 @@ class Linkage(abc.ABC):
         """Return all numbers of a design in the order of its entries."""
         return jnp.concatenate([jnp.reshape(b[name], -1) for name in self.entries])
 
-    def of_kind(self, kind: str) -> np.ndarray:
+    def is_kind(self, kind: str) -> np.ndarray:
         """Return a mask of the numbers of a flat design that are of a kind: "angle", "pivot" or "length"."""
         kinds = []
         for name, shape in self.shapes().items():
@@ -154,20 +154,20 @@ class Linkage(abc.ABC):
             kinds += [entry_kind] * int(np.prod(shape))
         return np.array(kinds) == kind
 
-    def scaled(self, flat: np.ndarray, centre, spread) -> np.ndarray:
+    def to_search_units(self, flat: np.ndarray, centre, spread) -> np.ndarray:
         """Return a flat design with `centre` subtracted from the pivot, and all lengths divided by `spread`."""
         moved = flat.copy()
-        moved[self.of_kind("pivot")] -= centre
-        return np.where(self.of_kind("angle"), moved, moved / spread)
+        moved[self.is_kind("pivot")] -= centre
+        return np.where(self.is_kind("angle"), moved, moved / spread)
 
-    def unscaled(self, b: dict, centre, spread) -> dict[str, Any]:
-        """Return the design in the user's units from one in units of `spread` about `centre`: the inverse of `scaled`."""
-        moved = lambda name, x: x if name in self.angles else x * spread + (centre if name == "pivot" else 0)
-        return {name: moved(name, b[name]) for name in self.entries}
+    def from_search_units(self, b: dict, centre, spread) -> dict[str, Any]:
+        """Return the design in the user's units from one in units of `spread` about `centre`."""
+        restore = lambda name, x: x if name in self.angles else x * spread + (centre if name == "pivot" else 0)
+        return {name: restore(name, b[name]) for name in self.entries}
 
-    def in_units(self, b: dict, centre, spread) -> dict[str, Any]:
+    def result_in_user_units(self, b: dict, centre, spread) -> dict[str, Any]:
         """Return the design in the user's units, as floats and numpy arrays, with angles between −π and π."""
-        design = self.unscaled(b, centre, spread)
+        design = self.from_search_units(b, centre, spread)
         design |= {name: np.arctan2(np.sin(design[name]), np.cos(design[name])) for name in self.angles}
         return {name: np.asarray(x) if np.ndim(x) else float(x) for name, x in design.items()}
 
