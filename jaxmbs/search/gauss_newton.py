@@ -91,7 +91,7 @@ def gauss_newton(
         better = ~done & (trial.cost < current.cost)
         cost_before = np.where(np.isfinite(current.cost) & (current.cost > 0), current.cost, 1)
         decrease = np.where(better, 1 - np.where(better, trial.cost, 0) / cost_before, 0)
-        current = _where(better, trial, current)
+        current = _pick(better, trial, current)
         u = np.where(better[:, None], trial_u, u)
         damping = np.where(better, damping * DAMPING_DECREASE, damping * DAMPING_INCREASE)
         damping = np.clip(damping, MIN_DAMPING, MAX_DAMPING)
@@ -102,7 +102,8 @@ def gauss_newton(
     return u, current, converged
 
 
-def _where(better: np.ndarray, new: Residuals, old: Residuals) -> Residuals:
+def _pick(better: np.ndarray, new: Residuals, old: Residuals) -> Residuals:
+    """Return the new residuals of the starts that are better, the old ones of the others."""
     values = np.where(better[:, None], new.values, old.values)
     jacobian = np.where(better[:, None, None], new.jacobian, old.jacobian)
     return Residuals(values, jacobian, np.where(better, new.finite, old.finite))

@@ -40,6 +40,9 @@ MAX_CYCLE_GAP = 1e-6
 class BuilderProblem(LeastSquaresProblem):
     """Least squares of `fit`. Equal problems, which share a compiled program, have equal functions and options.
 
+    The shared unknowns are the free numbers of the design, then the offset and the common time if they are free. There
+    is a block for each target, whose own unknown is its time in periods if that is free, and for each checked time.
+
     Attributes:
         build: design ↦ mechanism.
         measure: (design, mechanism, q) ↦ values (d,).
@@ -88,6 +91,7 @@ class BuilderProblem(LeastSquaresProblem):
         return jnp.zeros(0) if self.require is None else jnp.reshape(jnp.asarray(self.require(design), float), -1)
 
     def _identity(self) -> tuple:
+        """Return the values by which problems are compared."""
         variables = self.variables
         numbers = tuple(np.concatenate([variables.start, variables.lower, variables.upper]))
         options = self.floating, self.period, self.cyclic, self.offset, self.target_count, self.size, self.length

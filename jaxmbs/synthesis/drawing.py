@@ -163,6 +163,9 @@ class LinkageLimits(NamedTuple):
 class CurveGeneration(LeastSquaresProblem):
     """Least distances of the curve that a linkage draws from the wanted one, and of the wanted one from the drawn one.
 
+    The unknowns are a row, see the module. Each block has a point of the drawn curve with the nearest place on the wanted
+    one, and a point of the wanted curve with the nearest place on the drawn one.
+
     Attributes:
         layout: of the rows.
         points: number of crank angles, and of points of the wanted curve.

@@ -129,6 +129,7 @@ def _fit_builder(
     build, f, x_range, *, design, output, output_span, input_span=(0.0, 1.0), y_range=None, precision_points=None,
     samples=60, keep=10, **options,
 ):  # fmt: skip
+    """Answer a deprecated call, with a builder as mechanism, by `fit`."""
     ends, (begin, end), span = _pair("x_range", x_range), _pair("input_span", input_span), np.atleast_1d(output_span)
     first, free = (span[0], False) if len(span) == 2 else (0.0, True)
     x = _even_samples(samples, ends) if precision_points is None else _precision_points(precision_points, ends)
@@ -380,7 +381,7 @@ def _random_starts(kind, sampled: SampledFunction, spans: Spans, bounds, starts:
 
 @dataclass(frozen=True)
 class FunctionGeneration(LeastSquaresProblem):
-    """A linkage whose output follows a sampled function, with bounds on its first three numbers."""
+    """A linkage whose output follows a sampled function; the unknowns are its five numbers, see `generators`."""
 
     kind: Any
 

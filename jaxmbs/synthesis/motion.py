@@ -105,6 +105,7 @@ def pose_of(u, angle, branch):
 
 
 def _fit_builder(build, poses, *, design, body, angle_length=None, ordered=True, keep=10, **options):
+    """Answer a deprecated call, with a builder as mechanism, by `fit`."""
     return fit(build, design, poses, measures.pose(body, angle_length), ordered=ordered, keep=keep, **options)
 
 
@@ -212,7 +213,10 @@ def _bounds(lower, upper, centre, spread: float) -> tuple[np.ndarray, np.ndarray
 
 @dataclass(frozen=True)
 class PoseGuidance(LeastSquaresProblem):
-    """A four-bar that guides a body through poses, each at a crank angle of its own."""
+    """A four-bar that guides a body through poses.
+
+    The shared unknowns are those of `design_of`; each pose is a block, whose own unknown is its crank angle.
+    """
 
     def residual_functions(self, data, inputs):
         goal, weight, bounds = inputs

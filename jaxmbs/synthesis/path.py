@@ -74,6 +74,7 @@ class Solution(NamedTuple):
 
 
 def _fit_builder(build, targets, *, design, point, crank_angles=None, ordered=True, starts=4096, keep=10, **options):
+    """Answer a deprecated call, with a builder as mechanism, by `fit`."""
     angles = None if crank_angles is None else common.one_per_target("crank_angles", crank_angles, len(targets))
     timing = {} if angles is None else {"times": angles / (2 * np.pi), "floating": True}
     options |= timing | {"ordered": ordered, "starts": starts, "keep": keep}

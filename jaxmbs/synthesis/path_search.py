@@ -95,7 +95,12 @@ def ranking_error(error, turns, count: int, spread: float):
 
 @dataclass(frozen=True)
 class PathGeneration(LeastSquaresProblem):
-    """A linkage that passes targets, each at a crank angle of its own if these are free."""
+    """A linkage that passes targets.
+
+    The shared unknowns are the free numbers of the linkage and, if crank angles are given, the angle at which the crank
+    starts. There is a block for each target, whose own unknown is its crank angle if that is free, and for each checked
+    angle.
+    """
 
     linkage: Linkage
     free_angles: bool
