@@ -23,8 +23,7 @@ from jaxmbs.identification.segmented_record import SegmentedRecord
 from jaxmbs.identification.shooting import SegmentModel
 from jaxmbs.identification.statistics import Estimate, Tests
 from jaxmbs.numerics.arrays import instance_of
-from jaxmbs.search.bounds import Variables
-from jaxmbs.search.multistart import SearchOptions, order_by_cost, positive_integer
+from jaxmbs.search import SearchOptions, Variables, order_by_cost, positive_integer
 from jaxmbs.system.mechanism import Mechanism
 
 # Largest gap between segments that counts as closed, relative to the size of the state.

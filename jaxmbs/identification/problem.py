@@ -11,9 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxmbs.identification.segmented_record import SegmentedRecord
-from jaxmbs.search.bounds import Variables
-from jaxmbs.search.gauss_newton import Residuals, gauss_newton
-from jaxmbs.search.multistart import SAME_DESIGN, SearchOptions
+from jaxmbs.search import SAME_DESIGN, Residuals, SearchOptions, Variables, gauss_newton
 
 # Weights of the gaps between segments in successive descents, in units of the signals' deviations.
 GAP_WEIGHTS = tuple(10.0**k for k in range(8))

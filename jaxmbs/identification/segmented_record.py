@@ -18,7 +18,7 @@ from jaxmbs.identification.shooting import (
     later_segment_function,
 )
 from jaxmbs.numerics.results import Status
-from jaxmbs.search.gauss_newton import Residuals, gauss_newton
+from jaxmbs.search import Residuals, gauss_newton
 
 # Number of steps that fit the initial state of a segment to its signals.
 TRACKING_STEPS = 12

@@ -17,8 +17,8 @@ from jaxmbs.programs.sharding import gathered, over_devices
 from jaxmbs.search import bfgs
 from jaxmbs.search.bfgs import EvaluatedStarts
 from jaxmbs.search.bounds import Variables
-from jaxmbs.search.multistart import Ranked, SearchOptions, order_by_cost, rank_candidates
-from jaxmbs.search.phases import ProgressCallback, SearchPhase, run_phases
+from jaxmbs.search.multistart import Ranked, order_by_cost, rank_candidates
+from jaxmbs.search.phases import ProgressCallback, SearchOptions, SearchPhase, run_phases
 
 # Size of Adam's first step in free numbers: a fortieth of the way between two bounds, or a twentieth of an entry's size.
 ADAM_FIRST_STEP = 0.05
@@ -152,7 +152,7 @@ def minimise(
     numbers = options.starts, options.seed, options.keep, adam_steps, bfgs_steps
     task = (variables.start, variables.lower, variables.upper, *numbers, mark)
     least_value = lambda carry: carry.best_value.min()
-    carry = run_phases(phases, carry, least_error=least_value, progress=progress, resume=resume, task=task)
+    carry = run_phases(phases, carry, options, least_error=least_value, task=task)
     return rank_candidates(_candidates(batch, variables, carry), options.keep, max_checked=options.starts)
 
 

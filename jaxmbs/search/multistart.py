@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-import os
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
@@ -16,7 +15,7 @@ import numpy as np
 from jaxmbs.programs.function import Straight
 from jaxmbs.programs.sharding import over_devices
 from jaxmbs.search.least_squares import START_DAMPING, levenberg_marquardt
-from jaxmbs.search.phases import ProgressCallback, SearchPhase, run_phases
+from jaxmbs.search.phases import SearchOptions, SearchPhase, run_phases
 
 S = TypeVar("S")
 # Designs whose features differ by no more than this count as the same.
@@ -54,43 +53,6 @@ class Ranked(Generic[S]):
     def best(self) -> S:
         """The first of all."""
         return self.all[0]
-
-
-class SearchOptions(NamedTuple):
-    """Options of a search.
-
-    Attributes:
-        starts: number of starts.
-        seed: seed of the random numbers.
-        keep: number of results.
-        progress: as of `run_phases`.
-        resume: as of `run_phases`.
-    """
-
-    starts: int
-    seed: int
-    keep: int
-    progress: ProgressCallback | None = None
-    resume: str | os.PathLike | None = None
-
-    @classmethod
-    def from_arguments(cls, starts, seed, keep, progress=None, resume=None) -> SearchOptions:
-        """Check a user's options.
-
-        Returns:
-            The options.
-
-        Raises:
-            ValueError: the number of starts or of results is not positive; the seed is negative.
-        """
-        if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-            raise ValueError(f"seed must be an integer that is not negative, got {seed!r}")
-        return cls(positive_integer("starts", starts), int(seed), positive_integer("keep", keep), progress, resume)
-
-    @property
-    def rng(self) -> np.random.Generator:
-        """A new generator of random numbers from the seed."""
-        return np.random.default_rng(self.seed)
 
 
 class MultistartCarry(NamedTuple):
@@ -189,8 +151,7 @@ def descend(
     least_error = lambda carry: float(finite_costs(carry.cost).min() * unit**2)
     identity = (*task, options.starts, options.seed)
     marks = [np.asarray(x, float) if isinstance(x, np.ndarray) else str(x) for x in identity]
-    progress, resume = options.progress, options.resume
-    carry = run_phases(parts, carry, least_error=least_error, progress=progress, resume=resume, task=marks)
+    carry = run_phases(parts, carry, options, least_error=least_error, task=marks)
     return carry._replace(cost=finite_costs(carry.cost))
 
 
@@ -303,10 +264,3 @@ def rank_candidates(
     if not passed and not failed:
         raise ValueError(message)
     return Ranked([*sorted(passed, key=key), *sorted(failed, key=key)][:keep])
-
-
-def positive_integer(name: str, value) -> int:
-    """Return a number of things, at least one; `name` is that of the argument, for errors."""
-    if isinstance(value, bool) or int(value) != value or value < 1:
-        raise ValueError(f"{name} must be a positive integer, got {value!r}")
-    return int(value)

@@ -19,6 +19,44 @@ from jaxmbs.programs.sharding import gathered
 ProgressCallback = Callable[[int, int, float], None]
 
 
+class SearchOptions(NamedTuple):
+    """Options of a search.
+
+    Attributes:
+        starts: number of starts.
+        seed: seed of the random numbers.
+        keep: number of results.
+        progress: called every few steps; its method `close`, if it has one, at the end.
+        resume: a file in which the carry is saved at every report. If it exists, the search goes on from it and gives the
+            same result as without the break.
+    """
+
+    starts: int
+    seed: int
+    keep: int
+    progress: ProgressCallback | None = None
+    resume: str | os.PathLike | None = None
+
+    @classmethod
+    def from_arguments(cls, starts, seed, keep, progress=None, resume=None) -> SearchOptions:
+        """Check a user's options.
+
+        Returns:
+            The options.
+
+        Raises:
+            ValueError: the number of starts or of results is not positive; the seed is negative.
+        """
+        if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+            raise ValueError(f"seed must be an integer that is not negative, got {seed!r}")
+        return cls(positive_integer("starts", starts), int(seed), positive_integer("keep", keep), progress, resume)
+
+    @property
+    def rng(self) -> np.random.Generator:
+        """A new generator of random numbers from the seed."""
+        return np.random.default_rng(self.seed)
+
+
 class SearchPhase(NamedTuple):
     """One phase of a search.
 
@@ -38,10 +76,9 @@ class SearchPhase(NamedTuple):
 def run_phases(
     phases: Sequence[SearchPhase],
     carry: Any,
+    options: SearchOptions,
     *,
     least_error: Callable[[Any], float],
-    progress: ProgressCallback | None = None,
-    resume: str | os.PathLike | None = None,
     task: Any = (),
 ) -> Any:
     """Run all phases of a search and return the last carry, a tree of arrays on which all further steps depend.
@@ -49,16 +86,15 @@ def run_phases(
     Args:
         phases: the phases in their order.
         carry: before the first step.
+        options: of the search; progress and resume are used here.
         least_error: carry ↦ the least error in it, for the reports.
-        progress: called after every `steps_per_report` steps; its method `close`, if it has one, at the end.
-        resume: a file in which the carry is saved at every report. If it exists, the search goes on from it and gives the
-            same result as without the break.
         task: a tree of arrays and strings that identifies the search: a file of another task raises ValueError.
 
     Returns:
         The carry after all phases.
     """
-    path, total = None if resume is None else Path(resume), sum(phase.steps for phase in phases)
+    progress, path = options.progress, None if options.resume is None else Path(options.resume)
+    total = sum(phase.steps for phase in phases)
     task_hash = fingerprint((task, [phase.steps for phase in phases]))
     first, done = 0, 0
     # All processes of a distributed run do the same; only one of them reports and writes.
@@ -121,3 +157,10 @@ def _load_carry(path: Path, task_hash: str, structure) -> tuple[int, int, Any]:
     if not is_same:
         raise ValueError(f"{path} belongs to a search with other arguments; remove it, or give another file")
     return phase, done, jax.tree.unflatten(structure, leaves)
+
+
+def positive_integer(name: str, value) -> int:
+    """Return a number of things, at least one; `name` is that of the argument, for errors."""
+    if isinstance(value, bool) or int(value) != value or value < 1:
+        raise ValueError(f"{name} must be a positive integer, got {value!r}")
+    return int(value)

@@ -1,8 +1,8 @@
 """Mechanism synthesis: dimensions of linkages for given paths, functions, motions, curves and loads."""
 
-from jaxmbs.search.descent import Design as Design
-from jaxmbs.search.descent import minimise as minimise
-from jaxmbs.search.multistart import Ranked as Ranked
+from jaxmbs.search import Design as Design
+from jaxmbs.search import Ranked as Ranked
+from jaxmbs.search import minimise as minimise
 from jaxmbs.synthesis.balance import balance as balance
 from jaxmbs.synthesis.builders import Fitted as Fitted
 from jaxmbs.synthesis.builders import fit as fit

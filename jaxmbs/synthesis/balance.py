@@ -18,10 +18,7 @@ from jaxmbs.analyses.assembly import assemble
 from jaxmbs.analyses.diagnosis import diagnose
 from jaxmbs.analyses.kinematics import kinematics
 from jaxmbs.numerics.results import Status
-from jaxmbs.search import descent
-from jaxmbs.search.descent import Design
-from jaxmbs.search.multistart import Ranked, positive_integer
-from jaxmbs.search.phases import ProgressCallback
+from jaxmbs.search import Design, ProgressCallback, Ranked, descent, positive_integer
 from jaxmbs.synthesis.loads import SHARPNESS, CycleLoads, cycle_loads, peak, regularity, ripple, rms
 from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.trajectory import Trajectory

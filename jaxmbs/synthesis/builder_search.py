@@ -12,12 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxmbs.programs.function import Straight
-from jaxmbs.search.bounds import Variables
-from jaxmbs.search.multistart import (
+from jaxmbs.search import (
     PENALTY_START,
     LeastSquaresProblem,
     MultistartCarry,
     SearchOptions,
+    Variables,
     descend,
     penalty_phases,
 )

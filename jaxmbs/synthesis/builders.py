@@ -19,9 +19,16 @@ from jaxmbs.analyses.kinematics import kinematics
 from jaxmbs.numerics.implicit import jacobian
 from jaxmbs.numerics.results import Status
 from jaxmbs.numerics.scaling import Units
-from jaxmbs.search.bounds import Variables
-from jaxmbs.search.multistart import MultistartCarry, Ranked, SearchOptions, order_by_cost, rank_candidates
-from jaxmbs.search.phases import ProgressCallback, rounded_text
+from jaxmbs.search import (
+    MultistartCarry,
+    ProgressCallback,
+    Ranked,
+    SearchOptions,
+    Variables,
+    order_by_cost,
+    rank_candidates,
+    rounded_text,
+)
 from jaxmbs.synthesis import common
 from jaxmbs.synthesis.builder_search import BuilderProblem, search_designs
 from jaxmbs.synthesis.closing import scaled_jacobian
@@ -269,7 +276,6 @@ def _solution(problem: BuilderProblem, start: MultistartCarry, targets) -> Fitte
     )
     tolerance = max(MAX_MEASURE_DIFFERENCE, common.near_zero())
     agrees = np.abs(values - search_values).max() <= tolerance * max(problem.size, np.abs(targets).max())
-    q = np.asarray(motion.q)
     gap = np.asarray(mech.layout.difference(motion.q[-1], motion.q[0]))
     gap = np.where(mech.layout.angular, np.sin(gap / 2), gap / problem.length)
     checks = {
@@ -279,8 +285,7 @@ def _solution(problem: BuilderProblem, start: MultistartCarry, targets) -> Fitte
         "least_singular_value": float(np.linalg.svd(np.asarray(jacobians), compute_uv=False)[..., -1].min()),
     }
     values = values if followed else search_values
-    slices = {**mech.layout.body_slices, **mech.layout.extra_slices}
-    guess = {name: tuple(float(x) for x in q[0][part]) for name, part in slices.items()}
+    guess = common.guess_of(mech, motion.q[0])
     error = float(((values - targets) ** 2).sum())
     traced = problem.measure
     point = (traced.body, np.asarray(traced.coordinates(design), float)) if isinstance(traced, PointMeasure) else None

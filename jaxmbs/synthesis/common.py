@@ -137,6 +137,12 @@ def follow_motion(mech: Mechanism, times: np.ndarray, guess) -> np.ndarray | Non
     return np.asarray(motion.q).reshape(len(times), -1, 3)
 
 
+def guess_of(mech: Mechanism, q) -> dict[str, tuple]:
+    """Return a configuration as a guess: the coordinates of each body and element by name."""
+    slices = {**mech.layout.body_slices, **mech.layout.extra_slices}
+    return {name: tuple(np.asarray(q)[part].tolist()) for name, part in slices.items()}
+
+
 def point_positions(poses: np.ndarray, point) -> np.ndarray:
     """Return the places (T, 2) of a point of a body with poses (T, 3)."""
     c, s = np.cos(poses[:, 2]), np.sin(poses[:, 2])

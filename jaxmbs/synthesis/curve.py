@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 from jax.typing import ArrayLike
 
-from jaxmbs.search.multistart import SearchOptions
-from jaxmbs.search.phases import ProgressCallback
+from jaxmbs.search import ProgressCallback, SearchOptions
 from jaxmbs.synthesis import common
 from jaxmbs.synthesis.curve_by_fit import fit_curve
-from jaxmbs.synthesis.curve_results import CurveSolution, CurveTask, Front, curve_solutions, similarity_parts
+from jaxmbs.synthesis.curve_results import CurveTask, Front, curve_solutions
 from jaxmbs.synthesis.curve_search import CurveRequest, search_linkages
 from jaxmbs.synthesis.drawing import LinkageLimits, RowLayout
 from jaxmbs.synthesis.linkages import AbstractDyadic, Linkage, linkage_of
@@ -166,8 +165,7 @@ def _builder_curve(targets, closed, build, design, point, options: dict[str, Any
     if point is None or design is None:
         raise ValueError("a mechanism of your own needs a design to begin with, and a point: (body, coordinates)")
     points, closed = curve_points(targets, closed, (2, 3))
-    results = fit_curve(points, closed, build, design, point, options)
-    solutions = [CurveSolution(moved=similarity_parts(), **fields) for fields in results]
+    solutions = fit_curve(points, closed, build, design, point, options)
     solutions.sort(key=lambda x: (not x.checks["assembled"], x.error))
     return Front(solutions, [one for one in solutions if one.checks["assembled"]][:1])
 

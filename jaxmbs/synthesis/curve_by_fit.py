@@ -10,9 +10,10 @@ import numpy as np
 
 from jaxmbs.analyses.kinematics import kinematics
 from jaxmbs.numerics.results import Status
-from jaxmbs.search.descent import minimise
+from jaxmbs.search import minimise
 from jaxmbs.synthesis import common, measures
 from jaxmbs.synthesis.builders import Fitted, fit, passes_in_order
+from jaxmbs.synthesis.curve_results import CurveSolution, similarity_parts
 from jaxmbs.synthesis.shapes import curve_distances, distances_from, resample
 
 # Number of targets that represent the curve in `fit`.
@@ -25,8 +26,8 @@ DESCENT_POINTS = 90
 DESCENT_STEPS = (60, 60)
 
 
-def fit_curve(points: np.ndarray, closed: bool, build, design, point, options: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the fields of `CurveSolution`s, in no order.
+def fit_curve(points: np.ndarray, closed: bool, build, design, point, options: dict[str, Any]) -> list[CurveSolution]:
+    """Return solutions in no order.
 
     `fit` passes places along the curve, but may go beyond them. So each of its designs descends once more, by the mean
     squared distances of the whole drawn curve from the wanted one and of the wanted one from the drawn one.
@@ -37,10 +38,10 @@ def fit_curve(points: np.ndarray, closed: bool, build, design, point, options: d
     solutions = []
     for one in found.all:
         first = _measure(one, points, closed)
-        second = _descend(one, build, traced, points, closed, bounds) if first["checks"]["assembled"] else None
+        second = _descend(one, build, traced, points, closed, bounds) if first.checks["assembled"] else None
         other = first if second is None else _measure(second, points, closed)
-        keeps = options.get("require") is None or np.all(np.asarray(options["require"](other["design"])) >= 0)
-        better = other["checks"]["assembled"] and other["error"] < first["error"] and keeps
+        keeps = options.get("require") is None or np.all(np.asarray(options["require"](other.design)) >= 0)
+        better = other.checks["assembled"] and other.error < first.error and keeps
         solutions.append(other if better else first)
     return solutions
 
@@ -80,13 +81,12 @@ def _follow(mech, times: np.ndarray, guess):
     return jax.jit(kinematics)(mech, jnp.asarray(times), guess)
 
 
-def _measure(one: Fitted, points: np.ndarray, closed: bool) -> dict[str, Any]:
-    """Return the fields of a `CurveSolution` except `moved`, from the whole curve that a mechanism draws."""
+def _measure(one: Fitted, points: np.ndarray, closed: bool) -> CurveSolution:
+    """Return the solution with the whole curve that a mechanism draws."""
     assert one.point is not None
     times = _times(one.times, closed)
     before = _lead_in_times(times)
     motion = _follow(one.mechanism, np.concatenate([before, times]), one.guess)
-    q = motion.q[0]
     drawn = np.asarray(motion.point(*one.point))[len(before) :]
     followed = bool(np.all(np.asarray(motion.status) == Status.CONVERGED))
     error, in_order = (np.inf, np.inf)
@@ -99,23 +99,22 @@ def _measure(one: Fitted, points: np.ndarray, closed: bool) -> dict[str, Any]:
         "farthest": float(distances_from(drawn, points, closed).max() / size) if np.isfinite(error) else np.inf,
         "misses": (),
     }
-    layout = one.mechanism.layout
-    slices = {**layout.body_slices, **layout.extra_slices}
-    return {
-        "design": one.design,
-        "error": error,
-        "ordered_error": in_order,
-        "mechanism": one.mechanism,
-        "guess": {name: tuple(float(x) for x in q[part]) for name, part in slices.items()},
-        "linkage": None,
-        "links": len(one.mechanism.bodies),
-        "crank_angles": 2 * np.pi * times,
-        "branch": (),
-        "points": drawn,
-        "targets": points,
-        "point": one.point,
-        "checks": checks,
-    }
+    return CurveSolution(
+        design=one.design,
+        error=error,
+        ordered_error=in_order,
+        mechanism=one.mechanism,
+        guess=common.guess_of(one.mechanism, motion.q[0]),
+        linkage=None,
+        links=len(one.mechanism.bodies),
+        crank_angles=2 * np.pi * times,
+        branch=(),
+        points=drawn,
+        targets=points,
+        moved=similarity_parts(),
+        point=one.point,
+        checks=checks,
+    )
 
 
 def _times(times: np.ndarray, closed: bool) -> np.ndarray:

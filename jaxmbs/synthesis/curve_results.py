@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxmbs.search.multistart import DistinctDesigns, MultistartCarry, Ranked
+from jaxmbs.search import DistinctDesigns, MultistartCarry, Ranked
 from jaxmbs.synthesis import common
 from jaxmbs.synthesis.curve_search import CurveRequest
 from jaxmbs.synthesis.drawing import Chains, RowLayout, apply_similarity, design_of, drawn_by, frames_along, mirror

@@ -6,15 +6,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxmbs.search.multistart import (
+from jaxmbs.search import (
     PENALTY_START,
     START_DAMPING,
     MultistartCarry,
     SearchOptions,
+    SearchPhase,
     finite_costs,
+    run_phases,
     step_function,
 )
-from jaxmbs.search.phases import SearchPhase, run_phases
 from jaxmbs.synthesis.drawing import Chains, CurveGeneration, LinkageLimits, RowLayout, apply_similarity, frames_along
 from jaxmbs.synthesis.linkages.dyads import RRR, random_dyads
 from jaxmbs.synthesis.shapes import resample
@@ -104,8 +105,7 @@ def search_linkages(layout: RowLayout, request: CurveRequest, options: SearchOpt
         phase(STEPS_LAST_PHASE, fine, select(LAST_PHASE_LINKAGES)),
     ]
     least_error = lambda carry: float(np.sqrt(finite_costs(carry.cost).min()))
-    progress, resume = options.progress, options.resume
-    return run_phases(phases, carry, least_error=least_error, progress=progress, resume=resume, task=task)
+    return run_phases(phases, carry, options, least_error=least_error, task=task)
 
 
 def _select_best(carry: MultistartCarry, count: int) -> MultistartCarry:

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxmbs.programs.function import Straight
-from jaxmbs.search.multistart import LeastSquaresProblem
+from jaxmbs.search import LeastSquaresProblem
 from jaxmbs.synthesis import common
 from jaxmbs.synthesis.linkages import Dyadic
 from jaxmbs.synthesis.linkages.dyads import RPR, RRP, RRR, close_dyad

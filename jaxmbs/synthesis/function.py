@@ -11,11 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from jaxmbs.search.multistart import (
+from jaxmbs.search import (
     PENALTY_START,
     LeastSquaresPhase,
     LeastSquaresProblem,
     MultistartCarry,
+    ProgressCallback,
     Ranked,
     SearchOptions,
     descend,
@@ -23,7 +24,6 @@ from jaxmbs.search.multistart import (
     positive_integer,
     rank_candidates,
 )
-from jaxmbs.search.phases import ProgressCallback
 from jaxmbs.synthesis import common
 from jaxmbs.synthesis.builders import fit, forwards_builders
 from jaxmbs.synthesis.generators import AT_ORIGIN, FourBarGenerator, SliderCrankGenerator
@@ -295,9 +295,8 @@ def _precision_points(points, ends, spans: Spans | None = None) -> np.ndarray:
         return x
     most = 3 + spans.start.count(None)
     if not 3 <= len(x) <= most:
-        raise ValueError(
-            f"precision_points must be from 3 to {most} points, the number of unknowns with these spans, got {len(x)}"
-        )
+        allowed = "3" if most == 3 else f"3 to {most}"
+        raise ValueError(f"precision_points must be {allowed} points, one per unknown with these spans, got {len(x)}")
     return x
 
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxmbs.numerics.plane import perpendicular
-from jaxmbs.search.multistart import (
+from jaxmbs.search import (
     PENALTY_START,
     DistinctDesigns,
     LeastSquaresPhase,

@@ -14,19 +14,19 @@ from jax.typing import ArrayLike
 from jaxtyping import Float
 
 from jaxmbs.numerics.plane import direction, perpendicular
-from jaxmbs.search.multistart import (
+from jaxmbs.search import (
     MAX_CANDIDATES_PER_RESULT,
     PENALTY_START,
     LeastSquaresPhase,
     LeastSquaresProblem,
     MultistartCarry,
+    ProgressCallback,
     Ranked,
     SearchOptions,
     descend,
     order_by_cost,
     rank_candidates,
 )
-from jaxmbs.search.phases import ProgressCallback
 from jaxmbs.synthesis import common, measures
 from jaxmbs.synthesis.builders import fit, forwards_builders
 from jaxmbs.synthesis.linkages.four_bar import FourBar

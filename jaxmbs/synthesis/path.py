@@ -10,8 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from jaxmbs.search.multistart import MAX_CANDIDATES_PER_RESULT, Ranked, SearchOptions, rank_candidates
-from jaxmbs.search.phases import ProgressCallback, rounded_text
+from jaxmbs.search import (
+    MAX_CANDIDATES_PER_RESULT,
+    ProgressCallback,
+    Ranked,
+    SearchOptions,
+    rank_candidates,
+    rounded_text,
+)
 from jaxmbs.synthesis import common, measures
 from jaxmbs.synthesis.builders import fit, forwards_builders
 from jaxmbs.synthesis.linkages import FourBar, Linkage, linkage_of

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxmbs.search.multistart import (
+from jaxmbs.search import (
     PENALTY_START,
     LeastSquaresProblem,
     MultistartCarry,
