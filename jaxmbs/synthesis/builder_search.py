@@ -31,7 +31,7 @@ CLOSING_ATTEMPTS = 10
 # Number of intervals of the period at which the motions of the starts are computed.
 GRID_INTERVALS = 48
 # Number of times of the period at which a mechanism must assemble during the search, besides those of the targets.
-CHECK_TIMES = 16
+ASSEMBLY_CHECKS = 16
 # Largest change of the measure over a period if the motion is cyclic, in units of the targets' spread.
 MAX_CYCLE_GAP = 1e-6
 
@@ -107,8 +107,8 @@ class BuilderProblem(LeastSquaresProblem):
     def residual_functions(self, data, inputs):
         n, count, free_times = self.design_size, self.target_count, self.target_times is None
         targets, penalty = inputs
-        weight = jnp.concatenate([jnp.ones(count), jnp.zeros(CHECK_TIMES)])
-        all_targets = jnp.concatenate([targets, jnp.zeros((CHECK_TIMES, targets.shape[1]))])
+        weight = jnp.concatenate([jnp.ones(count), jnp.zeros(ASSEMBLY_CHECKS)])
+        all_targets = jnp.concatenate([targets, jnp.zeros((ASSEMBLY_CHECKS, targets.shape[1]))])
 
         def residual(shared, own, q, block):
             target, t, weight = block
@@ -182,16 +182,16 @@ def _random_starts(problem: BuilderProblem, targets, guess, starts: int, rng) ->
         warnings.warn("no start comes back to where it began after a period: is the motion cyclic?", stacklevel=4)
     begin, sense, at, periods = _best_times(problem, measured, targets)
     shift = (targets[None] - np.take_along_axis(measured, at[:, :, None], axis=1)).mean(axis=1)
-    checked = np.linspace(0, GRID_INTERVALS, CHECK_TIMES, endpoint=False).astype(int)
-    rows = np.concatenate([at, np.broadcast_to(checked, (starts, CHECK_TIMES))], axis=1)
+    checked = np.linspace(0, GRID_INTERVALS, ASSEMBLY_CHECKS, endpoint=False).astype(int)
+    rows = np.concatenate([at, np.broadcast_to(checked, (starts, ASSEMBLY_CHECKS))], axis=1)
     configurations = np.take_along_axis(q, rows[:, :, None], axis=1)
     if problem.target_times is not None:
         configurations[:, :count] += _turns_per_period(problem, q)[:, None] * periods[:, :, None]
-    own_times = np.concatenate([grid[at], np.broadcast_to(grid[checked], (starts, CHECK_TIMES))], axis=1)
+    own_times = np.concatenate([grid[at], np.broadcast_to(grid[checked], (starts, ASSEMBLY_CHECKS))], axis=1)
     extra = [shift / problem.size] if problem.offset else []
     if problem.target_times is None:
         parts = own_times[:, :count] / problem.period
-        own = np.concatenate([parts, np.zeros((starts, CHECK_TIMES))], axis=1)[:, :, None]
+        own = np.concatenate([parts, np.zeros((starts, ASSEMBLY_CHECKS))], axis=1)[:, :, None]
         base_times = np.concatenate([np.zeros((starts, count)), own_times[:, count:]], axis=1)
     else:
         own = None

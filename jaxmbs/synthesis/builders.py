@@ -43,7 +43,7 @@ MAX_MEASURE_DIFFERENCE = 1e-6
 # Number of good designs sought per result if targets should be met in their order, because some may not be.
 CANDIDATES_PER_ORDERED_RESULT = 3
 # Arguments that only deprecated calls with a builder have, see `forwards_builders`.
-BUILDER_ARGUMENTS = ("design", "point", "output", "body", "guess", "times", "cyclic")
+DEPRECATED_BUILDER_ARGUMENTS = ("design", "point", "output", "body", "guess", "times", "cyclic")
 
 
 class Fitted(NamedTuple):
@@ -330,7 +330,7 @@ def forwards_builders(fit_builder: Callable, instead: str) -> Callable[[F], F]:
                 old = f"a builder as mechanism of synthesis.{search.__name__}"
                 warnings.warn(f"{old} is deprecated: write synthesis.{instead}", DeprecationWarning, stacklevel=2)
                 return fit_builder(mechanism, *args, **options)
-            for name in BUILDER_ARGUMENTS:
+            for name in DEPRECATED_BUILDER_ARGUMENTS:
                 if name in options:
                     raise ValueError(f"{name} is for a mechanism of your own; see `fit`")
             return search(*args, mechanism=mechanism, **options)

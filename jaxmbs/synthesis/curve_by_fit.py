@@ -13,13 +13,11 @@ from jaxmbs.numerics.results import Status
 from jaxmbs.search import minimise
 from jaxmbs.synthesis import common, measures
 from jaxmbs.synthesis.builders import Fitted, fit, passes_in_order
-from jaxmbs.synthesis.curve_results import CurveSolution, similarity_parts
+from jaxmbs.synthesis.curve_results import CHECK_STEPS, CurveSolution, similarity_parts
 from jaxmbs.synthesis.shapes import curve_distances, distances_from, resample
 
 # Number of targets that represent the curve in `fit`.
 TARGETS = 40
-# Number of steps of a cycle in which the drawn curve is measured.
-CHECK_STEPS = 720
 # Number of points of each curve during the descent by the whole curve.
 DESCENT_POINTS = 90
 # Steps of that descent, as of `minimise`.
