@@ -99,7 +99,7 @@ def test_which_curves_are_closed(points, closed):
         (LETTER, {"workspace": 3}, "workspace"),
         (LETTER, {"transmission_angle": 95}, "transmission_angle"),
         (LETTER, {"mechanism": "geared five-bar"}, "crank and dyads"),
-        (LETTER, {"mechanism": []}, "name a linkage"),
+        (LETTER, {"mechanism": []}, "name at least one linkage"),
         ([[0, 0], [1], [2, 2]], {}, "equally many for each point"),
         (LETTER, {"guess": {}}, "mechanism of your own"),
         (LETTER, {"linkz": 5}, "no argument 'linkz'"),
