@@ -12,9 +12,10 @@ from jax.typing import ArrayLike
 from jaxmbs.search import ProgressCallback, SearchOptions
 from jaxmbs.synthesis import common
 from jaxmbs.synthesis.curve_by_fit import fit_curve
+from jaxmbs.synthesis.curve_problem import LinkageLimits
 from jaxmbs.synthesis.curve_results import CurveTask, Front, curve_solutions
 from jaxmbs.synthesis.curve_search import CurveRequest, search_linkages
-from jaxmbs.synthesis.drawing import LinkageLimits, RowLayout
+from jaxmbs.synthesis.drawing import RowLayout
 from jaxmbs.synthesis.linkages import AbstractDyadic, Linkage, linkage_of
 from jaxmbs.synthesis.linkages.dyads import KINDS, RRR
 from jaxmbs.synthesis.linkages.topologies import linkage_of_wiring, random_wirings, topologies

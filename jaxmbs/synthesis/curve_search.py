@@ -16,7 +16,8 @@ from jaxmbs.search import (
     run_phases,
     step_function,
 )
-from jaxmbs.synthesis.drawing import Chains, CurveGeneration, LinkageLimits, RowLayout, apply_similarity, frames_along
+from jaxmbs.synthesis.curve_problem import CurveGeneration, LinkageLimits
+from jaxmbs.synthesis.drawing import Chains, RowLayout, apply_similarity, frames_along
 from jaxmbs.synthesis.linkages.dyads import RRR, random_dyads
 from jaxmbs.synthesis.shapes import resample
 

@@ -4,42 +4,36 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
 from jaxmbs.search import (
-    PENALTY_START,
-    LeastSquaresPhase,
-    LeastSquaresProblem,
-    MultistartCarry,
     ProgressCallback,
     Ranked,
     SearchOptions,
-    descend,
     order_by_cost,
     positive_integer,
     rank_candidates,
 )
 from jaxmbs.synthesis import common
 from jaxmbs.synthesis.builders import fit, forwards_builders
+from jaxmbs.synthesis.function_search import (
+    Linkages,
+    SampledFunction,
+    Spans,
+    errors_of,
+    exact_linkage,
+    lengths_of,
+    search_linkages,
+)
 from jaxmbs.synthesis.generators import AT_ORIGIN, FourBarGenerator, SliderCrankGenerator
 from jaxmbs.system.mechanism import Mechanism
 
 GENERATORS: dict[str, Any] = {x.linkage.name: x for x in (FourBarGenerator, SliderCrankGenerator)}
-# Steps of all starts.
-STEPS_ALL_STARTS = 40
 # Number of samples of the range in these steps.
 COARSE_SAMPLES = 12
-# Steps of the best starts.
-STEPS_BEST_STARTS = 1000
-# Number of best starts.
-BEST_STARTS = 128
-# Number of steps between two reports.
-STEPS_PER_REPORT = 20
 # Default bounds on lengths are this factor and its inverse, in units of the ground or of the slide's travel.
 MAX_LENGTH_RATIO = 20.0
 # Lower limit on bounds of lengths, in the same units.
@@ -52,8 +46,6 @@ MIN_TRANSMISSION_ANGLE_DEG = 1.0
 FINE_SAMPLES = 361
 # Fewest samples of the range: five numbers describe a linkage.
 MIN_SAMPLES = 5
-# Condition number from which on the equations for three precision points count as singular.
-MAX_CONDITION = 1e14
 # Cost of a linkage whose links do not reach over the whole range, on top of its error in radians.
 OPEN_LINKAGE_COST = 1e3
 
@@ -95,34 +87,6 @@ class FunctionSolution(NamedTuple):
     output: np.ndarray
     wanted: np.ndarray
     checks: dict[str, Any]
-
-
-class SampledFunction(NamedTuple):
-    """The wanted function at some points.
-
-    Attributes:
-        x: (T,) the points.
-        angles: (T,) crank angles from the beginning of the range, in radians.
-        outputs: (T,) outputs from the beginning of the range, in units of the unknowns.
-    """
-
-    x: np.ndarray
-    angles: np.ndarray
-    outputs: np.ndarray
-
-
-class Spans(NamedTuple):
-    """Spans of crank and output.
-
-    Attributes:
-        start: beginnings of crank angle and output, None where they are free.
-        width: their widths, with a sign.
-        unit: the unit of the output in the search: 1, or the travel of the slide.
-    """
-
-    start: tuple[float | None, float | None]
-    width: tuple[float, float]
-    unit: float
 
 
 def _fit_builder(
@@ -216,13 +180,13 @@ def function(
     fine = sample_at(np.linspace(ends[0], ends[1], FINE_SAMPLES))
     points = None if precision_points is None else sample_at(_precision_points(precision_points, ends, spans))
     if points is not None and len(points.x) == 3 and None not in spans.start:
-        linkages = _exact_linkage(kind, points, spans)
+        linkages = exact_linkage(kind, points, spans)
     else:
         coarse = points or sample_at(np.linspace(ends[0], ends[1], COARSE_SAMPLES))
         middle = points or sample_at(_even_samples(samples, ends))
         max_cosine = np.cos(np.deg2rad(max(transmission_angle, MIN_TRANSMISSION_ANGLE_DEG)))
         bounds = _bounds(kind, lower, upper, spans.unit)
-        linkages = _search_linkages(kind, coarse, middle, spans, bounds, max_cosine, options, exact=points is not None)
+        linkages = search_linkages(kind, coarse, middle, spans, bounds, max_cosine, options, exact=points is not None)
     return rank_candidates(_candidates(kind, linkages, fine, points, spans, transmission_angle), options.keep)
 
 
@@ -300,24 +264,6 @@ def _precision_points(points, ends, spans: Spans | None = None) -> np.ndarray:
     return x
 
 
-# Numbers (N, 5), angle offsets (N, 2) and branches (N,) of linkages, the best first.
-Linkages = tuple[np.ndarray, np.ndarray, np.ndarray]
-
-
-def _exact_linkage(kind, points: SampledFunction, spans: Spans) -> Linkages:
-    """Solve Freudenstein's equation for three precision points and given spans."""
-    angle, output = np.array(spans.start, float)
-    rows, right = kind.equation(angle + points.angles, output + points.outputs)
-    with np.errstate(all="ignore"):
-        k = np.linalg.solve(rows, right) if np.linalg.cond(rows) < MAX_CONDITION else np.full(3, np.nan)
-        numbers, offsets = kind.numbers(k, angle, output)
-    if not np.all(np.isfinite(numbers)):
-        raise ValueError(f"no {kind.linkage.name} passes these precision_points; choose other points or spans")
-    both = [_errors(kind, numbers, branch, points)[0] for branch in (1.0, -1.0)]
-    branch = 1.0 if np.abs(both[0]).max() <= np.abs(both[1]).max() else -1.0
-    return numbers[None], offsets[None], np.array([branch])
-
-
 def _bounds(kind, lower, upper, unit: float) -> tuple[np.ndarray, np.ndarray]:
     """Return lower and upper bounds (3,) of the logarithms of lengths and of the offset, in units of the unknowns."""
     positive = np.array(kind.positive)
@@ -339,101 +285,10 @@ def _bounds(kind, lower, upper, unit: float) -> tuple[np.ndarray, np.ndarray]:
     return logs(low), logs(high)
 
 
-def _lengths(kind, x, xp):
-    """Return crank, coupler, and rocker or offset of numbers x (…, 5)."""
-    return [xp.exp(x[..., k]) if positive else x[..., k] for k, positive in enumerate(kind.positive)]
-
-
-def _errors(kind, x, branch, sampled: SampledFunction):
-    """Return errors and transmission cosines (…, T) of linkages with numbers x (…, 5)."""
-    x, branch = np.asarray(x)[..., None, :], np.asarray(branch)[..., None]
-    output, cosine = kind.output_and_cosine(_lengths(kind, x, np), x[..., 3] + sampled.angles, branch, np)
-    return kind.error(output, x[..., 4] + sampled.outputs), cosine
-
-
-def _random_starts(kind, sampled: SampledFunction, spans: Spans, bounds, starts: int, rng):
-    """Return numbers x (starts, 5), angle offsets (starts, 2) and branches (starts,) of random linkages.
-
-    Half of them solve the linear equation in the sense of least squares, for random beginnings of the free spans.
-    """
-    x = kind.sample(rng, starts)
-    offsets = np.pi * rng.integers(0, 2, (starts, 2)) * [1, kind.angular]
-    for k, start in enumerate(spans.start):
-        if start is not None:
-            x[:, 3 + k] = start + offsets[:, k]
-        else:
-            offsets[:, k] = 0
-    half = starts // 2
-    begin = [x[:half, 3 + k] if start is None else np.full(half, start) for k, start in enumerate(spans.start)]
-    rows, right = kind.equation(begin[0][:, None] + sampled.angles, begin[1][:, None] + sampled.outputs)
-    with np.errstate(all="ignore"):
-        k = (np.linalg.pinv(rows) @ right[..., None])[..., 0]
-        numbers, reversed_links = kind.numbers(k, *begin)
-    finite = np.all(np.isfinite(numbers), axis=1)
-    x[:half][finite] = numbers[finite]
-    fixed = [start is not None for start in spans.start]
-    offsets[:half][finite] = reversed_links[finite] * fixed
-    x[:, :3] = np.clip(x[:, :3], *bounds)
-    cost = [(_errors(kind, x, np.full(starts, branch), sampled)[0] ** 2).sum(axis=1) for branch in (1.0, -1.0)]
-    return x, offsets, np.where(cost[0] <= cost[1], 1.0, -1.0)
-
-
-@dataclass(frozen=True)
-class FunctionGeneration(LeastSquaresProblem):
-    """A linkage whose output follows a sampled function; the unknowns are its five numbers, see `generators`."""
-
-    kind: Any
-
-    def residual_functions(self, data, inputs):
-        kind, (branch, start, _) = self.kind, data
-        angles, outputs, fixed, low, high, max_cosine = inputs
-        margin = jnp.minimum(common.BOUND_MARGIN, (high - low) / 4)
-
-        def residual(x, own, carried, block):
-            x, (angle, wanted) = jnp.where(fixed, start, x), block
-            output, cosine = kind.output_and_cosine(_lengths(kind, x, jnp), x[3] + angle, branch, jnp)
-            excess = jnp.abs(cosine) - max_cosine + common.BOUND_MARGIN * (1 - max_cosine)
-            penalty = PENALTY_START * jnp.maximum(excess, 0)
-            return jnp.stack([*kind.residual(output, x[4] + wanted), penalty]), carried
-
-        def prior(x):
-            return PENALTY_START * jnp.maximum(common.bound_violation(x[:3], low, high, margin), 0)
-
-        return residual, prior, (angles, outputs)
-
-
-def _search_linkages(
-    kind, coarse: SampledFunction, middle: SampledFunction, spans: Spans, bounds, max_cosine, options, exact: bool
-) -> Linkages:
-    """Return the linkages within bounds after all phases of the search; if `exact`, only those without an error."""
-    x, offsets, branches = _random_starts(kind, coarse, spans, bounds, options.starts, options.rng)
-    fixed = np.array([False, False, False, *(start is not None for start in spans.start)])
-    low, high = bounds
-    first, further = ((sampled.angles, sampled.outputs, fixed, low, high, max_cosine) for sampled in (coarse, middle))
-    phases = [
-        LeastSquaresPhase(STEPS_ALL_STARTS, first),
-        LeastSquaresPhase(STEPS_BEST_STARTS, further, BEST_STARTS),
-    ]
-    carry = MultistartCarry.at_start(x, (branches, x, offsets))
-    task = (kind.linkage.name, *further, x)
-    problem = FunctionGeneration(kind)
-    carry = descend(problem, carry, phases, options, task=task, steps_per_report=STEPS_PER_REPORT)
-    best = order_by_cost(carry.cost)
-    branches, start, offsets = (y[best] for y in carry.data)
-    x = np.where(fixed, start, carry.shared[best])
-    inside = np.all((x[:, :3] >= low) & (x[:, :3] <= high), axis=1)
-    if exact:
-        inside &= np.abs(_errors(kind, x, branches, middle)[0]).max(axis=1) < common.near_zero()
-    if not np.any(inside):
-        passes = "passes these precision_points within" if exact else "keeps"
-        raise ValueError(f"no {kind.linkage.name} was found that {passes} the bounds; allow more starts, or more room")
-    return x[inside], offsets[inside], branches[inside]
-
-
 def _candidates(kind, linkages: Linkages, fine: SampledFunction, points, spans: Spans, min_transmission_angle):
     """Yield the candidates of `rank_candidates`, the least error first; points: `SampledFunction` or None."""
     numbers, offsets, branches = linkages
-    errors, cosines = _errors(kind, numbers, branches, fine)
+    errors, cosines = errors_of(kind, numbers, branches, fine)
     cost = np.sqrt((errors**2).mean(axis=1)) + OPEN_LINKAGE_COST * np.any(np.abs(cosines) >= 1, axis=1)
     for k in order_by_cost(cost):
 
@@ -448,14 +303,14 @@ def _candidates(kind, linkages: Linkages, fine: SampledFunction, points, spans: 
 
 def _solution(kind, x, offsets, branch, fine: SampledFunction, points, spans: Spans) -> FunctionSolution:
     """Return a solution in the user's units, with its mechanism followed through the range."""
-    errors, cosines = _errors(kind, x, branch, fine)
+    errors, cosines = errors_of(kind, x, branch, fine)
     errors, wanted = errors * spans.unit, (x[4] + fine.outputs) * spans.unit
     design, angles = kind.design(x, offsets, spans.unit), x[3] + fine.angles
     mech = kind.linkage.mechanism(design | AT_ORIGIN, angles[0], spans.width[0] / (2 * np.pi))
     guess = kind.linkage.guess(design | AT_ORIGIN, angles[0], branch)
     times = common.times_including([] if points is None else points.angles / spans.width[0])
     poses = common.follow_motion(mech, times, guess)
-    lengths = _lengths(kind, x, np)
+    lengths = lengths_of(kind, x, np)
     output, cosine = kind.output_and_cosine(lengths, x[3] + times * spans.width[0], branch, np)
     gap = np.inf if poses is None else np.abs(kind.output_of_poses(poses) - spans.unit * output).max()
     reached = max(np.abs(cosines).max(), np.abs(cosine).max()) < 1
@@ -465,6 +320,6 @@ def _solution(kind, x, offsets, branch, fine: SampledFunction, points, spans: Sp
         "transmission_angle": common.smallest_angle_deg(cosines),
     }
     if points is not None:
-        checks["precision_error"] = float(np.abs(_errors(kind, x, branch, points)[0]).max() * spans.unit)
+        checks["precision_error"] = float(np.abs(errors_of(kind, x, branch, points)[0]).max() * spans.unit)
     error = float(np.sqrt((errors**2).mean()))
     return FunctionSolution(design, error, mech, guess, int(branch), fine.x, angles, wanted + errors, wanted, checks)
