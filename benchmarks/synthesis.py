@@ -266,7 +266,7 @@ def curves_row(gradient: bool):
     angles, rng = np.linspace(0, 2 * np.pi, 200, endpoint=False), np.random.default_rng(0)
     u, signs = eight_bar.random(rng, BATCH)
     goal = rng.normal(size=(200, 2))
-    seen = lambda u, signs, angle: eight_bar.seen(eight_bar.design(u), angle, signs)[0]
+    seen = lambda u, signs, angle: eight_bar.point_and_cosines(eight_bar.design(u), angle, signs)[0]
 
     def error(u, signs):
         add = lambda total, x: (total + jnp.sum((seen(u, signs, x[0]) - x[1]) ** 2), None)

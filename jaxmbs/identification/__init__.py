@@ -1,4 +1,4 @@
-"""Identification: numbers of a mechanism from measurements of its motion."""
+"""Identification: parameters of a mechanism from measurements of its motion."""
 
 from jaxmbs.identification.identify import Identified as Identified
 from jaxmbs.identification.identify import identify as identify

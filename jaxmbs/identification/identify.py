@@ -1,4 +1,4 @@
-"""Parameters of a mechanism from measurements."""
+"""Identification of parameters of a mechanism from measured signals."""
 
 from __future__ import annotations
 
@@ -17,50 +17,55 @@ from jaxmbs.dynamics.quantities import determined, quantity
 from jaxmbs.formulations.augmented import AbstractFormulation, Augmented
 from jaxmbs.formulations.stateful import state_names
 from jaxmbs.identification import statistics
-from jaxmbs.identification.problem import WEIGHTS, Problem
+from jaxmbs.identification.problem import GAP_WEIGHTS, IdentificationProblem
 from jaxmbs.identification.records import Record
-from jaxmbs.identification.rows import Run
-from jaxmbs.identification.shooting import Model
+from jaxmbs.identification.segmented_record import SegmentedRecord
+from jaxmbs.identification.shooting import SegmentModel
 from jaxmbs.identification.statistics import Estimate, Tests
 from jaxmbs.numerics.arrays import instance_of
-from jaxmbs.synthesis.bounds import Variables
-from jaxmbs.synthesis.multistart import Search, best_first, count_of
+from jaxmbs.search import SearchOptions, Variables, order_by_cost, positive_integer
 from jaxmbs.system.mechanism import Mechanism
 
-# Gaps that count as closed.
-CLOSED = 1e-5
-# A parameter that is nearer to a bound, in units of its guess, lies on it.
-AT_BOUND = 1e-9
-# How often deviations that are not given are estimated.
-REESTIMATED = 4
+# Largest gap between segments that counts as closed, relative to the size of the state.
+MAX_GAP = 1e-5
+# A parameter closer to a bound than this, in units of its guess, lies on the bound.
+BOUND_TOLERANCE = 1e-9
+# Number of times that deviations are estimated anew if they are not given.
+NOISE_ESTIMATES = 4
+# First guess of a deviation that is not given, as a fraction of the signal's standard deviation.
+FIRST_NOISE_FRACTION = 0.05
+# Relative tolerance of evenly spaced times.
+SPACING_TOLERANCE = 1e-6
+# Components of an undetermined direction below this are not reported; the largest is 1.
+MIN_COMPONENT = 1e-3
 
 
 @dataclass(frozen=True)
 class Identified:
-    """Parameters that were identified, and how well.
+    """Identified parameters and their uncertainty.
 
     Attributes:
         parameters: a tree like the given one.
-        names: of its numbers, "spring.stiffness" or "masses.0", as they are called below.
+        names: names of its numbers, such as "spring.stiffness" or "masses.0".
         estimates: the numbers by name.
-        deviations: their standard deviations by name, from the Hessian of Gauss and Newton; infinite where the records do
-            not determine the number, zero where bounds leave no choice.
-        intervals: (low, high) by name, in which the parameter lies with probability `confidence`.
+        deviations: their standard deviations by name, from the Gauss–Newton Hessian; infinite if the records do not
+            determine the number, zero if equal bounds fix it.
+        intervals: (low, high) by name, which contain the parameter with probability `confidence`.
         confidence: that probability.
-        covariance: (n, n). Directions that are undetermined count as known in it.
-        undetermined: directions in which the parameters can change without changing any signal: by name the relative
-            changes, the largest of them 1.
-        at_bounds: names of parameters that lie on a bound; their intervals mean little.
+        covariance: (n, n). Undetermined directions count as known in it.
+        undetermined: directions in which the parameters can change without changing any signal: relative changes by name,
+            the largest of which is 1.
+        at_bounds: names of parameters that lie on a bound; their intervals are not reliable.
         noise: the standard deviation of each signal's noise, as given or as estimated.
         cost: the sum of squares in units of the noise, priors included.
-        tests: of what is left over; see `Tests`.
-        signals: for each record what the model gives, by name (T,).
-        residuals: likewise, that minus what was measured.
+        tests: tests of the residuals; see `Tests`.
+        signals: for each record the signals of the model by name, (T,) each.
+        residuals: likewise, signals of the model minus measured signals.
         mechanism: built from the parameters.
-        gap: the largest gap between two segments, relative to the size of the state; 0 in one piece.
-        converged: whether the search has come to rest, with all gaps closed. If not, nothing else is worth much.
-        others: parameters and costs of further local minima, the best first; costs in units of the noise with which the
-            search began.
+        gap: the largest gap between two segments, relative to the size of the state; 0 without segments.
+        converged: True if the search has converged and all gaps are closed. If False, do not rely on the other results.
+        others: parameters and costs of further local minima, the best first; costs are in units of the noise with which
+            the search began.
 
     Examples:
         >>> build = lambda p: mbs.Mechanism(
@@ -97,15 +102,15 @@ class Identified:
 
     @property
     def correlation(self) -> np.ndarray:
-        """(n, n), of the estimates; zero where a deviation is."""
+        """Correlation (n, n) of the estimates; zero for parameters with zero deviation."""
         size = np.sqrt(np.diagonal(self.covariance))
         return self.covariance / np.where(size > 0, size, 1.0)[:, None] / np.where(size > 0, size, 1.0)
 
     def explain(self) -> str:
-        """All of it as text."""
+        """Return the results as text."""
         lines = []
         if not self.converged:
-            gaps = f", gaps of {self.gap:.1g} between segments" if self.gap > CLOSED else ""
+            gaps = f", gaps of {self.gap:.1g} between segments" if self.gap > MAX_GAP else ""
             lines.append(f"not converged{gaps}: more steps, another guess, narrower bounds?")
         width = max(map(len, self.names))
         for name in self.names:
@@ -117,7 +122,7 @@ class Identified:
             )
         for direction in self.undetermined:
             changes = ", ".join(f"{name} by {100 * part:+.3g} %" for name, part in direction.items())
-            lines.append(f"no signal tells whether these change together: {changes}")
+            lines.append(f"no signal shows whether these change together: {changes}")
         return "\n".join([*lines, *self.tests.lines()])
 
 
@@ -139,7 +144,7 @@ def identify(
     seed: int = 0,
     confidence: float = 0.95,
 ) -> Identified:
-    """Parameters p that fit records best: min Σ ((y_j(t_k; p) − ŷ_jk)/σ_j)² + Σ ((p_i − μ_i)/s_i)².
+    """Find the parameters p that fit records best: min Σ ((y_j(t_k; p) − ŷ_jk)/σ_j)² + Σ ((p_i − μ_i)/s_i)².
 
     y are signals of the motion, ŷ the measured values and σ their standard deviations; μ and s are the means and
     standard deviations of the priors. The motion is that of `simulate`, or of `kinematics` where drivers determine it.
@@ -154,24 +159,28 @@ def identify(
         build: a function: parameters ↦ mechanism. It is traced only once: calls with the same function, records and
             sampling use the compiled programs again. So any other data that the function reads must not change.
         guess: a pytree of numbers, the first start; the other starts are random within the bounds.
-        records: what was measured, one `Record` or several. Start and velocities of a record may depend on the parameters,
-            so that an unknown beginning is a parameter, too.
+        records: the measured signals, one `Record` or several. Start and velocities of a record may depend on the
+            parameters, so that an unknown initial state can be identified, too.
         measure: a function of (parameters, mechanism, motion) that gives signals by name, (T,) each. None: names of
             signals are names of quantities, see `Record`.
-        lower, upper: bounds, trees like `guess`; None where there is no bound.
+        lower: lower bounds, a tree like `guess`; None where there is no bound.
+        upper: upper bounds, likewise.
         priors: a tree like `guess` with pairs (mean, standard deviation), for some of its numbers.
         segments: number of segments into which each record is cut; its times must then be evenly spaced.
-        step, method, formulation: as for `simulate`.
+        step: as for `simulate`.
+        method: as for `simulate`.
+        formulation: as for `simulate`.
         starts: number of starts.
         steps: largest number of Levenberg–Marquardt steps from each start.
         seed: the seed of the random numbers.
         confidence: probability of the intervals.
 
     Returns:
-        What was `Identified`. Where no start can be simulated, an error says so.
+        `Identified` parameters.
 
     Raises:
-        ValueError: an argument cannot be used, a signal is unknown, or there are fewer values than parameters.
+        ValueError: an argument cannot be used, a signal is unknown, there are fewer values than parameters, or no start can
+            be simulated.
 
     Examples:
         >>> build = lambda p: mbs.Mechanism(
@@ -185,65 +194,69 @@ def identify(
         >>> print(round(found.parameters["stiffness"], 4))  # ω² m
         18.0
     """
-    variables = Variables.of(guess, lower, upper, "guess")
+    variables = Variables.from_design(guess, lower, upper, "guess")
     names = _names(guess)
-    search = Search.of(starts, seed, 1)
+    options = SearchOptions.from_arguments(starts, seed, 1)
     records = [records] if isinstance(records, Record) else list(records)
     if not records:
-        raise ValueError("records are missing: there is nothing to fit")
+        raise ValueError("records must not be empty: give at least one mbs.Record")
     for x in records:
         if not isinstance(x, Record):
             raise ValueError(f"records must be of the class mbs.Record, got {type(x).__name__}")
     if isinstance(confidence, str) or not 0 < confidence < 1:
         raise ValueError(f"confidence must be a probability between 0 and 1, got {confidence!r}")
-    prior, steps = _priors(priors, guess, names), count_of("steps", steps)
+    prior_list, steps = _priors(priors, guess, names), positive_integer("steps", steps)
     method = instance_of(AbstractMethod, "method", method, RK4())
     formulation = instance_of(AbstractFormulation, "formulation", formulation, Augmented())
-    how = None if step is None else float(step), method, formulation
-    runs = _runs(build, guess, records, measure, count_of("segments", segments), how)
+    segments = positive_integer("segments", segments)
+    simulation = None if step is None else float(step), method, formulation
+    segmented = _segmented_records(build, guess, records, measure, segments, simulation)
     values = sum(record.values.size for record in records)
-    if values + len(prior) < len(names):
-        raise ValueError(f"{values} measured values and {len(prior)} priors are fewer than the {len(names)} parameters")
+    if values + len(prior_list) < len(names):
+        raise ValueError(
+            f"{values} measured values and {len(prior_list)} priors are fewer than the {len(names)} parameters"
+        )
     known = [record.deviations is not None for record in records]
     if any(known) and not all(known):
         raise ValueError("deviations are given for some records only")
-    noise = _noise(records)
-    problem = Problem(variables, runs, prior)
-    u = problem.starts(search)
-    problem.track(u, noise)
-    u, rows, settled = problem.descended(u, noise, steps)
-    order = best_first(rows.cost)
+    noise = _first_noise(records)
+    problem = IdentificationProblem(variables, segmented, prior_list)
+    u = problem.starts(options)
+    problem.find_references(u, noise)
+    u, residuals, converged = problem.descend(u, noise, steps)
+    order = order_by_cost(residuals.cost)
     if not len(order):
-        raise ValueError(f"at no start could all records be simulated: {problem.why}")
-    others = problem.others(u, rows.cost, order[settled[order]] if settled[order[0]] else order[:1])
-    u, settled = u[order[:1]], settled[order[:1]]
-    problem.of(order[:1])
-    rows = problem.rows(u, noise, WEIGHTS[-1])
-    for _ in range(0 if all(known) else REESTIMATED):
-        noise = problem.noise(rows, noise)
-        u, rows, settled = problem.descended(u, noise, steps, WEIGHTS[-1:])
-    gap = problem.gap(rows)
-    converged = bool(settled[0]) and gap <= CLOSED
-    if not converged:
+        raise ValueError(f"at no start could all records be simulated: {problem.failure}")
+    best = order[:1]
+    others = problem.other_minima(u, residuals.cost, order[converged[order]] if converged[best[0]] else best)
+    u, converged = u[best], converged[best]
+    problem.keep_starts(best)
+    residuals = problem.residuals(u, noise, GAP_WEIGHTS[-1])
+    for _ in range(0 if all(known) else NOISE_ESTIMATES):
+        noise = problem.estimate_noise(residuals, noise)
+        u, residuals, converged = problem.descend(u, noise, steps, GAP_WEIGHTS[-1:])
+    is_converged = bool(converged[0]) and problem.largest_gap(residuals) <= MAX_GAP
+    if not is_converged:
         warnings.warn("the identification has not converged; see its `explain`", stacklevel=2)
-    return _identified(build, variables, names, problem, u, rows, noise, others, confidence, all(known), converged)
+    return _results(build, names, problem, u[0], residuals, noise, others, confidence, all(known), is_converged)
 
 
 def _names(guess) -> tuple[str, ...]:
-    """A name for each number of a tree."""
-    found = []
+    """Return a name for each number of a tree."""
+    names = []
     for path, leaf in jax.tree_util.tree_flatten_with_path(guess)[0]:
         name = jax.tree_util.keystr(path, simple=True, separator=".")
-        places = [".".join(map(str, place)) for place in np.ndindex(np.shape(leaf))]
-        found += [".".join(part for part in (name, place) if part) or "parameter" for place in places]
-    return tuple(found)
+        indices = [".".join(map(str, index)) for index in np.ndindex(np.shape(leaf))]
+        names += [".".join(part for part in (name, index) if part) or "parameter" for index in indices]
+    return tuple(names)
 
 
 def _priors(priors, guess, names) -> list[tuple[int, float, float]]:
-    """(place, mean, deviation) of those that are given."""
-    found: list[tuple[int, float, float]] = []
+    """Return (number of the parameter, mean, standard deviation) of each prior."""
+    flat: list[tuple[int, float, float]] = []
 
     def walk(given, part, name: str) -> None:
+        """Add the priors of a subtree `part` of the guess, whose name begins with `name`."""
         if given is None:
             return
         if isinstance(part, Mapping):
@@ -259,7 +272,7 @@ def _priors(priors, guess, names) -> list[tuple[int, float, float]]:
             name = name or "parameter"
             if np.shape(given) != (2,) or not np.all(np.isfinite(given)) or not given[1] > 0:
                 raise ValueError(f"the prior of {name!r} must be (mean, positive standard deviation), got {given!r}")
-            found.append((names.index(name), float(given[0]), float(given[1])))
+            flat.append((names.index(name), float(given[0]), float(given[1])))
         else:
             if not isinstance(part, (tuple, list, np.ndarray, jax.Array)) or len(given) != len(part):
                 raise ValueError(
@@ -269,21 +282,24 @@ def _priors(priors, guess, names) -> list[tuple[int, float, float]]:
                 walk(one, inner, f"{name}.{k}" if name else str(k))
 
     walk(priors, guess, "")
-    return found
+    return flat
 
 
-def _runs(build, guess, records: list[Record], measure, segments: int, how: tuple) -> list[Run]:
+def _segmented_records(
+    build, guess, records: list[Record], measure, segments: int, simulation: tuple
+) -> list[SegmentedRecord]:
+    """Cut each record into segments; simulation: (step, method, formulation)."""
     mech = build(jax.tree.map(jnp.asarray, guess))
     if not isinstance(mech, Mechanism):
-        raise ValueError(f"build must be a function that gives a Mechanism, but it gives {type(mech).__name__}")
+        raise ValueError(f"build must be a function that returns a Mechanism, but it returns {type(mech).__name__}")
     if segments > 1 and determined(mech):
-        raise ValueError("drivers determine this motion; segments are for motions under forces")
+        raise ValueError("segments must be 1: drivers determine this motion, and segments are for motions under forces")
     if segments > 1 and state_names(mech):
         raise ValueError(
-            f"segments cannot begin with states of forces that are not known: {', '.join(state_names(mech))}"
+            f"segments must be 1: forces have states of their own, {', '.join(state_names(mech))}, which are not identified"
         )
     tree, shapes = jax.tree.structure(guess), tuple(np.shape(leaf) for leaf in jax.tree.leaves(guess))
-    found = []
+    segmented = []
     for k, record in enumerate(records):
         if measure is None:
             for name in record.names:
@@ -291,86 +307,91 @@ def _runs(build, guess, records: list[Record], measure, segments: int, how: tupl
                     quantity(mech, name)
                 except ValueError as error:
                     raise ValueError(f"record {k}: {error}") from None
-        apart, count = np.diff(record.times), min(segments, len(record.times) - 1)
-        if count > 1 and np.ptp(apart) > 1e-6 * apart.max():
+        steps, count = np.diff(record.times), min(segments, len(record.times) - 1)
+        if count > 1 and np.ptp(steps) > SPACING_TOLERANCE * steps.max():
             raise ValueError(f"record {k}: segments need evenly spaced times")
-        length = -(-len(apart) // count)
-        count = -(-len(apart) // length)
-        after = record.times - record.times[0] if count == 1 else np.mean(apart) * np.arange(length + 1)
-        # Runs that began at other times are sampled the same but for rounding, and then need the same program.
-        after = np.round(after / after[-1], 12) * float(f"{after[-1]:.12g}")
+        length = -(-len(steps) // count)
+        count = -(-len(steps) // length)
+        times = record.times - record.times[0] if count == 1 else np.mean(steps) * np.arange(length + 1)
+        # Without rounding errors, records that start at different times but are sampled alike share a program.
+        times = np.round(times / times[-1], 12) * float(f"{times[-1]:.12g}")
         start, velocities = (x if callable(x) else None for x in (record.start, record.velocities))
-        model = Model(build, tree, shapes, record.names, measure, start, velocities, tuple(after.tolist()), *how)
+        own_times = tuple(times.tolist())
+        model = SegmentModel(build, tree, shapes, record.names, measure, start, velocities, own_times, *simulation)
         try:
             hash(model)
         except TypeError as error:
             raise ValueError(f"build, measure, start and method must be hashable, as functions are: {error}") from None
-        found.append(Run(record, model, count, mech.layout))
-    return found
+        segmented.append(SegmentedRecord(record, model, count, mech.layout))
+    return segmented
 
 
-def _noise(records: list[Record]) -> dict[str, float]:
-    """The deviation of each signal: as given, or to begin with a part of how much it changes."""
-    found: dict[str, float] = {}
+def _first_noise(records: list[Record]) -> dict[str, float]:
+    """Return the deviation of each signal as given, or a first guess relative to the changes of the signal."""
+    noise: dict[str, float] = {}
     for record in records:
         for name, values in record.signals.items():
             spread = float(np.std(values)) or float(np.abs(values).max()) or 1.0
-            given = 0.05 * spread if record.deviations is None else record.deviations[name]
-            if record.deviations is not None and name in found and found[name] != given:
+            given = FIRST_NOISE_FRACTION * spread if record.deviations is None else record.deviations[name]
+            if record.deviations is not None and name in noise and noise[name] != given:
                 raise ValueError(
                     f"signal {name!r} has different deviations in two records: give it two names, by `measure`"
                 )
-            found[name] = max(found.get(name, 0.0), given)
-    return found
+            noise[name] = max(noise.get(name, 0.0), given)
+    return noise
 
 
-def _identified(
-    build, variables, names, problem: Problem, u, rows, noise, others, confidence, known: bool, converged: bool
+def _results(
+    build, names, problem: IdentificationProblem, u, residuals, noise, others, confidence, known: bool, converged: bool
 ) -> Identified:
+    """Return the results for the unknowns u of the best start; known: True if all deviations were given."""
     n = len(names)
-    x = u[0, :n] * problem.scale
-    can_change = variables.upper > variables.lower
-    estimate = Estimate.of(rows.slopes[0], x, problem.scale, can_change)
-    parameters = problem.parameters(u[0])
-    low, high = (bound / problem.scale for bound in (variables.lower, variables.upper))
-    near = can_change & ((u[0, :n] <= low + AT_BOUND) | (u[0, :n] >= high - AT_BOUND))
-    signals = problem.signals(rows, noise)
-    named = [dict(zip(run.model.names, given.T, strict=True)) for run, given in zip(problem.runs, signals, strict=True)]
-    residuals = [
-        {name: values - run.record.signals[name] for name, values in given.items()}
-        for run, given in zip(problem.runs, named, strict=True)
+    lower, upper = problem.variables.lower, problem.variables.upper
+    x = u[:n] * problem.scale
+    is_free = upper > lower
+    estimate = Estimate.from_jacobian(residuals.jacobian[0], x, problem.scale, is_free)
+    parameters = problem.parameters(u)
+    low, high = lower / problem.scale, upper / problem.scale
+    at_bound = is_free & ((u[:n] <= low + BOUND_TOLERANCE) | (u[:n] >= high - BOUND_TOLERANCE))
+    signals = [
+        dict(zip(record.model.names, values.T, strict=True))
+        for record, values in zip(problem.records, problem.signals(residuals, noise), strict=True)
     ]
-    count = sum(run.record.values.size for run in problem.runs) + len(problem.prior)
-    squares = sum(float(np.sum((x / noise[name]) ** 2)) for record in residuals for name, x in record.items())
-    squares += sum(((x[place] - mean) / deviation) ** 2 for place, mean, deviation in problem.prior)
+    differences = [
+        {name: values - record.record.signals[name] for name, values in of_record.items()}
+        for record, of_record in zip(problem.records, signals, strict=True)
+    ]
+    count = sum(record.record.values.size for record in problem.records) + len(problem.priors)
+    squares = sum(float(np.sum((y / noise[name]) ** 2)) for of_record in differences for name, y in of_record.items())
+    squares += sum(((x[number] - mean) / deviation) ** 2 for number, mean, deviation in problem.priors)
     freedom = count - estimate.rank
     size = statistics.chi_squared(squares, freedom) if known and freedom > 0 else None
-    tests = statistics.tests(residuals, noise, size)
-    quantile = statistics.quantile(confidence)
-    deviation = estimate.deviation
+    estimates = dict(zip(names, x.tolist(), strict=True))
+    deviations = dict(zip(names, estimate.deviation.tolist(), strict=True))
+    width = statistics.quantile(confidence)
     return Identified(
-        parameters,
-        names,
-        dict(zip(names, x.tolist(), strict=True)),
-        dict(zip(names, deviation.tolist(), strict=True)),
-        {
-            name: (a - quantile * s, a + quantile * s)
-            for name, a, s in zip(names, x.tolist(), deviation.tolist(), strict=True)
+        parameters=parameters,
+        names=names,
+        estimates=estimates,
+        deviations=deviations,
+        intervals={
+            name: (estimates[name] - width * deviations[name], estimates[name] + width * deviations[name])
+            for name in names
         },
-        confidence,
-        estimate.covariance,
-        [
-            {name: float(part) for name, part in zip(names, direction, strict=True) if abs(part) > 1e-3}
+        confidence=confidence,
+        covariance=estimate.covariance,
+        undetermined=[
+            {name: float(part) for name, part in zip(names, direction, strict=True) if abs(part) > MIN_COMPONENT}
             for direction in estimate.undetermined
         ],
-        [name for name, is_near in zip(names, near, strict=True) if is_near],
-        noise,
-        float(rows.cost[0]),
-        tests,
-        named,
-        residuals,
-        build(jax.tree.map(jnp.asarray, parameters)),
-        problem.gap(rows),
-        converged,
-        others,
+        at_bounds=[name for name, is_at_bound in zip(names, at_bound, strict=True) if is_at_bound],
+        noise=noise,
+        cost=float(residuals.cost[0]),
+        tests=statistics.residual_tests(differences, noise, size),
+        signals=signals,
+        residuals=differences,
+        mechanism=build(jax.tree.map(jnp.asarray, parameters)),
+        gap=problem.largest_gap(residuals),
+        converged=converged,
+        others=others,
     )

@@ -1,4 +1,4 @@
-"""All rows of an identification, and the way down."""
+"""The least squares of an identification: residuals of all records and priors."""
 
 from __future__ import annotations
 
@@ -10,140 +10,175 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxmbs.identification.gauss_newton import Rows, minimised
-from jaxmbs.identification.rows import Run
-from jaxmbs.synthesis.bounds import Variables
-from jaxmbs.synthesis.multistart import Search
+from jaxmbs.identification.segmented_record import SegmentedRecord
+from jaxmbs.search import SAME_DESIGN, Residuals, SearchOptions, Variables, gauss_newton
 
-# Weights of the gaps between segments, one after the other; in units of the deviations of signals.
-WEIGHTS = tuple(10.0**k for k in range(8))
+# Weights of the gaps between segments in successive descents, in units of the signals' deviations.
+GAP_WEIGHTS = tuple(10.0**k for k in range(8))
+# Lower limit on an estimated deviation, relative to the largest value of the signal.
+MIN_RELATIVE_NOISE = 1e-12
 
 
-class Problem:
-    """Rows of all records and of priors, by the parameters in units of their sizes and the states where segments begin."""
+class IdentificationProblem:
+    """Residuals of all records and priors.
 
-    def __init__(self, variables: Variables, runs: list[Run], prior: list[tuple[int, float, float]]):
-        self.variables, self.runs, self.prior = variables, runs, prior
+    The unknowns are the parameters in units of `scale`, then the initial states of later segments.
+
+    Args:
+        variables: the parameters and their bounds.
+        records: the records with the model of their motions.
+        priors: (number of the parameter, mean, standard deviation).
+    """
+
+    def __init__(self, variables: Variables, records: list[SegmentedRecord], priors: list[tuple[int, float, float]]):
+        self.variables, self.records, self.priors = variables, records, priors
         self.n = len(variables.start)
         self.scale = np.where(variables.start != 0, np.abs(variables.start), variables.size)
-        self.unknowns = self.n + sum(run.unknowns for run in runs)
+
+    @property
+    def unknowns(self) -> int:
+        """Number of all unknowns."""
+        return self.n + sum(record.unknowns for record in self.records)
 
     @property
     def bounds(self) -> tuple[np.ndarray, np.ndarray]:
-        """Of all unknowns."""
-        more = np.full(self.unknowns - self.n, np.inf)
+        """Lower and upper bounds of all unknowns."""
+        unbounded = np.full(self.unknowns - self.n, np.inf)
         low, high = self.variables.lower / self.scale, self.variables.upper / self.scale
-        return np.concatenate([low, -more]), np.concatenate([high, more])
+        return np.concatenate([low, -unbounded]), np.concatenate([high, unbounded])
 
-    def starts(self, search: Search) -> np.ndarray:
-        """The guess and random ones."""
-        free = self.variables.starts(search.rng, search.starts)
-        return np.asarray(jax.vmap(self.variables.entries)(free)) / self.scale
+    def starts(self, options: SearchOptions) -> np.ndarray:
+        """Return scaled parameters (S, n) of the guess, which comes first, and of random starts."""
+        free_numbers = self.variables.starts(options.rng, options.starts)
+        return np.asarray(jax.vmap(self.variables.entries)(free_numbers)) / self.scale
 
     def parameters(self, u: np.ndarray) -> Any:
-        """A tree like the guess, with single numbers as such where it has them so."""
+        """Return a tree like the guess, with floats in place of its single numbers, from the unknowns u of one start."""
         tree = self.variables.unravel(jnp.asarray(u[: self.n] * self.scale))
         return jax.tree.map(lambda x: float(x) if x.ndim == 0 else np.asarray(x), tree)
 
-    def others(self, u: np.ndarray, cost: np.ndarray, order: np.ndarray) -> list[tuple[Any, float]]:
-        """Other local minima than the first of an order."""
-        marks, found = [u[order[0], : self.n]], []
+    def other_minima(self, u: np.ndarray, cost: np.ndarray, order: np.ndarray) -> list[tuple[Any, float]]:
+        """Return parameters and costs of the local minima that differ from the first start in `order`."""
+        distinct, minima = [u[order[0], : self.n]], []
         for k in order[1:]:
-            mark = u[k, : self.n]
-            if min(np.abs(mark - other).max() for other in marks) > 1e-3:
-                marks.append(mark)
-                found.append((self.parameters(u[k]), float(cost[k])))
-        return found
+            scaled = u[k, : self.n]
+            if min(np.abs(scaled - other).max() for other in distinct) > SAME_DESIGN:
+                distinct.append(scaled)
+                minima.append((self.parameters(u[k]), float(cost[k])))
+        return minima
 
-    def track(self, u: np.ndarray, noise: dict[str, float]) -> None:
-        """Find where segments begin."""
-        for run in self.runs:
-            run.track(u * self.scale, _of(run, noise))
-        self.unknowns = self.n + sum(run.unknowns for run in self.runs)
+    def find_references(self, u: np.ndarray, noise: dict[str, float]) -> None:
+        """Set the reference states of all segments for scaled parameters u (S, n)."""
+        for record in self.records:
+            record.find_references(u * self.scale, _deviations(record, noise))
 
-    def of(self, keep: np.ndarray) -> None:
-        """Go on with some of the starts."""
-        for run in self.runs:
-            run.of(keep)
+    def keep_starts(self, rows: np.ndarray) -> None:
+        """Drop all starts except these."""
+        for record in self.records:
+            record.keep_starts(rows)
 
-    def descended(
-        self, u: np.ndarray, noise, steps: int, weights: Sequence[float] = WEIGHTS
-    ) -> tuple[np.ndarray, Rows, np.ndarray]:
-        """Where the rows are least, with gaps that count more and more, and which starts have settled there."""
+    def descend(
+        self, u: np.ndarray, noise, steps: int, weights: Sequence[float] = GAP_WEIGHTS
+    ) -> tuple[np.ndarray, Residuals, np.ndarray]:
+        """Minimise the sum of squares under increasing weights of the gaps between segments.
+
+        Args:
+            u: (S, n) or (S, unknowns) the starts.
+            noise: deviations of the signals by name.
+            steps: largest number of steps for each weight.
+            weights: of the gaps; without segments only the last one is used.
+
+        Returns:
+            The unknowns (S, unknowns), their residuals, and a mask of the starts that have converged.
+        """
         u = np.concatenate([u, np.zeros((len(u), self.unknowns - u.shape[1]))], axis=1)
         for weight in weights if self.unknowns > self.n else weights[-1:]:
             self._recentre(u)
             u[:, self.n :] = 0
-            u, rows, settled = minimised(lambda u, weight=weight: self.rows(u, noise, weight), u, steps, self.bounds)
-        return u, rows, settled
+            evaluate = lambda u, weight=weight: self.residuals(u, noise, weight)
+            u, residuals, converged = gauss_newton(evaluate, u, steps, self.bounds)
+        return u, residuals, converged
 
     def _recentre(self, u: np.ndarray) -> None:
+        """Set the reference states of all segments to their current initial states."""
         at = self.n
-        for run in self.runs:
-            run.recentre(u[:, : self.n] * self.scale, u[:, at : at + run.unknowns])
-            at += run.unknowns
+        for record in self.records:
+            record.recentre(u[:, : self.n] * self.scale, u[:, at : at + record.unknowns])
+            at += record.unknowns
 
-    def rows(self, u: np.ndarray, noise, weight: float) -> Rows:
-        """Rows with their slopes by all unknowns; weight: of gaps between segments."""
+    def residuals(self, u: np.ndarray, noise, weight: float) -> Residuals:
+        """Return the residuals of all records, then of priors, by all unknowns u; weight: of gaps between segments."""
         x = u[:, : self.n] * self.scale
-        values, slopes, good, at = [], [], np.ones(len(u), bool), self.n
-        for run in self.runs:
-            rows = run.rows(x, u[:, at : at + run.unknowns], _of(run, noise), weight)
-            wide = np.zeros((*rows.slopes.shape[:2], u.shape[1]))
-            wide[..., : self.n] = rows.slopes[..., : self.n]
-            wide[..., at : at + run.unknowns] = rows.slopes[..., self.n :]
-            values.append(rows.values)
-            slopes.append(wide)
-            good &= rows.good
-            at += run.unknowns
-        for place, mean, deviation in self.prior:
+        values, jacobians, finite, at = [], [], np.ones(len(u), bool), self.n
+        for record in self.records:
+            own = record.residuals(x, u[:, at : at + record.unknowns], _deviations(record, noise), weight)
+            wide = np.zeros((*own.jacobian.shape[:2], u.shape[1]))
+            wide[..., : self.n] = own.jacobian[..., : self.n]
+            wide[..., at : at + record.unknowns] = own.jacobian[..., self.n :]
+            values.append(own.values)
+            jacobians.append(wide)
+            finite &= own.finite
+            at += record.unknowns
+        for number, mean, deviation in self.priors:
             row = np.zeros((len(u), 1, u.shape[1]))
-            row[:, 0, place] = 1 / deviation
-            values.append((x[:, place : place + 1] - mean) / deviation)
-            slopes.append(row)
-        by = np.concatenate(slopes, axis=1)
-        by[..., : self.n] *= self.scale
-        return Rows(np.concatenate(values, axis=1), by, good)
+            row[:, 0, number] = 1 / deviation
+            values.append((x[:, number : number + 1] - mean) / deviation)
+            jacobians.append(row)
+        jacobian = np.concatenate(jacobians, axis=1)
+        jacobian[..., : self.n] *= self.scale
+        return Residuals(np.concatenate(values, axis=1), jacobian, finite)
 
-    def signals(self, rows: Rows, noise) -> list[np.ndarray]:
-        """What the model gives for each record, (T, s), from the rows of one start."""
-        found, at = [], 0
-        for run in self.runs:
-            count = run.count * (run.length + 1) * len(run.model.names) + run.unknowns
-            own = Rows(rows.values[:, at : at + count], rows.slopes, rows.good)
-            found.append(run.predicted(own, _of(run, noise)))
-            at += count
-        return found
+    def _values_of_records(self, residuals: Residuals) -> list[np.ndarray]:
+        """Return the residuals (row_count,) of each record for the first start."""
+        ends = np.cumsum([record.row_count for record in self.records])
+        return [
+            residuals.values[0, end - record.row_count : end] for record, end in zip(self.records, ends, strict=True)
+        ]
 
-    def noise(self, rows: Rows, noise: dict[str, float]) -> dict[str, float]:
-        """Deviations of the signals as what is left over has them."""
+    def signals(self, residuals: Residuals, noise) -> list[np.ndarray]:
+        """Return the model's signals (T, s) of each record for the first start."""
+        return [
+            record.predicted_signals(values, _deviations(record, noise))
+            for record, values in zip(self.records, self._values_of_records(residuals), strict=True)
+        ]
+
+    def estimate_noise(self, residuals: Residuals, noise: dict[str, float]) -> dict[str, float]:
+        """Return the standard deviation of each signal's residuals, corrected for the number of parameters."""
         squares, counts = dict.fromkeys(noise, 0.0), dict.fromkeys(noise, 0)
-        for run, given in zip(self.runs, self.signals(rows, noise), strict=True):
-            for k, name in enumerate(run.model.names):
-                squares[name] += float(np.sum((given[:, k] - run.record.values[:, k]) ** 2))
-                counts[name] += len(given)
+        for record, predicted in zip(self.records, self.signals(residuals, noise), strict=True):
+            for k, name in enumerate(record.model.names):
+                squares[name] += float(np.sum((predicted[:, k] - record.record.values[:, k]) ** 2))
+                counts[name] += len(predicted)
         total = sum(counts.values())
-        left = max(total - self.n, 1) / total
-        least = {name: 1e-12 * max(np.abs(run.record.signals[name]).max() or 1.0 for run in self.runs
-                                   if name in run.record.signals) for name in noise}  # fmt: skip
-        return {name: max(math.sqrt(squares[name] / (counts[name] * left)), least[name]) for name in noise}
+        degrees_of_freedom = max(total - self.n, 1) / total
+        largest = {
+            name: max(
+                np.abs(record.record.signals[name]).max() or 1.0
+                for record in self.records
+                if name in record.record.signals
+            )
+            for name in noise
+        }
+        return {
+            name: max(
+                math.sqrt(squares[name] / (counts[name] * degrees_of_freedom)), MIN_RELATIVE_NOISE * largest[name]
+            )
+            for name in noise
+        }
 
     @property
-    def why(self) -> str:
-        """What was wrong with the first start that could not be simulated."""
-        found = [f"record {k}: {run.why}" for k, run in enumerate(self.runs) if run.why]
-        return found[0] if found else "a prior"
+    def failure(self) -> str:
+        """The reason why the first start that could not be simulated failed."""
+        failures = [f"record {k}: {record.failure}" for k, record in enumerate(self.records) if record.failure]
+        return failures[0] if failures else "a prior"
 
-    def gap(self, rows: Rows) -> float:
-        """The largest gap between segments, from the rows of one start with the last weight."""
-        found, at = [0.0], 0
-        for run in self.runs:
-            block, width = (run.length + 1) * len(run.model.names), 2 * run.freedom
-            own = rows.values[0, at : at + run.count * block + run.unknowns]
-            found += [np.abs(own[(k + 2) * block + k * width :][:width]).max(initial=0) for k in range(run.count - 1)]
-            at += len(own)
-        return float(max(found)) / WEIGHTS[-1]
+    def largest_gap(self, residuals: Residuals) -> float:
+        """Return the largest relative gap between segments from the first start's residuals with the last weight."""
+        values = self._values_of_records(residuals)
+        gaps = [record.largest_gap(own) for record, own in zip(self.records, values, strict=True)]
+        return max(0.0, *gaps) / GAP_WEIGHTS[-1]
 
 
-def _of(run: Run, noise: dict[str, float]) -> np.ndarray:
-    return np.array([noise[name] for name in run.model.names])
+def _deviations(record: SegmentedRecord, noise: dict[str, float]) -> np.ndarray:
+    """Return the deviations (s,) of a record's signals."""
+    return np.array([noise[name] for name in record.model.names])

@@ -1,4 +1,4 @@
-"""What was measured of a run."""
+"""Records of measured signals."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class Record:
         signals: name ↦ values (T,). Names are those of quantities, such as "rocker.phi", "velocity.crank.phi",
             "acceleration.slider.x", "point(rod,0.3,0).y", "motor.effort", "B.force", unless `measure` gives others.
         deviations: the standard deviation of the noise, one number for all signals or a mapping of their names; None: it
-            is estimated from what the model misses.
+            is estimated from the residuals.
         start: the configuration at the start, as of `simulate`; or a function of the parameters that gives it.
         velocities: the velocities at the start, likewise.
 
     Raises:
-        ValueError: times that do not increase, a signal of another length, values that are not numbers, a deviation that is
-            not positive; with the name of the signal.
+        ValueError: times do not increase, a signal has another length, values are not finite numbers, or a deviation is not
+            positive; the message names the signal.
 
     Examples:
         >>> run = mbs.Record([0.0, 0.1, 0.2], {"bob.phi": [1.57, 1.52, 1.38]}, 0.01, start={"bob": (1, 0, jnp.pi / 2)})
@@ -45,7 +45,7 @@ class Record:
         if not isinstance(self.signals, Mapping):
             raise ValueError(f"signals must be a mapping of names to values, got {type(self.signals).__name__}")
         if not all(is_concrete(x) for x in (self.times, *self.signals.values())):
-            raise ValueError("a record holds numbers, which are known before anything is traced")
+            raise ValueError("times and signals of a record must be known numbers, not values traced by JAX")
         times = np.asarray(self.times, float)
         if times.ndim != 1 or len(times) < 2 or not np.all(np.isfinite(times)) or not np.all(np.diff(times) > 0):
             raise ValueError("times of a record must be a row of at least two finite numbers that increase")
@@ -63,40 +63,36 @@ class Record:
 
     @property
     def values(self) -> np.ndarray:
-        """(T, signals)."""
+        """All signals as columns (T, signals)."""
         return np.stack(list(self.signals.values()), axis=1)
 
 
 def _signal(name: str, values, count: int) -> np.ndarray:
+    """Return a signal as `count` finite numbers."""
     try:
-        found = np.asarray(values, float)
+        signal = np.asarray(values, float)
     except (TypeError, ValueError):
         raise ValueError(f"signal {name!r} must be numbers, got {values!r}") from None
-    if found.shape != (count,):
-        raise ValueError(f"signal {name!r} must have {count} values, one for each time, got shape {found.shape}")
-    bad = np.flatnonzero(~np.isfinite(found))
-    if bad.size:
-        raise ValueError(f"signal {name!r} has no finite number at place {bad[0]}: leave such times out")
-    return found
+    if signal.shape != (count,):
+        raise ValueError(f"signal {name!r} must have {count} values, one for each time, got shape {signal.shape}")
+    not_finite = np.flatnonzero(~np.isfinite(signal))
+    if not_finite.size:
+        raise ValueError(f"signal {name!r} has no finite number at place {not_finite[0]}: leave such times out")
+    return signal
 
 
 def _deviations(given, signals: Mapping) -> dict[str, float] | None:
-    """The deviation of each signal, None if there is none."""
+    """Return the deviation of each signal by name, or None if none are given."""
     if given is None:
         return None
-    found = dict(given) if isinstance(given, Mapping) else dict.fromkeys(signals, given)
-    for name in found:
+    deviations = dict(given) if isinstance(given, Mapping) else dict.fromkeys(signals, given)
+    for name in deviations:
         if name not in signals:
             raise ValueError(f"deviations name {name!r}, which is not a signal; there are {', '.join(signals)}")
     for name in signals:
-        if name not in found:
+        if name not in deviations:
             raise ValueError(f"signal {name!r} has no deviation, but others have")
-        text = isinstance(found[name], str)
-        if text or not (np.ndim(found[name]) == 0 and np.isfinite(found[name]) and found[name] > 0):
-            raise ValueError(f"the deviation of {name!r} must be a positive number, got {found[name]!r}")
-    return {name: float(found[name]) for name in signals}
-
-
-def of_parameters(given, parameters):
-    """What is given, or what a function of the parameters gives."""
-    return given(parameters) if callable(given) else given
+        value = deviations[name]
+        if isinstance(value, str) or not (np.ndim(value) == 0 and np.isfinite(value) and value > 0):
+            raise ValueError(f"the deviation of {name!r} must be a positive number, got {value!r}")
+    return {name: float(deviations[name]) for name in signals}

@@ -1,8 +1,8 @@
-"""The signals of a run as functions of the parameters, in one piece or in segments that begin where they like.
+"""Signals of a motion as functions of the parameters, in one piece or in segments that start from states of their own.
 
-A run of many samples, or a chaotic one, tells little about its parameters as a whole: its end depends too strongly on them.
-In segments, each with a state of its own at its beginning, it does; that segments fit to each other is a condition then
-(multiple shooting; Bock, Numerical treatment of inverse problems in chemical reaction kinetics, 1981).
+A run of many samples, or a chaotic one, says little about its parameters as a whole, because its end depends too
+strongly on them. Segments, each with an unknown initial state, do not have this problem; that they fit together becomes
+a condition (multiple shooting; Bock, Numerical treatment of inverse problems in chemical reaction kinetics, 1981).
 """
 
 from __future__ import annotations
@@ -18,24 +18,32 @@ import numpy as np
 from jaxmbs.analyses.kinematics import kinematics
 from jaxmbs.dynamics.quantities import Seen, determined, quantity
 from jaxmbs.dynamics.simulate import simulate_from
-from jaxmbs.identification.records import of_parameters
 from jaxmbs.numerics.linear_algebra import factor_symmetric_positive
 from jaxmbs.system.equations import constraint_jacobian, residuals
 from jaxmbs.system.marks import with_marks
 from jaxmbs.system.mechanism import Mechanism
 
-# Newton steps that close a segment's beginning, and what keeps them solvable where constraints are redundant.
-CLOSING, TINY = 8, 1e-14
+# Number of Newton steps that close the constraints at the start of a segment.
+CLOSING_STEPS = 8
+# Added to the diagonal of the normal matrix of these steps, relative to its trace, for redundant constraints.
+DIAGONAL_SHIFT = 1e-14
 
 
-class Model(NamedTuple):
-    """What of an identification shapes its programs. Equal ones are compiled once.
+class SegmentModel(NamedTuple):
+    """The part of an identification that determines its compiled programs. Equal models share them.
 
     Attributes:
-        build: parameters ↦ mechanism. tree, shapes: of the parameters.
-        names: of the signals. measure: (parameters, mechanism, motion) ↦ name ↦ values (T,), or None.
-        start, velocities: functions of the parameters, or None where they are given as numbers.
-        after: times after the first. step, method, formulation: as of `simulate`.
+        build: parameters ↦ mechanism.
+        tree: structure of the parameters.
+        shapes: shapes of their leaves.
+        names: names of the signals.
+        measure: (parameters, mechanism, motion) ↦ name ↦ values (T,); or None.
+        start: function of the parameters for the initial configuration, or None if that is given as numbers.
+        velocities: likewise for the initial velocities.
+        times: output times, counted from the start of the segment.
+        step: as of `simulate`.
+        method: as of `simulate`.
+        formulation: as of `simulate`.
     """
 
     build: Callable
@@ -45,13 +53,13 @@ class Model(NamedTuple):
     measure: Callable | None
     start: Callable | None
     velocities: Callable | None
-    after: tuple[float, ...]
+    times: tuple[float, ...]
     step: float | None
     method: Any
     formulation: Any
 
     def parameters(self, x):
-        """The tree of parameters, from their entries."""
+        """Return the tree of parameters from their flat entries x (n,)."""
         leaves, at = [], 0
         for shape in self.shapes:
             size = int(np.prod(shape))
@@ -59,64 +67,78 @@ class Model(NamedTuple):
             at += size
         return jax.tree.unflatten(self.tree, leaves)
 
-    def motion(self, x, begin, q, v):
-        """Parameters, mechanism and motion."""
+    def motion(self, x, t_start, q, v):
+        """Return parameters, mechanism, and the motion from the state (q, v, t_start)."""
         parameters = self.parameters(x)
         mech = self.build(parameters)
         if determined(mech):
-            return parameters, mech, kinematics(mech, begin + jnp.asarray(self.after), q)
+            return parameters, mech, kinematics(mech, t_start + jnp.asarray(self.times), q)
         options = {"step": self.step, "method": self.method, "formulation": self.formulation}
-        return parameters, mech, simulate_from(mech, begin, np.asarray(self.after), q, v, **options)
+        return parameters, mech, simulate_from(mech, t_start, np.asarray(self.times), q, v, **options)
 
     def signals(self, parameters, mech, motion):
-        """(T, signals)."""
+        """Return the signals (T, s) of a motion."""
         if self.measure is not None:
-            found = self.measure(parameters, mech, motion)
-            if not isinstance(found, Mapping):
-                raise ValueError(f"measure must give signals by name, in a mapping, got {type(found).__name__}")
+            measured = self.measure(parameters, mech, motion)
+            if not isinstance(measured, Mapping):
+                raise ValueError(f"measure must return signals by name, in a mapping, got {type(measured).__name__}")
             for name in self.names:
-                if name in found and np.size(found[name]) != len(self.after):
-                    shape = np.shape(found[name])
-                    raise ValueError(f"measure gives {name!r} with shape {shape}, not one number for each time")
-                if name not in found:
-                    raise ValueError(f"measure gives no signal {name!r}; it gives {', '.join(map(str, found))}")
-            return jnp.stack([jnp.reshape(found[name], len(self.after)) for name in self.names], axis=1)
-        seen = Seen(mech, motion)
-        return jnp.stack([quantity(mech, name)(seen) for name in self.names], axis=1)
+                if name in measured and np.size(measured[name]) != len(self.times):
+                    shape = np.shape(measured[name])
+                    raise ValueError(f"measure returns {name!r} with shape {shape}, not one number for each time")
+                if name not in measured:
+                    raise ValueError(f"measure returns no signal {name!r}; it returns {', '.join(map(str, measured))}")
+            return jnp.stack([jnp.reshape(measured[name], len(self.times)) for name in self.names], axis=1)
+        recorded = Seen(mech, motion)
+        return jnp.stack([quantity(mech, name)(recorded) for name in self.names], axis=1)
 
 
-class Around(NamedTuple):
-    """A state q* (n,), v* (m,), with a basis T (m, f) of the directions that constraints leave free there and one, N, of
-    the others. (a, b) are the coordinates of the state q* ⊕ (T a + N c), v* + T b, where c closes the constraints."""
+class ReferenceState(NamedTuple):
+    """A state (q*, v*) with local coordinates (a, b) about it: q = q* ⊕ (T a + N c), v = v* + T b, where c closes Φ.
+
+    Attributes:
+        q: (n,) configuration q*.
+        v: (m,) velocity v*.
+        basis: (m, f) T, an orthonormal basis of the directions that the constraints leave free at q*.
+        complement: (m, m − f) N, an orthonormal basis of the other directions.
+    """
 
     q: Any
     v: Any
     basis: Any
-    others: Any
+    complement: Any
 
     def coordinates(self, layout, q, v):
-        """(2f,), of a state."""
+        """Return the local coordinates (a, b), (2f,), of a state."""
         return jnp.concatenate([self.basis.T @ layout.difference(q, self.q), self.basis.T @ (v - self.v)])
 
     def state(self, mech: Mechanism, coordinates, t):
-        """q and v of the coordinates; v may lie off the constraints."""
+        """Return q and v at local coordinates; q satisfies the constraints, v need not."""
         layout, (a, b) = mech.layout, jnp.split(coordinates, 2)
         mech = with_marks(mech, self.q)
-        place = lambda c: layout.retract(self.q, self.basis @ a + self.others @ c)
+        configuration = lambda c: layout.retract(self.q, self.basis @ a + self.complement @ c)
 
         def step(c, _):
-            phi, by = residuals(mech, place(c), t), jax.jacfwd(lambda c: residuals(mech, place(c), t))(c)
-            square = by.T @ by
-            square = square + TINY * jnp.trace(square) * jnp.eye(c.size)
-            return c - factor_symmetric_positive(square).solve(by.T @ phi), None
+            phi = residuals(mech, configuration(c), t)
+            jacobian = jax.jacfwd(lambda c: residuals(mech, configuration(c), t))(c)
+            square = jacobian.T @ jacobian
+            square = square + DIAGONAL_SHIFT * jnp.trace(square) * jnp.eye(c.size)
+            return c - factor_symmetric_positive(square).solve(jacobian.T @ phi), None
 
-        c, _ = jax.lax.scan(step, jnp.zeros(self.others.shape[1]), None, length=CLOSING)
-        return place(c), self.v + self.basis @ b
+        c, _ = jax.lax.scan(step, jnp.zeros(self.complement.shape[1]), None, length=CLOSING_STEPS)
+        return configuration(c), self.v + self.basis @ b
 
 
-class Shot(NamedTuple):
-    """A segment, or many: signals (T, signals), coordinates (2f,) of both ends around given states, the ends
-    themselves, (q, v) each, and the status (T,)."""
+class SimulatedSegment(NamedTuple):
+    """The motion of a segment, or of several in a batch.
+
+    Attributes:
+        signals: (T, s).
+        first: (2f,) local coordinates of the initial state; empty for the first segment of a record.
+        last: (2f,) local coordinates of the final state; empty if no segment follows.
+        ends: initial and final state as pairs (q, v).
+        status: (T,) `Status` at each time.
+    """
 
     signals: Any
     first: Any
@@ -126,57 +148,67 @@ class Shot(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def whole(model: Model) -> Callable:
-    """(x (S, n), begin, q, v) ↦ a `Shot` of each start with its derivatives by x, for the first segment of a run or a run
-    in one piece. Its end is around a state that follows."""
+def first_segment_function(model: SegmentModel) -> Callable:
+    """Return the compiled function for the first segment of a record, which starts from the record's own state.
 
-    def of_one(x, begin, q, v, end):
+    It maps (x (S, n), t_start, q, v, reference state of the next segment or None) to the `SimulatedSegment`s of S starts
+    and the derivatives of signals, first and last by x.
+    """
+
+    def one_start(x, t_start, q, v, next_reference):
         parameters = model.parameters(x)
-        q = of_parameters(model.start, parameters) if model.start is not None else q
-        v = of_parameters(model.velocities, parameters) if model.velocities is not None else v
-        return _shot(model, x, begin, q, v, None, end)
+        q = model.start(parameters) if model.start is not None else q
+        v = model.velocities(parameters) if model.velocities is not None else v
+        return _simulate_segment(model, x, t_start, q, v, None, next_reference)
 
-    return _with_slopes(of_one, (0, None, None, None, 0))
+    return _with_jacobian(one_start, (0, None, None, None, 0))
 
 
 @lru_cache(maxsize=64)
-def segment(model: Model) -> Callable:
-    """((x, a, b) (K, n + 2f), begin (K,), around begin and end (K, …)) ↦ the same of segments, from where (a, b) lie."""
+def later_segment_function(model: SegmentModel) -> Callable:
+    """Return the compiled function for segments that start from local coordinates (a, b) about a reference state.
 
-    def of_one(z, begin, around, end):
+    It maps ((x, a, b) (K, n + 2f), t_start (K,), reference states (K, …), reference states of the next segments (K, …)) to
+    the `SimulatedSegment`s and the derivatives of signals, first and last by (x, a, b).
+    """
+
+    def one_segment(z, t_start, reference, next_reference):
         n = sum(int(np.prod(shape)) for shape in model.shapes)
         mech = model.build(model.parameters(z[:n]))
-        q, v = around.state(mech, z[n:], begin)
-        return _shot(model, z[:n], begin, q, v, around, end)
+        q, v = reference.state(mech, z[n:], t_start)
+        return _simulate_segment(model, z[:n], t_start, q, v, reference, next_reference)
 
-    return _with_slopes(of_one, (0, 0, 0, 0))
-
-
-def _with_slopes(of_one: Callable, axes: tuple) -> Callable:
-    def both(z, *rest):
-        def parted(z):
-            shot = of_one(z, *rest)
-            return shot[:3], shot
-
-        slopes, shot = jax.jacfwd(parted, has_aux=True)(z)
-        return shot, slopes
-
-    return jax.jit(jax.vmap(both, in_axes=axes))
+    return _with_jacobian(one_segment, (0, 0, 0, 0))
 
 
-def _shot(model: Model, x, begin, q, v, around, end) -> Shot:
-    parameters, mech, motion = model.motion(x, begin, q, v)
+def _with_jacobian(one_segment: Callable, axes: tuple) -> Callable:
+    """Return the compiled batch of z, … ↦ `SimulatedSegment`, with the derivatives of its first three fields by z."""
+
+    def value_and_jacobian(z, *rest):
+        def differentiated(z):
+            segment = one_segment(z, *rest)
+            return segment[:3], segment
+
+        jacobian, segment = jax.jacfwd(differentiated, has_aux=True)(z)
+        return segment, jacobian
+
+    return jax.jit(jax.vmap(value_and_jacobian, in_axes=axes))
+
+
+def _simulate_segment(model: SegmentModel, x, t_start, q, v, reference, next_reference) -> SimulatedSegment:
+    """Simulate one segment from the state (q, v, t_start) with parameters x (n,)."""
+    parameters, mech, motion = model.motion(x, t_start, q, v)
     signals = model.signals(parameters, mech, motion)
     ends = (motion.q[0], motion.v[0]), (motion.q[-1], motion.v[-1])
     first, last = (
         jnp.zeros(0) if near is None else near.coordinates(mech.layout, *state)
-        for near, state in zip((around, end), ends, strict=True)
+        for near, state in zip((reference, next_reference), ends, strict=True)
     )
-    return Shot(signals, first, last, ends, motion.status)
+    return SimulatedSegment(signals, first, last, ends, motion.status)
 
 
 @lru_cache(maxsize=64)
-def jacobians(model: Model) -> Callable:
-    """(x (S, n), q (S, n), t) ↦ Φ_q (S, rows, m)."""
-    of_one = lambda x, q, t: constraint_jacobian(model.build(model.parameters(x)), q, t)
-    return jax.jit(jax.vmap(of_one, in_axes=(0, 0, None)))
+def constraint_jacobian_function(model: SegmentModel) -> Callable:
+    """Return the compiled function (x (S, n), q (S, n), t) ↦ Φ_q (S, rows, m)."""
+    one_start = lambda x, q, t: constraint_jacobian(model.build(model.parameters(x)), q, t)
+    return jax.jit(jax.vmap(one_start, in_axes=(0, 0, None)))

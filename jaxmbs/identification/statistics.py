@@ -1,4 +1,4 @@
-"""What least squares say about their estimates, and tests of what they leave over."""
+"""Covariance of least-squares estimates, and tests of the residuals."""
 
 from __future__ import annotations
 
@@ -10,16 +10,31 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import gammaincc, ndtri
 
-# A direction whose relative changes do less than this part of what the best known one does is undetermined.
-NOTHING, NOTHING_SINGLE = 1e-8, 1e-4
-# Lags of the test for correlation along a signal, at most.
-LAGS = 10
-# Residuals that are a smaller part of the noise than this are rounding.
-NO_NOISE = 1e-4
+# A direction of the parameters is undetermined if its singular value, relative to the largest, is below this.
+MIN_SINGULAR_VALUE = 1e-8
+# The same in single precision.
+MIN_SINGULAR_VALUE_SINGLE = 1e-4
+# Parameters below this fraction of their unit are scaled by that fraction of the unit instead of by their value.
+MIN_RELATIVE_SIZE = 1e-3
+# A parameter is undetermined if its component in an undetermined direction, a unit vector, exceeds this.
+MIN_COMPONENT = 1e-3
+# Largest number of lags in the test for correlation along a signal.
+MAX_LAGS = 10
+# Residuals below this fraction of the noise are rounding errors and are not tested.
+MIN_NOISE_FRACTION = 1e-4
+# Probability below which a test is reported as failed.
+SIGNIFICANCE = 0.01
 
 
 class Estimate(NamedTuple):
-    """Covariance (n, n), deviation (n,), directions that change nothing (·, n), and how many are determined."""
+    """Covariance of estimated parameters.
+
+    Attributes:
+        covariance: (n, n), in which undetermined directions count as known.
+        deviation: (n,) standard deviations, infinite where undetermined.
+        undetermined: (k, n) directions of relative changes that no residual shows; the largest component of each is 1.
+        rank: number of determined directions.
+    """
 
     covariance: np.ndarray
     deviation: np.ndarray
@@ -27,46 +42,54 @@ class Estimate(NamedTuple):
     rank: int
 
     @classmethod
-    def of(cls, slopes: np.ndarray, x: np.ndarray, unit: np.ndarray, can_change: np.ndarray) -> Estimate:
-        """From slopes (N, n + …) of rows in units of their noise, by the parameters x (n,) in `unit` and by other unknowns.
+    def from_jacobian(cls, jacobian: np.ndarray, x: np.ndarray, unit: np.ndarray, is_free: np.ndarray) -> Estimate:
+        """Compute the covariance at the estimate x.
 
-        can_change: which parameters are free. Directions are relative to x, or to the unit where it is much less.
+        Args:
+            jacobian: (N, n + …) derivatives of residuals in units of their noise, by parameters in `unit`, then by other
+                unknowns.
+            x: (n,) the parameters.
+            unit: (n,) their units.
+            is_free: (n,) mask of the parameters that may change.
+
+        Returns:
+            The covariance, with directions relative to x, or to the unit where x is much smaller.
         """
         n = len(x)
-        free = np.flatnonzero(can_change)
-        scale = np.maximum(np.abs(x), 1e-3 * unit)[free]
-        # What else is unknown goes first, so that what is left is about the parameters alone.
-        triangle = np.asarray(
-            np.linalg.qr(np.concatenate([slopes[:, n:], slopes[:, free] * (scale / unit[free])], axis=1), mode="r")
-        )
-        others = slopes.shape[1] - n
+        free = np.flatnonzero(is_free)
+        scale = np.maximum(np.abs(x), MIN_RELATIVE_SIZE * unit)[free]
+        # With the other unknowns first, the last block of the triangle depends on the parameters alone.
+        columns = np.concatenate([jacobian[:, n:], jacobian[:, free] * (scale / unit[free])], axis=1)
+        triangle = np.asarray(np.linalg.qr(columns, mode="r"))
+        others = jacobian.shape[1] - n
         _, values, axes = np.linalg.svd(triangle[others:, others:])
         values = np.concatenate([values, np.zeros(len(free) - len(values))])
-        nothing = NOTHING if jnp.result_type(float) == np.float64 else NOTHING_SINGLE
-        known = values > nothing * values.max(initial=0)
+        is_double = jnp.result_type(float) == np.float64
+        limit = MIN_SINGULAR_VALUE if is_double else MIN_SINGULAR_VALUE_SINGLE
+        known = values > limit * values.max(initial=0)
         covariance = np.zeros((n, n))
         weighted = axes[known] / values[known, None]
         covariance[np.ix_(free, free)] = scale[:, None] * (weighted.T @ weighted) * scale
         deviation = np.sqrt(np.diagonal(covariance))
         directions = np.zeros((int((~known).sum()), n))
         directions[:, free] = axes[~known]
-        deviation = np.where(np.abs(directions).max(axis=0, initial=0) > 1e-3, np.inf, deviation)
+        deviation = np.where(np.abs(directions).max(axis=0, initial=0) > MIN_COMPONENT, np.inf, deviation)
         largest = np.take_along_axis(directions, np.abs(directions).argmax(axis=1)[:, None], axis=1)
         return cls(covariance, deviation, directions / largest, int(known.sum()))
 
 
 class Tests(NamedTuple):
-    """Probabilities that noise as it is assumed leaves over as much as was left over, or more; small ones speak against it.
+    """Probabilities of residuals at least as extreme if the assumed noise is right; small ones speak against the model.
 
     Attributes:
-        size: that the sum of squares is as large as that (χ²), priors included; None where deviations were estimated.
-        whiteness: by signal, that it is as correlated along time (Ljung and Box, 1978), the least of all records times
-            their number.
-        normality: by signal, that its skewness and kurtosis are as large (Jarque and Bera, 1980), likewise.
+        size: for the sum of squares (χ²), priors included; None if deviations were estimated.
+        whiteness: for the correlation in time of each signal (Ljung and Box, 1978), by name: the least of all records
+            times their number.
+        normality: for skewness and kurtosis of each signal (Jarque and Bera, 1980), likewise.
 
     Examples:
         >>> mbs.identification.Tests(0.4, {"bob.phi": 1e-9}, {"bob.phi": 0.3}).lines()[1]
-        'what is left of bob.phi is correlated in time (p = 1e-09): the model lacks something'
+        'the residuals of bob.phi are correlated in time (p = 1e-09): the model lacks something'
     """
 
     size: float | None
@@ -74,57 +97,60 @@ class Tests(NamedTuple):
     normality: dict[str, float]
 
     def lines(self) -> list[str]:
-        """What they say, as text."""
-        found = []
+        """Return the outcome of the tests as lines of text."""
+        lines = []
         if self.size is not None:
-            says = "as large as the noise" if self.size > 0.01 else "more than the noise: the model lacks something"
-            found.append(f"what is left over is {says} (p = {self.size:.2g})")
+            size = "as large as" if self.size > SIGNIFICANCE else "larger than"
+            hint = "" if self.size > SIGNIFICANCE else ": the model lacks something"
+            lines.append(f"the residuals are {size} the noise (p = {self.size:.2g}){hint}")
         for name, p in self.whiteness.items():
-            if p < 0.01:
-                found.append(f"what is left of {name} is correlated in time (p = {p:.2g}): the model lacks something")
+            if p < SIGNIFICANCE:
+                lines.append(f"the residuals of {name} are correlated in time (p = {p:.2g}): the model lacks something")
         for name, p in self.normality.items():
-            if p < 0.01:
-                found.append(f"what is left of {name} is not normal (p = {p:.2g}): outliers?")
-        return found
+            if p < SIGNIFICANCE:
+                lines.append(f"the residuals of {name} are not normal (p = {p:.2g}): outliers?")
+        return lines
 
 
-def tests(residuals: Sequence[dict], noise: dict[str, float], size: float | None) -> Tests:
-    """Of the residuals of all records, which are not looked at where they are far less than the noise."""
+def residual_tests(residuals: Sequence[dict], noise: dict[str, float], size: float | None) -> Tests:
+    """Return tests of all records' residuals (T,) by signal, except those far below the noise; size: as of `Tests`."""
     white: dict[str, float] = {}
     normal: dict[str, float] = {}
     for record in residuals:
         for name, x in record.items():
-            if np.std(x) < NO_NOISE * noise[name]:
+            if np.std(x) < MIN_NOISE_FRACTION * noise[name]:
                 continue
             white[name] = min(white.get(name, 1.0), _whiteness(x))
             normal[name] = min(normal.get(name, 1.0), _normality(x))
-    number = len(residuals)
-    of_all = lambda found: {name: min(1.0, number * found.get(name, 1.0)) for name in noise}
-    return Tests(size, of_all(white), of_all(normal))
+    # Bonferroni's correction for several records.
+    corrected = lambda least: {name: min(1.0, len(residuals) * least.get(name, 1.0)) for name in noise}
+    return Tests(size, corrected(white), corrected(normal))
 
 
 def quantile(confidence: float) -> float:
-    """How many deviations an interval reaches to both sides."""
+    """Return half the width of the interval with this probability, in standard deviations of a normal distribution."""
     return float(ndtri(0.5 + confidence / 2))
 
 
 def chi_squared(value: float, freedom: int) -> float:
-    """The probability of a larger sum of squares."""
+    """Return the probability of a sum of squares larger than `value` with `freedom` degrees of freedom."""
     return float(gammaincc(freedom / 2, value / 2))
 
 
 def _whiteness(x: np.ndarray) -> float:
+    """Return the probability of a correlation in time at least as strong, if x (T,) is white noise."""
     count = len(x)
-    lags = min(LAGS, count // 5)
+    lags = min(MAX_LAGS, count // 5)
     centred = x - x.mean()
     square = float(centred @ centred)
     if lags == 0 or square == 0:
         return 1.0
-    parts = [float(centred[k:] @ centred[:-k]) / square for k in range(1, lags + 1)]
-    return chi_squared(count * (count + 2) * sum(r * r / (count - k) for k, r in enumerate(parts, 1)), lags)
+    correlations = [float(centred[k:] @ centred[:-k]) / square for k in range(1, lags + 1)]
+    return chi_squared(count * (count + 2) * sum(r * r / (count - k) for k, r in enumerate(correlations, 1)), lags)
 
 
 def _normality(x: np.ndarray) -> float:
+    """Return the probability of skewness and kurtosis at least as large, if x (T,) is normal."""
     centred = x - x.mean()
     variance = float(np.mean(centred**2))
     if variance == 0:

@@ -1,5 +1,8 @@
-"""Mechanism synthesis: dimensions of a linkage that does what is asked for."""
+"""Mechanism synthesis: dimensions of linkages for given paths, functions, motions, curves and loads."""
 
+from jaxmbs.search import Design as Design
+from jaxmbs.search import Ranked as Ranked
+from jaxmbs.search import minimise as minimise
 from jaxmbs.synthesis.balance import balance as balance
 from jaxmbs.synthesis.builders import Fitted as Fitted
 from jaxmbs.synthesis.builders import fit as fit
@@ -8,8 +11,6 @@ from jaxmbs.synthesis.cognates import cognates as cognates
 from jaxmbs.synthesis.curve import curve as curve
 from jaxmbs.synthesis.curve_results import CurveSolution as CurveSolution
 from jaxmbs.synthesis.curve_results import Front as Front
-from jaxmbs.synthesis.descent import Design as Design
-from jaxmbs.synthesis.descent import minimise as minimise
 from jaxmbs.synthesis.function import FunctionSolution as FunctionSolution
 from jaxmbs.synthesis.function import function as function
 from jaxmbs.synthesis.linkages import Dyad as Dyad
@@ -30,6 +31,5 @@ from jaxmbs.synthesis.measures import point as point
 from jaxmbs.synthesis.measures import pose as pose
 from jaxmbs.synthesis.motion import MotionSolution as MotionSolution
 from jaxmbs.synthesis.motion import motion as motion
-from jaxmbs.synthesis.multistart import Ranked as Ranked
 from jaxmbs.synthesis.path import Solution as Solution
 from jaxmbs.synthesis.path import path as path

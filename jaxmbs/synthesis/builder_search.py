@@ -1,4 +1,4 @@
-"""The search for the design of a mechanism of one's own: starts with their motions, least squares of all at once."""
+"""The search of `fit` for the design of any mechanism: starts with their motions, least squares of all at once."""
 
 from __future__ import annotations
 
@@ -12,209 +12,237 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxmbs.programs import ProgramWithFallback
+from jaxmbs.search import (
+    PENALTY_START,
+    LeastSquaresProblem,
+    MultistartCarry,
+    SearchOptions,
+    Variables,
+    descend,
+    penalty_phases,
+)
 from jaxmbs.synthesis import common
-from jaxmbs.synthesis.bounds import Variables
-from jaxmbs.synthesis.closing import closed
-from jaxmbs.synthesis.multistart import PUSH, Problem, Search, State, descended, pushing_harder
+from jaxmbs.synthesis.closing import close_loops
 
-# So many of the starts go on to the end.
-BEST = 128
-# Attempts, of three steps each, to bring the guess to a closed configuration.
-MAX_SETTLING_ATTEMPTS = 10
-# Times of the cycle at which starts are known, and at which a mechanism has to assemble while it changes.
-GRID, GUARDS = 48, 16
-# The measure of a motion that goes round comes back to within this part of the targets' spread.
-RETURNS = 1e-6
+# Number of best starts that continue to the end of the search.
+BEST_STARTS = 128
+# Number of attempts to close the guess, of `closing.NEWTON_STEPS` steps each.
+CLOSING_ATTEMPTS = 10
+# Number of intervals of the period at which the motions of the starts are computed.
+GRID_INTERVALS = 48
+# Number of times of the period at which a mechanism must assemble during the search, besides those of the targets.
+ASSEMBLY_CHECKS = 16
+# Largest change of the measure over a period if the motion is cyclic, in units of the targets' spread.
+MAX_CYCLE_GAP = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class Question(Problem):
-    """A question, as the search needs it. It is told apart by its functions and what shapes its program.
+class BuilderProblem(LeastSquaresProblem):
+    """Least squares of `fit`. Equal problems, which share a compiled program, have equal functions and options.
+
+    The shared unknowns are the free numbers of the design, then the offset and the common time if they are free. There
+    is a block for each target, whose own unknown is its time in periods if that is free, and for each checked time.
 
     Attributes:
-        since: times of the targets (T,), or None where each has one of its own. floating: whether all of them may begin at
-            any time, and go through the motion backwards as well.
-        period: the length of the motion that is looked at, from time 0 on. cyclic: whether it goes on after that.
-        targets: their number. size: the unit of the measure. length: that of the mechanism.
+        build: design ↦ mechanism.
+        measure: (design, mechanism, q) ↦ values (d,).
+        variables: the design and its bounds.
+        target_times: (T,) times of the targets, or None if each is free.
+        floating: True if a common time may be added to all target times, and their sense reversed.
+        period: duration of the motion, from time 0 on.
+        cyclic: True if the motion repeats after a period.
+        offset: True if a constant may be added to the measure.
+        target_count: T.
+        size: unit of the measure.
+        length: size of the mechanism, the unit of its lengths.
+        least_singular_value: smallest singular value of Φ_q without a penalty.
+        require: design ↦ values that must not be negative, or None.
     """
 
     build: Callable
     measure: Callable
     variables: Variables
-    since: np.ndarray | None
+    target_times: np.ndarray | None
     floating: bool
     period: float
     cyclic: bool
     offset: bool
-    targets: int
+    target_count: int
     size: float
     length: float
     least_singular_value: float
     require: Callable | None
 
-    # No free number, and no part of a cycle, changes by more in a step.
-    longest = 0.3
+    # In free numbers, and in periods for times.
+    max_step = 0.3
 
     @property
-    def numbers(self) -> int:
-        """How many free numbers the design has."""
+    def design_size(self) -> int:
+        """Number of free numbers of the design."""
         return len(self.variables.start)
 
     @property
-    def given(self) -> Any:
-        """The design with which the search begins, of arrays."""
+    def given_design(self) -> Any:
+        """The first start as a tree of arrays."""
         return self.variables.unravel(jnp.asarray(self.variables.start))
 
-    def required(self, design):
-        """The values that must not be negative, in a row."""
+    def requirement_values(self, design):
+        """Return the values of `require` in a row, which is empty without it."""
         return jnp.zeros(0) if self.require is None else jnp.reshape(jnp.asarray(self.require(design), float), -1)
 
-    def _parts(self) -> tuple:
-        numbers, rest = tuple(np.concatenate(self.variables[:3])), list(vars(self).values())[4:]
-        return (self.build, self.measure, numbers, self.since is None, *rest)
+    def _identity(self) -> tuple:
+        """Return the values by which problems are compared."""
+        variables = self.variables
+        numbers = tuple(np.concatenate([variables.start, variables.lower, variables.upper]))
+        options = self.floating, self.period, self.cyclic, self.offset, self.target_count, self.size, self.length
+        functions = self.build, self.measure, self.require
+        return *functions, numbers, self.target_times is None, *options, self.least_singular_value
 
     def __hash__(self):
-        return hash(self._parts())
+        return hash(self._identity())
 
     def __eq__(self, other):
-        return isinstance(other, Question) and self._parts() == other._parts()
+        return isinstance(other, BuilderProblem) and self._identity() == other._identity()
 
-    def rows(self, data, wanted):
-        n, count, free = self.numbers, self.targets, self.since is None
-        targets, push = wanted
-        weight = jnp.concatenate([jnp.ones(count), jnp.zeros(GUARDS)])
-        goal = jnp.concatenate([targets, jnp.zeros((GUARDS, targets.shape[1]))])
+    def residual_functions(self, data, inputs):
+        n, count, free_times = self.design_size, self.target_count, self.target_times is None
+        targets, penalty = inputs
+        weight = jnp.concatenate([jnp.ones(count), jnp.zeros(ASSEMBLY_CHECKS)])
+        all_targets = jnp.concatenate([targets, jnp.zeros((ASSEMBLY_CHECKS, targets.shape[1]))])
 
         def residual(shared, own, q, block):
-            target, since, weight = block
-            t = since
-            if free:
+            target, t, weight = block
+            if free_times:
                 t = t + weight * own[0] * self.period
             elif self.floating:
                 t = t + weight * shared[-1] * self.period
             design = self.variables.design(shared[:n])
             mech = self.build(design)
-            q, gap, opening = closed(mech, q, t, self.length, self.least_singular_value)
+            q, gap, singularity = close_loops(mech, q, t, self.length, self.least_singular_value)
             missed = self.measure(design, mech, q) - target
             if self.offset:
                 missed = missed + self.size * shared[n : n + missed.shape[0]]
-            rows = [weight * missed / self.size, PUSH * gap, opening]
-            if free and not self.cyclic:
+            rows = [weight * missed / self.size, PENALTY_START * gap, singularity]
+            if free_times and not self.cyclic:
                 outside = jnp.stack([-t, t - self.period]) / self.period
-                rows.append(PUSH * jnp.maximum(outside, 0))
+                rows.append(PENALTY_START * jnp.maximum(outside, 0))
             return jnp.concatenate(rows), q
 
         def prior(shared):
             if self.require is None:
                 return 0 * shared[:1]
-            values = self.required(self.variables.design(shared[:n]))
-            return push * jnp.maximum(common.INSIDE - values / scale, 0)
+            values = self.requirement_values(self.variables.design(shared[:n]))
+            return penalty * jnp.maximum(common.BOUND_MARGIN - values / scale, 0)
 
-        # Values that are required to be positive count relative to what they are at the given design.
-        size = jnp.abs(self.required(self.given))
+        # Required values count relative to those of the given design.
+        size = jnp.abs(self.requirement_values(self.given_design))
         scale = jnp.where(size > 0, size, 1)
-        return residual, prior, (goal, data, weight)
+        return residual, prior, (all_targets, data, weight)
 
 
-def _motions(question: Question, guess, times) -> Callable:
-    """Free numbers u (S, n) ↦ the motions of designs: q (S, G, n), and the measure (S, G, d).
+def _motions(problem: BuilderProblem, guess, times) -> Callable:
+    """Return the compiled function free numbers u (S, n) ↦ configurations (S, G, n) and measures (S, G, d) at G times.
 
-    Where a loop cannot close the configuration stays as near to it as it can be, and the motion goes on.
+    Where a loop cannot close, the configuration stays as near to closed as possible, and the motion goes on.
     """
 
-    def of_one(u, times):
-        design = question.variables.design(u)
-        mech = question.build(design)
+    def one_start(u, times):
+        design = problem.variables.design(u)
+        mech = problem.build(design)
         start = mech.coordinates(guess(design) if callable(guess) else guess)
 
         def step(q, t):
-            q = closed(mech, q, t, question.length, question.least_singular_value)[0]
+            q = close_loops(mech, q, t, problem.length, problem.least_singular_value)[0]
             return q, q
 
-        start, _ = jax.lax.scan(step, start, jnp.full(MAX_SETTLING_ATTEMPTS, times[0]))
+        start, _ = jax.lax.scan(step, start, jnp.full(CLOSING_ATTEMPTS, times[0]))
         _, q = jax.lax.scan(step, start, times)
-        return q, jax.lax.map(lambda q: question.measure(design, mech, q), q)
+        return q, jax.lax.map(lambda q: problem.measure(design, mech, q), q)
 
-    program = ProgramWithFallback(of_one)
+    program = ProgramWithFallback(one_start)
     return jax.jit(lambda u: jax.vmap(program, in_axes=(0, None))(u, jnp.asarray(times)))
 
 
-def searched(question: Question, targets, guess, search: Search, task) -> State:
-    """The state after the descent of all starts, and of the best of them to the end."""
-    state = _started(question, targets, guess, search.starts, search.rng)
-    return descended(question, state, pushing_harder((targets,), BEST), search, unit=question.size, task=task)
+def search_designs(problem: BuilderProblem, targets, guess, options: SearchOptions, task) -> MultistartCarry:
+    """Return the carry after all phases of the search."""
+    carry = _random_starts(problem, targets, guess, options.starts, options.rng)
+    return descend(problem, carry, penalty_phases((targets,), BEST_STARTS), options, unit=problem.size, task=task)
 
 
-def _started(question: Question, targets, guess, starts: int, rng) -> State:
-    """Random designs, each with the configurations of its own motion that suit the targets best."""
-    u = np.asarray(question.variables.starts(rng, starts))
-    grid = np.linspace(0, question.period, GRID + 1)
-    q, seen = (np.asarray(x) for x in _motions(question, guess, grid)(u))
-    bad = ~np.all(np.isfinite(seen), axis=(1, 2))
-    seen = np.where(bad[:, None, None], 0, seen)
-    away = np.abs(seen[:, -1] - seen[:, 0]).max(axis=1)
-    if question.cyclic and not np.any(away < max(RETURNS, common.near_zero()) * question.size):
+def _random_starts(problem: BuilderProblem, targets, guess, starts: int, rng) -> MultistartCarry:
+    """Return random designs, each with those configurations of its own motion that fit the targets best."""
+    count = problem.target_count
+    u = np.asarray(problem.variables.starts(rng, starts))
+    grid = np.linspace(0, problem.period, GRID_INTERVALS + 1)
+    q, measured = (np.asarray(x) for x in _motions(problem, guess, grid)(u))
+    failed = ~np.all(np.isfinite(measured), axis=(1, 2))
+    measured = np.where(failed[:, None, None], 0, measured)
+    cycle_gap = np.abs(measured[:, -1] - measured[:, 0]).max(axis=1)
+    if problem.cyclic and not np.any(cycle_gap < max(MAX_CYCLE_GAP, common.near_zero()) * problem.size):
         warnings.warn("no start comes back to where it began after a period: is the motion cyclic?", stacklevel=4)
-    begin, sense, at, turns = _best_times(question, seen, targets)
-    shift = (targets[None] - np.take_along_axis(seen, at[:, :, None], axis=1)).mean(axis=1)
-    guards = np.linspace(0, GRID, GUARDS, endpoint=False).astype(int)
-    rows = np.concatenate([at, np.broadcast_to(guards, (starts, GUARDS))], axis=1)
+    begin, sense, at, periods = _best_times(problem, measured, targets)
+    shift = (targets[None] - np.take_along_axis(measured, at[:, :, None], axis=1)).mean(axis=1)
+    checked = np.linspace(0, GRID_INTERVALS, ASSEMBLY_CHECKS, endpoint=False).astype(int)
+    rows = np.concatenate([at, np.broadcast_to(checked, (starts, ASSEMBLY_CHECKS))], axis=1)
     configurations = np.take_along_axis(q, rows[:, :, None], axis=1)
-    if question.since is not None:
-        whole = _whole_turns(question, q)[:, None] * turns[:, :, None]
-        configurations[:, : question.targets] += whole
-    own_times = np.concatenate([grid[at], np.broadcast_to(grid[guards], (starts, GUARDS))], axis=1)
-    extra = [shift / question.size] if question.offset else []
-    if question.since is None:
-        parts = own_times[:, : question.targets] / question.period
-        own = np.concatenate([parts, np.zeros((starts, GUARDS))], axis=1)[:, :, None]
-        since = np.concatenate([np.zeros((starts, question.targets)), own_times[:, question.targets :]], axis=1)
+    if problem.target_times is not None:
+        configurations[:, :count] += _turns_per_period(problem, q)[:, None] * periods[:, :, None]
+    own_times = np.concatenate([grid[at], np.broadcast_to(grid[checked], (starts, ASSEMBLY_CHECKS))], axis=1)
+    extra = [shift / problem.size] if problem.offset else []
+    if problem.target_times is None:
+        parts = own_times[:, :count] / problem.period
+        own = np.concatenate([parts, np.zeros((starts, ASSEMBLY_CHECKS))], axis=1)[:, :, None]
+        base_times = np.concatenate([np.zeros((starts, count)), own_times[:, count:]], axis=1)
     else:
         own = None
-        since = np.concatenate([sense[:, None] * question.since, own_times[:, question.targets :]], axis=1)
-        if question.floating:
-            extra.append(begin[:, None] / question.period)
+        base_times = np.concatenate([sense[:, None] * problem.target_times, own_times[:, count:]], axis=1)
+        if problem.floating:
+            extra.append(begin[:, None] / problem.period)
     shared = np.concatenate([u, *extra], axis=1)
-    return State.begin(shared, since, own, configurations)
+    return MultistartCarry.at_start(shared, base_times, own, configurations)
 
 
-def _whole_turns(question: Question, q) -> np.ndarray:
-    """By what configurations (S, n) of the plane are further after a period: angles, by whole turns."""
-    layout = question.build(question.given).layout
+def _turns_per_period(problem: BuilderProblem, q) -> np.ndarray:
+    """Return by how much planar coordinates (S, n) grow in a period: whole turns of angles, in radians, else zero."""
+    layout = problem.build(problem.given_design).layout
     if layout.n != layout.m:  # Euler parameters count no turns
         return np.zeros_like(q[:, 0])
     return 2 * np.pi * np.round((q[:, -1] - q[:, 0]) / (2 * np.pi)) * layout.angular
 
 
-def _best_times(question: Question, seen, targets) -> tuple[np.ndarray, ...]:
-    """For each start the time at which it begins, the sense, the places (S, T) in the grid of the targets, and how many
-    periods these are later."""
-    count = question.targets
-    step = question.period / GRID
-    if question.since is not None:
-        rows = [np.rint(question.since / step)]
-        begins = range(GRID) if question.floating else [0]
-        senses = (1, -1) if question.floating else (1,)
+def _best_times(problem: BuilderProblem, measured, targets) -> tuple[np.ndarray, ...]:
+    """Choose the times of the targets for which each start fits best, among those of the grid.
+
+    Returns:
+        For each start the time at which it begins (S,), the sense ±1 (S,), the rows of the targets in the grid (S, T), and
+        the number of whole periods to add to them (S, T).
+    """
+    count, intervals = problem.target_count, GRID_INTERVALS
+    step = problem.period / intervals
+    if problem.target_times is not None:
+        rows = [np.rint(problem.target_times / step)]
+        begins = range(intervals) if problem.floating else [0]
+        senses = (1, -1) if problem.floating else (1,)
     else:
-        # Evenly, over the whole motion or a part of it.
-        last = GRID * (count - 1) / count if question.cyclic else GRID
+        # Even times over the whole motion or a part of it.
+        last = intervals * (count - 1) / count if problem.cyclic else intervals
         rows = [np.rint(np.linspace(0, part * last, count)) for part in (1, 0.75, 0.5, 0.25)]
-        begins, senses = range(GRID), (1, -1)
-    options = [(begin, sense, begin + sense * row) for row in rows for sense in senses for begin in begins]
-    best = np.full(len(seen), np.inf)
-    chosen = np.zeros(len(seen), int)
+        begins, senses = range(intervals), (1, -1)
+    choices = [(begin, sense, begin + sense * row) for row in rows for sense in senses for begin in begins]
+    best = np.full(len(measured), np.inf)
+    chosen = np.zeros(len(measured), int)
     places = []
-    for k, (_, _, row) in enumerate(options):
-        inside = np.mod(row, GRID) if question.cyclic else np.clip(row, 0, GRID)
+    for k, (_, _, row) in enumerate(choices):
+        inside = np.mod(row, intervals) if problem.cyclic else np.clip(row, 0, intervals)
         places.append(inside.astype(int))
-        if not question.cyclic and np.any(inside != row):
+        if not problem.cyclic and np.any(inside != row):
             continue
-        missed = seen[:, places[-1]] - targets
-        if question.offset:
+        missed = measured[:, places[-1]] - targets
+        if problem.offset:
             missed = missed - missed.mean(axis=1, keepdims=True)
         cost = (missed**2).sum(axis=(1, 2))
         chosen, best = np.where(cost < best, k, chosen), np.minimum(cost, best)
-    begin = np.array([options[k][0] * step for k in chosen])
-    sense = np.array([options[k][1] for k in chosen], float)
-    turns = np.array([np.floor_divide(option[2], GRID) if question.cyclic else 0 * option[2] for option in options])
-    return begin, sense, np.array(places)[chosen], turns[chosen]
+    begin = np.array([choices[k][0] * step for k in chosen])
+    sense = np.array([choices[k][1] for k in chosen], float)
+    periods = np.array([np.floor_divide(row, intervals) if problem.cyclic else 0 * row for _, _, row in choices])
+    return begin, sense, np.array(places)[chosen], periods[chosen]

@@ -1,4 +1,4 @@
-"""Synthesis with a mechanism of one's own: any function that builds one from a design, in the plane or in space."""
+"""Synthesis of any mechanism, in the plane or in space, from a function that builds it from a design."""
 
 from __future__ import annotations
 
@@ -19,42 +19,49 @@ from jaxmbs.analyses.kinematics import kinematics
 from jaxmbs.numerics.implicit import jacobian
 from jaxmbs.numerics.results import Status
 from jaxmbs.numerics.scaling import Units
+from jaxmbs.search import (
+    MultistartCarry,
+    ProgressCallback,
+    Ranked,
+    SearchOptions,
+    Variables,
+    order_by_cost,
+    rank_candidates,
+    rounded_text,
+)
 from jaxmbs.synthesis import common
-from jaxmbs.synthesis.bounds import Variables
-from jaxmbs.synthesis.builder_search import Question, searched
-from jaxmbs.synthesis.closing import scaled
-from jaxmbs.synthesis.measures import Output, Point, Pose
-from jaxmbs.synthesis.multistart import Ranked, Search, State, best_first, ranked
-from jaxmbs.synthesis.stages import Report, told
+from jaxmbs.synthesis.builder_search import BuilderProblem, search_designs
+from jaxmbs.synthesis.closing import scaled_jacobian
+from jaxmbs.synthesis.measures import OutputMeasure, PointMeasure, PoseMeasure
 from jaxmbs.system.equations import residuals
 from jaxmbs.system.marks import unmarked, with_marks
 from jaxmbs.system.mechanism import Mechanism
 
 F = TypeVar("F", bound=Callable)
-# A point of the mechanism at a time is where the search had it, within this part of the targets' spread.
-AGREES = 1e-6
-# So many times as many good designs are looked for as are shown, where some may be out of order.
-SPARE = 3
-# Arguments of old calls, see `forwards_builders`.
-OWN = ("design", "point", "output", "body", "guess", "times", "cyclic")
+# Largest difference between the measure in the search and in the motion of the result, in units of the targets' spread.
+MAX_MEASURE_DIFFERENCE = 1e-6
+# Number of good designs sought per result if targets should be met in their order, because some may not be.
+CANDIDATES_PER_ORDERED_RESULT = 3
+# Arguments that only deprecated calls with a builder have, see `forwards_builders`.
+DEPRECATED_BUILDER_ARGUMENTS = ("design", "point", "output", "body", "guess", "times", "cyclic")
 
 
 class Fitted(NamedTuple):
-    """A mechanism of one's own with the design that has been found.
+    """A design found by `fit`, with its mechanism.
 
     Attributes:
         design: a tree like the given one.
-        error: the sum of squares of what the values miss of the targets.
+        error: the sum of squared differences of values and targets.
         mechanism: built from the design.
-        guess: the poses of its bodies at time 0, assembled.
+        guess: the assembled poses of its bodies at time 0.
         times: (T,), of the targets.
         values: (T, d), the measure at these times.
-        targets: (T, d), what it should be.
-        offset: the constant that was free; it is part of the values.
+        targets: (T, d), as they were given.
+        offset: the free constant of the measure; it is included in the values.
         checks: "assembled": the motion was followed through all times and has these values; "closed": it ends where it
-            began; "ordered": the targets are met in their order, within a cycle; "least_singular_value" of Φ_q on the
-            way, in units of the mechanism.
-        point: where the measure is a point, its body and its coordinates (d,) on it.
+            began; "ordered": the targets are met in their order, within a cycle; "least_singular_value": the smallest
+            of Φ_q on the way, in units of the mechanism.
+        point: if the measure is a point, its body and its coordinates (d,).
 
     Examples:
         >>> times, targets = jnp.array([0.0, jnp.pi / 2]), jnp.array([[3.5], [jnp.sqrt(2.5**2 - 1)]])
@@ -98,7 +105,7 @@ def fit(
     starts: int = 2048,
     seed: int = 0,
     keep: int = 5,
-    progress: Report | None = None,
+    progress: ProgressCallback | None = None,
     resume: str | os.PathLike | None = None,
 ) -> Ranked[Fitted]:
     """Minimise Σ ‖measure(b, mech, q(t_k)) − target_k‖² over designs b of a driven mechanism, planar or spatial.
@@ -126,13 +133,15 @@ def fit(
         ordered: if `times` are not given, whether designs that meet the targets in their order, within a cycle, are
             ranked before others.
         guess: a guess of the configuration at time 0, or a function of the design that gives one.
-        lower, upper: bounds, pytrees like `design`; None where there is no bound.
+        lower: lower bounds, a pytree like `design`; None where there is no bound.
+        upper: upper bounds, likewise.
         require: a function of the design, written in jax.numpy; none of its values may be negative.
         least_singular_value: designs are pushed away from smaller singular values of Φ_q, in units of the mechanism.
         starts: number of starts.
         seed: the seed of the random numbers.
         keep: how many of the best results to return.
-        progress, resume: as for `path`.
+        progress: as for `path`.
+        resume: as for `path`.
 
     Returns:
         `Ranked` `Fitted` mechanisms.
@@ -149,38 +158,56 @@ def fit(
         >>> round(float(found.best.design), 6)  # the rod
         2.5
     """
-    if isinstance(measure, Pose):
-        measure, targets = measure.aimed_at(targets)
-    elif not isinstance(measure, Point):
-        measure = Output(measure)
+    if isinstance(measure, PoseMeasure):
+        measure, targets = measure.with_targets(targets)
+    elif not isinstance(measure, PointMeasure):
+        measure = OutputMeasure(measure)
     targets = np.asarray(targets, float)
-    targets = common.table("targets", targets[:, None] if targets.ndim == 1 else targets, "rows of finite numbers")
-    since = None if times is None else common.one_each("times", times, len(targets))
-    search, variables = Search.of(starts, seed, keep, progress, resume), Variables.of(design, lower, upper)
-    if floating and since is None:
-        raise ValueError("floating is for given times; without any, each target has a time of its own")
-    if since is not None and not cyclic and not floating and not (since.min() >= 0 and since.max() <= period):
-        raise ValueError(f"times must be from 0 to the period, {period:g}, of a motion that is not cyclic")
-    build = _with_marks(build, variables.unravel(jnp.asarray(variables.start)), guess)
-    shape, extent, given = _looked_at(build, variables.unravel(jnp.asarray(variables.start)), measure, guess)
-    if shape != targets.shape[1:]:
-        raise ValueError(f"measure must have shape {targets.shape[1:]}, as targets have in a row, got {shape}")
-    question = Question(
-        *(build, measure, variables, since, floating, common.positive("period", period), cyclic, offset),
-        *(len(targets), common.spread_of(targets) or 1.0, extent),
-        *(common.positive("least_singular_value", least_singular_value), require),
+    targets = common.rows_of_numbers(
+        "targets", targets[:, None] if targets.ndim == 1 else targets, "rows of finite numbers"
     )
-    # Functions cannot be compared, but their values can.
-    marks = (floating, period, cyclic, offset, least_singular_value, given, told(question.required(question.given)))
-    task = targets, *variables[:3], since, marks
-    state = searched(question, targets, guess, search, task)
-    in_order = ordered and since is None
-    found = ranked(
-        _candidates(question, state, targets),
-        search.keep,
+    target_times = None if times is None else common.one_per_target("times", times, len(targets))
+    options, variables = (
+        SearchOptions.from_arguments(starts, seed, keep, progress, resume),
+        Variables.from_design(design, lower, upper),
+    )
+    if floating and target_times is None:
+        raise ValueError("floating is for given times; without times, each target has a time of its own")
+    outside = target_times is not None and not (target_times.min() >= 0 and target_times.max() <= period)
+    if outside and not cyclic and not floating:
+        raise ValueError(f"times must be from 0 to the period, {period:g}, of a motion that is not cyclic")
+    first_design = variables.unravel(jnp.asarray(variables.start))
+    build = _with_marks(build, first_design, guess)
+    shape, length, mechanism_text = _inspect(build, first_design, measure, guess)
+    if shape != targets.shape[1:]:
+        raise ValueError(f"measure must have shape {targets.shape[1:]}, like a row of targets, got {shape}")
+    problem = BuilderProblem(
+        build=build,
+        measure=measure,
+        variables=variables,
+        target_times=target_times,
+        floating=floating,
+        period=common.positive_number("period", period),
+        cyclic=cyclic,
+        offset=offset,
+        target_count=len(targets),
+        size=common.spread_of(targets) or 1.0,
+        length=length,
+        least_singular_value=common.positive_number("least_singular_value", least_singular_value),
+        require=require,
+    )
+    # Values of the functions for one design identify them.
+    required_text = rounded_text(problem.requirement_values(problem.given_design))
+    marks = (floating, period, cyclic, offset, least_singular_value, mechanism_text, required_text)
+    task = targets, variables.start, variables.lower, variables.upper, target_times, marks
+    carry = search_designs(problem, targets, guess, options, task)
+    in_order = ordered and target_times is None
+    found = rank_candidates(
+        _candidates(problem, carry, targets),
+        options.keep,
         key=lambda x: (in_order and not x.checks["ordered"], x.error),
-        enough=search.keep * (SPARE if ordered else 1),
-        nothing="no design was found: at none of the starts were all numbers finite and what is required kept",
+        enough=options.keep * (CANDIDATES_PER_ORDERED_RESULT if ordered else 1),
+        message="no design was found: from no start were all numbers finite and all values of require not negative",
     )
     if not found.best.checks["assembled"]:
         warnings.warn("no design that was found assembles over the whole motion; see their checks", stacklevel=2)
@@ -191,117 +218,123 @@ def _with_marks(build, design, guess) -> Callable[[Any], Mechanism]:
     """Return a builder whose gears have the marks that touch in the guess; the same one if all marks are known."""
     mech = build(design)
     if not isinstance(mech, Mechanism):
-        raise ValueError(f"build must be a function that gives a Mechanism, but it gives {type(mech).__name__}")
+        raise ValueError(f"build must be a function that returns a Mechanism, but it returns {type(mech).__name__}")
     if not unmarked(mech):
         return build
     return lambda design: with_marks(build(design), guess(design) if callable(guess) else guess)
 
 
-def _looked_at(build, design, measure, guess) -> tuple[tuple[int, ...], float, str]:
-    """The shape of the measure, the size of the mechanism in the guess, and a key that identifies the mechanism."""
+def _inspect(build, design, measure, guess) -> tuple[tuple[int, ...], float, str]:
+    """Return the shape of the measure, the size of the mechanism in the guess, and a text that identifies the mechanism."""
     mech = build(design)
     missing = mech.layout.m - len(mech.layout.row_owners)
     if missing > 0:
-        raise ValueError(f"the motion is not determined: {missing} driver(s) missing")
+        raise ValueError(f"the drivers do not determine the motion: {missing} driver(s) missing")
     q = mech.coordinates(guess(design) if callable(guess) else guess)
-    away = np.abs(np.asarray(mech.layout.extent(q)))[~mech.layout.angular]
+    positions = np.abs(np.asarray(mech.layout.extent(q)))[~mech.layout.angular]
     points = [np.abs(np.asarray(x)).max(initial=0) for x in jax.tree.leaves(mech.constraints) if np.ndim(x) == 1]
-    extent = max(away.max(initial=0), *points) if points else away.max(initial=0)
+    extent = max(positions.max(initial=0), *points) if points else positions.max(initial=0)
     value = measure(design, mech, q)
-    mark = told(np.concatenate([np.ravel(value), residuals(mech, q, 0.0), q]))
-    return np.shape(value), float(extent) or 1.0, mark
+    text = rounded_text(np.concatenate([np.ravel(value), residuals(mech, q, 0.0), q]))
+    return np.shape(value), float(extent) or 1.0, text
 
 
-def _candidates(question: Question, state: State, targets):
-    """Designs that keep what is required, those with the least errors first: what tells each from others, its check."""
-    for k in best_first(state.cost):
-        u = state.shared[k, : question.numbers]
-        if np.all(np.asarray(question.required(question.variables.result(u))) >= 0):
+def _candidates(problem: BuilderProblem, carry: MultistartCarry, targets):
+    """Yield the candidates of `rank_candidates` whose required values are not negative, the least error first."""
+    for k in order_by_cost(carry.cost):
+        u = carry.shared[k, : problem.design_size]
+        if np.all(np.asarray(problem.requirement_values(problem.variables.result(u))) >= 0):
 
             def check(k=k):
-                solution = _checked(question, jax.tree.map(lambda x: x[k], state), targets)
+                solution = _solution(problem, jax.tree.map(lambda x: x[k], carry), targets)
                 return solution, solution.checks["assembled"]
 
-            yield question.variables.mark(u), check
+            yield problem.variables.features(u), check
 
 
-def _checked(question: Question, one: State, targets) -> Fitted:
-    """A design with its whole motion looked at."""
-    count, n, period = question.targets, question.numbers, question.period
-    design = question.variables.result(one.shared[:n])
-    mech = question.build(jax.tree.map(jnp.asarray, design))
-    if question.since is None:
-        times = one.own[:count, 0] * period
+def _solution(problem: BuilderProblem, start: MultistartCarry, targets) -> Fitted:
+    """Return the solution of one start, with its mechanism followed through the whole motion."""
+    count, n, period = problem.target_count, problem.design_size, problem.period
+    design = problem.variables.result(start.shared[:n])
+    mech = problem.build(jax.tree.map(jnp.asarray, design))
+    if problem.target_times is None:
+        times = start.own[:count, 0] * period
     else:
-        times = one.data[:count] + (one.shared[-1] * period if question.floating else 0)
-    if question.cyclic and question.floating:
+        times = start.data[:count] + (start.shared[-1] * period if problem.floating else 0)
+    if problem.cyclic and problem.floating:
         times = times - np.floor(times[0] / period) * period
-    turns = np.floor(times / period) * period if question.cyclic else np.zeros(count)
-    inside = times - turns
-    # The first guard is at time 0.
-    grid, at = _grid(inside, period)
-    motion, jacobians = _followed(mech, jnp.asarray(grid), jnp.asarray(one.carried[count]), question.length)
+    whole_periods = np.floor(times / period) * period if problem.cyclic else np.zeros(count)
+    grid, at = _check_grid(times - whole_periods, period)
+    # The first time checked in the search is time 0.
+    q_start = jnp.asarray(start.carried[count])
+    motion, jacobians = _follow(mech, jnp.asarray(grid), q_start, problem.length)
     followed = bool(np.all(np.asarray(motion.status) == Status.CONVERGED))
-    offset = question.size * one.shared[n : n + targets.shape[1]] if question.offset else np.zeros(targets.shape[1])
-    measure = jax.jit(jax.vmap(lambda q: question.measure(design, mech, q)))
-    values, searched = (np.asarray(measure(jnp.asarray(q))) + offset for q in (motion.q[at], one.carried[:count]))
-    near = max(AGREES, common.near_zero())
-    agrees = np.abs(values - searched).max() <= near * max(question.size, np.abs(targets).max())
-    q = np.asarray(motion.q)
-    ends = np.asarray(mech.layout.difference(motion.q[-1], motion.q[0]))
-    ends = np.where(mech.layout.angular, np.sin(ends / 2), ends / question.length)
+    offset = problem.size * start.shared[n : n + targets.shape[1]] if problem.offset else np.zeros(targets.shape[1])
+    measure = jax.jit(jax.vmap(lambda q: problem.measure(design, mech, q)))
+    values, search_values = (
+        np.asarray(measure(jnp.asarray(q))) + offset for q in (motion.q[at], start.carried[:count])
+    )
+    tolerance = max(MAX_MEASURE_DIFFERENCE, common.near_zero())
+    agrees = np.abs(values - search_values).max() <= tolerance * max(problem.size, np.abs(targets).max())
+    gap = np.asarray(mech.layout.difference(motion.q[-1], motion.q[0]))
+    gap = np.where(mech.layout.angular, np.sin(gap / 2), gap / problem.length)
     checks = {
         "assembled": followed and bool(agrees),
-        "closed": followed and bool(np.abs(ends).max() < near),
-        "ordered": passes_in_order(times / period, question.cyclic),
+        "closed": followed and bool(np.abs(gap).max() < tolerance),
+        "ordered": passes_in_order(times / period, problem.cyclic),
         "least_singular_value": float(np.linalg.svd(np.asarray(jacobians), compute_uv=False)[..., -1].min()),
     }
-    values = values if followed else searched
-    guess = {name: tuple(float(x) for x in q[0][where]) for name, where in mech.layout.body_slices.items()}
-    guess |= {name: tuple(float(x) for x in q[0][where]) for name, where in mech.layout.extra_slices.items()}
+    values = values if followed else search_values
+    guess = common.guess_of(mech, motion.q[0])
     error = float(((values - targets) ** 2).sum())
-    traced = question.measure
-    point = (traced.body, np.asarray(traced.place(design), float)) if isinstance(traced, Point) else None
+    traced = problem.measure
+    point = (traced.body, np.asarray(traced.coordinates(design), float)) if isinstance(traced, PointMeasure) else None
     return Fitted(design, error, mech, guess, times, values, targets, offset, checks, point)
 
 
 def passes_in_order(times, cyclic: bool = True) -> bool:
-    """Whether times go one way; in a cycle of 1 by no more than that."""
+    """Return True if times in periods change in one sense; if cyclic, by less than a period in all."""
     steps = np.diff(np.asarray(times))
     if not cyclic:
         return bool(np.all(steps > 0) or np.all(steps < 0))
-    return any(bool(np.all(way % 1 > 0) and (way % 1).sum() < 1) for way in (steps, -steps))
+    return any(bool(np.all(forward % 1 > 0) and (forward % 1).sum() < 1) for forward in (steps, -steps))
 
 
-def _grid(inside, period: float) -> tuple[np.ndarray, np.ndarray]:
-    """Times of the whole motion, those of the targets among them, and where these are."""
-    grid = common.times_with(inside / period) * period
-    return grid, np.searchsorted(grid, inside / period * period)
+def _check_grid(target_times, period: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return times of the whole motion, those of the targets among them, and the rows of the targets."""
+    grid = common.times_including(target_times / period) * period
+    return grid, np.searchsorted(grid, target_times / period * period)
 
 
 @eqx.filter_jit
-def _followed(mech, times, q, length):
+def _follow(mech, times, q, length):
+    """Return the motion from q on over times (T,), and the scaled Φ_q at each time."""
     motion = kinematics(mech, times, q)
     units = Units(mech.layout.angular, jnp.asarray(length))
     phi_q = jax.vmap(lambda q, t: jacobian(lambda q, t: residuals(mech, q, t), mech.layout, q, t))(motion.q, times)
-    return motion, jax.vmap(lambda phi_q: scaled(phi_q, units)[0])(phi_q)
+    return motion, jax.vmap(lambda phi_q: scaled_jacobian(phi_q, units)[0])(phi_q)
 
 
-def forwards_builders(by_fit: Callable, instead: str) -> Callable[[F], F]:
-    """A search for linkages by name whose old call, with a builder as `mechanism`, goes to `by_fit(build, …)`."""
+def forwards_builders(fit_builder: Callable, instead: str) -> Callable[[F], F]:
+    """Return a decorator that forwards deprecated calls, with a builder as `mechanism`, to `fit_builder(build, …)`.
+
+    Args:
+        fit_builder: a function that takes the arguments of the old call.
+        instead: the call to write now, for the warning.
+    """
 
     def decorate(search: F) -> F:
         @wraps(search)
-        def either(*args, mechanism="four-bar", **options):
+        def search_or_forward(*args, mechanism="four-bar", **options):
             if callable(mechanism):
                 old = f"a builder as mechanism of synthesis.{search.__name__}"
                 warnings.warn(f"{old} is deprecated: write synthesis.{instead}", DeprecationWarning, stacklevel=2)
-                return by_fit(mechanism, *args, **options)
-            for name in OWN:
+                return fit_builder(mechanism, *args, **options)
+            for name in DEPRECATED_BUILDER_ARGUMENTS:
                 if name in options:
-                    raise ValueError(f"{name} is for a mechanism of one's own; see `fit`")
+                    raise ValueError(f"{name} is for a mechanism of your own; see `fit`")
             return search(*args, mechanism=mechanism, **options)
 
-        return cast(F, either)
+        return cast(F, search_or_forward)
 
     return decorate

@@ -1,4 +1,4 @@
-"""The configuration of a mechanism while its design changes: closed where it can be, and what is open where it cannot."""
+"""Closing a mechanism while its design changes, with the gap that is left where its loops cannot close."""
 
 from __future__ import annotations
 
@@ -12,24 +12,37 @@ from jaxmbs.numerics.scaling import Units
 from jaxmbs.system.equations import residuals
 from jaxmbs.system.mechanism import Mechanism
 
-# Newton's steps from the configuration before; no angle, and no length in units of the mechanism, moves by more in one.
-NEWTON, FAR = 3, 0.3
-# What is added to the diagonal of the normal equations of Φ_q, relative to it: near a singular configuration, where a loop
-# just cannot close, they give the nearest configuration instead of a far one.
-DAMPED = 1e-9
+# Number of Newton steps from the previous configuration.
+NEWTON_STEPS = 3
+# Largest change of a coordinate in one step, in radians and lengths of the mechanism.
+MAX_STEP = 0.3
+# Added to the diagonal of the normal matrix of Φ_q, relative to its largest entry. Near a singular configuration, where a
+# loop just fails to close, the step then leads to the nearest configuration instead of a far one.
+DIAGONAL_SHIFT = 1e-9
 
 
-def scaled(phi_q, units: Units):
-    """Φ_q in units of the coordinates and of what these do to its rows, and these units of the rows."""
+def scaled_jacobian(phi_q, units: Units):
+    """Return Φ_q with coordinates and rows in their units, and the units of the rows."""
     rows = units.rows(phi_q)
     return phi_q * units.vector[None, :] / rows[:, None], rows
 
 
-def closed(mech: Mechanism, q, t, length: float, least: float):
-    """The configuration near q at time t, what of Φ is left open, and how far the least singular value is too small.
+def close_loops(mech: Mechanism, q, t, length: float, min_singular_value: float):
+    """Close the loops near q at time t by Newton's method with damped normal equations.
 
-    q moves by Newton's method with damped normal equations. Its derivatives, dq = −(Φ_qᵀΦ_q)⁻¹ Φ_qᵀ dΦ, are those of the
-    last step, and those of the gap what of dΦ no motion of q can close.
+    The derivatives of q are those of the last step, dq = −(Φ_qᵀΦ_q)⁻¹ Φ_qᵀ dΦ. Those of the gap are the part of dΦ that no
+    change of q can close.
+
+    Args:
+        mech: the mechanism.
+        q: configuration to start from.
+        t: time.
+        length: size of the mechanism, the unit of lengths.
+        min_singular_value: smallest singular value of the scaled Φ_q without a penalty.
+
+    Returns:
+        The configuration; the rows of Φ that are left open, in their units; and a row (1,) that is positive where the
+        least singular value of Φ_q is too small.
     """
     layout = mech.layout
     phi = lambda q, t: residuals(mech, q, t)
@@ -39,33 +52,34 @@ def closed(mech: Mechanism, q, t, length: float, least: float):
     units = Units(layout.angular, jnp.asarray(length))
     unit = units.vector
 
-    def linearised(q):
-        matrix, rows = scaled(jacobian(still, layout, q, still_t), units)
+    def linearise(q):
+        matrix, rows = scaled_jacobian(jacobian(still, layout, q, still_t), units)
         normal = matrix.T @ matrix
-        small = max(DAMPED, 10 * float(jnp.finfo(q.dtype).eps)) * jnp.max(jnp.diagonal(normal))
+        small = max(DIAGONAL_SHIFT, 10 * float(jnp.finfo(q.dtype).eps)) * jnp.max(jnp.diagonal(normal))
         return matrix, rows, factor_symmetric_positive(normal + small * jnp.eye(layout.m))
 
     q = jax.lax.stop_gradient(q)
-    for _ in range(NEWTON):
-        matrix, rows, factors = linearised(q)
+    for _ in range(NEWTON_STEPS):
+        matrix, rows, factors = linearise(q)
         step = -factors.solve(matrix.T @ (still(q, still_t) / rows))
-        step = step / jnp.maximum(1, jnp.max(jnp.abs(step)) / FAR)
+        step = step / jnp.maximum(1, jnp.max(jnp.abs(step)) / MAX_STEP)
         q = jax.lax.stop_gradient(layout.retract(q, step * unit))
-    matrix, rows, factors = jax.lax.stop_gradient(linearised(q))
+    matrix, rows, factors = jax.lax.stop_gradient(linearise(q))
     value = phi(q, t) / rows
     step = -factors.solve(matrix.T @ value)
-    # A tiny change, cut off as the others: far from a closed configuration it means nothing.
-    step = step / jax.lax.stop_gradient(jnp.maximum(1, jnp.max(jnp.abs(step)) / FAR))
+    # Far from a closed configuration this last step is not small, and is limited like the others.
+    step = step / jax.lax.stop_gradient(jnp.maximum(1, jnp.max(jnp.abs(step)) / MAX_STEP))
     moved = layout.retract(q, step * unit)
     gap = value + matrix @ step
-    opening = _opening(phi, layout, moved, t, unit, rows, matrix, factors, least)
-    return moved, gap, opening
+    penalty = _singular_value_penalty(phi, layout, moved, t, unit, rows, matrix, factors, min_singular_value)
+    return moved, gap, penalty
 
 
-def _opening(phi, layout, q, t, unit, rows, matrix, factors, least):
-    """1 − σ/least where the least singular value σ of Φ_q is below it; dσ = uᵀ dΦ_q w with its singular vectors.
+def _singular_value_penalty(phi, layout, q, t, unit, rows, matrix, factors, min_singular_value):
+    """Return 1 − σ/min_singular_value (1,) where the least singular value σ of Φ_q is too small, else 0.
 
-    These come from two steps of inverse iteration, from a vector with no zeros.
+    Its derivative is dσ = uᵀ dΦ_q w with the singular vectors u and w, which come from two steps of inverse iteration
+    from a vector without zeros.
     """
     w = jnp.cos(jnp.arange(layout.m) * 1.0) + 1.5
     for _ in range(2):
@@ -75,4 +89,4 @@ def _opening(phi, layout, q, t, unit, rows, matrix, factors, least):
     image = matrix @ w
     u = jax.lax.stop_gradient(image / jnp.maximum(jnp.sqrt(image @ image), float(jnp.finfo(q.dtype).tiny)))
     along = jax.jvp(lambda d: phi(layout.retract(q, d * unit), t), (jnp.zeros(layout.m),), (w,))[1] / rows
-    return jnp.maximum(1 - (u @ along) / least, 0)[None]
+    return jnp.maximum(1 - (u @ along) / min_singular_value, 0)[None]

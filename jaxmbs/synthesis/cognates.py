@@ -1,4 +1,4 @@
-"""The theorem of Roberts and Chebyshev: every coupler curve of a four-bar is traced by two others as well."""
+"""Cognates of a four-bar: two other four-bars trace the same coupler curve (theorem of Roberts and Chebyshev)."""
 
 from __future__ import annotations
 
@@ -15,19 +15,18 @@ from jaxmbs.numerics.arrays import is_concrete
 from jaxmbs.synthesis.linkages.four_bar import FourBar
 from jaxmbs.system.mechanism import Mechanism
 
-ENTRIES = FourBar.entries
-# Nearer to a pin than this part of the coupler the point has no cognates.
-AT_PIN = 1e-12
+# Smallest distance of the point from a pin of the coupler, in coupler lengths: at a pin there are no cognates.
+MIN_DISTANCE_FROM_PIN = 1e-12
 
 
 class Cognate(NamedTuple):
-    """A four-bar that traces the coupler curve of another one.
+    """A four-bar that traces the coupler curve of a given one.
 
     Attributes:
-        design: its dimensions, as those of any four-bar.
-        follower: its link, "crank" or "coupler", that turns with the crank of the other four-bar: the angle of this
-            link from the line of its own linkage's pivots is the other's crank angle at all times.
-        of: the design of the other four-bar.
+        design: dimensions of the cognate, named as for `FourBar`.
+        follower: the link of the cognate, "crank" or "coupler", that turns with the crank of the given four-bar: its
+            angle from the line of the cognate's pivots always equals the given crank angle.
+        of: the design of the given four-bar.
 
     Examples:
         >>> design = dict(ground=2.0, crank=1.0, coupler=2.5, rocker=2.2, point=(1.0, 0.5), angle=0.0, pivot=(0.0, 0.0))
@@ -40,8 +39,11 @@ class Cognate(NamedTuple):
     of: dict[str, Any]
 
     def at(self, angle: ArrayLike, branch) -> tuple[Array, Array]:
-        """Crank angle and branch of the cognate that put its point where the other four-bar has it at its crank angle and
-        branch. Where the follower is the coupler the crank may swing, and the branch changes at its ends."""
+        """Return crank angle and branch of the cognate for a crank angle and branch of the given four-bar.
+
+        Both points are then at the same place. If the follower is the coupler, the crank may swing back and forth, and
+        the branch changes where it reverses.
+        """
         xp = _arrays(self.of, angle)
         if self.follower == "crank":
             return xp.asarray(angle), -branch * xp.ones_like(angle)
@@ -50,9 +52,11 @@ class Cognate(NamedTuple):
         return xp.arctan2(coupler[1], coupler[0]), xp.where(side > 0, 1.0, -1.0)
 
     def mechanism(self, start=0.0, turn=1.0) -> Mechanism:
-        """The bodies "crank", "coupler" and "rocker" of the four-bar's mechanism, with a motor that turns the follower
-        by 2π in a unit of time as that of the other one turns the crank, from the other's crank angle `start`,
-        backwards if `turn` is −1. Both points are at the same place at all times."""
+        """Return the cognate's mechanism with a motor that turns the follower by 2π `turn` in a unit of time.
+
+        The motion begins at the crank angle `start` of the given four-bar. If both are driven alike, both points are at
+        the same place at all times. Bodies are "crank", "coupler" and "rocker".
+        """
         mech = FourBar.mechanism(self.design, start, turn)
         if self.follower == "crank":
             return mech
@@ -60,30 +64,33 @@ class Cognate(NamedTuple):
         return Mechanism(bodies=mech.bodies, constraints=mech.constraints, drivers={"motor": motor})
 
     def guess(self, angle, branch) -> dict[str, tuple]:
-        """The assembled poses of the bodies where the other four-bar has its crank angle and branch."""
+        """Return the assembled poses of the bodies for a crank angle and branch of the given four-bar."""
         crank_angle, own_branch = self.at(angle, branch)
         guess = FourBar.guess(self.design, crank_angle, own_branch)
         if self.follower == "coupler":
-            # As the motor counts it, which may be some turns more.
+            # The motor's angle may include whole turns.
             guess["coupler"] = (*guess["coupler"][:2], float(angle + self.design["angle"]))
         return guess
 
 
 def cognates(design: dict[str, Any]) -> tuple[Cognate, Cognate]:
-    """The two other four-bars whose coupler point traces the same curve.
+    """Return the two other four-bars whose coupler point traces the same curve.
 
-    With pins A, B, pivots O, C and the point P = A + λ (B − A) all as complex numbers, the third pivot is D = O + λ (C
-    − O):
+    With pins A, B, pivots O, C and the point P = A + λ (B − A) as complex numbers, the third pivot is D = O + λ (C − O):
 
         first:  O, A₁ = O + (P − A), E = A₁ + λ (A − O), D;  ground, crank, coupler, rocker = |λ| (d, b, a, c);
         second: D, F = D + (1 − λ)(A − O), B₂ = C + (P − B), C;                              |1 − λ| (d, a, c, b).
 
-    Where the crank of the given four-bar turns all round so does the crank of the second one, which may replace it; of
-    the first one it is the coupler that does. Roberts, Proc. London Math. Soc. 7 (1875); Hartenberg and Denavit,
-    Kinematic Synthesis of Linkages (1964), chapter 6.
+    If the crank of the given four-bar turns fully, so does the crank of the second cognate, which can replace the given
+    four-bar; of the first cognate the coupler turns fully. Roberts, Proc. London Math. Soc. 7 (1875); Hartenberg and
+    Denavit, Kinematic Synthesis of Linkages (1964), chapter 6.
 
     Args:
-        design: "ground crank coupler rocker point angle pivot", see `FourBar`. Traced values make traced designs.
+        design: the entries "ground", "crank", "coupler", "rocker", "point", "angle" and "pivot", see `FourBar`. Traced
+            values give traced designs.
+
+    Returns:
+        The first and the second cognate.
 
     Raises:
         ValueError: an entry is missing; the point is at a pin, where it traces a circle.
@@ -94,32 +101,32 @@ def cognates(design: dict[str, Any]) -> tuple[Cognate, Cognate]:
         >>> print(round(float(second.design["crank"]), 6))  # |1 − λ| a
         0.632456
     """
-    for name in ENTRIES:
+    for name in FourBar.entries:
         if name not in design:
-            raise ValueError(f"the design of a four-bar has {', '.join(ENTRIES)}: {name!r} is missing")
-    design = {name: design[name] for name in ENTRIES}
+            raise ValueError(f"the design of a four-bar has {', '.join(FourBar.entries)}: {name!r} is missing")
+    design = {name: design[name] for name in FourBar.entries}
     xp = _arrays(design)
     d, a, b, c = (xp.asarray(design[name]) for name in FourBar.lengths)
     point, pivot = xp.asarray(design["point"]), xp.asarray(design["pivot"])
     ratio = (point[0] + 1j * point[1]) / b
     rest = 1 - ratio
     size, other = xp.abs(ratio), xp.abs(rest)
-    if xp is np and not min(size, other) > AT_PIN:
+    if xp is np and not min(size, other) > MIN_DISTANCE_FROM_PIN:
         raise ValueError("the point is at a pin of the coupler, where it traces a circle: there are no cognates")
     line = d * xp.exp(1j * xp.asarray(design["angle"]))
     third = pivot[0] + 1j * pivot[1] + ratio * line
     vector = lambda z: xp.stack([z.real, z.imag])
 
-    def found(lengths, scale, point, turn, pivot):
+    def design_of(lengths, scale, point, turn, pivot):
         sizes = {name: scale * length for name, length in zip(FourBar.lengths, lengths, strict=True)}
         return {**sizes, "point": vector(point), "angle": design["angle"] + xp.angle(turn), "pivot": pivot}
 
-    first = found((d, b, a, c), size, size * a / ratio, ratio, pivot)
-    second = found((d, a, c, b), other, -other * c * ratio / rest, rest, vector(third))
+    first = design_of((d, b, a, c), size, size * a / ratio, ratio, pivot)
+    second = design_of((d, a, c, b), other, -other * c * ratio / rest, rest, vector(third))
     return Cognate(first, "coupler", design), Cognate(second, "crank", design)
 
 
 def _arrays(design, *more) -> Any:
-    """numpy where all is known, for its double precision."""
-    leaves = [*(design[name] for name in ENTRIES), *more]
+    """Return numpy if all values are known, because it computes in double precision, else jax.numpy."""
+    leaves = [*(design[name] for name in FourBar.entries), *more]
     return np if all(is_concrete(x) for x in leaves) else jnp

@@ -1,4 +1,4 @@
-"""Curves as shapes: linkages whose point draws one, of any dyadic topology."""
+"""Curve generation: search for linkages of any dyadic topology with a point that draws a shape."""
 
 from __future__ import annotations
 
@@ -9,30 +9,40 @@ from typing import Any
 import numpy as np
 from jax.typing import ArrayLike
 
+from jaxmbs.search import ProgressCallback, SearchOptions
 from jaxmbs.synthesis import common
-from jaxmbs.synthesis.curve_by_fit import fitted
-from jaxmbs.synthesis.curve_results import Asked, CurveSolution, Front, found_by, told
-from jaxmbs.synthesis.curve_search import Wanted, searched
-from jaxmbs.synthesis.drawing import Layout, Limits
+from jaxmbs.synthesis.curve_by_fit import fit_curve
+from jaxmbs.synthesis.curve_problem import LinkageLimits
+from jaxmbs.synthesis.curve_results import CurveTask, Front, curve_solutions
+from jaxmbs.synthesis.curve_search import CurveRequest, search_linkages
+from jaxmbs.synthesis.drawing import RowLayout
 from jaxmbs.synthesis.linkages import AbstractDyadic, Linkage, linkage_of
 from jaxmbs.synthesis.linkages.dyads import KINDS, RRR
 from jaxmbs.synthesis.linkages.topologies import linkage_of_wiring, random_wirings, topologies
-from jaxmbs.synthesis.multistart import Search
-from jaxmbs.synthesis.shapes import COMPARED, curve_of, resampled
-from jaxmbs.synthesis.stages import Report
+from jaxmbs.synthesis.shapes import COMPARED_POINTS, curve_points, resample
 from jaxmbs.system.mechanism import Mechanism
 
-# Up to this number of dyads all topologies are listed; beyond it, this many random ones are taken.
-MAX_LISTED_DYADS, RANDOM_TOPOLOGIES = 3, 400
+# Largest number of dyads for which all topologies are searched; one less if there are sliders.
+MAX_LISTED_DYADS = 3
+# Number of random topologies for each larger number of dyads.
+RANDOM_TOPOLOGIES = 400
+# Upper limit on the argument `links`.
 MAX_LINKS = 19
-# Links that move, unless more are allowed.
+# Default of the argument `links`.
 DEFAULT_LINKS = 7
-# Smallest angle between links, in degrees, as it is looked at between samples.
+# Lower limit on the transmission angle, in degrees, because angles are checked at samples only.
 MIN_ANGLE_DEG = 2.0
-# Of the longest distance in a linkage to the shortest link, unless told otherwise.
+# Default upper bound on the longest distance in a linkage, divided by its shortest link.
 MAX_RATIO = 30.0
-# What else a search with a mechanism of one's own takes.
-ARGUMENTS_OF_FIT = ("design", "point", "guess", "lower", "upper", "require", "least_singular_value")
+# Default number of starts for dyadic linkages.
+DYADIC_STARTS = 4096
+# Default number of starts for a mechanism of your own.
+BUILDER_STARTS = 2048
+# Arguments that only a mechanism of your own has.
+BUILDER_ARGUMENTS = ("design", "point", "guess", "lower", "upper", "require", "least_singular_value")
+# Arguments of the search for a mechanism of your own.
+SEARCH_ARGUMENTS = ("starts", "seed", "keep", "progress", "resume")
+# Names for the argument `free`.
 FREE = ("scale", "rotation", "translation", "reflection")
 
 
@@ -51,7 +61,7 @@ def curve(
     starts: int | None = None,
     seed: int = 0,
     keep: int = 5,
-    progress: Report | None = None,
+    progress: ProgressCallback | None = None,
     resume: str | os.PathLike | None = None,
     build: Callable[[Any], Mechanism] | None = None,
     design: Any = None,
@@ -84,13 +94,15 @@ def curve(
         starts: how many random linkages descend, 4,096 unless given; 24 times as many are compared.
         seed: the seed of the random numbers.
         keep: how many of the best solutions to return.
-        progress, resume: as for `path`.
-        build, design, point, of_fit: for a mechanism of your own, in the plane or in space, whose drivers make one cycle
-            in a unit of time. build: design ↦ mechanism; design: a first design; point: (body, coordinates or name of an
-            entry of the design); of_fit: `guess`, `lower`, `upper`, `require`, `least_singular_value` as for `fit`. Of
-            the arguments above only `closed`, `starts`, `seed`, `keep`, `progress` and `resume` apply. `fit` finds
-            designs for 40 places along the curve; these descend once more by the distance of the whole curve, and are
-            ranked by it.
+        progress: as for `path`.
+        resume: as for `path`.
+        build: for a mechanism of your own, in the plane or in space: a function design ↦ mechanism whose drivers make one
+            cycle in a unit of time. Of the arguments above only `closed`, `starts`, `seed`, `keep`, `progress` and
+            `resume` then apply. `fit` finds designs for 40 places along the curve; these descend once more by the
+            distance of the whole curve, and are ranked by it.
+        design: a first design, with `build`.
+        point: (body, coordinates or name of an entry of the design), with `build`.
+        **of_fit: `guess`, `lower`, `upper`, `require` and `least_singular_value` as for `fit`, with `build`.
 
     Returns:
         A `Front`: `.best`, `.all`, and `.front` with the best of each number of links.
@@ -106,113 +118,106 @@ def curve(
     """
     free = _free(free)
     if build is not None:
-        bounds = {"mechanism": mechanism, "pivots": pivots, "workspace": workspace}
-        given = {name for name, bound in bounds.items() if bound is not None} | ({"sliders"} if sliders else set())
-        given |= ({"free"} if free else set()) | ({"transmission_angle"} if transmission_angle else set())
-        given |= ({"ratio"} if ratio not in (None, MAX_RATIO) else set()) | (
-            {"links"} if links != DEFAULT_LINKS else set()
-        )
-        if given:
-            names = ", ".join(sorted(given))
+        is_given = {
+            "mechanism": mechanism is not None,
+            "pivots": pivots is not None,
+            "workspace": workspace is not None,
+            "sliders": sliders,
+            "free": free,
+            "transmission_angle": transmission_angle,
+            "ratio": ratio not in (None, MAX_RATIO),
+            "links": links != DEFAULT_LINKS,
+        }
+        names = ", ".join(sorted(name for name, given in is_given.items() if given))
+        if names:
             raise ValueError(f"only for dyadic linkages: {names}; a mechanism of your own has bounds of its design")
-        starts = 2048 if starts is None else starts
-        of_search = {"starts": starts, "seed": seed, "keep": keep, "progress": progress, "resume": resume}
-        return _by_fit(targets, closed, build, design, point, of_search | of_fit)
-    own = {"design": design, "point": point, **of_fit}
-    for name, value in own.items():
-        if name not in ARGUMENTS_OF_FIT:
+        starts = BUILDER_STARTS if starts is None else starts
+        search_arguments = dict(zip(SEARCH_ARGUMENTS, (starts, seed, keep, progress, resume), strict=True))
+        return _builder_curve(targets, closed, build, design, point, search_arguments | of_fit)
+    for name, value in {"design": design, "point": point, **of_fit}.items():
+        if name not in BUILDER_ARGUMENTS:
             raise ValueError(f"curve has no argument {name!r}")
         if value is not None:
             raise ValueError(f"{name} is for a mechanism of your own; give its `build` as well")
-    points, closed = curve_of(targets, closed)
-    search = Search.of(4096 if starts is None else starts, seed, keep, progress, resume)
+    points, closed = curve_points(targets, closed)
+    options = SearchOptions.from_arguments(DYADIC_STARTS if starts is None else starts, seed, keep, progress, resume)
     shapes = _topologies(mechanism, links, KINDS if sliders else (RRR,), seed)
-    kinds = tuple(kind for kind in KINDS if any(kind in names for of in shapes.values() for names in of))
-    centre, spread = _unit(points, closed)
+    kinds = tuple(kind for kind in KINDS if any(kind in names for by_kinds in shapes.values() for names in by_kinds))
+    centre, spread = _centre_and_spread(points, closed)
     limits, limited = _limits(ratio, pivots, workspace, transmission_angle, free, centre, spread)
-    boxed = "pivots" in limited or "workspace" in limited
-    layout = Layout(max(shapes), kinds, closed, boxed and bool(free))
+    in_box = "pivots" in limited or "workspace" in limited
+    layout = RowLayout(max(shapes), kinds, closed, in_box and bool(free))
     mirrors = layout.moves and "reflection" in free
-    wanted = Wanted((points - centre) / spread, limits, limited, shapes, mechanism is None, mirrors)
-    every = [bodies for of in shapes.values() for _, bodies in sorted(of.items())]
-    told_apart = repr((layout, limited, mirrors, [(n, sorted(of)) for n, of in shapes.items()]))
-    state = searched(layout, wanted, search, (points, *limits, *every, told_apart, search.starts, search.seed))
-    return found_by(Asked(layout, wanted, points, closed, centre, spread, transmission_angle), state, search.keep)
+    request = CurveRequest((points - centre) / spread, limits, limited, shapes, mechanism is None, mirrors)
+    all_bodies = [bodies for by_kinds in shapes.values() for _, bodies in sorted(by_kinds.items())]
+    text = repr((layout, limited, mirrors, [(n, sorted(by_kinds)) for n, by_kinds in shapes.items()]))
+    identity = points, *limits, *all_bodies, text, options.starts, options.seed
+    carry = search_linkages(layout, request, options, identity)
+    return curve_solutions(
+        CurveTask(layout, request, points, closed, centre, spread, transmission_angle), carry, options.keep
+    )
 
 
-def _by_fit(targets, closed, build, design, point, options: dict[str, Any]) -> Front:
-    """With a mechanism of one's own."""
+def _builder_curve(targets, closed, build, design, point, options: dict[str, Any]) -> Front:
+    """Return the results for a mechanism of the user's own."""
     for name in options:
-        if name not in (*ARGUMENTS_OF_FIT, "starts", "seed", "keep", "progress", "resume"):
+        if name not in (*BUILDER_ARGUMENTS, *SEARCH_ARGUMENTS):
             raise ValueError(f"{name} cannot be given with `build`; its drivers make one cycle in a unit of time")
     if point is None or design is None:
         raise ValueError("a mechanism of your own needs a design to begin with, and a point: (body, coordinates)")
-    points, closed = curve_of(targets, closed, (2, 3))
-    every = [CurveSolution(moved=told(), **x) for x in fitted(points, closed, build, design, point, options)]
-    every.sort(key=lambda x: (not x.checks["assembled"], x.error))
-    return Front(every, [one for one in every if one.checks["assembled"]][:1])
+    points, closed = curve_points(targets, closed, (2, 3))
+    solutions = fit_curve(points, closed, build, design, point, options)
+    solutions.sort(key=lambda x: (not x.checks["assembled"], x.error))
+    return Front(solutions, [one for one in solutions if one.checks["assembled"]][:1])
 
 
 def _limits(ratio, pivots, workspace, transmission_angle, free: tuple[str, ...], centre, spread):
-    """What linkages have to keep, and which of it was asked for."""
+    """Return the limits on linkages in units of the curve, and the names of those that apply besides the angle."""
     common.check_transmission_angle(transmission_angle)
-    if ratio is not None and not common.positive("ratio", ratio) > 1:
+    if ratio is not None and not common.positive_number("ratio", ratio) > 1:
         raise ValueError(f"ratio must be above 1, got {ratio!r}")
-    given = {"ratio": ratio, "pivots": pivots, "workspace": workspace}
-    boxes = [_box(name, given[name], centre, spread) for name in ("pivots", "workspace")]
-    limits = Limits(
-        np.cos(np.deg2rad(max(transmission_angle, MIN_ANGLE_DEG))),
-        np.float64(ratio or 1.0),
-        np.zeros((2, 2)) if boxes[0] is None else boxes[0],
-        np.zeros((2, 2)) if boxes[1] is None else boxes[1],
-        np.array([name in free for name in ("scale", "rotation", "translation", "translation")], float),
+    limited = {"ratio": ratio, "pivots": pivots, "workspace": workspace}
+    limits = LinkageLimits(
+        cosine=np.cos(np.deg2rad(max(transmission_angle, MIN_ANGLE_DEG))),
+        ratio=np.float64(ratio or 1.0),
+        pivots=np.zeros((2, 2)) if pivots is None else common.box_corners("pivots", pivots, centre, spread),
+        workspace=np.zeros((2, 2)) if workspace is None else common.box_corners("workspace", workspace, centre, spread),
+        free=np.array([name in free for name in ("scale", "rotation", "translation", "translation")], float),
     )
-    return limits, tuple(name for name, value in given.items() if value is not None)
+    return limits, tuple(name for name, value in limited.items() if value is not None)
 
 
-def _unit(points: np.ndarray, closed: bool) -> tuple[np.ndarray, float]:
-    """The centre of a curve, and the root mean square distance of its points from there, by length."""
-    even = resampled(points, COMPARED, closed)
+def _centre_and_spread(points: np.ndarray, closed: bool) -> tuple[np.ndarray, float]:
+    """Return the centre of a curve, and the root mean square distance of its points from there, weighted by length."""
+    even = resample(points, COMPARED_POINTS, closed)
     return even.mean(axis=0), common.spread_of(even)
 
 
 def _free(given: Iterable[str]) -> tuple[str, ...]:
+    """Return the argument `free` as a tuple in the order of `FREE`."""
     try:
         names = (given,) if isinstance(given, str) else tuple(given)
     except TypeError:
-        raise ValueError(f"free must be of {', '.join(FREE)}, got {given!r}") from None
+        raise ValueError(f"free must be names from {', '.join(FREE)}, got {given!r}") from None
     for name in names:
         if name not in FREE:
-            raise ValueError(f"free must be of {', '.join(FREE)}, got {name!r}")
+            raise ValueError(f"free must be names from {', '.join(FREE)}, got {name!r}")
     return tuple(name for name in FREE if name in names)
 
 
-def _box(name: str, given, centre, spread) -> np.ndarray | None:
-    """Two corners, in units of the curve."""
-    if given is None:
-        return None
-    try:
-        corners = np.asarray(given, float)
-    except (TypeError, ValueError):
-        corners = np.zeros(0)
-    if corners.shape != (2, 2) or not np.all(np.isfinite(corners)) or np.any(corners[0] == corners[1]):
-        raise ValueError(f"{name} must be two corners of a box with some room in it, ((x, y), (x, y)), got {given!r}")
-    return (np.sort(corners, axis=0) - centre) / spread
-
-
 def _topologies(mechanism, links: int, kinds: tuple[str, ...], seed: int):
-    """By the number of dyads: by their kinds, the bodies (n, K, 2) of all topologies."""
+    """Return number of dyads ↦ kinds of the dyads ↦ bodies (n, K, 2) of n topologies."""
     if isinstance(links, bool) or not isinstance(links, int) or not 3 <= links <= MAX_LINKS:
         raise ValueError(f"links must be a whole number from 3 to {MAX_LINKS}, got {links!r}")
-    out: dict[int, dict[tuple[str, ...], list]] = {}
-    every: list[AbstractDyadic] = []
+    shapes: dict[int, dict[tuple[str, ...], list]] = {}
+    linkages: list[AbstractDyadic] = []
     if mechanism is None:
         rng = np.random.default_rng(seed)
         for dyads in range(1, (int(links) - 1) // 2 + 1):
             if dyads <= MAX_LISTED_DYADS - (len(kinds) > 1):
-                every += topologies(1 + 2 * dyads, kinds)
+                linkages += topologies(1 + 2 * dyads, kinds)
             else:
-                every += map(linkage_of_wiring, random_wirings(dyads, kinds, RANDOM_TOPOLOGIES, rng))
+                linkages += map(linkage_of_wiring, random_wirings(dyads, kinds, RANDOM_TOPOLOGIES, rng))
     else:
         if not isinstance(mechanism, str | Linkage | Sequence):
             raise ValueError(f"mechanism must be a name, a Dyadic, or several, got {mechanism!r}")
@@ -220,10 +225,12 @@ def _topologies(mechanism, links: int, kinds: tuple[str, ...], seed: int):
         for linkage in map(linkage_of, several):
             if not isinstance(linkage, AbstractDyadic):
                 raise ValueError(f"mechanism must be made of a crank and dyads, which {linkage.name!r} is not")
-            every.append(linkage)
-        if not every:
-            raise ValueError("mechanism must name a linkage at least")
-    for linkage in every:
-        of_kinds = out.setdefault(len(linkage.dyads), {})
-        of_kinds.setdefault(tuple(kind for *_, kind in linkage.dyads), []).append(linkage.bodies)
-    return {n: {names: np.array(bodies) for names, bodies in of.items()} for n, of in sorted(out.items())}
+            linkages.append(linkage)
+        if not linkages:
+            raise ValueError("mechanism must name at least one linkage")
+    for linkage in linkages:
+        by_kinds = shapes.setdefault(len(linkage.dyads), {})
+        by_kinds.setdefault(tuple(kind for *_, kind in linkage.dyads), []).append(linkage.bodies)
+    return {
+        n: {names: np.array(bodies) for names, bodies in by_kinds.items()} for n, by_kinds in sorted(shapes.items())
+    }

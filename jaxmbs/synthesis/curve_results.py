@@ -1,4 +1,4 @@
-"""What a search for a curve has found: linkages in the user's units, their joints looked at on the whole way."""
+"""Results of a search for a curve: linkages in the user's units, with their joints checked along the whole curve."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxmbs.search import DistinctDesigns, MultistartCarry, Ranked
 from jaxmbs.synthesis import common
-from jaxmbs.synthesis.curve_search import Wanted
-from jaxmbs.synthesis.drawing import Chains, Layout, design_of, drawn_by, mirrored, placed, tracks
+from jaxmbs.synthesis.curve_search import CurveRequest
+from jaxmbs.synthesis.drawing import Chains, RowLayout, apply_similarity, design_of, drawn_by, frames_along, mirror
 from jaxmbs.synthesis.linkages import Dyadic
 from jaxmbs.synthesis.linkages.dyads import RPR
-from jaxmbs.synthesis.multistart import Ranked, Seen, State
-from jaxmbs.synthesis.shapes import distances, distances_from
+from jaxmbs.synthesis.shapes import curve_distances, distances_from
 from jaxmbs.system.equations import constraints
 from jaxmbs.system.mechanism import Mechanism
 
-# A turn is looked at in steps of half a degree.
-STEPS_PER_TURN = 720
-# Bounds are kept if they are missed by no more than this part.
-KEPT = 1e-6
-# So many solutions with the same number of links are looked at that miss something.
-MAX_MISSES = 12
+# Number of steps of the crank in which a result is checked, over a turn or over the crank's range for an open curve.
+CHECK_STEPS = 720
+# Tolerance of bounds, in units of the curve for boxes, in degrees for angles, relative for ratios.
+BOUND_TOLERANCE = 1e-6
+# Largest number of solutions with the same number of links that may fail their checks before others are tried.
+MAX_FAILED_PER_SIZE = 12
 
 
 class CurveSolution(NamedTuple):
@@ -34,25 +34,25 @@ class CurveSolution(NamedTuple):
 
     Attributes:
         design: its dimensions by name, see `linkage`.
-        error: the Chamfer distance: the mean distance of points of the drawn curve to the nearest of the wanted one, and
-            the same the other way, added; both curves of 2,000 points by length, in units of the root mean square
-            distance of the wanted ones from their centre.
-        ordered_error: 2π times the mean square distance of points in their order, in the same units.
+        error: the Chamfer distance: the mean distance of points of the drawn curve to the nearest of the wanted one, plus
+            the same in the other direction. Both curves have 2,000 points evenly spaced by length; the unit is the root
+            mean square distance of the wanted points from their centre.
+        ordered_error: 2π times the mean squared distance of points paired in their order, in the same units.
         mechanism: with a motor that draws the curve once in a unit of time.
         guess: the assembled poses of its bodies at time 0.
-        linkage: its topology, a `Dyadic`; None of a mechanism of one's own.
+        linkage: its topology, a `Dyadic`; None for a mechanism of your own.
         links: the number of links that move.
         crank_angles: (721,), at the points, from the line between the first two pivots; see the design.
         branch: a sign for each dyad.
-        points: (721, 2), the drawn curve, at equal steps of the crank's angle: half degrees of a whole turn.
-        targets: (T, 2), the wanted curve, where it was moved to.
-        moved: "scale", "rotation" in radians, "translation" and "reflection" by which the targets were moved: mirrored
-            at x if reflected, then turned and scaled about the origin, then shifted.
-        point: the body and the coordinates on it of the point.
-        checks: "assembled": the joints of the mechanism fit at all of the points, on one branch; "closed": the curve ends
-            where it began; "turns": the crank turns all round; "transmission_angle": the least in degrees while the curve
-            is drawn; "ratio": of the longest distance to the shortest link, see `curve`; "farthest": the largest distance
-            from the wanted one, in the units of the error; "misses": the bounds that are not kept.
+        points: (721, 2), the drawn curve at equal steps of the crank angle: half degrees in a whole turn.
+        targets: (T, 2), the wanted curve after it was moved.
+        moved: "scale", "rotation" in radians, "translation" and "reflection" that moved the targets: they are mirrored at
+            x if "reflection" is True, then turned and scaled about the origin, then shifted.
+        point: body and coordinates of the point.
+        checks: "assembled": the joints of the mechanism fit at all points, on one branch; "closed": the curve ends where it
+            began; "turns": the crank turns fully; "transmission_angle": the smallest while the curve is drawn, in degrees;
+            "ratio": of the longest distance to the shortest link, see `curve`; "farthest": the largest distance from the
+            wanted curve, in the units of the error; "misses": the names of the bounds that are not kept.
 
     Examples:
         >>> half = jnp.linspace(0, jnp.pi, 30)
@@ -80,11 +80,11 @@ class CurveSolution(NamedTuple):
 
 @dataclass(frozen=True)
 class Front(Ranked[CurveSolution]):
-    """What a search for a curve has found.
+    """Results of a search for a curve.
 
     Attributes:
         all: solutions, the least error first. Those that keep all bounds come before others.
-        front: the best one of each number of links, the fewest links first, as long as more links make less error.
+        front: the best solution of each number of links, the fewest links first, where more links reduce the error.
 
     Examples:
         >>> square = jnp.array([[0.0, 0], [1, 0], [1, 1], [0, 1]])
@@ -96,11 +96,21 @@ class Front(Ranked[CurveSolution]):
     front: list[CurveSolution]
 
 
-class Asked(NamedTuple):
-    """What was asked for: the points (T, 2) of the curve, their centre and spread, and the rest in units of these."""
+class CurveTask(NamedTuple):
+    """A request in the search's units, with the user's curve.
 
-    layout: Layout
-    wanted: Wanted
+    Attributes:
+        layout: of the rows.
+        request: the wanted curve and the limits, in units of the curve.
+        points: (T, 2) of the curve in the user's units.
+        closed: True if the curve is closed.
+        centre: (2,) of the points.
+        spread: of the points.
+        transmission_angle: the smallest allowed, in degrees.
+    """
+
+    layout: RowLayout
+    request: CurveRequest
     points: np.ndarray
     closed: bool
     centre: np.ndarray
@@ -108,83 +118,96 @@ class Asked(NamedTuple):
     transmission_angle: float
 
 
-def found_by(asked: Asked, state: State, keep: int) -> Front:
-    """Solutions with less error first, and the front."""
-    layout, closed = asked.layout, asked.closed
-    parts = np.arange(STEPS_PER_TURN + 1) / STEPS_PER_TURN
-    u, chains = np.asarray(state.shared), Chains(*(np.asarray(x) for x in state.data))
-    drawn, worst = (np.asarray(x) for x in drawn_by(layout, u, chains, parts))
-    closes = np.all(np.isfinite(drawn), axis=(1, 2)) & (worst < 1)
-    if not closes.any():
+def curve_solutions(task: CurveTask, carry: MultistartCarry, keep: int) -> Front:
+    """Check the linkages of a finished search.
+
+    Args:
+        task: the wanted curve.
+        carry: the last one of the search.
+        keep: number of solutions.
+
+    Returns:
+        The best solutions, and the front.
+
+    Raises:
+        ValueError: no linkage draws a curve.
+    """
+    layout, closed = task.layout, task.closed
+    parts = np.arange(CHECK_STEPS + 1) / CHECK_STEPS
+    u, chains = np.asarray(carry.shared), Chains(*(np.asarray(x) for x in carry.data))
+    drawn, worst_cosines = (np.asarray(x) for x in drawn_by(layout, u, chains, parts))
+    draws = np.all(np.isfinite(drawn), axis=(1, 2)) & (worst_cosines < 1)
+    if not draws.any():
         raise ValueError("no linkage was found that draws a curve without opening; allow more starts")
     errors = np.full(len(drawn), np.inf)
-    for k in np.flatnonzero(closes):
-        errors[k] = distances(drawn[k, : -1 if closed else None], closed, asked.wanted.points, closed)[0]
-    seen = Seen()
-    good: list[CurveSolution] = []
-    others: list[CurveSolution] = []
-    first: dict[int, CurveSolution] = {}
-    for k in np.argsort(errors, kind="stable")[: closes.sum()]:
+    for k in np.flatnonzero(draws):
+        errors[k] = curve_distances(drawn[k, : -1 if closed else None], closed, task.request.points, closed)[0]
+    distinct = DistinctDesigns()
+    passed: list[CurveSolution] = []
+    failed: list[CurveSolution] = []
+    best_of_size: dict[int, CurveSolution] = {}
+    for k in np.argsort(errors, kind="stable")[: draws.sum()]:
         links = 1 + 2 * int(chains.active[k])
-        mark = np.concatenate([u[k], np.ravel(chains.bodies[k]), [links]])
-        missed = sum(one.links == links for one in others)
-        if (len(good) >= keep and links in first) or missed >= MAX_MISSES or not seen.is_new(mark):
+        features = np.concatenate([u[k], np.ravel(chains.bodies[k]), [links]])
+        if len(passed) >= keep and links in best_of_size:
             continue
-        one = _solution(asked, u[k], Chains(*(x[k] for x in chains)))
-        fine = one.checks["assembled"] and not one.checks["misses"]
-        (good if fine else others).append(one)
-        if fine:
-            first.setdefault(links, one)
-    if not good:
-        what = ", ".join(others[0].checks["misses"]) or "its joints"
-        warnings.warn(f"no linkage within the bounds was found; the best one misses {what}", stacklevel=3)
-    by_error = lambda every: sorted(every, key=lambda x: x.error)
+        if sum(one.links == links for one in failed) >= MAX_FAILED_PER_SIZE or not distinct.add(features):
+            continue
+        one = _solution(task, u[k], Chains(*(x[k] for x in chains)))
+        passes = one.checks["assembled"] and not one.checks["misses"]
+        (passed if passes else failed).append(one)
+        if passes:
+            best_of_size.setdefault(links, one)
+    if not passed:
+        missed = ", ".join(failed[0].checks["misses"]) or "its joints"
+        warnings.warn(f"no linkage within the bounds was found; the best one misses {missed}", stacklevel=3)
+    by_error = lambda solutions: sorted(solutions, key=lambda x: x.error)
     front: list[CurveSolution] = []
-    for _, one in sorted(first.items()):
+    for _, one in sorted(best_of_size.items()):
         if not front or one.error < front[-1].error:
             front.append(one)
-    return Front([*by_error(good), *by_error(others)][:keep], front)
+    return Front([*by_error(passed), *by_error(failed)][:keep], front)
 
 
-def _solution(asked: Asked, u: np.ndarray, chain: Chains) -> CurveSolution:
-    """A solution in the user's units, its joints looked at on the whole way."""
-    layout, centre, spread = asked.layout, asked.centre, asked.spread
-    u, chain, moved, targets = _moved(asked, u, chain)
+def _solution(task: CurveTask, u: np.ndarray, chain: Chains) -> CurveSolution:
+    """Return a solution in the user's units, with its joints checked along the whole curve."""
+    layout, centre, spread = task.layout, task.centre, task.spread
+    u, chain, moved, targets = _move_to_targets(task, u, chain)
     linkage, design, start, signs = design_of(layout, u, chain)
-    turned = 2 * np.pi if layout.closed else float(u[layout.way][1])
+    turned = 2 * np.pi if layout.closed else float(u[layout.crank_range][1])
     if layout.closed and moved["reflection"]:
         turned = -turned
-    times = np.arange(STEPS_PER_TURN + 1) / STEPS_PER_TURN
-    angles, way = start + turned * times, np.sign(turned) if layout.closed else 1.0
-    q, pins, cosines = _poses(layout, u, chain, times * way)
-    # As the motor counts it, which may be some turns more.
+    times = np.arange(CHECK_STEPS + 1) / CHECK_STEPS
+    angles, sense = start + turned * times, np.sign(turned) if layout.closed else 1.0
+    q, pins, cosines = _poses(layout, u, chain, times * sense)
+    # The motor's angle may include whole turns.
     q[:, 0, 2] = design["angle"] + angles
-    # In units of the curve lengths are about as large as angles.
+    # In units of the curve, lengths are about as large as angles, so one tolerance is enough.
     small, mech = common.near_zero(), linkage.mechanism(design, start, turned / (2 * np.pi))
     gaps = jax.jit(jax.vmap(partial(constraints, mech)))(q.reshape(len(q), -1), times)
     fits = np.abs(gaps).max() < small * max(1.0, np.abs(q[:, :, :2]).max())
-    design = linkage.in_units(design, centre, spread)
+    design = linkage.result_in_user_units(design, centre, spread)
     mech = linkage.mechanism(design, start, turned / (2 * np.pi))
     q[:, :, :2], pins = q[:, :, :2] * spread + centre, pins * spread + centre
-    drawn = common.on_body(q[:, list(mech.bodies).index(linkage.output)], design["point"])
+    drawn = common.point_positions(q[:, list(mech.bodies).index(linkage.output)], design["point"])
     length = max(np.abs(np.asarray(design[name])).max() for name in linkage.entries if name not in linkage.angles)
-    lengths = [design[name] for name, *_, kind in linkage.places() if kind == "log"]
+    lengths = [design[name] for name, *_, kind in linkage.dyad_entries() if kind == "log"]
     longest = max(np.linalg.norm(design[name]) for name in linkage.entries if name not in (*linkage.angles, "pivot"))
-    *_, around = _poses(layout, u, chain, times * 2 * np.pi / abs(turned))
+    *_, cosines_of_turn = _poses(layout, u, chain, times * 2 * np.pi / abs(turned))
     checks: dict[str, Any] = {
         "assembled": bool(fits and np.abs(cosines).max() < 1),
         "closed": bool(np.abs(drawn[-1] - drawn[0]).max() < small * length),
-        "turns": bool(np.abs(around).max() < 1),
-        "transmission_angle": common.angle_of(cosines),
+        "turns": bool(np.abs(cosines_of_turn).max() < 1),
+        "transmission_angle": common.smallest_angle_deg(cosines),
         "ratio": float(longest / min(lengths)),
-        "farthest": float(distances_from(drawn, targets, asked.closed).max() / (spread * moved["scale"])),
+        "farthest": float(distances_from(drawn, targets, task.closed).max() / (spread * moved["scale"])),
     }
     pivots = np.array(linkage.pivots({name: jnp.asarray(x) for name, x in design.items()}))
     places = {"pivots": pivots, "workspace": np.concatenate([pins.reshape(-1, 2), drawn])}
-    checks["misses"] = _missed(asked, places, checks)
+    checks["misses"] = _missed_bounds(task, places, checks)
     guess = {name: tuple(float(x) for x in pose) for name, pose in zip(mech.bodies, q[0], strict=True)}
-    closed = asked.closed
-    error, ordered_error = distances(drawn[: -1 if closed else None], closed, targets, closed)
+    closed = task.closed
+    error, ordered_error = curve_distances(drawn[: -1 if closed else None], closed, targets, closed)
     return CurveSolution(
         design=design,
         error=error,
@@ -203,37 +226,37 @@ def _solution(asked: Asked, u: np.ndarray, chain: Chains) -> CurveSolution:
     )
 
 
-def _missed(asked: Asked, places: dict[str, np.ndarray], checks: dict[str, Any]) -> tuple[str, ...]:
-    """The names of the bounds that are not kept."""
-    limits, scaled = asked.wanted.limits, lambda x: (x - asked.centre) / asked.spread
+def _missed_bounds(task: CurveTask, places: dict[str, np.ndarray], checks: dict[str, Any]) -> tuple[str, ...]:
+    """Return the names of the bounds that are not kept; places: of pivots and of all pins and the point, by name."""
+    limits, scaled = task.request.limits, lambda x: (x - task.centre) / task.spread
     outside = {name: _outside(getattr(limits, name), scaled(x)) for name, x in places.items()}
-    outside["ratio"] = checks["ratio"] - limits.ratio * (1 + KEPT)
-    outside["transmission_angle"] = asked.transmission_angle - checks["transmission_angle"] - KEPT
-    asked_for = (*asked.wanted.limited, *(["transmission_angle"] if asked.transmission_angle else []))
-    return tuple(name for name in asked_for if outside[name] > 0)
+    outside["ratio"] = checks["ratio"] - limits.ratio * (1 + BOUND_TOLERANCE)
+    outside["transmission_angle"] = task.transmission_angle - checks["transmission_angle"] - BOUND_TOLERANCE
+    required = (*task.request.limited, *(["transmission_angle"] if task.transmission_angle else []))
+    return tuple(name for name in required if outside[name] > 0)
 
 
-def _moved(asked: Asked, u: np.ndarray, chain: Chains):
-    """The row of a linkage after the wanted curve was moved, how that was, and the points of the curve."""
-    layout, centre, spread = asked.layout, complex(*asked.centre), asked.spread
+def _move_to_targets(task: CurveTask, u: np.ndarray, chain: Chains):
+    """Move a linkage with the wanted curve; return row, chain, the parts of the similarity, and the curve (T, 2)."""
+    layout, centre, spread = task.layout, complex(*task.centre), task.spread
     if not layout.moves:
-        return u, chain, told(), asked.points
-    z, reflected = asked.points @ [1, 1j], bool(chain.mirrored < 0)
-    larger, turned, *shifts = u[-4:] * asked.wanted.limits.free
-    factor, shift = np.exp(larger + 1j * turned), complex(*shifts)
+        return u, chain, similarity_parts(), task.points
+    z, reflected = task.points @ [1, 1j], bool(chain.mirrored < 0)
+    log_scale, turned, *shifts = u[-4:] * task.request.limits.free
+    factor, shift = np.exp(log_scale + 1j * turned), complex(*shifts)
+    z_centre = centre
     if reflected:
-        u, chain = mirrored(layout, u, chain)
-        z, about = z.conj(), centre.conjugate()
-    else:
-        about = centre
-    u = placed(layout, u[None], chain.bodies[None], chain.kinds[None], np.array([factor]), np.array([shift]))[0]
-    translation = centre + spread * shift - factor * about
+        u, chain = mirror(layout, u, chain)
+        z, z_centre = z.conj(), centre.conjugate()
+    one = u[None], chain.bodies[None], chain.kinds[None]
+    u = apply_similarity(layout, *one, np.array([factor]), np.array([shift]))[0]
+    translation = centre + spread * shift - factor * z_centre
     after = factor * z + translation
-    return u, chain, told(factor, translation, reflected), np.column_stack([after.real, after.imag])
+    return u, chain, similarity_parts(factor, translation, reflected), np.column_stack([after.real, after.imag])
 
 
-def told(factor=1.0, shift=0j, reflected: bool = False) -> dict[str, Any]:
-    """A similarity of the plane by its parts."""
+def similarity_parts(factor=1.0, shift=0j, reflected: bool = False) -> dict[str, Any]:
+    """Return scale, rotation, translation and reflection of the similarity z ↦ factor z + shift."""
     return {
         "scale": float(np.abs(factor)),
         "rotation": float(np.angle(factor)),
@@ -242,21 +265,21 @@ def told(factor=1.0, shift=0j, reflected: bool = False) -> dict[str, Any]:
     }
 
 
-def _poses(layout: Layout, u, chain: Chains, parts):
-    """Poses (T, bodies, 3) of all links after parts of the way, pins (T, n, 2), and cosines (T, K)."""
+def _poses(layout: RowLayout, u, chain: Chains, parts):
+    """Return poses (T, bodies, 3) of all links, pins (T, n, 2) and cosines (T, K) at parts (T,) of the crank's range."""
     one = Chains(*(np.asarray(x)[None] for x in chain))
-    (origins, ways), cosines = (
-        jax.tree.map(lambda x: np.asarray(x)[0], found) for found in tracks(layout, u[None], one, parts)
+    (origins, axes), cosines = (
+        jax.tree.map(lambda x: np.asarray(x)[0], tree) for tree in frames_along(layout, u[None], one, parts)
     )
     active = int(chain.active)
-    origins, ways = origins[:, 1 : 2 * active + 2], ways[:, 1 : 2 * active + 2]
+    origins, axes = origins[:, 1 : 2 * active + 2], axes[:, 1 : 2 * active + 2]
     lengths = np.exp(u[2 : 2 + 6 * active].reshape(active, 6)[:, 4])
     block = np.array([layout.kinds[int(k)] == RPR for k in chain.kinds[:active]])
-    ends = origins[:, 1::2] + np.where(block, 0.0, lengths)[:, None] * ways[:, 1::2]
-    q = np.concatenate([origins, np.arctan2(ways[..., 1:], ways[..., :1])], axis=2)
+    ends = origins[:, 1::2] + np.where(block, 0.0, lengths)[:, None] * axes[:, 1::2]
+    q = np.concatenate([origins, np.arctan2(axes[..., 1:], axes[..., :1])], axis=2)
     return q, np.concatenate([origins, ends], axis=1), cosines[:, :active]
 
 
 def _outside(box: np.ndarray, places: np.ndarray) -> float:
-    """By how much places are outside a box, in units of the curve."""
-    return float(np.maximum(box[0] - places, places - box[1]).max() - KEPT)
+    """Return by how much places (…, 2) are outside a box beyond the tolerance, in units of the curve; negative inside."""
+    return float(np.maximum(box[0] - places, places - box[1]).max() - BOUND_TOLERANCE)

@@ -1,4 +1,4 @@
-"""The search for linkages that draw a curve: random ones of all topologies, descent, dyads added to the best."""
+"""The search for linkages that draw a curve: random linkages of all topologies, descent, dyads added to the best."""
 
 from __future__ import annotations
 
@@ -6,128 +6,172 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxmbs.synthesis.drawing import Chains, Drawing, Layout, Limits, placed, tracks
+from jaxmbs.search import (
+    PENALTY_START,
+    START_DAMPING,
+    MultistartCarry,
+    SearchOptions,
+    SearchPhase,
+    finite_costs,
+    run_phases,
+    step_function,
+)
+from jaxmbs.synthesis.curve_problem import CurveGeneration, LinkageLimits
+from jaxmbs.synthesis.drawing import Chains, RowLayout, apply_similarity, frames_along
 from jaxmbs.synthesis.linkages.dyads import RRR, random_dyads
-from jaxmbs.synthesis.multistart import PUSH, START_DAMPING, Search, State, advancing, finite
-from jaxmbs.synthesis.shapes import resampled
-from jaxmbs.synthesis.stages import Part, in_stages
+from jaxmbs.synthesis.shapes import resample
 
-# Points of the curve, and crank angles: of the search, and of its end.
-COARSE, FINE = 48, 160
-# Random linkages that are looked at for each start, and how many of them at once.
+# Number of points of the curve, and of crank angles, during the search.
+COARSE_POINTS = 48
+# The same in the last phase.
+FINE_POINTS = 160
+# Number of random linkages that are compared with the curve for each start.
 RANDOM_LINKAGES_PER_START = 24
-COMPARED_AT_ONCE = 10_000
-# Points by which random curves are compared with the wanted one.
+# Number of random linkages compared at once, to limit memory.
+LINKAGES_PER_BLOCK = 10_000
+# Number of samples of a random curve when it is compared with the wanted one.
 SAMPLES = 48
-# What parts of the length of a random curve an open one may be.
-PARTS = (0.33, 0.42, 0.5, 0.6, 0.7, 0.8, 0.9)
-# A part of a curve whose square extent is less than this of the whole one's is too small to be compared.
-SMALL = 0.02
-# Steps between two reports.
-AT_ONCE = 25
-# Steps of all starts, of the better ones, of those with a dyad more, and at the end.
-FIRST, BETTER, GROWN, LAST = 25, 75, 75, 100
-# Linkages of every number of dyads that go on, and that go to the end.
-BEST, BEST_AT_END = 96, 24
-# Linkages that are made by a dyad more of each one that goes on.
-CHILDREN = 8
-# The least and the largest distance of their point from that of the linkage before, in units of the curve.
-STEPS_OF_POINT = 0.02, 0.5
+# Fractions of the length of a random closed curve that are compared with an open wanted curve.
+OPEN_FRACTIONS = (0.33, 0.42, 0.5, 0.6, 0.7, 0.8, 0.9)
+# Smallest squared extent of such a part of a curve, relative to that of the whole curve.
+MIN_SQUARED_EXTENT = 0.02
+# Number of steps between two reports.
+STEPS_PER_REPORT = 25
+# Steps of all starts.
+STEPS_ALL_STARTS = 25
+# Steps of the better starts before dyads are added, and of the better linkages after that.
+STEPS_BETTER_STARTS = 75
+# Steps after each dyad that is added.
+STEPS_WITH_NEW_DYAD = 75
+# Steps of the last phase, with the fine curve.
+STEPS_LAST_PHASE = 100
+# Number of linkages of each number of dyads to which a dyad is added; twice as many continue without one.
+PARENTS = 96
+# Number of linkages of each number of dyads in the last phase.
+LAST_PHASE_LINKAGES = 24
+# Number of linkages made from each parent by adding a dyad.
+CHILDREN_PER_PARENT = 8
+# Typical smallest distance of the new point from the parent's, in units of the curve.
+MIN_POINT_DISTANCE = 0.02
+# Typical largest distance of the new point from the parent's, in units of the curve.
+MAX_POINT_DISTANCE = 0.5
+# Factor from the first penalty weight to that of the last phase.
+LAST_PENALTY_GROWTH = 10
+# Factors smaller than this, in units of the curve, make a linkage vanish and are replaced by 1.
+MIN_SCALE_FACTOR = 1e-6
 
 
-class Wanted(NamedTuple):
-    """What is wanted.
+class CurveRequest(NamedTuple):
+    """A wanted curve with the linkages and limits allowed for it.
 
     Attributes:
-        points: (T, 2) of the curve, in units of its spread about its centre. limits, limited: see `Drawing`.
-        topologies: by the number of dyads: by their kinds, the bodies (n, K, 2) of all topologies.
-        grows: whether linkages with a dyad more may be made of others. mirrors: whether the curve may be mirrored.
+        points: (T, 2) of the curve, in units of its spread about its centre.
+        limits: limits on the linkages.
+        limited: names of the limits that apply, see `CurveGeneration`.
+        topologies: number of dyads ↦ kinds of the dyads ↦ bodies (n, K, 2) of n topologies.
+        grows: True if dyads may be added to linkages.
+        mirrors: True if the curve may be mirrored.
     """
 
     points: np.ndarray
-    limits: Limits
+    limits: LinkageLimits
     limited: tuple[str, ...]
     topologies: dict[int, dict[tuple[str, ...], np.ndarray]]
     grows: bool
     mirrors: bool
 
 
-def searched(layout: Layout, wanted: Wanted, search: Search, task: Any) -> State:
-    """The state after all stages: rows and chains of linkages, those with the same number of dyads by their costs."""
-    curves = {count: resampled(wanted.points, count, layout.closed) for count in (COARSE, FINE)}
-    stage = lambda count, push: advancing(Drawing(layout, count, wanted.limited), (curves[count], wanted.limits, push))
-    coarse, fine = stage(COARSE, PUSH), stage(FINE, 10 * PUSH)
-    rng = lambda k: np.random.default_rng([search.seed, k])
-    start = _started(layout, wanted, search.starts, rng(0))
-    keep = lambda count: lambda state: _best(state, count)
-    parts = [Part(FIRST, AT_ONCE, coarse), Part(BETTER, AT_ONCE, coarse, keep(2 * BEST))]
-    for k in range(1, layout.dyads if wanted.grows else 1):
-        parts.append(Part(GROWN, AT_ONCE, coarse, lambda state, k=k: _grown(layout, _best(state, BEST), k, rng(k))))
-    parts += [Part(BETTER, AT_ONCE, coarse, keep(2 * BEST)), Part(LAST, AT_ONCE, fine, keep(BEST_AT_END))]
-    least = lambda state: float(np.sqrt(finite(state.cost).min()))
-    return in_stages(parts, start, best=least, progress=search.progress, resume=search.resume, task=task)
+def search_linkages(layout: RowLayout, request: CurveRequest, options: SearchOptions, task: Any) -> MultistartCarry:
+    """Return the carry after all phases; linkages with the same number of dyads are ordered by their costs."""
+    curves = {count: resample(request.points, count, layout.closed) for count in (COARSE_POINTS, FINE_POINTS)}
+
+    def steps_with(count, penalty):
+        problem = CurveGeneration(layout, count, request.limited)
+        return step_function(problem, (curves[count], request.limits, penalty))
+
+    def phase(steps, advance, *select):
+        return SearchPhase(steps, STEPS_PER_REPORT, advance, *select)
+
+    coarse = steps_with(COARSE_POINTS, PENALTY_START)
+    fine = steps_with(FINE_POINTS, LAST_PENALTY_GROWTH * PENALTY_START)
+    rng = lambda k: np.random.default_rng([options.seed, k])
+    carry = _random_starts(layout, request, options.starts, rng(0))
+    select = lambda count: lambda carry: _select_best(carry, count)
+    add_dyad = lambda k: lambda carry: _add_dyad(layout, _select_best(carry, PARENTS), k, rng(k))
+    phases = [
+        phase(STEPS_ALL_STARTS, coarse),
+        phase(STEPS_BETTER_STARTS, coarse, select(2 * PARENTS)),
+        *(phase(STEPS_WITH_NEW_DYAD, coarse, add_dyad(k)) for k in range(1, layout.dyads if request.grows else 1)),
+        phase(STEPS_BETTER_STARTS, coarse, select(2 * PARENTS)),
+        phase(STEPS_LAST_PHASE, fine, select(LAST_PHASE_LINKAGES)),
+    ]
+    least_error = lambda carry: float(np.sqrt(finite_costs(carry.cost).min()))
+    return run_phases(phases, carry, options, least_error=least_error, task=task)
 
 
-def _best(state: State, count: int) -> State:
-    """The best of each number of dyads, with Marquardt's damping as at the beginning."""
-    cost, active = finite(state.cost), np.asarray(state.data.active)
+def _select_best(carry: MultistartCarry, count: int) -> MultistartCarry:
+    """Return the `count` best linkages of each number of dyads, with Marquardt's damping reset."""
+    cost, active = finite_costs(carry.cost), np.asarray(carry.data.active)
     order = np.argsort(cost, kind="stable")
     rows = np.concatenate([order[active[order] == n][:count] for n in np.unique(active)])
-    return _rows(state, rows)
+    return _take_rows(carry, rows)
 
 
-def _rows(state: State, rows) -> State:
+def _take_rows(carry: MultistartCarry, rows) -> MultistartCarry:
+    """Return these rows of a carry, with Marquardt's damping reset."""
     take = lambda x: np.asarray(x)[rows]
-    chains = Chains(*(take(x) for x in state.data))
+    chains = Chains(*(take(x) for x in carry.data))
     count = len(chains.active)
-    return State(
-        take(state.shared), np.zeros((count, 0, 0)), (), take(state.cost), np.full(count, START_DAMPING), chains
+    return MultistartCarry(
+        take(carry.shared), np.zeros((count, 0, 0)), (), take(carry.cost), np.full(count, START_DAMPING), chains
     )
 
 
-def _started(layout: Layout, wanted: Wanted, starts: int, rng) -> State:
-    """The random linkages whose curves are most like the wanted one after a similarity, of each number of dyads."""
-    each = max(starts // len(wanted.topologies), 1)
-    found = [_offered(layout, dyads, wanted, each, rng) for dyads in wanted.topologies]
-    u = np.concatenate([u for u, _ in found])
-    chains = Chains(*(np.concatenate(x) for x in zip(*(chains for _, chains in found), strict=True)))
-    return State.begin(u, chains)
+def _random_starts(layout: RowLayout, request: CurveRequest, starts: int, rng) -> MultistartCarry:
+    """Return random linkages of each number of dyads whose curves fit the wanted one best after a similarity."""
+    count = max(starts // len(request.topologies), 1)
+    groups = [_random_linkages(layout, dyads, request, count, rng) for dyads in request.topologies]
+    u = np.concatenate([u for u, _ in groups])
+    chains = Chains(*(np.concatenate(x) for x in zip(*(chains for _, chains in groups), strict=True)))
+    return MultistartCarry.at_start(u, chains)
 
 
-def _offered(layout: Layout, dyads: int, wanted: Wanted, starts: int, rng) -> tuple[np.ndarray, Chains]:
-    """Of one number of dyads."""
-    offered = starts * RANDOM_LINKAGES_PER_START
-    shapes = wanted.topologies[dyads]
-    kinds = sorted(shapes)
-    shares = np.bincount(rng.integers(0, len(kinds), offered), minlength=len(kinds))
-    rows, everything, drawn = [], [], []
-    for names, share in zip(kinds, shares, strict=True):
-        bodies = shapes[names][rng.integers(0, len(shapes[names]), share)]
-        numbers, signs, point, curve = random_dyads(rng, bodies, names)
-        u, chains = _embedded(layout, bodies, names, numbers, signs, point)
-        rows.append(u)
-        everything.append(chains)
-        drawn.append(curve)
-    u, curves = np.concatenate(rows), np.concatenate(drawn)
-    chains = Chains(*(np.concatenate(x) for x in zip(*everything, strict=True)))
-    blocks = np.array_split(curves, len(curves) // COMPARED_AT_ONCE + 1)
-    found = zip(*(compared(block, wanted.points, layout.closed) for block in blocks), strict=True)
-    misfit, factor, shift, begin, span = (np.concatenate(x) for x in found)
-    best = np.argsort(misfit, kind="stable")[:starts]
+def _random_linkages(
+    layout: RowLayout, dyads: int, request: CurveRequest, count: int, rng
+) -> tuple[np.ndarray, Chains]:
+    """Return rows and chains of the best `count` of many random linkages with this number of dyads."""
+    all_bodies = request.topologies[dyads]
+    all_kinds = sorted(all_bodies)
+    random_kinds = rng.integers(0, len(all_kinds), count * RANDOM_LINKAGES_PER_START)
+    shares = np.bincount(random_kinds, minlength=len(all_kinds))
+    row_blocks, chain_blocks, curve_blocks = [], [], []
+    for kinds, share in zip(all_kinds, shares, strict=True):
+        bodies = all_bodies[kinds][rng.integers(0, len(all_bodies[kinds]), share)]
+        numbers, signs, point, curve = random_dyads(rng, bodies, kinds)
+        u, chains = _rows_of_dyads(layout, bodies, kinds, numbers, signs, point)
+        row_blocks.append(u)
+        chain_blocks.append(chains)
+        curve_blocks.append(curve)
+    u, curves = np.concatenate(row_blocks), np.concatenate(curve_blocks)
+    chains = Chains(*(np.concatenate(x) for x in zip(*chain_blocks, strict=True)))
+    blocks = np.array_split(curves, len(curves) // LINKAGES_PER_BLOCK + 1)
+    fits = zip(*(compare_curves(block, request.points, layout.closed) for block in blocks), strict=True)
+    misfit, factor, shift, begin, span = (np.concatenate(x) for x in fits)
+    best = np.argsort(misfit, kind="stable")[:count]
     u, chains = u[best], Chains(*(x[best] for x in chains))
-    if wanted.mirrors:
+    if request.mirrors:
         chains = chains._replace(mirrored=rng.choice([-1.0, 1.0], len(best)))
     if not layout.closed:
-        u[:, layout.way] = np.column_stack([begin, span])[best]
-    return placed(layout, u, chains.bodies, chains.kinds, factor[best], shift[best]), chains
+        u[:, layout.crank_range] = np.column_stack([begin, span])[best]
+    return apply_similarity(layout, u, chains.bodies, chains.kinds, factor[best], shift[best]), chains
 
 
-def _embedded(layout: Layout, bodies, names, numbers, signs, point) -> tuple[np.ndarray, Chains]:
-    """Rows of linkages with fewer dyads than there may be."""
+def _rows_of_dyads(layout: RowLayout, bodies, names, numbers, signs, point) -> tuple[np.ndarray, Chains]:
+    """Return rows and chains of linkages with dyads of the kinds `names`, as many as the layout allows or fewer."""
     count, dyads, _ = bodies.shape
     u, rest = np.zeros((count, layout.size)), layout.dyads - dyads
     of_dyads = np.zeros((count, layout.dyads, 6))
-    # Further dyads are somewhere on the ground.
+    # Unused dyads have their ends at different places of the ground.
     of_dyads[:, dyads:, 2] = 1.0
     of_dyads[:, :dyads, :4] = numbers[:, :, :4]
     is_block = np.array([name == "RPR" for name in names])
@@ -136,10 +180,10 @@ def _embedded(layout: Layout, bodies, names, numbers, signs, point) -> tuple[np.
     of_dyads[:, :dyads, 5] = logarithm[:, :, 1]
     u[:, 2 : 2 + 6 * layout.dyads] = of_dyads.reshape(count, -1)
     u[:, layout.point] = point
-    which = np.array([layout.kinds.index(name) for name in names] + [0] * rest)
+    kinds = np.array([layout.kinds.index(name) for name in names] + [0] * rest)
     chains = Chains(
         np.concatenate([bodies, np.zeros((count, rest, 2), int)], axis=1),
-        np.broadcast_to(which, (count, layout.dyads)).copy(),
+        np.broadcast_to(kinds, (count, layout.dyads)).copy(),
         np.concatenate([signs, np.ones((count, rest))], axis=1),
         np.full(count, dyads),
         np.ones(count),
@@ -147,58 +191,65 @@ def _embedded(layout: Layout, bodies, names, numbers, signs, point) -> tuple[np.
     return u, chains
 
 
-def compared(curves: np.ndarray, points: np.ndarray, closed: bool):
-    """How unlike closed curves (S, N), complex, or parts of them, are to the wanted one after the best similarity.
+def compare_curves(curves: np.ndarray, points: np.ndarray, closed: bool):
+    """Fit closed curves, or parts of them, to a wanted one by the similarity with the least squares.
+
+    Args:
+        curves: (S, N) complex points of the closed curves, at equal steps of the crank angle.
+        points: (T, 2) of the wanted curve.
+        closed: whether the wanted curve is closed.
 
     Returns:
-        The rest of the wanted square extent, the factor and the shift of the similarity, and the crank angles at which
-        the part begins and through which it goes, (S,) each.
+        (S,) each: the misfit as a fraction of the wanted curve's squared extent, factor and shift of the similarity as
+        complex numbers, and crank angle and rotation of the crank at which the used part begins and over which it goes.
     """
-    z, places = _evenly(curves)
-    wanted = resampled(points, 2 * SAMPLES, closed) @ [1, 1j]
-    about = wanted - wanted.mean()
-    parts = np.array([1.0] if closed else PARTS)
-    products, means = _templates(about / np.sqrt((np.abs(about) ** 2).sum()), parts, closed)
+    z, places = _even_samples(curves)
+    wanted = resample(points, 2 * SAMPLES, closed) @ [1, 1j]
+    centred = wanted - wanted.mean()
+    fractions = np.array([1.0] if closed else OPEN_FRACTIONS)
+    products, means = _templates(centred / np.sqrt((np.abs(centred) ** 2).sum()), fractions, closed)
     rows = z.astype(np.complex64)
     mean, square = rows @ means, (np.abs(rows) ** 2) @ means
     extent = square - np.abs(mean) ** 2
     whole = (np.abs(z - z.mean(axis=1, keepdims=True)) ** 2).mean(axis=1, keepdims=True)
-    score = np.abs(rows @ products) ** 2 / np.where(extent > SMALL * whole, extent * len(wanted), np.inf)
-    # Columns are parts, directions, beginnings.
+    score = np.abs(rows @ products) ** 2 / np.where(extent > MIN_SQUARED_EXTENT * whole, extent * len(wanted), np.inf)
+    # Columns are numbered by fraction, direction and first sample.
     best = score.argmax(axis=1)
-    part, first, backwards = parts[best // (2 * SAMPLES)], best % SAMPLES, (best // SAMPLES) % 2 == 1
-    factor, shift = _similarity(z, about, part, first, backwards, closed)
-    ends = _angles(places * 2 * np.pi / curves.shape[1], first, part)
+    part, first, backwards = fractions[best // (2 * SAMPLES)], best % SAMPLES, (best // SAMPLES) % 2 == 1
+    factor, shift = _similarity(z, centred, part, first, backwards, closed)
+    ends = _end_angles(places * 2 * np.pi / curves.shape[1], first, part)
     return 1 - score[np.arange(len(z)), best], factor, wanted.mean() + shift, ends[0], ends[1] - ends[0]
 
 
-def _evenly(curves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Samples (S, n) of closed curves at equal distances along them, and their places among the given points."""
-    count, around = len(curves), np.concatenate([curves, curves[:, :1]], axis=1)
-    along = np.concatenate([np.zeros((count, 1)), np.cumsum(np.abs(np.diff(around, axis=1)), axis=1)], axis=1)
+def _even_samples(curves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return samples (S, SAMPLES) of closed curves at equal distances, and their places as fractional indices."""
+    count, cycle = len(curves), np.concatenate([curves, curves[:, :1]], axis=1)
+    along = np.concatenate([np.zeros((count, 1)), np.cumsum(np.abs(np.diff(cycle, axis=1)), axis=1)], axis=1)
     along /= np.maximum(along[:, -1:], 1e-300)
-    # All rows at once: the next one goes on where the last one ended.
-    row, numbers = 2 * np.arange(count)[:, None], np.tile(np.arange(around.shape[1]), count) * 1.0
+    # One interpolation for all curves, each in an interval of its own.
+    row, numbers = 2 * np.arange(count)[:, None], np.tile(np.arange(cycle.shape[1]), count) * 1.0
     place = np.interp((np.arange(SAMPLES) / SAMPLES + row).ravel(), (along + row).ravel(), numbers)
     place = place.reshape(count, SAMPLES)
     below = np.minimum(place.astype(int), curves.shape[1] - 1)
-    take = lambda n: np.take_along_axis(around, n, axis=1)
+    take = lambda n: np.take_along_axis(cycle, n, axis=1)
     return take(below) + (place - below) * (take(below + 1) - take(below)), place
 
 
-def _templates(wanted: np.ndarray, parts: np.ndarray, closed: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Matrices that multiply samples of a curve with the wanted one, and give the mean, for every part of the curve, both
-    directions, and every beginning."""
+def _templates(wanted: np.ndarray, fractions: np.ndarray, closed: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return two matrices that, times the samples of a curve, give its product with the wanted one and its mean.
+
+    Columns are all fractions of the curve, both directions, and all first samples.
+    """
     count = len(wanted)
-    at = [part * SAMPLES * (np.arange(count) / count if closed else np.linspace(0, 1, count)) for part in parts]
-    products = [_spread(places, way.conj()) for places in at for way in (wanted, wanted[::-1])]
-    means = [_spread(places, np.full(count, 1 / count)) for places in at for _ in range(2)]
+    at = [part * SAMPLES * (np.arange(count) / count if closed else np.linspace(0, 1, count)) for part in fractions]
+    products = [_sample_weights(places, order.conj()) for places in at for order in (wanted, wanted[::-1])]
+    means = [_sample_weights(places, np.full(count, 1 / count)) for places in at for _ in range(2)]
     columns = lambda rows: np.array([np.roll(row, first) for row in rows for first in range(SAMPLES)]).T
     return columns(products).astype(np.complex64), columns(means).real.astype(np.float32)
 
 
-def _spread(at: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Weights of samples of a closed curve, so that values are multiplied with it between samples as well."""
+def _sample_weights(at: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return weights w (SAMPLES,) with w·z = Σ values · z(at), z being interpolated linearly between samples."""
     out, below = np.zeros(SAMPLES, complex), np.floor(at).astype(int)
     np.add.at(out, below % SAMPLES, (1 - (at - below)) * values)
     np.add.at(out, (below + 1) % SAMPLES, (at - below) * values)
@@ -206,7 +257,7 @@ def _spread(at: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 def _similarity(z, wanted, part, first, backwards, closed: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Factor and shift that take parts of curves to the wanted one, whose centre is 0, of least squares."""
+    """Return factors and shifts (S,) that fit parts of curves to the wanted one, with its centre at 0, by least squares."""
     length = np.arange(len(wanted)) / len(wanted) if closed else np.linspace(0, 1, len(wanted))
     at = first[:, None] + SAMPLES * part[:, None] * length
     below = np.floor(at).astype(int)
@@ -214,14 +265,14 @@ def _similarity(z, wanted, part, first, backwards, closed: bool) -> tuple[np.nda
     of_curve = take(below) + (at - below) * (take(below + 1) - take(below))
     target = np.where(backwards[:, None], wanted[::-1], wanted)
     mean = of_curve.mean(axis=1, keepdims=True)
-    about = of_curve - mean
-    factor = (about.conj() * target).sum(axis=1) / np.maximum((np.abs(about) ** 2).sum(axis=1), 1e-300)
-    factor = np.where(np.abs(factor) > 1e-6, factor, 1.0)
+    centred = of_curve - mean
+    factor = (centred.conj() * target).sum(axis=1) / np.maximum((np.abs(centred) ** 2).sum(axis=1), 1e-300)
+    factor = np.where(np.abs(factor) > MIN_SCALE_FACTOR, factor, 1.0)
     return factor, -factor * mean[:, 0]
 
 
-def _angles(angles: np.ndarray, first, part) -> np.ndarray:
-    """Crank angles (2, S) at which parts of curves begin and end, from those of the samples."""
+def _end_angles(angles: np.ndarray, first, part) -> np.ndarray:
+    """Return crank angles (2, S) at which parts of curves begin and end, from those of the samples (S, SAMPLES)."""
     twice = np.concatenate([angles, angles + 2 * np.pi, angles[:, :1] + 4 * np.pi], axis=1)
     ends = np.stack([first, first + SAMPLES * part])
     low = np.floor(ends).astype(int)
@@ -229,29 +280,30 @@ def _angles(angles: np.ndarray, first, part) -> np.ndarray:
     return take(low) + (ends - low) * (take(low + 1) - take(low))
 
 
-def _grown(layout: Layout, state: State, dyads: int, rng) -> State:
-    """The linkages, and further ones made by adding a dyad to those that have `dyads`.
+def _add_dyad(layout: RowLayout, carry: MultistartCarry, dyads: int, rng) -> MultistartCarry:
+    """Return the linkages, followed by new ones made by adding a dyad to those with `dyads` dyads.
 
-    The new link begins at the old point, and the new point lies near it: at first it draws nearly the same curve.
+    The new link begins at the old point, and the new point lies near it, so it draws nearly the same curve at first.
     """
-    parents = np.repeat(np.flatnonzero(np.asarray(state.data.active) == dyads), CHILDREN)
-    child = _rows(state, parents)
+    parents = np.repeat(np.flatnonzero(np.asarray(carry.data.active) == dyads), CHILDREN_PER_PARENT)
+    child = _take_rows(carry, parents)
     count, rows = len(parents), np.arange(len(parents))
     u, chains = child.shared.copy(), Chains(*(x.copy() for x in child.data))
     link, other = 2 * dyads, rng.integers(0, 2 * dyads + 1, count)
     other = other + (other >= link)
-    frames, _ = tracks(layout, u, chains, np.linspace(0, 1, SAMPLES))
-    origins, ways = (np.asarray(x) @ [1, 1j] for x in frames)
+    frames, _ = frames_along(layout, u, chains, np.linspace(0, 1, SAMPLES))
+    origins, axes = (np.asarray(x) @ [1, 1j] for x in frames)
     ends = u[:, layout.point] @ [1, 1j]
-    drawn = origins[:, :, link] + ends[:, None] * ways[:, :, link]
-    # The arm begins somewhere about the curve, at a time of its own.
+    drawn = origins[:, :, link] + ends[:, None] * axes[:, :, link]
+    # The arm begins at a random place near the curve at a random time.
     moment = rng.integers(0, SAMPLES, count)
     place = 1.5 * (rng.normal(size=count) + 1j * rng.normal(size=count))
-    second = (place - origins[rows, moment, other]) / ways[rows, moment, other]
-    apart = np.abs(origins[rows, :, other] + second[:, None] * ways[rows, :, other] - drawn)
-    both = apart.max(axis=1) * (1 + np.exp(rng.uniform(-3, 0.7, count)))
-    difference = apart.min(axis=1) * 0.97 * np.tanh(rng.uniform(-1.5, 1.5, count))
-    size = np.exp(rng.uniform(*np.log(STEPS_OF_POINT), count))[:, None]
+    second = (place - origins[rows, moment, other]) / axes[rows, moment, other]
+    distance = np.abs(origins[rows, :, other] + second[:, None] * axes[rows, :, other] - drawn)
+    # Sum and difference of the two lengths that let the dyad close at all of these distances.
+    both = distance.max(axis=1) * (1 + np.exp(rng.uniform(-3, 0.7, count)))
+    difference = distance.min(axis=1) * 0.97 * np.tanh(rng.uniform(-1.5, 1.5, count))
+    size = np.exp(rng.uniform(np.log(MIN_POINT_DISTANCE), np.log(MAX_POINT_DISTANCE), count))[:, None]
     own = 2 + 6 * dyads
     u[:, own : own + 6] = np.column_stack(
         [
@@ -269,6 +321,6 @@ def _grown(layout: Layout, state: State, dyads: int, rng) -> State:
     chains.signs[:, dyads] = rng.choice([-1.0, 1.0], count)
     chains.active[:] = dyads + 1
     join = lambda a, b: np.concatenate([a, b])
-    data = Chains(*map(join, state.data, chains))
-    cost, damping = join(state.cost, np.full(count, np.inf)), join(state.damping, child.damping)
-    return State(join(state.shared, u), join(state.own, child.own), (), cost, damping, data)
+    data = Chains(*map(join, carry.data, chains))
+    cost, damping = join(carry.cost, np.full(count, np.inf)), join(carry.damping, child.damping)
+    return MultistartCarry(join(carry.shared, u), join(carry.own, child.own), (), cost, damping, data)

@@ -1,8 +1,8 @@
-"""Linkages that turn an angle into a function of it: closed form, Freudenstein's equation, mechanism.
+"""Linkages whose output is a function of the crank angle: closed form, Freudenstein's equation, mechanism.
 
-Lengths of the four-bar are in units of its ground, those of the slider-crank in units of the way that the slide is to go.
-`x` are five numbers: logarithms of two or three lengths, the offset of the slider-crank, the angle of the crank and
-what the output is where the range begins.
+Lengths of the four-bar are in units of its ground, those of the slider-crank in units of the wanted travel of the slide.
+`x` are five numbers: the logarithms of crank, coupler and rocker (slider-crank: logarithms of crank and coupler, and the
+offset), then the crank angle and the output at the beginning of the range.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import numpy as np
 
 from jaxmbs.synthesis.linkages import FourBar, Linkage, SliderCrank
 
-# Where a linkage is whose crank turns about the origin, and whose line is the x axis.
-PLACE: dict[str, Any] = {"point": np.zeros(2), "angle": 0.0, "pivot": np.zeros(2)}
+# Entries of a design with the crank's pivot at the origin and the linkage's own line along x.
+AT_ORIGIN: dict[str, Any] = {"point": np.zeros(2), "angle": 0.0, "pivot": np.zeros(2)}
 
 
 class FourBarGenerator:
-    """The angle of the rocker, from the line of the pivots, as a function of that of the crank."""
+    """The rocker angle of a four-bar as a function of the crank angle, both from the line of the pivots."""
 
     linkage: ClassVar[Linkage] = FourBar()
     free: ClassVar[tuple[str, ...]] = ("crank", "coupler", "rocker")
@@ -28,14 +28,16 @@ class FourBarGenerator:
 
     @staticmethod
     def equation(angle, output):
-        """Rows (…, 3) and right sides of Freudenstein's equation K₁ cos ψ − K₂ cos φ + K₃ = cos(φ − ψ)."""
+        """Return rows (…, 3) and right sides (…) of Freudenstein's equation K₁ cos ψ − K₂ cos φ + K₃ = cos(φ − ψ)."""
         rows = np.stack([np.cos(output), -np.cos(angle), np.ones_like(angle)], -1)
         return rows, np.cos(angle - output)
 
     @staticmethod
     def numbers(k, angle, output):
-        """The five numbers of a solution K₁ = d/a, K₂ = d/c, K₃ = (a² − b² + c² + d²)/(2ac) of the equation with d = 1, and
-        the offsets of crank and rocker, whose vectors are reversed where a or c is negative."""
+        """Return the five numbers x and the angle offsets (crank, rocker) of a solution K of the equation, with d = 1.
+
+        K₁ = d/a, K₂ = d/c, K₃ = (a² − b² + c² + d²)/(2ac). A link of negative length is reversed: its offset is π.
+        """
         a, c = 1 / k[..., 0], 1 / k[..., 1]
         square, turned = a**2 + c**2 + 1 - 2 * a * c * k[..., 2], np.pi * np.stack([a < 0, c < 0], -1)
         parts = (
@@ -48,43 +50,42 @@ class FourBarGenerator:
         return np.stack(parts, -1), turned
 
     @classmethod
-    def where(cls, lengths, angle, branch, xp):
-        """(cos ψ, sin ψ) and the cosine of the transmission angle, beyond ±1 where the links do not reach."""
+    def output_and_cosine(cls, lengths, angle, branch, xp):
+        """Return (cos ψ, sin ψ) and the cosine of the transmission angle, beyond ±1 where the links do not reach."""
         b = {"ground": 1.0, **dict(zip(cls.free, lengths, strict=True))}
         *_, rocker, cosine = FourBar.joints(b, angle, branch, xp)
         return rocker, cosine
 
     @staticmethod
-    def missed(seen, wanted):
-        """What is missed by: the chord between two directions, as long as the angle while that is small."""
-        return [seen[0] - jnp.cos(wanted), seen[1] - jnp.sin(wanted)]
+    def residual(output, wanted):
+        """Return the chord from the wanted direction to the output's; for small errors it is as long as the angle."""
+        return [output[0] - jnp.cos(wanted), output[1] - jnp.sin(wanted)]
 
     @staticmethod
-    def error(seen, wanted):
-        """By how much, as an angle."""
+    def error(output, wanted):
+        """Return output − wanted as an angle between −π and π."""
         c, s = np.cos(wanted), np.sin(wanted)
-        return np.arctan2(c * seen[1] - s * seen[0], c * seen[0] + s * seen[1])
+        return np.arctan2(c * output[1] - s * output[0], c * output[0] + s * output[1])
 
     @staticmethod
     def sample(rng, count):
-        """Logarithms of random lengths, and random beginnings."""
+        """Return random numbers x (count, 5)."""
         return np.column_stack([rng.normal(0, 0.8, (count, 3)), rng.uniform(-np.pi, np.pi, (count, 2))])
 
     @staticmethod
     def design(x, offsets, unit) -> dict[str, Any]:
         a, b, c = np.exp(x[:3])
         design = {"ground": 1.0, "crank": float(a), "coupler": float(b), "rocker": float(c)}
-        return {**design, **PLACE, "crank_offset": float(offsets[0]), "rocker_offset": float(offsets[1])}
+        return {**design, **AT_ORIGIN, "crank_offset": float(offsets[0]), "rocker_offset": float(offsets[1])}
 
     @staticmethod
-    def read(poses):
-        """What the poses (T, 3 bodies, 3) of the mechanism show, as `where` does."""
+    def output_of_poses(poses):
+        """Return the output, like `output_and_cosine`, from poses (T, 3 bodies, 3) of the mechanism."""
         return np.stack([np.cos(poses[:, 2, 2]), np.sin(poses[:, 2, 2])])
 
 
 class SliderCrankGenerator:
-    """The way of a slide along x as a function of the angle of the crank; the slide's pin is `offset` above the crank's
-    pivot."""
+    """The travel of a slide along x as a function of the crank angle; its pin is `offset` above the crank's pivot."""
 
     linkage: ClassVar[Linkage] = SliderCrank()
     free: ClassVar[tuple[str, ...]] = ("crank", "coupler", "offset")
@@ -93,33 +94,35 @@ class SliderCrankGenerator:
 
     @staticmethod
     def equation(angle, output):
-        """Rows (…, 3) and right sides of K₁ s cos φ + K₂ sin φ + K₃ = s²."""
+        """Return rows (…, 3) and right sides (…) of K₁ s cos φ + K₂ sin φ + K₃ = s²."""
         rows = np.stack([output * np.cos(angle), np.sin(angle), np.ones_like(angle)], -1)
         return rows, output**2
 
     @staticmethod
     def numbers(k, angle, output):
-        """The five numbers of K₁ = 2a, K₂ = 2ae, K₃ = b² − a² − e² of the equation; the offset of the crank, whose
-        vector is reversed where a is negative; and 0."""
+        """Return the five numbers x and the angle offsets (crank, 0) of a solution K of the equation.
+
+        K₁ = 2a, K₂ = 2ae, K₃ = b² − a² − e². A crank of negative length is reversed: its offset is π.
+        """
         a, e = k[..., 0] / 2, k[..., 1] / k[..., 0]
         square, turned = k[..., 2] + a**2 + e**2, np.pi * (a < 0)
         parts = np.log(np.abs(a)), np.log(square) / 2, e, angle + turned, output + 0 * e
         return np.stack(parts, -1), np.stack([turned, 0 * turned], -1)
 
     @classmethod
-    def where(cls, lengths, angle, branch, xp):
-        """(s,) and the cosine of the angle between coupler and the normal of the slide's way."""
+    def output_and_cosine(cls, lengths, angle, branch, xp):
+        """Return (s,) and the cosine of the angle between the coupler and the normal of the slide's line."""
         b = dict(zip(cls.free, lengths, strict=True))
         pin, e, cosine = SliderCrank.joints(b, angle, branch, xp)
         return xp.stack([pin[0] + b["coupler"] * e[0]]), cosine
 
     @staticmethod
-    def missed(seen, wanted):
-        return [seen[0] - wanted]
+    def residual(output, wanted):
+        return [output[0] - wanted]
 
     @staticmethod
-    def error(seen, wanted):
-        return seen[0] - wanted
+    def error(output, wanted):
+        return output[0] - wanted
 
     @staticmethod
     def sample(rng, count):
@@ -133,5 +136,5 @@ class SliderCrankGenerator:
         return {"crank": float(a), "coupler": float(b), "offset": float(x[2] * unit), "crank_offset": float(offsets[0])}
 
     @staticmethod
-    def read(poses):
+    def output_of_poses(poses):
         return poses[None, :, 2, 0]

@@ -1,4 +1,4 @@
-"""Links that take a point of a body past given poses, and four-bars made of two of them."""
+"""Links that guide a point of a body on a circle through given poses, and four-bars made of two such links."""
 
 from __future__ import annotations
 
@@ -8,85 +8,125 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxmbs.numerics.plane import perpendicular
+from jaxmbs.search import (
+    PENALTY_START,
+    DistinctDesigns,
+    LeastSquaresPhase,
+    LeastSquaresProblem,
+    MultistartCarry,
+    SearchOptions,
+    descend,
+    order_by_cost,
+)
 from jaxmbs.synthesis import common
 from jaxmbs.synthesis.linkages.linkage import TINY
-from jaxmbs.synthesis.multistart import PUSH, Problem, Search, Seen, Stage, State, best_first, descended
 
-# Steps of the search. At most PAIRS pairs of links become linkages, among them every pair of the FEW best links.
-SINGLE, PAIRS, FEW = 60, 512, 24
-# Without bounds the sizes stay within this factor of the spread, and a link is no shorter.
-FACTOR, MIN_LENGTH = 10.0, 0.05
+# Steps of the search for single links.
+STEPS_SINGLE_LINKS = 60
+# Largest number of links that are kept, and of pairs of links that become four-bars.
+MAX_PAIRS = 512
+# Number of best links of which all pairs are considered; other pairs are random.
+ALL_PAIRS_LINKS = 24
+# Number of random pairs of links considered for each four-bar that is made.
+RANDOM_PAIRS_PER_FOUR_BAR = 32
+# Default upper bound on lengths and coordinates, in units of the poses' spread.
+MAX_SIZE = 10.0
+# Default lower bound on lengths, in units of the poses' spread.
+MIN_LENGTH = 0.05
 
 
-def _carried(points, goal):
-    """Where points (N, 2) of the body are at the poses: complex (N, K)."""
+def _places_at_poses(points, goal):
+    """Return the places of points (N, 2) of the body at all poses, as complex numbers (N, K)."""
     turn, shift = goal[:, 2:] @ [1, 1j], goal[:, :2] @ [1, 1j]
     return (points @ [1, 1j])[:, None] * turn + shift
 
 
-def single_links(goal, search: Search, rng) -> tuple[np.ndarray, np.ndarray]:
-    """Pivot, point and logarithm of the radius (N, 5) of different links, and how badly they keep their circles (N,)."""
-    points = rng.normal(0, 1.5, (search.starts, 2))
-    z = _carried(points, goal)
-    # The circle is linear in its centre and in its radius squared less that of the centre: 2 x·o + w = x².
+def single_links(goal, options: SearchOptions, rng) -> tuple[np.ndarray, np.ndarray]:
+    """Return different links as (pivot, point, logarithm of the radius) (N, 5), and their squared errors (N,).
+
+    Args:
+        goal: (K, 4) rows x, y, cos φ, sin φ of the poses.
+        options: of the search.
+        rng: generator of random numbers.
+
+    Returns:
+        Links and errors.
+
+    Raises:
+        ValueError: fewer than two links were found.
+    """
+    points = rng.normal(0, 1.5, (options.starts, 2))
+    z = _places_at_poses(points, goal)
+    # The equation of a circle is linear in its centre o and in w = r² − o²: 2 x·o + w = x².
     rows = np.stack([2 * z.real, 2 * z.imag, np.ones(z.shape)], -1)
     circle = (np.linalg.pinv(rows, 1e-9) @ (np.abs(z) ** 2)[..., None])[..., 0]
-    length = np.sqrt(np.clip(circle[:, 2] + (circle[:, :2] ** 2).sum(axis=1), MIN_LENGTH**2, FACTOR**2))
-    u = np.column_stack([np.clip(circle[:, :2], -FACTOR, FACTOR), points, np.log(length)])
-    begun = State.begin(u, ())
-    state = descended(OnCircle(), begun, [Stage(SINGLE, goal)], search, at_once=SINGLE)
-    # Many poses leave few links that are best: then the circles that they began from go on as well.
+    length = np.sqrt(np.clip(circle[:, 2] + (circle[:, :2] ** 2).sum(axis=1), MIN_LENGTH**2, MAX_SIZE**2))
+    u = np.column_stack([np.clip(circle[:, :2], -MAX_SIZE, MAX_SIZE), points, np.log(length)])
+    phases = [LeastSquaresPhase(STEPS_SINGLE_LINKS, goal)]
+    carry = MultistartCarry.at_start(u, ())
+    carry = descend(OnCircle(), carry, phases, options, steps_per_report=STEPS_SINGLE_LINKS)
+    # For many poses only few links are optimal; then the circles that they started from are candidates as well.
     distance, radius = np.abs(z - (u[:, :2] @ [1, 1j])[:, None]), np.exp(u[:, 4])[:, None]
-    u, cost = np.vstack([state.shared, u]), np.append(state.cost, ((distance - radius) ** 2).sum(axis=1))
-    seen = Seen()
-    different: list[int] = []
-    for k in best_first(cost):
-        if len(different) < PAIRS and seen.is_new(u[k]):
-            different.append(k)
-    if len(different) < 2:
+    u, cost = np.vstack([carry.shared, u]), np.append(carry.cost, ((distance - radius) ** 2).sum(axis=1))
+    distinct = DistinctDesigns()
+    kept: list[int] = []
+    for k in order_by_cost(cost):
+        if len(kept) < MAX_PAIRS and distinct.add(u[k]):
+            kept.append(k)
+    if len(kept) < 2:
         raise ValueError(
-            "fewer than two links were found that take a point of the body past the poses; allow more starts"
+            "fewer than two links were found that guide a point of the body through the poses; allow more starts"
         )
-    return u[different], cost[different]
+    return u[kept], cost[kept]
 
 
 @dataclass(frozen=True)
-class OnCircle(Problem):
-    """A point of the body that stays on a circle: pivot, point and logarithm of the radius."""
+class OnCircle(LeastSquaresProblem):
+    """A point of the body on a circle, in all poses; the unknowns are pivot, point and logarithm of the radius."""
 
-    def rows(self, data, goal):
-        def residual(u, own, state, pose):
+    def residual_functions(self, data, inputs):
+        def residual(u, own, carried, pose):
             x = pose[:2] + u[2] * pose[2:] + u[3] * perpendicular(pose[2:]) - u[:2]
-            return (jnp.sqrt(x @ x + TINY) - jnp.exp(u[4]))[None], state
+            return (jnp.sqrt(x @ x + TINY) - jnp.exp(u[4]))[None], carried
 
         def prior(u):
-            low, high = jnp.log(MIN_LENGTH), jnp.log(FACTOR)
-            sizes = jnp.concatenate([jnp.maximum(jnp.abs(u[:4]) - FACTOR, 0), jnp.maximum(u[4:] - high, 0)])
-            return PUSH * jnp.concatenate([sizes, jnp.maximum(low - u[4:], 0)])
+            low, high = jnp.log(MIN_LENGTH), jnp.log(MAX_SIZE)
+            sizes = jnp.concatenate([jnp.maximum(jnp.abs(u[:4]) - MAX_SIZE, 0), jnp.maximum(u[4:] - high, 0)])
+            return PENALTY_START * jnp.concatenate([sizes, jnp.maximum(low - u[4:], 0)])
 
-        return residual, prior, goal
+        return residual, prior, inputs
 
 
-def paired(links, goal, ordered: bool, rng):
-    """Free numbers, crank angles and branches of four-bars of two links each."""
-    links, costs = links
-    # All pairs of the best ones, and random ones.
-    count, few = len(links), min(len(links), FEW)
-    i, j = np.nonzero(~np.eye(few, dtype=bool))
-    i = np.append(i, rng.integers(0, count, 32 * PAIRS))
-    j = np.append(j, (i[len(j) :] + rng.integers(1, count, 32 * PAIRS)) % count)
+def four_bars_of(links, costs, goal, ordered: bool, rng):
+    """Combine single links in pairs.
+
+    Args:
+        links: (N, 5), see `single_links`.
+        costs: (N,) their squared errors.
+        goal: the poses, see `single_links`.
+        ordered: whether the poses should be passed in their order.
+        rng: generator of random numbers.
+
+    Returns:
+        The best four-bars: free numbers (M, 10), see `motion.design_of`; crank angles at the poses (M, K); branches (M,).
+    """
+    count, best_links = len(links), min(len(links), ALL_PAIRS_LINKS)
+    random_pairs = RANDOM_PAIRS_PER_FOUR_BAR * MAX_PAIRS
+    i, j = np.nonzero(~np.eye(best_links, dtype=bool))
+    i = np.append(i, rng.integers(0, count, random_pairs))
+    j = np.append(j, (i[len(j) :] + rng.integers(1, count, random_pairs)) % count)
     first, second = links[i], links[j]
     u = np.column_stack([first[:, :2], second[:, :2], first[:, 2:4], second[:, 2:4], first[:, 4], second[:, 4]])
-    pin, elbow = _carried(u[:, 4:6], goal), _carried(u[:, 6:8], goal)
+    pin, elbow = _places_at_poses(u[:, 4:6], goal), _places_at_poses(u[:, 6:8], goal)
     near, far = (u[:, 0:2] @ [1, 1j])[:, None], (u[:, 2:4] @ [1, 1j])[:, None]
     angles = np.angle(pin - near)
     side = np.sign((np.conj(far - pin) * (elbow - pin)).imag)
     branch = np.where(side.sum(axis=1) >= 0, 1.0, -1.0)
     sense = [np.mod(way * np.diff(angles, axis=1), 2 * np.pi).sum(axis=1) < 2 * np.pi for way in (1, -1)]
-    # Those that stay on one branch and keep the order come first, and of them those that do not fold up.
+    # Preferred are four-bars that do not fold up, stay on one branch, and keep the order, in this priority.
     folded = np.minimum(np.abs(elbow - pin).min(axis=1), np.abs(far - near)[:, 0]) < MIN_LENGTH
     badness = 4 * folded + 2 * (np.abs(side.sum(axis=1)) < side.shape[1])
     badness = badness + ~(sense[0] | sense[1]) * ordered
-    # Of exact links any will do.
-    best = np.lexsort((np.maximum(costs[i] + costs[j], common.near_zero()), badness))[:PAIRS]
+    # Links with errors near zero are equally good.
+    best = np.lexsort((np.maximum(costs[i] + costs[j], common.near_zero()), badness))[:MAX_PAIRS]
     return u[best], angles[best], branch[best]

@@ -1,4 +1,4 @@
-"""What `fit` compares with its targets: a point, a pose, an output. Equal measures are the same to compiled programs."""
+"""Measures that `fit` compares with its targets: a point, a pose, an output. Equal measures share compiled programs."""
 
 from __future__ import annotations
 
@@ -11,66 +11,70 @@ import numpy as np
 from jaxtyping import Array, ArrayLike
 
 from jaxmbs.numerics import rotation
-from jaxmbs.synthesis.common import positive, spread_of, table
+from jaxmbs.synthesis.common import positive_number, rows_of_numbers, spread_of
 from jaxmbs.system.mechanism import Mechanism
 
 
 @dataclass(frozen=True)
-class Point:
-    """Where a point of a body is; see `point`."""
+class PointMeasure:
+    """The place of a point of a body; see `point`."""
 
     body: str
     at: Any
 
-    def place(self, design) -> Array:
-        """Its coordinates in the frame of the body."""
+    def coordinates(self, design) -> Array:
+        """Return the point's coordinates (d,) in the frame of the body."""
         if callable(self.at):
             return self.at(design)
         if not isinstance(self.at, str):
             return jnp.asarray(self.at)
         if not isinstance(design, Mapping) or self.at not in design:
-            raise ValueError(f"point is {self.at!r} of the design, which has no such entry")
+            raise ValueError(f"point is {self.at!r}, but the design has no such entry")
         return design[self.at]
 
     def __call__(self, design, mech: Mechanism, q) -> Array:
-        return mech.point(q, self.body, self.place(design))
+        return mech.point(q, self.body, self.coordinates(design))
 
 
 @dataclass(frozen=True)
-class Pose:
-    """Where a body is and how it is turned; see `pose`."""
+class PoseMeasure:
+    """The position and orientation of a body; see `pose`."""
 
     body: str
     angle_length: float | None
 
-    def aimed_at(self, poses) -> tuple[Pose, np.ndarray]:
-        """The measure with its length, and what it should be at poses (K, 3) of the plane or (K, 7) of space."""
-        poses = table("targets", poses, "poses: x, y, angle, shape (K, 3); in space (K, 7)", (3, 7))
+    def with_targets(self, poses) -> tuple[PoseMeasure, np.ndarray]:
+        """Return the measure with its angle length, and its values at poses (K, 3) of the plane or (K, 7) of space."""
+        poses = rows_of_numbers("targets", poses, "poses: x, y, angle, shape (K, 3); in space (K, 7)", (3, 7))
         dimension = 2 if poses.shape[1] == 3 else 3
         places, turns = poses[:, :dimension], poses[:, dimension:]
-        length = spread_of(places) or 1.0 if self.angle_length is None else positive("angle_length", self.angle_length)
+        if self.angle_length is None:
+            length = spread_of(places) or 1.0
+        else:
+            length = positive_number("angle_length", self.angle_length)
         if dimension == 2:
             axes = np.column_stack([np.cos(turns), np.sin(turns)])
         else:
             axes = np.array([np.asarray(rotation.matrix(p)).T.ravel() for p in turns / _norms(turns)]) / np.sqrt(2)
-        return Pose(self.body, length), np.column_stack([places, length * axes])
+        return PoseMeasure(self.body, length), np.column_stack([places, length * axes])
 
     def __call__(self, design, mech: Mechanism, q) -> Array:
         assert self.angle_length is not None
-        where, dimension = mech.layout.pose(self.body, q), mech.layout.dimension
-        # Three axes turn by 2√2 sin(φ/2) together, in the plane two numbers by 2 sin(φ/2): the same weight for an angle.
+        body_pose, dimension = mech.layout.pose(self.body, q), mech.layout.dimension
+        # For an angle φ the three axes change by 2√2 sin(φ/2) together, the one axis of the plane by 2 sin(φ/2).
         count, weight = (1, self.angle_length) if dimension == 2 else (3, self.angle_length / np.sqrt(2))
-        axes = [weight * where.direction(e) for e in jnp.eye(dimension)[:count]]
-        return jnp.concatenate([where.point(jnp.zeros(dimension)), *axes])
+        axes = [weight * body_pose.direction(e) for e in jnp.eye(dimension)[:count]]
+        return jnp.concatenate([body_pose.point(jnp.zeros(dimension)), *axes])
 
 
 def _norms(rows) -> np.ndarray:
+    """Return the norms (K, 1) of rows (K, d)."""
     return np.linalg.norm(rows, axis=1, keepdims=True)
 
 
 @dataclass(frozen=True)
-class Output:
-    """A number of the configuration: a coordinate by name, or a function of design, mechanism and configuration."""
+class OutputMeasure:
+    """A number of the configuration: a coordinate by name, or a function of (design, mechanism, configuration)."""
 
     of: str | Callable
 
@@ -83,35 +87,41 @@ class Output:
         return jnp.atleast_1d(value)
 
 
-def point(body: str, at: ArrayLike | Sequence[float] | str | Callable[[Any], Array]) -> Point:
-    """A measure for `fit`: where a point of a body is, in the plane or in space.
+def point(body: str, at: ArrayLike | Sequence[float] | str | Callable[[Any], Array]) -> PointMeasure:
+    """Return a measure for `fit`: the place of a point of a body, in the plane or in space.
 
     Args:
         body: name of the body.
-        at: its coordinates (d,) in the frame of the body: numbers, the name of an entry of the design, or a function of
-            the design.
+        at: coordinates (d,) of the point in the frame of the body: numbers, the name of an entry of the design, or a
+            function of the design.
+
+    Returns:
+        The measure.
 
     Examples:
         >>> end = mbs.synthesis.point("rod", (1.5, 0))
         >>> print(end(None, mech, mech.coordinates(guess)))
         [2.5 0. ]
     """
-    return Point(body, at if isinstance(at, str) or callable(at) else tuple(np.asarray(at, float).tolist()))
+    return PointMeasure(body, at if isinstance(at, str) or callable(at) else tuple(np.asarray(at, float).tolist()))
 
 
-def pose(body: str, angle_length: float | None = None) -> Pose:
-    """A measure for `fit`: where the origin of a body is, and how the body is turned.
+def pose(body: str, angle_length: float | None = None) -> PoseMeasure:
+    """Return a measure for `fit`: the position of a body's origin and the orientation of the body.
 
-    Targets are poses x, y, φ (K, 3), in space the place of the origin and Euler parameters (K, 7). The error is
-    Σ ‖r_k − r*_k‖² + L² (2 sin(Δφ_k/2))² with the angle Δφ between the two. The values are x, y, L cos φ, L sin φ, in space
-    x, y, z and the three axes of the body times L/√2.
+    Targets are poses x, y, φ (K, 3), in space the position of the origin and Euler parameters (K, 7). The error is
+    Σ ‖r_k − r*_k‖² + L² (2 sin(Δφ_k/2))², Δφ being the angle between pose and target. The values are x, y, L cos φ,
+    L sin φ, in space x, y, z and the three axes of the body times L/√2.
 
     Args:
         body: name of the body.
-        angle_length: L, positive; by default the positions' root mean square distance from their centre.
+        angle_length: L, positive; by default the root mean square distance of the target positions from their centre.
+
+    Returns:
+        The measure.
 
     Examples:
         >>> print(mbs.synthesis.pose("rod", angle_length=2.0)(None, mech, mech.coordinates(guess)))
         [1. 0. 2. 0.]
     """
-    return Pose(body, angle_length)
+    return PoseMeasure(body, angle_length)

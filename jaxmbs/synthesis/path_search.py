@@ -1,4 +1,4 @@
-"""The search for a linkage that draws a path: random starts, and the least squares of one of them."""
+"""The search for linkages with a point that passes targets: random starts and their least squares."""
 
 from __future__ import annotations
 
@@ -11,205 +11,237 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxmbs.search import (
+    PENALTY_START,
+    LeastSquaresProblem,
+    MultistartCarry,
+    SearchOptions,
+    descend,
+    order_by_cost,
+    penalty_phases,
+)
 from jaxmbs.synthesis import common
 from jaxmbs.synthesis.linkages import Linkage
-from jaxmbs.synthesis.multistart import PUSH, Problem, Search, State, best_first, descended, pushing_harder
 
-# Starts that go on to the end.
-BEST = 256
-# Crank angles at which a linkage is checked that has no closed form for a whole turn.
-GUARDS = 24
-# Random linkages made for each start of such a linkage; those that assemble are taken first.
+# Number of best starts that continue to the end of the search.
+BEST_STARTS = 256
+# Number of crank angles at which linkages without closed form for the whole turn must assemble.
+CHECK_ANGLES = 24
+# Number of random linkages made for each start of such a linkage; those that assemble are taken first.
 RANDOM_LINKAGES_PER_START = 4
-# One further start for this many, whose crank need not turn all round; and how many ways of its crank are tried.
-PART_EVERY, WAYS = 4, 8
-# Distances of such a linkage are multiplied by this, and count at least as this part of the spread: a linkage that turns
-# all round needs no reversing motor.
-PART_COUNTS, PART_COUNTS_LEAST = 10.0, 1e-4
+# Number of starts for each further start whose crank may turn through a part of a turn only.
+STARTS_PER_SWINGING_START = 4
+# Number of ranges of the crank tried for each of these.
+TRIED_RANGES = 8
+# Factor on the distances from the targets if the crank does not turn fully: a full turn needs no reversing motor.
+PART_TURN_FACTOR = 10.0
+# Lower limit on these distances in the ranking, in units of the targets' spread.
+PART_TURN_MIN_DISTANCE = 1e-4
 
 
-class Question(NamedTuple):
-    """What is asked for, in units of the targets' spread about their centre.
+class PathRequest(NamedTuple):
+    """Targets and bounds of a linkage, in units of the targets' spread about their centre.
 
     Attributes:
-        goal (T, 2): the targets. timing (T,): how far the crank has turned, None where that is free.
-        closed: whether the targets go all round. parts: whether the crank may pass only a part of a turn.
-        lower, upper: bounds of the numbers of a flat design.
-        region: two corners of the pivots' box, or None. limit: of the cosines.
-        require: the design in the user's units ↦ values that must not be negative; unit: (centre, spread).
+        targets: (T, 2).
+        crank_angles: (T,) angle by which the crank has turned at each target, in radians; None if free.
+        closed: True if the targets go round a closed curve.
+        part_turns: True if the crank may pass only a part of a turn.
+        lower: lower bounds of a flat design.
+        upper: upper bounds of a flat design.
+        region: (2, 2) corners of the box for the pivots, or None.
+        max_cosine: largest cosine of the angles between links.
+        require: function design in the user's units ↦ values that must not be negative, or None.
+        unit: (centre, spread) of the targets.
     """
 
-    goal: np.ndarray
-    timing: np.ndarray | None
+    targets: np.ndarray
+    crank_angles: np.ndarray | None
     closed: bool
-    parts: bool
+    part_turns: bool
     lower: np.ndarray
     upper: np.ndarray
     region: np.ndarray | None
-    limit: float
+    max_cosine: float
     require: Callable | None
     unit: tuple[np.ndarray, float]
 
 
-def searched(linkage: Linkage, question: Question, search: Search, task) -> tuple[np.ndarray, ...]:
-    """Candidates after the descent of all starts, and of the best of them to the end, the best first: free numbers (K, n),
-    crank angles at the targets (K, T), signs of the branch (K, s)."""
-    free = question.timing is None
-    start = _started(linkage, question, search.starts, search.rng)
-    scale = _scale_of_requirements(linkage, question, start.shared)
-    region = np.zeros((2, 2)) if question.region is None else question.region
-    given = question.goal, question.lower, question.upper, region, question.limit, scale, question.unit
-    problem = Passing(linkage, free, question.require, question.region is not None)
-    state = descended(problem, start, pushing_harder(given, BEST), search, unit=question.unit[1], task=task)
-    (signs, since), count = state.data, len(question.goal)
-    angles = state.own[:, :count, 0] if free else state.shared[:, linkage.size, None] + since[:, :count]
-    turns = linkage.turns(state.shared[:, : linkage.size])
-    order = best_first(counted(state.cost, turns, count, 1.0))
-    return tuple(x[order] for x in (state.shared[:, : linkage.size], angles, signs))
+def search_linkages(linkage: Linkage, request: PathRequest, options: SearchOptions, task) -> tuple[np.ndarray, ...]:
+    """Return linkages after all phases of the search, the best first.
+
+    Each has free numbers (K, n), crank angles at the targets (K, T), and signs of the branch (K, s).
+    """
+    free_angles = request.crank_angles is None
+    carry = _random_starts(linkage, request, options.starts, options.rng)
+    scale = _scale_of_requirements(linkage, request, carry.shared)
+    region = np.zeros((2, 2)) if request.region is None else request.region
+    inputs = request.targets, request.lower, request.upper, region, request.max_cosine, scale, request.unit
+    problem = PathGeneration(linkage, free_angles, request.require, request.region is not None)
+    phases = penalty_phases(inputs, BEST_STARTS)
+    carry = descend(problem, carry, phases, options, unit=request.unit[1], task=task)
+    (signs, base_angles), count = carry.data, len(request.targets)
+    u, start = carry.shared[:, : linkage.size], carry.shared[:, linkage.size :]
+    angles = carry.own[:, :count, 0] if free_angles else start + base_angles[:, :count]
+    order = order_by_cost(ranking_error(carry.cost, linkage.has_full_turn(u), count, 1.0))
+    return tuple(x[order] for x in (u, angles, signs))
 
 
-def counted(error, turns, count: int, spread: float):
-    """Sums of squares as linkages are compared by them: more where the crank does not turn all round."""
-    return np.where(turns, error, np.maximum(PART_COUNTS**2 * error, count * (PART_COUNTS_LEAST * spread) ** 2))
+def ranking_error(error, turns, count: int, spread: float):
+    """Return the sums of squares by which linkages are ranked: larger than the error if the crank does not turn fully."""
+    part_turn_error = np.maximum(PART_TURN_FACTOR**2 * error, count * (PART_TURN_MIN_DISTANCE * spread) ** 2)
+    return np.where(turns, error, part_turn_error)
 
 
 @dataclass(frozen=True)
-class Passing(Problem):
-    """A linkage that passes targets, each at a crank angle of its own where these are free."""
+class PathGeneration(LeastSquaresProblem):
+    """A linkage that passes targets.
+
+    The shared unknowns are the free numbers of the linkage and, if crank angles are given, the angle at which the crank
+    starts. There is a block for each target, whose own unknown is its crank angle if that is free, and for each checked
+    angle.
+    """
 
     linkage: Linkage
-    free: bool
+    free_angles: bool
     require: Callable | None
     in_region: bool
 
-    def rows(self, data, wanted):
-        linkage, guards, (signs, since) = self.linkage, len(_guards(self.linkage)), data
-        goal, lower, upper, region, limit, scale, unit, push = wanted
-        weight = jnp.concatenate([jnp.ones(len(goal)), jnp.zeros(guards)])
-        targets = jnp.concatenate([goal, jnp.zeros((guards, 2))])
+    def residual_functions(self, data, inputs):
+        linkage, checked, (signs, base_angles) = self.linkage, len(_check_angles(self.linkage)), data
+        targets, lower, upper, region, max_cosine, scale, unit, penalty = inputs
+        weight = jnp.concatenate([jnp.ones(len(targets)), jnp.zeros(checked)])
+        all_targets = jnp.concatenate([targets, jnp.zeros((checked, 2))])
 
-        def residual(shared, own, state, block):
-            target, since, weight = block
-            angle = since + (weight * own[0] if self.free else shared[linkage.size])
-            point, cosines = linkage.seen(linkage.design(shared[: linkage.size]), angle, signs)
-            counts = 1 if guards else jnp.where(linkage.turns(shared[: linkage.size]), 0, 1)
+        def residual(shared, own, carried, block):
+            target, base_angle, weight = block
+            angle = base_angle + (weight * own[0] if self.free_angles else shared[linkage.size])
+            point, cosines = linkage.point_and_cosines(linkage.design(shared[: linkage.size]), angle, signs)
+            counts = 1 if checked else jnp.where(linkage.has_full_turn(shared[: linkage.size]), 0, 1)
             missed = weight * (point - target)
-            if guards or linkage.can_swing:
-                # Steep where links are about to open, and flat where they are far apart.
-                open_by = jnp.maximum(jnp.abs(cosines) - limit, 0) / (1 - limit)
-                missed = jnp.concatenate([missed, counts * push / PUSH * jnp.log1p(open_by)])
-            return missed, state
+            if checked or linkage.can_swing:
+                # The logarithm is steep where links are about to open, and flat where they are far apart.
+                excess = jnp.maximum(jnp.abs(cosines) - max_cosine, 0) / (1 - max_cosine)
+                missed = jnp.concatenate([missed, counts * penalty / PENALTY_START * jnp.log1p(excess)])
+            return missed, carried
 
         def prior(shared):
             u = shared[: linkage.size]
             design = linkage.design(u)
-            rows = [common.beyond(linkage.flat(design), lower, upper)]
-            if not guards:
-                beyond = jnp.abs(jnp.asarray(linkage.everywhere(design))) - limit + common.INSIDE * (1 - limit)
-                rows.append(jnp.where(linkage.turns(u), beyond, -1))
+            rows = [common.bound_violation(linkage.flat(design), lower, upper)]
+            if not checked:
+                margin = common.BOUND_MARGIN * (1 - max_cosine)
+                excess = jnp.abs(jnp.asarray(linkage.extreme_cosines(design))) - max_cosine + margin
+                rows.append(jnp.where(linkage.has_full_turn(u), excess, -1))
             if self.in_region:
-                rows += [common.beyond(pivot, *region) for pivot in linkage.pivots(design)]
+                rows += [common.bound_violation(pivot, *region) for pivot in linkage.pivots(design)]
             if self.require is not None:
-                rows.append(common.INSIDE - _required(linkage, self.require, unit)(u) / scale)
-            return push * jnp.maximum(jnp.concatenate(rows), 0)
+                rows.append(common.BOUND_MARGIN - _requirement_values(linkage, self.require, unit)(u) / scale)
+            return penalty * jnp.maximum(jnp.concatenate(rows), 0)
 
-        return residual, prior, (targets, since, weight)
+        return residual, prior, (all_targets, base_angles, weight)
 
 
 @partial(jax.jit, static_argnums=0)
-def points_of(linkage, u, angles, signs):
-    """Where the point is (T, 2), and the cosines between the links (T, c)."""
+def points_and_cosines(linkage, u, angles, signs):
+    """Return the places of the point (T, 2) and the cosines between the links (T, c) at crank angles (T,)."""
     design = linkage.design(u)
-    return jax.vmap(lambda angle: linkage.seen(design, angle, signs))(angles)
+    return jax.vmap(lambda angle: linkage.point_and_cosines(design, angle, signs))(angles)
 
 
-def _guards(linkage: Linkage) -> np.ndarray:
-    """Crank angles at which a linkage has to assemble."""
-    return np.zeros(0) if linkage.has_closed_form else np.linspace(0, 2 * np.pi, GUARDS, endpoint=False)
+def _check_angles(linkage: Linkage) -> np.ndarray:
+    """Return the crank angles (C,) at which a linkage must assemble; none if it has a closed form for the whole turn."""
+    return np.zeros(0) if linkage.has_closed_form else np.linspace(0, 2 * np.pi, CHECK_ANGLES, endpoint=False)
 
 
-def _offered(linkage: Linkage, starts: int, rng) -> tuple[np.ndarray, np.ndarray]:
-    """Free numbers and branches of random linkages, those that assemble at every angle first."""
-    guards = _guards(linkage)
-    offered = starts * (RANDOM_LINKAGES_PER_START if len(guards) else 1)
-    u = linkage.sample(rng, offered)
-    signs = rng.choice([-1.0, 1.0], (offered, linkage.signs))
-    if not len(guards):
+def _random_linkages(linkage: Linkage, starts: int, rng) -> tuple[np.ndarray, np.ndarray]:
+    """Return free numbers (starts, n) and branches (starts, s), preferring linkages that assemble at every angle."""
+    checked = _check_angles(linkage)
+    count = starts * (RANDOM_LINKAGES_PER_START if len(checked) else 1)
+    u = linkage.sample(rng, count)
+    signs = rng.choice([-1.0, 1.0], (count, linkage.signs))
+    if not len(checked):
         return u, signs
-    _, cosines = jax.vmap(partial(points_of, linkage), (0, None, 0))(u, guards, signs)
+    _, cosines = jax.vmap(partial(points_and_cosines, linkage), (0, None, 0))(u, checked, signs)
     rows = np.argsort(np.maximum(np.abs(np.asarray(cosines)).max(axis=(1, 2)), 1), kind="stable")[:starts]
     return u[rows], signs[rows]
 
 
-def _started(linkage: Linkage, question: Question, starts: int, rng) -> State:
-    """Random linkages, brought to the targets by a similarity of the plane each."""
-    goal, timing = question.goal, question.timing
-    u, signs = _offered(linkage, starts, rng)
-    if question.parts:
-        further, more = _offered(linkage, max(starts // PART_EVERY, 1), rng)
-        u, signs = np.concatenate([u, linkage.swinging(further)]), np.concatenate([signs, more])
+def _random_starts(linkage: Linkage, request: PathRequest, starts: int, rng) -> MultistartCarry:
+    """Return random linkages, each scaled, turned and moved to fit the targets."""
+    targets, given_angles = request.targets, request.crank_angles
+    u, signs = _random_linkages(linkage, starts, rng)
+    if request.part_turns:
+        more_u, more_signs = _random_linkages(linkage, max(starts // STARTS_PER_SWINGING_START, 1), rng)
+        u, signs = np.concatenate([u, linkage.without_full_turn(more_u)]), np.concatenate([signs, more_signs])
     swings, starts = slice(starts, None), len(u)
     turn = rng.choice([-1.0, 1.0], starts)
     start = rng.uniform(0, 2 * np.pi, starts)
-    if timing is None:
-        angles = start[:, None] + turn[:, None] * _spread_angles(goal, question.closed, starts, rng)
+    if given_angles is None:
+        angles = start[:, None] + turn[:, None] * _random_angles(targets, request.closed, starts, rng)
     else:
-        angles = start[:, None] + turn[:, None] * timing
-    if question.parts:
-        angles[swings] = _reached(linkage, question, u[swings], angles[swings], signs[swings], rng)
-        start = angles[:, 0] if timing is None else angles[:, 0] - turn * timing[0]
-    points, _ = jax.vmap(partial(points_of, linkage))(u, angles, signs)
-    z, w = np.asarray(points) @ [1, 1j], goal @ [1, 1j]
-    about = z - z.mean(axis=1, keepdims=True)
-    factor = (about.conj() @ w) / np.maximum((np.abs(about) ** 2).sum(axis=1), 1e-300)
+        angles = start[:, None] + turn[:, None] * given_angles
+    if request.part_turns:
+        angles[swings] = _reachable_angles(linkage, request, u[swings], angles[swings], signs[swings], rng)
+        start = angles[:, 0] if given_angles is None else angles[:, 0] - turn * given_angles[0]
+    points, _ = jax.vmap(partial(points_and_cosines, linkage))(u, angles, signs)
+    z, w = np.asarray(points) @ [1, 1j], targets @ [1, 1j]
+    centred = z - z.mean(axis=1, keepdims=True)
+    factor = (centred.conj() @ w) / np.maximum((np.abs(centred) ** 2).sum(axis=1), 1e-300)
     factor = np.where(np.abs(factor) > 1e-6, factor, 1.0)
     shift = w.mean() - factor * z.mean(axis=1)
-    u = linkage.placed(u, np.abs(factor), np.angle(factor), np.column_stack([shift.real, shift.imag]))
-    guards = np.broadcast_to(_guards(linkage), (starts, len(_guards(linkage))))
-    if timing is None:
-        own = np.concatenate([angles, 0 * guards], axis=1)[:, :, None]
-        return State.begin(u, (signs, np.concatenate([0 * angles, guards], axis=1)), own)
-    # Guards count from where the crank starts as well: their angles are spread over the turn in any case.
-    since = np.concatenate([turn[:, None] * timing, guards], axis=1)
-    return State.begin(np.column_stack([u, start]), (signs, since))
+    u = linkage.apply_similarity(u, np.abs(factor), np.angle(factor), np.column_stack([shift.real, shift.imag]))
+    checked = np.broadcast_to(_check_angles(linkage), (starts, len(_check_angles(linkage))))
+    if given_angles is None:
+        own = np.concatenate([angles, 0 * checked], axis=1)[:, :, None]
+        return MultistartCarry.at_start(u, (signs, np.concatenate([0 * angles, checked], axis=1)), own)
+    # The checked angles count from the crank's start as well; they cover the turn in any case.
+    base_angles = np.concatenate([turn[:, None] * given_angles, checked], axis=1)
+    return MultistartCarry.at_start(np.column_stack([u, start]), (signs, base_angles))
 
 
-def _reached(linkage: Linkage, question: Question, u, angles, signs, rng) -> np.ndarray:
-    """Crank angles (starts, T) at which linkages assemble that need not turn all round, as far as they are found: the same
-    ways of the crank from elsewhere, and without crank angles that are given also shorter ones."""
-    away = rng.uniform(0, 2 * np.pi, (WAYS, len(u), 1))
-    part = rng.uniform(0.1, 1, (WAYS, len(u), 1)) if question.timing is None else 1.0
-    tried = angles[:, :1] + away + part * (angles - angles[:, :1])
-    _, cosines = jax.vmap(jax.vmap(partial(points_of, linkage)), (None, 0, None))(u, tried, signs)
-    opening = np.maximum(np.abs(np.asarray(cosines)).max(axis=(2, 3)), question.limit)
-    return tried[np.argmin(opening, axis=0), np.arange(len(u))]
+def _reachable_angles(linkage: Linkage, request: PathRequest, u, angles, signs, rng) -> np.ndarray:
+    """Return crank angles (starts, T) at which linkages assemble as well as possible, for cranks that need not turn fully.
+
+    Each tries its angles from other beginnings and, if the crank angles are free, shrunk to a part of their range.
+    """
+    offset = rng.uniform(0, 2 * np.pi, (TRIED_RANGES, len(u), 1))
+    part = rng.uniform(0.1, 1, (TRIED_RANGES, len(u), 1)) if request.crank_angles is None else 1.0
+    tried = angles[:, :1] + offset + part * (angles - angles[:, :1])
+    _, cosines = jax.vmap(jax.vmap(partial(points_and_cosines, linkage)), (None, 0, None))(u, tried, signs)
+    worst_cosine = np.maximum(np.abs(np.asarray(cosines)).max(axis=(2, 3)), request.max_cosine)
+    return tried[np.argmin(worst_cosine, axis=0), np.arange(len(u))]
 
 
-def _spread_angles(goal, closed: bool, starts: int, rng) -> np.ndarray:
-    """Crank angles (starts, T) from the first target on: over a turn or a part of it."""
-    count = len(goal)
+def _random_angles(targets, closed: bool, starts: int, rng) -> np.ndarray:
+    """Return random crank angles (starts, T) from the first target on, over a turn or a part of it."""
+    count = len(targets)
     whole = 2 * np.pi * (count - 1) / count
     part_of_turn = np.where(rng.random(starts) < 0.5, whole, rng.uniform(0.5, whole, starts))
     span = np.full(starts, whole) if closed else part_of_turn
-    # Targets that lie far apart are far apart in time as well.
-    steps = np.linalg.norm(np.diff(goal, axis=0), axis=1)
+    # A mixture of equal steps and steps in proportion to the distances between targets.
+    steps = np.linalg.norm(np.diff(targets, axis=0), axis=1)
     even, by_length = np.linspace(0, 1, count), np.append(0, np.cumsum(steps)) / (steps.sum() or 1)
     part = rng.random(starts)[:, None]
     return span[:, None] * (part * even + (1 - part) * by_length)
 
 
-def _scale_of_requirements(linkage, question: Question, shared) -> np.ndarray:
-    """How large the values of the user's requirements are."""
-    if question.require is None:
+def _scale_of_requirements(linkage, request: PathRequest, shared) -> np.ndarray:
+    """Return a typical size of each value of `require`: the median over all starts."""
+    if request.require is None:
         return np.zeros(0)
-    values = _required(linkage, question.require, question.unit)
+    values = _requirement_values(linkage, request.require, request.unit)
     each = np.asarray(jax.vmap(values)(shared[:, : linkage.size]))
     scale = np.median(np.where(np.isfinite(each), np.abs(each), np.inf), axis=0)
     return np.where(np.isfinite(scale) & (scale > 0), scale, 1.0)
 
 
-def _required(linkage, require, unit):
+def _requirement_values(linkage, require, unit):
+    """Return the function free numbers ↦ values of `require` in a row."""
+
     def values(u):
-        return jnp.atleast_1d(jnp.asarray(require(linkage.unscaled(linkage.design(u), *unit)), float)).reshape(-1)
+        return jnp.atleast_1d(jnp.asarray(require(linkage.from_search_units(linkage.design(u), *unit)), float)).reshape(
+            -1
+        )
 
     return values

@@ -1,4 +1,4 @@
-"""Curves as shapes: drawn as lines through points, however fast; how far two of them are apart."""
+"""Curves as shapes, polylines through points regardless of timing, and distances between two of them."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ from typing import Any
 
 import numpy as np
 
-# Points of each curve where two are compared.
-COMPARED = 2000
-# Segments of a line whose distances are computed at once.
-AT_ONCE = 1000
-# A curve is closed if its ends are no further apart than this many times most steps between its points, and than this part
-# of its extent.
-MAX_GAP_IN_STEPS, GAP_QUANTILE, MAX_GAP_OF_EXTENT = 1.5, 0.9, 0.15
+# Number of points of each curve when two are compared.
+COMPARED_POINTS = 2000
+# Number of segments whose distances are computed at once, to limit memory.
+SEGMENTS_PER_BLOCK = 1000
+# A curve counts as closed if the gap between its ends is at most this many times a typical step between its points …
+MAX_GAP_IN_STEPS = 1.5
+# … where the typical step is this quantile of all steps …
+GAP_QUANTILE = 0.9
+# … and at most this fraction of the curve's extent.
+MAX_GAP_OF_EXTENT = 0.15
 
 
-def resampled(points: np.ndarray, count: int, closed: bool) -> np.ndarray:
-    """Points (count, d) at equal distances along the line through `points`; a closed one comes back to the first."""
+def resample(points: np.ndarray, count: int, closed: bool) -> np.ndarray:
+    """Return points (count, d) at equal distances along the polyline through `points`, which is closed or open."""
     if closed:
         points = np.concatenate([points, points[:1]])
     along = np.append(0, np.cumsum(np.linalg.norm(np.diff(points, axis=0), axis=1)))
@@ -25,27 +28,29 @@ def resampled(points: np.ndarray, count: int, closed: bool) -> np.ndarray:
 
 
 def distances_from(places: np.ndarray, points: np.ndarray, closed: bool) -> np.ndarray:
-    """Distances (n,) of places from the line through points, exact on its segments."""
+    """Return the distances (n,) of places (n, 2) from the polyline through `points`, exact along its segments."""
     begin, end = (points, np.roll(points, -1, axis=0)) if closed else (points[:-1], points[1:])
     v, out = end - begin, np.full(len(places), np.inf)
     square = np.maximum((v**2).sum(axis=1), 1e-300)
-    for rows in np.array_split(np.arange(len(v)), len(v) // AT_ONCE + 1):
+    for rows in np.array_split(np.arange(len(v)), len(v) // SEGMENTS_PER_BLOCK + 1):
         away = places[:, None] - begin[rows]
         part = np.clip((away * v[rows]).sum(axis=2) / square[rows], 0, 1)
         out = np.minimum(out, np.linalg.norm(away - part[..., None] * v[rows], axis=2).min(axis=1))
     return out
 
 
-def chamfer(drawn: np.ndarray, wanted: np.ndarray) -> float:
-    """The mean distance of points of a curve to the nearest of another one, and the same the other way, added."""
+def chamfer_distance(drawn: np.ndarray, wanted: np.ndarray) -> float:
+    """Return the mean distance of the points of one curve to the nearest of the other, summed over both directions."""
     from scipy.spatial import KDTree
 
     return float(KDTree(wanted).query(drawn)[0].mean() + KDTree(drawn).query(wanted)[0].mean())
 
 
-def ordered(drawn: np.ndarray, wanted: np.ndarray) -> float:
-    """2π times the least mean square of the distances of points in their order, (n, d) each: the least over all points at
-    which to begin, and both directions."""
+def ordered_distance(drawn: np.ndarray, wanted: np.ndarray) -> float:
+    """Return 2π times the mean squared distance of points (n, d) paired in their order.
+
+    The pairing with the least distance counts, over all first points and both directions.
+    """
     squares = (drawn**2).sum() + (wanted**2).sum()
     other = np.fft.rfft(wanted, axis=0)
     products = [
@@ -55,27 +60,37 @@ def ordered(drawn: np.ndarray, wanted: np.ndarray) -> float:
     return float(2 * np.pi * max(squares - 2 * max(products), 0.0) / len(wanted))
 
 
-def distances(drawn: np.ndarray, closed_drawn: bool, wanted: np.ndarray, closed: bool) -> tuple[float, float]:
-    """Chamfer and ordered distance of two curves, both of 2,000 points by length, where the wanted one has a root mean
-    square distance of 1 from its centre; measures of LInK, Heyrani Nobari et al. 2024."""
-    a, b = resampled(drawn, COMPARED, closed_drawn), resampled(wanted, COMPARED, closed)
+def curve_distances(drawn: np.ndarray, closed_drawn: bool, wanted: np.ndarray, closed: bool) -> tuple[float, float]:
+    """Return the Chamfer and the ordered distance of two curves, in units of the wanted one's spread.
+
+    Both curves are resampled to `COMPARED_POINTS` points by length. Measures of LInK, Heyrani Nobari et al. 2024.
+    """
+    a, b = resample(drawn, COMPARED_POINTS, closed_drawn), resample(wanted, COMPARED_POINTS, closed)
     centre = b.mean(axis=0)
     size = np.sqrt(((b - centre) ** 2).sum(axis=1).mean())
     a, b = (a - centre) / size, (b - centre) / size
-    return chamfer(a, b), ordered(a, b)
+    return chamfer_distance(a, b), ordered_distance(a, b)
 
 
-def curve_of(targets: Any, closed: bool | None, columns: tuple[int, ...] = (2,)) -> tuple[np.ndarray, bool]:
-    """The points of a curve, repeated ones left out, and whether it is closed.
+def curve_points(targets: Any, closed: bool | None, columns: tuple[int, ...] = (2,)) -> tuple[np.ndarray, bool]:
+    """Check the points of a curve.
+
+    Args:
+        targets: (T, d) the points.
+        closed: whether the curve is closed; None: it is, if the gap between its ends is small.
+        columns: the allowed d.
+
+    Returns:
+        The points without repeated ones, and True if the curve is closed.
 
     Raises:
-        ValueError: another shape; no finite numbers; fewer than three different points; a closed curve whose last part,
-            from the last point to the first, would cross it.
+        ValueError: another shape; numbers that are not finite; fewer than three different points; the segment that closes
+            the curve crosses it.
     """
     try:
         points = np.asarray(targets, float)
     except (TypeError, ValueError):
-        raise ValueError("targets must be numbers, as many for each point") from None
+        raise ValueError("targets must be numbers, equally many for each point") from None
     if points.ndim != 2 or points.shape[1] not in columns:
         shapes = " or ".join(f"(T, {count})" for count in columns)
         raise ValueError(f"targets must be points of a curve, shape {shapes}, got shape {points.shape}")
@@ -90,10 +105,10 @@ def curve_of(targets: Any, closed: bool | None, columns: tuple[int, ...] = (2,))
     gap = float(np.linalg.norm(points[-1] - points[0]))
     extent = float(np.linalg.norm(np.ptp(points, axis=0)))
     near = gap <= min(MAX_GAP_IN_STEPS * float(np.quantile(steps, GAP_QUANTILE)), MAX_GAP_OF_EXTENT * extent)
-    if closed and not near and points.shape[1] == 2 and _crosses(points):
+    if closed and not near and points.shape[1] == 2 and _closing_segment_crosses(points):
         raise ValueError(
-            "targets cannot be closed: the line from the last point to the first crosses the curve; leave closed=True out, "
-            "or add the points that are missing"
+            "targets cannot be closed: the line from the last point to the first crosses the curve; omit closed=True, "
+            "or add the missing points"
         )
     closed = near if closed is None else bool(closed)
     if closed and gap <= 1e-9 * steps.max():
@@ -101,8 +116,8 @@ def curve_of(targets: Any, closed: bool | None, columns: tuple[int, ...] = (2,))
     return points, closed
 
 
-def _crosses(points: np.ndarray) -> bool:
-    """Whether the line from the last point to the first one crosses a line between two others."""
+def _closing_segment_crosses(points: np.ndarray) -> bool:
+    """Return True if the segment from the last point to the first crosses another segment."""
     a, b, p, q = points[-1], points[0], points[1:-2], points[2:-1]
     side = lambda a, b, c: np.sign(
         (b[..., 0] - a[..., 0]) * (c[..., 1] - a[..., 1]) - (b[..., 1] - a[..., 1]) * (c[..., 0] - a[..., 0])

@@ -315,7 +315,7 @@ WRONG = {
     "confidence must be a probability": lambda: _identify({"bob.phi": [0, 0, 0]}, confidence=95),
     "segments must be a positive integer": lambda: _identify({"bob.phi": [0, 0, 0]}, segments=0),
     "guess['mass'] is not within its bounds": lambda: _identify({"bob.phi": [0, 0, 0]}, upper={"mass": 0.5}),
-    "records are missing": lambda: mbs.identify(pendulum, GUESS, []),
+    "records must not be empty": lambda: mbs.identify(pendulum, GUESS, []),
 }
 
 

@@ -222,7 +222,7 @@ def swept(name):
     return min(seconds), found
 
 many = task.Task(measure, designs)
-rows = task.over_devices(many._designs(0, 8000))
+rows = task.shard_over_devices(many._designs(0, 8000))
 text = many._compute.lower(rows).compile().as_text()
 assert "num_partitions=8" in text and not any(x in text for x in ("all-gather", "all-reduce", "all-to-all", "collective"))
 all_devices, found = swept("many")

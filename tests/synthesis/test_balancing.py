@@ -151,8 +151,8 @@ def test_design_through_a_simulation():
 
 
 BAD_BALANCES = {
-    "minimise has 'noise', which is none of reactions, shaking": {"minimise": {"noise": 1.0}},
-    r"minimise\['reactions'\] has 'D', which is none of A, B, C, O": {"minimise": {"reactions": {"D": 1.0}}},
+    "minimise has 'noise', which is not one of reactions, shaking": {"minimise": {"noise": 1.0}},
+    r"minimise\['reactions'\] has 'D', which is not one of A, B, C, O": {"minimise": {"reactions": {"D": 1.0}}},
     r"minimise\['shaking_force'\] must be weights": {"minimise": {"shaking_force": -1.0}},
     "minimise has no weight": {"minimise": {"shaking_force": 0.0}},
     "minimise must be a mapping": {"minimise": "shaking_force"},

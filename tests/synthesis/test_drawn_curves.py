@@ -9,8 +9,8 @@ import pytest
 
 import jaxmbs as mbs
 from jaxmbs import synthesis
-from jaxmbs.synthesis.curve_search import compared
-from jaxmbs.synthesis.shapes import chamfer, curve_of, distances, ordered, resampled
+from jaxmbs.synthesis.curve_search import compare_curves
+from jaxmbs.synthesis.shapes import chamfer_distance, curve_distances, curve_points, ordered_distance, resample
 from linkages import reference
 
 TURN = np.linspace(0, 2 * np.pi, 400, endpoint=False)
@@ -21,12 +21,12 @@ LETTER = np.array([[0.0, 200.0], [0.0, 0.0], [100.0, 0.0]])
 def test_measures_of_circles():
     """A circle of radius 1 + e: each point is e away, so the Chamfer distance is 2 e and the ordered one 2π e²."""
     e = 0.05
-    near, in_order = distances((1 + e) * np.roll(CIRCLE, 37, axis=0)[::-1], True, CIRCLE, True)
+    near, in_order = curve_distances((1 + e) * np.roll(CIRCLE, 37, axis=0)[::-1], True, CIRCLE, True)
     np.testing.assert_allclose(near, 2 * e, rtol=1e-3)
     np.testing.assert_allclose(in_order, 2 * np.pi * e**2, rtol=1e-3)
     # Neither depends on units or place.
     moved = lambda x: 30 * x + [5, -2]
-    again = distances(moved((1 + e) * CIRCLE), True, moved(CIRCLE), True)
+    again = curve_distances(moved((1 + e) * CIRCLE), True, moved(CIRCLE), True)
     np.testing.assert_allclose(again, (near, in_order), rtol=1e-6)
 
 
@@ -35,15 +35,15 @@ def test_measures_by_hand():
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=(2, 40, 2))
     pairs = np.linalg.norm(a[:, None] - b[None], axis=2)
-    np.testing.assert_allclose(chamfer(a, b), pairs.min(axis=1).mean() + pairs.min(axis=0).mean())
+    np.testing.assert_allclose(chamfer_distance(a, b), pairs.min(axis=1).mean() + pairs.min(axis=0).mean())
     shifts = [np.mean(np.sum((np.roll(way, k, axis=0) - b) ** 2, axis=1)) for way in (a, a[::-1]) for k in range(40)]
-    np.testing.assert_allclose(ordered(a, b), 2 * np.pi * min(shifts))
+    np.testing.assert_allclose(ordered_distance(a, b), 2 * np.pi * min(shifts))
 
 
 def test_points_at_equal_distances():
     square = np.array([[0.0, 0], [1, 0], [1, 1], [0, 1]])
-    np.testing.assert_allclose(np.diff(resampled(square, 9, False), axis=0)[0], [0.375, 0])
-    around = resampled(square, 8, True)
+    np.testing.assert_allclose(np.diff(resample(square, 9, False), axis=0)[0], [0.375, 0])
+    around = resample(square, 8, True)
     np.testing.assert_allclose(around[[0, 2, 4, 6]], square, atol=1e-12)
 
 
@@ -53,13 +53,13 @@ def test_random_curves_are_compared_after_a_similarity():
     wave = np.exp(1j * TURN) + 0.3 * np.exp(-2j * TURN)
     wanted = np.column_stack([wave.real, wave.imag])
     drawn = (2 - 1j) * np.roll(wave[::-1], 33)[::4] + 5
-    misfit, factor, shift, _, turned = (x[0] for x in compared(drawn[None], wanted, True))
+    misfit, factor, shift, _, turned = (x[0] for x in compare_curves(drawn[None], wanted, True))
     assert misfit < 5e-3  # of 48 points
     np.testing.assert_allclose(turned, 2 * np.pi)
     # Three turns of the wave are alike.
     np.testing.assert_allclose((factor * (2 - 1j)) ** 3, 1, atol=0.02)
     np.testing.assert_allclose(shift, -5 * factor, atol=0.02)
-    misfit, factor, shift, begin, turned = (x[0] for x in compared(drawn[None], wanted[:200], False))
+    misfit, factor, shift, begin, turned = (x[0] for x in compare_curves(drawn[None], wanted[:200], False))
     assert misfit < 2e-2
     part = np.interp(np.mod(begin + turned * np.array([0, 0.5, 1]), 2 * np.pi), TURN[::4], np.arange(100))
     ends = factor * drawn[np.rint(part).astype(int) % 100] + shift
@@ -80,7 +80,7 @@ def test_random_curves_are_compared_after_a_similarity():
 )
 def test_which_curves_are_closed(points, closed):
     """By their ends, which are as near as neighbours; the first point is not there twice."""
-    found, is_closed = curve_of(points, None)
+    found, is_closed = curve_points(points, None)
     assert is_closed == closed
     assert len(np.unique(found, axis=0)) == len(found)
 
@@ -93,14 +93,14 @@ def test_which_curves_are_closed(points, closed):
         ([[0, 0, 1], [1, 2, 3], [2, 0, 1]], {}, "shape"),
         ([[0, 0.2], [1, 0], [1, 1], [-1, 1], [-1, -1], [2, -1], [2, 2]], {"closed": True}, "cannot be closed"),
         (LETTER, {"links": 2}, "links"),
-        (LETTER, {"free": "size"}, "free must be of"),
+        (LETTER, {"free": "size"}, "free must be names from"),
         (LETTER, {"ratio": 0.5}, "ratio"),
         (LETTER, {"pivots": ((0, 0), (0, 1))}, "pivots"),
         (LETTER, {"workspace": 3}, "workspace"),
         (LETTER, {"transmission_angle": 95}, "transmission_angle"),
         (LETTER, {"mechanism": "geared five-bar"}, "crank and dyads"),
-        (LETTER, {"mechanism": []}, "name a linkage"),
-        ([[0, 0], [1], [2, 2]], {}, "as many for each point"),
+        (LETTER, {"mechanism": []}, "name at least one linkage"),
+        ([[0, 0], [1], [2, 2]], {}, "equally many for each point"),
         (LETTER, {"guess": {}}, "mechanism of your own"),
         (LETTER, {"linkz": 5}, "no argument 'linkz'"),
         (LETTER, {"seed": -1}, "seed"),
@@ -123,11 +123,11 @@ def assert_proven(one, closed):
     size = np.abs(drawn - drawn.mean(axis=0)).max()
     np.testing.assert_allclose(drawn, one.points, atol=1e-9 * size)
     b, signs = one.design, jnp.asarray(one.branch, float)
-    form = jax.vmap(lambda angle: one.linkage.seen(b, angle, signs))(one.crank_angles)
+    form = jax.vmap(lambda angle: one.linkage.point_and_cosines(b, angle, signs))(one.crank_angles)
     np.testing.assert_allclose(form[0], drawn, atol=1e-9 * size)
     assert np.abs(form[1]).max() < 1
     np.testing.assert_allclose(np.cos(np.deg2rad(one.checks["transmission_angle"])), np.abs(form[1]).max(), rtol=1e-6)
-    error, in_order = distances(drawn[: -1 if closed else None], closed, one.targets, closed)
+    error, in_order = curve_distances(drawn[: -1 if closed else None], closed, one.targets, closed)
     np.testing.assert_allclose((error, in_order), (one.error, one.ordered_error), atol=1e-9)
     assert one.checks["assembled"]
     assert one.checks["closed"] == closed
@@ -172,7 +172,7 @@ def test_a_curve_of_a_linkage_is_found_again():
     four_bar = synthesis.Dyadic()
     u, signs = four_bar.random(np.random.default_rng(3), 1)
     b = four_bar.design(jnp.asarray(u[0])) | {"pivot": jnp.array([20.0, 5.0]), "angle": 1.0}
-    wanted = jax.vmap(lambda angle: four_bar.seen(b, angle, jnp.asarray(signs[0]))[0])(TURN)
+    wanted = jax.vmap(lambda angle: four_bar.point_and_cosines(b, angle, jnp.asarray(signs[0]))[0])(TURN)
     found = synthesis.curve(wanted, links=3, starts=256, keep=1)
     assert found.best.error < 2e-3
     assert found.best.checks["turns"]

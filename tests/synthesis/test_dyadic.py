@@ -21,7 +21,7 @@ ANGLES = np.linspace(0, 2 * np.pi, 73)
 
 def over_a_turn(linkage, u, signs):
     """Points (S, 73, 2) and cosines (S, 73, K) of linkages."""
-    seen = lambda u, angle, s: linkage.seen(linkage.design(u), angle, s)
+    seen = lambda u, angle, s: linkage.point_and_cosines(linkage.design(u), angle, s)
     return jax.jit(jax.vmap(jax.vmap(seen, (None, 0, None)), (0, None, 0)))(u, ANGLES, signs)
 
 
@@ -42,7 +42,9 @@ def test_random_ones_turn_and_closed_form_is_the_motion(linkage):
     motion = mbs.kinematics(mech, times, guess, throw=True)
     np.testing.assert_allclose(motion.q[0], mech.coordinates(guess), atol=1e-9)
     drawn = np.asarray(motion.point(linkage.output, b["point"]))
-    closed = jax.vmap(lambda angle: linkage.seen(b, angle, jnp.asarray(signs[k]))[0])(0.3 - 2 * np.pi * times)
+    closed = jax.vmap(lambda angle: linkage.point_and_cosines(b, angle, jnp.asarray(signs[k]))[0])(
+        0.3 - 2 * np.pi * times
+    )
     np.testing.assert_allclose(drawn, closed, atol=1e-10 * np.abs(drawn).max())
     grounded = [j.point_i for j in mech.constraints.values() if j.i == "ground" and isinstance(j, mbs.planar.Revolute)]
     place = lambda points: sorted(np.round(np.asarray(point), 9).tolist() for point in points)
@@ -93,7 +95,7 @@ def test_jansens_leg():
     b["point"] = own(below[0], knee[0], foot[0])
     jansen, best = linkage_of("Jansen"), np.inf
     for signs in np.array(np.meshgrid(*[[-1.0, 1.0]] * 3)).reshape(3, -1).T:
-        seen = jax.vmap(lambda x: jansen.seen(b, x, jnp.asarray(signs))[0])(t - angle)  # noqa: B023
+        seen = jax.vmap(lambda x: jansen.point_and_cosines(b, x, jnp.asarray(signs))[0])(t - angle)  # noqa: B023
         best = min(best, np.abs(np.asarray(seen) @ [1, 1j] - foot).max())
     assert best < 1e-10
 
@@ -103,7 +105,7 @@ def test_jansens_leg():
     [
         ([], "empty"),
         ([("crank", "crank")], "both ends on 'crank'"),
-        ([("crank", "rocker")], "which is none of ground, crank"),
+        ([("crank", "rocker")], "which is not one of ground, crank"),
         ([("crank", "ground"), ("coupler", "piston")], "dyad 2 is on 'piston'"),
         ([("crank", "ground"), ("crank", "ground")], "dyad 1 does not move the point"),
         ([("crank", "ground", "PPP")], "must be one of RRR, RRP, RPR"),

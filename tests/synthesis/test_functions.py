@@ -151,7 +151,7 @@ def test_the_range_of_f_that_turns_back_is_that_of_its_values():
         ({"f": lambda x: 3.0}, "y_range"),
         ({"f": lambda x: x if x < 1.5 else np.nan}, "f is not finite at x = 1.5"),
         ({"precision_points": 2}, "precision_points"),
-        ({"precision_points": 4}, "precision_points: 4"),
+        ({"precision_points": 4}, "precision_points must be 3 points.*got 4"),
         ({"precision_points": [0.5, 1.2, 1.4]}, "precision_points"),
         ({"precision_points": [1.2, 1.2, 1.4]}, "precision_points"),
         ({"transmission_angle": 90}, "transmission_angle"),

@@ -114,7 +114,7 @@ BAD_SEARCHES = {
     "steps must be two numbers": {"steps": 300},
     "steps must be two numbers of": {"steps": (1, -1)},
     "objective must be a function": {"objective": 3.0},
-    r"objective must give a real number, got shape \(2,\)": {"objective": lambda x: x["a"]},
+    r"objective must return a real number, got shape \(2,\)": {"objective": lambda x: x["a"]},
     r"or \(number, dict\)": {"objective": lambda x: (x["a"][0], 2.0)},
 }
 

@@ -131,7 +131,7 @@ def test_bounds_are_kept():
         ({"mechanism": "slider-crank"}, "mechanism"),
         ({"angle_length": 0.0}, "angle_length"),
         ({"transmission_angle": -1}, "transmission_angle"),
-        ({"lower": {"length": 1}}, "lower bounds 'length', which is none of"),
+        ({"lower": {"length": 1}}, "lower bounds 'length', which is not one of"),
         ({"upper": {"pivot": (1, 2, 3)}}, "upper: a bound of 'pivot'"),
         ({"lower": {"crank": 2}, "upper": {"crank": 1}}, "a lower bound"),
         ({"starts": 0}, "starts"),

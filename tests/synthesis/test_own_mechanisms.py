@@ -186,11 +186,11 @@ def test_the_measure_of_a_pose():
     """That of a body at a pose is what its target is; an angle φ counts as the length 2 L sin(φ/2), in plane and space."""
     half, axis = 0.4, np.array([2, -1, 2]) / 3
     turned = [0.3, -0.2, 1.0, np.cos(half), *(np.sin(half) * axis)]
-    measure, (wanted, still) = synthesis.pose("rocker", 2.0).aimed_at([turned, [0.3, -0.2, 1.0, 1, 0, 0, 0]])
+    measure, (wanted, still) = synthesis.pose("rocker", 2.0).with_targets([turned, [0.3, -0.2, 1.0, 1, 0, 0, 0]])
     mech = spatial_linkage({"ground": 2.0, "crank": 0.6, "rocker": 1.5, "rod": 2.4})
     np.testing.assert_allclose(measure(None, mech, mech.coordinates({"rocker": turned})), wanted, atol=1e-12)
     np.testing.assert_allclose(np.linalg.norm(wanted - still), 2 * 2.0 * np.sin(half))
-    measure, (wanted, still) = synthesis.pose("rocker", 2.0).aimed_at([[1.0, 2.0, 0.8], [1.0, 2.0, 0.0]])
+    measure, (wanted, still) = synthesis.pose("rocker", 2.0).with_targets([[1.0, 2.0, 0.8], [1.0, 2.0, 0.0]])
     mech = four_bar(TRUE)
     np.testing.assert_allclose(measure(None, mech, mech.coordinates({"rocker": (1.0, 2.0, 0.8)})), wanted, atol=1e-12)
     np.testing.assert_allclose(np.linalg.norm(wanted - still), 2 * 2.0 * np.sin(0.4))
@@ -247,7 +247,7 @@ def test_a_curve_in_space():
         ({"measure": 3}, "measure must be a function"),
         ({"measure": "coupler.phi"}, r"measure must have shape \(2,\)"),
         ({"measure": synthesis.pose("coupler")}, "targets must be at least two poses"),
-        ({"build": lambda b: 3}, "gives int"),
+        ({"build": lambda b: 3}, "returns int"),
         ({"build": lambda b: mbs.Mechanism({"a": planar.Body()})}, r"driver\(s\) missing"),
         ({"lower": {"crnk": 1.0}}, "crnk"),
         ({"times": [0.0]}, "times"),
@@ -298,14 +298,14 @@ def test_the_old_call_of_a_motion():
 
 @pytest.mark.slow
 def test_the_slope_of_a_closed_loop():
-    """The derivatives that `fit` uses: the exact dq/db where loops close; elsewhere those of the gap."""
-    from jaxmbs.synthesis.closing import closed
+    """What `fit` differentiates: dq/db where loops close is the exact one; where they cannot the gap grows with b."""
+    from jaxmbs.synthesis.closing import close_loops
 
     motion = mbs.kinematics(four_bar(TRUE), np.array([0.2]), GUESS, throw=True)
     q = motion.q[0]
 
     def moved(crank):
-        return closed(four_bar({**TRUE, "crank": crank}), q, 0.2, 4.0, 0.01)
+        return close_loops(four_bar({**TRUE, "crank": crank}), q, 0.2, 4.0, 0.01)
 
     slope = jax.jacfwd(lambda crank: moved(crank)[0])(1.0)
     exact = mbs.design_sensitivity(lambda crank: four_bar({**TRUE, "crank": crank}), jnp.asarray(1.0), q, 0.2)
@@ -313,7 +313,7 @@ def test_the_slope_of_a_closed_loop():
     _, gap, _ = moved(1.0)
     np.testing.assert_allclose(gap, 0, atol=1e-12)
     # A coupler and a rocker that are both too short by far.
-    short = lambda x: closed(four_bar({**TRUE, "coupler": x, "rocker": 0.5}), q, 0.2, 4.0, 0.01)[1]
+    short = lambda x: close_loops(four_bar({**TRUE, "coupler": x, "rocker": 0.5}), q, 0.2, 4.0, 0.01)[1]
     gaps = [float(jnp.sum(short(x) ** 2)) for x in (1.0, 1.01)]
     assert gaps[0] > gaps[1] > 1e-2
 

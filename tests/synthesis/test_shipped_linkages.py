@@ -24,7 +24,10 @@ def turning(linkage, seed=0):
     u[:, np.array(linkage.numbers) == "pivot"] = rng.normal(size=(OFFERED, 2))
     angles = np.linspace(0, 2 * np.pi, 73)
     over = jax.jit(
-        jax.vmap(jax.vmap(lambda u, a, s: linkage.seen(linkage.design(u), a, s)[1], (None, 0, None)), (0, None, 0))
+        jax.vmap(
+            jax.vmap(lambda u, a, s: linkage.point_and_cosines(linkage.design(u), a, s)[1], (None, 0, None)),
+            (0, None, 0),
+        )
     )
     k = int(np.abs(over(u, angles, signs)).max(axis=(1, 2)).argmin())
     return {name: np.asarray(x) for name, x in linkage.design(jnp.asarray(u[k])).items()}, signs[k]
@@ -53,7 +56,7 @@ def test_closed_form_is_the_motion_of_the_mechanism(linkage):
     motion = mbs.kinematics(mech, times, guess, throw=True)
     drawn = np.asarray(motion.point(linkage.output, design["point"]))
     angles = start - 2 * np.pi * times
-    closed = jax.vmap(lambda angle: linkage.seen(design, angle, jnp.asarray(signs))[0])(angles)
+    closed = jax.vmap(lambda angle: linkage.point_and_cosines(design, angle, jnp.asarray(signs))[0])(angles)
     np.testing.assert_allclose(drawn, closed, atol=1e-10 * np.abs(drawn).max())
     np.testing.assert_allclose(drawn[0], drawn[-1], atol=1e-10 * np.abs(drawn).max())
     places = [point for joint in mech.constraints.values() for point in grounded(joint)]
@@ -149,7 +152,7 @@ def test_targets_in_any_order():
     """Crank angles that go back and forth, and beyond a turn: the same curve, and the mechanism does what is claimed."""
     design, signs = turning(linkage_of("four-bar"))
     turns = np.array([0.3, -0.9, 2.0, 1.1, 7.5, 4.0])
-    seen = jax.vmap(lambda angle: linkage_of("four-bar").seen(design, angle, jnp.asarray(signs))[0])
+    seen = jax.vmap(lambda angle: linkage_of("four-bar").point_and_cosines(design, angle, jnp.asarray(signs))[0])
     targets = np.asarray(seen(turns))
     best = synthesis.path(targets, crank_angles=turns, starts=512, keep=2).best
     assert best.error < 1e-12

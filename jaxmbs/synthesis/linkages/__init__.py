@@ -1,4 +1,4 @@
-"""Linkages with a crank of which the dimensions can be sought by name."""
+"""Linkages with a crank whose dimensions the syntheses search for."""
 
 from jaxmbs.element import GROUND
 from jaxmbs.synthesis.linkages.dyadic import AbstractDyadic as AbstractDyadic
@@ -14,7 +14,7 @@ from jaxmbs.synthesis.linkages.slider_crank import SliderCrank as SliderCrank
 LINKAGES: dict[str, Linkage] = {
     linkage.name: linkage for linkage in (FourBar(), SliderCrank(), GearedFiveBar(), *map(SixBar, KINDS))
 }
-# Watt's and Stephenson's chains, when no more is said, as they are used most.
+# Short names, for the inversions that are used most.
 LINKAGES |= {
     "Watt": LINKAGES["Watt I"],
     "Stephenson": LINKAGES["Stephenson III"],
@@ -25,7 +25,7 @@ LINKAGES |= {
 
 
 def linkage_of(mechanism: str | Linkage) -> Linkage:
-    """A linkage by its name, in letters of any size; `GearedFiveBar(ratio=2)` as it is."""
+    """Return a linkage by its name, in upper or lower case; a `Linkage` is returned unchanged."""
     if isinstance(mechanism, Linkage):
         return mechanism
     wanted = " ".join(str(mechanism).lower().replace("-", " ").replace("_", " ").split())

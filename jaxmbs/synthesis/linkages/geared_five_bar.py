@@ -11,25 +11,25 @@ import numpy as np
 from jaxmbs import planar
 from jaxmbs.element import GROUND
 from jaxmbs.motion import Ramp
-from jaxmbs.synthesis.linkages.linkage import Linkage, along, dyad, from_line, unit
+from jaxmbs.synthesis.linkages.linkage import Linkage, dyad, from_line, point_on_x, unit
 from jaxmbs.system.mechanism import Mechanism
 
 
 @dataclass(frozen=True)
 class GearedFiveBar(Linkage):
-    """Two cranks that are geared to each other, and two links between them; the point is on the first one's.
+    """Two geared cranks with two links between them; the point is on the first link, the coupler.
 
-    The second crank is at ratio · φ + phase where the first one is at φ, both from the line of the pivots. −1 is a pair
-    of like gears, a positive ratio an internal gear, 1 a toothed belt. For the curve to close in one turn the ratio
-    must be whole.
+    If the first crank is at φ, the second one is at ratio · φ + phase, both from the line of the pivots. A ratio of −1 is
+    a pair of equal gears, a positive ratio an internal gear, 1 a toothed belt. The curve closes in one turn if the
+    ratio is an integer.
 
-    A design has `ground`, `crank`, `coupler`, `link`, `arm`, the lengths around the loop from the first pivot, `arm`
-    being the second crank; `phase`; `point` of the coupler, from the first crank's pin in axes of which x points to the
-    common pin; `angle` of the line from the first to the second pivot; and `pivot`, the first. The branch is +1 where
-    the common pin is to the left of the line from the first crank's pin to the second one's.
+    A design has `ground`, `crank`, `coupler`, `link`, `arm`, the lengths around the loop from the first pivot, where
+    `arm` is the second crank; `phase`; the `point` of the coupler, from the first crank's pin with x towards the common
+    pin; the `angle` of the line from the first to the second pivot; and `pivot`, the place of the first pivot. The branch
+    is +1 if the common pin is to the left of the line from the first crank's pin to the second one's.
 
     Args:
-        ratio: angle of the second crank for that of the first.
+        ratio: angle of the second crank divided by that of the first.
 
     Examples:
         >>> b = dict(ground=4.0, crank=1.0, coupler=3.0, link=3.0, arm=1.0, phase=jnp.pi, point=jnp.zeros(2))
@@ -69,7 +69,7 @@ class GearedFiveBar(Linkage):
         return u
 
     def frames(self, b, angle, signs):
-        pin, far = b["crank"] * unit(angle), along(b["ground"])
+        pin, far = b["crank"] * unit(angle), point_on_x(b["ground"])
         arm = unit(self.ratio * angle + b["phase"])
         line = far + b["arm"] * arm - pin
         e, cosine = dyad(line, b["coupler"], b["link"], signs[0])
@@ -78,13 +78,13 @@ class GearedFiveBar(Linkage):
         return frames, cosine[None]
 
     def mechanism(self, b, start=0.0, turn=1.0) -> Mechanism:
-        """Bodies "crank", "coupler", "link" and "arm" with their origins at O, A, B and C and x along the links."""
-        origin, far = jnp.zeros(2), from_line(b, along(b["ground"]))
+        """Return the mechanism; its bodies have their origins at O, A, B and C and x along the links."""
+        origin, far = jnp.zeros(2), from_line(b, point_on_x(b["ground"]))
         joints = {
             "O": planar.Revolute(GROUND, "crank", b["pivot"], origin),
-            "A": planar.Revolute("crank", "coupler", along(b["crank"]), origin),
-            "P": planar.Revolute("coupler", "link", along(b["coupler"]), along(b["link"])),
-            "B": planar.Revolute("link", "arm", origin, along(b["arm"])),
+            "A": planar.Revolute("crank", "coupler", point_on_x(b["crank"]), origin),
+            "P": planar.Revolute("coupler", "link", point_on_x(b["coupler"]), point_on_x(b["link"])),
+            "B": planar.Revolute("link", "arm", origin, point_on_x(b["arm"])),
             "C": planar.Revolute(GROUND, "arm", far, origin),
             "gears": self._gears(b),
         }
@@ -95,6 +95,7 @@ class GearedFiveBar(Linkage):
         )
 
     def _gears(self, b):
+        """Return the constraint between the two cranks."""
         if self.ratio == 1:
             return planar.RelativeAngle("crank", "arm", b["phase"])
         # R₁ + R₂ is the distance of the pivots, ratio = −R₁/R₂; an internal gear has a negative radius.
@@ -104,8 +105,8 @@ class GearedFiveBar(Linkage):
 
     def guess(self, b, angle, branch):
         poses = super().guess(b, angle, branch)
-        # With its turns, as the gears count it.
+        # The gears count whole turns of the second crank.
         return {**poses, "arm": (*poses["arm"][:2], float(b["angle"] + self.ratio * angle + b["phase"]))}
 
     def pivots(self, b):
-        return [b["pivot"], from_line(b, along(b["ground"]))]
+        return [b["pivot"], from_line(b, point_on_x(b["ground"]))]

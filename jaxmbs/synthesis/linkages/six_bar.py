@@ -12,8 +12,8 @@ from jaxmbs.element import GROUND
 from jaxmbs.synthesis.linkages.dyadic import AbstractDyadic, Dyad
 from jaxmbs.synthesis.linkages.four_bar import FourBar
 
-# Between which links the further two are. Those with three joints are neighbours in Watt's chain, not in Stephenson's;
-# which link is the ground, and which the crank, tells the inversions apart.
+# Links of the four-bar on which the two further links begin. The links with three joints are neighbours in Watt's chain,
+# not in Stephenson's; inversions differ by the links that are ground and crank.
 KINDS = {
     "Watt I": ("coupler", "rocker"),
     "Watt II": ("rocker", GROUND),
@@ -24,8 +24,9 @@ KINDS = {
 
 @dataclass(frozen=True)
 class SixBar(AbstractDyadic):
-    """A four-bar whose crank turns all round, and two links `link` and `arm` with a common pin. Each of them begins at a
-    pin on another link of the four-bar; the point is on `link`.
+    """A four-bar whose crank turns fully, and two links, `link` and `arm`, with a common pin.
+
+    Each of them begins at a pin on another link of the four-bar; the point is on `link`.
 
     | kind | link from | arm from |
     |---|---|---|
@@ -35,11 +36,10 @@ class SixBar(AbstractDyadic):
     | "Stephenson III" | coupler | ground |
 
     A design has the entries of the four-bar except its `point`, and five more. `first` and `second` are the places
-    where `link` and `arm` begin, in the frames of those links: from the pin that is nearer to the crank's pivot (for
-    the rocker, from its pivot) in axes of which x points along the link, for the ground along the line of the pivots.
-    `link` and `arm` are the lengths. `point` is that of `link`, from its beginning in axes of which x points to the
-    common pin. The branch is that of the four-bar and that of the two links: +1 where the common pin is to the left of
-    the line from `first` to `second`.
+    where `link` and `arm` begin, in the frames of the links that carry them: from the pin nearer to the crank's pivot
+    (for the rocker, from its pivot) with x along the link, for the ground along the line of the pivots. `link` and
+    `arm` are lengths. `point` is on `link`, from its beginning with x towards the common pin. The branch has the sign of
+    the four-bar and that of the two links: +1 if the common pin is to the left of the line from `first` to `second`.
 
     Args:
         kind: one of the four.

@@ -18,12 +18,12 @@ from jaxmbs.synthesis.linkages.linkage import slide
 class SliderCrank(AbstractDyadic):
     """Crank, coupler, and a slide on a line, with a point of the coupler, anywhere in the plane.
 
-    Whatever the free numbers are, the crank turns all round: coupler = crank + |offset| + m with the slack m > 0.
+    The crank turns fully for any free numbers: coupler = crank + |offset| + m with the slack m > 0.
 
-    A design has the lengths `crank`, `coupler`; `offset` of the slide's line from the crank's pivot, to the left of its
-    direction; `point`, of the coupler, from the crank's pin in axes of which x points to the slide's pin; `angle`, the
-    direction of the slide's line; and `pivot`, the crank's. Crank angles count from that direction. The branch is +1
-    where the slide is ahead of the crank's pin.
+    A design has the lengths `crank` and `coupler`; the `offset` of the slide's line from the crank's pivot, positive to
+    the left of its direction; the `point` of the coupler, from the crank's pin with x towards the slide's pin; the
+    `angle` of the slide's line; and `pivot`, the place of the crank's pivot. Crank angles count from the slide's line. The
+    branch is +1 if the slide is ahead of the crank's pin, −1 if behind.
 
     Examples:
         >>> b = dict(crank=1.0, coupler=2.0, offset=0.0, point=jnp.zeros(2), angle=0.0, pivot=jnp.zeros(2))
@@ -61,12 +61,13 @@ class SliderCrank(AbstractDyadic):
 
     @staticmethod
     def joints(b: dict, angle, sign, xp: Any = jnp):
-        """The crank's pin, the direction of the coupler, and the cosine of its angle with the normal of the line.
+        """Return the crank's pin, the direction of the coupler, and the cosine of its angle with the normal of the line.
 
-        xp: see `dyad`."""
+        xp: see `dyad`.
+        """
         pin = b["crank"] * xp.stack([xp.cos(angle), xp.sin(angle)])
         ahead, cosine = slide(b["offset"] - pin[1], b["coupler"], sign, xp)
         return pin, xp.stack([ahead, cosine]), cosine
 
-    def everywhere(self, b):
+    def extreme_cosines(self, b):
         return jnp.stack([b["offset"] - b["crank"], b["offset"] + b["crank"]]) / b["coupler"]

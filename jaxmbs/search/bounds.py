@@ -1,4 +1,4 @@
-"""Bounds of a design, and free numbers that keep them."""
+"""A change of variables that keeps a design within its bounds."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
-# Without bounds, random starts are up to this part of an entry's size away from it.
-SPREAD = 0.5
-# A start on a bound, where the change of variables is flat, is moved inside by this part of the way between the bounds.
-INSIDE = 1e-3
+# Largest distance of a random start from the given one without bounds, in units of the entry's size.
+START_SPREAD = 0.5
+# Distance by which a start on a bound is moved inside, as a fraction of the way between the bounds, or of the entry's size
+# if there is one bound. On the bound itself the change of variables has no slope.
+START_MARGIN = 1e-3
 
 
 class Variables(NamedTuple):
-    """The entries x of a design as functions of free numbers u, one each, that keep lower ≤ x ≤ upper.
+    """The entries x of a design as functions of free numbers u, one for each entry, such that lower ≤ x ≤ upper.
 
     In y = ln x where the lower bound is positive, else in y = x, and with a size s of the entry:
 
@@ -26,9 +27,13 @@ class Variables(NamedTuple):
         y = a + s (√(1 + u²) − 1) above a lower one, y = b − s (√(1 + u²) − 1) below an upper one, y = s u without.
 
     Attributes:
-        start, lower, upper (n,): of the entries, flat; the bounds may be infinite.
-        logarithmic (n,): where y = ln x. size (n,): s.
-        unravel: flat entries ↦ a tree of arrays. leaves: what the given design has at each place.
+        start: (n,) the given design.
+        lower: (n,) lower bounds, −∞ where there are none.
+        upper: (n,) upper bounds, ∞ where there are none.
+        logarithmic: (n,) True where y = ln x.
+        size: (n,) s.
+        unravel: flat entries ↦ a tree of arrays.
+        leaves: the leaves of the given design.
     """
 
     start: Float[np.ndarray, " n"]
@@ -40,8 +45,11 @@ class Variables(NamedTuple):
     leaves: list
 
     @classmethod
-    def of(cls, design: Any, lower: Any, upper: Any, name: str = "design") -> Variables:
-        """Of a design and its bounds, as `minimise` takes them; `name` is what errors call it.
+    def from_design(cls, design: Any, lower: Any, upper: Any, name: str = "design") -> Variables:
+        """Check a design and its bounds, as `minimise` takes them; errors call it `name`.
+
+        Returns:
+            The variables.
 
         Raises:
             ValueError: with the place in the design.
@@ -69,21 +77,21 @@ class Variables(NamedTuple):
         return cls(start, least, flat(high), logarithmic, size, ravel_pytree(tree)[1], given)
 
     def entries(self, u: Float[Array, " n"]) -> Float[Array, " n"]:
-        """x of the free numbers."""
-        a, b, both, above, below = self._ends()
+        """Return the entries x of free numbers u."""
+        a, b, both, above, below = self._scaled_bounds()
         away = self.size * (jnp.sqrt(1 + u**2) - 1)
         y = jnp.where(above, a + away, jnp.where(below, b - away, self.size * u))
         y = jnp.where(both, (a + b) / 2 + (b - a) / 2 * jnp.sin(u), y)
         x = jnp.where(self.logarithmic, jnp.exp(jnp.where(self.logarithmic, y, 0)), y)
-        # Rounding, nothing else, may lead beyond a bound.
+        # Rounding may lead beyond a bound.
         return jnp.clip(x, self.lower, self.upper)
 
     def design(self, u: Float[Array, " n"]) -> Any:
-        """The design of the free numbers, a tree of arrays."""
+        """Return the design of free numbers u as a tree of arrays."""
         return self.unravel(self.entries(u))
 
     def result(self, u: np.ndarray) -> Any:
-        """The same with single numbers as such, where the given design has them so, and arrays of numpy."""
+        """Return the design of free numbers u with numpy arrays, and floats where the given design has single numbers."""
         design = self.design(jnp.asarray(u))
         leaves = [
             float(x) if isinstance(given, (int, float)) else np.asarray(x)
@@ -92,48 +100,49 @@ class Variables(NamedTuple):
         return jax.tree.unflatten(jax.tree.structure(design), leaves)
 
     def starts(self, rng: np.random.Generator, count: int) -> Array:
-        """Free numbers (count, n) of the given design and of random ones."""
-        a, b, *_ = self._ends()
-        y = self._scaled(self.start)
-        least = np.where(np.isfinite(self.lower), a, y - SPREAD * self.size)
-        most = np.where(np.isfinite(self.upper), b, np.maximum(y, least) + SPREAD * self.size)
+        """Return free numbers (count, n) of the given design, which comes first, and of random ones."""
+        a, b, *_ = self._scaled_bounds()
+        y = self._log_scaled(self.start)
+        least = np.where(np.isfinite(self.lower), a, y - START_SPREAD * self.size)
+        most = np.where(np.isfinite(self.upper), b, np.maximum(y, least) + START_SPREAD * self.size)
         # With one bound only, no further from the given entry than without any.
-        least = np.where(np.isfinite(self.upper), least, np.maximum(least, y - SPREAD * self.size))
-        most = np.where(np.isfinite(self.lower), most, np.minimum(most, y + SPREAD * self.size))
+        least = np.where(np.isfinite(self.upper), least, np.maximum(least, y - START_SPREAD * self.size))
+        most = np.where(np.isfinite(self.lower), most, np.minimum(most, y + START_SPREAD * self.size))
         random = least + (most - least) * rng.random((count - 1, len(y)))
-        return jax.vmap(self.free)(jnp.asarray(np.concatenate([y[None], random])))
+        return jax.vmap(self.free_numbers)(jnp.asarray(np.concatenate([y[None], random])))
 
-    def free(self, y: Float[Array, " n"]) -> Float[Array, " n"]:
-        """The free numbers of y, which is moved inside where it lies on a bound."""
-        a, b, both, above, below = self._ends()
+    def free_numbers(self, y: Float[Array, " n"]) -> Float[Array, " n"]:
+        """Return the free numbers u of y; values on a bound are moved inside."""
+        a, b, both, above, below = self._scaled_bounds()
         width = jnp.where(both & (b > a), b - a, 1)
-        sine = jnp.clip(jnp.where(both, 2 * (y - a) / width - 1, 0), 2 * INSIDE - 1, 1 - 2 * INSIDE)
-        away = jnp.maximum(jnp.where(above, y - a, b - y) / self.size, INSIDE)
+        sine = jnp.clip(jnp.where(both, 2 * (y - a) / width - 1, 0), 2 * START_MARGIN - 1, 1 - 2 * START_MARGIN)
+        away = jnp.maximum(jnp.where(above, y - a, b - y) / self.size, START_MARGIN)
         return jnp.where(both, jnp.arcsin(sine), jnp.where(above | below, jnp.sqrt((1 + away) ** 2 - 1), y / self.size))
 
-    def mark(self, u: np.ndarray) -> np.ndarray:
-        """What tells designs apart: y in units of the way between the bounds, or else of the size."""
-        a, b, both, *_ = self._ends()
+    def features(self, u: np.ndarray) -> np.ndarray:
+        """Return y (n,) in units of the way between the bounds, or of the size: the features by which designs differ."""
+        a, b, both, *_ = self._scaled_bounds()
         width = np.where(both & (b > a), b - a, self.size)
-        return self._scaled(np.asarray(self.entries(jnp.asarray(u)))) / width
+        return self._log_scaled(np.asarray(self.entries(jnp.asarray(u)))) / width
 
-    def _scaled(self, x: np.ndarray) -> np.ndarray:
-        """y of x."""
+    def _log_scaled(self, x: np.ndarray) -> np.ndarray:
+        """Return y, ln x or x."""
         return np.where(self.logarithmic, np.log(np.where(self.logarithmic, x, 1)), x)
 
-    def _ends(self):
-        """The bounds of y, zero where there are none, and where there are two, a lower one only, an upper one only."""
+    def _scaled_bounds(self):
+        """Return the bounds of y, zero where there are none, and masks: both, only a lower, only an upper bound."""
         low, high = np.isfinite(self.lower), np.isfinite(self.upper)
-        a, b = (np.where(there, self._scaled(x), 0) for there, x in ((low, self.lower), (high, self.upper)))
+        a, b = (np.where(there, self._log_scaled(x), 0) for there, x in ((low, self.lower), (high, self.upper)))
         return a, b, low & high, low & ~high, high & ~low
 
 
 def _place(path) -> str:
+    """Return the place in a tree as text, such as "['crank'][0]"."""
     return jax.tree_util.keystr(path)
 
 
 def _numbers(name: str, leaf) -> np.ndarray:
-    """An entry as an array of finite real numbers."""
+    """Return an entry as an array of finite real numbers; `name` is for errors."""
     array = np.asarray(leaf)
     if array.dtype.kind not in "iuf":
         raise ValueError(f"{name} must be real numbers, got {leaf!r}")
@@ -143,33 +152,33 @@ def _numbers(name: str, leaf) -> np.ndarray:
 
 
 def _bounds(name: str, given: Any, paths: list, leaves: list[np.ndarray], default: float) -> list[np.ndarray]:
-    """For each entry of a design its bound; a part of the tree that is None or missing has the default."""
+    """Return the bound of each entry of a design; parts of the tree `given` that are None or missing get the default."""
     known = [[_place((key,)) for key in path] for path in paths]
     for path, _ in jax.tree_util.tree_flatten_with_path(given)[0]:
         keys = [_place((key,)) for key in path]
-        # The numbers of an array may come as a list, which goes on where the design has ended.
+        # A list of bounds for an array of the design has a longer path than the array.
         if not any(all(x == y for x, y in zip(keys, other, strict=False)) for other in known):
             raise ValueError(f"{name}{''.join(keys)} bounds nothing: design has no such entry")
     out = []
     for path, leaf in zip(paths, leaves, strict=True):
-        found = given
+        bound = given
         for key in path:
-            # A number, an array or None is for all that lies further in.
-            if jax.tree_util.treedef_is_leaf(jax.tree.structure(found)):
+            # A number, an array or None holds for the whole subtree.
+            if jax.tree_util.treedef_is_leaf(jax.tree.structure(bound)):
                 break
-            found = _inner(found, key)
+            bound = _inner(bound, key)
         try:
-            value = np.broadcast_to(np.asarray(found if jax.tree.leaves(found) else default, float), leaf.shape)
+            value = np.broadcast_to(np.asarray(bound if jax.tree.leaves(bound) else default, float), leaf.shape)
         except (TypeError, ValueError) as error:
-            raise ValueError(f"{name}{_place(path)} must be numbers of shape {leaf.shape}, got {found!r}") from error
+            raise ValueError(f"{name}{_place(path)} must be numbers of shape {leaf.shape}, got {bound!r}") from error
         if np.any(np.isnan(value)):
-            raise ValueError(f"{name}{_place(path)} must be numbers, got {found!r}")
+            raise ValueError(f"{name}{_place(path)} must be numbers, got {bound!r}")
         out.append(value)
     return out
 
 
 def _inner(tree: Any, key) -> Any:
-    """The part of a tree of bounds that belongs to a key of the design; None where it has none."""
+    """Return the subtree of bounds for a key of the design, or None."""
     if isinstance(tree, Mapping):
         return tree.get(key.key)
     if isinstance(key, jax.tree_util.GetAttrKey):

@@ -1,0 +1,167 @@
+"""The search for linkages that generate a function: exact solutions, random starts, and their least squares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from jaxmbs.search import (
+    PENALTY_START,
+    LeastSquaresPhase,
+    LeastSquaresProblem,
+    MultistartCarry,
+    descend,
+    order_by_cost,
+)
+from jaxmbs.synthesis import common
+
+# Steps of all starts.
+STEPS_ALL_STARTS = 40
+# Steps of the best starts.
+STEPS_BEST_STARTS = 1000
+# Number of best starts.
+BEST_STARTS = 128
+# Number of steps between two reports.
+STEPS_PER_REPORT = 20
+# Condition number from which on the equations for three precision points count as singular.
+MAX_CONDITION = 1e14
+
+
+class SampledFunction(NamedTuple):
+    """The wanted function at some points.
+
+    Attributes:
+        x: (T,) the points.
+        angles: (T,) crank angles from the beginning of the range, in radians.
+        outputs: (T,) outputs from the beginning of the range, in units of the unknowns.
+    """
+
+    x: np.ndarray
+    angles: np.ndarray
+    outputs: np.ndarray
+
+
+class Spans(NamedTuple):
+    """Spans of crank and output.
+
+    Attributes:
+        start: beginnings of crank angle and output, None where they are free.
+        width: their widths, with a sign.
+        unit: the unit of the output in the search: 1, or the travel of the slide.
+    """
+
+    start: tuple[float | None, float | None]
+    width: tuple[float, float]
+    unit: float
+
+
+# Numbers (N, 5), angle offsets (N, 2) and branches (N,) of linkages, the best first.
+Linkages = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def exact_linkage(kind, points: SampledFunction, spans: Spans) -> Linkages:
+    """Solve Freudenstein's equation for three precision points and given spans."""
+    angle, output = np.array(spans.start, float)
+    rows, right = kind.equation(angle + points.angles, output + points.outputs)
+    with np.errstate(all="ignore"):
+        k = np.linalg.solve(rows, right) if np.linalg.cond(rows) < MAX_CONDITION else np.full(3, np.nan)
+        numbers, offsets = kind.numbers(k, angle, output)
+    if not np.all(np.isfinite(numbers)):
+        raise ValueError(f"no {kind.linkage.name} passes these precision_points; choose other points or spans")
+    both = [errors_of(kind, numbers, branch, points)[0] for branch in (1.0, -1.0)]
+    branch = 1.0 if np.abs(both[0]).max() <= np.abs(both[1]).max() else -1.0
+    return numbers[None], offsets[None], np.array([branch])
+
+
+def lengths_of(kind, x, xp):
+    """Return crank, coupler, and rocker or offset of numbers x (…, 5)."""
+    return [xp.exp(x[..., k]) if positive else x[..., k] for k, positive in enumerate(kind.positive)]
+
+
+def errors_of(kind, x, branch, sampled: SampledFunction):
+    """Return errors and transmission cosines (…, T) of linkages with numbers x (…, 5)."""
+    x, branch = np.asarray(x)[..., None, :], np.asarray(branch)[..., None]
+    output, cosine = kind.output_and_cosine(lengths_of(kind, x, np), x[..., 3] + sampled.angles, branch, np)
+    return kind.error(output, x[..., 4] + sampled.outputs), cosine
+
+
+def _random_starts(kind, sampled: SampledFunction, spans: Spans, bounds, starts: int, rng):
+    """Return numbers x (starts, 5), angle offsets (starts, 2) and branches (starts,) of random linkages.
+
+    Half of them solve the linear equation in the sense of least squares, for random beginnings of the free spans.
+    """
+    x = kind.sample(rng, starts)
+    offsets = np.pi * rng.integers(0, 2, (starts, 2)) * [1, kind.angular]
+    for k, start in enumerate(spans.start):
+        if start is not None:
+            x[:, 3 + k] = start + offsets[:, k]
+        else:
+            offsets[:, k] = 0
+    half = starts // 2
+    begin = [x[:half, 3 + k] if start is None else np.full(half, start) for k, start in enumerate(spans.start)]
+    rows, right = kind.equation(begin[0][:, None] + sampled.angles, begin[1][:, None] + sampled.outputs)
+    with np.errstate(all="ignore"):
+        k = (np.linalg.pinv(rows) @ right[..., None])[..., 0]
+        numbers, reversed_links = kind.numbers(k, *begin)
+    finite = np.all(np.isfinite(numbers), axis=1)
+    x[:half][finite] = numbers[finite]
+    fixed = [start is not None for start in spans.start]
+    offsets[:half][finite] = reversed_links[finite] * fixed
+    x[:, :3] = np.clip(x[:, :3], *bounds)
+    cost = [(errors_of(kind, x, np.full(starts, branch), sampled)[0] ** 2).sum(axis=1) for branch in (1.0, -1.0)]
+    return x, offsets, np.where(cost[0] <= cost[1], 1.0, -1.0)
+
+
+@dataclass(frozen=True)
+class FunctionGeneration(LeastSquaresProblem):
+    """A linkage whose output follows a sampled function; the unknowns are its five numbers, see `generators`."""
+
+    kind: Any
+
+    def residual_functions(self, data, inputs):
+        kind, (branch, start, _) = self.kind, data
+        angles, outputs, fixed, low, high, max_cosine = inputs
+        margin = jnp.minimum(common.BOUND_MARGIN, (high - low) / 4)
+
+        def residual(x, own, carried, block):
+            x, (angle, wanted) = jnp.where(fixed, start, x), block
+            output, cosine = kind.output_and_cosine(lengths_of(kind, x, jnp), x[3] + angle, branch, jnp)
+            excess = jnp.abs(cosine) - max_cosine + common.BOUND_MARGIN * (1 - max_cosine)
+            penalty = PENALTY_START * jnp.maximum(excess, 0)
+            return jnp.stack([*kind.residual(output, x[4] + wanted), penalty]), carried
+
+        def prior(x):
+            return PENALTY_START * jnp.maximum(common.bound_violation(x[:3], low, high, margin), 0)
+
+        return residual, prior, (angles, outputs)
+
+
+def search_linkages(
+    kind, coarse: SampledFunction, middle: SampledFunction, spans: Spans, bounds, max_cosine, options, exact: bool
+) -> Linkages:
+    """Return the linkages within bounds after all phases of the search; if `exact`, only those without an error."""
+    x, offsets, branches = _random_starts(kind, coarse, spans, bounds, options.starts, options.rng)
+    fixed = np.array([False, False, False, *(start is not None for start in spans.start)])
+    low, high = bounds
+    first, further = ((sampled.angles, sampled.outputs, fixed, low, high, max_cosine) for sampled in (coarse, middle))
+    phases = [
+        LeastSquaresPhase(STEPS_ALL_STARTS, first),
+        LeastSquaresPhase(STEPS_BEST_STARTS, further, BEST_STARTS),
+    ]
+    carry = MultistartCarry.at_start(x, (branches, x, offsets))
+    task = (kind.linkage.name, *further, x)
+    problem = FunctionGeneration(kind)
+    carry = descend(problem, carry, phases, options, task=task, steps_per_report=STEPS_PER_REPORT)
+    best = order_by_cost(carry.cost)
+    branches, start, offsets = (y[best] for y in carry.data)
+    x = np.where(fixed, start, carry.shared[best])
+    inside = np.all((x[:, :3] >= low) & (x[:, :3] <= high), axis=1)
+    if exact:
+        inside &= np.abs(errors_of(kind, x, branches, middle)[0]).max(axis=1) < common.near_zero()
+    if not np.any(inside):
+        passes = "passes these precision_points within" if exact else "keeps"
+        raise ValueError(f"no {kind.linkage.name} was found that {passes} the bounds; allow more starts, or more room")
+    return x[inside], offsets[inside], branches[inside]
