@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from jaxmbs.io.results.cad import write_dxf
+from jaxmbs import viz
 from jaxmbs.io.results.case import Case, case_of
-from jaxmbs.io.results.linkage import linkage_of
-from jaxmbs.io.results.paper import UNITS
-from jaxmbs.io.results.sheet import write_svg
+from jaxmbs.io.results.drawing import MILLIMETRES, drawing_of
+from jaxmbs.io.results.dxf import write_dxf
+from jaxmbs.io.results.svg import write_svg
 from jaxmbs.io.results.tables import write_csv, write_json
 
 DRAWINGS = {".svg": write_svg, ".dxf": write_dxf}
@@ -31,7 +31,8 @@ def export(
     - `.csv`: its motion: time, crank angle in degrees, place of the traced point, status. Of a function x, crank angle,
       output and what is wanted.
     - `.svg`: a drawing to scale with the dimensions, as the linkage stands at the first of the times.
-    - `.dxf`: the same for CAD, lines in true size on the layers LINKS, JOINTS, PATH and DIMENSIONS. Needs ezdxf.
+    - `.dxf`: the same drawing in true size for CAD, with the layers LINKS, JOINTS, PATH, DIMENSIONS, SYMBOLS and SHEET.
+      Needs ezdxf.
     - `.gif`, `.html`, `.mp4`: the motion, with the curve of the traced point; see `viz.animate`.
 
     Args:
@@ -58,14 +59,14 @@ def export(
     if suffix not in (*TABLES, *DRAWINGS, *FILMS):
         known = ", ".join((*TABLES, *DRAWINGS, *FILMS))
         raise ValueError(f"path: cannot write {path.name!r}: the name must end in one of {known}")
-    if unit not in UNITS:
-        raise ValueError(f"unit must be one of {', '.join(UNITS)}, got {unit!r}")
+    if unit not in MILLIMETRES:
+        raise ValueError(f"unit must be one of {', '.join(MILLIMETRES)}, got {unit!r}")
     if times is None:
         times = np.linspace(0, 1, FRAMES if suffix in FILMS else ROWS)
     case = case_of(solution, times, only_planar=suffix in DRAWINGS)
     path.parent.mkdir(parents=True, exist_ok=True)
     if suffix in DRAWINGS:
-        DRAWINGS[suffix](linkage_of(case), path, title or "", unit)
+        DRAWINGS[suffix](drawing_of(case, title or "", unit), path)
     elif suffix in FILMS:
         _film(case, path, title)
     else:
@@ -74,8 +75,5 @@ def export(
 
 
 def _film(case: Case, path: Path, title: str | None) -> None:
-    # Only now: tables and drawings do without matplotlib.
-    from jaxmbs import viz
-
     traces = [] if case.point is None else [(case.point[0], tuple(case.point[1]))]
     viz.animate(case.mechanism, case.motion, path, traces=traces, title=title)

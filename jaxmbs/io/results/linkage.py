@@ -106,6 +106,20 @@ class Linkage(NamedTuple):
         return every[np.all(np.isfinite(every), axis=1)]
 
     @property
+    def arms(self) -> list[np.ndarray]:
+        """The lines (2, 2) from the first two pins of its body to the traced point."""
+        if self.point is None:
+            return []
+        pins = self.pins_of(self.point_body)[:2]
+        return [np.array([pin.place, self.point]) for pin in pins if np.any(pin.place != self.point)]
+
+    @property
+    def point_name(self) -> str:
+        """The name of the traced point: P, unless a pin has it."""
+        taken = {pin.name for pin in self.pins}
+        return next(name for name in ("P", "P′", "P″", "traced point") if name not in taken)
+
+    @property
     def runs(self) -> list[np.ndarray]:
         """The unbroken parts of the curve."""
         good = np.all(np.isfinite(self.curve), axis=1)

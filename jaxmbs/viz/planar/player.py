@@ -8,7 +8,10 @@ from typing import ClassVar
 import numpy as np
 
 from jaxmbs.viz.page import AbstractPlayer
-from jaxmbs.viz.planar.shapes import Shape, Style
+from jaxmbs.viz.planar.shapes import Shape, svg_style
+
+# Pixels for a typographic point, the unit of the widths of lines.
+PIXELS_PER_POINT = 1.2
 
 
 class Player(AbstractPlayer):
@@ -56,25 +59,11 @@ class Player(AbstractPlayer):
 
 
 def _shape(shape, bodies: list[str], scale: float) -> dict:
-    entry = {"closed": shape.style.closed, "style": _svg(shape.style)}
+    entry = {"closed": shape.style.closed, "style": svg_style(shape.style, PIXELS_PER_POINT)}
     if isinstance(shape, Shape):
         return entry | {"body": bodies.index(shape.body), "points": _round(shape.points * [scale, -scale])}
     ends = [(bodies.index(body), _round(np.asarray(point) * [scale, -scale])) for body, point in shape.ends]
     return entry | {"ends": ends, "points": _round(shape.points * [1, scale, scale], 4)}
-
-
-def _svg(style: Style) -> dict:
-    """A style in the words of SVG."""
-    attributes = {
-        "fill": style.face or "none",
-        "fill-opacity": style.opacity,
-        "stroke": style.edge or "none",
-        "stroke-width": round(1.2 * style.width, 2),
-        "stroke-linejoin": "round",
-        "stroke-linecap": "butt" if style.dashes else "round",
-    }
-    dashes = " ".join(f"{dash * style.width:g}" for dash in style.dashes)
-    return attributes | ({"stroke-dasharray": dashes} if dashes else {})
 
 
 def _first(start: float, step: float, scale: float) -> float:

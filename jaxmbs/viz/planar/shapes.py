@@ -33,6 +33,28 @@ class Style:
     layer: int = BODY_LAYER
 
 
+def svg_style(style: Style, point: float) -> dict[str, str | float]:
+    """Return a style as attributes of SVG.
+
+    Args:
+        style: the style.
+        point: length of a typographic point in the drawing.
+
+    Returns:
+        Names and values of attributes.
+    """
+    attributes: dict[str, str | float] = {
+        "fill": style.face or "none",
+        "fill-opacity": style.opacity,
+        "stroke": style.edge or "none",
+        "stroke-width": round(point * style.width, 2),
+        "stroke-linejoin": "round",
+        "stroke-linecap": "butt" if style.dashes else "round",
+    }
+    dashes = " ".join(f"{dash * style.width * point:g}" for dash in style.dashes)
+    return attributes | ({"stroke-dasharray": dashes} if dashes else {})
+
+
 @dataclasses.dataclass(frozen=True)
 class Shape:
     """An outline through `points` (k, 2) in the frame of a body."""

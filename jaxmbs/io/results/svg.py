@@ -1,0 +1,57 @@
+"""Technical drawings as SVG."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.sax.saxutils import escape, quoteattr
+
+import numpy as np
+
+from jaxmbs.io.results.drawing import Drawing
+from jaxmbs.io.results.layout import HEIGHT, WIDTH
+from jaxmbs.io.results.marks import Circle, Line, Mark, Text
+from jaxmbs.viz.planar.shapes import Style, svg_style
+from jaxmbs.viz.style import INK, PAPER
+
+# Millimetres in a typographic point, the unit of the widths of lines.
+POINT = 25.4 / 72
+FONTS = "Helvetica, Arial, 'Liberation Sans', sans-serif"
+
+
+def write_svg(drawing: Drawing, path: Path) -> None:
+    """Write a drawing on its sheet, with the millimetre as unit."""
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH:g}mm" height="{HEIGHT:g}mm" '
+    head += f'viewBox="0 0 {WIDTH:g} {HEIGHT:g}" font-family="{FONTS}">'
+    sheet = f'<rect width="{WIDTH:g}" height="{HEIGHT:g}" fill="{PAPER}"/>'
+    parts = [
+        head,
+        f"<title>{escape(drawing.title or 'linkage')}</title>",
+        sheet,
+        *map(_element, drawing.marks),
+        "</svg>",
+    ]
+    path.write_text("\n".join(parts) + "\n", "utf-8")
+
+
+def _element(mark: Mark) -> str:
+    """The SVG element of a mark."""
+    match mark:
+        case Line():
+            places = " ".join(f"{x:.3f},{HEIGHT - y:.3f}" for x, y in mark.points)
+            return f'<{"polygon" if mark.style.closed else "polyline"} points="{places}" {_style(mark.style)}/>'
+        case Circle():
+            (x, y), r = mark.centre, mark.radius
+            return f'<circle cx="{x:.3f}" cy="{HEIGHT - y:.3f}" r="{r:.3f}" {_style(mark.style)}/>'
+        case Text():
+            x, y, size = mark.at[0], HEIGHT - mark.at[1], mark.height
+            turn = f' transform="rotate({-np.rad2deg(mark.angle):.3f} {x:.3f} {y:.3f})"' if mark.angle else ""
+            font = f'fill="{INK}" font-size="{size:g}" text-anchor="{mark.anchor}"'
+            font += ' font-weight="bold"' * mark.bold
+            return f'<text x="{x:.3f}" y="{y + 0.36 * size:.3f}" {font}{turn}>{escape(mark.text)}</text>'
+        case _:
+            return "\n".join(map(_element, mark.marks))
+
+
+def _style(style: Style) -> str:
+    """The attributes of a style."""
+    return " ".join(f"{name}={quoteattr(str(value))}" for name, value in svg_style(style, POINT).items())
