@@ -1,5 +1,4 @@
-"""Files: models of mechanisms that are read and written (`models`), results that are written (`results`), curves that are
-read (`outlines`)."""
+"""Files: models of mechanisms (`models`), results of synthesis (`results`), curves (`outlines`), and trajectories."""
 
 import importlib
 
@@ -11,11 +10,12 @@ from jaxmbs.io.models import schema as schema
 from jaxmbs.io.outlines import read_curve as read_curve
 from jaxmbs.io.trajectories import load_trajectory as load_trajectory
 
+# Names that are imported when they are first used: drawings need matplotlib.
 _RESULTS = ("export", "read_solution")
 
 
 def __getattr__(name: str):
-    """What writes results is imported when it is first asked for: it needs matplotlib."""
+    """Import the functions for results when they are first used."""
     if name in _RESULTS:
         return getattr(importlib.import_module("jaxmbs.io.results"), name)
     raise AttributeError(f"module 'jaxmbs.io' has no attribute {name!r}")

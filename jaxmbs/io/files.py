@@ -1,4 +1,4 @@
-"""What all files share: they are written as a whole or not at all, and JSON knows only numbers, texts and lists."""
+"""Writing of text files as a whole or not at all, and of Python objects as JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 
 def write_text(path: Path, content: str) -> Path:
-    """Write a text, and return the path. What was there stays until all of the new is; links are followed."""
+    """Write a text and return the path. The old file stays until the new one is complete; links are followed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     real = path.resolve()
     part = real.with_name(f".{real.name}.{os.getpid()}.part")
@@ -26,11 +26,18 @@ def write_text(path: Path, content: str) -> Path:
     return path
 
 
-def plain(value, name: str = ""):
-    """A tree of arrays and numbers as JSON knows it: objects, lists, numbers. Numbers that are not finite become null.
+def json_value(value, name: str = ""):
+    """Return a tree of arrays and numbers as dicts, lists and numbers, for JSON. Numbers that are not finite become None.
+
+    Args:
+        value: the tree.
+        name: what messages call it.
+
+    Returns:
+        dicts, lists, numbers, texts.
 
     Raises:
-        ValueError: something in it has no form in JSON; `name` says where.
+        ValueError: a part of it cannot be written as JSON.
     """
     if value is None or isinstance(value, str | bool | int):
         return value
@@ -43,10 +50,10 @@ def plain(value, name: str = ""):
     elif dataclasses.is_dataclass(value):
         value = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):
-        return {str(key): plain(part, f"{name}.{key}") for key, part in value.items()}
+        return {str(key): json_value(part, f"{name}.{key}") for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(part, f"{name}[{k}]") for k, part in enumerate(value)]
+        return [json_value(part, f"{name}[{k}]") for k, part in enumerate(value)]
     array = np.asarray(value)
     if array.dtype.kind not in "biuf":
-        raise ValueError(f"{name} is a {type(value).__name__}, which JSON has no form for")
-    return plain(array.tolist(), name)
+        raise ValueError(f"{name}: a {type(value).__name__} cannot be written as JSON")
+    return json_value(array.tolist(), name)

@@ -1,4 +1,4 @@
-"""Trajectories in files: arrays in the format of NumPy (.npz), without pickle, and the mechanism as a JSON document."""
+"""Files of trajectories: arrays in the format of NumPy (.npz), without pickle, and the mechanism as JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from jaxmbs.io.models.json_format.document import model_from, parsed, write_json
+from jaxmbs.io.models.json_format.document import model_from, parse, write_json
 from jaxmbs.io.models.json_format.elements import SPACES, types_of
 from jaxmbs.io.models.model import Model, ModelError
 from jaxmbs.numerics.results import check_outside
@@ -39,7 +39,7 @@ def save_trajectory(run: Trajectory, path: str | PathLike[str]) -> Path:
     arrays = {name: np.asarray(getattr(run, name)) for name in ARRAYS if getattr(run, name) is not None}
     if run.energy is not None:
         arrays |= {name: np.asarray(part) for name, part in run.energy._asdict().items()}
-    head: dict[str, Any] = {"format": FORMAT, "version": VERSION, "layout": _described(run.layout)}
+    head: dict[str, Any] = {"format": FORMAT, "version": VERSION, "layout": _json_of_layout(run.layout)}
     head["state_names"] = list(run.state_names)
     if run.mechanism is not None:
         try:
@@ -88,6 +88,7 @@ def load_trajectory(path: str | PathLike[str]) -> Trajectory:
 
 
 def _trajectory(head: dict, arrays: dict[str, np.ndarray]) -> Trajectory:
+    """Return the trajectory of a head and arrays from a file."""
     found = {name: jnp.asarray(arrays[name]) for name in ARRAYS if name in arrays}
     parts = [jnp.asarray(arrays[name]) for name in Energy._fields if name in arrays]
     kept, layout = None, _layout(head["layout"])
@@ -99,11 +100,17 @@ def _trajectory(head: dict, arrays: dict[str, np.ndarray]) -> Trajectory:
 
 
 def _document(kept: Kept, axes: int) -> tuple[dict, str, np.ndarray | None]:
-    """The constraints and drivers of the first sample as JSON, their floating-point type, and the numbers of all samples
-    if these differ.
+    """Return the constraints and drivers of a mechanism as they are written.
+
+    Args:
+        kept: the mechanism of a trajectory, or of a batch.
+        axes: number of axes of the batch and of time.
+
+    Returns:
+        the first sample as JSON, its floating-point type, and the numbers of all samples if these differ.
 
     Raises:
-        ValueError: the constraints or drivers cannot be written as JSON.
+        ModelError: the constraints or drivers cannot be written as JSON.
     """
     geometry = kept.known((0,) * axes)
     if geometry is None:
@@ -127,10 +134,12 @@ def _document(kept: Kept, axes: int) -> tuple[dict, str, np.ndarray | None]:
 
 
 def _geometry(document: dict, precision: str) -> Mechanism:
-    return model_from(parsed(json.dumps(document))).geometry.astype(precision)
+    """Return the mechanism of a document, in a floating-point type."""
+    return model_from(parse(json.dumps(document))).geometry.astype(precision)
 
 
 def _kept(geometry: Mechanism, numbers: np.ndarray | None, lead: tuple[int, ...]) -> Kept:
+    """Return the mechanism of a trajectory with the axes `lead`; `numbers` are those of all samples if they differ."""
     if numbers is None:
         return Kept(geometry, lead)
     packing = packed(geometry)[0]
@@ -139,8 +148,14 @@ def _kept(geometry: Mechanism, numbers: np.ndarray | None, lead: tuple[int, ...]
     return Kept.tree_unflatten(packing, (np.broadcast_to(numbers, (*lead, packing.size)),))
 
 
-def _described(layout: Layout) -> dict[str, Any]:
-    """A layout as JSON.
+def _json_of_layout(layout: Layout) -> dict[str, Any]:
+    """Return a layout as JSON.
+
+    Args:
+        layout: the layout.
+
+    Returns:
+        dicts, lists, numbers, texts.
 
     Raises:
         ValueError: a body has a type that is not from this package.
@@ -156,6 +171,7 @@ def _described(layout: Layout) -> dict[str, Any]:
 
 
 def _layout(described: dict[str, Any]) -> Layout:
+    """Return a layout from JSON."""
     kinds = types_of("body", described["space"])
     bodies = tuple((str(name), kinds[kind]) for name, kind in described["bodies"])
     groups = (described[key] for key in ("constraints", "drivers"))
@@ -163,6 +179,7 @@ def _layout(described: dict[str, Any]) -> Layout:
 
 
 def _check_suffix(path: Path) -> None:
+    """Raise `ValueError` unless the name ends in .npz."""
     if path.suffix.lower() != ".npz":
         raise ValueError(f"{path.name}: the name of a trajectory must end in .npz")
 

@@ -164,7 +164,7 @@ def test_what_is_no_file_is_refused(tmp_path, monkeypatch):
         with pytest.raises(mbs.ModelError, match=words):
             mbs.load(tmp_path / name)
     (tmp_path / "folder.json").mkdir()
-    with pytest.raises(mbs.ModelError, match="not a file"):
+    with pytest.raises(mbs.ModelError, match="is a folder, not a file"):
         mbs.load(tmp_path / "folder.json")
     (tmp_path / "binary.json").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(mbs.ModelError, match="UTF-8"):
@@ -198,7 +198,7 @@ def test_what_cannot_be_written_leaves_nothing_behind(tmp_path):
             mbs.save(mech, path)
         with pytest.raises(mbs.ModelError):
             mbs.save(mech, tmp_path / "new.json")
-    with pytest.raises(mbs.ModelError, match="ends in"):
+    with pytest.raises(mbs.ModelError, match="must end in"):
         mbs.save(mbs.Mechanism(bodies), tmp_path / "model.txt")
     with pytest.raises(mbs.ModelError, match=r"'a\.x'"):
         mbs.save(mbs.Mechanism({"a": planar.Body(), "a.x": planar.Body()}), path)

@@ -74,11 +74,7 @@ class Drawing(NamedTuple):
 
 
 def drawing_of(case: Case, title: str, unit: str) -> Drawing:
-    """Return the drawing of a planar solution as it stands at the first time that the mechanism reaches.
-
-    Raises:
-        ValueError: as `linkage_of` does.
-    """
+    """Return the drawing of a planar solution at the first time that its mechanism reaches."""
     linkage = linkage_of(case)
     mech, good = case.mechanism, case.good
     marked = [] if case.point is None else [(case.point[0], case.point[1].tolist())]

@@ -1,4 +1,4 @@
-"""The front door: the suffix says which file."""
+"""Export of results of synthesis: the suffix of the path chooses the format."""
 
 from __future__ import annotations
 
@@ -15,37 +15,43 @@ from jaxmbs.io.results.dxf import write_dxf
 from jaxmbs.io.results.svg import write_svg
 from jaxmbs.io.results.tables import write_csv, write_json
 
+# Writers of drawings and of tables, by suffix.
 DRAWINGS = {".svg": write_svg, ".dxf": write_dxf}
 TABLES = {".json": write_json, ".csv": write_csv}
+# Suffixes of animations.
 FILMS = (".gif", ".html", ".mp4")
-# Times of a cycle: one row for each degree of the crank; frames of a film, one cycle of which takes four seconds.
-ROWS, FRAMES = 361, 101
+# Default number of times in tables and drawings: one for each degree of the crank.
+ROWS = 361
+# Default number of frames in animations: a cycle takes four seconds.
+FRAMES = 101
 
 
 def export(
     solution: Any, path: str | os.PathLike, *, title: str | None = None, times: Any = None, unit: str = "mm"
 ) -> Path:
-    """Write what synthesis has found, and return the path. The suffix says as what:
+    """Write a result of synthesis to a file.
 
     - `.json`: all of its numbers; `read_solution` reads them.
-    - `.csv`: its motion: time, crank angle in degrees, place of the traced point, status. Of a function x, crank angle,
-      output and what is wanted.
+    - `.csv`: its motion: time, crank angle in degrees, place of the traced point, status. For a function generator: x,
+      crank angle, output and wanted output.
     - `.svg`: a drawing to scale with the dimensions, as the linkage stands at the first of the times.
     - `.dxf`: the same drawing in true size for CAD, with the layers LINKS, JOINTS, PATH, DIMENSIONS, SYMBOLS and SHEET.
       Needs ezdxf.
     - `.gif`, `.html`, `.mp4`: the motion, with the curve of the traced point; see `viz.animate`.
 
     Args:
-        solution: anything with a `mechanism` and a `guess`, its poses at time 0, in the plane or in space; drawings are
-            of the plane. The traced point is `solution.point`, (body, coordinates), else that of a four-bar's coupler.
+        solution: an object with a `mechanism` and a `guess`, its poses at time 0. Drawings need a planar mechanism. The
+            traced point is `solution.point`, (body, coordinates), else that of the coupler of a four-bar.
         path: the file.
-        title: a heading of drawings and films.
-        times: by default from 0 to 1, in which the motor goes through its cycle once.
-        unit: of length, of drawings: mm, cm, m, in or ft.
+        title: heading of drawings and animations.
+        times: times of the motion; by default one cycle of the motor, from 0 to 1.
+        unit: unit of length in drawings: mm, cm, m, in or ft.
+
+    Returns:
+        the path.
 
     Raises:
         ValueError: an unknown suffix or unit; a drawing of a mechanism in space; a motion that fails at all times.
-        ImportError: ezdxf is asked for and not installed.
 
     Examples:
         >>> from types import SimpleNamespace
@@ -75,5 +81,6 @@ def export(
 
 
 def _film(case: Case, path: Path, title: str | None) -> None:
+    """Write the motion as an animation with the path of the traced point."""
     traces = [] if case.point is None else [(case.point[0], tuple(case.point[1]))]
     viz.animate(case.mechanism, case.motion, path, traces=traces, title=title)

@@ -1,4 +1,4 @@
-"""A planar linkage as lines: pins, bars between the pins of a body, slides, the traced point and its curve."""
+"""Planar linkages as lines: pins, bars between the pins of a body, slides, the traced point and its curve."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 from jaxmbs.element import GROUND
 from jaxmbs.io.results.case import Case
 
-# Pins of a body that are no further apart than this part of the linkage are one.
-SAME = 1e-9
+# Pins of a body are one if they are nearer to each other than this, divided by the size of the linkage.
+SAME_PIN = 1e-9
 
 
 class Pin(NamedTuple):
-    """A place where bodies turn on each other."""
+    """A place about which bodies turn relative to each other."""
 
     name: str
     bodies: tuple[str, ...]
@@ -34,12 +34,12 @@ class Bar(NamedTuple):
 
     @property
     def angle(self) -> float:
-        """From the x axis."""
+        """Angle from the x axis in radians."""
         return float(np.arctan2(*(self.ends[1] - self.ends[0])[::-1]))
 
 
 class Slide(NamedTuple):
-    """A line of one body along which another one moves; its direction has length 1."""
+    """A line of the first body along which the second one moves; its direction has length 1."""
 
     name: str
     bodies: tuple[str, str]
@@ -48,7 +48,7 @@ class Slide(NamedTuple):
 
 
 class Offset(NamedTuple):
-    """From a pin of the body that bears a slide straight to the line of the slide."""
+    """The perpendicular from a pin of the first body of a slide to the line of the slide."""
 
     slide: Slide
     pin: str
@@ -64,12 +64,21 @@ class Wheel(NamedTuple):
 
 
 class Linkage(NamedTuple):
-    """What a drawing shows, in the pose at the first good time.
+    """A planar linkage at the first time that it reaches.
 
     Attributes:
-        point: the traced point, its body, its coordinates in axes from the body's first pin to its second, or where it
-            has less pins in those of the body, and the names of these two pins.
-        curve (T, 2): its path, NaN where the motion failed. targets (K, 2). error: of the solution, or None.
+        pins: all pins.
+        bars: lines between the pins of each body.
+        slides: all slides.
+        wheels: all gears and pinions.
+        point: place of the traced point, or None.
+        point_body: name of its body.
+        point_axes: names of two pins of this body, from the first to the second of which the x axis of `coordinates`
+            points; () if it has fewer pins, and the axes are those of the body.
+        coordinates: coordinates of the traced point in these axes, (2,).
+        curve: its path, (T, 2), NaN where the motion failed.
+        targets: places that it should pass, (K, 2).
+        error: error of the solution, or None.
     """
 
     pins: list[Pin]
@@ -85,11 +94,12 @@ class Linkage(NamedTuple):
     error: float | None
 
     def pins_of(self, body: str) -> list[Pin]:
+        """Return the pins of a body."""
         return [pin for pin in self.pins if body in pin.bodies]
 
     @property
     def offsets(self) -> list[Offset]:
-        """How far slides are from the pins of the bodies that bear them."""
+        """Perpendiculars from pins to the slides of their bodies."""
         out = []
         for slide in self.slides:
             for pin in self.pins_of(slide.bodies[0]):
@@ -99,7 +109,7 @@ class Linkage(NamedTuple):
 
     @property
     def extent(self) -> np.ndarray:
-        """All places (N, 2) that a drawing has to show."""
+        """All places (N, 2) that a drawing must show."""
         places = [pin.place for pin in self.pins] + [slide.place for slide in self.slides]
         places += [] if self.point is None else [self.point]
         every = np.vstack([np.reshape(places, (-1, 2)), self.curve, self.targets])
@@ -128,10 +138,16 @@ class Linkage(NamedTuple):
 
 
 def linkage_of(case: Case) -> Linkage:
-    """The planar linkage of a solution.
+    """Return the planar linkage of a solution.
+
+    Args:
+        case: the solution with its motion.
+
+    Returns:
+        the linkage at the first time that it reaches.
 
     Raises:
-        ValueError: its motion fails at all times, or nothing in it is drawn by pins.
+        ValueError: the motion fails at all times, or no joint is a pin.
     """
     mech = case.mechanism
     if not case.good.any():
@@ -162,6 +178,7 @@ def linkage_of(case: Case) -> Linkage:
 
 
 def _pins(mech, poses) -> list[Pin]:
+    """Return a pin for each point that two bodies have in common."""
     out = []
     for name, joint in mech.constraints.items():
         for k, (point_i, _) in enumerate(joint.shared.points):
@@ -171,12 +188,12 @@ def _pins(mech, poses) -> list[Pin]:
 
 
 def _merged(pins: list[Pin]) -> list[Pin]:
-    """Pins of a common body in one place are one pin of all their bodies."""
+    """Return the pins, with those of a common body in one place as one pin of all their bodies."""
     size = max((np.abs(a.place - b.place).max() for a in pins for b in pins), default=0.0)
     out: list[Pin] = []
     for pin in pins:
         for k, other in enumerate(out):
-            if set(pin.bodies) & set(other.bodies) and np.abs(pin.place - other.place).max() <= SAME * size:
+            if set(pin.bodies) & set(other.bodies) and np.abs(pin.place - other.place).max() <= SAME_PIN * size:
                 out[k] = Pin(other.name, tuple(dict.fromkeys(other.bodies + pin.bodies)), other.place)
                 break
         else:
@@ -185,12 +202,13 @@ def _merged(pins: list[Pin]) -> list[Pin]:
 
 
 def _bars(body: str, pins: list[Pin]) -> list[Bar]:
-    """As many distances as make the pins of a body rigid: of the first two, and of all others to these."""
+    """Return as many bars as make the pins of a body rigid: between the first two, and from these to all others."""
     pairs = [(0, 1)] * (len(pins) > 1) + [(k, n) for n in range(2, len(pins)) for k in (0, 1)]
     return [Bar(body, (pins[k].name, pins[n].name), np.array([pins[k].place, pins[n].place])) for k, n in pairs]
 
 
 def _slides(mech, poses) -> list[Slide]:
+    """Return a slide for each joint with one translation."""
     out = []
     for name, joint in mech.constraints.items():
         mobility = None if joint.freedom is None else joint.mobility
@@ -201,7 +219,7 @@ def _slides(mech, poses) -> list[Slide]:
 
 
 def _wheels(mech) -> list[Wheel]:
-    """All pitch radii; an internal gear has a negative one."""
+    """Return all gears and pinions. Internal gears have a negative radius."""
     return [
         Wheel(name, getattr(joint, side), float(getattr(joint, f"radius_{side}")))
         for name, joint in mech.constraints.items()

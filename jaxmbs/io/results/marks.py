@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxmbs.viz.planar.shapes import Style, arc, turned
+from jaxmbs.viz.planar.shapes import Style, arc, perpendicular
 from jaxmbs.viz.style import INK
 
 # Height of letters in millimetres.
@@ -128,7 +128,7 @@ Mark = Line | Circle | Text | Dimension | AngleDimension
 
 
 def _arrow_head(tip: np.ndarray, towards: np.ndarray) -> Line:
-    side = ARROW_SLOPE * turned(towards)
+    side = ARROW_SLOPE * perpendicular(towards)
     return Line(tip - ARROW_LENGTH * np.array([0 * side, towards - side, towards + side]), ARROW_HEAD, "DIMENSIONS")
 
 
@@ -149,7 +149,7 @@ def unit_vector(ends: np.ndarray) -> np.ndarray:
 
 def normal(ends: np.ndarray) -> np.ndarray:
     """The direction of a line (2, 2) turned by +90°."""
-    return turned(unit_vector(ends))
+    return perpendicular(unit_vector(ends))
 
 
 def width_of(text: str) -> float:

@@ -1,4 +1,4 @@
-"""A page that plays an animation of the plane: SVG, without libraries."""
+"""Web pages that play planar animations as SVG, without libraries."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ PIXELS_PER_POINT = 1.2
 
 
 class Player(AbstractPlayer):
-    """The page of a planar mechanism; lengths are in pixels."""
+    """The web page of a planar mechanism. Lengths are in pixels."""
 
     template: ClassVar[str] = "planar/player.html"
 
     @cached_property
     def _frame(self) -> tuple[np.ndarray, np.ndarray, float]:
+        """Corners of the picture in the ground frame, and pixels per unit of length."""
         lower, upper = self.scene.limits()
         return lower, upper, self.width / (upper - lower)[0]
 
@@ -30,7 +31,7 @@ class Player(AbstractPlayer):
         return (upper - lower)[1] * scale
 
     def film(self):
-        """All that the page draws, in pixels, y downwards."""
+        """Return all that the page draws, in pixels, with y downwards."""
         lower, upper, scale = self._frame
         corner = np.array([lower[0], upper[1]])
         pixels = lambda points: _round((points - corner) * [scale, -scale])
@@ -59,6 +60,7 @@ class Player(AbstractPlayer):
 
 
 def _shape(shape, bodies: list[str], scale: float) -> dict:
+    """Return a shape as the page takes it; `scale` in pixels per unit of length."""
     entry = {"closed": shape.style.closed, "style": svg_style(shape.style, PIXELS_PER_POINT)}
     if isinstance(shape, Shape):
         return entry | {"body": bodies.index(shape.body), "points": _round(shape.points * [scale, -scale])}
@@ -67,9 +69,10 @@ def _shape(shape, bodies: list[str], scale: float) -> dict:
 
 
 def _first(start: float, step: float, scale: float) -> float:
-    """Where the first line of the grid is, in pixels."""
+    """Return the place of the first line of the grid, in pixels."""
     return float(np.mod(-start, step) * scale)
 
 
 def _round(values, digits: int = 2) -> list:
+    """Return rounded numbers as lists."""
     return np.round(np.asarray(values, float), digits).tolist()
