@@ -268,7 +268,9 @@ def test_what_may_be_left_out(tmp_path):
         model = loaded(tmp_path, BAD[tag][0], ignore=(tag,))
         assert model.constraints.keys() == plain.constraints.keys()
         assert list(model.forces) == ["gravity"]
-    with pytest.raises(mbs.ModelError, match="'contacts' cannot be ignored; must be one of actuator, armature, contact"):
+    with pytest.raises(
+        mbs.ModelError, match="'contacts' cannot be ignored; must be one of actuator, armature, contact"
+    ):
         loaded(tmp_path, ARM, ignore=("contacts",))
     with pytest.raises(mbs.ModelError, match="loops: only for URDF"):
         loaded(tmp_path, ARM, loops={"a": spatial.Spherical("arm", "ground")})

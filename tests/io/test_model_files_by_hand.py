@@ -160,7 +160,7 @@ def test_bad_files_are_refused_in_one_line(case, tmp_path):
 
 
 def test_what_is_no_file_is_refused(tmp_path, monkeypatch):
-    for name, words in (("no.json", "No such file"), ("model.txt", "ends in"), ("model", "ends in")):
+    for name, words in (("no.json", "No such file"), ("model.txt", "must end in"), ("model", "must end in")):
         with pytest.raises(mbs.ModelError, match=words):
             mbs.load(tmp_path / name)
     (tmp_path / "folder.json").mkdir()

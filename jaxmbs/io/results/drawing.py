@@ -18,14 +18,12 @@ from jaxmbs.io.results.layout import (
     WIDTH,
     Sheet,
 )
-from jaxmbs.io.results.linkage import Linkage, linkage_of
+from jaxmbs.io.results.linkage import MILLIMETRES, Linkage, linkage_of
 from jaxmbs.io.results.marks import LETTER_WIDTH, THIN, Circle, Line, Mark, Text, distance
 from jaxmbs.viz.planar.scene import Scene
 from jaxmbs.viz.planar.shapes import Style
 from jaxmbs.viz.style import ACCENT, INK, PAPER
 
-# Millimetres in a unit of length.
-MILLIMETRES = {"mm": 1.0, "cm": 10.0, "m": 1000.0, "in": 25.4, "ft": 304.8}
 # Size of the symbols, 1 in pictures.
 SYMBOL_SIZE = 0.6
 # Smaller angles of the ground line have no dimension, in radians.
@@ -40,15 +38,18 @@ PIN_RADIUS = 0.7
 CENTRE_LINE_EXCESS = 12.0
 # More targets than these are drawn as a broad line, not as circles.
 MAX_TARGET_CIRCLES = 60
-# The table: its left and right edge, and the distance of its rows, in millimetres.
+# Left and right edge of the table, in millimetres.
 TABLE_LEFT = FIELD[2] + 6
 TABLE_RIGHT = WIDTH - 10.0
+# Distance of the rows of the table, in millimetres.
 ROW_HEIGHT = 5.0
 # Right ends of the columns after the first, divided by the width of the table.
 COLUMN_ENDS = (0.4, 0.69, 1.0)
+# Height of letters in the title and in notes, in millimetres.
 TITLE_HEIGHT = 5.0
 NOTE_HEIGHT = 2.8
 
+# Styles of the lines of a drawing.
 BAR = Style(closed=False, edge=INK, width=1.0)
 CENTRE_LINE = Style(closed=False, edge=INK, width=0.7, dashes=(24, 5, 4, 5))
 PIN = Style(face=PAPER, edge=INK, width=1.3)
@@ -95,7 +96,7 @@ def drawing_of(case: Case, title: str, unit: str) -> Drawing:
 
 
 def _skeleton(linkage: Linkage, sheet: Sheet, radius: float) -> list[Mark]:
-    """Straight lines between pins, centre lines of slides, curve and targets, pins and the traced point on top."""
+    """Return straight lines between pins, centre lines of slides, curve and targets, pins and the traced point on top."""
     lines = [Line(sheet.at(bar.ends), CENTRE_LINE if bar.body == GROUND else BAR, "LINKS") for bar in linkage.bars]
     lines += [Line(sheet.at(arm), BAR, "LINKS") for arm in linkage.arms]
     for slide in linkage.slides:
@@ -122,7 +123,7 @@ def _skeleton(linkage: Linkage, sheet: Sheet, radius: float) -> list[Mark]:
 
 
 def _dimensions(linkage: Linkage, sheet: Sheet) -> list[Mark]:
-    """The angle of the ground line, all lengths from short to long, and the names of pins and of the traced point."""
+    """Return the angle of the ground line, all lengths from short to long, and the names of pins and traced point."""
     marks: list[Mark] = []
     ground = next((bar for bar in linkage.bars if bar.body == GROUND), None)
     if ground is not None and abs(ground.angle) > MIN_ANGLE:
@@ -141,7 +142,7 @@ def _dimensions(linkage: Linkage, sheet: Sheet) -> list[Mark]:
 
 
 def _table(linkage: Linkage, title: str, unit: str) -> list[Mark]:
-    """The frame of the sheet, the title, and the table."""
+    """Return the frame of the sheet, the title, and the table."""
     frame = np.array([[6, 6], [WIDTH - 6, 6], [WIDTH - 6, HEIGHT - 6], [6, HEIGHT - 6]])
     edge = FIELD[2] + 2
     marks: list[Mark] = [Line(frame, FRAME, "SHEET"), _rule((edge, 6), (edge, HEIGHT - 6))]
@@ -167,7 +168,7 @@ def _table(linkage: Linkage, title: str, unit: str) -> list[Mark]:
 
 
 def _blocks(linkage: Linkage) -> list[tuple[tuple[str, ...], list[tuple[str, ...]]]]:
-    """The heads of the parts of the table, with their rows, without those that have no rows."""
+    """Return the heads of the parts of the table, with their rows, without those that have no rows."""
     digits = "{:.6g}".format
     degrees = lambda angle: f"{digits(np.rad2deg(angle))}°"
     bars = [(bar.body, "–".join(bar.pins), digits(bar.length), degrees(bar.angle)) for bar in linkage.bars]
@@ -189,7 +190,7 @@ def _blocks(linkage: Linkage) -> list[tuple[tuple[str, ...], list[tuple[str, ...
 
 
 def _legend(linkage: Linkage, sheet: Sheet) -> list[Mark]:
-    """Scale, error, and the meaning of lines, below the table."""
+    """Return scale, error, and the meaning of lines, below the table."""
     y = 38.0
     marks: list[Mark] = [_rule((FIELD[2] + 2, y + 6), (WIDTH - 6, y + 6))]
     notes = [("scale", sheet.scale), ("error", "" if linkage.error is None else number(linkage.error))]
@@ -209,20 +210,20 @@ def _legend(linkage: Linkage, sheet: Sheet) -> list[Mark]:
 
 
 def _left(text: str, y: float, indent: float = 0.0) -> Text:
-    """A text from the left edge of the table."""
+    """Return a text from the left edge of the table."""
     return Text(text, np.array([TABLE_LEFT + indent, y]), anchor="start", layer="SHEET")
 
 
 def _right(text: str, x: float, y: float) -> Text:
-    """A text that ends at x."""
+    """Return a text that ends at x."""
     return Text(text, np.array([x, y]), anchor="end", layer="SHEET")
 
 
 def _rule(start: tuple[float, float], end: tuple[float, float]) -> Line:
-    """A thin line of the table."""
+    """Return a thin line of the table."""
     return Line(np.array([start, end]), THIN, "SHEET")
 
 
 def number(value: float) -> str:
-    """A dimension as a text, with five digits."""
+    """Return a dimension as a text, with five digits."""
     return f"{value:.5g}"

@@ -86,7 +86,7 @@ def _add(space, mark: Mark, sheet: Sheet) -> None:
 
 
 def _dimension_style(size: float) -> dict:
-    """The style of dimensions, by the variables of DXF; `size` is the true length of a millimetre on the sheet."""
+    """Return the style of dimensions, by the variables of DXF; `size` is the true length of a millimetre on the sheet."""
     return {
         "dimtxt": LETTER_HEIGHT * size,
         "dimasz": ARROW_LENGTH * size,

@@ -8,15 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from jaxmbs import viz
 from jaxmbs.io.results.case import Case, case_of
-from jaxmbs.io.results.drawing import MILLIMETRES, drawing_of
-from jaxmbs.io.results.dxf import write_dxf
-from jaxmbs.io.results.svg import write_svg
+from jaxmbs.io.results.linkage import MILLIMETRES
 from jaxmbs.io.results.tables import write_csv, write_json
 
-# Writers of drawings and of tables, by suffix.
-DRAWINGS = {".svg": write_svg, ".dxf": write_dxf}
+# Suffixes of drawings.
+DRAWINGS = (".svg", ".dxf")
+# Writers of tables by suffix.
 TABLES = {".json": write_json, ".csv": write_csv}
 # Suffixes of animations.
 FILMS = (".gif", ".html", ".mp4")
@@ -38,6 +36,8 @@ def export(
     - `.dxf`: the same drawing in true size for CAD, with the layers LINKS, JOINTS, PATH, DIMENSIONS, SYMBOLS and SHEET.
       Needs ezdxf.
     - `.gif`, `.html`, `.mp4`: the motion, with the curve of the traced point; see `viz.animate`.
+
+    Drawings and animations need matplotlib.
 
     Args:
         solution: an object with a `mechanism` and a `guess`, its poses at time 0. Drawings need a planar mechanism. The
@@ -72,7 +72,7 @@ def export(
     case = case_of(solution, times, only_planar=suffix in DRAWINGS)
     path.parent.mkdir(parents=True, exist_ok=True)
     if suffix in DRAWINGS:
-        DRAWINGS[suffix](drawing_of(case, title or "", unit), path)
+        _draw(case, path, title or "", unit)
     elif suffix in FILMS:
         _film(case, path, title)
     else:
@@ -80,7 +80,19 @@ def export(
     return path
 
 
+def _draw(case: Case, path: Path, title: str, unit: str) -> None:
+    """Write a drawing. Its modules need matplotlib, which tables do without."""
+    from jaxmbs.io.results.drawing import drawing_of
+    from jaxmbs.io.results.dxf import write_dxf
+    from jaxmbs.io.results.svg import write_svg
+
+    write = write_dxf if path.suffix.lower() == ".dxf" else write_svg
+    write(drawing_of(case, title, unit), path)
+
+
 def _film(case: Case, path: Path, title: str | None) -> None:
-    """Write the motion as an animation with the path of the traced point."""
+    """Write the motion as an animation with the path of the traced point, which needs matplotlib."""
+    from jaxmbs import viz
+
     traces = [] if case.point is None else [(case.point[0], tuple(case.point[1]))]
     viz.animate(case.mechanism, case.motion, path, traces=traces, title=title)

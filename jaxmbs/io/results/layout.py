@@ -23,7 +23,7 @@ from jaxmbs.io.results.marks import (
     width_of,
 )
 
-# Size of the sheet, A4, in millimetres.
+# Width and height of the sheet, A4, in millimetres.
 WIDTH = 297.0
 HEIGHT = 210.0
 # The part of the sheet for the linkage with its dimensions: left, bottom, right, top, in millimetres.
@@ -34,12 +34,17 @@ DIMENSION_ROOM = 20.0
 SCALES = np.array([1.0, 2.0, 2.5, 4.0, 5.0])
 # Room that a dimension line leaves to other lines, in millimetres.
 LINE_MARGIN = 2.0
-# Costs of a place for a text or a dimension line. One unit of cost is as bad as 10 mm between a text and its point.
+# Cost of crossing a bar with a line. A cost of 1 is as bad as 10 mm between a name and its point.
 CROSSED_BAR_COST = 8.0
+# Cost of crossing the outline of a symbol.
 CROSSED_SYMBOL_COST = 1.0
+# Cost of crossing a curve.
 CROSSED_CURVE_COST = 2.0
+# Cost of crossing a dimension line.
 CROSSED_DIMENSION_COST = 5.0
+# Cost of a text that crosses any line, or of a line that crosses a text.
 CROSSED_TEXT_COST = 40.0
+# Cost of a text or a dimension line outside the field.
 OUTSIDE_FIELD_COST = 1000.0
 # Cost of a dimension whose text lies beyond its ends.
 TEXT_BEYOND_COST = 4.0
@@ -88,11 +93,11 @@ class Sheet:
         return f"{self.ratio:g} : 1" if self.ratio >= 1 else f"1 : {1 / self.ratio:g}"
 
     def at(self, places) -> np.ndarray:
-        """The places of the linkage (..., 2) on the sheet."""
+        """Return the places of the linkage (..., 2) on the sheet."""
         return self.factor * np.asarray(places, float) + self.origin
 
     def in_true_size(self, places) -> np.ndarray:
-        """Places on the sheet (..., 2) as places of the linkage."""
+        """Return places on the sheet (..., 2) as places of the linkage."""
         return (np.asarray(places, float) - self.origin) / self.factor
 
     def keep_clear(self, points: np.ndarray, cost: float) -> None:
@@ -107,15 +112,15 @@ class Sheet:
         self.keep_clear(text.corners[[1, 3]], CROSSED_TEXT_COST)
 
     def _cost_of_text(self, text: Text) -> float:
-        """The cost of a text where it is, by the lines that it crosses."""
+        """Return the cost of a text where it is, by the lines that it crosses."""
         return CROSSED_TEXT_COST * float(crosses(text.corners, self._segments).sum()) + _cost_outside(text.corners)
 
     def _cost_of_line(self, ends: np.ndarray) -> float:
-        """The cost of a straight line (2, 2), by the lines and texts that it crosses."""
+        """Return the cost of a straight line (2, 2), by the lines and texts that it crosses."""
         return float(self._costs[crosses(_strip(ends, 0.3), self._segments)].sum())
 
     def _cost_of_neighbours(self, ends: np.ndarray) -> float:
-        """The cost of a dimension line (2, 2) that lies close to others, or to texts."""
+        """Return the cost of a dimension line (2, 2) that lies close to others, or to texts."""
         close = crosses(_strip(ends, LINE_MARGIN), self._segments)
         return float(self._costs[close & np.isin(self._costs, (CROSSED_DIMENSION_COST, CROSSED_TEXT_COST))].sum())
 
@@ -149,6 +154,7 @@ class Sheet:
         return dimension
 
     def _cost_of_dimension(self, dimension: Dimension) -> float:
+        """Return the cost of a dimension where it is."""
         *extensions, line = dimension.lines
         cost = abs(dimension.offset) / 4 + self._cost_of_text(dimension.text) + self._cost_of_neighbours(line)
         cost += sum(self._cost_of_line(x) for x in (line, *extensions))
@@ -165,13 +171,13 @@ class Sheet:
 
 
 def _cost_outside(points: np.ndarray) -> float:
-    """The cost of points (N, 2) that lie outside the field."""
+    """Return the cost of points (N, 2) that lie outside the field."""
     low, high = np.reshape(FIELD, (2, 2))
     return OUTSIDE_FIELD_COST * bool(np.any(points < low - 1) or np.any(points > high + 1))
 
 
 def _possible_dimensions(ends: np.ndarray, text: str) -> list[Dimension]:
-    """The dimensions of a length on both sides and at all distances, with the text on the line or beyond an end."""
+    """Return the dimensions of a length on both sides and at all distances, with the text on the line or beyond an end."""
     length, along, width = distance(ends), unit_vector(ends), width_of(text)
     angle = float(np.arctan2(along[1], along[0]))
     # Texts are read from below or from the right.
@@ -191,7 +197,7 @@ def _possible_dimensions(ends: np.ndarray, text: str) -> list[Dimension]:
 
 
 def _strip(ends: np.ndarray, half: float) -> np.ndarray:
-    """The corners (4, 2) of the rectangle that reaches `half` to both sides of a line (2, 2)."""
+    """Return the corners (4, 2) of the rectangle that reaches `half` to both sides of a line (2, 2)."""
     side = half * normal(ends)
     return np.array([ends[0] - side, ends[1] - side, ends[1] + side, ends[0] + side])
 

@@ -9,6 +9,8 @@ import numpy as np
 from jaxmbs.element import GROUND
 from jaxmbs.io.results.case import Case
 
+# Millimetres in a unit of length.
+MILLIMETRES = {"mm": 1.0, "cm": 10.0, "m": 1000.0, "in": 25.4, "ft": 304.8}
 # Pins of a body are one if they are nearer to each other than this, divided by the size of the linkage.
 SAME_PIN = 1e-9
 
@@ -30,6 +32,7 @@ class Bar(NamedTuple):
 
     @property
     def length(self) -> float:
+        """Distance of its pins."""
         return float(np.hypot(*(self.ends[1] - self.ends[0])))
 
     @property

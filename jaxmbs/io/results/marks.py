@@ -14,15 +14,19 @@ from jaxmbs.viz.style import INK
 
 # Height of letters in millimetres.
 LETTER_HEIGHT = 3.5
-# Mean width of a letter, and height of a capital, divided by the height of letters.
+# Mean width of a letter, divided by the height of letters.
 LETTER_WIDTH = 0.58
+# Height of a capital, divided by the height of letters.
 CAPITAL_HEIGHT = 0.8
 # Room around a text, in millimetres.
 TEXT_MARGIN = 0.8
-# Length of an arrow head in millimetres, and half its width divided by its length.
+# Length of an arrow head in millimetres.
 ARROW_LENGTH = 2.6
+# Half the width of an arrow head, divided by its length.
 ARROW_SLOPE = 0.17
+# Style of dimension lines and of thin lines of the table.
 THIN = Style(closed=False, edge=INK, width=0.5)
+# Style of arrow heads.
 ARROW_HEAD = Style(face=INK)
 
 
@@ -128,30 +132,31 @@ Mark = Line | Circle | Text | Dimension | AngleDimension
 
 
 def _arrow_head(tip: np.ndarray, towards: np.ndarray) -> Line:
+    """Return an arrow head with its tip at a place and in a direction, both (2,)."""
     side = ARROW_SLOPE * perpendicular(towards)
     return Line(tip - ARROW_LENGTH * np.array([0 * side, towards - side, towards + side]), ARROW_HEAD, "DIMENSIONS")
 
 
 def direction(angle) -> np.ndarray:
-    """Unit vectors (..., 2) at angles (...,) from the x axis."""
+    """Return unit vectors (..., 2) at angles (...,) from the x axis."""
     return np.stack([np.cos(angle), np.sin(angle)], axis=-1)
 
 
 def distance(ends: np.ndarray) -> float:
-    """The distance between two places (2, 2)."""
+    """Return the distance between two places (2, 2)."""
     return float(np.hypot(*(ends[1] - ends[0])))
 
 
 def unit_vector(ends: np.ndarray) -> np.ndarray:
-    """The direction from the first place of a line (2, 2) to the second; 0 if they are one."""
+    """Return the direction from the first place of a line (2, 2) to the second; 0 if they are one."""
     return (ends[1] - ends[0]) / max(distance(ends), 1e-12)
 
 
 def normal(ends: np.ndarray) -> np.ndarray:
-    """The direction of a line (2, 2) turned by +90°."""
+    """Return the direction of a line (2, 2) turned by +90°."""
     return perpendicular(unit_vector(ends))
 
 
 def width_of(text: str) -> float:
-    """The width of a text in millimetres, about."""
+    """Return the width of a text in millimetres, about."""
     return LETTER_WIDTH * LETTER_HEIGHT * len(text)

@@ -34,7 +34,7 @@ def write_svg(drawing: Drawing, path: Path) -> None:
 
 
 def _element(mark: Mark) -> str:
-    """The SVG element of a mark."""
+    """Return the SVG element of a mark."""
     match mark:
         case Line():
             places = " ".join(f"{x:.3f},{HEIGHT - y:.3f}" for x, y in mark.points)
@@ -53,5 +53,5 @@ def _element(mark: Mark) -> str:
 
 
 def _style(style: Style) -> str:
-    """The attributes of a style."""
+    """Return the attributes of a style."""
     return " ".join(f"{name}={quoteattr(str(value))}" for name, value in svg_style(style, POINT).items())

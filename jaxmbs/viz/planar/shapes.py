@@ -153,6 +153,7 @@ def hull(points) -> np.ndarray:
     small = 1e-9 * np.ptp(points, axis=0).max() ** 2
 
     def half(ordered):
+        """Return the corners of the lower half of the hull of points that are ordered by x."""
         chain: list[np.ndarray] = []
         for p in ordered:
             while len(chain) > 1 and perpendicular(chain[-1] - chain[-2]) @ (p - chain[-2]) <= small:

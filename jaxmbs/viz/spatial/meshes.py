@@ -16,7 +16,9 @@ from jaxmbs.viz.planar.shapes import unit
 ROUND = 16
 # Points of a thin round section.
 THIN = 6
-X, Y, Z = np.eye(3)
+X = np.array([1.0, 0.0, 0.0])
+Y = np.array([0.0, 1.0, 0.0])
+Z = np.array([0.0, 0.0, 1.0])
 
 
 class Mesh(NamedTuple):

@@ -172,6 +172,7 @@ def _check_sizes(root) -> int:
     """Return the most copies that the macros of a file make; raise `ModelError` for sizes that are too large."""
 
     def numbers(element, attribute) -> list[float]:
+        """Return an attribute as numbers, NaN as infinity."""
         try:
             found = [float(x) for x in element.get(attribute, "").split()]
         except ValueError:

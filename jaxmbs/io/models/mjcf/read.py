@@ -113,7 +113,8 @@ class Names:
 def _names(m) -> Names:
     """Return names of bodies and joints that are different from each other and from "ground"."""
 
-    def all_of(kind: str, names: list[str], first: int) -> list[str]:
+    def unique(kind: str, names: list[str], first: int) -> list[str]:
+        """Return names of objects of a kind, those without a name numbered from `first`."""
         found: list[str] = []
         for k, name in enumerate(names):
             name = name or f"{kind}{k + first}"
@@ -122,8 +123,8 @@ def _names(m) -> Names:
             found.append(name)
         return found
 
-    bodies = all_of("body", [m.body(k).name for k in range(1, m.nbody)], 1)
-    joints = all_of("joint", [m.joint(k).name for k in range(m.njnt)], 1)
+    bodies = unique("body", [m.body(k).name for k in range(1, m.nbody)], 1)
+    joints = unique("joint", [m.joint(k).name for k in range(m.njnt)], 1)
     return Names([GROUND, *bodies], joints)
 
 
