@@ -94,7 +94,7 @@ def _trajectory(head: dict, arrays: dict[str, np.ndarray]) -> Trajectory:
     kept, layout = None, _layout(head["layout"])
     if "mechanism" in head:
         lead = arrays["t"].shape
-        kept = _kept(_geometry(head["mechanism"], head["precision"]), arrays.get("numbers"), lead)
+        kept = _mechanism_of_samples(_geometry(head["mechanism"], head["precision"]), arrays.get("numbers"), lead)
     energy = Energy(*parts) if parts else None
     return Trajectory(**found, layout=layout, energy=energy, mechanism=kept, state_names=tuple(head["state_names"]))
 
@@ -138,7 +138,7 @@ def _geometry(document: dict, precision: str) -> Mechanism:
     return model_from(parse(json.dumps(document))).geometry.astype(precision)
 
 
-def _kept(geometry: Mechanism, numbers: np.ndarray | None, lead: tuple[int, ...]) -> Kept:
+def _mechanism_of_samples(geometry: Mechanism, numbers: np.ndarray | None, lead: tuple[int, ...]) -> Kept:
     """Return the mechanism of a trajectory with the axes `lead`; `numbers` are those of all samples if they differ."""
     if numbers is None:
         return Kept(geometry, lead)

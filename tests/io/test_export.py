@@ -15,8 +15,8 @@ import jaxmbs as mbs
 from jaxmbs import planar, spatial, synthesis
 from jaxmbs.io.results.case import case_of
 from jaxmbs.io.results.drawing import drawing_of, number
+from jaxmbs.io.results.entities import AngleDimension, Dimension, Line, TextEntity
 from jaxmbs.io.results.layout import Sheet, crosses
-from jaxmbs.io.results.marks import AngleDimension, Dimension, Line, Text
 
 ezdxf = pytest.importorskip("ezdxf")
 
@@ -149,16 +149,16 @@ def test_svg_has_all_dimensions(best, tmp_path):
     assert {"O", "A", "B", "C", "P"} <= set(texts)
 
 
-@pytest.mark.slow
+@pytest.entity.slow
 def test_texts_cross_nothing(best, slider):
     for solution in (best, slider):
-        marks = drawing_of(case_of(solution, np.linspace(0, 1, 361)), "", "mm").marks
-        dimensions = [mark for mark in marks if isinstance(mark, Dimension | AngleDimension)]
-        lines = [m.points for m in marks if isinstance(m, Line) and m.layer in ("LINKS", "PATH")]
+        entities = drawing_of(case_of(solution, np.linspace(0, 1, 361)), "", "mm").entities
+        dimensions = [entity for entity in entities if isinstance(entity, Dimension | AngleDimension)]
+        lines = [m.points for m in entities if isinstance(m, Line) and m.layer in ("LINKS", "PATH")]
         lines += [line for dimension in dimensions for line in dimension.lines]
         segments = np.concatenate([np.stack([line[:-1], line[1:]], axis=1) for line in lines])
         texts = [dimension.text.corners for dimension in dimensions]
-        texts += [m.corners for m in marks if isinstance(m, Text) and m.layer == "DIMENSIONS"]
+        texts += [m.corners for m in entities if isinstance(m, TextEntity) and m.layer == "DIMENSIONS"]
         assert len(texts) > len(solution.mechanism.bodies)
         assert not any(crosses(text, segments).any() for text in texts)
         edges = np.concatenate([np.stack([text, np.roll(text, 1, axis=0)], axis=1) for text in texts])
@@ -235,7 +235,7 @@ def test_a_mechanism_of_the_user(slider, tmp_path):
     np.testing.assert_allclose(column(rows, "crank.phi"), 0.3 + np.pi / 2 * np.arange(5), atol=1e-12)
 
 
-@pytest.mark.slow
+@pytest.entity.slow
 def test_films(best, tmp_path):
     times = np.linspace(0, 1, 5)
     with Image.open(mbs.io.export(best, tmp_path / "best.gif", times=times)) as film:
@@ -255,13 +255,13 @@ def arm():
     return SimpleNamespace(mechanism=mech, guess={}, design=1.0, point=("arm", (1.0, 0.0, 2.0)))
 
 
-@pytest.mark.slow
+@pytest.entity.slow
 def test_csv_in_space(arm, tmp_path):
     rows = rows_of(mbs.io.export(arm, tmp_path / "arm.csv", times=[0.0, 0.25]))
     np.testing.assert_allclose([float(rows[1][x]) for x in "xyz"], [0, 1, 2], atol=1e-9)
 
 
-@pytest.mark.parametrize("suffix", [".svg", ".dxf"])
+@pytest.entity.parametrize("suffix", [".svg", ".dxf"])
 def test_no_drawing_in_space(arm, suffix, tmp_path):
     with pytest.raises(ValueError, match="planar"):
         mbs.io.export(arm, tmp_path / f"arm{suffix}")

@@ -125,7 +125,7 @@ def _origin(element: Element | None, where: str) -> tuple[np.ndarray, np.ndarray
     return r, yaw @ pitch @ roll
 
 
-def _named(root: Element, tag: str) -> dict[str, Element]:
+def _elements_by_name(root: Element, tag: str) -> dict[str, Element]:
     """Return the elements with a tag by name."""
     found: dict[str, Element] = {}
     for element in root.findall(tag):
@@ -152,7 +152,7 @@ def _ends(name: str, joint: Element, links) -> tuple[str, str]:
 
 def _links(root: Element, ignore) -> list[Link]:
     """Return all links, parents before their children."""
-    links, joints = _named(root, "link"), _named(root, "joint")
+    links, joints = _elements_by_name(root, "link"), _elements_by_name(root, "joint")
     leading: dict[str, str] = {}
     below: dict[str, list[str]] = {name: [] for name in links}
     for name, joint in joints.items():
@@ -253,7 +253,7 @@ def _primitives(name: str, joint: Element, ignore) -> tuple[PrimitiveJoint, ...]
 
 def _add_mimics(root: Element, elements: Elements, ignore) -> None:
     """Add a gear for each mimic."""
-    for name, joint in _named(root, "joint").items():
+    for name, joint in _elements_by_name(root, "joint").items():
         mimic = joint.find("mimic")
         if mimic is not None and "mimic" not in ignore:
             offset, ratio = (_number(mimic, *key, f"joint {name!r}") for key in (("offset", "0"), ("multiplier", "1")))

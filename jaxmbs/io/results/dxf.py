@@ -6,18 +6,18 @@ from pathlib import Path
 
 import numpy as np
 
-from jaxmbs.io.results.drawing import Drawing
-from jaxmbs.io.results.layout import Sheet
-from jaxmbs.io.results.marks import (
+from jaxmbs.io.results.drawing import TechnicalDrawing
+from jaxmbs.io.results.entities import (
     ARROW_LENGTH,
     LETTER_HEIGHT,
     AngleDimension,
     Circle,
     Dimension,
+    Entity,
     Line,
-    Mark,
     direction,
 )
+from jaxmbs.io.results.layout import Sheet
 
 # Names of layers, with their colours in AutoCAD's index.
 LAYERS = {"LINKS": 7, "JOINTS": 5, "PATH": 1, "DIMENSIONS": 8, "SYMBOLS": 9, "SHEET": 8}
@@ -30,7 +30,7 @@ DECIMALS = 4
 DASH_LENGTH = 6.0
 
 
-def write_dxf(drawing: Drawing, path: Path) -> None:
+def write_dxf(drawing: TechnicalDrawing, path: Path) -> None:
     """Write a drawing in true size; letters and symbols are as large as on the sheet.
 
     Raises:
@@ -45,44 +45,44 @@ def write_dxf(drawing: Drawing, path: Path) -> None:
     document.header["$LTSCALE"] = DASH_LENGTH / drawing.sheet.factor
     for name, colour in LAYERS.items():
         document.layers.add(name, color=colour)
-    for mark in drawing.marks:
-        _add(document.modelspace(), mark, drawing.sheet)
+    for entity in drawing.entities:
+        _add(document.modelspace(), entity, drawing.sheet)
     document.saveas(path)
 
 
-def _add(space, mark: Mark, sheet: Sheet) -> None:
-    """Add a mark to a model space of ezdxf."""
+def _add(space, entity: Entity, sheet: Sheet) -> None:
+    """Add a entity to a model space of ezdxf."""
     size = 1 / sheet.factor
-    match mark:
+    match entity:
         case Line():
-            points = sheet.in_true_size(mark.points)
-            style = {"layer": mark.layer, "linetype": "CENTER" if mark.style.dashes else "CONTINUOUS"}
+            points = sheet.in_true_size(entity.points)
+            style = {"layer": entity.layer, "linetype": "CENTER" if entity.style.dashes else "CONTINUOUS"}
             if len(points) == 2:
                 space.add_line(*points, dxfattribs=style)
             else:
-                space.add_lwpolyline(points, close=mark.style.closed, dxfattribs=style)
+                space.add_lwpolyline(points, close=entity.style.closed, dxfattribs=style)
         case Circle():
-            centre = sheet.in_true_size(mark.centre)
-            space.add_circle(centre, mark.radius * size, dxfattribs={"layer": mark.layer})
+            centre = sheet.in_true_size(entity.centre)
+            space.add_circle(centre, entity.radius * size, dxfattribs={"layer": entity.layer})
         case Dimension():
-            ends, offset = sheet.in_true_size(mark.ends), mark.offset * size
+            ends, offset = sheet.in_true_size(entity.ends), entity.offset * size
             # The text of a dimension from right to left would be upside down.
-            if direction(mark.text.angle) @ (ends[1] - ends[0]) < 0:
+            if direction(entity.text.angle) @ (ends[1] - ends[0]) < 0:
                 ends, offset = ends[::-1], -offset
             own = {"override": _dimension_style(size), "dxfattribs": {"layer": "DIMENSIONS"}}
             space.add_aligned_dim(*ends, distance=offset, **own).render()
         case AngleDimension():
-            centre, radius = sheet.in_true_size(mark.centre), mark.radius * size
-            start, middle, end = centre + radius * direction(np.array(sorted((0.0, mark.angle / 2, mark.angle))))
+            centre, radius = sheet.in_true_size(entity.centre), entity.radius * size
+            start, middle, end = centre + radius * direction(np.array(sorted((0.0, entity.angle / 2, entity.angle))))
             own = {"override": _dimension_style(size), "dxfattribs": {"layer": "DIMENSIONS"}}
             space.add_angular_dim_3p(base=middle, center=centre, p1=start, p2=end, **own).render()
         case _:
             from ezdxf.enums import TextEntityAlignment
 
-            align = {"start": "MIDDLE_LEFT", "middle": "MIDDLE_CENTER", "end": "MIDDLE_RIGHT"}[mark.anchor]
-            style = {"layer": mark.layer, "rotation": np.rad2deg(mark.angle)}
-            text = space.add_text(mark.text, height=mark.height * size, dxfattribs=style)
-            text.set_placement(sheet.in_true_size(mark.at), align=TextEntityAlignment[align])
+            align = {"start": "MIDDLE_LEFT", "middle": "MIDDLE_CENTER", "end": "MIDDLE_RIGHT"}[entity.anchor]
+            style = {"layer": entity.layer, "rotation": np.rad2deg(entity.angle)}
+            text = space.add_text(entity.text, height=entity.height * size, dxfattribs=style)
+            text.set_placement(sheet.in_true_size(entity.at), align=TextEntityAlignment[align])
 
 
 def _dimension_style(size: float) -> dict:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from jaxmbs.io.results.case import Case, case_of
-from jaxmbs.io.results.linkage import MILLIMETRES
+from jaxmbs.io.results.skeleton import MILLIMETRES
 from jaxmbs.io.results.tables import write_csv, write_json
 
 # Suffixes of drawings.

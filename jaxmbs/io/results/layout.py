@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxmbs.io.results.marks import (
+from jaxmbs.io.results.entities import (
     ARROW_LENGTH,
     CAPITAL_HEIGHT,
     LETTER_HEIGHT,
     AngleDimension,
     Dimension,
-    Text,
+    TextEntity,
     direction,
     distance,
     normal,
@@ -61,7 +61,7 @@ ANGLE_RADIUS = 18.0
 class Label(NamedTuple):
     """A name beside a point, and the line (2, 2) that leads to the point, or None."""
 
-    text: Text
+    text: TextEntity
     leader: np.ndarray | None
 
 
@@ -106,12 +106,12 @@ class Sheet:
         self._segments = np.concatenate([self._segments, segments])
         self._costs = np.append(self._costs, np.full(len(segments), cost))
 
-    def _keep_text_clear(self, text: Text) -> None:
+    def _keep_text_clear(self, text: TextEntity) -> None:
         """Make lines that cross a text costly, whichever way they cross it."""
         self.keep_clear(text.corners[[0, 1, 2, 3, 0, 2]], CROSSED_TEXT_COST)
         self.keep_clear(text.corners[[1, 3]], CROSSED_TEXT_COST)
 
-    def _cost_of_text(self, text: Text) -> float:
+    def _cost_of_text(self, text: TextEntity) -> float:
         """Return the cost of a text where it is, by the lines that it crosses."""
         return CROSSED_TEXT_COST * float(crosses(text.corners, self._segments).sum()) + _cost_outside(text.corners)
 
@@ -126,13 +126,13 @@ class Sheet:
 
     def label(self, name: str, point: np.ndarray, *, bold: bool = True) -> Label:
         """Place a name beside a point, and keep the place clear."""
-        cheapest = (np.inf, Label(Text(name, point), None))
+        cheapest = (np.inf, Label(TextEntity(name, point), None))
         for away in NAME_DISTANCES:
             if cheapest[0] <= away / 10:  # places further away cost more
                 break
             for towards in direction(np.arange(16) * np.pi / 8 + np.pi / 4):
                 reach = np.abs(towards) @ [width_of(name) / 2, LETTER_HEIGHT * CAPITAL_HEIGHT / 2]
-                text = Text(name, point + towards * (away - 2 + reach), bold=bold)
+                text = TextEntity(name, point + towards * (away - 2 + reach), bold=bold)
                 leader, cost = None, self._cost_of_text(text) + away / 10
                 if away > MAX_DISTANCE_WITHOUT_LEADER:
                     leader = point + np.outer([1.8, away - 2.5], towards)
@@ -163,7 +163,7 @@ class Sheet:
 
     def angle(self, centre: np.ndarray, angle: float, text: str) -> AngleDimension:
         """Place the dimension of an angle from the direction of x, in radians, and keep it clear."""
-        dimension = AngleDimension(centre, ANGLE_RADIUS, angle, Text(text, centre))
+        dimension = AngleDimension(centre, ANGLE_RADIUS, angle, TextEntity(text, centre))
         for line in dimension.lines:
             self.keep_clear(line, CROSSED_DIMENSION_COST)
         middle = centre + ANGLE_RADIUS * direction(angle / 2)
@@ -190,7 +190,9 @@ def _possible_dimensions(ends: np.ndarray, text: str) -> list[Dimension]:
         shift = (length - width) / 2 - ARROW_LENGTH - 0.5
         places = np.append(length / 2 + shift * np.array([0, 0.5, -0.5, 1, -1]), places)
     return [
-        Dimension(ends, offset, Text(text, ends[0] + offset * normal(ends) + place * along + up, upright), outside)
+        Dimension(
+            ends, offset, TextEntity(text, ends[0] + offset * normal(ends) + place * along + up, upright), outside
+        )
         for offset in (*DIMENSION_DISTANCES, *(-x for x in DIMENSION_DISTANCES))
         for place in places
     ]

@@ -7,9 +7,9 @@ from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
 
-from jaxmbs.io.results.drawing import Drawing
+from jaxmbs.io.results.drawing import TechnicalDrawing
+from jaxmbs.io.results.entities import Circle, Entity, Line, TextEntity
 from jaxmbs.io.results.layout import HEIGHT, WIDTH
-from jaxmbs.io.results.marks import Circle, Line, Mark, Text
 from jaxmbs.viz.planar.shapes import Style, svg_style
 from jaxmbs.viz.style import INK, PAPER
 
@@ -18,7 +18,7 @@ POINT = 25.4 / 72
 FONTS = "Helvetica, Arial, 'Liberation Sans', sans-serif"
 
 
-def write_svg(drawing: Drawing, path: Path) -> None:
+def write_svg(drawing: TechnicalDrawing, path: Path) -> None:
     """Write a drawing on its sheet, with the millimetre as unit."""
     head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH:g}mm" height="{HEIGHT:g}mm" '
     head += f'viewBox="0 0 {WIDTH:g} {HEIGHT:g}" font-family="{FONTS}">'
@@ -27,29 +27,29 @@ def write_svg(drawing: Drawing, path: Path) -> None:
         head,
         f"<title>{escape(drawing.title or 'linkage')}</title>",
         sheet,
-        *map(_element, drawing.marks),
+        *map(_element, drawing.entities),
         "</svg>",
     ]
     path.write_text("\n".join(parts) + "\n", "utf-8")
 
 
-def _element(mark: Mark) -> str:
-    """Return the SVG element of a mark."""
-    match mark:
+def _element(entity: Entity) -> str:
+    """Return the SVG element of a entity."""
+    match entity:
         case Line():
-            places = " ".join(f"{x:.3f},{HEIGHT - y:.3f}" for x, y in mark.points)
-            return f'<{"polygon" if mark.style.closed else "polyline"} points="{places}" {_style(mark.style)}/>'
+            places = " ".join(f"{x:.3f},{HEIGHT - y:.3f}" for x, y in entity.points)
+            return f'<{"polygon" if entity.style.closed else "polyline"} points="{places}" {_style(entity.style)}/>'
         case Circle():
-            (x, y), r = mark.centre, mark.radius
-            return f'<circle cx="{x:.3f}" cy="{HEIGHT - y:.3f}" r="{r:.3f}" {_style(mark.style)}/>'
-        case Text():
-            x, y, size = mark.at[0], HEIGHT - mark.at[1], mark.height
-            turn = f' transform="rotate({-np.rad2deg(mark.angle):.3f} {x:.3f} {y:.3f})"' if mark.angle else ""
-            font = f'fill="{INK}" font-size="{size:g}" text-anchor="{mark.anchor}"'
-            font += ' font-weight="bold"' * mark.bold
-            return f'<text x="{x:.3f}" y="{y + 0.36 * size:.3f}" {font}{turn}>{escape(mark.text)}</text>'
+            (x, y), r = entity.centre, entity.radius
+            return f'<circle cx="{x:.3f}" cy="{HEIGHT - y:.3f}" r="{r:.3f}" {_style(entity.style)}/>'
+        case TextEntity():
+            x, y, size = entity.at[0], HEIGHT - entity.at[1], entity.height
+            turn = f' transform="rotate({-np.rad2deg(entity.angle):.3f} {x:.3f} {y:.3f})"' if entity.angle else ""
+            font = f'fill="{INK}" font-size="{size:g}" text-anchor="{entity.anchor}"'
+            font += ' font-weight="bold"' * entity.bold
+            return f'<text x="{x:.3f}" y="{y + 0.36 * size:.3f}" {font}{turn}>{escape(entity.text)}</text>'
         case _:
-            return "\n".join(map(_element, mark.marks))
+            return "\n".join(map(_element, entity.entities))
 
 
 def _style(style: Style) -> str:

@@ -11,11 +11,11 @@ from jaxmbs.system.marks import with_marks
 from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.viz.attachments import Marked, attachments
 from jaxmbs.viz.spatial.bodies import body_meshes, distinct, inertia_mesh
+from jaxmbs.viz.spatial.camera import Camera
 from jaxmbs.viz.spatial.gears import wheels
 from jaxmbs.viz.spatial.meshes import ball
 from jaxmbs.viz.spatial.shapes import Poses, Solid, Span, place
 from jaxmbs.viz.spatial.symbols import symbol
-from jaxmbs.viz.spatial.view import View
 from jaxmbs.viz.style import GROUND_COLOUR, colour_of
 
 # Unit of the symbols, divided by the size of the mechanism.
@@ -64,7 +64,7 @@ class Scene:
         self.marked = [(body, np.asarray(point, float)) for body, point in marked]
         self.held = {name: [point for owner, point in places if owner == name] for name in mech.bodies}
         everywhere = self._places([*places, *self.marked])
-        self.view = View(mech, everywhere, view)
+        self.view = Camera(mech, everywhere, view)
         geared = [element for element in self.elements.values() if hasattr(element, "radius_i")]
         self.wheels = [wheel for element in geared for wheel in wheels(element, self.poses)]
         self.extent = self._extent(everywhere)

@@ -125,7 +125,7 @@ def expression_of(f: Callable, shapes: Sequence[tuple[int, ...]]) -> Expression:
         raise ModelError(f"a function that cannot be written as scalar operations: {line}") from None
     if isinstance(results[0], Memory):
         raise ModelError("a function with a loop; it cannot be written as scalar operations")
-    writer = _Writer()
+    writer = _ExpressionWriter()
     for node in program.live.nodes(program.root):
         if node.op != "const":
             writer.add(node)
@@ -149,7 +149,7 @@ def _check_values(f: Callable, found: Expression, shapes) -> None:
             raise ModelError("a function whose values differ from those of its scalar operations")
 
 
-class _Writer:
+class _ExpressionWriter:
     """Operations of an expression from the nodes of a graph. Constants appear where they are first used.
 
     Attributes:

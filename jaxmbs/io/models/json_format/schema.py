@@ -61,7 +61,7 @@ def _common() -> dict:
         "name": text,
         "description": text,
         "units": {
-            "description": "Of length; masses, times and forces are in units that go together with it. Angles in radians.",
+            "description": "Unit of length. Masses, times and forces are in consistent units, angles in radians.",
             "type": "object",
             "properties": {"length": {"enum": list(LENGTH_UNITS)}, "angle": {"const": "rad"}},
             "additionalProperties": False,
@@ -70,7 +70,7 @@ def _common() -> dict:
         "guess": {"description": "Coordinates by body, extra ones by constraint, or single ones by name.", **rows},
         "velocities": {"description": "Velocities at the guess, likewise.", **rows},
         "limits": {
-            "description": "Ranges of joints, kept for other tools. What stops a joint is a JointStop among the forces.",
+            "description": "Ranges of joints, for other tools. The force that stops a joint is a JointStop.",
             "type": "object",
             "additionalProperties": pair,
         },
@@ -89,16 +89,16 @@ def _document(space: str) -> dict:
     return {"properties": known | {"space": {"const": space}} | own, "additionalProperties": False}
 
 
-def _element(name: str, own: type, kind: str, space: str) -> dict:
+def _element(name: str, element_class: type, kind: str, space: str) -> dict:
     """Return the schema of a class of elements."""
-    fields = {field.name.lstrip("_"): field for field in dataclasses.fields(own)}
+    fields = {field.name.lstrip("_"): field for field in dataclasses.fields(element_class)}
     properties: dict[str, Any] = {"type": {"const": name}}
     required = [] if name == "Body" else ["type"]
-    for argument, parameter in arguments_of(own).items():
-        properties[argument] = _of_field(own, argument, fields.get(argument), space)
+    for argument, parameter in arguments_of(element_class).items():
+        properties[argument] = _of_field(element_class, argument, fields.get(argument), space)
         if parameter.default is inspect.Parameter.empty and not _has_default(fields.get(argument)):
             required.append(argument)
-    about = (inspect.getdoc(own) or "").split("\n\n")[0].replace("\n", " ")
+    about = (inspect.getdoc(element_class) or "").split("\n\n")[0].replace("\n", " ")
     return {
         "description": about,
         "type": "object",
@@ -113,13 +113,13 @@ def _has_default(field) -> bool:
     return field is not None and field.default is not dataclasses.MISSING
 
 
-def _of_field(own: type, name: str, field, space: str) -> dict:
+def _of_field(element_class: type, name: str, field, space: str) -> dict:
     """Return the schema of an argument of a class, by its field if it has one."""
-    if is_word(own, name):
+    if is_word(element_class, name):
         return {"type": "string"}
     if name == "frames":
         return {"type": "object", "additionalProperties": {"$ref": f"#/$defs/{space} Frame"}}
-    if field is not None and is_switch(own, field.name):
+    if field is not None and is_switch(element_class, field.name):
         return {"type": "boolean"}
     if field is not None and "takes" in field.metadata:
         return {"$ref": "#/$defs/expression"}

@@ -28,7 +28,7 @@ class BodyInertia(NamedTuple):
     motions: tuple[int, ...]
 
 
-class Motion(NamedTuple):
+class UnitMotion(NamedTuple):
     """A motion of one degree of freedom at rate 1: ω and the velocity of a point, in the ground frame, each (3,)."""
 
     omega: Vector
@@ -37,7 +37,7 @@ class Motion(NamedTuple):
     armature: float = 0.0
 
 
-def motion_inertias(bodies: Sequence[BodyInertia], motions: Sequence[Motion]) -> np.ndarray:
+def motion_inertias(bodies: Sequence[BodyInertia], motions: Sequence[UnitMotion]) -> np.ndarray:
     """Return the inertia J, or mass, (k,) that a force along each of k motions moves while all others are free."""
     matrix = np.diag([motion.armature for motion in motions]).astype(float)
     for body in bodies:
@@ -62,7 +62,7 @@ def joint_inertias(links: Sequence[Link]) -> dict[str, float]:
     """
     places = {GROUND: (np.zeros(3), np.eye(3))}
     path: dict[str, tuple[int, ...]] = {GROUND: ()}
-    motions: list[Motion] = []
+    motions: list[UnitMotion] = []
     indices: dict[str, int] = {}
     bodies = []
     for link in links:
@@ -82,14 +82,14 @@ def joint_inertias(links: Sequence[Link]) -> dict[str, float]:
     return {name: float(inertias[k]) for name, k in indices.items()}
 
 
-def _motions(primitive: PrimitiveJoint, r: Vector, a: Matrix) -> list[Motion]:
+def _motions(primitive: PrimitiveJoint, r: Vector, a: Matrix) -> list[UnitMotion]:
     """Return the motions of a joint of a link with origin r and axes A in the ground frame."""
     point, zero = r + a @ primitive.point, np.zeros(3)
-    turns = [Motion(axis, zero, point) for axis in np.eye(3)]
+    turns = [UnitMotion(axis, zero, point) for axis in np.eye(3)]
     if primitive.kind == FREE:
-        return [*(Motion(zero, axis, r) for axis in np.eye(3)), *turns]
+        return [*(UnitMotion(zero, axis, r) for axis in np.eye(3)), *turns]
     if primitive.kind == BALL:
         return turns
     axis = a @ primitive.axis
     omega, velocity = (zero, axis) if primitive.kind == SLIDE else (axis, zero)
-    return [Motion(omega, velocity, point, primitive.armature)]
+    return [UnitMotion(omega, velocity, point, primitive.armature)]

@@ -88,9 +88,9 @@ def _actuator(mujoco, m, d, k: int, joint: str, control: float, limits) -> force
     n, j = float(m.actuator_gear[k, 0]), int(m.actuator_trnid[k, 0])
     zero = float(m.qpos0[m.jnt_qposadr[j]])
 
-    def at_joint(affine: bool, numbers) -> tuple:
+    def at_joint(affine: bool, parameters) -> tuple:
         """Return gain or bias parameters for the coordinate of the joint, which is zero at qpos0."""
-        first, by_length, by_rate = map(float, numbers[:3])
+        first, by_length, by_rate = map(float, parameters[:3])
         if not affine:
             by_length = by_rate = 0.0
         found = n * (first + by_length * n * zero), n**2 * by_length, n**2 * by_rate

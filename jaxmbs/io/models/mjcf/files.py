@@ -118,7 +118,7 @@ def _check_total(total: int, count: int) -> None:
         )
 
 
-def _references(root, folder: Path, own: Path) -> Iterator[tuple[str, str, Path]]:
+def _references(root, folder: Path, folder_of_file: Path) -> Iterator[tuple[str, str, Path]]:
     """Yield tag, path as written, and file for all references, in all folders in which MuJoCo may look."""
     folders = {""}
     for element in root.iter():
@@ -127,16 +127,16 @@ def _references(root, folder: Path, own: Path) -> Iterator[tuple[str, str, Path]
         for attribute in FOLDERS:
             if attribute in element.attrib:
                 folders.add(element.get(attribute, ""))
-                yield attribute, element.get(attribute, ""), _resolved(folder, element.get(attribute, ""))
+                yield attribute, element.get(attribute, ""), _resolve(folder, element.get(attribute, ""))
     for element in root.iter():
         for attribute, named in element.attrib.items():
             if attribute == "file" or (attribute.startswith("file") and element.tag == "texture"):
-                for base in {folder, own}:
+                for base in {folder, folder_of_file}:
                     for under in folders:
-                        yield element.tag, named, _resolved(base, under, named)
+                        yield element.tag, named, _resolve(base, under, named)
 
 
-def _resolved(base: Path, *parts: str) -> Path:
+def _resolve(base: Path, *parts: str) -> Path:
     """Return the file of a path, links followed. Backslashes count as slashes; a path with a colon is outside."""
     path = base
     for part in parts:

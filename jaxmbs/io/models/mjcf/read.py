@@ -165,7 +165,7 @@ def _primitive(mujoco, m, j: int, name: str, ignore) -> PrimitiveJoint:
     dof, at = m.jnt_dofadr[j], m.jnt_qposadr[j]
     one = kind in (HINGE, SLIDE)
     zero = m.qpos0[at] if one else 0.0
-    limited = m.jnt_limited[j] and kind != FREE and not _disabled(mujoco, m, "LIMIT", "CONSTRAINT")
+    limited = m.jnt_limited[j] and kind != FREE and not _is_disabled(mujoco, m, "LIMIT", "CONSTRAINT")
     margin = float(m.jnt_margin[j])
     no_friction = m.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_FRICTIONLOSS
     return PrimitiveJoint(
@@ -173,8 +173,8 @@ def _primitive(mujoco, m, j: int, name: str, ignore) -> PrimitiveJoint:
         name,
         np.array(m.jnt_pos[j]),
         np.array(m.jnt_axis[j]) / np.linalg.norm(m.jnt_axis[j]),
-        0.0 if "stiffness" in ignore or _disabled(mujoco, m, "SPRING") else float(m.jnt_stiffness[j]),
-        0.0 if "damping" in ignore or _disabled(mujoco, m, "DAMPER") else float(m.dof_damping[dof]),
+        0.0 if "stiffness" in ignore or _is_disabled(mujoco, m, "SPRING") else float(m.jnt_stiffness[j]),
+        0.0 if "damping" in ignore or _is_disabled(mujoco, m, "DAMPER") else float(m.dof_damping[dof]),
         float(m.qpos_spring[at] - zero) if one else 0.0,
         (float(m.jnt_range[j, 0] - zero) + margin, float(m.jnt_range[j, 1] - zero) - margin) if limited else None,
         0.0 if "armature" in ignore else float(m.dof_armature[dof]),
@@ -198,7 +198,7 @@ def _softness(mujoco, m, j: int) -> Softness:
     return Softness(stiffness, damping)
 
 
-def _disabled(mujoco, m, *features: str) -> bool:
+def _is_disabled(mujoco, m, *features: str) -> bool:
     """Return True if one of these features is disabled. Before MuJoCo 3.4 springs and dampers shared a flag."""
     flags = mujoco.mjtDisableBit
     off = [getattr(flags, f"mjDSBL_{name}", None) or getattr(flags, "mjDSBL_PASSIVE", 0) for name in features]

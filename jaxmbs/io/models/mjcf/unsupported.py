@@ -45,23 +45,25 @@ def check_model(mujoco, m, ignore: Collection[str]) -> None:
     Raises:
         ModelError: the first feature that cannot be represented.
     """
-    for tag, what in _unsupported(mujoco, m):
+    for tag, what in _unsupported_features(mujoco, m):
         if tag not in IGNORABLE:
             raise ModelError(f"{tag}: {what} cannot be represented")
         if tag not in ignore:
             raise ModelError(f"{tag}: {what} cannot be represented; leave it out with ignore=({tag!r},)")
 
 
-def _unsupported(mujoco, m) -> Iterator[tuple[str, str]]:
+def _unsupported_features(mujoco, m) -> Iterator[tuple[str, str]]:
     """Yield the tag and a description of each feature that no mechanism has."""
-    yield from (("tendon", _named(m.tendon(k).name, "tendon", k)) for k in range(m.ntendon))
+    yield from (("tendon", _description(m.tendon(k).name, "tendon", k)) for k in range(m.ntendon))
     yield from (("flex", f"deformable body {k + 1}") for k in range(m.nflex))
     if m.nplugin:
         yield "plugin", "a plugin"
     for k in map(int, np.flatnonzero(m.body_mocapid >= 0)):
-        yield "mocap", _named(m.body(k).name, "body", k)
+        yield "mocap", _description(m.body(k).name, "body", k)
     if not m.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_GRAVITY:
-        yield from (("gravcomp", _named(m.body(k).name, "body", k)) for k in map(int, np.flatnonzero(m.body_gravcomp)))
+        yield from (
+            ("gravcomp", _description(m.body(k).name, "body", k)) for k in map(int, np.flatnonzero(m.body_gravcomp))
+        )
     if m.opt.density or m.opt.viscosity:
         yield "fluid", "density and viscosity of a medium (option)"
     yield from _unsupported_of_joints(mujoco, m)
@@ -71,7 +73,7 @@ def _unsupported_of_joints(mujoco, m) -> Iterator[tuple[str, str]]:
     """Yield the tag and a description of each such feature of a joint."""
     flags = mujoco.mjtDisableBit
     disabled = lambda flag: bool(m.opt.disableflags & flag)
-    joint = lambda k: _named(m.joint(int(k)).name, "joint", k)
+    joint = lambda k: _description(m.joint(int(k)).name, "joint", k)
     # Since MuJoCo 4 springs and dampers may be polynomials, and springs may yield.
     springs = {name: getattr(m, name, None) for name in ("jnt_stiffnesspoly", "jnt_springyield")}
     for name, values in springs.items():
@@ -89,7 +91,7 @@ def _rows(values) -> list[int]:
     return [k for k, row in enumerate(values) if np.any(row)]
 
 
-def _named(name: str, kind: str, k) -> str:
+def _description(name: str, kind: str, k) -> str:
     """Return a description of object k of a kind."""
     return f"{kind} {name!r}" if name else f"{kind} number {int(k) + 1}"
 

@@ -8,7 +8,7 @@ from xml.etree.ElementTree import Element, SubElement
 import numpy as np
 
 from jaxmbs.element import GROUND
-from jaxmbs.io.models.links.inertias import BodyInertia, Motion, motion_inertias
+from jaxmbs.io.models.links.inertias import BodyInertia, UnitMotion, motion_inertias
 from jaxmbs.io.models.links.tree import HINGE, SLIDE, LinkFrame
 from jaxmbs.io.models.mjcf.outgoing import MujocoJoint, in_space, numbers, quaternion
 from jaxmbs.io.models.model import Model, ModelError
@@ -74,7 +74,7 @@ class Document(NamedTuple):
     def inertia_at(self, joint_of_tree: WrittenJoint) -> float:
         """Return the inertia, or mass, at a hinge or slide of the tree."""
         tree, index = self.tree, 0
-        motions: list[Motion] = []
+        motions: list[UnitMotion] = []
         path: dict[str, tuple[int, ...]] = {GROUND: ()}
         bodies = []
         for k, name in enumerate(tree.bodies):
@@ -95,18 +95,18 @@ class Document(NamedTuple):
         return float(motion_inertias(bodies, motions)[index])
 
 
-def _floating(place: LinkFrame, dimension: int) -> list[Motion]:
+def _floating(place: LinkFrame, dimension: int) -> list[UnitMotion]:
     """Return the motions of a body that floats."""
     zero, axes = np.zeros(3), np.eye(3)
-    slides = [Motion(zero, axis, zero) for axis in axes[:dimension]]
-    return slides + [Motion(axis, zero, place.r) for axis in (axes if dimension == 3 else axes[2:])]
+    slides = [UnitMotion(zero, axis, zero) for axis in axes[:dimension]]
+    return slides + [UnitMotion(axis, zero, place.r) for axis in (axes if dimension == 3 else axes[2:])]
 
 
-def _motions(joint: WrittenJoint) -> list[Motion]:
+def _motions(joint: WrittenJoint) -> list[UnitMotion]:
     """Return the motions of a joint of MuJoCo."""
     axis, zero = joint.primitive.axis, np.zeros(3)
     if axis is None:
-        return [Motion(unit, zero, joint.anchor) for unit in np.eye(3)]
+        return [UnitMotion(unit, zero, joint.anchor) for unit in np.eye(3)]
     turns = joint.primitive.kind == HINGE
     armature = float(joint.element.get("armature", "0"))
-    return [Motion(axis if turns else zero, zero if turns else axis, joint.anchor, armature)]
+    return [UnitMotion(axis if turns else zero, zero if turns else axis, joint.anchor, armature)]

@@ -47,7 +47,7 @@ class Circle(NamedTuple):
     layer: str
 
 
-class Text(NamedTuple):
+class TextEntity(NamedTuple):
     """A text, turned by `angle` in radians; `at` is half way up its letters, at its start, middle or end (`anchor`)."""
 
     text: str
@@ -76,7 +76,7 @@ class Dimension(NamedTuple):
 
     ends: np.ndarray
     offset: float
-    text: Text
+    text: TextEntity
     outside: bool
 
     @property
@@ -99,7 +99,7 @@ class Dimension(NamedTuple):
         return [*extensions, np.array([ends[0] + first * along, ends[0] + last * along])]
 
     @property
-    def marks(self) -> list[Line | Text]:
+    def entities(self) -> list[Line | TextEntity]:
         """Lines, arrow heads and the text."""
         ends, along = self.ends_of_line, unit_vector(self.ends) * (-1 if self.outside else 1)
         heads = [_arrow_head(ends[0], -along), _arrow_head(ends[1], along)]
@@ -112,7 +112,7 @@ class AngleDimension(NamedTuple):
     centre: np.ndarray
     radius: float
     angle: float
-    text: Text
+    text: TextEntity
 
     @property
     def lines(self) -> list[np.ndarray]:
@@ -121,14 +121,14 @@ class AngleDimension(NamedTuple):
         return [arc(self.centre, self.radius, 0, self.angle, 13), base]
 
     @property
-    def marks(self) -> list[Line | Text]:
+    def entities(self) -> list[Line | TextEntity]:
         """Lines, an arrow head if there is room for it, and the text."""
         last = self.lines[0][-2:]
         head = [_arrow_head(last[1], unit_vector(last))] if self.radius * abs(self.angle) > ARROW_LENGTH else []
         return [*(Line(line, THIN, "DIMENSIONS") for line in self.lines), *head, self.text]
 
 
-Mark = Line | Circle | Text | Dimension | AngleDimension
+Entity = Line | Circle | TextEntity | Dimension | AngleDimension
 
 
 def _arrow_head(tip: np.ndarray, towards: np.ndarray) -> Line:

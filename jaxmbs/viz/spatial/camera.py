@@ -16,7 +16,7 @@ AZIMUTH = -60.0
 OFF_NORMAL = 32.0
 
 
-class View:
+class Camera:
     """The camera of a picture.
 
     Attributes:

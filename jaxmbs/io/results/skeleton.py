@@ -58,7 +58,7 @@ class Offset(NamedTuple):
     ends: np.ndarray
 
 
-class Wheel(NamedTuple):
+class GearRadius(NamedTuple):
     """A gear, or the pinion of a rack, on a body."""
 
     name: str
@@ -66,14 +66,14 @@ class Wheel(NamedTuple):
     radius: float
 
 
-class Linkage(NamedTuple):
-    """A planar linkage at the first time that it reaches.
+class Skeleton(NamedTuple):
+    """A planar linkage as lines, at the first time that it reaches.
 
     Attributes:
         pins: all pins.
         bars: lines between the pins of each body.
         slides: all slides.
-        wheels: all gears and pinions.
+        gears: all gears and pinions.
         point: place of the traced point, or None.
         point_body: name of its body.
         point_axes: names of two pins of this body, from the first to the second of which the x axis of `coordinates`
@@ -87,7 +87,7 @@ class Linkage(NamedTuple):
     pins: list[Pin]
     bars: list[Bar]
     slides: list[Slide]
-    wheels: list[Wheel]
+    gears: list[GearRadius]
     point: np.ndarray | None
     point_body: str
     point_axes: tuple[str, ...]
@@ -133,14 +133,14 @@ class Linkage(NamedTuple):
         return next(name for name in ("P", "P′", "P″", "traced point") if name not in taken)
 
     @property
-    def runs(self) -> list[np.ndarray]:
+    def curve_parts(self) -> list[np.ndarray]:
         """The unbroken parts of the curve."""
         good = np.all(np.isfinite(self.curve), axis=1)
         cuts = np.flatnonzero(np.diff(good.astype(int))) + 1
         return [part for part in np.split(self.curve, cuts) if len(part) > 1 and np.all(np.isfinite(part))]
 
 
-def linkage_of(case: Case) -> Linkage:
+def skeleton_of(case: Case) -> Skeleton:
     """Return the planar linkage of a solution.
 
     Args:
@@ -157,8 +157,8 @@ def linkage_of(case: Case) -> Linkage:
         raise ValueError("solution: there is nothing to draw: the motion failed at all times")
     row = int(np.argmax(case.good))
     poses = mech.poses(np.asarray(case.motion.q)[row])
-    pins = _merged(_pins(mech, poses))
-    slides, wheels = _slides(mech, poses), _wheels(mech)
+    pins = _merge_pins(_pins(mech, poses))
+    slides, gears = _slides(mech, poses), _gears(mech)
     if not pins:
         raise ValueError("solution: there is nothing to draw: no joint of the mechanism is a pin")
     bars = [bar for body in (GROUND, *mech.bodies) for bar in _bars(body, [p for p in pins if body in p.bodies])]
@@ -168,7 +168,7 @@ def linkage_of(case: Case) -> Linkage:
     error = None if error is None else float(error)
     curve = case.curve
     if case.point is None or curve is None:
-        return Linkage(pins, bars, slides, wheels, None, "", (), np.zeros(2), empty, targets, error)
+        return Skeleton(pins, bars, slides, gears, None, "", (), np.zeros(2), empty, targets, error)
     body, local = case.point
     place = np.asarray(poses[body].point(local))
     own = [pin for pin in pins if body in pin.bodies][:2]
@@ -177,7 +177,7 @@ def linkage_of(case: Case) -> Linkage:
         away = place - own[0].place
         local = np.array([along @ away, along[0] * away[1] - along[1] * away[0]])
     axes = tuple(pin.name for pin in own) if len(own) == 2 else ()
-    return Linkage(pins, bars, slides, wheels, place, body, axes, local, curve, targets, error)
+    return Skeleton(pins, bars, slides, gears, place, body, axes, local, curve, targets, error)
 
 
 def _pins(mech, poses) -> list[Pin]:
@@ -190,7 +190,7 @@ def _pins(mech, poses) -> list[Pin]:
     return out
 
 
-def _merged(pins: list[Pin]) -> list[Pin]:
+def _merge_pins(pins: list[Pin]) -> list[Pin]:
     """Return the pins, with those of a common body in one place as one pin of all their bodies."""
     size = max((np.abs(a.place - b.place).max() for a in pins for b in pins), default=0.0)
     out: list[Pin] = []
@@ -221,10 +221,10 @@ def _slides(mech, poses) -> list[Slide]:
     return out
 
 
-def _wheels(mech) -> list[Wheel]:
+def _gears(mech) -> list[GearRadius]:
     """Return all gears and pinions. Internal gears have a negative radius."""
     return [
-        Wheel(name, getattr(joint, side), float(getattr(joint, f"radius_{side}")))
+        GearRadius(name, getattr(joint, side), float(getattr(joint, f"radius_{side}")))
         for name, joint in mech.constraints.items()
         for side in ("i", "j")
         if getattr(joint, f"radius_{side}", None) is not None
