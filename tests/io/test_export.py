@@ -149,7 +149,7 @@ def test_svg_has_all_dimensions(best, tmp_path):
     assert {"O", "A", "B", "C", "P"} <= set(texts)
 
 
-@pytest.entity.slow
+@pytest.mark.slow
 def test_texts_cross_nothing(best, slider):
     for solution in (best, slider):
         entities = drawing_of(case_of(solution, np.linspace(0, 1, 361)), "", "mm").entities
@@ -235,7 +235,7 @@ def test_a_mechanism_of_the_user(slider, tmp_path):
     np.testing.assert_allclose(column(rows, "crank.phi"), 0.3 + np.pi / 2 * np.arange(5), atol=1e-12)
 
 
-@pytest.entity.slow
+@pytest.mark.slow
 def test_films(best, tmp_path):
     times = np.linspace(0, 1, 5)
     with Image.open(mbs.io.export(best, tmp_path / "best.gif", times=times)) as film:
@@ -255,13 +255,13 @@ def arm():
     return SimpleNamespace(mechanism=mech, guess={}, design=1.0, point=("arm", (1.0, 0.0, 2.0)))
 
 
-@pytest.entity.slow
+@pytest.mark.slow
 def test_csv_in_space(arm, tmp_path):
     rows = rows_of(mbs.io.export(arm, tmp_path / "arm.csv", times=[0.0, 0.25]))
     np.testing.assert_allclose([float(rows[1][x]) for x in "xyz"], [0, 1, 2], atol=1e-9)
 
 
-@pytest.entity.parametrize("suffix", [".svg", ".dxf"])
+@pytest.mark.parametrize("suffix", [".svg", ".dxf"])
 def test_no_drawing_in_space(arm, suffix, tmp_path):
     with pytest.raises(ValueError, match="planar"):
         mbs.io.export(arm, tmp_path / f"arm{suffix}")

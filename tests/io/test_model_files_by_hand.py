@@ -171,7 +171,7 @@ def test_what_is_no_file_is_refused(tmp_path, monkeypatch):
         mbs.load(tmp_path / "binary.json")
     monkeypatch.setattr("jaxmbs.io.models.front.MAX_FILE_BYTES", 10)
     (tmp_path / "large.json").write_text(BY_HAND)
-    with pytest.raises(mbs.ModelError, match="at most 10"):
+    with pytest.raises(mbs.ModelError, match="more than 10 bytes"):
         mbs.load(tmp_path / "large.json")
 
 
