@@ -27,18 +27,7 @@ def write_text(path: Path, content: str) -> Path:
 
 
 def json_value(value, name: str = ""):
-    """Return a tree of arrays and numbers as dicts, lists and numbers, for JSON. Numbers that are not finite become None.
-
-    Args:
-        value: the tree.
-        name: what messages call it.
-
-    Returns:
-        dicts, lists, numbers, texts.
-
-    Raises:
-        ValueError: a part of it cannot be written as JSON.
-    """
+    """Return a tree of arrays as JSON, with null for numbers that are not finite; messages call it `name`."""
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, float):

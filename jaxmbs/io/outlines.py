@@ -64,17 +64,7 @@ def read_curve(path: str | os.PathLike) -> np.ndarray:
 
 
 def read_table(path: Path) -> np.ndarray:
-    """Read the numbers of a CSV file.
-
-    Args:
-        path: the file.
-
-    Returns:
-        a row for each line.
-
-    Raises:
-        ValueError: an entry is not a finite number, or lines have different lengths.
-    """
+    """Read the rows of a CSV file; raise `ValueError` unless all entries are finite numbers in rows of one length."""
     rows: list[list[float]] = []
     try:
         text = path.read_text(encoding="utf-8-sig")

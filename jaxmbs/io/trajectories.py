@@ -100,18 +100,7 @@ def _trajectory(head: dict, arrays: dict[str, np.ndarray]) -> Trajectory:
 
 
 def _document(kept: Kept, axes: int) -> tuple[dict, str, np.ndarray | None]:
-    """Return the constraints and drivers of a mechanism as they are written.
-
-    Args:
-        kept: the mechanism of a trajectory, or of a batch.
-        axes: number of axes of the batch and of time.
-
-    Returns:
-        the first sample as JSON, its floating-point type, and the numbers of all samples if these differ.
-
-    Raises:
-        ModelError: the constraints or drivers cannot be written as JSON.
-    """
+    """Return the first sample as JSON, its floating-point type, and the numbers of all samples if they differ."""
     geometry = kept.known((0,) * axes)
     if geometry is None:
         raise ModelError("its tables were traced, and their numbers are lost")
@@ -149,17 +138,7 @@ def _mechanism_of_samples(geometry: Mechanism, numbers: np.ndarray | None, lead:
 
 
 def _json_of_layout(layout: Layout) -> dict[str, Any]:
-    """Return a layout as JSON.
-
-    Args:
-        layout: the layout.
-
-    Returns:
-        dicts, lists, numbers, texts.
-
-    Raises:
-        ValueError: a body has a type that is not from this package.
-    """
+    """Return a layout as JSON; raise `ValueError` for bodies with a class of the user."""
     space = next((space for space in SPACES if getattr(SPACES[space].Body, "dimension", 0) == layout.dimension), "")
     known = types_of("body", space)
     for name, kind in layout.bodies:

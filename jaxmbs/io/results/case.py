@@ -64,19 +64,7 @@ class Case(NamedTuple):
 
 
 def case_of(solution, times: np.ndarray, *, only_planar: bool = False) -> Case:
-    """Follow the motion of a solution from time 0, to which its guess belongs, through all times.
-
-    Args:
-        solution: a result with a mechanism and a guess.
-        times: the times, (T,).
-        only_planar: refuse mechanisms in space.
-
-    Returns:
-        the solution with its motion.
-
-    Raises:
-        ValueError: solution has no mechanism or guess, or is not planar; times are not a row of finite numbers.
-    """
+    """Follow the motion of a solution through all times, from time 0, to which its guess belongs."""
     mech, guess = getattr(solution, "mechanism", None), getattr(solution, "guess", None)
     if not isinstance(mech, Mechanism) or guess is None:
         raise ValueError(

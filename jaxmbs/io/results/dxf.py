@@ -31,11 +31,7 @@ DASH_LENGTH = 6.0
 
 
 def write_dxf(drawing: TechnicalDrawing, path: Path) -> None:
-    """Write a drawing in true size; letters and symbols are as large as on the sheet.
-
-    Raises:
-        ImportError: ezdxf is not installed.
-    """
+    """Write a drawing in true size, with letters and symbols as large as on the sheet."""
     try:
         import ezdxf
     except ImportError as error:

@@ -141,17 +141,7 @@ class Skeleton(NamedTuple):
 
 
 def skeleton_of(case: Case) -> Skeleton:
-    """Return the planar linkage of a solution.
-
-    Args:
-        case: the solution with its motion.
-
-    Returns:
-        the linkage at the first time that it reaches.
-
-    Raises:
-        ValueError: the motion fails at all times, or no joint is a pin.
-    """
+    """Return the skeleton of a planar solution; raise `ValueError` if no time is reached or no joint is a pin."""
     mech = case.mechanism
     if not case.good.any():
         raise ValueError("solution: there is nothing to draw: the motion failed at all times")

@@ -49,15 +49,7 @@ class Style:
 
 
 def svg_style(style: Style, point: float) -> dict[str, str | float]:
-    """Return a style as attributes of SVG.
-
-    Args:
-        style: the style.
-        point: length of a typographic point in the drawing.
-
-    Returns:
-        Names and values of attributes.
-    """
+    """Return a style as attributes of SVG; `point` is the length of a typographic point in the drawing."""
     attributes: dict[str, str | float] = {
         "fill": style.face or "none",
         "fill-opacity": style.opacity,

@@ -59,16 +59,7 @@ def moving(element) -> tuple[str, np.ndarray, np.ndarray]:
 
 
 def foot(point, scene, others=()) -> Shapes:
-    """Return a stand below a point of the ground, or nothing if one is drawn there already.
-
-    Args:
-        point: the point.
-        scene: the scene.
-        others: names of the bodies at this point. If they hang from it, the stand is above.
-
-    Returns:
-        the solids.
-    """
+    """Return a stand below a point of the ground, above if the bodies `others` hang from it, unless there is one."""
     u, up = scene.unit, scene.view.up
     key = tuple(np.round(np.asarray(point) / u, 2).tolist())
     if key in scene.feet:

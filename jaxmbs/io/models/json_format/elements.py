@@ -106,20 +106,7 @@ def is_word(owner: Any, name: str) -> bool:
 
 
 def encode(element, kind: str, scope: Scope) -> dict:
-    """Return an element as JSON.
-
-    Args:
-        element: the element.
-        kind: "body", "constraint", "force" or "value".
-        scope: facts about the mechanism.
-
-    Returns:
-        its type and arguments.
-
-    Raises:
-        ModelError: a class of the user, a number that is traced or not finite, a function that cannot be written, or an
-            element with changed fields.
-    """
+    """Return an element as JSON; raise `ModelError` if it could not be read again as it is."""
     own = type(element)
     if types_of(kind, scope.space).get(own.__name__) is not own:
         raise ModelError(f"{own.__name__} is not a type of jaxmbs")
@@ -215,19 +202,7 @@ def _is_function(x) -> bool:
 
 
 def decode(data, kind: str, scope: Scope):
-    """Return an element from JSON.
-
-    Args:
-        data: its type and arguments.
-        kind: "body", "constraint", "force" or "value".
-        scope: facts about the mechanism.
-
-    Returns:
-        the element. Its class may raise `ValueError` for arguments that it refuses.
-
-    Raises:
-        ModelError: an unknown type or argument, or one that is missing.
-    """
+    """Return an element from JSON; raise `ModelError` for unknown or missing types and arguments."""
     if not isinstance(data, dict):
         raise ModelError(f"must be an object, got {_short(data)}")
     types = types_of(kind, scope.space)

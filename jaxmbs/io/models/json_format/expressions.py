@@ -95,18 +95,7 @@ class Expression(eqx.Module):
 
 
 def expression_of(f: Callable, shapes: Sequence[tuple[int, ...]]) -> Expression:
-    """Return a function of arrays as an expression.
-
-    Args:
-        f: the function.
-        shapes: shapes of its arguments.
-
-    Returns:
-        the expression.
-
-    Raises:
-        ModelError: a function that needs loops, tables or integers, or cannot be traced.
-    """
+    """Return a function of arrays with these shapes as an expression; raise `ModelError` if that is not possible."""
     if isinstance(f, Expression):
         return f
     dtype = default_float()
@@ -206,18 +195,7 @@ class _ExpressionWriter:
 
 
 def decode(data: dict, shapes: Sequence[tuple[int, ...]]) -> Expression:
-    """Return an expression from JSON.
-
-    Args:
-        data: the object in the file.
-        shapes: shapes of the arguments.
-
-    Returns:
-        the expression.
-
-    Raises:
-        ModelError: the object is not an expression.
-    """
+    """Return an expression from JSON, for arguments with these shapes; raise `ModelError` if it is not valid."""
     unknown = set(data) - {"type", "operations", "result", "shape"}
     if unknown:
         raise ModelError(f"expression: unknown key {min(unknown)!r}")

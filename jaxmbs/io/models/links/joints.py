@@ -32,10 +32,7 @@ FRICTION_RATE = 1e-2
 
 
 def joint_of(link: Link):
-    """Return the joint between a link and its parent, or None if the link floats.
-
-    It raises `ModelError` if no joint has the motions of the link.
-    """
+    """Return the joint between a link and its parent, None for a link that floats; refuse unknown motions."""
     slides = [primitive for primitive in link.primitives if primitive.kind == SLIDE]
     turns = [primitive for primitive in link.primitives if primitive.kind in (HINGE, BALL)]
     if any(primitive.kind == FREE for primitive in link.primitives):
@@ -156,19 +153,7 @@ def _axes(*, x=None, z=None) -> Matrix:
 
 
 def drag_of(link: Link, primitive: PrimitiveJoint, joint: str) -> dict[str, forces.AbstractForce]:
-    """Return the inertia and the dry friction of a primitive.
-
-    Args:
-        link: the link.
-        primitive: one of its primitives.
-        joint: name of the joint.
-
-    Returns:
-        the forces by suffix of their names.
-
-    Raises:
-        ModelError: the primitive is not the only hinge or slide of the link.
-    """
+    """Return the inertia and the dry friction of a primitive joint, by suffix of their names."""
     found: dict[str, forces.AbstractForce] = {}
     for value, word in ((primitive.armature, "armature"), (primitive.friction, "friction")):
         if value and (len(link.primitives) > 1 or primitive.kind not in (HINGE, SLIDE)):
@@ -193,18 +178,7 @@ def stop_of(joint: str, primitive: PrimitiveJoint, inertia: float) -> forces.Joi
 
 
 def springs_of(link: Link, primitive: PrimitiveJoint) -> dict[str, forces.AbstractForce]:
-    """Return the spring and the damper of a primitive.
-
-    Args:
-        link: the link.
-        primitive: one of its primitives.
-
-    Returns:
-        the forces by suffix of their names.
-
-    Raises:
-        ModelError: the poses of the two bodies do not determine the coordinate of the primitive.
-    """
+    """Return the spring and the damper of a primitive joint, by suffix of their names."""
     if not primitive.stiffness and not primitive.damping:
         return {}
     stiffness, damping = primitive.stiffness or None, primitive.damping or None

@@ -33,19 +33,7 @@ def actuator_names(m) -> list[str]:
 
 
 def add_actuators(mujoco, m, d, elements: Elements, joints: list[str], ignore) -> None:
-    """Add an `Actuator` for each actuator of a hinge or slide.
-
-    Args:
-        mujoco: the package.
-        m: an `MjModel`.
-        d: `MjData` with controls and activations at the start.
-        elements: elements to which the actuators are added.
-        joints: names of the joints.
-        ignore: tags to leave out.
-
-    Raises:
-        ModelError: an actuator that is not affine, or not of a hinge or slide, by name.
-    """
+    """Add an `Actuator` for each of an `MjModel`; raise `ModelError` for one that is not affine or not of a joint."""
     if "actuator" in ignore or m.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_ACTUATION:
         return
     controls = getattr(m, "actuator_ctrladr", np.arange(len(m.actuator_trntype)))

@@ -14,19 +14,7 @@ from jaxmbs.io.models.model import ModelError
 
 
 def add_equalities(mujoco, m, d, elements: Elements, names, ignore: Collection[str]) -> None:
-    """Add the equality constraints of an `MjModel` to the elements.
-
-    Args:
-        mujoco: the package.
-        m: an `MjModel`.
-        d: `MjData` at the start.
-        elements: elements to which the constraints are added.
-        names: names of bodies and joints.
-        ignore: tags to leave out.
-
-    Raises:
-        ModelError: an equality that cannot be represented, by name.
-    """
+    """Add the equalities of an `MjModel`; raise `ModelError` for one that cannot be represented."""
     flags = mujoco.mjtDisableBit
     if "equality" in ignore or m.opt.disableflags & (flags.mjDSBL_EQUALITY | flags.mjDSBL_CONSTRAINT):
         return

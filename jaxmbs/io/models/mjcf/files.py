@@ -35,18 +35,7 @@ MODELS = ("include", "model")
 
 
 def xml_root(data: bytes, name: str = "") -> ElementTree.Element:
-    """Return the root of an XML document without document type and entities.
-
-    Args:
-        data: the bytes of the file.
-        name: name of the file for messages; "" for the first file.
-
-    Returns:
-        the root element.
-
-    Raises:
-        ModelError: a document type or an entity; malformed XML; not UTF-8.
-    """
+    """Return the root of XML in UTF-8 without document type and entities; messages begin with `name`, if any."""
     of = f"{name}: " if name else ""
     try:
         text = data.decode("utf-8-sig")
@@ -62,14 +51,7 @@ def xml_root(data: bytes, name: str = "") -> ElementTree.Element:
 
 
 def check_files(path: Path) -> None:
-    """Check a model and all files that it refers to.
-
-    Args:
-        path: file of the model.
-
-    Raises:
-        ModelError: a file outside the folder of the model, files that are too large, or plugins.
-    """
+    """Raise `ModelError` if a model or its files are outside its folder or too large, or if it has plugins."""
     folder = path.parent.resolve()
     waiting, checked, total = [path.resolve()], set(), 0
     copies = 1

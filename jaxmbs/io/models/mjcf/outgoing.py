@@ -43,20 +43,7 @@ class MujocoJoint:
 
 
 def primitives_of(joint, i, j, *, reverse: bool) -> list[MujocoJoint]:
-    """Return the joints of MuJoCo that together have the motions, coordinates and signs of a joint.
-
-    Args:
-        joint: the joint.
-        i: pose of its body i.
-        j: pose of its body j.
-        reverse: from body j to body i.
-
-    Returns:
-        the joints, from the parent on.
-
-    Raises:
-        ModelError: MuJoCo has no joints with these motions.
-    """
+    """Return the joints of MuJoCo with the motions of a joint between poses i and j, from j to i if `reverse`."""
     mobility = joint.mobility
     if mobility.known or mobility.lead is not None:
         raise ModelError("a motion or a lead cannot be represented")

@@ -35,16 +35,7 @@ def check_ignore(ignore: Iterable[str], known: Iterable[str]) -> None:
 
 
 def check_model(mujoco, m, ignore: Collection[str]) -> None:
-    """Check that a mechanism can represent a model.
-
-    Args:
-        mujoco: the package.
-        m: an `MjModel`.
-        ignore: tags to leave out; see `IGNORABLE`.
-
-    Raises:
-        ModelError: the first feature that cannot be represented.
-    """
+    """Raise `ModelError` for the first feature that no mechanism has, unless `ignore` names its tag."""
     for tag, what in _unsupported_features(mujoco, m):
         if tag not in IGNORABLE:
             raise ModelError(f"{tag}: {what} cannot be represented")
@@ -97,17 +88,7 @@ def _description(name: str, kind: str, k) -> str:
 
 
 def check_contacts(mujoco, m, d, ignore: Collection[str]) -> None:
-    """Check that geoms do not touch, and warn of those of moving bodies that may touch.
-
-    Args:
-        mujoco: the package.
-        m: an `MjModel`.
-        d: `MjData` at the start.
-        ignore: tags to leave out.
-
-    Raises:
-        ModelError: geoms touch at the start, or one may touch a fixed body.
-    """
+    """Raise `ModelError` for geoms that touch or may touch a fixed body; warn of those of moving bodies."""
     flags = mujoco.mjtDisableBit
     if "contact" in ignore or m.opt.disableflags & (flags.mjDSBL_CONTACT | flags.mjDSBL_CONSTRAINT):
         return

@@ -319,23 +319,7 @@ def _refuse_functions(force, owner: str) -> None:
 
 
 def _joint_along(document: Document, force, kind: str, axis, owner: str, point=None) -> tuple[WrittenJoint, float]:
-    """Return the hinge or slide between the bodies of a force along its axis, and +1 or −1 for its sense.
-
-    Args:
-        document: the document.
-        force: the force.
-        kind: hinge or slide.
-        axis: axis of the force in the ground frame, (3,).
-        owner: name of the force in messages.
-        point: point of body j at which a force along a slide acts, in the ground frame. With a hinge in the same joint
-            only the displacement of the anchor is that of the slide.
-
-    Returns:
-        the joint, and its sense.
-
-    Raises:
-        ModelError: no such joint in the tree.
-    """
+    """Return the hinge or slide along the axis of a force, and ±1 for its sense; the force acts at `point` of body j."""
     for k, name in enumerate(document.tree.joints):
         if name is None:
             continue
