@@ -5,25 +5,31 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 
-def write_text(path: Path, content: str) -> Path:
-    """Write a text and return the path. The old file stays until the new one is complete; links are followed."""
+def replace_file(path: Path, write: Callable[[Path], Any]) -> Path:
+    """Let `write` write a file that then takes the place of `path`, so that no partial file is left; return the path."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    real = path.resolve()
-    part = real.with_name(f".{real.name}.{os.getpid()}.part")
+    target = path.resolve()  # links are followed
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
-        part.write_text(content, encoding="utf-8")
-        part.replace(real)
+        write(part)
+        part.replace(target)
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from None
     finally:
         part.unlink(missing_ok=True)
     return path
+
+
+def write_text(path: Path, content: str) -> Path:
+    """Write a text as a whole or not at all, and return the path."""
+    return replace_file(path, lambda part: part.write_text(content, encoding="utf-8"))
 
 
 def json_value(value, name: str = ""):

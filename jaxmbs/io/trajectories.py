@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import warnings
 import zipfile
 from os import PathLike
@@ -13,6 +12,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from jaxmbs.io.files import replace_file
 from jaxmbs.io.models.json_format.document import model_from, parse, write_json
 from jaxmbs.io.models.json_format.elements import SPACES, types_of
 from jaxmbs.io.models.model import Model, ModelError
@@ -51,7 +51,7 @@ def save_trajectory(run: Trajectory, path: str | PathLike[str]) -> Path:
                 stacklevel=3,
             )
     arrays["head"] = np.frombuffer(json.dumps(head).encode(), np.uint8)
-    return _write(path, arrays)
+    return replace_file(path, lambda part: _write_arrays(part, arrays))
 
 
 def load_trajectory(path: str | PathLike[str]) -> Trajectory:
@@ -163,14 +163,7 @@ def _check_suffix(path: Path) -> None:
         raise ValueError(f"{path.name}: the name of a trajectory must end in .npz")
 
 
-def _write(path: Path, arrays: dict[str, Any]) -> Path:
-    """Write arrays to a temporary file that then takes the place of `path`, so that no partial file is left."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with part.open("wb") as file:
-            np.savez(file, **arrays)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
-    return path
+def _write_arrays(path: Path, arrays: dict[str, Any]) -> None:
+    """Write arrays to a file of any name."""
+    with path.open("wb") as file:
+        np.savez(file, **arrays)

@@ -328,6 +328,7 @@ def _joint_along(document: Document, force, kind: str, axis, owner: str, point=N
             continue
         written = document.joints[name]
         hinges = sum(c.primitive.kind != SLIDE for c in written)
+        # With a hinge in the same joint only the displacement of the anchor is that of the slide.
         swung = point is not None and np.abs(point - written[0].anchor).max() > ALIGNED
         if hinges > 1 or (kind == SLIDE and hinges and (swung or joint.i != force.i)):
             continue
