@@ -27,8 +27,8 @@ class ProgressBar:
         self._last = ""
         self._progress: Progress | None = None
 
-    def __call__(self, done: int, total: int, status: Any) -> None:
-        words = self.describe(status)
+    def __call__(self, done: int, total: int, detail: Any) -> None:
+        words = self.describe(detail)
         self._last = f"{done}/{total} {self.unit}, {words}"
         if not self._console.is_terminal:
             return

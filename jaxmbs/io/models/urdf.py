@@ -42,7 +42,8 @@ def read_urdf(path: Path, *, ignore: Sequence[str] = (), loops: Sequence = ()) -
       floating `Free`, or nothing between a link and the ground.
     - The root is `Rigid` on the ground. If it is called "world" or "ground", or has no mass, it is the ground; a robot
       that floats has a floating joint from such a root.
-    - A link without mass that is fixed to another becomes a frame of it; one that moves becomes a primitive of its child.
+    - A link without mass that is fixed to another becomes a frame of it; the joint of a moving one becomes part of
+      the joint of its child.
     - Limits become `.limits` and a `JointStop` each, with a time constant of 20 ms. Effort and velocity limits,
       calibration and safety controllers are left out.
     - `mimic` becomes a `Gear` of two hinges on the same link.

@@ -63,8 +63,8 @@ class Elements:
 def elements_of(links: Sequence[Link], *, range_tag: str, ignore: Collection[str] = ()) -> Elements:
     """Return the bodies, joints, springs and stops of a tree of links.
 
-    A link without mass that is fixed to another becomes a frame of it. One that moves and carries one other link becomes
-    a primitive of that one.
+    A link without mass that is fixed to another becomes a frame of it. The joint of a moving one becomes part of the
+    joint of the only link that it carries.
 
     Args:
         links: the links, parents before their children.

@@ -152,7 +152,7 @@ def merge_massless(links: Sequence[Link]) -> tuple[list[Link], dict[str, LinkFra
     kept = []
     for link in links:
         if link.parent in carried:
-            link = _with_steps_of(carried[link.parent], link)
+            link = _with_joints_of(carried[link.parent], link)
         else:
             place = places[link.parent]
             link = dataclasses.replace(link, parent=place.body, r=place.point(link.r), a=place.a @ link.a)
@@ -212,8 +212,8 @@ def _parents_first(found: Mapping[str, Link], order: Sequence[str]) -> list[Link
     return list(done.values())
 
 
-def _with_steps_of(link: Link, child: Link) -> Link:
-    """Return the child of a link without mass, with the primitives of both."""
+def _with_joints_of(link: Link, child: Link) -> Link:
+    """Return the child of a link without mass, with the primitive joints of both."""
     primitives = tuple(_in_frame(primitive, child.r, child.a) for primitive in link.primitives)
     return dataclasses.replace(
         child,
@@ -225,5 +225,5 @@ def _with_steps_of(link: Link, child: Link) -> Link:
 
 
 def _in_frame(primitive: PrimitiveJoint, r: Vector, a: Matrix) -> PrimitiveJoint:
-    """Return a primitive in a frame with origin r and axes A in its own frame."""
+    """Return a primitive joint in a frame with origin r and axes A in its own frame."""
     return dataclasses.replace(primitive, point=a.T @ (primitive.point - r), axis=a.T @ primitive.axis)
