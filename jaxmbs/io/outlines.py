@@ -17,6 +17,7 @@ LENGTH_PIECES = 16
 MAX_OUTLINE_POINTS = 400
 # Least difference of the brightness of a shape and its background, where 1 is that of black and white.
 MIN_CONTRAST = 0.1
+# Millimetres in an inch.
 MM_PER_INCH = 25.4
 # Command that installs the packages for drawings and images.
 INSTALL = 'pip install ".[sketch]"'

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 # Colours of bodies and of curves, in this order.
 PALETTE = ("#2a6fb0", "#dd6b3d", "#35976b", "#8a5bb5", "#c59a1d", "#c3476f", "#2f9bb3", "#8a6f5c")
+# Colour of the ground and of numbers at axes.
 GROUND_COLOUR = "#59606b"
+# Colour of lines and texts.
 INK = "#2b303a"
+# Colour of drivers and of everything that should stand out.
 ACCENT = "#b8243a"
+# Colour of the background.
 PAPER = "#ffffff"
+# Colour of grids.
 GRID = "#e6e9ee"
 # Resolution of animations.
 DOTS_PER_INCH = 80

@@ -45,8 +45,9 @@ TABLE_RIGHT = WIDTH - 10.0
 ROW_HEIGHT = 5.0
 # Right ends of the columns after the first, divided by the width of the table.
 COLUMN_ENDS = (0.4, 0.69, 1.0)
-# Height of letters in the title and in notes, in millimetres.
+# Height of letters in the title, in millimetres.
 TITLE_HEIGHT = 5.0
+# Height of letters in notes, in millimetres.
 NOTE_HEIGHT = 2.8
 
 # Styles of the lines of a drawing.

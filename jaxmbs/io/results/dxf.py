@@ -23,6 +23,7 @@ from jaxmbs.io.results.layout import Sheet
 LAYERS = {"LINKS": 7, "JOINTS": 5, "PATH": 1, "DIMENSIONS": 8, "SYMBOLS": 9, "SHEET": 8}
 # Numbers of the units of length in DXF.
 UNIT_CODES = {"mm": 4, "cm": 5, "m": 6, "in": 1, "ft": 2}
+# Units for which the drawing is metric.
 METRIC_UNITS = ("mm", "cm", "m")
 # Digits behind the point in dimensions.
 DECIMALS = 4

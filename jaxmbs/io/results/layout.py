@@ -23,8 +23,9 @@ from jaxmbs.io.results.entities import (
     width_of,
 )
 
-# Width and height of the sheet, A4, in millimetres.
+# Width of the sheet, A4, in millimetres.
 WIDTH = 297.0
+# Height of the sheet, A4, in millimetres.
 HEIGHT = 210.0
 # The part of the sheet for the linkage with its dimensions: left, bottom, right, top, in millimetres.
 FIELD = (12.0, 12.0, 211.0, 198.0)

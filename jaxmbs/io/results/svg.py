@@ -15,6 +15,7 @@ from jaxmbs.viz.style import INK, PAPER
 
 # Millimetres in a typographic point, the unit of the widths of lines.
 POINT = 25.4 / 72
+# Fonts of texts, the first one that is installed.
 FONTS = "Helvetica, Arial, 'Liberation Sans', sans-serif"
 
 

@@ -11,8 +11,9 @@ from jaxmbs.viz.spatial.meshes import Mesh, ball, box, cylinder, plate, rod
 BAR_RADIUS = 0.8
 # Thickness of plates, in units of the symbols.
 PLATE_THICKNESS = 1.1
-# Largest distance from a line or a plane of points that count as on it, in units of the symbols.
+# Points nearer to a line than this are in the line, in units of the symbols.
 MAX_LINE_DISTANCE = 0.6
+# Points nearer to a plane than this are in the plane, in units of the symbols.
 MAX_PLANE_DISTANCE = 1.0
 # Length of the pieces of bars, in units of the symbols.
 PIECE_LENGTH = 6.0

@@ -19,8 +19,9 @@ from jaxmbs.viz.spatial.scene import Scene
 from jaxmbs.viz.spatial.shapes import Solid, Span
 from jaxmbs.viz.style import DOTS_PER_INCH, GRID, GROUND_COLOUR, PAPER
 
-# Brightness of a face turned away from the light, and of one turned towards it.
+# Brightness of a face turned away from the light.
 MIN_BRIGHTNESS = 0.58
+# Brightness of a face turned towards the light.
 MAX_BRIGHTNESS = 1.12
 # Shortest side of the box of a scene, divided by its longest side.
 MIN_BOX_SIDE = 0.25
@@ -34,8 +35,9 @@ FILLED_OF_GIVEN_AXES = 0.95
 AXES_SHIFT = 0.02
 # Most points of a curve.
 MAX_CURVE_POINTS = 160
-# Default size of a picture.
+# Default width of a picture.
 WIDTH_INCHES = 6.0
+# Default height of a picture.
 HEIGHT_INCHES = 5.0
 
 

@@ -35,8 +35,9 @@ from jaxmbs.viz.spatial.shapes import Solid, Span
 from jaxmbs.viz.style import ACCENT, GROUND_COLOUR, INK
 
 Shapes = list[Solid | Span]
-# Colours of pins and rails, and of stands on the ground.
+# Colour of pins and of rails on the ground.
 STEEL = "#c3c9d2"
+# Colour of stands on the ground.
 STONE = "#a3abb8"
 # Colours of the axes x, y and z.
 AXIS_COLOURS = ("#c8403a", "#3f9a4d", "#3a6fc0")

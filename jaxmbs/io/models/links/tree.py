@@ -39,6 +39,7 @@ class Softness(NamedTuple):
     damping: float = 100.0
 
 
+# Softness of stops in formats without one.
 DEFAULT_SOFTNESS = Softness()
 
 
