@@ -67,10 +67,10 @@ def _table(model, motion, suffix: str) -> str:
     rows = np.concatenate([np.asarray(part) for part in parts], axis=1).tolist()
     status = np.asarray(motion.status).tolist()
     if suffix == ".json":
-        from jaxmbs.io.files import plain
+        from jaxmbs.io.files import json_value
 
         columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
-        return json.dumps(plain(columns | {"status": status}), allow_nan=False) + "\n"
+        return json.dumps(json_value(columns | {"status": status}), allow_nan=False) + "\n"
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow([*names, "status"])

@@ -42,9 +42,9 @@ def without_noise(values, scale: float):
 
 def show(report: Report, as_json: bool) -> None:
     """Print a report to the standard output."""
-    from jaxmbs.io.files import plain
+    from jaxmbs.io.files import json_value
 
-    values = plain(report.values)
+    values = json_value(report.values)
     if as_json:
         print(json.dumps(values, allow_nan=False))
         return

@@ -84,11 +84,11 @@ def with_number(node, steps: Steps, value):
 
 def check_values(model, steps: Steps, values) -> None:
     """Raise `ValueError` for values that the model does not take, such as negative masses."""
-    from jaxmbs.io.models.json_format.document import model_from, parsed, write_json
+    from jaxmbs.io.models.json_format.document import model_from, parse, write_json
 
     for value in values:
         try:
-            model_from(parsed(write_json(with_number(model, steps, np.asarray(value, float)))))
+            model_from(parse(write_json(with_number(model, steps, np.asarray(value, float)))))
         except ValueError as error:
             raise ValueError(f"there are values such as {value:g}: {error}") from None
 

@@ -1,24 +1,25 @@
-"""What all files share: they are written as a whole or not at all, and JSON knows only numbers, texts and lists."""
+"""Writing of text files as a whole or not at all, and of Python objects as JSON."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 
-def write_text(path: Path, content: str) -> Path:
-    """Write a text, and return the path. What was there stays until all of the new is; links are followed."""
+def replace_file(path: Path, write: Callable[[Path], Any]) -> Path:
+    """Let `write` write a file that then takes the place of `path`, so that no partial file is left; return the path."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    real = path.resolve()
-    part = real.with_name(f".{real.name}.{os.getpid()}.part")
+    target = path.resolve()  # links are followed
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
-        part.write_text(content, encoding="utf-8")
-        part.replace(real)
+        write(part)
+        part.replace(target)
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from None
     finally:
@@ -26,12 +27,13 @@ def write_text(path: Path, content: str) -> Path:
     return path
 
 
-def plain(value, name: str = ""):
-    """A tree of arrays and numbers as JSON knows it: objects, lists, numbers. Numbers that are not finite become null.
+def write_text(path: Path, content: str) -> Path:
+    """Write a text as a whole or not at all, and return the path."""
+    return replace_file(path, lambda part: part.write_text(content, encoding="utf-8"))
 
-    Raises:
-        ValueError: something in it has no form in JSON; `name` says where.
-    """
+
+def json_value(value, name: str = ""):
+    """Return a tree of arrays as JSON, with null for numbers that are not finite; messages call it `name`."""
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, float):
@@ -43,10 +45,10 @@ def plain(value, name: str = ""):
     elif dataclasses.is_dataclass(value):
         value = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):
-        return {str(key): plain(part, f"{name}.{key}") for key, part in value.items()}
+        return {str(key): json_value(part, f"{name}.{key}") for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(part, f"{name}[{k}]") for k, part in enumerate(value)]
+        return [json_value(part, f"{name}[{k}]") for k, part in enumerate(value)]
     array = np.asarray(value)
     if array.dtype.kind not in "biuf":
-        raise ValueError(f"{name} is a {type(value).__name__}, which JSON has no form for")
-    return plain(array.tolist(), name)
+        raise ValueError(f"{name}: a {type(value).__name__} cannot be written as JSON")
+    return json_value(array.tolist(), name)

@@ -1,9 +1,8 @@
-"""Trajectories in files: arrays in the format of NumPy (.npz), without pickle, and the mechanism as a JSON document."""
+"""Files of trajectories: arrays in the format of NumPy (.npz), without pickle, and the mechanism as JSON."""
 
 from __future__ import annotations
 
 import json
-import os
 import warnings
 import zipfile
 from os import PathLike
@@ -13,7 +12,8 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from jaxmbs.io.models.json_format.document import model_from, parsed, write_json
+from jaxmbs.io.files import replace_file
+from jaxmbs.io.models.json_format.document import model_from, parse, write_json
 from jaxmbs.io.models.json_format.elements import SPACES, types_of
 from jaxmbs.io.models.model import Model, ModelError
 from jaxmbs.numerics.results import check_outside
@@ -39,7 +39,7 @@ def save_trajectory(run: Trajectory, path: str | PathLike[str]) -> Path:
     arrays = {name: np.asarray(getattr(run, name)) for name in ARRAYS if getattr(run, name) is not None}
     if run.energy is not None:
         arrays |= {name: np.asarray(part) for name, part in run.energy._asdict().items()}
-    head: dict[str, Any] = {"format": FORMAT, "version": VERSION, "layout": _described(run.layout)}
+    head: dict[str, Any] = {"format": FORMAT, "version": VERSION, "layout": _json_of_layout(run.layout)}
     head["state_names"] = list(run.state_names)
     if run.mechanism is not None:
         try:
@@ -51,7 +51,7 @@ def save_trajectory(run: Trajectory, path: str | PathLike[str]) -> Path:
                 stacklevel=3,
             )
     arrays["head"] = np.frombuffer(json.dumps(head).encode(), np.uint8)
-    return _write(path, arrays)
+    return replace_file(path, lambda part: _write_arrays(part, arrays))
 
 
 def load_trajectory(path: str | PathLike[str]) -> Trajectory:
@@ -88,23 +88,19 @@ def load_trajectory(path: str | PathLike[str]) -> Trajectory:
 
 
 def _trajectory(head: dict, arrays: dict[str, np.ndarray]) -> Trajectory:
+    """Return the trajectory of a head and arrays from a file."""
     found = {name: jnp.asarray(arrays[name]) for name in ARRAYS if name in arrays}
     parts = [jnp.asarray(arrays[name]) for name in Energy._fields if name in arrays]
     kept, layout = None, _layout(head["layout"])
     if "mechanism" in head:
         lead = arrays["t"].shape
-        kept = _kept(_geometry(head["mechanism"], head["precision"]), arrays.get("numbers"), lead)
+        kept = _mechanism_of_samples(_geometry(head["mechanism"], head["precision"]), arrays.get("numbers"), lead)
     energy = Energy(*parts) if parts else None
     return Trajectory(**found, layout=layout, energy=energy, mechanism=kept, state_names=tuple(head["state_names"]))
 
 
 def _document(kept: Kept, axes: int) -> tuple[dict, str, np.ndarray | None]:
-    """The constraints and drivers of the first sample as JSON, their floating-point type, and the numbers of all samples
-    if these differ.
-
-    Raises:
-        ValueError: the constraints or drivers cannot be written as JSON.
-    """
+    """Return the first sample as JSON, its floating-point type, and the numbers of all samples if they differ."""
     geometry = kept.known((0,) * axes)
     if geometry is None:
         raise ModelError("its tables were traced, and their numbers are lost")
@@ -127,10 +123,12 @@ def _document(kept: Kept, axes: int) -> tuple[dict, str, np.ndarray | None]:
 
 
 def _geometry(document: dict, precision: str) -> Mechanism:
-    return model_from(parsed(json.dumps(document))).geometry.astype(precision)
+    """Return the mechanism of a document, in a floating-point type."""
+    return model_from(parse(json.dumps(document))).geometry.astype(precision)
 
 
-def _kept(geometry: Mechanism, numbers: np.ndarray | None, lead: tuple[int, ...]) -> Kept:
+def _mechanism_of_samples(geometry: Mechanism, numbers: np.ndarray | None, lead: tuple[int, ...]) -> Kept:
+    """Return the mechanism of a trajectory with the axes `lead`; `numbers` are those of all samples if they differ."""
     if numbers is None:
         return Kept(geometry, lead)
     packing = packed(geometry)[0]
@@ -139,12 +137,8 @@ def _kept(geometry: Mechanism, numbers: np.ndarray | None, lead: tuple[int, ...]
     return Kept.tree_unflatten(packing, (np.broadcast_to(numbers, (*lead, packing.size)),))
 
 
-def _described(layout: Layout) -> dict[str, Any]:
-    """A layout as JSON.
-
-    Raises:
-        ValueError: a body has a type that is not from this package.
-    """
+def _json_of_layout(layout: Layout) -> dict[str, Any]:
+    """Return a layout as JSON; raise `ValueError` for bodies with a class of the user."""
     space = next((space for space in SPACES if getattr(SPACES[space].Body, "dimension", 0) == layout.dimension), "")
     known = types_of("body", space)
     for name, kind in layout.bodies:
@@ -156,6 +150,7 @@ def _described(layout: Layout) -> dict[str, Any]:
 
 
 def _layout(described: dict[str, Any]) -> Layout:
+    """Return a layout from JSON."""
     kinds = types_of("body", described["space"])
     bodies = tuple((str(name), kinds[kind]) for name, kind in described["bodies"])
     groups = (described[key] for key in ("constraints", "drivers"))
@@ -163,18 +158,12 @@ def _layout(described: dict[str, Any]) -> Layout:
 
 
 def _check_suffix(path: Path) -> None:
+    """Raise `ValueError` unless the name ends in .npz."""
     if path.suffix.lower() != ".npz":
         raise ValueError(f"{path.name}: the name of a trajectory must end in .npz")
 
 
-def _write(path: Path, arrays: dict[str, Any]) -> Path:
-    """Write arrays to a temporary file that then takes the place of `path`, so that no partial file is left."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with part.open("wb") as file:
-            np.savez(file, **arrays)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
-    return path
+def _write_arrays(path: Path, arrays: dict[str, Any]) -> None:
+    """Write arrays to a file of any name."""
+    with path.open("wb") as file:
+        np.savez(file, **arrays)

@@ -1,7 +1,7 @@
 """Pictures of mechanisms, in the plane and in space: stills, curves of points, animations.
 
-Needs matplotlib: `pip install matplotlib`. The functions are the same for both; `planar` and `spatial` hold what
-differs, and the symbols of their elements.
+Needs matplotlib: `pip install matplotlib`. The functions serve the plane and space; `planar` and `spatial` have the
+shapes and the symbols of each.
 """
 
 try:

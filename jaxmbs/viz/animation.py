@@ -31,25 +31,27 @@ def animate(
     title: str | None = None,
     view: tuple[float, float] | None = None,
 ) -> Any:
-    """Write the motion of a mechanism as a moving picture, one frame per time, and return the path.
+    """Write the motion of a mechanism as a moving picture, with one frame per time.
 
-    The suffix says which: `.gif`; `.mp4`, for which ffmpeg has to be installed; `.html`, a page with a slider and a
-    play button that needs nothing but a browser. Without a path it returns the page as an object that notebooks show.
+    The suffix of the path chooses the format: `.gif`; `.mp4`, which raises `RuntimeError` without ffmpeg; `.html`, a page
+    with a slider and a play button that needs only a browser.
 
     Args:
         mech: the mechanism.
         trajectory: one motion; times at which it failed are left out.
-        path: the file.
+        path: the file; none by default.
         traces: ("coupler", (x, y)), …, in space (x, y, z): points whose curves are drawn.
         fps: frames per second.
-        width: of the picture in inches, at 80 dots per inch.
-        size: of the symbols, 1 by default.
+        width: width of the picture in inches, at 80 dots per inch.
+        size: size of the symbols, 1 by default.
         title: a heading.
-        view: of a spatial mechanism, elevation and azimuth of the camera in degrees; see `draw`.
+        view: for a spatial mechanism, elevation and azimuth of the camera in degrees; see `draw`.
+
+    Returns:
+        the path; without a path the page, as an object that notebooks show.
 
     Raises:
         ValueError: a batch of motions, a motion that failed at all times, or an unknown suffix.
-        RuntimeError: `.mp4` without ffmpeg.
 
     Examples:
         >>> motion = mbs.kinematics(mech, jnp.linspace(0, 2 * jnp.pi, 9), guess)
@@ -60,7 +62,7 @@ def animate(
         raise ValueError("animate shows one motion; pick one of the batch: jax.tree.map(lambda x: x[k], trajectory)")
     good = good_rows(trajectory)
     if not good.any():
-        raise ValueError("there is nothing to show: the motion failed at all times")
+        raise ValueError("trajectory: the motion failed at all times, so there is nothing to show")
     times = np.asarray(trajectory.t)[good]
     scene = scene_of(mech, np.asarray(trajectory.q)[good], times[0], marked=traces, size=size, view=view)
     curves = [(body, curve(trajectory, body, point)[good]) for body, point in traces]
@@ -81,12 +83,12 @@ def animate(
 
 
 def _gif(film, path: Path, fps: float) -> None:
-    """One palette for all frames, the commonest colours: a palette per frame flickers and takes more room."""
+    """Write a GIF with one palette of the commonest colours: a palette per frame flickers and makes larger files."""
     weights = np.array([1 << 16, 1 << 8, 1])
     packed = [frame[..., :3] @ weights for frame in film]
     colours, counts = np.unique(np.stack(packed[:: max(len(packed) // 4, 1)]), return_counts=True)
     unpack = lambda values: values[:, None] // weights % 256
-    palette = _palette(unpack(colours[np.argsort(-counts)]), film.colours, film.apart)
+    palette = _palette(unpack(colours[np.argsort(-counts)]), film.palette_size, film.min_colour_distance)
     frames = []
     for pixels in packed:
         own, where = np.unique(pixels, return_inverse=True)
@@ -96,21 +98,22 @@ def _gif(film, path: Path, fps: float) -> None:
     frames[0].save(path, save_all=True, append_images=frames[1:], duration=round(1000 / fps), loop=0, optimize=False)
 
 
-def _palette(colours: np.ndarray, count: int, apart: float) -> np.ndarray:
-    """The first `count` of some colours (k, 3), without those nearer than `apart` to one before them."""
-    if apart == 0:
+def _palette(colours: np.ndarray, count: int, min_distance: float) -> np.ndarray:
+    """Return the first `count` colours of (k, 3), without those nearer than `min_distance` to an earlier one."""
+    if min_distance == 0:
         return colours[:count]
     kept: list[np.ndarray] = []
     free = np.full(len(colours), True)
     while free.any() and len(kept) < count:
         kept.append(colours[free.argmax()])
-        free &= ((colours - kept[-1]) ** 2).sum(-1) > apart**2
+        free &= ((colours - kept[-1]) ** 2).sum(-1) > min_distance**2
     return np.array(kept)
 
 
 def _mp4(film, path: Path, fps: float) -> None:
+    """Write an MP4 file by ffmpeg."""
     if shutil.which("ffmpeg") is None:
-        raise RuntimeError(f"writing {path.name!r} needs ffmpeg, which is not installed; .gif and .html do without")
+        raise RuntimeError(f"writing {path.name!r} needs ffmpeg, which is not installed; write .gif or .html instead")
     width, height = film.canvas.get_width_height()
     source = ["-f", "rawvideo", "-pix_fmt", "rgba", "-s", f"{width}x{height}", "-r", str(fps), "-i", "-"]
     # Most players want even sizes and this pixel format.

@@ -1,4 +1,4 @@
-"""Where an element holds its bodies: what pictures ask of any element, in the plane and in space."""
+"""The points at which elements hold their bodies, in the plane and in space."""
 
 from __future__ import annotations
 
@@ -9,19 +9,22 @@ from typing import Any
 import numpy as np
 
 Marked = Sequence[tuple[str, Sequence[float]]]
-"""(body, point), …: points of bodies that a picture shows."""
+"""Points of bodies that a picture shows: (body, point), …"""
 
 
 @singledispatch
 def attachments(element: Any, dimension: int = 2) -> list[tuple[str, np.ndarray]]:
-    """(body, point) for the points at which an element holds its bodies, that on body i first.
+    """Return the points at which an element holds its bodies, as (body, point), that on body i first.
 
-    A point that is not given is the origin of its body. An element that keeps its points under other names than
-    `point_i`, `point_j` and `point` registers a function of its own.
+    The default point is the origin of the body. An element whose points are not called `point_i`, `point_j` or `point`
+    registers its own function.
 
     Args:
         element: a constraint, driver or force.
-        dimension: 2 or 3, of the points.
+        dimension: 2 or 3, the dimension of the points.
+
+    Returns:
+        Pairs of the name of a body, and a point (dimension,) in its frame.
 
     Examples:
         >>> [(body, point.tolist()) for body, point in mbs.viz.attachments(mech.constraints["A"])]
@@ -36,15 +39,16 @@ def attachments(element: Any, dimension: int = 2) -> list[tuple[str, np.ndarray]
 
 
 def _as_point(point, dimension: int) -> np.ndarray:
+    """Return a point as an array, the origin for None."""
     return np.zeros(dimension) if point is None else np.asarray(point, float)
 
 
 def sense(driver, t: float) -> int:
-    """+1 if the driver's motion rises at a time, else −1."""
+    """Return +1 if the motion of a driver does not decrease just after time t, else −1."""
     return 1 if float(driver.motion(np.asarray(t + 1e-3))) >= float(driver.motion(np.asarray(t))) else -1
 
 
 def pitch_radii(element) -> list[float]:
-    """The pitch radii of gears and pinions, without their signs."""
+    """Return the pitch radii of a gear pair or a rack and pinion, without their signs."""
     radii = (getattr(element, name, None) for name in ("radius_i", "radius_j"))
     return [abs(float(radius)) for radius in radii if radius is not None]

@@ -1,4 +1,4 @@
-"""A page that plays an animation in any browser, without a server."""
+"""Web pages that play an animation in any browser, without a server."""
 
 from __future__ import annotations
 
@@ -16,14 +16,19 @@ import numpy as np
 
 @dataclasses.dataclass(frozen=True)
 class AbstractPlayer(abc.ABC):
-    """An animation as a page: `html` is its text, and notebooks show it.
+    """An animation as a web page, which notebooks show.
 
-    The page holds every shape once, in its body's frame, and the poses of the bodies in all frames.
+    The page contains each shape once, in the frame of its body, and the poses of the bodies in all frames.
 
     Attributes:
-        template, library: files beside this module: the page without its data, and a script that it needs, if any.
-        curves: (body, points (F, d)) to be drawn in the body's colour.
-        width: of the picture in pixels.
+        scene: the shapes.
+        times: time of each frame, (F,).
+        curves: (body, points (F, d)), drawn in the colour of the body.
+        fps: frames per second.
+        width: width of the picture in pixels.
+        title: a heading.
+        template: file beside this module with the page without its data.
+        library: file beside this module with a script that the page needs, or "".
     """
 
     scene: Any
@@ -38,20 +43,20 @@ class AbstractPlayer(abc.ABC):
 
     @abc.abstractmethod
     def film(self) -> dict:
-        """All that the page draws, as JSON knows it."""
+        """Return all that the page draws, as dicts, lists, numbers and texts."""
 
     @property
     @abc.abstractmethod
     def height(self) -> float:
-        """Of the picture in a notebook, in pixels."""
+        """Height of the picture in a notebook, in pixels."""
 
     @cached_property
     def html(self) -> str:
-        """The page."""
+        """Text of the page."""
         read = lambda name: files("jaxmbs.viz").joinpath(name).read_text(encoding="utf-8")
-        # "<" must not end the script element that holds the data.
+        # No "<" in the data, or it could end the script element.
         data = json.dumps(self.film(), separators=(",", ":")).replace("<", "\\u003c")
-        # The library last: what stands in the data is not to be taken for its place.
+        # The placeholders are replaced before the data are inserted, which may contain the same text.
         head, _, tail = read(self.template).rpartition('<script id="library"></script>')
         library = f"<script>{read(self.library)}</script>" if self.library else ""
         return head + library + tail.replace("{}</script>", data + "</script>", 1)

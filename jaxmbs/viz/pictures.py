@@ -16,7 +16,8 @@ from jaxmbs.viz.attachments import Marked
 from jaxmbs.viz.dimension import kit, scene_of
 from jaxmbs.viz.style import INK, colour_of, tidy
 
-CURVE_HEIGHT = 5
+# Order in which matplotlib draws curves of points: over bodies.
+CURVE_ORDER = 5
 
 
 def draw(
@@ -30,18 +31,21 @@ def draw(
     size: float = 1.0,
     view: tuple[float, float] | None = None,
 ) -> Axes:
-    """Draw a mechanism in a configuration, and return the axes.
+    """Draw a mechanism in a configuration.
 
     Args:
         mech: the mechanism.
         q: a configuration (n,), or names and coordinates; see `Mechanism.coordinates`.
-        t: the time, which sets the direction of the drivers' arrows.
+        t: time, which sets the direction of the arrows of drivers.
         ax: axes to draw in, of `projection="3d"` for a spatial mechanism; new ones by default.
-        points: ("coupler", (x, y)), …, in space (x, y, z): points of bodies to be marked; the bodies reach out to them.
+        points: ("coupler", (x, y)), …, in space (x, y, z): points of bodies to mark; the bodies extend to them.
         labels: write the names of the bodies.
-        size: of the symbols, 1 by default.
-        view: of a spatial mechanism, elevation and azimuth of the camera in degrees, about the axis that is up:
-            opposite to gravity, z without any. By default the view that shows most of the mechanism.
+        size: size of the symbols, 1 by default.
+        view: for a spatial mechanism, elevation and azimuth of the camera in degrees, about the axis that is up:
+            opposite to gravity, z without gravity. By default the view that shows most of the mechanism.
+
+    Returns:
+        the axes.
 
     Examples:
         >>> ax = mbs.viz.draw(mech, guess, labels=True)
@@ -52,27 +56,29 @@ def draw(
 
 
 def good_rows(trajectory: Trajectory) -> np.ndarray:
-    """Which rows of a trajectory are right, (..., T)."""
+    """Return True where a trajectory has converged, (..., T)."""
     return np.asarray(trajectory.status) == Status.CONVERGED
 
 
 def curve(trajectory: Trajectory, body: str, point) -> np.ndarray:
-    """The path of a point, (..., T, d), with gaps (NaN) where the motion failed."""
+    """Return the path of a point of a body in the ground frame, (..., T, d), NaN where the motion failed."""
     return np.where(good_rows(trajectory)[..., None], np.asarray(trajectory.point(body, point)), np.nan)
 
 
 def trace(
     trajectory: Trajectory, body: str, point: Sequence[float] | None = None, *, ax: Axes | None = None, **line: Any
 ) -> Axes:
-    """Draw the curve that a point of a body runs through, and return the axes; a batch of motions gives a sheaf of
-    curves.
+    """Draw the path of a point of a body, or the paths of a batch of motions.
 
     Args:
         trajectory: the motion, or a batch of motions.
         body: name of the body.
-        point: in the body frame, its origin by default.
+        point: its coordinates in the body frame; the origin by default.
         ax: axes to draw in; new ones by default.
-        line: passed on to matplotlib, such as `color`, `linewidth`, `label`.
+        line: arguments of matplotlib, such as `color`, `linewidth`, `label`.
+
+    Returns:
+        the axes.
 
     Examples:
         >>> motion = mbs.kinematics(mech, jnp.linspace(0, 2 * jnp.pi, 9), guess)
@@ -88,26 +94,28 @@ def trace(
         "color": colour_of(bodies.index(body)),
         "linewidth": 1.6,
         "alpha": 1 if len(paths) == 1 else 0.4,
-        "zorder": CURVE_HEIGHT,
+        "zorder": CURVE_ORDER,
     }
     label = line.pop("label", None)
     for k, path in enumerate(paths):
         ax.plot(*path.T, **{**defaults, **line}, label=label if k == 0 else None)
-    kit(trajectory.layout).one_scale(ax)
+    kit(trajectory.layout).equal_scales(ax)
     return ax
 
 
 def plot(
     trajectory: Trajectory, coordinates: Sequence[str] | None = None, *, axes: Sequence[Axes] | None = None
 ) -> Sequence[Axes]:
-    """Draw coordinates, velocities and accelerations over time, and return the three axes.
+    """Draw coordinates, velocities and accelerations over time.
 
     Args:
         trajectory: the motion.
-        coordinates: names such as "crank.phi", in space also of velocities such as "rod.wx"; all by default. Each is
-            shown where there is something of this name: Euler parameters have no velocities, and angular velocities no
-            positions.
+        coordinates: names such as "crank.phi", in space also of velocities such as "rod.wx"; all by default. Euler
+            parameters appear among the positions only, angular velocities among velocities and accelerations only.
         axes: three axes to draw in; new ones by default.
+
+    Returns:
+        the three axes.
 
     Raises:
         ValueError: a batch of motions, or an unknown name.

@@ -1,4 +1,4 @@
-"""A bar on the screen for a long search."""
+"""Progress bars of long searches."""
 
 from __future__ import annotations
 
@@ -12,29 +12,32 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 
 class ProgressBar:
-    """Called with the steps done, the steps in all, and what else there is to say; `close` ends it.
+    """A progress bar on the standard error, or one line at the end if that is not a terminal.
 
-    It writes to the standard error. Where that is not a terminal there is one line at the end instead.
+    Call it with the steps done, the number of all steps, and an object that `describe` puts into words. `close` ends
+    it.
     """
 
-    def __init__(self, label: str, unit: str = "steps", told: Callable[[Any], str] = lambda best: f"best {best:.2g}"):
-        self.label, self.unit, self.told = label, unit, told
+    def __init__(
+        self, label: str, unit: str = "steps", describe: Callable[[Any], str] = lambda best: f"best {best:.2g}"
+    ):
+        self.label, self.unit, self.describe = label, unit, describe
         self._console = Console(stderr=True)
         self._began = time.monotonic()
         self._last = ""
         self._progress: Progress | None = None
 
-    def __call__(self, done: int, total: int, more: Any) -> None:
-        told = self.told(more)
-        self._last = f"{done}/{total} {self.unit}, {told}"
+    def __call__(self, done: int, total: int, detail: Any) -> None:
+        words = self.describe(detail)
+        self._last = f"{done}/{total} {self.unit}, {words}"
         if not self._console.is_terminal:
             return
         if self._progress is None:
-            self._progress = self._started()
-        self._progress.update(self._progress.task_ids[0], completed=done, total=total, told=told)
+            self._progress = self._new_progress()
+        self._progress.update(self._progress.task_ids[0], completed=done, total=total, words=words)
 
     def close(self) -> None:
-        """Leave the bar as it stands. A call after that begins a new one."""
+        """End the bar and leave it on the screen. The next call begins a new one."""
         if self._progress is not None:
             self._progress.stop()
             self._progress = None
@@ -42,32 +45,35 @@ class ProgressBar:
             print(f"{self.label}: {self._last}, {time.monotonic() - self._began:.1f} s", file=sys.stderr)
         self._last, self._began = "", time.monotonic()
 
-    def _started(self) -> Progress:
-        """Only now: a search that refuses its arguments never calls, and would leave a bar that nobody ends."""
+    def _new_progress(self) -> Progress:
+        """Start a bar at the first report: a search that refuses its arguments reports nothing and would not close it."""
         progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=20),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
-            TextColumn("{task.fields[told]}"),
+            TextColumn("{task.fields[words]}"),
             console=self._console,
             get_time=time.monotonic,
         )
-        task = progress.add_task(self.label, told="")
-        # What came before the first report, compilation above all, is part of the time.
+        task = progress.add_task(self.label, words="")
+        # The time includes the compilation, which ends before the first report.
         progress.tasks[task].start_time = self._began
         progress.start()
         return progress
 
 
 def progress_bar(label: str) -> ProgressBar:
-    """A bar for `synthesis.path(…, progress=mbs.viz.progress_bar("path"))` and the like.
+    """Return a progress bar for searches, as in `synthesis.path(…, progress=mbs.viz.progress_bar("path"))`.
 
-    It shows the steps, the time that has passed and is left, and the least error until now.
+    It shows the steps, the time passed and left, and the smallest error so far.
 
     Args:
-        label: what stands before the bar.
+        label: text before the bar.
+
+    Returns:
+        the bar, to be called with the steps done, the number of all steps, and the smallest error so far.
 
     Examples:
         >>> bar = mbs.viz.progress_bar("path")

@@ -13,28 +13,35 @@ from matplotlib.figure import Figure
 from jaxmbs.numerics.results import Status
 from jaxmbs.viz.style import ACCENT, GROUND_COLOUR, INK, PALETTE, tidy
 
-# More points than this are a blot.
+# Most samples that a picture shows: more points hide each other.
 MAX_POINTS = 5000
-# Columns of a matrix, and the inches that each of them takes.
-MAX_COLUMNS, CELL = 10, 1.7
+# Most columns that a scatter matrix shows.
+MAX_COLUMNS = 10
+# Width and height of each plot of a scatter matrix.
+PLOT_SIZE_INCHES = 1.7
+# Bins of a histogram.
 BINS = 40
-# This part of the values, at either end, may lie outside the picture.
-FAR = 0.005
-# Longer names are cut.
-MAX_LETTERS = 26
+# Part of the values at either end that may lie outside the picture.
+OUTLIER_PART = 0.005
+# Longer names of columns are cut.
+MAX_NAME_LETTERS = 26
 
 
 def scatter_matrix(
     columns: Mapping[str, Num[np.ndarray, " rows"]], status: Int[np.ndarray, " rows"], title: str | None = None
 ) -> Figure:
-    """Columns of numbers against each other, with their histograms on the diagonal.
+    """Draw columns of numbers against each other, with their histograms on the diagonal.
 
-    Samples whose status is not 0 are red crosses, and in no histogram.
+    Samples whose status is not 0 are red crosses. Histograms leave them out.
 
     Args:
-        columns: names and numbers (N,), the first 10 of them. Of more than 5,000 rows that many are drawn at random.
-        status: (N,), see `mbs.Status`.
-        title: above all; how many samples unless given.
+        columns: numbers (N,) by name; the first 10 columns are shown. If there are more than 5,000 samples, 5,000 of
+            them are chosen at random.
+        status: status of each sample, (N,); see `mbs.Status`.
+        title: heading; the number of samples by default.
+
+    Returns:
+        the figure.
 
     Raises:
         ValueError: no columns.
@@ -46,14 +53,16 @@ def scatter_matrix(
     """
     names = list(columns)[:MAX_COLUMNS]
     if not names:
-        raise ValueError("there are no columns with a number each")
+        raise ValueError("columns: there must be at least one column of numbers")
     rows = np.arange(len(status))
     if len(rows) > MAX_POINTS:
         rows = np.random.default_rng(0).choice(rows, MAX_POINTS, replace=False)
     good, count = np.asarray(status)[rows] == Status.CONVERGED, len(names)
     values = [np.asarray(columns[name], float)[rows] for name in names]
     axes: Any
-    figure, axes = plt.subplots(count, count, figsize=(CELL * count + 0.8,) * 2, squeeze=False, layout="constrained")
+    figure, axes = plt.subplots(
+        count, count, figsize=(PLOT_SIZE_INCHES * count + 0.8,) * 2, squeeze=False, layout="constrained"
+    )
     for i, j in np.ndindex(count, count):
         ax = axes[i, j]
         if j > i:
@@ -79,6 +88,7 @@ def scatter_matrix(
 
 
 def _histogram(ax, values: Float[np.ndarray, " rows"]) -> None:
+    """Draw a histogram of finite values, if they differ."""
     limits = _limits(values)
     if limits is not None:
         ax.hist(values, BINS, range=limits, color=PALETTE[0], alpha=0.8)
@@ -86,15 +96,16 @@ def _histogram(ax, values: Float[np.ndarray, " rows"]) -> None:
 
 
 def _limits(values: Float[np.ndarray, " rows"]) -> tuple[float, float] | None:
-    """Where nearly all finite values are, with a little room: a few that are far away would hide the others."""
+    """Return limits with nearly all finite values: outliers would hide the others. None if all values are equal."""
     values = values[np.isfinite(values)]
     if not values.size or np.ptp(values) == 0:
         return None
-    low, high = np.quantile(values, [FAR, 1 - FAR])
+    low, high = np.quantile(values, [OUTLIER_PART, 1 - OUTLIER_PART])
     low, high = max(values.min(), low - (high - low) / 2), min(values.max(), high + (high - low) / 2)
     return low - 0.04 * (high - low), high + 0.04 * (high - low)
 
 
 def _short(name: str) -> str:
+    """Return the name of a column without "design.", cut to `MAX_NAME_LETTERS`."""
     name = name.removeprefix("design.")
-    return name if len(name) <= MAX_LETTERS else f"…{name[1 - MAX_LETTERS :]}"
+    return name if len(name) <= MAX_NAME_LETTERS else f"…{name[1 - MAX_NAME_LETTERS :]}"

@@ -1,24 +1,30 @@
-"""Colours and axes that all pictures share."""
+"""Colours and axes of all pictures."""
 
 from __future__ import annotations
 
+# Colours of bodies and of curves, in this order.
 PALETTE = ("#2a6fb0", "#dd6b3d", "#35976b", "#8a5bb5", "#c59a1d", "#c3476f", "#2f9bb3", "#8a6f5c")
+# Colour of the ground and of numbers at axes.
 GROUND_COLOUR = "#59606b"
+# Colour of lines and texts.
 INK = "#2b303a"
+# Colour of drivers and of everything that should stand out.
 ACCENT = "#b8243a"
+# Colour of the background.
 PAPER = "#ffffff"
+# Colour of grids.
 GRID = "#e6e9ee"
-# Of animations.
+# Resolution of animations.
 DOTS_PER_INCH = 80
 
 
 def colour_of(index: int) -> str:
-    """The colour of the body, or of the curve, with this number."""
+    """Return the colour of the body or of the curve with this number."""
     return PALETTE[index % len(PALETTE)]
 
 
 def tidy(ax, *, equal: bool) -> None:
-    """A light grid behind everything, no frame, and for pictures of the plane one scale for both axes."""
+    """Give axes a light grid and no frame, and, if `equal`, the same scale in both directions."""
     ax.set_axisbelow(True)
     ax.grid(True, color=GRID, linewidth=0.8)
     for spine in ax.spines.values():

@@ -14,9 +14,9 @@ from PIL import Image
 import jaxmbs as mbs
 from jaxmbs import planar, spatial, synthesis
 from jaxmbs.io.results.case import case_of
-from jaxmbs.io.results.linkage import linkage_of
-from jaxmbs.io.results.paper import Paper, corners_of, crossed, lines_of
-from jaxmbs.io.results.plan import bars_of, number, plan_of
+from jaxmbs.io.results.drawing import drawing_of, number
+from jaxmbs.io.results.entities import AngleDimension, Dimension, Line, TextEntity
+from jaxmbs.io.results.layout import Sheet, crosses
 
 ezdxf = pytest.importorskip("ezdxf")
 
@@ -152,25 +152,25 @@ def test_svg_has_all_dimensions(best, tmp_path):
 @pytest.mark.slow
 def test_texts_cross_nothing(best, slider):
     for solution in (best, slider):
-        linkage = linkage_of(case_of(solution, np.linspace(0, 1, 361)))
-        plan = plan_of(linkage, "mm")
-        at = plan.paper.at
-        lines = [*bars_of(linkage, plan.paper), *(at(run) for run in linkage.runs)]
-        lines += [line for dimension in plan.dimensions for line in lines_of(dimension)]
+        entities = drawing_of(case_of(solution, np.linspace(0, 1, 361)), "", "mm").entities
+        dimensions = [entity for entity in entities if isinstance(entity, Dimension | AngleDimension)]
+        lines = [m.points for m in entities if isinstance(m, Line) and m.layer in ("LINKS", "PATH")]
+        lines += [line for dimension in dimensions for line in dimension.lines]
         segments = np.concatenate([np.stack([line[:-1], line[1:]], axis=1) for line in lines])
-        texts = [corners_of(d.text, d.text_at, d.angle) for d in plan.dimensions]
-        texts += [corners_of(label.text, label.at) for label in plan.labels]
-        assert not any(crossed(text, segments).any() for text in texts)
+        texts = [dimension.text.corners for dimension in dimensions]
+        texts += [m.corners for m in entities if isinstance(m, TextEntity) and m.layer == "DIMENSIONS"]
+        assert len(texts) > len(solution.mechanism.bodies)
+        assert not any(crosses(text, segments).any() for text in texts)
         edges = np.concatenate([np.stack([text, np.roll(text, 1, axis=0)], axis=1) for text in texts])
         for k, text in enumerate(texts):
-            assert not np.any(np.delete(crossed(text, edges), np.s_[4 * k : 4 * k + 4]))
+            assert not np.any(np.delete(crosses(text, edges), np.s_[4 * k : 4 * k + 4]))
 
 
 def test_scales_are_those_of_drawings():
     for size, scale in ((1.0, "100 : 1"), (20.0, "5 : 1"), (95.0, "1 : 1"), (1000.0, "1 : 10")):
-        paper = Paper(np.array([[0, 0], [size, size]]), 1.0)
-        assert paper.scale == scale
-        np.testing.assert_allclose(np.ptp(paper.at([[0, 0], [0, size]]), axis=0)[1], paper.ratio * size)
+        sheet = Sheet(np.array([[0, 0], [size, size]]), 1.0)
+        assert sheet.scale == scale
+        np.testing.assert_allclose(np.ptp(sheet.at([[0, 0], [0, size]]), axis=0)[1], sheet.ratio * size)
 
 
 def test_dxf_has_true_lengths(best, tmp_path):
@@ -192,6 +192,27 @@ def test_dxf_has_true_lengths(best, tmp_path):
     assert len(space.query('CIRCLE[layer=="JOINTS"]')) == 4
     (curve,) = space.query('LWPOLYLINE[layer=="PATH"]')
     assert len(curve) == 361
+    texts = [text.dxf.text for text in space.query('TEXT[layer=="SHEET"]')]
+    assert {"a four-bar", "lengths in in, angles from x", *(f"{x:.6g}" for x in best.design["point"])} <= set(texts)
+
+
+def test_drawings_show_gears(tmp_path):
+    """A drawing has the symbols of pictures, and the true pitch radius in its table."""
+    mech = mbs.Mechanism(
+        bodies={"pinion": planar.Body(), "wheel": planar.Body()},
+        constraints={
+            "O": planar.Revolute("ground", "pinion", (0, 0), (0, 0)),
+            "C": planar.Revolute("ground", "wheel", (3, 0), (0, 0)),
+            "mesh": planar.Gear("pinion", "wheel", (0, 0), (0, 0), radius_i=1.0, radius_j=2.0),
+        },
+        drivers={"motor": planar.RevoluteDriver("ground", "pinion", mbs.motion.Ramp(2 * jnp.pi))},
+    )
+    found = SimpleNamespace(mechanism=mech, guess={"wheel": (3, 0, 0)})
+    space = ezdxf.readfile(mbs.io.export(found, tmp_path / "gears.dxf", times=[0.0])).modelspace()
+    outlines = [np.array(line.get_points("xy")) for line in space.query('LWPOLYLINE[layer=="SYMBOLS"]')]
+    for centre, radius in (((0, 0), 1.0), ((3, 0), 2.0)):
+        radii = [np.hypot(*(points - centre).T) for points in outlines]
+        assert any(np.allclose(own, radius, atol=1e-9) for own in radii)
 
 
 def test_dxf_without_ezdxf(best, tmp_path, monkeypatch):

@@ -221,11 +221,11 @@ BAD = {
     "unknown tag": (ARM.replace("body", "bdy"), "unrecognized element"),
     "no numbers": (
         beside('<equality><connect body1="arm" body2="world" anchor=""/></equality>'),
-        "MuJoCo cannot compile it and does not say why",
+        "MuJoCo cannot compile it, for an unknown reason",
     ),
     "malformed": (ARM[:-20], "malformed XML"),
-    "nothing": ("<mujoco/>", "worldbody: has no body with mass"),
-    "URDF in disguise": ('<robot name="r"/>', "an MJCF is a <mujoco>, this is a <robot>"),
+    "nothing": ("<mujoco/>", "worldbody: must have a body with mass"),
+    "URDF in disguise": ('<robot name="r"/>', "the root of an MJCF must be <mujoco>, got <robot>"),
     "not a number": (beside('<keyframe><key qpos="nan"/></keyframe>'), "key '': qpos must be finite, got 'nan'"),
     "infinite": (ARM.replace("<body ", '<body pos="inf 0 0" ', 1), "pos must be finite"),
     "huge": (ARM.replace("<body ", '<body pos="1e308 0 0" ', 1), "pos must be less than 1e+100 in size"),
@@ -268,9 +268,11 @@ def test_what_may_be_left_out(tmp_path):
         model = loaded(tmp_path, BAD[tag][0], ignore=(tag,))
         assert model.constraints.keys() == plain.constraints.keys()
         assert list(model.forces) == ["gravity"]
-    with pytest.raises(mbs.ModelError, match="'contacts' cannot be ignored; what can is actuator, armature, contact"):
+    with pytest.raises(
+        mbs.ModelError, match="'contacts' cannot be ignored; must be one of actuator, armature, contact"
+    ):
         loaded(tmp_path, ARM, ignore=("contacts",))
-    with pytest.raises(mbs.ModelError, match="loops are of URDF"):
+    with pytest.raises(mbs.ModelError, match="loops: only for URDF"):
         loaded(tmp_path, ARM, loops={"a": spatial.Spherical("arm", "ground")})
 
 

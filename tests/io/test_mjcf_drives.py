@@ -173,7 +173,7 @@ def test_what_is_refused(tmp_path, change, message):
 
 
 def test_a_range_of_more_than_a_turn(tmp_path):
-    with pytest.warns(UserWarning, match="joints 'swing': ranges of a turn and more are kept as limits"):
+    with pytest.warns(UserWarning, match="joints 'swing': ranges of a turn and more are stored as limits"):
         model = loaded(tmp_path, CRANE.replace('range="-0.5 0.8"', 'range="-4 4"'))
     assert "swing" in model.limits
     assert "swing stop" not in model.forces

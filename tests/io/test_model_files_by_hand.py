@@ -160,18 +160,18 @@ def test_bad_files_are_refused_in_one_line(case, tmp_path):
 
 
 def test_what_is_no_file_is_refused(tmp_path, monkeypatch):
-    for name, words in (("no.json", "No such file"), ("model.txt", "ends in"), ("model", "ends in")):
+    for name, words in (("no.json", "No such file"), ("model.txt", "must end in"), ("model", "must end in")):
         with pytest.raises(mbs.ModelError, match=words):
             mbs.load(tmp_path / name)
     (tmp_path / "folder.json").mkdir()
-    with pytest.raises(mbs.ModelError, match="not a file"):
+    with pytest.raises(mbs.ModelError, match="is a folder, not a file"):
         mbs.load(tmp_path / "folder.json")
     (tmp_path / "binary.json").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(mbs.ModelError, match="UTF-8"):
         mbs.load(tmp_path / "binary.json")
     monkeypatch.setattr("jaxmbs.io.models.front.MAX_FILE_BYTES", 10)
     (tmp_path / "large.json").write_text(BY_HAND)
-    with pytest.raises(mbs.ModelError, match="at most 10"):
+    with pytest.raises(mbs.ModelError, match="more than 10 bytes"):
         mbs.load(tmp_path / "large.json")
 
 
@@ -198,7 +198,7 @@ def test_what_cannot_be_written_leaves_nothing_behind(tmp_path):
             mbs.save(mech, path)
         with pytest.raises(mbs.ModelError):
             mbs.save(mech, tmp_path / "new.json")
-    with pytest.raises(mbs.ModelError, match="ends in"):
+    with pytest.raises(mbs.ModelError, match="must end in"):
         mbs.save(mbs.Mechanism(bodies), tmp_path / "model.txt")
     with pytest.raises(mbs.ModelError, match=r"'a\.x'"):
         mbs.save(mbs.Mechanism({"a": planar.Body(), "a.x": planar.Body()}), path)

@@ -69,7 +69,7 @@ def test_the_longest_part_and_the_first_path_are_taken(tmp_path):
         points = mbs.io.read_curve(path)
     np.testing.assert_allclose(points[[0, -1]], [(0, 0), (30, 5)])
     path = drawing(tmp_path / "three.svg", '<path d="M 0 60 h 30 v -5"/><path d="M 0 0 h 50 v 9"/>')
-    with pytest.warns(UserWarning, match=r"three\.svg: 2 paths are in it"):
+    with pytest.warns(UserWarning, match=r"three\.svg: contains 2 paths"):
         np.testing.assert_allclose(mbs.io.read_curve(path), points)
 
 
@@ -120,13 +120,13 @@ def test_points_of_a_table_stay(tmp_path):
 
 
 BAD = {
-    "a.txt": (b"1,2", "a name ends in"),
-    "three.csv": (b"1,2,3\n4,5,6\n7,8,10\n", "2 columns, got 3"),
+    "a.txt": (b"1,2", "the name of a curve must end in"),
+    "three.csv": (b"1,2,3\n4,5,6\n7,8,10\n", "2 columns, x and y; got 3"),
     "few.csv": (b"1,2\n3,4\n1,2\n", "three different points"),
     "words.csv": (b"1,2\nthree,4\n", "line 2: must be numbers"),
     "cut.svg": (b"<svg", "cannot be read as an SVG"),
     "page.svg": (b"<html/>", "cannot be read as an SVG"),
-    "bare.svg": (f"{HEAD}><circle r='1'/></svg>".encode(), "no path in it"),
+    "bare.svg": (f"{HEAD}><circle r='1'/></svg>".encode(), "contains no path"),
     "dot.svg": (f"{HEAD}><path d='M 1 1'/></svg>".encode(), "no line"),
     "far.svg": (f"{HEAD}><path d='M0 0L1e999 1L3 4'/></svg>".encode(), "must be finite"),
     "junk.png": (b"\x89PNG junk", "cannot be read as an image"),
@@ -145,7 +145,7 @@ def test_bad_files_are_named(name, tmp_path):
 @pytest.mark.parametrize(("mode", "ground"), [("L", 200), ("RGBA", (0, 0, 0, 0))])
 def test_an_image_without_a_shape(mode, ground, tmp_path):
     Image.new(mode, (30, 20), ground).save(tmp_path / "blank.png")
-    with pytest.raises(ValueError, match=r"^blank\.png: there is no shape in it"):
+    with pytest.raises(ValueError, match=r"^blank\.png: contains no shape"):
         mbs.io.read_curve(tmp_path / "blank.png")
 
 

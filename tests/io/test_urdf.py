@@ -124,12 +124,12 @@ BAD = {
         TWO_BARS.replace('<mass value="2"/>', '<mass value="1e308"/>').replace(
             "</joint>", '<limit lower="-1" upper="1" effort="1" velocity="1"/></joint>', 1
         ),
-        "the inertia that a joint sees is not finite",
+        "the inertia at a joint is not finite",
     ),
     "type": (TWO_BARS.replace('"revolute"', '"screw"', 1), "joint 'a': type 'screw' is not known"),
     "entity": ('<!DOCTYPE r [<!ENTITY a "b">]>' + TWO_BARS, "<!DOCTYPE: document types and entities are refused"),
     "malformed": (TWO_BARS[:-20], "malformed XML"),
-    "not a robot": ("<mujoco/>", "a URDF is a <robot>, this is a <mujoco>"),
+    "not a robot": ("<mujoco/>", "the root of a URDF must be <robot>, got <mujoco>"),
     "no mass": (
         TWO_BARS.replace('<link name="right">', '<link name="right"/><link name="unused">').replace(
             "</robot>", robots._joint("e", "fixed", "left", "unused") + "</robot>"
@@ -146,7 +146,7 @@ BAD = {
     "no body": (robots.PUMA_AS_PRINTED, "body 'link3' (Body): the largest moment of inertia must not exceed the sum"),
     "mimic": (
         TWO_BARS.replace('<child link="top"/>', '<child link="top"/><mimic joint="a"/>'),
-        "'c mimic': couples 'c' and 'a'; only hinges on the same body can be",
+        "'c mimic': couples 'c' and 'a'; only hinges on the same body can be coupled",
     ),
 }
 
@@ -173,6 +173,6 @@ def test_what_may_be_left_out(tmp_path):
 
 
 def test_loops_name_bodies(tmp_path):
-    for bodies, message in ((("top", "rigt"), "there is no body 'rigt'"), (("top", "world"), "part of 'ground'")):
+    for bodies, message in ((("top", "rigt"), "no body is called 'rigt'"), (("top", "world"), "part of 'ground'")):
         with pytest.raises(mbs.ModelError, match=message):
             loaded(tmp_path, TWO_BARS, loops={"d": spatial.Spherical(*bodies)})

@@ -239,7 +239,9 @@ def test_teeth_interlock_while_gears_roll(kind):
     scene = scene_of(mech, *(np.array(configuration(x), float) for x in turns))
     toothed = [s for s in scene.shapes if s.style.face and s.style.opacity == 0.2]
     assert {s.body for s in toothed} == {"a", "b"}
-    window = np.stack(np.meshgrid(*2 * [np.linspace(-0.6, 0.6, 61) * scene.tooth]), axis=-1).reshape(-1, 2) + touch
+    window = (
+        np.stack(np.meshgrid(*2 * [np.linspace(-0.6, 0.6, 61) * scene.tooth_pitch]), axis=-1).reshape(-1, 2) + touch
+    )
     for k in range(len(turns)):
         inside = []
         for shape in toothed:

@@ -175,7 +175,7 @@ def test_teeth_interlock_while_gears_roll(kind):
     scene = Scene(mech, np.array([configuration(x) for x in turns]))
     first, second = (next(s for s in scene.symbols["it"] if s.body == body) for body in ("a", "b"))
     size = [4 * round(18 * abs(r) / min(abs(x) for x in radii)) for r in radii]
-    pitch = scene.pitch
+    pitch = scene.tooth_pitch
     touch = 2.0 if kind == "inner" else 1.0
     window = np.stack(np.meshgrid(*2 * [np.linspace(-0.6, 0.6, 61) * pitch]), axis=-1).reshape(-1, 2)
     window = window + np.array([touch, 0])

@@ -1,4 +1,4 @@
-"""The front door of model files: the suffix says which format."""
+"""Reading and writing of models: the suffix of the path chooses the format."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jaxmbs.io.files import write_text
 from jaxmbs.io.models.model import Model, ModelError, model_of
 from jaxmbs.system.mechanism import Coordinates, Mechanism, Velocities
 
-# No model written by hand or by a program that draws mechanisms comes near this; a larger file is an accident or an attack.
+# Larger files are refused: models are far smaller, and a larger file is an accident or an attack.
 MAX_FILE_BYTES = 32 * 2**20
 
 
@@ -20,21 +20,20 @@ def load(
 ) -> Model:
     """Read a mechanism from a file: `.json` (format of jaxmbs), `.xml` or `.mjcf` (MJCF), `.urdf`.
 
-    Nothing in a file is executed, and no file outside its folder is opened.
+    Nothing in a file is executed, and no file outside its folder is opened. MJCF needs the package `mujoco`.
 
     Args:
         path: the file.
-        ignore: for MJCF and URDF: tags such as "contact" or "actuator" of elements that may be left out if they cannot
-            be represented. Any other element that cannot be represented is an error.
-        loops: of URDF, which knows trees only: the joints that close loops, as constraints by name (a mapping or
+        ignore: for MJCF and URDF: tags such as "contact" or "actuator" of elements to leave out if they cannot be
+            represented. Other elements that cannot be represented are errors.
+        loops: for URDF, which describes trees only: the joints that close loops, as constraints by name (a mapping or
             pairs).
 
     Returns:
         a `Model`: a `Mechanism` with `.guess`, `.velocity`, `.name` and `.limits`.
 
     Raises:
-        ModelError: no such file, not a known format, too large, malformed, or something that cannot be represented.
-        ImportError: MJCF needs the package `mujoco`.
+        ModelError: no such file, not a known format, too large, malformed, or an element that cannot be represented.
 
     Examples:
         >>> path = mbs.save(mech, "slider_crank.json", guess=guess)
@@ -48,9 +47,9 @@ def load(
     except (OSError, ValueError) as error:
         raise ModelError(f"{path.name}: {getattr(error, 'strerror', None) or error}") from None
     if not path.is_file():
-        raise ModelError(f"{path.name}: not a file")
+        raise ModelError(f"{path.name}: is a folder, not a file")
     if size > MAX_FILE_BYTES:
-        raise ModelError(f"{path.name}: has {size} bytes; a model has at most {MAX_FILE_BYTES}")
+        raise ModelError(f"{path.name}: has {size} bytes; models of more than {MAX_FILE_BYTES} bytes are refused")
     try:
         return reader(path, ignore=ignore, loops=loops)
     except ModelError as error:
@@ -71,14 +70,15 @@ def save(
 ) -> Path:
     """Write a mechanism to a file: `.json`, `.xml` or `.mjcf`.
 
-    JSON keeps everything: `load` gives the same mechanism, number for number. Functions of the user are kept as the
-    scalar operations that they consist of. If anything cannot be written, nothing is.
+    From JSON `load` gives the same mechanism, number for number. Functions of the user are written as lists of scalar
+    operations. If a part cannot be written, no file is written.
 
     Args:
         mech: the mechanism, with concrete numbers.
         path: the file; its suffix names the format.
-        guess, velocities: a configuration, and velocities there, to start from; those of a `Model` unless given.
-        name: of the model.
+        guess: a configuration to start from; by default that of a `Model`.
+        velocities: velocities at this configuration; by default those of a `Model`.
+        name: name of the model.
 
     Returns:
         the path.
@@ -93,7 +93,7 @@ def save(
     path = Path(path)
     writer = _format(path)[1]
     if writer is None:
-        raise ModelError(f"{path.name}: this format is only read")
+        raise ModelError(f"{path.name}: this format can only be read; write .json, .xml or .mjcf")
     try:
         text = writer(model_of(mech, guess, velocities, name))
     except ValueError as error:
@@ -102,12 +102,12 @@ def save(
 
 
 def one_line(error: BaseException) -> str:
-    """The message of an error on one line."""
+    """Return the message of an error on one line."""
     return " ".join(str(error).split())
 
 
 def _format(path: Path) -> tuple[Callable, Callable | None]:
-    """Reader and writer for a suffix."""
+    """Return the reader and the writer for the suffix of a path."""
     match path.suffix.lower():
         case ".json":
             from jaxmbs.io.models.json_format.document import read_json, write_json
@@ -121,4 +121,4 @@ def _format(path: Path) -> tuple[Callable, Callable | None]:
             from jaxmbs.io.models.urdf import read_urdf
 
             return read_urdf, None
-    raise ModelError(f"{path.name}: a model ends in .json, .xml, .mjcf or .urdf")
+    raise ModelError(f"{path.name}: the name of a model must end in .json, .xml, .mjcf or .urdf")

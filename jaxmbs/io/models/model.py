@@ -1,4 +1,4 @@
-"""A mechanism as it comes from a file."""
+"""Mechanisms with the other data of their files."""
 
 from __future__ import annotations
 
@@ -14,40 +14,43 @@ from jaxmbs.system.mechanism import Mechanism, Named, Start
 Limits = Mapping[str, tuple[float, float]]
 
 
-# Units of length that a file may name. Masses, times and forces are in any units that go together with it.
-LENGTHS = ("m", "mm", "cm", "in", "ft")
-# Euler parameters this near to unit length, in units of the last place, are kept as they are.
-ROUNDING = 8
+# Units of length. Masses, times and forces are in any units consistent with it.
+LENGTH_UNITS = ("m", "mm", "cm", "in", "ft")
+# Euler parameters stay unchanged if normalising them would change them by less, in units of the last place.
+MAX_ROUNDING_ULP = 8
 
 
 class ModelError(ValueError):
-    """A file that cannot be read or written as a model, in one line that names what is wrong with it.
+    """A file cannot be read or written as a model. The message is one line.
 
     Examples:
         >>> mbs.load("arm.step")
         Traceback (most recent call last):
-        jaxmbs.io.models.model.ModelError: arm.step: a model ends in .json, .xml, .mjcf or .urdf
+        jaxmbs.io.models.model.ModelError: arm.step: the name of a model must end in .json, .xml, .mjcf or .urdf
     """
 
 
 class Model(Mechanism):
     """A mechanism together with the other data of its file.
 
-    It is used like any other mechanism and has the same leaves; the other data are static. Where a function takes a
-    guess and none is given, it starts from `guess`.
+    It is used like any other mechanism and has the same leaves; the other data are static. `guess` is the default guess
+    of all functions that take one.
 
     Args:
-        bodies, constraints, drivers, forces: as of `Mechanism`.
+        bodies: bodies by name; see `Mechanism`.
+        constraints: constraints by name.
+        drivers: drivers by name.
+        forces: forces by name.
         guess: a configuration (n,), or a mapping of names to coordinates; see `Mechanism.coordinates`.
-        velocities: velocities (m,) at that configuration, or a mapping. `simulate` keeps them, as it keeps named ones.
-        name: of the model.
-        limits: ranges of joints by name: (lower, upper) in radians or in units of length. They are kept and written
-            again; what stops a joint is a `JointStop`.
-        unit: of length, one of "m", "mm", "cm", "in", "ft". Numbers are never converted.
+        velocities: velocities (m,) at that configuration, or a mapping. `simulate` keeps them.
+        name: name of the model.
+        limits: ranges of joints by name: (lower, upper) in radians or in units of length. They are only stored and
+            written; the force that stops a joint is a `JointStop`.
+        unit: unit of length, one of "m", "mm", "cm", "in", "ft". Numbers are never converted.
 
     Raises:
-        ValueError: an element that cannot be used; a limit of what is not a constraint; a guess of the wrong size, or
-            one that is traced.
+        ValueError: an element that cannot be used; a limit without a constraint of this name; a guess of the wrong size,
+            or one that is traced.
 
     Examples:
         >>> model = mbs.Model(mech.bodies, mech.constraints, mech.drivers, guess=guess, name="engine", unit="mm")
@@ -77,17 +80,17 @@ class Model(Mechanism):
         single = {*self.layout.coordinates, *self.layout.velocities}
         clash = [body for body in (*self.bodies, *self.constraints) if body in single]
         if clash:
-            raise ValueError(f"name {clash[0]!r}: is that of a coordinate as well, so that a guess could mean either")
+            raise ValueError(f"name {clash[0]!r}: is also the name of a coordinate; choose another")
         unknown = [joint for joint in limits or {} if joint not in self.constraints]
         if unknown:
-            raise ValueError(f"limits: there is no constraint {unknown[0]!r}")
+            raise ValueError(f"limits: no constraint is called {unknown[0]!r}")
         for joint, (low, high) in (limits or {}).items():
             if not low <= high:
-                raise ValueError(f"limits: those of {joint!r} must be a lower and an upper one, got {low} and {high}")
-        if unit not in LENGTHS:
-            raise ValueError(f"unit must be one of {', '.join(LENGTHS)}, got {unit!r}")
-        q = _known("guess", _settled(self.layout, self.coordinates(guess), guess))
-        v = _known("velocities", self.velocities(velocities))
+                raise ValueError(f"limits: those of {joint!r} must be (lower, upper), got {low} and {high}")
+        if unit not in LENGTH_UNITS:
+            raise ValueError(f"unit must be one of {', '.join(LENGTH_UNITS)}, got {unit!r}")
+        q = _concrete("guess", _as_given(self.layout, self.coordinates(guess), guess))
+        v = _concrete("velocities", self.velocities(velocities))
         moving = any(v) and not isinstance(velocities, Mapping)
         self._start = Start(q, v, (True,) * self.layout.m if moving else self.named_velocities(velocities))
         self.name, self.unit = name, unit
@@ -95,33 +98,33 @@ class Model(Mechanism):
 
     @property
     def guess(self) -> Float[np.ndarray, " n"]:
-        """The configuration to start from."""
+        """The configuration to start from, (n,)."""
         return np.array(self._start.q, self.dtype)
 
     @property
     def velocity(self) -> Float[np.ndarray, " m"]:
-        """The velocities there."""
+        """The velocities at this configuration, (m,)."""
         return np.array(self._start.v, self.dtype)
 
     @property
     def velocity_by_name(self) -> dict[str, float]:
-        """The velocities that were given."""
+        """The given velocities by name."""
         names = zip(self.layout.velocities, self._start.v, self._start.named or (), strict=False)
         return {name: value for name, value, named in names if named}
 
     @property
     def limits(self) -> dict[str, tuple[float, float]]:
-        """Ranges of joints by name."""
+        """Ranges (lower, upper) of joints by name, in radians or units of length."""
         return {joint: (low, high) for joint, low, high in self._limits}
 
     @property
     def mechanism(self) -> Mechanism:
-        """The mechanism without the rest."""
+        """The mechanism without the other data."""
         return Mechanism(self.bodies, self.constraints, self.drivers, self.forces)
 
 
 def model_of(mech: Mechanism, guess=None, velocities=None, name: str | None = None) -> Model:
-    """A mechanism as a model, with a guess of its own in place of the one that it has."""
+    """Return a mechanism as a model. A guess, velocities or a name replace those of a `Model`."""
     model = mech if isinstance(mech, Model) else None
     return Model(
         mech.bodies,
@@ -136,15 +139,18 @@ def model_of(mech: Mechanism, guess=None, velocities=None, name: str | None = No
     )
 
 
-def _known(name: str, values) -> tuple[float, ...]:
+def _concrete(name: str, values) -> tuple[float, ...]:
+    """Return values as a tuple of floats; raise `ValueError` if they are traced."""
     if not is_concrete(values):
-        raise ValueError(f"{name} of a model must be known, not traced")
+        raise ValueError(f"{name} of a model must be concrete numbers, not traced")
     return tuple(np.asarray(values, float).tolist())
 
 
-def _settled(layout, q, guess):
-    """Coordinates as they were given, where bringing Euler parameters to unit length did nothing but round them: so what
-    is written and read again stays what it was."""
+def _as_given(layout, q, guess):
+    """Return the given coordinates if `q` differs from them only by the rounding of normalised Euler parameters, else q.
+
+    So a model that is written and read again does not change.
+    """
     if isinstance(guess, Mapping):
         given = np.array(layout.rest, float)
         for name, value in guess.items():
@@ -156,5 +162,5 @@ def _settled(layout, q, guess):
     if given is None or not is_concrete(given) or not is_concrete(q):
         return q
     given, q = np.asarray(given).astype(q.dtype), np.asarray(q)
-    near = np.abs(given - q) <= ROUNDING * np.finfo(q.dtype).eps
+    near = np.abs(given - q) <= MAX_ROUNDING_ULP * np.finfo(q.dtype).eps
     return given if given.shape == q.shape and np.all(near) else q

@@ -1,4 +1,4 @@
-"""URDF, the robot description of ROS, as a model."""
+"""Reading of URDF, the robot description format of ROS."""
 
 from __future__ import annotations
 
@@ -13,71 +13,78 @@ import numpy as np
 from jaxmbs import forces, spatial
 from jaxmbs.element import GROUND, AbstractConstraint
 from jaxmbs.io.models.links.couplings import couple
-from jaxmbs.io.models.links.parts import Parts, parts_of
-from jaxmbs.io.models.links.tree import FREE, HINGE, SLIDE, Link, Step, along_z
+from jaxmbs.io.models.links.elements import Elements, elements_of
+from jaxmbs.io.models.links.tree import FREE, HINGE, SLIDE, Link, PrimitiveJoint, along_z
 from jaxmbs.io.models.mjcf.files import xml_root
 from jaxmbs.io.models.mjcf.unsupported import check_ignore
 from jaxmbs.io.models.model import Model, ModelError
 
+# Tags that may be ignored.
 IGNORABLE = ("collision", "damping", "friction", "gazebo", "limit", "mimic", "sensor", "transmission")
-# What says nothing about mechanics is passed over.
+# Tags that are read, or that have no meaning in mechanics, by tag of their parent.
 KNOWN = {
     "robot": {"link", "joint", "material"},
     "link": {"inertial", "visual", "collision"},
     "inertial": {"origin", "mass", "inertia"},
     "joint": {"parent", "child", "origin", "axis", "limit", "dynamics", "mimic", "calibration", "safety_controller"},
 }
+# Mass, centre of mass and inertia of a link without an inertial tag.
 NO_INERTIA = 0.0, np.zeros(3), np.zeros(3)
+# Acceleration of gravity in m/s²: URDF has none.
 STANDARD_GRAVITY = (0.0, 0.0, -9.81)
 
 
 def read_urdf(path: Path, *, ignore: Sequence[str] = (), loops: Sequence = ()) -> Model:
-    """A model from a URDF file, in its zero configuration, at rest, under a gravity of 9.81 along −z.
+    """Read a model from a URDF file, in its zero configuration, at rest, under a gravity of 9.81 along −z.
 
-    - A link is a `spatial.Body` with the frame of the link, which is that of the joint that leads to it. revolute and
-      continuous are `Revolute`, prismatic, fixed and planar `Prismatic`, `Rigid` and `Planar`, with their names; floating
-      is `Free`, or nothing between a link and the ground.
-    - The root stands on the ground: it is `Rigid` there. Called "world" or "ground", or without mass, it is the ground; a
-      robot that floats has a floating joint from such a root.
-    - A link without mass that is fixed to another is a frame of that; a moving one is a step to the one that it carries.
-    - Limits are `.limits` with a `JointStop` each, whose time constant is 20 ms; nothing is made of effort and velocity
-      limits, calibration and safety controllers.
-    - `mimic` is a `Gear`, of two hinges on the same link.
+    - A link becomes a `spatial.Body` with the frame of the link, which is that of the joint to its parent. revolute and
+      continuous become `Revolute`; prismatic, fixed and planar `Prismatic`, `Rigid` and `Planar`, with their names;
+      floating `Free`, or nothing between a link and the ground.
+    - The root is `Rigid` on the ground. If it is called "world" or "ground", or has no mass, it is the ground; a robot
+      that floats has a floating joint from such a root.
+    - A link without mass that is fixed to another becomes a frame of it; the joint of a moving one becomes part of
+      the joint of its child.
+    - Limits become `.limits` and a `JointStop` each, with a time constant of 20 ms. Effort and velocity limits,
+      calibration and safety controllers are left out.
+    - `mimic` becomes a `Gear` of two hinges on the same link.
     - No mesh is opened.
 
     Args:
-        path: of the file.
-        ignore: what to leave out, of `IGNORABLE`.
+        path: the file.
+        ignore: tags of `IGNORABLE` to leave out.
         loops: constraints that close loops, as a mapping or pairs of names and elements; links are bodies.
 
+    Returns:
+        the model.
+
     Raises:
-        ModelError: what cannot be represented, by name; joints that form no tree; malformed input.
+        ModelError: an element that cannot be represented, by name; joints that form no tree; malformed input.
     """
     check_ignore(ignore, IGNORABLE)
     root = xml_root(Path(path).read_bytes())
     if root.tag != "robot":
-        raise ModelError(f"a URDF is a <robot>, this is a <{root.tag}>")
+        raise ModelError(f"the root of a URDF must be <robot>, got <{root.tag}>")
     _check_tags(root, ignore)
     links = _links(root, ignore)
-    parts = parts_of(links, range_tag="limit", ignore=ignore)
-    if not parts.bodies:
-        raise ModelError("robot: has no link with mass that is not the ground")
-    _add_mimics(root, parts, ignore)
-    _add_loops(parts, loops)
-    parts.forces[parts.name("gravity")] = forces.Gravity(jnp.array(STANDARD_GRAVITY))
+    elements = elements_of(links, range_tag="limit", ignore=ignore)
+    if not elements.bodies:
+        raise ModelError("robot: must have a link with mass besides the ground")
+    _add_mimics(root, elements, ignore)
+    _add_loops(elements, loops)
+    elements.forces[elements.name("gravity")] = forces.Gravity(jnp.array(STANDARD_GRAVITY))
     return Model(
-        parts.bodies,
-        parts.constraints,
-        parts.drivers,
-        parts.forces,
-        guess=parts.guess | _at_zero(links, parts),
+        elements.bodies,
+        elements.constraints,
+        elements.drivers,
+        elements.forces,
+        guess=elements.guess | _at_zero(links, elements),
         name=root.get("name", ""),
-        limits=parts.limits,
+        limits=elements.limits,
     )
 
 
 def _check_tags(root: Element, ignore) -> None:
-    """Raise `ModelError` for tags that are not known, or not to be ignored."""
+    """Raise `ModelError` for unknown tags that are not to be ignored."""
     collision = None
     for parent in (root, *root.findall("link"), *root.findall("joint"), *root.findall("link/inertial")):
         of = "" if parent is root else f" of {parent.tag} {parent.get('name', '')!r}"
@@ -92,6 +99,7 @@ def _check_tags(root: Element, ignore) -> None:
 
 
 def _numbers(element: Element | None, attribute: str, default: str, count: int, where: str) -> np.ndarray:
+    """Return an attribute as numbers (count,); messages begin with `where`."""
     text = default if element is None else element.attrib.get(attribute, default)
     try:
         values = np.array([float(x) for x in text.split()])
@@ -103,11 +111,12 @@ def _numbers(element: Element | None, attribute: str, default: str, count: int, 
 
 
 def _number(element: Element | None, attribute: str, default: str, where: str) -> float:
+    """Return an attribute as a number; messages begin with `where`."""
     return float(_numbers(element, attribute, default, 1, where)[0])
 
 
 def _origin(element: Element | None, where: str) -> tuple[np.ndarray, np.ndarray]:
-    """r and A = R_z(yaw) R_y(pitch) R_x(roll) of an origin: about the fixed axes x, y, z in this order."""
+    """Return r and A = R_z(yaw) R_y(pitch) R_x(roll) of an origin: rotations about fixed x, then y, then z."""
     origin = None if element is None else element.find("origin")
     r = _numbers(origin, "xyz", "0 0 0", 3, where)
     (cr, cp, cy), (sr, sp, sy) = (f(_numbers(origin, "rpy", "0 0 0", 3, where)) for f in (np.cos, np.sin))
@@ -117,19 +126,21 @@ def _origin(element: Element | None, where: str) -> tuple[np.ndarray, np.ndarray
     return r, yaw @ pitch @ roll
 
 
-def _named(root: Element, tag: str) -> dict[str, Element]:
+def _elements_by_name(root: Element, tag: str) -> dict[str, Element]:
+    """Return the elements with a tag by name."""
     found: dict[str, Element] = {}
     for element in root.findall(tag):
         name = element.get("name", "")
         if not name:
             raise ModelError(f"{tag}: a name is missing")
         if name in found:
-            raise ModelError(f"{tag} {name!r}: there are two of this name")
+            raise ModelError(f"{tag} {name!r}: two have this name")
         found[name] = element
     return found
 
 
 def _ends(name: str, joint: Element, links) -> tuple[str, str]:
+    """Return the names of the parent and of the child of a joint."""
     found = []
     for tag in ("parent", "child"):
         end = joint.find(tag)
@@ -141,15 +152,15 @@ def _ends(name: str, joint: Element, links) -> tuple[str, str]:
 
 
 def _links(root: Element, ignore) -> list[Link]:
-    """All links, parents before their children."""
-    links, joints = _named(root, "link"), _named(root, "joint")
+    """Return all links, parents before their children."""
+    links, joints = _elements_by_name(root, "link"), _elements_by_name(root, "joint")
     leading: dict[str, str] = {}
     below: dict[str, list[str]] = {name: [] for name in links}
     for name, joint in joints.items():
         parent, child = _ends(name, joint, links)
         if child in leading:
             raise ModelError(
-                f"joints {leading[child]!r} and {name!r} both lead to link {child!r}: they form a loop, and URDF knows "
+                f"joints {leading[child]!r} and {name!r} both lead to link {child!r}: they form a loop, and URDF describes "
                 "trees only; take one out and give it as loops={name: constraint}"
             )
         leading[child] = name
@@ -167,25 +178,26 @@ def _links(root: Element, ignore) -> list[Link]:
             parent, _ = _ends(leading[name], joint, links)
             done.append(_link(name, links[name], parent, leading[name], joint, ignore))
         elif name != GROUND:
-            # A root called "world" is the world itself.
+            # A root called "world" is the ground.
             inertial = NO_INERTIA if name == "world" else _inertial(name, links[name])
             done.append(Link(name, GROUND, np.zeros(3), np.eye(3), (), *inertial))
     reached = {GROUND, *(link.name for link in done)}
     circling = [leading[name] for name in links if name not in reached]
     if circling:
-        raise ModelError(f"joints {', '.join(map(repr, circling))}: form a loop that nothing ties to a root")
+        raise ModelError(f"joints {', '.join(map(repr, circling))}: form a loop without a root")
     return done
 
 
 def _link(name: str, element: Element, parent: str, leading: str, joint: Element, ignore) -> Link:
+    """Return a link; `leading` is the name of the joint to its parent."""
     if name == GROUND:
         raise ModelError("link 'ground': only the root may have this name")
     r, a = _origin(joint, f"joint {leading!r}")
-    return Link(name, parent, r, a, _steps(leading, joint, ignore), *_inertial(name, element))
+    return Link(name, parent, r, a, _primitives(leading, joint, ignore), *_inertial(name, element))
 
 
 def _inertial(name: str, link: Element) -> tuple[float, np.ndarray, np.ndarray]:
-    """Mass, centre of mass, and inertia about it in the frame of the link."""
+    """Return the mass, the centre of mass (3,), and the inertia about it (3, 3) in the frame of the link."""
     found, where = link.find("inertial"), f"link {name!r}"
     if found is None:
         return NO_INERTIA
@@ -203,7 +215,8 @@ def _inertial(name: str, link: Element) -> tuple[float, np.ndarray, np.ndarray]:
     return mass, r, (inertia + inertia.T) / 2
 
 
-def _steps(name: str, joint: Element, ignore) -> tuple[Step, ...]:
+def _primitives(name: str, joint: Element, ignore) -> tuple[PrimitiveJoint, ...]:
+    """Return the primitives of a joint: none if it is fixed, three if it is planar."""
     where, kind = f"joint {name!r}", joint.get("type", "")
     axis = _numbers(joint.find("axis"), "xyz", "1 0 0", 3, where)
     dynamics = joint.find("dynamics")
@@ -211,7 +224,7 @@ def _steps(name: str, joint: Element, ignore) -> tuple[Step, ...]:
     friction = 0.0 if "friction" in ignore else _number(dynamics, "friction", "0", where)
     if kind in ("revolute", "continuous", "prismatic", "planar"):
         if not np.any(axis):
-            raise ModelError(f"{where}: axis has no length")
+            raise ModelError(f"{where}: axis must not be zero")
         axis = axis / np.linalg.norm(axis)
     if kind in ("fixed", "floating", "planar"):
         for value, what in ((damping, "damping"), (friction, "friction")):
@@ -221,12 +234,12 @@ def _steps(name: str, joint: Element, ignore) -> tuple[Step, ...]:
             return ()
     origin = np.zeros(3)
     if kind == "floating":
-        return (Step(FREE, name, origin, axis),)
+        return (PrimitiveJoint(FREE, name, origin, axis),)
     if kind == "planar":
         x, y, z = along_z(axis).T
         return tuple(
-            Step(step, f"{name}.{what}", origin, u)
-            for step, what, u in ((SLIDE, "x", x), (SLIDE, "y", y), (HINGE, "phi", z))
+            PrimitiveJoint(primitive, f"{name}.{what}", origin, u)
+            for primitive, what, u in ((SLIDE, "x", x), (SLIDE, "y", y), (HINGE, "phi", z))
         )
     if kind not in ("revolute", "continuous", "prismatic"):
         raise ModelError(f"{where}: type {kind!r} is not known")
@@ -236,19 +249,20 @@ def _steps(name: str, joint: Element, ignore) -> tuple[Step, ...]:
     if limits is not None and limits[0] > limits[1]:
         raise ModelError(f"{where}: limit: lower is above upper, got {limits[0]} and {limits[1]}")
     one = SLIDE if kind == "prismatic" else HINGE
-    return (Step(one, name, origin, axis, damping=damping, limits=limits, friction=friction),)
+    return (PrimitiveJoint(one, name, origin, axis, damping=damping, limits=limits, friction=friction),)
 
 
-def _add_mimics(root: Element, parts: Parts, ignore) -> None:
-    for name, joint in _named(root, "joint").items():
+def _add_mimics(root: Element, elements: Elements, ignore) -> None:
+    """Add a gear for each mimic."""
+    for name, joint in _elements_by_name(root, "joint").items():
         mimic = joint.find("mimic")
         if mimic is not None and "mimic" not in ignore:
             offset, ratio = (_number(mimic, *key, f"joint {name!r}") for key in (("offset", "0"), ("multiplier", "1")))
-            couple(parts, f"{name} mimic", name, mimic.get("joint", ""), offset, ratio)
+            couple(elements, f"{name} mimic", name, mimic.get("joint", ""), offset, ratio)
 
 
-def _add_loops(parts: Parts, loops) -> None:
-    """Add the constraints that the user gives; those of links that are frames or the ground are refused."""
+def _add_loops(elements: Elements, loops) -> None:
+    """Add the constraints of the user. Those on links that are frames of a body are refused."""
     pairs = loops.items() if isinstance(loops, Mapping) else loops
     if isinstance(pairs, str) or any(not isinstance(pair, tuple | list) or len(pair) != 2 for pair in pairs):
         raise ModelError("loops must be a mapping, or pairs, of names and constraints")
@@ -256,20 +270,20 @@ def _add_loops(parts: Parts, loops) -> None:
         if not isinstance(element, AbstractConstraint):
             raise ModelError(f"loop {name!r}: {element!r} is not a constraint")
         for body in (element.i, element.j):
-            if body not in parts.bodies and body != GROUND:
-                place = parts.place(body, f"loop {name!r}")
+            if body not in elements.bodies and body != GROUND:
+                place = elements.place(body, f"loop {name!r}")
                 raise ModelError(
                     f"loop {name!r}: link {body!r} is part of {place.body!r}: name that, with points in its frame"
                 )
-        if parts.name(name) != name:
-            raise ModelError(f"loop {name!r}: this name is used already")
-        parts.constraints[name] = element
+        if elements.name(name) != name:
+            raise ModelError(f"loop {name!r}: another element has this name; choose another")
+        elements.constraints[name] = element
 
 
-def _at_zero(links: Sequence[Link], parts: Parts) -> dict[str, np.ndarray]:
-    """The coordinates of all bodies with all joints at zero."""
+def _at_zero(links: Sequence[Link], elements: Elements) -> dict[str, np.ndarray]:
+    """Return the coordinates of all bodies with all joints at zero."""
     placed = {GROUND: (np.zeros(3), np.eye(3))}
     for link in links:
         r, a = placed[link.parent]
         placed[link.name] = r + a @ link.r, a @ link.a
-    return {name: np.asarray(spatial.coordinates(*placed[name])) for name in parts.bodies}
+    return {name: np.asarray(spatial.coordinates(*placed[name])) for name in elements.bodies}

@@ -1,4 +1,4 @@
-"""What every file needs of a solution: its motion, the point that is traced, its fields."""
+"""Solutions of synthesis with their motion and their traced point."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from jaxmbs.numerics.results import Status
 from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.trajectory import Trajectory
 
+# Drivers that prescribe an angle, which is that of the crank.
 ANGLE_DRIVERS = (
     planar.RevoluteDriver,
     planar.RelativeAngleDriver,
@@ -25,11 +26,14 @@ ANGLE_DRIVERS = (
 
 
 class Case(NamedTuple):
-    """A solution in motion.
+    """A solution with its motion.
 
     Attributes:
-        point: (body, coordinates) of the point that is traced, None if there is none.
-        targets (K, d): the places that it is to pass, or None.
+        solution: the result of a search.
+        mechanism: its mechanism.
+        motion: its motion.
+        point: (body, coordinates) of the traced point, or None.
+        targets: places (K, d) that this point should pass, or None.
     """
 
     solution: Any
@@ -40,7 +44,7 @@ class Case(NamedTuple):
 
     @property
     def good(self) -> np.ndarray:
-        """Which times the mechanism reaches, (T,)."""
+        """True at the times that the mechanism reaches, (T,)."""
         return np.asarray(self.motion.status) == Status.CONVERGED
 
     @property
@@ -52,7 +56,7 @@ class Case(NamedTuple):
 
     @property
     def crank_angle(self) -> np.ndarray | None:
-        """The angle (T,) that the first driver of an angle prescribes, in radians; None without such a driver."""
+        """The angle (T,) of the first driver of an angle, in radians, or None."""
         for driver in self.mechanism.drivers.values():
             if isinstance(driver, ANGLE_DRIVERS):
                 return np.asarray(jax.vmap(driver.motion)(self.motion.t))
@@ -60,16 +64,11 @@ class Case(NamedTuple):
 
 
 def case_of(solution, times: np.ndarray, *, only_planar: bool = False) -> Case:
-    """A solution with its motion over the times, followed from time 0, where its guess belongs.
-
-    Raises:
-        ValueError: solution has no mechanism and guess, or one in space where only planar ones will do; the times are
-            unusable.
-    """
+    """Follow the motion of a solution through all times, from time 0, to which its guess belongs."""
     mech, guess = getattr(solution, "mechanism", None), getattr(solution, "guess", None)
     if not isinstance(mech, Mechanism) or guess is None:
         raise ValueError(
-            f"solution must have a mechanism and a guess, as what synthesis finds does; got {type(solution)}"
+            f"solution must have .mechanism and .guess, like the results of mbs.synthesis; got {type(solution)}"
         )
     if only_planar and mech.layout.bodies[0][1].dimension != 2:
         raise ValueError("path: drawings show planar mechanisms; a mechanism in space goes to .json, .csv, .gif, .html")
@@ -78,37 +77,42 @@ def case_of(solution, times: np.ndarray, *, only_planar: bool = False) -> Case:
         raise ValueError(f"times must be a row of finite numbers, got shape {times.shape}")
     motion = kinematics(mech, jnp.asarray(np.append(0.0, times)), guess)
     motion = jax.tree.map(lambda x: x[1:], motion)
-    return Case(solution, mech, motion, point := _point(solution, mech), _places(solution, mech) if point else None)
+    return Case(solution, mech, motion, point := _point(solution, mech), _targets(solution, mech) if point else None)
 
 
-def _places(solution, mech: Mechanism) -> np.ndarray | None:
-    """The targets, where they are places of the traced point."""
+def _targets(solution, mech: Mechanism) -> np.ndarray | None:
+    """Return the targets if they are places of the traced point, (K, d), else None."""
     given = getattr(solution, "targets", None)
-    # What `fit` adds to its values is not a part of the places.
+    # Targets of `fit` contain an offset that the places do not have.
     targets = None if given is None else np.asarray(given, float) - getattr(solution, "offset", 0)
     fits = targets is not None and targets.ndim == 2 and targets.shape[1] == mech.layout.bodies[0][1].dimension
     return targets if fits else None
 
 
 def _point(solution, mech: Mechanism) -> tuple[str, np.ndarray] | None:
-    """The traced point: the one that the solution names, else that of a four-bar's coupler."""
+    """Return the traced point: that of the solution, else that of the coupler of a four-bar, else None."""
     named = getattr(solution, "point", None)
     if named is not None:
         return named[0], np.asarray(named[1], float)
     design = getattr(solution, "design", None)
     # A function generator is a four-bar without a point of interest.
-    if isinstance(design, Mapping) and "point" in design and "coupler" in mech.bodies and not generates(solution):
+    if (
+        isinstance(design, Mapping)
+        and "point" in design
+        and "coupler" in mech.bodies
+        and not is_function_generator(solution)
+    ):
         return "coupler", np.asarray(design["point"], float)
     return None
 
 
-def generates(solution) -> bool:
-    """Whether it is a solution for a function."""
+def is_function_generator(solution) -> bool:
+    """Return True for results of `synthesis.function`."""
     return hasattr(solution, "wanted")
 
 
 def fields(solution) -> dict[str, Any]:
-    """What a solution holds, by name, without the mechanism."""
+    """Return the fields of a solution by name, without the mechanism."""
     if hasattr(solution, "_asdict"):
         held = solution._asdict()
     elif dataclasses.is_dataclass(solution):

@@ -1,4 +1,4 @@
-"""The front door: the suffix says which file."""
+"""Export of results of synthesis: the suffix of the path chooses the format."""
 
 from __future__ import annotations
 
@@ -8,43 +8,50 @@ from typing import Any
 
 import numpy as np
 
-from jaxmbs.io.results.cad import write_dxf
 from jaxmbs.io.results.case import Case, case_of
-from jaxmbs.io.results.linkage import linkage_of
-from jaxmbs.io.results.paper import UNITS
-from jaxmbs.io.results.sheet import write_svg
+from jaxmbs.io.results.skeleton import MILLIMETRES
 from jaxmbs.io.results.tables import write_csv, write_json
 
-DRAWINGS = {".svg": write_svg, ".dxf": write_dxf}
+# Suffixes of drawings.
+DRAWINGS = (".svg", ".dxf")
+# Writers of tables by suffix.
 TABLES = {".json": write_json, ".csv": write_csv}
+# Suffixes of animations.
 FILMS = (".gif", ".html", ".mp4")
-# Times of a cycle: one row for each degree of the crank; frames of a film, one cycle of which takes four seconds.
-ROWS, FRAMES = 361, 101
+# Default number of times in tables and drawings: one for each degree of the crank.
+ROWS = 361
+# Default number of frames in animations: a cycle takes four seconds.
+FRAMES = 101
 
 
 def export(
     solution: Any, path: str | os.PathLike, *, title: str | None = None, times: Any = None, unit: str = "mm"
 ) -> Path:
-    """Write what synthesis has found, and return the path. The suffix says as what:
+    """Write a result of synthesis to a file.
 
     - `.json`: all of its numbers; `read_solution` reads them.
-    - `.csv`: its motion: time, crank angle in degrees, place of the traced point, status. Of a function x, crank angle,
-      output and what is wanted.
+    - `.csv`: its motion: time, crank angle in degrees, place of the traced point, status. For a function generator: x,
+      crank angle, output and wanted output.
     - `.svg`: a drawing to scale with the dimensions, as the linkage stands at the first of the times.
-    - `.dxf`: the same for CAD, lines in true size on the layers LINKS, JOINTS, PATH and DIMENSIONS. Needs ezdxf.
+    - `.dxf`: the same drawing in true size for CAD, with the layers LINKS, JOINTS, PATH, DIMENSIONS, SYMBOLS and SHEET.
+      Needs ezdxf.
     - `.gif`, `.html`, `.mp4`: the motion, with the curve of the traced point; see `viz.animate`.
 
+    Drawings and animations need matplotlib.
+
     Args:
-        solution: anything with a `mechanism` and a `guess`, its poses at time 0, in the plane or in space; drawings are
-            of the plane. The traced point is `solution.point`, (body, coordinates), else that of a four-bar's coupler.
+        solution: an object with a `mechanism` and a `guess`, its poses at time 0. Drawings need a planar mechanism. The
+            traced point is `solution.point`, (body, coordinates), else that of the coupler of a four-bar.
         path: the file.
-        title: a heading of drawings and films.
-        times: by default from 0 to 1, in which the motor goes through its cycle once.
-        unit: of length, of drawings: mm, cm, m, in or ft.
+        title: heading of drawings and animations.
+        times: times of the motion; by default one cycle of the motor, from 0 to 1.
+        unit: unit of length in drawings: mm, cm, m, in or ft.
+
+    Returns:
+        the path.
 
     Raises:
         ValueError: an unknown suffix or unit; a drawing of a mechanism in space; a motion that fails at all times.
-        ImportError: ezdxf is asked for and not installed.
 
     Examples:
         >>> from types import SimpleNamespace
@@ -58,14 +65,14 @@ def export(
     if suffix not in (*TABLES, *DRAWINGS, *FILMS):
         known = ", ".join((*TABLES, *DRAWINGS, *FILMS))
         raise ValueError(f"path: cannot write {path.name!r}: the name must end in one of {known}")
-    if unit not in UNITS:
-        raise ValueError(f"unit must be one of {', '.join(UNITS)}, got {unit!r}")
+    if unit not in MILLIMETRES:
+        raise ValueError(f"unit must be one of {', '.join(MILLIMETRES)}, got {unit!r}")
     if times is None:
         times = np.linspace(0, 1, FRAMES if suffix in FILMS else ROWS)
     case = case_of(solution, times, only_planar=suffix in DRAWINGS)
     path.parent.mkdir(parents=True, exist_ok=True)
     if suffix in DRAWINGS:
-        DRAWINGS[suffix](linkage_of(case), path, title or "", unit)
+        _draw(case, path, title or "", unit)
     elif suffix in FILMS:
         _film(case, path, title)
     else:
@@ -73,8 +80,18 @@ def export(
     return path
 
 
+def _draw(case: Case, path: Path, title: str, unit: str) -> None:
+    """Write a drawing. Its modules need matplotlib, which tables do without."""
+    from jaxmbs.io.results.drawing import drawing_of
+    from jaxmbs.io.results.dxf import write_dxf
+    from jaxmbs.io.results.svg import write_svg
+
+    write = write_dxf if path.suffix.lower() == ".dxf" else write_svg
+    write(drawing_of(case, title, unit), path)
+
+
 def _film(case: Case, path: Path, title: str | None) -> None:
-    # Only now: tables and drawings do without matplotlib.
+    """Write the motion as an animation with the path of the traced point, which needs matplotlib."""
     from jaxmbs import viz
 
     traces = [] if case.point is None else [(case.point[0], tuple(case.point[1]))]

@@ -1,4 +1,4 @@
-"""Numbers: a solution as JSON, its motion as a table with commas."""
+"""Solutions as JSON, and their motions as CSV."""
 
 from __future__ import annotations
 
@@ -12,25 +12,32 @@ from typing import Any
 
 import numpy as np
 
-from jaxmbs.io.files import plain
-from jaxmbs.io.results.case import Case, fields, generates
+from jaxmbs.io.files import json_value
+from jaxmbs.io.results.case import Case, fields, is_function_generator
 
-FORMAT, VERSION = "jaxmbs solution", 1
-UNITS = "lengths in the unit of what was asked for, angles in radians; the motor's cycle takes a unit of time"
+# Name of the format in the head of a file.
+FORMAT = "jaxmbs solution"
+# Version of the format.
+VERSION = 1
+# Note on units in the head of a file.
+UNITS = "lengths in the unit of the targets, angles in radians; a cycle of the motor takes one unit of time"
 
 
 def write_json(case: Case, path: Path) -> None:
-    """All fields but the mechanism; numbers that are not finite become null."""
-    held = {name: plain(value, f"solution: {name}") for name, value in fields(case.solution).items()}
+    """Write all fields except the mechanism. Numbers that are not finite become null."""
+    held = {name: json_value(value, f"solution: {name}") for name, value in fields(case.solution).items()}
     head = {"format": FORMAT, "version": VERSION, "kind": type(case.solution).__name__, "units": UNITS}
     path.write_text(json.dumps({**head, **held}, indent=1, allow_nan=False, ensure_ascii=False) + "\n", "utf-8")
 
 
 def read_solution(path: str | os.PathLike) -> dict[str, Any]:
-    """The fields of a solution that `export` wrote as JSON, by name; lists of numbers come back as arrays.
+    """Read the fields of a solution that `export` wrote as JSON.
 
     Args:
         path: the file.
+
+    Returns:
+        the fields by name, with lists of numbers as arrays.
 
     Raises:
         ValueError: the file does not hold such a solution, or one of a later version.
@@ -45,13 +52,14 @@ def read_solution(path: str | os.PathLike) -> dict[str, Any]:
         held = json.loads(Path(path).read_text("utf-8"))
         known = held["format"] == FORMAT and held["version"] <= VERSION
     except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{path} holds no solution that could be read") from error
+        raise ValueError(f"{path} is not a solution written by mbs.io.export") from error
     if not known:
         raise ValueError(f"{path} holds {held['format']!r} of version {held['version']}, not {FORMAT!r} of {VERSION}")
     return {name: _with_arrays(value) for name, value in held.items()}
 
 
 def _with_arrays(value):
+    """Return a tree of JSON with lists of numbers as arrays."""
     if isinstance(value, dict):
         return {name: _with_arrays(part) for name, part in value.items()}
     if isinstance(value, list) and value:
@@ -64,11 +72,11 @@ def _with_arrays(value):
 
 
 def write_csv(case: Case, path: Path) -> None:
-    """One row for each time, or of a function for each x, with a line of names first; angles in degrees.
+    """Write a line of names, and a row for each time, or for each x of a function generator.
 
-    Where the motion fails the places are left empty.
+    Angles are in degrees. Places are empty where the motion fails.
     """
-    columns = _of_function(case.solution) if generates(case.solution) else _of_motion(case)
+    columns = _columns_of_function(case.solution) if is_function_generator(case.solution) else _columns_of_motion(case)
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(columns)
@@ -76,9 +84,10 @@ def write_csv(case: Case, path: Path) -> None:
             writer.writerow(["" if isinstance(x, float) and math.isnan(x) else x for x in row])
 
 
-def _of_function(solution) -> dict[str, list]:
+def _columns_of_function(solution) -> dict[str, list]:
+    """Return the columns of a function generator by name."""
     columns = {"x": solution.x, "crank_angle_deg": np.rad2deg(solution.crank_angles)}
-    # The output is an angle where a rocker shows it, and a length where a slide does.
+    # The output is the angle of a rocker or the position of a slide.
     angular = "rocker" in solution.design
     for name in ("output", "wanted"):
         values = getattr(solution, name)
@@ -86,7 +95,8 @@ def _of_function(solution) -> dict[str, list]:
     return {name: np.asarray(values).tolist() for name, values in columns.items()}
 
 
-def _of_motion(case: Case) -> dict[str, list]:
+def _columns_of_motion(case: Case) -> dict[str, list]:
+    """Return the columns of a motion by name."""
     columns = {"time": np.asarray(case.motion.t)}
     if case.crank_angle is not None:
         columns["crank_angle_deg"] = np.rad2deg(case.crank_angle)

@@ -2,7 +2,7 @@
 
 from jaxmbs.viz.planar.picture import Film as Film
 from jaxmbs.viz.planar.picture import axes as axes
-from jaxmbs.viz.planar.picture import one_scale as one_scale
+from jaxmbs.viz.planar.picture import equal_scales as equal_scales
 from jaxmbs.viz.planar.picture import still as still
 from jaxmbs.viz.planar.player import Player as Player
 from jaxmbs.viz.planar.scene import Scene as Scene

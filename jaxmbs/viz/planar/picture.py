@@ -1,4 +1,4 @@
-"""A planar scene in matplotlib: a still, and the frames of an animation."""
+"""Planar scenes in matplotlib: stills and the frames of animations."""
 
 from __future__ import annotations
 
@@ -16,24 +16,21 @@ from jaxmbs.viz.planar.scene import Scene
 from jaxmbs.viz.planar.shapes import CURVE_LAYER, Style
 from jaxmbs.viz.style import DOTS_PER_INCH, PAPER, tidy
 
-# Of a GIF: flat faces and the steps between them need few.
-COLOURS = 48
-
 
 def axes(ax=None):
-    """`ax`, or new axes, with one scale for both directions."""
+    """Return `ax` or new axes, with one scale for both directions."""
     ax = plt.subplots(figsize=(6.0, 4.5), layout="constrained")[1] if ax is None else ax
     tidy(ax, equal=True)
     return ax
 
 
-def one_scale(ax) -> None:
+def equal_scales(ax) -> None:
     """Give both directions one scale."""
     ax.set_aspect("equal", adjustable="box")
 
 
 def still(scene: Scene, ax, *, labels: bool = False):
-    """Draw the first configuration of a scene; with the names of the bodies if `labels`."""
+    """Draw the first configuration of a scene, with the names of the bodies if `labels`, and return the axes."""
     ax = axes(ax)
     for artist, shape in add_artists(ax, scene):
         artist.set_xy(shape.world(scene.poses)[0])
@@ -55,7 +52,7 @@ def still(scene: Scene, ax, *, labels: bool = False):
 
 
 def add_artists(ax, scene: Scene) -> list[tuple]:
-    """An artist for every shape of a scene, without a place as yet."""
+    """Add an artist for each shape of a scene, and return the pairs of artists and shapes. The places are not set."""
     artists = []
     for shape in scene.shapes:
         artist = Polygon(np.zeros((1, 2)), **_patch(shape.style))
@@ -65,7 +62,7 @@ def add_artists(ax, scene: Scene) -> list[tuple]:
 
 
 def _patch(style: Style) -> dict:
-    """A style in matplotlib's words."""
+    """Return a style as arguments of `matplotlib.patches.Polygon`."""
     return {
         "closed": style.closed,
         "fill": style.face is not None,
@@ -80,14 +77,16 @@ def _patch(style: Style) -> dict:
 
 
 class Film:
-    """The frames of an animation in matplotlib. What does not move is drawn once.
+    """The frames of an animation in matplotlib. Artists that do not move are drawn once.
 
     Attributes:
-        canvas: on which they are drawn.
-        colours, apart: how many a GIF needs, and how far from each other they must be, in steps of 256.
+        canvas: the canvas of the frames.
+        palette_size: number of colours of a GIF. Flat faces and their edges need few.
+        min_colour_distance: smallest distance of two colours of the palette, in steps of 256.
     """
 
-    colours, apart = COLOURS, 0.0
+    palette_size = 48
+    min_colour_distance = 0.0
 
     def __init__(self, scene: Scene, curves, width: float, title: str | None):
         lower, upper = scene.limits()
@@ -112,7 +111,7 @@ class Film:
         self.count = len(next(iter(scene.poses.values()))[1])
 
     def __iter__(self) -> Iterator[np.ndarray]:
-        """The frames as arrays (height, width, 4) of bytes; each is good until the next."""
+        """Yield the frames as arrays (height, width, 4) of bytes; each is valid until the next."""
         for artist, _ in self.moving:
             artist.set_animated(True)
         self.canvas.draw()

@@ -1,4 +1,4 @@
-"""A page that plays an animation of the plane: SVG, without libraries."""
+"""Web pages that play planar animations as SVG, without libraries."""
 
 from __future__ import annotations
 
@@ -8,16 +8,20 @@ from typing import ClassVar
 import numpy as np
 
 from jaxmbs.viz.page import AbstractPlayer
-from jaxmbs.viz.planar.shapes import Shape, Style
+from jaxmbs.viz.planar.shapes import Shape, svg_style
+
+# Pixels for a typographic point, the unit of the widths of lines.
+PIXELS_PER_POINT = 1.2
 
 
 class Player(AbstractPlayer):
-    """The page of a planar mechanism; lengths are in pixels."""
+    """The web page of a planar mechanism. Lengths are in pixels."""
 
     template: ClassVar[str] = "planar/player.html"
 
     @cached_property
     def _frame(self) -> tuple[np.ndarray, np.ndarray, float]:
+        """Corners of the picture in the ground frame, and pixels per unit of length."""
         lower, upper = self.scene.limits()
         return lower, upper, self.width / (upper - lower)[0]
 
@@ -27,7 +31,7 @@ class Player(AbstractPlayer):
         return (upper - lower)[1] * scale
 
     def film(self):
-        """All that the page draws, in pixels, y downwards."""
+        """Return all that the page draws, in pixels, with y downwards."""
         lower, upper, scale = self._frame
         corner = np.array([lower[0], upper[1]])
         pixels = lambda points: _round((points - corner) * [scale, -scale])
@@ -56,31 +60,19 @@ class Player(AbstractPlayer):
 
 
 def _shape(shape, bodies: list[str], scale: float) -> dict:
-    entry = {"closed": shape.style.closed, "style": _svg(shape.style)}
+    """Return a shape as the page takes it; `scale` in pixels per unit of length."""
+    entry = {"closed": shape.style.closed, "style": svg_style(shape.style, PIXELS_PER_POINT)}
     if isinstance(shape, Shape):
         return entry | {"body": bodies.index(shape.body), "points": _round(shape.points * [scale, -scale])}
     ends = [(bodies.index(body), _round(np.asarray(point) * [scale, -scale])) for body, point in shape.ends]
     return entry | {"ends": ends, "points": _round(shape.points * [1, scale, scale], 4)}
 
 
-def _svg(style: Style) -> dict:
-    """A style in the words of SVG."""
-    attributes = {
-        "fill": style.face or "none",
-        "fill-opacity": style.opacity,
-        "stroke": style.edge or "none",
-        "stroke-width": round(1.2 * style.width, 2),
-        "stroke-linejoin": "round",
-        "stroke-linecap": "butt" if style.dashes else "round",
-    }
-    dashes = " ".join(f"{dash * style.width:g}" for dash in style.dashes)
-    return attributes | ({"stroke-dasharray": dashes} if dashes else {})
-
-
 def _first(start: float, step: float, scale: float) -> float:
-    """Where the first line of the grid is, in pixels."""
+    """Return the place of the first line of the grid, in pixels."""
     return float(np.mod(-start, step) * scale)
 
 
 def _round(values, digits: int = 2) -> list:
+    """Return rounded numbers as lists."""
     return np.round(np.asarray(values, float), digits).tolist()

@@ -12,23 +12,26 @@ from jaxmbs.viz.planar.shapes import CURVE_LAYER, Poses, Shape, Span, Style, arc
 from jaxmbs.viz.planar.symbols import symbol
 from jaxmbs.viz.style import GROUND_COLOUR, PAPER, colour_of
 
-# The size of the symbols as part of the mechanism's.
+# Unit of the symbols, divided by the size of the mechanism.
 SYMBOL_SIZE = 0.013
 
 
 class Scene:
-    """What the symbols may ask: where things are in all configurations, the colours, the size to draw in.
+    """A planar mechanism in F configurations: places, colours and sizes for the symbols, and all shapes.
 
     Attributes:
         mech: the mechanism.
-        poses: of all bodies and of the ground, in F configurations.
-        t: the time of the first configuration.
-        unit: the length in which the symbols measure themselves.
-        held: for each body the points (in its frame) at which elements hold it.
-        tooth: the pitch of all gears and racks.
-        pivots, teeth: the bearings drawn so far, and the angle of a tooth of each gear, for what several elements share.
+        poses: poses of all bodies and of the ground.
+        t: time of the first configuration.
+        elements: constraints, drivers and forces by name.
+        colours: colours of the bodies and of the ground.
+        unit: unit of length of the symbols.
+        held: for each body the points, in its frame, at which elements hold it.
+        tooth_pitch: pitch of all gears and racks.
+        pivots: places of the bearings drawn so far, which elements may share.
+        teeth: angle of one tooth of each gear, which elements may share.
         symbols: the shapes of each element by its name.
-        shapes: all that is to be drawn, the lowest layer first.
+        shapes: all shapes, the lowest layer first.
     """
 
     def __init__(self, mech: Mechanism, q, t: float = 0.0, *, marked: Marked = (), size: float = 1.0):
@@ -50,7 +53,7 @@ class Scene:
         radii = [radius for element in self.elements.values() for radius in pitch_radii(element)]
         extent = max(float(np.linalg.norm(np.ptp(everywhere, axis=0))), 2 * max(radii, default=0.0))
         self.unit = SYMBOL_SIZE * size * (extent or 1.0)
-        self.tooth = 2 * np.pi * min(radii, default=1.0) / 18
+        self.tooth_pitch = 2 * np.pi * min(radii, default=1.0) / 18
         shapes = [*self._bodies(), *self._marks(marked)]
         self.symbols = {name: symbol(element, self) for name, element in self.elements.items()}
         for symbols in self.symbols.values():
@@ -58,28 +61,28 @@ class Scene:
         self.shapes: list[Shape | Span] = sorted(shapes, key=lambda shape: shape.style.layer)
 
     def world(self, body: str, point) -> np.ndarray:
-        """A point of a body in the ground frame (F, 2)."""
+        """Return a point of a body in the ground frame, (F, 2)."""
         return place(self.poses, body, np.reshape(point, (1, 2)))[:, 0]
 
     def local(self, body: str, places) -> np.ndarray:
-        """Places in the ground frame (F, 2), one per configuration, in the frame of a body."""
+        """Return places in the ground frame (F, 2), one per configuration, in the frame of a body."""
         origin, angle = self.poses[body]
         x, y = (places - origin).T
         c, s = np.cos(angle), np.sin(angle)
         return np.stack([c * x + s * y, c * y - s * x], axis=-1)
 
     def middle(self, body: str) -> np.ndarray:
-        """The middle of the points at which a body is held, in the ground frame (F, 2)."""
+        """Return the middle of the points that hold a body, in the ground frame, (F, 2)."""
         return np.mean([self.world(body, point) for point in self.held[body]], axis=0)
 
     def limits(self) -> tuple[np.ndarray, np.ndarray]:
-        """The lower and the upper corner of all shapes in all configurations, with a margin."""
+        """Return the lower and the upper corner of all shapes in all configurations, with a margin."""
         everything = np.concatenate([shape.world(self.poses).reshape(-1, 2) for shape in self.shapes])
         margin = 3 * self.unit
         return everything.min(0) - margin, everything.max(0) + margin
 
     def _bodies(self):
-        """Each body as a plate round the points at which it is held; one held at a single point reaches to its mass."""
+        """Yield a plate round the held points of each body, and round its centre of mass if there is only one point."""
         for name, body in self.mech.bodies.items():
             points = np.array(self.held[name])
             if np.ptp(points, axis=0).max() < self.unit / 100:
@@ -89,13 +92,14 @@ class Scene:
             yield Shape(name, plate(points, 1.15 * self.unit), style)
 
     def _marks(self, marked):
+        """Yield a disc for each marked point."""
         for body, point in marked:
             style = Style(face=self.colours[body], edge=PAPER, layer=CURVE_LAYER)
             yield Shape(body, arc(point, 0.8 * self.unit), style)
 
 
 def _poses(mech: Mechanism, q) -> Poses:
-    """The poses of all bodies and of the ground in configurations q (F, n)."""
+    """Return the poses of all bodies and of the ground in configurations q (F, n)."""
     kinds = mech.layout.body_types
     q = np.asarray(q, float)
     poses = {}

@@ -1,7 +1,6 @@
-"""What a picture is made of: outlines fixed in a body, and outlines stretched between points of two bodies.
+"""Shapes of planar pictures: outlines fixed in a body, and outlines stretched between points of two bodies.
 
-Their points are kept in body frames. A still, an animation and the player in a web page then differ only in who applies
-the poses.
+Their points are in body frames. Stills, animations and web pages apply the poses.
 """
 
 from __future__ import annotations
@@ -11,18 +10,34 @@ from collections.abc import Mapping
 
 import numpy as np
 
-# What lies over what.
-GROUND_LAYER, BODY_LAYER, CURVE_LAYER, JOINT_LAYER, DRIVER_LAYER = 1, 2, 3, 4, 5
-# Feet and tips of a gear's tooth: along the pitch, in parts of it, and their heights.
-TOOTH_PLACES, TOOTH_HEIGHTS = np.array([-0.32, -0.16, 0.16, 0.32]), np.array([-1.1, 1.0, 1.0, -1.1])
+# Layers of shapes: a higher one is drawn over a lower one.
+GROUND_LAYER = 1
+BODY_LAYER = 2
+CURVE_LAYER = 3
+JOINT_LAYER = 4
+DRIVER_LAYER = 5
+# Positions of the four corners of a tooth along the pitch circle, divided by the pitch.
+TOOTH_PLACES = np.array([-0.32, -0.16, 0.16, 0.32])
+# Heights of these corners over the pitch circle, divided by the height of a tooth.
+TOOTH_HEIGHTS = np.array([-1.1, 1.0, 1.0, -1.1])
 
 Poses = Mapping[str, tuple[np.ndarray, np.ndarray]]
-"""Of each body the positions (F, 2) of its origin and the angles (F,), in F configurations."""
+"""Positions (F, 2) of the origin and angles (F,) of each body, in F configurations."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Style:
-    """How an outline is drawn: `width` in points, `opacity` that of the face alone."""
+    """Colours and lines of an outline.
+
+    Attributes:
+        closed: the last point is joined to the first.
+        face: colour of the area, or None.
+        edge: colour of the line, or None.
+        width: width of the line in points.
+        opacity: opacity of the area.
+        dashes: lengths of dashes and gaps, divided by the width of the line.
+        layer: order of drawing.
+    """
 
     closed: bool = True
     face: str | None = None
@@ -31,6 +46,20 @@ class Style:
     opacity: float = 1.0
     dashes: tuple[float, ...] = ()
     layer: int = BODY_LAYER
+
+
+def svg_style(style: Style, point: float) -> dict[str, str | float]:
+    """Return a style as attributes of SVG; `point` is the length of a typographic point in the drawing."""
+    attributes: dict[str, str | float] = {
+        "fill": style.face or "none",
+        "fill-opacity": style.opacity,
+        "stroke": style.edge or "none",
+        "stroke-width": round(point * style.width, 2),
+        "stroke-linejoin": "round",
+        "stroke-linecap": "butt" if style.dashes else "round",
+    }
+    dashes = " ".join(f"{dash * style.width * point:g}" for dash in style.dashes)
+    return attributes | ({"stroke-dasharray": dashes} if dashes else {})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +71,7 @@ class Shape:
     style: Style
 
     def world(self, poses: Poses) -> np.ndarray:
-        """The points in the ground frame (F, k, 2)."""
+        """Return the points in the ground frame, (F, k, 2)."""
         return place(poses, self.body, self.points)
 
 
@@ -52,7 +81,8 @@ class Span:
 
     Attributes:
         ends: (body, point) for P and for Q.
-        points: rows (λ, a, b), each the place P + λ (Q − P) + a e + b n; e is the direction from P to Q, n its left.
+        points: rows (λ, a, b) for the places P + λ (Q − P) + a e + b n, where e is the direction from P to Q and n is e
+            turned by +90°.
     """
 
     ends: tuple[tuple[str, np.ndarray], tuple[str, np.ndarray]]
@@ -60,7 +90,7 @@ class Span:
     style: Style
 
     def world(self, poses: Poses) -> np.ndarray:
-        """The points in the ground frame (F, k, 2)."""
+        """Return the points in the ground frame, (F, k, 2)."""
         start, end = (place(poses, body, np.reshape(point, (1, 2))) for body, point in self.ends)
         line = end - start
         length = np.linalg.norm(line, axis=-1, keepdims=True)
@@ -71,7 +101,7 @@ class Span:
 
 
 def place(poses: Poses, body: str, points) -> np.ndarray:
-    """Points (k, 2) of a body in the ground frame, (F, k, 2)."""
+    """Return points (k, 2) of a body in the ground frame, (F, k, 2)."""
     origin, angle = poses[body]
     c, s = np.cos(angle)[:, None], np.sin(angle)[:, None]
     x, y = np.asarray(points, float).T
@@ -79,45 +109,46 @@ def place(poses: Poses, body: str, points) -> np.ndarray:
 
 
 def unit(vector) -> np.ndarray:
-    """The vector at length 1."""
+    """Return a vector at length 1."""
     vector = np.asarray(vector, float)
     return vector / np.linalg.norm(vector)
 
 
-def turned(vector) -> np.ndarray:
-    """The vector turned by +90°."""
+def perpendicular(vector) -> np.ndarray:
+    """Return vectors (..., 2) turned by +90°."""
     return np.stack([-vector[..., 1], vector[..., 0]], axis=-1)
 
 
 def arc(centre, radius: float, start: float = 0.0, stop: float = 2 * np.pi, count: int = 40) -> np.ndarray:
-    """`count` points on a circle from angle `start` to `stop`, the end left out for a whole turn."""
+    """Return `count` points on a circle from angle `start` to `stop` in radians, without the last one of a whole turn."""
     angles = np.linspace(start, stop, count, endpoint=abs(stop - start) < 2 * np.pi - 1e-9)
     return np.asarray(centre, float) + radius * np.stack([np.cos(angles), np.sin(angles)], axis=-1)
 
 
 def rectangle(centre, axis, length: float, width: float) -> np.ndarray:
-    """The corners of a rectangle with its length along `axis`."""
+    """Return the corners (4, 2) of a rectangle with its length along `axis`."""
     e = unit(axis)
     corners = np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]]) / 2
-    return np.asarray(centre, float) + corners[:, :1] * length * e + corners[:, 1:] * width * turned(e)
+    return np.asarray(centre, float) + corners[:, :1] * length * e + corners[:, 1:] * width * perpendicular(e)
 
 
 def teeth(radius: float, pitch: float) -> int:
-    """The number of teeth of a gear."""
+    """Return the number of teeth of a gear with this pitch radius and pitch."""
     return max(round(2 * np.pi * abs(radius) / pitch), 6)
 
 
 def hull(points) -> np.ndarray:
-    """The corners of the convex hull, anticlockwise; of points in a line the two ends, of equal ones a single point."""
+    """Return the corners of the convex hull, anticlockwise; the two ends of points in a line; one of equal points."""
     points = np.unique(np.asarray(points, float), axis=0)
     if len(points) < 2:
         return points
     small = 1e-9 * np.ptp(points, axis=0).max() ** 2
 
     def half(ordered):
+        """Return the corners of the lower half of the hull of points that are ordered by x."""
         chain: list[np.ndarray] = []
         for p in ordered:
-            while len(chain) > 1 and turned(chain[-1] - chain[-2]) @ (p - chain[-2]) <= small:
+            while len(chain) > 1 and perpendicular(chain[-1] - chain[-2]) @ (p - chain[-2]) <= small:
                 chain.pop()
             chain.append(p)
         return chain[:-1]
@@ -126,13 +157,13 @@ def hull(points) -> np.ndarray:
 
 
 def plate(points, radius: float, count: int = 12) -> np.ndarray:
-    """The outline at the distance `radius` round the convex hull: a disc, a bar with round ends, a rounded plate."""
+    """Return the outline at a distance round the convex hull: a disc, a bar with round ends, or a rounded plate."""
     corners = hull(points)
     if len(corners) == 1:
         return arc(corners[0], radius)
     outline = []
     for before, corner, after in zip(np.roll(corners, 1, 0), corners, np.roll(corners, -1, 0), strict=True):
-        # Outside is on the right of each side.
+        # The outside is on the right of each side.
         start, stop = (np.arctan2(-d[0], d[1]) for d in (corner - before, after - corner))
         outline.append(arc(corner, radius, start, start + np.mod(stop - start, 2 * np.pi), count))
     return np.concatenate(outline)

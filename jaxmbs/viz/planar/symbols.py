@@ -1,6 +1,6 @@
-"""The symbols of the elements: one function per type, the only place where types of elements are told apart.
+"""The symbols of planar elements, one function per class.
 
-A new element gets its symbol by one more function registered with `symbol`. Without one its points are drawn.
+A new element gets its symbol by a function registered with `symbol`. Without a symbol its points are drawn.
 """
 
 from __future__ import annotations
@@ -23,15 +23,17 @@ from jaxmbs.viz.planar.shapes import (
     Span,
     Style,
     arc,
+    perpendicular,
     place,
     rectangle,
     teeth,
-    turned,
     unit,
 )
 from jaxmbs.viz.style import ACCENT, GROUND_COLOUR, INK, PAPER
 
-X, Y = np.array([1.0, 0.0]), np.array([0.0, 1.0])
+X = np.array([1.0, 0.0])
+Y = np.array([0.0, 1.0])
+# Dashes and gaps of pitch circles, divided by the width of the line.
 PITCH_DASHES = (5, 2, 1, 2)
 
 
@@ -41,16 +43,16 @@ def _(element: planar.AbsoluteDistance, dimension=2):
 
 
 def pin(body: str, point, scene) -> Shape:
-    """A pin: a white circle."""
+    """Return a pin, which is a white circle."""
     style = Style(face=PAPER, edge=INK, width=1.3, layer=JOINT_LAYER)
     return Shape(body, arc(point, 0.7 * scene.unit), style)
 
 
 def hatched_line(start, end, scene) -> list[Shape]:
-    """A line of the ground, hatched on its right."""
+    """Return a line of the ground, hatched on its right."""
     start, end = np.asarray(start, float), np.asarray(end, float)
     e = unit(end - start)
-    down = -turned(e)
+    down = -perpendicular(e)
     style = Style(closed=False, edge=GROUND_COLOUR, width=1.3, layer=GROUND_LAYER)
     length, step = np.linalg.norm(end - start), 0.9 * scene.unit
     count = max(int(length / step), 1)
@@ -61,7 +63,7 @@ def hatched_line(start, end, scene) -> list[Shape]:
 
 
 def pivot(point, scene) -> list[Shape]:
-    """A bearing fixed to the ground; drawn once per place."""
+    """Return a bearing fixed to the ground, or nothing if one is drawn there already."""
     u = scene.unit
     key = tuple(np.round(point / u, 3).tolist())
     if key in scene.pivots:
@@ -74,7 +76,7 @@ def pivot(point, scene) -> list[Shape]:
 
 
 def anchors(element, scene) -> list[Shape]:
-    """Pins at the points of an element, with a bearing below those on the ground."""
+    """Return pins at the points of an element, with bearings below those on the ground."""
     shapes: list[Shape] = []
     for body, point in attachments(element):
         shapes += [*(pivot(point, scene) if body == GROUND else []), pin(body, point, scene)]
@@ -82,7 +84,7 @@ def anchors(element, scene) -> list[Shape]:
 
 
 def rod(ends, scene, colour: str, *, width: float = 0.45, start: float = 0.0, stop: float = 1.0) -> Span:
-    """A bar between two points, or a part of it, `width` its half width in units of the symbols."""
+    """Return the part from `start` to `stop` of a bar between two points; `width` is half its width in symbol units."""
     w = width * scene.unit
     corners = np.array([[start, 0, -w], [stop, 0, -w], [stop, 0, w], [start, 0, w]])
     start_at, end_at = ends
@@ -90,11 +92,13 @@ def rod(ends, scene, colour: str, *, width: float = 0.45, start: float = 0.0, st
 
 
 def arrow(body: str, line: np.ndarray, scene) -> list[Shape]:
-    """An arrow along a line (k, 2) in the frame of a body."""
+    """Return an arrow along a line (k, 2) in the frame of a body."""
     tip = line[-1]
     e = unit(tip - line[-2])
     h = 1.3 * scene.unit
-    head = np.array([tip + 0.6 * h * e, tip - h * e + 0.6 * h * turned(e), tip - h * e - 0.6 * h * turned(e)])
+    head = np.array(
+        [tip + 0.6 * h * e, tip - h * e + 0.6 * h * perpendicular(e), tip - h * e - 0.6 * h * perpendicular(e)]
+    )
     return [
         Shape(body, line, Style(closed=False, edge=ACCENT, width=1.6, layer=DRIVER_LAYER)),
         Shape(body, head, Style(face=ACCENT, layer=DRIVER_LAYER)),
@@ -102,37 +106,37 @@ def arrow(body: str, line: np.ndarray, scene) -> list[Shape]:
 
 
 def travel(line: tuple, follower: tuple, scene, margin: float) -> tuple[float, float]:
-    """Over which part of a line (body, point, axis) a point (body, point) moves, as lengths from the line's point."""
+    """Return the range of a point (body, point) along a line (body, point, axis), as lengths from the line's point."""
     body, point, axis = line
     along = (scene.local(body, scene.world(*follower)) - point) @ unit(axis)
     return along.min() - margin, along.max() + margin
 
 
 def guide(line: tuple, follower: tuple, scene) -> list[Shape]:
-    """A guide along a line (body, point, axis) for a slider at a point (body, point)."""
+    """Return a guide along a line (body, point, axis) for a slider at a point (body, point)."""
     body, point, axis = line
     e, u = unit(axis), scene.unit
     start, stop = travel(line, follower, scene, 5 * u)
     if body == GROUND:
-        # The hatching goes to the lower side.
+        # The hatching is on the lower side.
         e, start, stop = (e, start, stop) if e[0] > 1e-9 or (abs(e[0]) <= 1e-9 and e[1] < 0) else (-e, -stop, -start)
-        base = point - 1.75 * u * turned(e)
+        base = point - 1.75 * u * perpendicular(e)
         return hatched_line(base + start * e, base + stop * e, scene)
-    # The rod reaches back to the point that the body is held at.
+    # The rod extends back to the point of the body.
     start, stop = min(start, 0.0), max(stop, 0.0)
     colour = scene.colours[body]
     style = Style(face=colour, edge=colour, opacity=0.55, width=1.0)
     return [Shape(body, rectangle(point + (start + stop) / 2 * e, e, stop - start, 0.8 * u), style)]
 
 
-def toothed(gear: tuple, tooth: float, scene, *, inside: bool = False) -> list[Shape]:
-    """A gear (body, centre, radius): its pitch circle, teeth of the scene's pitch, one of them at the angle `tooth`.
+def gear_shapes(gear: tuple, tooth: float, scene, *, inside: bool = False) -> list[Shape]:
+    """Return a gear (body, centre, radius): its pitch circle and its teeth, one of them at the angle `tooth`.
 
-    The teeth are a symbol and do not transmit anything: only the pitch circles are exact.
+    The teeth are a symbol. Only the pitch circles are exact.
     """
     body, centre, radius = gear
-    count = teeth(radius, scene.tooth)
-    height = 0.32 * scene.tooth
+    count = teeth(radius, scene.tooth_pitch)
+    height = 0.32 * scene.tooth_pitch
     angles = tooth + (np.arange(count)[:, None] + TOOTH_PLACES) * (2 * np.pi / count)
     radii = np.broadcast_to(radius + height * TOOTH_HEIGHTS * (-1 if inside else 1), angles.shape)
     profile = centre + (radii[..., None] * np.stack([np.cos(angles), np.sin(angles)], axis=-1)).reshape(-1, 2)
@@ -151,8 +155,8 @@ def toothed(gear: tuple, tooth: float, scene, *, inside: bool = False) -> list[S
     ]
 
 
-def outlined(body: str, centre, outline, scene) -> Shape:
-    """The outline of a cam or a roller, filled; if it has a part, only the line that touches."""
+def contact_outline(body: str, centre, outline, scene) -> Shape:
+    """Return the outline of a cam or a roller: filled, or a line if only a part of it touches."""
     colour = scene.colours[body]
     style = Style(face=colour, edge=colour, opacity=0.25, width=1.6)
     if outline.span is not None:
@@ -161,7 +165,7 @@ def outlined(body: str, centre, outline, scene) -> Shape:
 
 
 def _profile(outline) -> np.ndarray:
-    """Points of an outline, from its centre."""
+    """Return points (120, 2) of an outline, relative to its centre."""
     start, end = (0, 2 * np.pi) if outline.span is None else outline.span
     angles = np.linspace(float(start), float(end), 120, endpoint=outline.span is not None)
     radii = np.array([float(outline.radius(np.asarray(angle))) for angle in angles])
@@ -170,11 +174,14 @@ def _profile(outline) -> np.ndarray:
 
 @singledispatch
 def symbol(element: Any, scene: Any) -> list[Shape | Span]:
-    """The shapes that stand for an element; for one without a symbol of its own its points.
+    """Return the symbol of an element; by default its points.
 
     Args:
-        element: a constraint, driver or force of the plane. A class registers its symbol by `symbol.register`.
-        scene: the mechanism in a configuration, with the size of the symbols.
+        element: a planar constraint, driver or force. A class registers its symbol by `symbol.register`.
+        scene: the mechanism in some configurations, with the size of the symbols.
+
+    Returns:
+        the shapes of the symbol.
 
     Examples:
         >>> planar.Revolute in mbs.viz.symbol.registry
@@ -184,7 +191,7 @@ def symbol(element: Any, scene: Any) -> list[Shape | Span]:
 
 
 def points_of(element, scene) -> list[Shape | Span]:
-    """The points of an element, two of them joined by a dotted line."""
+    """Return the points of an element, joined by a dotted line if they are two."""
     places = attachments(element)
     style = Style(closed=False, edge=INK, width=1.0, dashes=(1, 2), layer=JOINT_LAYER)
     lines = [Span((places[0], places[1]), np.array([[0.0, 0, 0], [1, 0, 0]]), style)] if len(places) == 2 else []
@@ -197,7 +204,7 @@ def _(element: planar.Revolute, scene):
     (i, point_i), (j, point_j) = attachments(element)
     ground = {i: point_i, j: point_j}.get(GROUND)
     moving = (i, point_i) if j == GROUND else (j, point_j)
-    # A joint that is not closed shows both of its points.
+    # The two points of an open joint are drawn.
     gap = np.linalg.norm(scene.world(i, point_i) - scene.world(j, point_j), axis=-1).max()
     points = points_of(element, scene) if gap > 0.1 * scene.unit else []
     return [*([] if ground is None else pivot(ground, scene)), pin(*moving, scene), *points]
@@ -220,7 +227,7 @@ def _(element: planar.Translational, scene):
 def _(element: planar.RevoluteTranslational, scene):
     (i, point_i), follower = attachments(element)
     axis, u = np.asarray(element.axis_i, float), scene.unit
-    point = point_i + float(element.offset) * turned(unit(axis))
+    point = point_i + float(element.offset) * perpendicular(unit(axis))
     start, stop = travel((i, point, axis), follower, scene, 3 * u)
     colour = scene.colours[i]
     style = Style(face=PAPER, edge=colour, width=1.1, layer=JOINT_LAYER)
@@ -235,7 +242,7 @@ def _(element, scene):
 
 
 def track(element, axis, scene) -> list[Shape | Span]:
-    """A pin held on a line of the ground."""
+    """Return a pin on a line of the ground."""
     ((body, point),) = attachments(element)
     middle = scene.world(body, point)[0]
     start, stop = travel((GROUND, middle, axis), (body, point), scene, 6 * scene.unit)
@@ -254,12 +261,12 @@ def _(element: planar.AbsoluteY, scene):
 
 
 def contact(gear: tuple, towards, scene) -> float:
-    """The angle of a direction in the ground frame as a gear (body, centre, radius) sees it, in the first configuration."""
+    """Return the angle of a direction in the ground frame, from the x axis of a gear's body in the first configuration."""
     return float(np.arctan2(towards[1], towards[0]) - scene.poses[gear[0]][1][0])
 
 
 def gear_key(gear: tuple) -> tuple:
-    """What tells a gear (body, centre, radius) from others."""
+    """Return a key by which elements find the same gear (body, centre, radius)."""
     body, centre, radius = gear
     return (body, *np.round([*centre, radius], 9).tolist())
 
@@ -273,19 +280,19 @@ def _(element: planar.Gear, scene):
     # A ring and the gear inside it touch on the same side of both centres, beyond the gear's.
     towards = np.array([line, -line]) if signed.min() > 0 else np.array([line, line]) * (1 if signed[0] < 0 else -1)
     touch = [contact(gear, direction, scene) for gear, direction in zip(gears, towards, strict=True)]
-    counts = [teeth(radius, scene.tooth) for *_, radius in gears]
+    counts = [teeth(radius, scene.tooth_pitch) for *_, radius in gears]
     new = [gear_key(gear) not in scene.teeth for gear in gears]
     first, second = (1, 0) if new[0] and not new[1] else (0, 1)
     mark = float(element.marks[first])
     tooth = scene.teeth.setdefault(gear_key(gears[first]), mark)
-    # Where they touch a gap stands opposite to a tooth; on an outer pair the teeth follow in opposite senses.
+    # At the point of contact a gap faces a tooth. The teeth of an outer pair follow each other in opposite senses.
     ahead = np.sign(signed.prod()) * (tooth - touch[first]) * counts[first] / (2 * np.pi)
     scene.teeth.setdefault(gear_key(gears[second]), touch[second] + (0.5 - ahead) * 2 * np.pi / counts[second])
     return [
         shape
         for k in (0, 1)
         if new[k]
-        for shape in toothed(gears[k], scene.teeth[gear_key(gears[k])], scene, inside=signed[k] < 0)
+        for shape in gear_shapes(gears[k], scene.teeth[gear_key(gears[k])], scene, inside=signed[k] < 0)
     ]
 
 
@@ -293,18 +300,18 @@ def _(element: planar.Gear, scene):
 def _(element: planar.RackPinion, scene):
     (i, point_i), (j, point_j) = attachments(element)
     axis, radius = np.asarray(element.axis_i, float), float(element.radius_j)
-    e, up = unit(axis), turned(unit(axis)) * np.sign(radius)
+    e, up = unit(axis), perpendicular(unit(axis)) * np.sign(radius)
     start, stop = travel((i, point_i, axis), (j, point_j), scene, 1.3 * abs(radius))
     held = [(point - point_i) @ e for point in scene.held.get(i, ())]
     start, stop = min([start, *held]), max([stop, *held])
-    # A gap of the rack stands where a tooth of the pinion comes down.
+    # A gap of the rack faces a tooth of the pinion.
     pinion = (j, point_j, abs(radius))
     new = gear_key(pinion) not in scene.teeth
     tooth = scene.teeth.setdefault(gear_key(pinion), float(element.marks[1]))
     foot = (scene.local(i, scene.world(j, point_j))[0] - point_i) @ e
     down = place(scene.poses, i, np.array([[0.0, 0.0], -up]))[0]
     gap = foot + radius * (tooth - contact(pinion, down[1] - down[0], scene))
-    pitch, height = scene.tooth, 0.32 * scene.tooth
+    pitch, height = scene.tooth_pitch, 0.32 * scene.tooth_pitch
     middles = gap + (np.arange(np.ceil((start - gap) / pitch), np.floor((stop - gap) / pitch)) + 0.5) * pitch
     along = np.concatenate([[start], (middles[:, None] + TOOTH_PLACES * pitch).ravel(), [stop]])
     heights = np.concatenate([[-1.1], np.tile(TOOTH_HEIGHTS, len(middles)), [-1.1]]) * height
@@ -314,14 +321,17 @@ def _(element: planar.RackPinion, scene):
     return [
         Shape(i, point_i + np.array([[start], [stop]]) * e, Style(closed=False, edge=colour, dashes=PITCH_DASHES)),
         Shape(i, np.concatenate([profile, back]), Style(face=colour, edge=colour, opacity=0.2)),
-        *(toothed(pinion, tooth, scene) if new else []),
+        *(gear_shapes(pinion, tooth, scene) if new else []),
     ]
 
 
 @symbol.register
 def _(element: planar.CamFollower, scene):
     (i, centre_i), (j, centre_j) = attachments(element)
-    return [outlined(i, centre_i, element.outline_i, scene), outlined(j, centre_j, element.outline_j, scene)]
+    return [
+        contact_outline(i, centre_i, element.outline_i, scene),
+        contact_outline(j, centre_j, element.outline_j, scene),
+    ]
 
 
 @symbol.register
@@ -332,7 +342,7 @@ def _(element: planar.CamFlatFollower, scene):
     start, stop = travel((j, point, axis), (i, centre), scene, 0.7 * reach)
     style = Style(closed=False, edge=scene.colours[j], width=3.2)
     face = point + np.array([[start], [stop]]) * unit(axis)
-    return [outlined(i, centre, element.outline_i, scene), Shape(j, face, style)]
+    return [contact_outline(i, centre, element.outline_i, scene), Shape(j, face, style)]
 
 
 @symbol.register
@@ -347,7 +357,7 @@ def _(element: planar.PointFollower, scene):
 
 
 def axle(element, scene) -> tuple[str, np.ndarray]:
-    """Where two bodies turn on each other: the pin of a revolute joint between them, else the origin of body j."""
+    """Return the point (body, point) about which two bodies turn: their revolute joint, else the origin of body j."""
     for other in scene.mech.constraints.values():
         if type(other) is planar.Revolute and {other.i, other.j} == {element.i, element.j}:
             return next((body, point) for body, point in attachments(other) if body == element.i)
@@ -364,9 +374,9 @@ def _(element, scene):
 
 
 def push(body: str, point, axis, element, scene) -> list[Shape]:
-    """A straight arrow beside a point along an axis in the frame of a body."""
+    """Return a straight arrow beside a point along an axis in the frame of a body."""
     e, u = unit(axis) * sense(element, scene.t), scene.unit
-    side = turned(unit(axis)) if turned(unit(axis))[1] >= 0 else -turned(unit(axis))
+    side = perpendicular(unit(axis)) if perpendicular(unit(axis))[1] >= 0 else -perpendicular(unit(axis))
     start = np.asarray(point, float) + 2.9 * u * side
     return arrow(body, np.array([start - 2.5 * u * e, start + 2.5 * u * e]), scene)
 

@@ -2,7 +2,7 @@
 
 from jaxmbs.viz.spatial.picture import Film as Film
 from jaxmbs.viz.spatial.picture import axes as axes
-from jaxmbs.viz.spatial.picture import one_scale as one_scale
+from jaxmbs.viz.spatial.picture import equal_scales as equal_scales
 from jaxmbs.viz.spatial.picture import still as still
 from jaxmbs.viz.spatial.player import Player as Player
 from jaxmbs.viz.spatial.scene import Scene as Scene

@@ -1,4 +1,4 @@
-"""Toothed wheels for the symbols of gears. The teeth do not transmit anything: only the pitch circles are exact."""
+"""Gears of spatial pictures. The teeth are symbols: only the pitch circles are exact."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import numpy as np
 
 from jaxmbs.viz.attachments import attachments
 from jaxmbs.viz.planar.shapes import TOOTH_HEIGHTS, TOOTH_PLACES, teeth, unit
-from jaxmbs.viz.spatial.meshes import Mesh, extruded, hollow, ring, washer
+from jaxmbs.viz.spatial.meshes import Mesh, extrusion, ring, tube_between, washer
 from jaxmbs.viz.spatial.shapes import Poses, place
 
 # Axes are parallel if the cosine of their angle differs from ±1 by less than this.
-PARALLEL = 1e-3
+PARALLEL_TOLERANCE = 1e-3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,9 +20,11 @@ class Wheel:
     """A gear in the frame of its body.
 
     Attributes:
-        centre, axes: of its joint frame, (3,) and (3, 3).
-        radius: of the pitch circle, negative for an internal gear.
-        slope: of a bevel gear, by how much its radius shrinks per length along the axis; 0 of a spur gear.
+        body: its body.
+        centre: origin of its joint frame, (3,).
+        axes: axes of its joint frame, (3, 3).
+        radius: radius of the pitch circle, negative for an internal gear.
+        slope: decrease of the radius per length along the axis: 0 for a spur gear.
     """
 
     body: str
@@ -33,14 +35,14 @@ class Wheel:
 
     @property
     def key(self) -> tuple:
-        """What tells it from other gears."""
+        """Key by which elements find the same gear."""
         return (self.body, *np.round([*self.centre, self.radius, *self.axes[:, 2]], 6).tolist())
 
 
 def wheels(element, poses: Poses) -> tuple[Wheel, Wheel]:
-    """The two gears of an element, in the first configuration.
+    """Return the two gears of an element, in the first configuration.
 
-    Where the given radii do not reach from centre to centre, as numbers of teeth do not, they are scaled to it.
+    Radii that do not fit the distance of the centres, such as numbers of teeth, are scaled to it.
     """
     places, axes = attachments(element, 3), [np.asarray(turned, float) for turned in (element.axes_i, element.axes_j)]
     world = [
@@ -50,7 +52,7 @@ def wheels(element, poses: Poses) -> tuple[Wheel, Wheel]:
     (p, a), (q, b) = ((point, turned[:, 2]) for point, turned in world)
     given = np.array([float(element.radius_i), float(element.radius_j)])
     cosine, line = float(a @ b), q - p
-    spur = abs(cosine) > 1 - PARALLEL
+    spur = abs(cosine) > 1 - PARALLEL_TOLERANCE
     distance = np.linalg.norm(line - (line @ a) * a if spur else line)
     reach = np.sqrt(max(given @ given + 2 * given.prod() * cosine, 0))
     scale = distance / reach if reach > 0 and distance > 0 and abs(distance / reach - 1) > 0.02 else 1.0
@@ -66,16 +68,19 @@ def wheels(element, poses: Poses) -> tuple[Wheel, Wheel]:
 
 
 def _slope(p, a, q, b, radius: float, other: float) -> float:
-    """Of the pitch cone of a gear at p with axis a beside one at q with axis b: tan δ, negative if the apex is behind."""
+    """Return tan δ of the pitch cone of a gear at p with axis a that meets one at q with axis b.
+
+    It is negative if the apex is behind the gear.
+    """
     cosine = float(a @ b)
-    # The foot, on the line p + s a, of the shortest way to the other axis.
+    # The point on the line p + s a that is nearest to the other axis.
     foot = float((q - p) @ (a - cosine * b)) / (1 - cosine**2)
     half = np.arctan2(np.sqrt(1 - cosine**2), other / radius + cosine)
     return float(np.tan(half) * np.sign(foot)) if abs(half) < 1.4 else 0.0
 
 
 def wheel_mesh(wheel: Wheel, tooth: float, pitch: float, width: float) -> list[Mesh]:
-    """The surfaces of a gear, in the frame of its body: teeth of some pitch, one of them at the angle `tooth`."""
+    """Return the surfaces of a gear, in the frame of its body, with one of its teeth at the angle `tooth`."""
     count, height = teeth(wheel.radius, pitch), 0.32 * pitch
     inside, radius = wheel.radius < 0, abs(wheel.radius)
     angles = (tooth + (np.arange(count)[:, None] + TOOTH_PLACES) * (2 * np.pi / count)).ravel()
@@ -84,16 +89,18 @@ def wheel_mesh(wheel: Wheel, tooth: float, pitch: float, width: float) -> list[M
     profile = radii[:, None] * direction
     if inside:
         return [
-            hollow((radius + 3 * height) * direction, profile, (-width / 2, width / 2)).at(wheel.centre, wheel.axes)
+            tube_between((radius + 3 * height) * direction, profile, (-width / 2, width / 2)).at(
+                wheel.centre, wheel.axes
+            )
         ]
     if wheel.slope:
         # From the centre towards the apex.
         depth = np.sign(wheel.slope) * min(width, 0.5 * radius / abs(wheel.slope))
-        return [extruded(profile, (0, depth), (1, 1 - depth * wheel.slope / radius)).at(wheel.centre, wheel.axes)]
-    body = extruded(profile, (-width / 2, width / 2))
+        return [extrusion(profile, (0, depth), (1, 1 - depth * wheel.slope / radius)).at(wheel.centre, wheel.axes)]
+    body = extrusion(profile, (-width / 2, width / 2))
     spoke = radius - 1.1 * height
     rim = washer(0.92 * spoke, 0.8 * spoke, 1.12 * width)
-    mark = extruded(
+    mark = extrusion(
         0.055 * radius * ring() + 0.6 * radius * unit([np.cos(tooth), np.sin(tooth)]), (-0.56 * width, 0.56 * width)
     )
     return [part.at(wheel.centre, wheel.axes) for part in (body, rim, mark)]

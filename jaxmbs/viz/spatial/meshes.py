@@ -1,6 +1,6 @@
-"""Closed surfaces of flat faces: cylinders, balls, boxes, plates, tubes, coils, toothed wheels.
+"""Closed surfaces of flat faces: cylinders, balls, boxes, plates, tubes, coils, gears.
 
-All are lofts: rings of as many points each, joined by quadrilaterals. Their faces are anticlockwise from outside.
+All are lofts: rings with the same number of points, joined by quadrilaterals, anticlockwise from outside.
 """
 
 from __future__ import annotations
@@ -9,20 +9,24 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxmbs.viz.planar.shapes import plate as rounded
+from jaxmbs.viz.planar.shapes import plate as rounded_outline
 from jaxmbs.viz.planar.shapes import unit
 
-# Points of a round section, and of one that is thin.
-ROUND, THIN = 16, 6
-X, Y, Z = np.eye(3)
+# Points of a round section.
+ROUND = 16
+# Points of a thin round section.
+THIN = 6
+X = np.array([1.0, 0.0, 0.0])
+Y = np.array([0.0, 1.0, 0.0])
+Z = np.array([0.0, 0.0, 1.0])
 
 
 class Mesh(NamedTuple):
     """A closed surface.
 
     Attributes:
-        points: (k, 3).
-        faces: (m, 4), the points of each quadrilateral; a triangle has its last one twice.
+        points: the corners, (k, 3).
+        faces: indices of the points of each quadrilateral, (m, 4). Triangles repeat the last point.
     """
 
     points: np.ndarray
@@ -30,26 +34,26 @@ class Mesh(NamedTuple):
 
     @property
     def triangles(self) -> np.ndarray:
-        """The faces as triangles (k, 3)."""
+        """The faces as triangles, (k, 3)."""
         first, second = self.faces[:, [0, 1, 2]], self.faces[:, [0, 2, 3]]
         return np.concatenate([first, second[second[:, 1] != second[:, 2]]])
 
     @property
     def volume(self) -> float:
-        """What it encloses; negative if its faces are the wrong way round."""
+        """The enclosed volume, negative if the faces are clockwise from outside."""
         a, b, c = np.moveaxis(self.points[self.triangles], 1, 0)
         return float(np.einsum("ij,ij->", a, np.cross(b, c))) / 6
 
     def at(self, origin, axes=None) -> Mesh:
-        """The same surface with its origin at a place, its axes those of the columns of a matrix."""
+        """Return the surface in a frame with this origin and with the columns of a matrix as axes."""
         points = self.points if axes is None else self.points @ np.asarray(axes).T
         return Mesh(np.asarray(origin, float) + points, self.faces)
 
 
 def loft(rings, *, closed: bool = False) -> Mesh:
-    """Rings (n, k, 3) joined one to the next, the last to the first if `closed`, else with flat ends.
+    """Return a surface through rings (n, k, 3), with the last joined to the first if `closed`, else with flat ends.
 
-    The ends are fans about the middles of their rings, which must see all of them.
+    The ends are fans about the middles of their rings. Rings must be star-shaped about them.
     """
     rings = np.asarray(rings, float)
     n, k, _ = rings.shape
@@ -69,7 +73,7 @@ def loft(rings, *, closed: bool = False) -> Mesh:
 
 
 def frame(axis) -> np.ndarray:
-    """Axes (3, 3), as columns, the last of them in a given direction; those of the space for z."""
+    """Return axes (3, 3) as columns, the last one in a given direction; the identity for z."""
     z = unit(axis)
     if z @ Z > 1 - 1e-12:
         return np.eye(3)
@@ -78,70 +82,70 @@ def frame(axis) -> np.ndarray:
 
 
 def ring(count: int = ROUND) -> np.ndarray:
-    """Points (count, 2) on the unit circle."""
+    """Return points (count, 2) on the unit circle."""
     angles = np.arange(count) * (2 * np.pi / count)
     return np.column_stack([np.cos(angles), np.sin(angles)])
 
 
-def extruded(outline, heights, scales=None) -> Mesh:
-    """An outline (k, 2) in the xy plane at some heights z, scaled there."""
+def extrusion(outline, heights, scales=None) -> Mesh:
+    """Return a surface with the outline (k, 2), scaled by `scales`, at some heights z."""
     scales = np.ones(len(heights)) if scales is None else scales
     outline = np.asarray(outline, float)
     section = lambda z, scale: np.column_stack([scale * outline, np.full(len(outline), z)])
     return loft([section(z, scale) for z, scale in zip(heights, scales, strict=True)])
 
 
-def revolved(profile, count: int = ROUND) -> Mesh:
-    """A solid of revolution about z: the radii and heights (r, z) of its profile."""
+def solid_of_revolution(profile, count: int = ROUND) -> Mesh:
+    """Return a solid of revolution about z, with a profile of radii and heights (r, z)."""
     radii, heights = np.asarray(profile, float).T
-    return extruded(ring(count), heights, radii)
+    return extrusion(ring(count), heights, radii)
 
 
 def cylinder(radius: float, length: float, *, count: int = ROUND, pieces: int = 1) -> Mesh:
-    """A cylinder along z about the origin, its edges a little rounded, in `pieces` along its length."""
+    """Return a cylinder along z about the origin with rounded edges, in `pieces` along its length."""
     edge = min(0.15 * radius, 0.1 * length)
     heights = np.concatenate([[0], np.linspace(edge, length - edge, pieces + 1), [length]]) - length / 2
     radii = np.concatenate([[radius - edge], np.full(pieces + 1, radius), [radius - edge]])
-    return revolved(np.column_stack([radii, heights]), count)
+    return solid_of_revolution(np.column_stack([radii, heights]), count)
 
 
 def cone(radius: float, length: float, *, count: int = ROUND) -> Mesh:
-    """A cone about z: `radius` at z = 0, its tip at z = `length`."""
-    return revolved([(radius, 0), (1e-3 * radius, length)], count)
+    """Return a cone about z with `radius` at z = 0 and its tip at z = `length`."""
+    return solid_of_revolution([(radius, 0), (1e-3 * radius, length)], count)
 
 
 def ball(radius: float, *, count: int = ROUND) -> Mesh:
-    """A ball about the origin."""
+    """Return a ball about the origin."""
     angles = np.linspace(-np.pi / 2, np.pi / 2, count // 2 + 1)
     radii = np.maximum(np.cos(angles), 1e-3)
-    return revolved(radius * np.column_stack([radii, np.sin(angles)]), count)
+    return solid_of_revolution(radius * np.column_stack([radii, np.sin(angles)]), count)
 
 
 def washer(outer: float, inner: float, height: float) -> Mesh:
-    """A flat ring about z, half of its height on either side of the origin."""
-    return hollow(outer * ring(2 * ROUND), inner * ring(2 * ROUND), (-height / 2, height / 2))
+    """Return a flat ring about z with the origin in its middle."""
+    return tube_between(outer * ring(2 * ROUND), inner * ring(2 * ROUND), (-height / 2, height / 2))
 
 
-def hollow(outer, inner, heights) -> Mesh:
-    """What lies between two outlines (k, 2) of as many points, from one height to another."""
+def tube_between(outer, inner, heights) -> Mesh:
+    """Return the solid between two outlines (k, 2) with the same number of points, from one height to another."""
     low, high = heights
     corners = ((outer, low), (outer, high), (inner, high), (inner, low))
     return loft([np.column_stack([outline, np.full(len(outline), z)]) for outline, z in corners], closed=True)
 
 
 def box(sides) -> Mesh:
-    """A box with sides (3,) along the axes, about the origin."""
+    """Return a box with sides (3,) along the axes, about the origin."""
     a, b, c = np.asarray(sides, float) / 2
-    return extruded([(a, b), (-a, b), (-a, -b), (a, -b)], (-c, c))
+    return extrusion([(a, b), (-a, b), (-a, -b), (a, -b)], (-c, c))
 
 
 def plate(points, radius: float, thickness: float) -> Mesh:
-    """A plate with a rounded outline at the distance `radius` round points (k, 3) that lie about in a plane."""
+    """Return a plate with a rounded outline at the distance `radius` round points (k, 3) close to a plane."""
     points = np.asarray(points, float)
     middle = points.mean(axis=0)
     axes = np.linalg.svd(points - middle)[2].T
     axes = axes * np.array([1, 1, np.linalg.det(axes)])
-    outline, edge = rounded((points - middle) @ axes[:, :2], radius), 0.2 * thickness
+    outline, edge = rounded_outline((points - middle) @ axes[:, :2], radius), 0.2 * thickness
     middle_2d = outline.mean(axis=0)
     inner = middle_2d + (outline - middle_2d) * (1 - edge / np.linalg.norm(outline - middle_2d, axis=1).max())
     layers = ((inner, -0.5), (outline, -0.3), (outline, 0.3), (inner, 0.5))
@@ -150,7 +154,7 @@ def plate(points, radius: float, thickness: float) -> Mesh:
 
 
 def tube(line, radius: float, *, count: int = THIN) -> Mesh:
-    """A tube about a line (k, 3); points that repeat the one before are left out."""
+    """Return a tube about a line (k, 3). Points that repeat the one before are left out."""
     line = np.asarray(line, float)
     steps = np.linalg.norm(np.diff(line, axis=0), axis=1)
     line = line[np.concatenate([[True], steps > 1e-9 * max(steps.sum(), 1e-300)])]
@@ -167,13 +171,16 @@ def tube(line, radius: float, *, count: int = THIN) -> Mesh:
 
 
 def helix(radius: float, turns: float, length: float, *, step: int = 14) -> np.ndarray:
-    """Points on a helix about z, from z = 0 to `length`."""
+    """Return points on a helix about z, from z = 0 to `length`."""
     angles = np.linspace(0, 2 * np.pi * turns, max(round(step * abs(turns)), 2))
     return np.column_stack([radius * np.cos(angles), radius * np.sin(angles), length * angles / angles[-1]])
 
 
 def rod(start, end, radius: float, *, piece: float) -> Mesh:
-    """A bar with round ends between two points, in pieces of some length: pictures sort what lies behind what by them."""
+    """Return a bar with round ends between two points.
+
+    Its pieces of the length `piece` let matplotlib draw it in the right order among other shapes.
+    """
     start, end = np.asarray(start, float), np.asarray(end, float)
     length = float(np.linalg.norm(end - start))
     if length == 0:
@@ -183,4 +190,4 @@ def rod(start, end, radius: float, *, piece: float) -> Mesh:
     high = low[::-1] * [1, -1] + [0, length]
     between = np.linspace(0, length, max(round(length / piece), 1) + 1)[1:-1]
     profile = np.concatenate([low, np.column_stack([np.full(len(between), radius), between]), high])
-    return revolved(profile, 12).at(start, frame(end - start))
+    return solid_of_revolution(profile, 12).at(start, frame(end - start))

@@ -1,4 +1,4 @@
-"""A spatial scene in matplotlib: a still, and the frames of an animation."""
+"""Spatial scenes in matplotlib: stills and the frames of animations."""
 
 from __future__ import annotations
 
@@ -19,27 +19,34 @@ from jaxmbs.viz.spatial.scene import Scene
 from jaxmbs.viz.spatial.shapes import Solid, Span
 from jaxmbs.viz.style import DOTS_PER_INCH, GRID, GROUND_COLOUR, PAPER
 
-# Of a GIF: shaded faces need many, and rare ones count as well.
-COLOURS, APART = 200, 9.0
-# How bright a face in the shade is, and one that looks into the light.
-SHADE, LIGHT = 0.58, 1.12
-# The box is no thinner than this part of its longest side. Its margin is in units of the symbols.
-THINNEST, MARGIN = 0.25, 2.0
-# The part of a picture that it fills, of one's own and of axes that are given: the rest is for the numbers at the right and
-# below.
-FILLED, FILLED_GIVEN = 0.82, 0.95
-ASIDE = 0.02
-# Points of a curve.
-CURVE_POINTS = 160
-WIDTH, HEIGHT = 6.0, 5.0
+# Brightness of a face turned away from the light.
+MIN_BRIGHTNESS = 0.58
+# Brightness of a face turned towards the light.
+MAX_BRIGHTNESS = 1.12
+# Shortest side of the box of a scene, divided by its longest side.
+MIN_BOX_SIDE = 0.25
+# Margin of the box round all shapes, in units of the symbols.
+BOX_MARGIN = 2.0
+# Part of new axes that the box fills. The rest is for the numbers at the right and below.
+FILLED = 0.82
+# Part of the axes of the user that the box fills.
+FILLED_OF_GIVEN_AXES = 0.95
+# Shift of new axes to the left and upwards, divided by the size of the picture: the numbers are at the right and below.
+AXES_SHIFT = 0.02
+# Most points of a curve.
+MAX_CURVE_POINTS = 160
+# Default width of a picture.
+WIDTH_INCHES = 6.0
+# Default height of a picture.
+HEIGHT_INCHES = 5.0
 
 
-def axes(ax=None, *, height: float = HEIGHT):
-    """`ax`, or new axes of space, with a light grid behind everything."""
+def axes(ax=None, *, height: float = HEIGHT_INCHES):
+    """Return `ax` or new spatial axes, with a light grid. `height` in inches is that of a new picture."""
     if ax is None:
-        ax = plt.figure(figsize=(WIDTH, height)).add_axes((-ASIDE, ASIDE, 1, 1), projection="3d")
+        ax = plt.figure(figsize=(WIDTH_INCHES, height)).add_axes((-AXES_SHIFT, AXES_SHIFT, 1, 1), projection="3d")
     if getattr(ax, "name", "") != "3d":
-        raise ValueError('a spatial mechanism needs axes of space: plt.subplots(subplot_kw={"projection": "3d"})')
+        raise ValueError('ax: a spatial mechanism needs spatial axes: plt.subplots(subplot_kw={"projection": "3d"})')
     for axis, name in ((ax.xaxis, "x"), (ax.yaxis, "y"), (ax.zaxis, "z")):
         axis.pane.set(facecolor=PAPER, edgecolor=GRID, alpha=1.0)
         axis.line.set_color(GRID)
@@ -51,17 +58,17 @@ def axes(ax=None, *, height: float = HEIGHT):
     return ax
 
 
-def one_scale(ax) -> None:
-    """Give all directions one scale, once something is drawn."""
+def equal_scales(ax) -> None:
+    """Give all directions one scale. Call it after drawing."""
     if ax.get_autoscale_on():
         ax.autoscale_view()
         ax.set_box_aspect([max(high - low, 1e-12) for low, high in (ax.get_xlim(), ax.get_ylim(), ax.get_zlim())])
 
 
 def still(scene: Scene, ax, *, labels: bool = False):
-    """Draw the first configuration of a scene; with the names of the bodies if `labels`."""
-    filled = FILLED if ax is None else FILLED_GIVEN
-    ax = axes(ax, height=WIDTH * _aspect(scene))
+    """Draw the first configuration of a scene, with the names of the bodies if `labels`, and return the axes."""
+    filled = FILLED if ax is None else FILLED_OF_GIVEN_AXES
+    ax = axes(ax, height=WIDTH_INCHES * _aspect(scene))
     _frame(ax, scene, filled)
     faces = _Faces(scene, scene.shapes)
     ax.add_collection3d(faces.artist, autolim=False)
@@ -83,17 +90,21 @@ class Film:
     """The frames of an animation in matplotlib. The grid is drawn once.
 
     Attributes:
-        canvas: on which they are drawn.
-        colours, apart: how many a GIF needs, and how far from each other they must be, in steps of 256.
+        canvas: the canvas of the frames.
+        palette_size: number of colours of a GIF. Shaded faces need many.
+        min_colour_distance: smallest distance of two colours of the palette, in steps of 256: rare colours count, too.
     """
 
-    colours, apart = COLOURS, APART
+    palette_size = 200
+    min_colour_distance = 9.0
 
     def __init__(self, scene: Scene, curves, width: float, title: str | None):
         picture, heading = width * _aspect(scene), 0.35 if title else 0
         self.figure = Figure(figsize=(width, picture + heading), dpi=DOTS_PER_INCH)
         self.canvas = FigureCanvasAgg(self.figure)
-        self.ax = axes(self.figure.add_axes((-ASIDE, ASIDE, 1, picture / (picture + heading)), projection="3d"))
+        self.ax = axes(
+            self.figure.add_axes((-AXES_SHIFT, AXES_SHIFT, 1, picture / (picture + heading)), projection="3d")
+        )
         _frame(self.ax, scene, FILLED)
         if title:
             self.figure.text(0.5, 1 - 0.22 / (picture + heading), title, fontsize=10, ha="center", va="center")
@@ -102,7 +113,7 @@ class Film:
         self.count = len(next(iter(scene.poses.values()))[1])
 
     def __iter__(self) -> Iterator[np.ndarray]:
-        """The frames as arrays (height, width, 4) of bytes; each is good until the next."""
+        """Yield the frames as arrays (height, width, 4) of bytes; each is valid until the next."""
         artist = self.faces.artist
         artist.set_animated(True)
         self.faces.show(0)
@@ -117,31 +128,31 @@ class Film:
 
 
 def trace(scene: Scene, body: str, points: np.ndarray) -> Solid:
-    """The curve of a point of a body (F, 3), as a thin tube."""
+    """Return the curve of a point of a body (F, 3) as a thin tube."""
     points = points[np.isfinite(points).all(axis=1)]
-    points = points[np.unique(np.linspace(0, len(points) - 1, CURVE_POINTS).round().astype(int))]
+    points = points[np.unique(np.linspace(0, len(points) - 1, MAX_CURVE_POINTS).round().astype(int))]
     return Solid("ground", tube(points, 0.22 * scene.unit, count=4), scene.colours[body])
 
 
 class _Surface(Poly3DCollection):
-    """Faces (m, 4, 3), anticlockwise from outside, of which those that look at the camera are drawn."""
+    """Faces (m, 4, 3), anticlockwise from outside. Those turned to the camera are drawn."""
 
     def __init__(self, count: int):
         super().__init__(np.zeros((count, 4, 3)), linewidths=0.35)
         self.set_clip_on(False)
 
     def show(self, corners: np.ndarray, colours: np.ndarray) -> None:
-        """Set the places of the faces, and their colours (m, 4)."""
+        """Set the corners (m, 4, 3) of the faces, and their colours (m, 4)."""
         self.corners, self.colours = corners, colours
 
     def do_3d_projection(self):
         x, y = (
             np.asarray(part).reshape(-1, 4) for part in proj_transform(*self.corners.reshape(-1, 3).T, self.axes.M)[:2]
         )
-        # Twice the area, with its sign: of the diagonals' product.
-        seen = (x[:, 2] - x[:, 0]) * (y[:, 3] - y[:, 1]) > (y[:, 2] - y[:, 0]) * (x[:, 3] - x[:, 1])
-        colours = self.colours[seen]
-        self.set_verts(self.corners[seen], closed=True)
+        # The cross product of the diagonals is twice the area on the screen: positive for faces turned to the camera.
+        visible = (x[:, 2] - x[:, 0]) * (y[:, 3] - y[:, 1]) > (y[:, 2] - y[:, 0]) * (x[:, 3] - x[:, 1])
+        colours = self.colours[visible]
+        self.set_verts(self.corners[visible], closed=True)
         self.set_facecolor(colours)
         # Edges of the same colour close the hairlines between faces.
         self.set_edgecolor(np.where(colours[:, 3:] < 1, 0, colours))
@@ -149,7 +160,7 @@ class _Surface(Poly3DCollection):
 
 
 class _Faces:
-    """All faces of a scene as one artist, so that matplotlib sorts what lies behind what among them."""
+    """All faces of a scene as one artist, so that matplotlib draws them from the back to the front."""
 
     def __init__(self, scene: Scene, shapes: list[Solid | Span]):
         starts = np.cumsum([0, *(len(shape.mesh.points) for shape in shapes)])
@@ -157,35 +168,35 @@ class _Faces:
         self.indices = np.concatenate([s.mesh.faces + start for s, start in zip(shapes, starts, strict=False)])
         paint = [np.tile([*to_rgb(s.colour), s.opacity], (len(s.mesh.faces), 1)) for s in shapes]
         self.paint = np.concatenate(paint)
-        # From above, a little from the left of who looks.
+        # The direction of the light: from above, a little from the left of the camera.
         camera, up = scene.view.direction, scene.view.up
         self.light = unit(camera + 0.9 * up - 0.5 * np.cross(up, camera))
         self.artist = _Surface(len(self.paint))
 
     def show(self, k: int) -> None:
-        """Put the faces where they are in configuration k."""
+        """Move the faces to configuration k."""
         poses = {body: (origin[k : k + 1], axes[k : k + 1]) for body, (origin, axes) in self.scene.poses.items()}
         corners = np.concatenate([shape.world(poses)[0] for shape in self.shapes])[self.indices]
         normals = np.cross(corners[:, 2] - corners[:, 0], corners[:, 3] - corners[:, 1])
         size = np.linalg.norm(normals, axis=1, keepdims=True)
         towards = np.clip((normals / np.where(size > 0, size, 1)) @ self.light, -1, 1)
-        bright = SHADE + (LIGHT - SHADE) * ((1 + towards) / 2) ** 1.3
+        bright = MIN_BRIGHTNESS + (MAX_BRIGHTNESS - MIN_BRIGHTNESS) * ((1 + towards) / 2) ** 1.3
         self.artist.show(
             corners, np.column_stack([np.clip(self.paint[:, :3] * bright[:, None], 0, 1), self.paint[:, 3]])
         )
 
 
 def _limits(scene: Scene) -> tuple[np.ndarray, np.ndarray]:
-    """The corners of the box that is drawn."""
+    """Return the lower and the upper corner of the box of the picture, with its margin."""
     lower, upper = scene.limits()
-    lower, upper = lower - MARGIN * scene.unit, upper + MARGIN * scene.unit
+    lower, upper = lower - BOX_MARGIN * scene.unit, upper + BOX_MARGIN * scene.unit
     middle, half = (lower + upper) / 2, (upper - lower) / 2
-    half = np.maximum(half, THINNEST * half.max())
+    half = np.maximum(half, MIN_BOX_SIDE * half.max())
     return middle - half, middle + half
 
 
 def _aspect(scene: Scene) -> float:
-    """Height to width of the box as it is seen, within bounds."""
+    """Return height divided by width of the box on the screen, within bounds."""
     lower, upper = _limits(scene)
     camera, up = scene.view.direction, scene.view.up
     right = unit(np.cross(up, camera)) if abs(up @ camera) < 1 - 1e-9 else scene.view.axes[:, 1]
@@ -194,7 +205,7 @@ def _aspect(scene: Scene) -> float:
 
 
 def _frame(ax, scene: Scene, filled: float) -> None:
-    """Set limits and camera, one scale for all directions, the box as large as it fits."""
+    """Set limits, camera and one scale for all directions. The box fills the part `filled` of the axes."""
     view, (lower, upper) = scene.view, _limits(scene)
     ax.set(xlim=(lower[0], upper[0]), ylim=(lower[1], upper[1]), zlim=(lower[2], upper[2]))
     ax.view_init(

@@ -1,4 +1,4 @@
-"""A page that plays a motion in space: it carries the part of three.js that it needs."""
+"""Web pages that play spatial animations, with the part of three.js that they need."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jaxmbs.viz.spatial.shapes import Solid, Span
 
 
 class Player(AbstractPlayer):
-    """The page of a spatial mechanism; it fills the window."""
+    """The web page of a spatial mechanism. It fills the window."""
 
     template: ClassVar[str] = "spatial/player.html"
     library: ClassVar[str] = "data/three.min.js"
@@ -25,7 +25,7 @@ class Player(AbstractPlayer):
         return 0.75 * self.width
 
     def film(self):
-        """All that the page draws, in the ground frame; lengths in thousandths of the symbols' unit."""
+        """Return all that the page draws. Lengths are rounded to thousandths of the symbols' unit."""
         scene = self.scene
         lower, upper = scene.limits()
         labels = {id(shape): name for name, shapes in scene.bodies.items() for shape in shapes}
@@ -55,6 +55,7 @@ class Player(AbstractPlayer):
         }
 
     def _shape(self, shape: Solid | Span, bodies: list[str], labels: dict, rounded) -> dict:
+        """Return a shape as the page takes it."""
         entry = {
             "label": labels.get(id(shape), ""),
             "colour": shape.colour,
@@ -63,14 +64,14 @@ class Player(AbstractPlayer):
         }
         if isinstance(shape, Solid):
             return entry | {"body": bodies.index(shape.body), "points": rounded(shape.mesh.points.ravel())}
-        # Along a span the points are parts of it.
+        # The third coordinate of points of a span is a part of its length.
         scale = [1, 1, 1 / self.scene.unit]
         points = np.round(rounded(shape.mesh.points / scale) * np.array(scale), 9).ravel().tolist()
         return entry | {"ends": [[bodies.index(body), rounded(point)] for body, point in shape.ends], "points": points}
 
 
 def euler_parameters(axes: np.ndarray) -> np.ndarray:
-    """Euler parameters (F, 4), scalar first, of rotation matrices (F, 3, 3), each on the side of the one before it."""
+    """Return Euler parameters (F, 4), scalar first, of rotation matrices (F, 3, 3), with signs that change least."""
     p = np.array(jax.vmap(rotation.from_matrix)(jnp.asarray(axes)))
     p[0] *= -1 if p[0, 0] < 0 else 1
     p[1:] *= np.cumprod(np.where(np.sum(p[1:] * p[:-1], axis=1) < 0, -1, 1))[:, None]

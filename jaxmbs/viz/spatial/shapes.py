@@ -1,7 +1,6 @@
-"""What a picture of space is made of: solids fixed in a body, and solids stretched between points of two bodies.
+"""Shapes of spatial pictures: solids fixed in a body, and solids stretched between points of two bodies.
 
-As in the plane, their points are kept in body frames; a still, an animation and a page differ only in who applies the
-poses.
+Their points are in body frames. Stills, animations and web pages apply the poses.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import numpy as np
 from jaxmbs.viz.spatial.meshes import Mesh
 
 Poses = Mapping[str, tuple[np.ndarray, np.ndarray]]
-"""Of each body the positions (F, 3) of its origin and the rotation matrices (F, 3, 3), in F configurations."""
+"""Positions (F, 3) of the origin and rotation matrices (F, 3, 3) of each body, in F configurations."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,7 +26,7 @@ class Solid:
     opacity: float = 1.0
 
     def world(self, poses: Poses) -> np.ndarray:
-        """The points in the ground frame (F, k, 3)."""
+        """Return the points in the ground frame, (F, k, 3)."""
         return place(poses, self.body, self.mesh.points)
 
 
@@ -37,8 +36,8 @@ class Span:
 
     Attributes:
         ends: (body, point) for P and for Q.
-        mesh: its points are (a, b, λ), each the place P + λ (Q − P) + a e₁ + b e₂; the rotation that takes z to the
-            direction from P to Q by the shortest way takes x and y to e₁ and e₂.
+        mesh: the surface, with points (a, b, λ) for the places P + λ (Q − P) + a e₁ + b e₂. The shortest rotation from z
+            to the direction from P to Q takes x and y to e₁ and e₂.
     """
 
     ends: tuple[tuple[str, np.ndarray], tuple[str, np.ndarray]]
@@ -47,7 +46,7 @@ class Span:
     opacity: float = 1.0
 
     def world(self, poses: Poses) -> np.ndarray:
-        """The points in the ground frame (F, k, 3)."""
+        """Return the points in the ground frame, (F, k, 3)."""
         start, end = (place(poses, body, np.reshape(point, (1, 3))) for body, point in self.ends)
         line = end - start
         length = np.linalg.norm(line, axis=-1, keepdims=True)
@@ -56,7 +55,7 @@ class Span:
         bent = 1 / np.where(z > -1 + 1e-9, 1 + z, 1)
         first = np.stack([1 - x * x * bent, -x * y * bent, -x], axis=-1)
         second = np.stack([-x * y * bent, 1 - y * y * bent, -y], axis=-1)
-        # Straight down there are many shortest ways: half a turn about x.
+        # Opposite to z the shortest rotation is not unique: half a turn about x.
         down = (z <= -1 + 1e-9)[:, None]
         first, second = np.where(down, [1.0, 0, 0], first), np.where(down, [0.0, -1, 0], second)
         a, b, part = (self.mesh.points[:, k, None] for k in range(3))
@@ -64,6 +63,6 @@ class Span:
 
 
 def place(poses: Poses, body: str, points) -> np.ndarray:
-    """Points (k, 3) of a body in the ground frame, (F, k, 3)."""
+    """Return points (k, 3) of a body in the ground frame, (F, k, 3)."""
     origin, axes = poses[body]
     return origin[:, None] + np.einsum("fab,kb->fka", axes, np.asarray(points, float))

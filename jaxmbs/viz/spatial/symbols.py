@@ -1,6 +1,6 @@
-"""The symbols of the spatial elements: one function per type, the only place where types of elements are told apart.
+"""The symbols of spatial elements, one function per class.
 
-A new element gets its symbol by one more function registered with `symbol`. Without one its points are drawn, joined by
+A new element gets its symbol by a function registered with `symbol`. Without a symbol its points are drawn, joined by
 thin lines.
 """
 
@@ -23,11 +23,11 @@ from jaxmbs.viz.spatial.meshes import (
     box,
     cone,
     cylinder,
-    extruded,
+    extrusion,
     frame,
     helix,
-    revolved,
     ring,
+    solid_of_revolution,
     tube,
     washer,
 )
@@ -35,31 +35,32 @@ from jaxmbs.viz.spatial.shapes import Solid, Span
 from jaxmbs.viz.style import ACCENT, GROUND_COLOUR, INK
 
 Shapes = list[Solid | Span]
-STEEL, STONE = "#c3c9d2", "#a3abb8"
+# Colour of pins and of rails on the ground.
+STEEL = "#c3c9d2"
+# Colour of stands on the ground.
+STONE = "#a3abb8"
+# Colours of the axes x, y and z.
 AXIS_COLOURS = ("#c8403a", "#3f9a4d", "#3a6fc0")
+# Turns of the coil of a spring.
 COIL_TURNS = 9
-# Of a helix that stands for a thread, in units of the symbols, where the pitch itself is too fine or too steep to show.
-THREAD = (1.0, 8.0)
+# Smallest and largest pitch of a thread in the picture, in units of the symbols.
+THREAD_PITCHES = (1.0, 8.0)
 
 
 def joint_frames(element) -> list[tuple[str, np.ndarray, np.ndarray]]:
-    """(body, origin (3,), axes (3, 3)) of the joint frames on both bodies, that on body i first."""
+    """Return the joint frames on both bodies as (body, origin (3,), axes (3, 3)), that on body i first."""
     axes = (np.asarray(element.axes_i, float), np.asarray(element.axes_j, float))
     return [(body, point, turned) for (body, point), turned in zip(attachments(element, 3), axes, strict=True)]
 
 
 def moving(element) -> tuple[str, np.ndarray, np.ndarray]:
-    """The joint frame on body j, or that on body i if j is the ground."""
+    """Return the joint frame on body j, or that on body i if j is the ground."""
     on_i, on_j = joint_frames(element)
     return on_i if on_j[0] == GROUND else on_j
 
 
 def foot(point, scene, others=()) -> Shapes:
-    """A stand of the ground below a point, or above it if the bodies that it holds hang; drawn once per place.
-
-    Args:
-        others: names of these bodies.
-    """
+    """Return a stand below a point of the ground, above if the bodies `others` hang from it, unless there is one."""
     u, up = scene.unit, scene.view.up
     key = tuple(np.round(np.asarray(point) / u, 2).tolist())
     if key in scene.feet:
@@ -68,50 +69,56 @@ def foot(point, scene, others=()) -> Shapes:
     heights = [((scene.middle(body) - point) @ up).mean() for body in others if body != GROUND]
     down = -1 if np.mean(heights or [0]) > -2 * u else 1
     profile = [(0.9, 0.6), (1.1, 1.6), (1.7, 3.6), (2.9, 3.7), (2.9, 4.3)]
-    return [Solid(GROUND, revolved(np.array(profile) * u).at(point, frame(down * up)), STONE)]
+    return [Solid(GROUND, solid_of_revolution(np.array(profile) * u).at(point, frame(down * up)), STONE)]
 
 
 def feet(element, scene) -> Shapes:
-    """Stands at those points of an element that are on the ground."""
+    """Return stands at the points of an element that are on the ground."""
     others = (element.i, element.j)
     return [shape for body, point in attachments(element, 3) if body == GROUND for shape in foot(point, scene, others)]
 
 
 def points_of(element, scene) -> Shapes:
-    """The points of an element, two of them joined by a thin line."""
+    """Return the points of an element, joined by a thin line if they are two."""
     places = attachments(element, 3)
     dots: Shapes = [Solid(body, ball(0.5 * scene.unit, count=12).at(point), INK) for body, point in places]
     return [*dots, *([line(places, scene)] if len(places) == 2 else [])]
 
 
 def line(places, scene) -> Span:
-    """A thin line between two points (body, point)."""
+    """Return a thin line between two points (body, point)."""
     start, end = places
-    return Span((start, end), stretched(0.22 * scene.unit), INK)
+    return Span((start, end), bar_of_span(0.22 * scene.unit), INK)
 
 
-def stretched(radius: float, start: float = 0.0, stop: float = 1.0) -> Mesh:
-    """A bar from one part of a span to another."""
-    return extruded(radius * ring(10), np.linspace(start, stop, 7))
+def bar_of_span(radius: float, start: float = 0.0, stop: float = 1.0) -> Mesh:
+    """Return a bar from the part `start` to the part `stop` of a span."""
+    return extrusion(radius * ring(10), np.linspace(start, stop, 7))
 
 
 def gap(element, scene) -> Shapes:
-    """Both points of a joint that should coincide, where they do not."""
+    """Return the two points of a joint if they do not coincide."""
     (i, point_i), (j, point_j) = attachments(element, 3)
     apart = np.linalg.norm(scene.world(i, point_i) - scene.world(j, point_j), axis=-1).max()
     return points_of(element, scene) if apart > 0.2 * scene.unit else []
 
 
 def guide(element, scene, section: Mesh | None, overhang: float) -> Shapes:
-    """A rail along the axis of a joint, on body i, or on the ground if that is body j, with stands at its ends there.
+    """Return a rail along the axis of a joint, on body i, or on the ground with stands if that is body j.
 
     Args:
-        section: its surface from z = −½ to ½; a round bar by default.
+        element: the joint.
+        scene: the scene.
+        section: surface of the rail from z = −½ to ½, or None for a round bar.
+        overhang: length of the rail beyond the motion of the other body.
+
+    Returns:
+        the solids.
     """
     body, point, axes = carrier(element)[0]
     start, stop = travel(element, scene, overhang)
     if body != GROUND:
-        # The rail reaches back to the point that the body is held at.
+        # The rail extends back to the point of the body.
         start, stop = min(start, 0.0), max(stop, 0.0)
     u, pieces = scene.unit, max(round((stop - start) / (6 * scene.unit)), 1)
     mesh = cylinder(0.6 * u, stop - start, pieces=pieces, count=12) if section is None else section
@@ -126,32 +133,32 @@ def guide(element, scene, section: Mesh | None, overhang: float) -> Shapes:
     return [rail, *(shape for end in (lowest if upright else ends) for shape in foot(end, scene))]
 
 
-def dressed(body: str, scene) -> str:
-    """The body's colour for a symbol that stands for the whole body if there is nothing else to show of it."""
+def colour_of_block(body: str, scene) -> str:
+    """Return the colour of a body for a symbol that can stand for the whole body, and note that the body has one."""
     scene.dressed.add(body)
     return scene.colours[body]
 
 
 def carrier(element) -> tuple[tuple, tuple]:
-    """The joint frame on the body that has the rail, and that on the one that runs on it."""
+    """Return the joint frames on the body with the rail, and on the body that moves along it."""
     on_i, on_j = joint_frames(element)
     return (on_j, on_i) if on_j[0] == GROUND else (on_i, on_j)
 
 
 def travel(element, scene, margin: float) -> tuple[float, float]:
-    """Over which part of the rail the other body moves, as lengths from the rail's point."""
+    """Return the range of the other body along the rail, as lengths from the rail's point."""
     (body, point, axes), (other, follower, _) = carrier(element)
     along = (scene.local(body, scene.world(other, follower)) - point) @ axes[:, 2]
     return float(along.min() - margin), float(along.max() + margin)
 
 
 def rail_colour(body: str, scene) -> str:
-    """Rails of the ground are of steel, others of their body's colour."""
+    """Return the colour of a rail: steel on the ground, else the colour of its body."""
     return STEEL if body == GROUND else scene.colours[body]
 
 
 def arrow(body: str, path: np.ndarray, scene, colour: str = ACCENT, thick: float = 0.3) -> Shapes:
-    """An arrow along a line (k, 3) in the frame of a body."""
+    """Return an arrow along a line (k, 3) in the frame of a body; `thick` is its radius in symbol units."""
     u, tip = scene.unit, path[-1]
     e = unit(path[-1] - path[-2])
     head = cone(3 * thick * u, 5.5 * thick * u, count=12).at(tip, frame(e))
@@ -159,7 +166,7 @@ def arrow(body: str, path: np.ndarray, scene, colour: str = ACCENT, thick: float
 
 
 def hub(element, scene) -> tuple[str, np.ndarray]:
-    """Where two bodies turn on each other: the point of a joint between them, else the origin of body i."""
+    """Return the point (body, point) of a joint between the bodies of an element, else the origin of body i."""
     for other in scene.mech.constraints.values():
         if {other.i, other.j} == {element.i, element.j} and attachments(other, 3):
             return next((body, point) for body, point in attachments(other, 3) if body == element.i)
@@ -168,7 +175,7 @@ def hub(element, scene) -> tuple[str, np.ndarray]:
 
 @singledispatch
 def symbol(element: Any, scene: Any) -> Shapes:
-    """The solids that stand for an element; for one without a symbol of its own its points."""
+    """Return the symbol of an element; by default its points."""
     return points_of(element, scene)
 
 
@@ -183,15 +190,15 @@ def _(element: spatial.Revolute, scene):
 @symbol.register
 def _(element: spatial.Prismatic, scene):
     u, (body, point, axes) = scene.unit, carrier(element)[1]
-    block = Solid(body, box((3 * u, 3 * u, 4.6 * u)).at(point, axes), dressed(body, scene))
-    section = extruded(np.array([(1, 1), (-1, 1), (-1, -1), (1, -1)]) * 0.75 * u, np.linspace(-0.5, 0.5, 8))
+    block = Solid(body, box((3 * u, 3 * u, 4.6 * u)).at(point, axes), colour_of_block(body, scene))
+    section = extrusion(np.array([(1, 1), (-1, 1), (-1, -1), (1, -1)]) * 0.75 * u, np.linspace(-0.5, 0.5, 8))
     return [*guide(element, scene, section, 5 * u), block]
 
 
 @symbol.register
 def _(element: spatial.Cylindrical, scene):
     u, (body, point, axes) = scene.unit, carrier(element)[1]
-    sleeve = Solid(body, cylinder(1.5 * u, 4.6 * u).at(point, axes), dressed(body, scene))
+    sleeve = Solid(body, cylinder(1.5 * u, 4.6 * u).at(point, axes), colour_of_block(body, scene))
     collars = [
         Solid(body, washer(1.8 * u, 1.2 * u, 0.6 * u).at(point + s * u * axes[:, 2], axes), STEEL) for s in (-2, 2)
     ]
@@ -204,13 +211,13 @@ def _(element: spatial.Screw, scene):
     start, stop = travel(element, scene, 5 * u)
     start, stop = (start, stop) if rail == GROUND else (min(start, 0.0), max(stop, 0.0))
     pitch = float(element.pitch)
-    rise = np.sign(pitch) * np.clip(abs(pitch), *(x * u for x in THREAD))
+    rise = np.sign(pitch) * np.clip(abs(pitch), *(x * u for x in THREAD_PITCHES))
     thread = helix(0.62 * u, (stop - start) / rise, stop - start, step=10)
     nut = cylinder(1.9 * u, 2.4 * u, count=6)
     return [
         *guide(element, scene, None, 5 * u),
         Solid(rail, tube(thread, 0.26 * u, count=4).at(origin + start * axes[:, 2], axes), INK),
-        Solid(body, nut.at(point, other), dressed(body, scene)),
+        Solid(body, nut.at(point, other), colour_of_block(body, scene)),
     ]
 
 
@@ -238,7 +245,7 @@ def _(element: spatial.ConstantVelocity, scene):
     u = scene.unit
     shapes = [*feet(element, scene), *gap(element, scene)]
     for k, (body, point, axes) in enumerate(joint_frames(element)):
-        # The bell of one shaft, the ring on the other.
+        # A bell on one shaft, a ring on the other.
         mesh = ball(1.5 * u) if k == 0 else washer(2.0 * u, 1.3 * u, 0.8 * u)
         shapes.append(Solid(body, mesh.at(point, axes), STEEL if k == 0 else rail_colour(body, scene)))
     return shapes
@@ -252,7 +259,7 @@ def _(element: spatial.Planar, scene):
     side = 0.5 * u
     table = box((*(upper - lower), 2 * side)).at(origin + axes @ [*((lower + upper) / 2), -side], axes)
     puck = cylinder(1.6 * u, u).at(point + 0.5 * u * other[:, 2], other)
-    return [Solid(rail, table, rail_colour(rail, scene), 0.45), Solid(body, puck, dressed(body, scene))]
+    return [Solid(rail, table, rail_colour(rail, scene), 0.45), Solid(body, puck, colour_of_block(body, scene))]
 
 
 @symbol.register
@@ -271,7 +278,7 @@ def _(element: spatial.Free, scene):
 def _(element: SixComponents, scene):
     u, ((i, origin, axes), (j, point, _)) = scene.unit, joint_frames(element)
     shapes: Shapes = [Solid(j, ball(0.9 * u).at(point), STEEL)]
-    # A component that is free is thin, one that is prescribed has the drivers' colour.
+    # Free components are thin, prescribed ones have the colour of drivers.
     for k, colour in enumerate(AXIS_COLOURS):
         driven = element.position[k] is not None or element.orientation[k] is not None
         held = element.held[k] or element.held[3 + k]
@@ -285,7 +292,7 @@ def _(element: spatial.Distance, scene):
     places = attachments(element, 3)
     body_ends = [Solid(body, ball(0.95 * scene.unit).at(point), STEEL) for body, point in places]
     start, end = places
-    return [*feet(element, scene), Span((start, end), stretched(0.42 * scene.unit), INK), *body_ends]
+    return [*feet(element, scene), Span((start, end), bar_of_span(0.42 * scene.unit), INK), *body_ends]
 
 
 @symbol.register
@@ -293,21 +300,21 @@ def _(element: spatial.Gear, scene):
     pair = wheels(element, scene.poses)
     signs = [1 if wheel.radius > 0 else -1 for wheel in pair]
     marks = [float(angle) for angle in element.marks]
-    # Inside a ring both touch on the same side of both centres: the one with the positive radius beyond its own.
+    # A gear inside a ring touches it on the same side of both centres, beyond its own centre.
     marks = [mark + (np.pi if signs[1 - k] < 0 else 0) for k, mark in enumerate(marks)]
     new = [wheel.key not in scene.teeth for wheel in pair]
     first, second = (1, 0) if new[0] and not new[1] else (0, 1)
     tooth = scene.teeth.setdefault(pair[first].key, marks[first])
-    # Where they touch a gap stands opposite to a tooth: R_i (α_i − θ_i) + R_j (α_j − θ_j) = 0 from tooth to gap.
+    # At the point of contact a gap faces a tooth: R_i (α_i − θ_i) + R_j (α_j − θ_j) = 0 from tooth to gap.
     met = marks[second] - pair[first].radius / pair[second].radius * (tooth - marks[first])
-    count = teeth(pair[second].radius, scene.pitch)
+    count = teeth(pair[second].radius, scene.tooth_pitch)
     scene.teeth.setdefault(pair[second].key, met + np.pi / count)
-    width = max(2.2 * scene.unit, 0.8 * scene.pitch)
+    width = max(2.2 * scene.unit, 0.8 * scene.tooth_pitch)
     return [
-        Solid(wheel.body, mesh, dressed(wheel.body, scene))
+        Solid(wheel.body, mesh, colour_of_block(wheel.body, scene))
         for wheel, is_new in zip(pair, new, strict=True)
         if is_new
-        for mesh in wheel_mesh(wheel, scene.teeth[wheel.key], scene.pitch, width)
+        for mesh in wheel_mesh(wheel, scene.teeth[wheel.key], scene.tooth_pitch, width)
     ]
 
 
@@ -339,9 +346,9 @@ def _(element: spatial.DistanceDriver, scene):
     start, end = places = attachments(element, 3)
     u = scene.unit
     pistons: Shapes = [
-        Span((start, end), stretched(0.45 * u, 0, 0.08), STEEL),
-        Span((start, end), stretched(0.95 * u, 0.08, 0.58), ACCENT),
-        Span((start, end), stretched(0.45 * u, 0.58, 1), STEEL),
+        Span((start, end), bar_of_span(0.45 * u, 0, 0.08), STEEL),
+        Span((start, end), bar_of_span(0.95 * u, 0.08, 0.58), ACCENT),
+        Span((start, end), bar_of_span(0.45 * u, 0.58, 1), STEEL),
     ]
     return [*feet(element, scene), *pistons, *(Solid(body, ball(0.95 * u).at(point), STEEL) for body, point in places)]
 
@@ -355,11 +362,11 @@ def _(element: forces.AbstractSpringDamper, scene):
         length = float(np.mean(np.linalg.norm(scene.world(*end) - scene.world(*start), axis=-1))) or u
         coil = tube(helix(1.1 * u, COIL_TURNS, 0.76 * length), 0.2 * u, count=5).at((0, 0, 0.12 * length))
         parts.append((Mesh(coil.points / [1, 1, length], coil.faces), INK))
-        parts += [(stretched(0.25 * u, 0, 0.12), INK), (stretched(0.25 * u, 0.88, 1), INK)]
+        parts += [(bar_of_span(0.25 * u, 0, 0.12), INK), (bar_of_span(0.25 * u, 0.88, 1), INK)]
     if element.damping is not None:
-        parts += [(stretched(0.3 * u, 0.5, 1), STEEL), (stretched(0.65 * u, 0, 0.5), GROUND_COLOUR)]
+        parts += [(bar_of_span(0.3 * u, 0.5, 1), STEEL), (bar_of_span(0.65 * u, 0, 0.5), GROUND_COLOUR)]
     if element.stiffness is None and element.force is None and element.actuator is not None:
-        parts += [(stretched(0.45 * u, 0.55, 1), STEEL), (stretched(0.8 * u, 0, 0.55), ACCENT)]
+        parts += [(bar_of_span(0.45 * u, 0.55, 1), STEEL), (bar_of_span(0.8 * u, 0, 0.55), ACCENT)]
     dots = [Solid(body, ball(0.7 * u, count=12).at(point), INK) for body, point in places]
     return [*feet(element, scene), *(Span((start, end), mesh, colour) for mesh, colour in parts), *dots]
 

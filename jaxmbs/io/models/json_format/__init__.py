@@ -1,1 +1,1 @@
-"""Models as JSON: elements and functions as data (`elements`, `expressions`), the whole file (`document`), its schema."""
+"""Models as JSON: elements (`elements`), functions (`expressions`), the whole file (`document`) and its schema."""

@@ -12,22 +12,29 @@ import numpy as np
 
 from jaxmbs.element import errors_of
 from jaxmbs.io.models.json_format.elements import SPACES, Scope, decode, encode, types_of
-from jaxmbs.io.models.model import LENGTHS, Model, ModelError
+from jaxmbs.io.models.model import LENGTH_UNITS, Model, ModelError
 from jaxmbs.system.equations import state_of
 from jaxmbs.system.layout import unknown
 
-FORMAT, VERSION = "jaxmbs", 1
+# Name of the format in a file.
+FORMAT = "jaxmbs"
+# Version of the format.
+VERSION = 1
+# Keys of a file.
 KEYS = (
     "format", "version", "name", "description", "units", "space", "bodies", "constraints", "drivers", "forces",
     "guess", "velocities", "limits",
 )  # fmt: skip
+# Kinds of elements, by key.
 GROUPS = {"constraints": "constraint", "drivers": "constraint", "forces": "force"}
-MAX_DIGITS = 300  # digits: all of these are finite as real numbers
-WIDTH = 100  # of a line on which a list or an element stands as a whole
+# Most digits of an integer: integers with more may be too large for a float.
+MAX_DIGITS = 300
+# Most letters of a list or an object that is written on one line.
+MAX_LINE_LETTERS = 100
 
 
 def write_json(model: Model) -> str:
-    """A model as text; see `save`."""
+    """Return a model as text; see `save`."""
     space = "planar" if next(iter(model.bodies.values())).dimension == 2 else "spatial"
     layout = model.layout
     mech = model.mechanism
@@ -47,13 +54,14 @@ def write_json(model: Model) -> str:
     document["guess"] = _by_name(model.guess, {**layout.body_slices, **layout.extra_slices})
     if model.velocity_by_name:
         slices = {**layout.velocity_slices, **layout.extra_velocity_slices}
-        document["velocities"] = _together(model.velocity_by_name, slices, layout.velocities)
+        document["velocities"] = _grouped_velocities(model.velocity_by_name, slices, layout.velocities)
     if model.limits:
         document["limits"] = {name: list(pair) for name, pair in model.limits.items()}
     return pretty(document) + "\n"
 
 
 def _group(kind: str, word: str, elements: Mapping[str, Any], scope: Scope) -> dict:
+    """Return elements of a kind as JSON; messages call each of them a `word`."""
     written = {}
     for name, element in elements.items():
         with errors_of(f"{word} {name!r}", ModelError):
@@ -62,14 +70,15 @@ def _group(kind: str, word: str, elements: Mapping[str, Any], scope: Scope) -> d
 
 
 def _by_name(values, slices: Mapping[str, slice]) -> dict:
+    """Return coordinates (n,) as lists by body or constraint."""
     values = np.asarray(values, float)
     if not np.all(np.isfinite(values)):
         raise ModelError("guess: must be finite")
     return {name: values[where].tolist() for name, where in slices.items()}
 
 
-def _together(values: Mapping[str, float], slices: Mapping[str, slice], names: Sequence[str]) -> dict:
-    """Values by name, those of a body in one row where all of them are there."""
+def _grouped_velocities(values: Mapping[str, float], slices: Mapping[str, slice], names: Sequence[str]) -> dict:
+    """Return velocities by name, those of a body as one list if all of them are given."""
     if not np.all(np.isfinite(list(values.values()))):
         raise ModelError("velocities: must be finite")
     rows = {owner: names[where] for owner, where in slices.items()}
@@ -80,9 +89,9 @@ def _together(values: Mapping[str, float], slices: Mapping[str, slice], names: S
 
 
 def pretty(value, indent: str = "") -> str:
-    """JSON with what is short on one line."""
+    """Return JSON text with short lists and objects on one line."""
     line = json.dumps(value, ensure_ascii=False, allow_nan=False)
-    if not isinstance(value, (dict, list)) or not value or (indent and len(indent) + len(line) <= WIDTH):
+    if not isinstance(value, (dict, list)) or not value or (indent and len(indent) + len(line) <= MAX_LINE_LETTERS):
         return line
     deeper = indent + "  "
     if isinstance(value, dict):
@@ -94,21 +103,21 @@ def pretty(value, indent: str = "") -> str:
 
 
 def read_json(path: Path, *, ignore: tuple[str, ...] = (), loops=()) -> Model:
-    """A model from a file; see `load`."""
+    """Read a model from a file; see `load`."""
     if ignore or loops:
-        raise ModelError("ignore and loops are for MJCF and URDF")
+        raise ModelError("ignore and loops are for MJCF and URDF; leave them out for .json")
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise ModelError("is not text in UTF-8") from None
-    return model_from(parsed(text))
+    return model_from(parse(text))
 
 
-def parsed(text: str) -> Any:
-    """What a text of JSON says; names twice in an object, and numbers that are not finite, are errors."""
+def parse(text: str) -> Any:
+    """Return the data of a JSON text. Repeated names in an object and numbers that are not finite are errors."""
     try:
         return json.loads(
-            text, object_pairs_hook=_unique, parse_constant=_refused, parse_float=_finite, parse_int=_whole
+            text, object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_finite, parse_int=_whole
         )
     except json.JSONDecodeError as error:
         raise ModelError(f"line {error.lineno}, column {error.colno}: {error.msg}") from None
@@ -117,6 +126,7 @@ def parsed(text: str) -> Any:
 
 
 def _unique(pairs):
+    """Return pairs as a dict; raise `ModelError` for names that appear twice."""
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
@@ -125,11 +135,13 @@ def _unique(pairs):
     return found
 
 
-def _refused(word: str):
-    raise ModelError(f"{word} is not a number that a model may have")
+def _refuse_constant(word: str):
+    """Raise `ModelError` for NaN and Infinity."""
+    raise ModelError(f"{word}: numbers of a model must be finite")
 
 
 def _finite(text: str) -> float:
+    """Return a number; raise `ModelError` if it is not finite."""
     value = float(text)
     if not math.isfinite(value):
         raise ModelError(f"{text} is too large")
@@ -137,13 +149,14 @@ def _finite(text: str) -> float:
 
 
 def _whole(text: str) -> int:
+    """Return an integer; raise `ModelError` if it may be too large for a float."""
     if len(text) > MAX_DIGITS:
         raise ModelError(f"{text[:12]}… is too large")
     return int(text)
 
 
 def model_from(document) -> Model:
-    """A model from what its JSON says."""
+    """Return the model of parsed JSON."""
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ModelError(f'is not a model: "format" must be "{FORMAT}"')
     if type(document.get("version")) is not int or document["version"] != VERSION:
@@ -171,11 +184,12 @@ def model_from(document) -> Model:
                 raise ModelError(f"{key}: {name!r} must have numbers, got {value!r}")
     for name, pair in numbers["limits"].items():
         if np.shape(pair) != (2,):
-            raise ModelError(f"limits: {name!r} must have a lower and an upper one")
+            raise ModelError(f"limits: {name!r} must be [lower, upper]")
     return Model(bodies, **groups, **numbers, name=texts["name"], unit=unit)
 
 
 def _read_group(kind: str, elements: dict, scope: Scope, word: str = "body") -> dict:
+    """Return elements of a kind from JSON; messages call each of them a `word`."""
     read = {}
     for name, data in elements.items():
         with errors_of(f"{word} {name!r}", ModelError):
@@ -184,7 +198,7 @@ def _read_group(kind: str, elements: dict, scope: Scope, word: str = "body") -> 
 
 
 def _sizes(bodies: dict, document: dict) -> tuple[int, int]:
-    """Numbers of coordinates and velocities, the extra ones of constraints with them."""
+    """Return the numbers of coordinates and velocities, with the extra ones of constraints."""
     known = types_of("constraint", document["space"])
     extra = 0
     for key in ("constraints", "drivers"):
@@ -197,6 +211,7 @@ def _sizes(bodies: dict, document: dict) -> tuple[int, int]:
 
 
 def _of_type(value, kind: type, key: str) -> Any:
+    """Return the value of a key; raise `ModelError` unless it has this type."""
     if not isinstance(value, kind):
         word = "an object" if kind is dict else "a text"
         raise ModelError(f"{key} must be {word}" if value is not None else f"{key} is missing")
@@ -204,17 +219,18 @@ def _of_type(value, kind: type, key: str) -> Any:
 
 
 def _is_row(value) -> bool:
+    """Return True for a number or a list of numbers."""
     row = value if isinstance(value, list) else [value]
     return all(isinstance(x, (int, float)) and not isinstance(x, bool) for x in row)
 
 
 def _unit(units) -> str:
-    """The unit of length; the others are fixed."""
+    """Return the unit of length. Angles are in radians."""
     units = _of_type(units, dict, "units")
     for key, value in units.items():
         if key not in ("length", "angle"):
             raise ModelError(f"units: {unknown('unit', key, ['length', 'angle'])}")
-        allowed = LENGTHS if key == "length" else ("rad",)
+        allowed = LENGTH_UNITS if key == "length" else ("rad",)
         if not isinstance(value, str) or value not in allowed:
             raise ModelError(f"units: {key} must be one of {', '.join(allowed)}, got {value!r}")
     return units.get("length", "m")

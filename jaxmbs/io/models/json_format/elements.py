@@ -1,4 +1,4 @@
-"""Elements as JSON: an object with their type and the arguments that make them."""
+"""Elements as JSON: objects with the type and the arguments of the element."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from jaxmbs.numerics.arrays import as_given, is_concrete
 from jaxmbs.planar.outlines import AbstractOutline
 from jaxmbs.system.layout import unknown
 
-# Spaces that a file may say it is in.
+# Modules with the elements of a file, by its "space".
 SPACES = {"planar": planar, "spatial": spatial}
 
 
 @cache
 def types_of(kind: str, space: str) -> dict[str, type]:
-    """The types by name that a file of a space may have as "body", "constraint", "force" or "value"."""
+    """Return the classes by name that a file may have as "body", "constraint", "force" or "value"."""
     bases: dict[str, tuple[tuple[Any, ...], tuple[type, ...]]] = {
         "body": ((SPACES[space],), (AbstractBody,)),
         "constraint": ((SPACES[space],), (AbstractConstraint,)),
@@ -47,12 +47,12 @@ def types_of(kind: str, space: str) -> dict[str, type]:
 
 @cache
 def arguments_of(kind: Any) -> dict[str, inspect.Parameter]:
-    """The arguments that make an element, by name."""
+    """Return the arguments of a class of elements by name."""
     taken = inspect.signature(kind).parameters
     named = {name: p for name, p in taken.items() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
     if len(named) == len(taken):
         return named
-    # Arguments that may stand in any order are fields, or points that have no effect.
+    # Arguments in any order are fields, or points without effect.
     fields = [f.name.lstrip("_") for f in dataclasses.fields(kind) if not f.metadata.get("static") or f.name in "ij"]
     keyword = inspect.Parameter.KEYWORD_ONLY
     more = [name for name in fields if name not in named]
@@ -61,8 +61,14 @@ def arguments_of(kind: Any) -> dict[str, inspect.Parameter]:
 
 @dataclasses.dataclass(frozen=True)
 class Scope:
-    """Of what a value is part: the space, the sizes of q and v, of which functions are made, and how to make the state
-    that forces see of (t, q, v), where the mechanism is known."""
+    """Facts about the mechanism that its elements need.
+
+    Attributes:
+        space: "planar" or "spatial".
+        n: number of coordinates.
+        m: number of velocities.
+        state_of: returns the state for forces from (t, q, v); None when a file is read.
+    """
 
     space: str
     n: int
@@ -70,7 +76,7 @@ class Scope:
     state_of: Callable | None = None
 
     def arguments(self, owner: type, name: str) -> list[tuple[int, ...]]:
-        """Shapes of what a function takes that stands for the argument `name` of an element."""
+        """Return the shapes of the arguments of a function that is the argument `name` of an element."""
         time: tuple[int, ...] = ()
         q, v = (self.n,), (self.m,)
         state: list[tuple[int, ...]] = [time, q, v]
@@ -81,7 +87,7 @@ class Scope:
         return state if issubclass(owner, AbstractForce) else [time]
 
     def result(self, owner: type, name: str) -> tuple[int, ...] | None:
-        """The shape that such a function has to give, where there is only one."""
+        """Return the shape of the result of such a function, or None if it may have any shape."""
         if name in forces.laws_of(owner):
             return ()
         if issubclass(owner, forces.UserForce):
@@ -90,22 +96,17 @@ class Scope:
 
 
 def is_switch(owner: Any, name: str) -> bool:
-    """Whether an argument is a truth value."""
+    """Return True if an argument is a truth value."""
     return any(field.name == name and field.type in ("bool", bool) for field in dataclasses.fields(owner))
 
 
 def is_word(owner: Any, name: str) -> bool:
-    """Whether an argument is a name, or one of some words."""
+    """Return True if an argument is a text."""
     return any(field.name == name and str(field.type) in ("str", "str | None") for field in dataclasses.fields(owner))
 
 
 def encode(element, kind: str, scope: Scope) -> dict:
-    """An element as JSON.
-
-    Raises:
-        ModelError: a type of the user's own, a number that is not known or finite, a function that cannot be written, or
-            an element that was changed after it had been made.
-    """
+    """Return an element as JSON; raise `ModelError` if it could not be read again as it is."""
     own = type(element)
     if types_of(kind, scope.space).get(own.__name__) is not own:
         raise ModelError(f"{own.__name__} is not a type of jaxmbs")
@@ -113,11 +114,12 @@ def encode(element, kind: str, scope: Scope) -> dict:
     if own.__name__ != "Body":
         data = {"type": own.__name__} | data
     if not _same(decode(data, kind, scope), element):
-        raise ModelError(f"{own.__name__} cannot be made anew from its arguments")
+        raise ModelError(f"{own.__name__} has fields that differ from those that its arguments give")
     return data
 
 
 def _encoded_arguments(element, scope: Scope) -> dict:
+    """Return the arguments of an element as JSON, without those that are None or empty."""
     fields = {field.name for field in dataclasses.fields(element)}
     given = element.arguments() if hasattr(element, "arguments") else {}
     data = {}
@@ -130,7 +132,7 @@ def _encoded_arguments(element, scope: Scope) -> dict:
         elif f"_{name}" in fields:
             value = as_given(element, f"_{name}")
             if value is None and name == "inertia":
-                # None stands for zero here, but an inertia that is left out in a file would depend on the mass.
+                # None is zero here. An inertia missing in a file would depend on the mass.
                 value = 0.0
             elif value is None and parameter.default is not None:
                 value = getattr(element, name)
@@ -142,6 +144,7 @@ def _encoded_arguments(element, scope: Scope) -> dict:
 
 
 def _encode_value(value, name: str, owner: type, scope: Scope):
+    """Return the value of the argument `name` of a class as JSON."""
     again = lambda x: _encode_value(x, name, owner, scope)
     if isinstance(value, forces.OfState) and isinstance(value.f, OfCoordinates):
         value = value.f.f
@@ -152,37 +155,39 @@ def _encode_value(value, name: str, owner: type, scope: Scope):
     if isinstance(value, tuple):
         return [again(x) for x in value]
     if isinstance(value, Expression):
-        return value.encoded()
+        return value.encode()
     if isinstance(value, tuple(types_of("value", scope.space).values())):
         return encode(value, "value", scope)
     if type(value) is int:
-        return value  # a plain zero, which is structure
+        return value  # a plain zero is part of the structure
     if isinstance(value, (int, float, np.ndarray, np.generic, jax.Array)):
         if not is_concrete(value):
-            raise ModelError(f"{name} is traced; only numbers can be written")
+            raise ModelError(f"{name} is traced; only concrete numbers can be written")
         numbers = np.asarray(value)
         if not np.all(np.isfinite(numbers)):
             raise ModelError(f"{name} is not finite")
         return numbers.astype(float).tolist()
     if callable(value):
         with errors_of(name, ModelError):
-            return expressions.expression_of(_plain(value, owner, scope), scope.arguments(owner, name)).encoded()
+            return expressions.expression_of(
+                _function_of_numbers(value, owner, scope), scope.arguments(owner, name)
+            ).encode()
     raise ModelError(f"{name}: {type(value).__name__} cannot be written")
 
 
-def _plain(f, owner: type, scope: Scope):
-    """A function of numbers for one of the state."""
+def _function_of_numbers(f, owner: type, scope: Scope):
+    """Return a function of t, q and v in place of one of the state."""
     if not isinstance(f, forces.OfState):
         return f
     state_of = scope.state_of
-    assert state_of is not None  # as in every scope for writing
+    assert state_of is not None  # every scope for writing has one
     if issubclass(owner, forces.UserForce):
         return lambda q, v, t: f(state_of(t, q, v))
     return lambda t, q, v: f(state_of(t, q, v))
 
 
 def _same(a, b) -> bool:
-    """Whether two elements are the same, number for number; functions apart."""
+    """Return True if two elements are the same, number for number. Functions are not compared."""
     ours, theirs = (jax.tree.flatten(x, is_leaf=_is_function) for x in (a, b))
     return ours[1] == theirs[1] and all(  # type: ignore[operator]
         _is_function(x) or (np.shape(x) == np.shape(y) and np.array_equal(np.asarray(x), np.asarray(y)))
@@ -191,17 +196,13 @@ def _same(a, b) -> bool:
 
 
 def _is_function(x) -> bool:
+    """Return True for functions and expressions, which are leaves when elements are compared."""
     known = (AbstractMotion, AbstractOutline, AbstractForce, AbstractConstraint, AbstractBody, spatial.Frame)
     return (callable(x) and not isinstance(x, known)) or isinstance(x, Expression)
 
 
 def decode(data, kind: str, scope: Scope):
-    """An element from JSON.
-
-    Raises:
-        ModelError: an unknown type or argument, or one that is missing.
-        ValueError: arguments that the element refuses.
-    """
+    """Return an element from JSON; raise `ModelError` for unknown or missing types and arguments."""
     if not isinstance(data, dict):
         raise ModelError(f"must be an object, got {_short(data)}")
     types = types_of(kind, scope.space)
@@ -233,6 +234,7 @@ def decode(data, kind: str, scope: Scope):
 
 
 def _decode_value(value, name: str, owner: type, scope: Scope):
+    """Return the value of the argument `name` of a class from JSON."""
     if isinstance(value, bool):
         if not is_switch(owner, name):
             raise ModelError(f"must be numbers, got {value}")
@@ -254,7 +256,7 @@ def _decode_value(value, name: str, owner: type, scope: Scope):
             raise ModelError("type is missing")
         return {key: decode({"type": "Frame", **x}, "value", scope) for key, x in value.items()}
     if value["type"] == "expression":
-        found = expressions.decoded(value, scope.arguments(owner, name))
+        found = expressions.decode(value, scope.arguments(owner, name))
         wanted = scope.result(owner, name)
         if wanted is not None and found.shape != wanted:
             raise ModelError(f"expression: must give shape {list(wanted)}, got {list(found.shape)}")
@@ -263,18 +265,20 @@ def _decode_value(value, name: str, owner: type, scope: Scope):
 
 
 def _is_numbers(value) -> bool:
+    """Return True for numbers and nested lists of numbers."""
     if isinstance(value, list):
         return all(_is_numbers(x) for x in value)
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _with_number_zeros(value):
-    """Rows of numbers, in which 0 is a plain zero, which is structure, and 0.0 is not."""
+    """Return nested lists of numbers in which 0 stays a plain zero, part of the structure, unlike 0.0."""
     if isinstance(value, list):
         return [_with_number_zeros(x) for x in value]
     return np.float64(value) if isinstance(value, float) else value
 
 
 def _short(value) -> str:
+    """Return a value as a text of 40 letters at most."""
     text = repr(value)
     return text if len(text) < 40 else f"{text[:37]}…"

@@ -1,7 +1,7 @@
-"""Functions of the user as data: the scalar operations that they consist of.
+"""Functions of the user as lists of scalar operations.
 
-A function of time or of the state is traced as a program is. What stays in the file is a list of operations on numbered
-values; reading one executes nothing but these operations.
+A function of time or of the state is traced like a program. The file has a list of operations on numbered values. Reading
+it executes only these operations.
 """
 
 from __future__ import annotations
@@ -19,23 +19,29 @@ from jaxmbs.io.models.model import ModelError
 from jaxmbs.numerics.arrays import as_real, default_float
 from jaxmbs.programs import OPERATIONS, Node, ProgramError, scalar_nodes
 
-# A function of more operations is an accident: a table or a loop written out.
+# Functions with more operations are refused: they are unrolled loops or large tables.
 MAX_EXPRESSION_OPERATIONS = 20_000
-# Number of points at which an expression is compared with the function, and the relative tolerance.
-COMPARED_POINTS, TOLERANCE = 3, 1e-4
-# Operations of an expression, and how many values they take. Truth values come from comparisons.
+# Number of random points at which an expression is compared with its function.
+COMPARED_POINTS = 3
+# Relative tolerance of this comparison.
+TOLERANCE = 1e-4
+# Operations on two values.
 BINARY = (
     "add", "sub", "mul", "div", "rem", "min", "max", "pow", "atan2",
     "eq", "ne", "lt", "le", "gt", "ge", "and", "or", "xor",
 )  # fmt: skip
+# Operations on one value.
 UNARY = (
     "neg", "abs", "sign", "floor", "ceil", "round", "trunc", "sqrt", "cbrt", "exp", "expm1", "log", "log1p", "not",
     "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh",
 )  # fmt: skip
-# What JSON has no numbers for.
+# Values that JSON has no numbers for.
 WORDS = {"true": True, "false": False, "infinity": np.inf, "nan": np.nan}
+# Number of values that each operation takes.
 ARITY = dict.fromkeys(BINARY, 2) | dict.fromkeys(UNARY, 1) | {"select": 3} | dict.fromkeys(WORDS, 0)
+# Operations whose values are truth values.
 TRUTHS = ("eq", "ne", "lt", "le", "gt", "ge", "and", "or", "xor", "not", "true", "false")
+# Functions that compute the operations.
 COMPUTE: dict[str, Callable] = {
     **{op: OPERATIONS[op].xla for op in (*BINARY, *UNARY)},
     "select": lambda condition, yes, no: jnp.where(condition, yes, no),
@@ -43,15 +49,16 @@ COMPUTE: dict[str, Callable] = {
 
 
 class Expression(eqx.Module):
-    """A function of numbers and vectors that is a list of scalar operations.
+    """A function of numbers and vectors as a list of scalar operations.
 
-    Each operation gives one value, with the number that it has in the list: ("input", k, m) entry m of argument k,
-    ("number", m) entry m of `numbers`, or an operation of `ARITY` with the numbers of earlier values.
+    Each operation gives one value, which later operations call by its index in the list: ("input", k, m) is entry m of
+    argument k, ("number", m) is entry m of `numbers`, and the operations of `ARITY` take indices of earlier values.
 
     Attributes:
-        numbers (c,): its constants, leaves that can be differentiated and batched.
+        numbers: constants (c,), leaves that can be differentiated and batched.
         operations: the list.
-        result: numbers of the values that it returns. shape: of what it returns.
+        result: indices of the values that it returns.
+        shape: shape of the result.
     """
 
     numbers: Any = eqx.field(converter=as_real)
@@ -74,40 +81,40 @@ class Expression(eqx.Module):
                 values.append(COMPUTE[op](*(values[k] for k in which)))
         return jnp.stack([values[k] for k in self.result]).reshape(self.shape)
 
-    def encoded(self) -> dict:
-        """As JSON."""
+    def encode(self) -> dict:
+        """Return the expression as JSON."""
         numbers = np.asarray(self.numbers, float).tolist()
         rows = [["number", numbers[row[1]]] if row[0] == "number" else list(row) for row in self.operations]
         return {"type": "expression", "operations": rows, "result": list(self.result), "shape": list(self.shape)}
 
 
 def expression_of(f: Callable, shapes: Sequence[tuple[int, ...]]) -> Expression:
-    """A function of arrays of these shapes as an expression.
-
-    Raises:
-        ModelError: a function that needs loops, tables or integers, or cannot be traced.
-    """
+    """Return a function of arrays with these shapes as an expression; raise `ModelError` if that is not possible."""
     if isinstance(f, Expression):
         return f
     dtype = default_float()
     args = [jnp.zeros(shape, dtype) for shape in shapes]
     try:
-        # What the function closes over are constants of its jaxpr.
+        # Arrays that the function closes over are constants of its jaxpr.
         jaxpr = jax.make_jaxpr(lambda *xs: jnp.asarray(f(*xs), dtype))(*args)
         if any(isinstance(x, jax.core.Tracer) for x in jaxpr.consts):
-            raise ModelError("a function that closes over traced numbers; only known ones can be written")
-        nodes, results = scalar_nodes(jaxpr)
+            raise ModelError("a function that closes over traced numbers; only concrete numbers can be written")
+        program = Program.of(jaxpr)
+        results = program.results
     except ProgramError as error:
         raise ModelError(f"a function that cannot be written as scalar operations: {error}") from None
     except TypeError as error:
         line = str(error).partition("\n")[0]
         raise ModelError(f"a function that cannot be written as scalar operations: {line}") from None
-    writer = _Writer()
-    for node in nodes:
-        writer.add(node)
-    result = tuple(writer.where(node) for node in results)
+    if isinstance(results[0], Memory):
+        raise ModelError("a function with a loop; it cannot be written as scalar operations")
+    writer = _ExpressionWriter()
+    for node in program.live.nodes(program.root):
+        if node.op != "const":
+            writer.add(node)
+    result = tuple(writer.index(node) for node in results[0].ravel())
     if len(writer.rows) > MAX_EXPRESSION_OPERATIONS:
-        raise ModelError(f"a function of {len(writer.rows)} operations; a file takes {MAX_EXPRESSION_OPERATIONS}")
+        raise ModelError(f"a function of {len(writer.rows)} operations; a file has at most {MAX_EXPRESSION_OPERATIONS}")
     numbers = np.array(writer.numbers, default_float())
     found = Expression(numbers, tuple(writer.rows), result, tuple(jaxpr.out_avals[0].shape))
     _check_values(f, found, shapes)
@@ -115,29 +122,36 @@ def expression_of(f: Callable, shapes: Sequence[tuple[int, ...]]) -> Expression:
 
 
 def _check_values(f: Callable, found: Expression, shapes) -> None:
-    """Raise `ModelError` unless an expression gives what the function gives, at some places."""
+    """Raise `ModelError` unless an expression has the values of its function at some random points."""
     rng = np.random.default_rng(0)
     for _ in range(COMPARED_POINTS):
         args = [jnp.asarray(rng.normal(size=shape), default_float()) for shape in shapes]
         ours, theirs = np.asarray(f(*args), float), np.asarray(found(*args), float)
         size = np.abs(ours[np.isfinite(ours)]).max(initial=1)
         if not np.allclose(ours, theirs, rtol=TOLERANCE, atol=TOLERANCE * size, equal_nan=True):
-            raise ModelError("a function that does not give the same as its scalar operations")
+            raise ModelError("a function whose values differ from those of its scalar operations")
 
 
-class _Writer:
-    """Operations of an expression from the nodes of a graph, constants where they are first needed."""
+class _ExpressionWriter:
+    """Operations of an expression from the nodes of a graph. Constants appear where they are first used.
+
+    Attributes:
+        numbers: the constants.
+        rows: the operations.
+        node_indices: index of the value of each node, by its serial number.
+        constant_indices: index of the value of each constant, by its text.
+    """
 
     def __init__(self):
         self.numbers: list[float] = []
         self.rows: list[tuple[Any, ...]] = []
-        self.places: dict[int, int] = {}  # of nodes
-        self.known: dict[str, int] = {}  # of constants
+        self.node_indices: dict[int, int] = {}
+        self.constant_indices: dict[str, int] = {}
 
     def constant(self, value: float | bool) -> int:
-        """The place of a constant."""
+        """Return the index of the value of a constant."""
         key = repr(value)
-        if key not in self.known:
+        if key not in self.constant_indices:
             word = next((w for w, x in WORDS.items() if key == repr(x)), None)
             if word is None and not np.isfinite(value):
                 self.rows.append(("neg", self.constant(-value)))
@@ -146,40 +160,36 @@ class _Writer:
                 self.numbers.append(value)
             else:
                 self.rows.append((word,))
-            self.known[key] = len(self.rows) - 1
-        return self.known[key]
+            self.constant_indices[key] = len(self.rows) - 1
+        return self.constant_indices[key]
 
-    def where(self, node: Node) -> int:
-        """The place of a value."""
+    def index(self, node: Node) -> int:
+        """Return the index of the value of a node."""
         if node.op != "const":
-            return self.places[node.serial]
-        if node.is_integer:
+            return self.node_indices[node.serial]
+        if node.kind == INTEGER:
             raise ModelError("a function with integers; only scalar operations on real numbers can be written")
         return self.constant(node.value)
 
     def add(self, node: Node) -> None:
-        """Append an operation."""
-        source = node.address.buffer.source if node.op == "load" and not node.args else None
-        if source is not None:
-            row: tuple[Any, ...] = ("input", int(source), int(node.address.offset))
-        elif node.op == "real" and node.args[0].is_truth:
-            row = ("select", self.where(node.args[0]), self.constant(1.0), self.constant(0.0))
-        elif node.op in ARITY and not node.is_integer:
-            row = (node.op, *(self.where(arg) for arg in node.args))
+        """Append the operation of a node."""
+        if node.op == "load" and not node.args and node.payload[0].source is not None:
+            buffer, offset, _ = node.payload
+            row: tuple[Any, ...] = ("input", int(buffer.source), int(offset))
+        elif node.op == "real" and node.args[0].kind == TRUTH:
+            row = ("select", self.index(node.args[0]), self.constant(1.0), self.constant(0.0))
+        elif node.op in ARITY and node.kind != INTEGER:
+            row = (node.op, *(self.index(arg) for arg in node.args))
         else:
             raise ModelError(
                 f"a function with {node.op!r} of integers or memory; only scalar operations on real numbers can be written"
             )
         self.rows.append(row)
-        self.places[node.serial] = len(self.rows) - 1
+        self.node_indices[node.serial] = len(self.rows) - 1
 
 
-def decoded(data: dict, shapes: Sequence[tuple[int, ...]]) -> Expression:
-    """An expression of JSON, for arguments of these shapes.
-
-    Raises:
-        ModelError: what is none.
-    """
+def decode(data: dict, shapes: Sequence[tuple[int, ...]]) -> Expression:
+    """Return an expression from JSON, for arguments with these shapes; raise `ModelError` if it is not valid."""
     unknown = set(data) - {"type", "operations", "result", "shape"}
     if unknown:
         raise ModelError(f"expression: unknown key {min(unknown)!r}")
@@ -226,7 +236,7 @@ def decoded(data: dict, shapes: Sequence[tuple[int, ...]]) -> Expression:
 
 
 def _check_kinds(k: int, op: str, truths: list[bool]) -> None:
-    """Real numbers and truth values where an operation takes them."""
+    """Raise `ModelError` if operation k has numbers for truth values or the reverse; `truths` tells which it has."""
     wanted = [True] * len(truths) if op in ("and", "or", "xor", "not") else [False] * len(truths)
     if op == "select":
         wanted = [True, truths[1], truths[1]]

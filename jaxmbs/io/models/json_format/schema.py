@@ -1,4 +1,4 @@
-"""The JSON Schema of model files, from the elements themselves."""
+"""The JSON Schema of model files, made from the classes of the elements."""
 
 from __future__ import annotations
 
@@ -9,18 +9,21 @@ from typing import Any
 from jaxmbs.io.models.json_format.document import FORMAT, VERSION
 from jaxmbs.io.models.json_format.elements import SPACES, arguments_of, is_switch, is_word, types_of
 from jaxmbs.io.models.json_format.expressions import ARITY
-from jaxmbs.io.models.model import LENGTHS
+from jaxmbs.io.models.model import LENGTH_UNITS
 
-# What a name of an argument says about it.
+# Schemas of a number, of a list of numbers, and of either.
 NUMBER: dict[str, Any] = {"type": "number"}
 NUMBERS: dict[str, Any] = {"type": "array", "items": NUMBER}
 ROW: dict[str, Any] = {"anyOf": [NUMBER, NUMBERS]}
 
 
 def schema() -> dict:
-    """The JSON Schema (draft 2020-12) of version 1 of the format, as a dict.
+    """Return the JSON Schema (draft 2020-12) of version 1 of the format.
 
-    Every element of `jaxmbs.planar`, `jaxmbs.spatial`, the forces and the motions is in it, with its arguments.
+    It has all elements of `jaxmbs.planar` and `jaxmbs.spatial`, all forces and motions, with their arguments.
+
+    Returns:
+        the schema as a dict.
 
     Examples:
         >>> "planar Revolute" in mbs.io.schema()["$defs"]
@@ -48,6 +51,7 @@ def schema() -> dict:
 
 
 def _common() -> dict:
+    """Return the schemas of the keys that planar and spatial models have in common."""
     text = {"type": "string"}
     rows = {"type": "object", "additionalProperties": ROW}
     pair = {**NUMBERS, "minItems": 2, "maxItems": 2}
@@ -57,16 +61,16 @@ def _common() -> dict:
         "name": text,
         "description": text,
         "units": {
-            "description": "Of length; masses, times and forces are in units that go together with it. Angles in radians.",
+            "description": "Unit of length. Masses, times and forces are in consistent units, angles in radians.",
             "type": "object",
-            "properties": {"length": {"enum": list(LENGTHS)}, "angle": {"const": "rad"}},
+            "properties": {"length": {"enum": list(LENGTH_UNITS)}, "angle": {"const": "rad"}},
             "additionalProperties": False,
         },
         "space": {"enum": list(SPACES)},
         "guess": {"description": "Coordinates by body, extra ones by constraint, or single ones by name.", **rows},
         "velocities": {"description": "Velocities at the guess, likewise.", **rows},
         "limits": {
-            "description": "Ranges of joints, kept for other tools. What stops a joint is a JointStop among the forces.",
+            "description": "Ranges of joints, for other tools. The force that stops a joint is a JointStop.",
             "type": "object",
             "additionalProperties": pair,
         },
@@ -74,6 +78,8 @@ def _common() -> dict:
 
 
 def _document(space: str) -> dict:
+    """Return the schema of a planar or a spatial model."""
+
     def group(kind: str) -> dict[str, Any]:
         return {"type": "object", "additionalProperties": {"$ref": f"#/$defs/{space} {kind}"}}
 
@@ -83,15 +89,16 @@ def _document(space: str) -> dict:
     return {"properties": known | {"space": {"const": space}} | own, "additionalProperties": False}
 
 
-def _element(name: str, own: type, kind: str, space: str) -> dict:
-    fields = {field.name.lstrip("_"): field for field in dataclasses.fields(own)}
+def _element(name: str, element_class: type, kind: str, space: str) -> dict:
+    """Return the schema of a class of elements."""
+    fields = {field.name.lstrip("_"): field for field in dataclasses.fields(element_class)}
     properties: dict[str, Any] = {"type": {"const": name}}
     required = [] if name == "Body" else ["type"]
-    for argument, parameter in arguments_of(own).items():
-        properties[argument] = _of_field(own, argument, fields.get(argument), space)
+    for argument, parameter in arguments_of(element_class).items():
+        properties[argument] = _of_field(element_class, argument, fields.get(argument), space)
         if parameter.default is inspect.Parameter.empty and not _has_default(fields.get(argument)):
             required.append(argument)
-    about = (inspect.getdoc(own) or "").split("\n\n")[0].replace("\n", " ")
+    about = (inspect.getdoc(element_class) or "").split("\n\n")[0].replace("\n", " ")
     return {
         "description": about,
         "type": "object",
@@ -102,15 +109,17 @@ def _element(name: str, own: type, kind: str, space: str) -> dict:
 
 
 def _has_default(field) -> bool:
+    """Return True if a field, or None, has a default value."""
     return field is not None and field.default is not dataclasses.MISSING
 
 
-def _of_field(own: type, name: str, field, space: str) -> dict:
-    if is_word(own, name):
+def _of_field(element_class: type, name: str, field, space: str) -> dict:
+    """Return the schema of an argument of a class, by its field if it has one."""
+    if is_word(element_class, name):
         return {"type": "string"}
     if name == "frames":
         return {"type": "object", "additionalProperties": {"$ref": f"#/$defs/{space} Frame"}}
-    if field is not None and is_switch(own, field.name):
+    if field is not None and is_switch(element_class, field.name):
         return {"type": "boolean"}
     if field is not None and "takes" in field.metadata:
         return {"$ref": "#/$defs/expression"}
@@ -126,6 +135,7 @@ def _of_field(own: type, name: str, field, space: str) -> dict:
 
 
 def _argument(space: str) -> dict:
+    """Return the schema of an argument whose shape is not known."""
     own = {"$ref": f"#/$defs/{space} argument"}
     words = {"enum": ["free", "fixed"]}
     parts = [NUMBER, words, {"$ref": f"#/$defs/{space} value"}, {"$ref": "#/$defs/expression"}]
@@ -133,6 +143,7 @@ def _argument(space: str) -> dict:
 
 
 def _expression() -> dict:
+    """Return the schema of a function as a list of scalar operations."""
     index = {"type": "integer", "minimum": 0}
     row = lambda names, *rest: {
         "type": "array",

@@ -1,2 +1,5 @@
-"""What robot formats share: a tree of links (`tree`), their joints and springs (`joints`), the parts of a mechanism that
-come of them (`parts`), and what couples two joints (`couplings`)."""
+"""Trees of links, which MJCF and URDF share.
+
+`tree` has the links, `joints` their joints, springs and stops, `parts` the elements of the mechanism, `couplings` the
+couplings of two joints, `inertias` the inertias that joints see.
+"""

@@ -1,6 +1,7 @@
 """Trees of links, as robot formats have them.
 
-A link hangs on its parent by a row of steps, each a hinge, a slide or a ball, the first one nearest to the parent.
+A link is connected to its parent by a row of primitive joints, each a hinge, a slide or a ball, the first one next to the
+parent.
 """
 
 from __future__ import annotations
@@ -14,8 +15,12 @@ import numpy as np
 from jaxmbs.element import GROUND
 from jaxmbs.io.models.model import ModelError
 
-HINGE, SLIDE, BALL, FREE = "hinge", "slide", "ball", "free"
-# Directions count as parallel or perpendicular, and lines as crossing, within this.
+# Kinds of primitive joints.
+HINGE = "hinge"
+SLIDE = "slide"
+BALL = "ball"
+FREE = "free"
+# Tolerance of unit vectors that are parallel or perpendicular, and of lines that meet.
 EXACT = 1e-9
 
 # Shapes (3,) and (3, 3); fields of elements make JAX arrays of them.
@@ -24,28 +29,36 @@ Matrix = Any
 
 
 class Softness(NamedTuple):
-    """How a stop gives way where the inertia J is at the joint: as a spring J k with a damper J c, in units of 1/time² and
-    1/time. The usual one is critically damped and has a time constant of 20 ms."""
+    """Stiffness k in 1/time² and damping c in 1/time of a stop.
+
+    The stop of a joint with the inertia J is a spring J k with a damper J c. By default it is critically damped and has a
+    time constant of 20 ms.
+    """
 
     stiffness: float = 2500.0
     damping: float = 100.0
 
 
-USUAL = Softness()
+# Softness of stops in formats without one.
+DEFAULT_SOFTNESS = Softness()
 
 
 @dataclasses.dataclass(frozen=True)
-class Step:
-    """A hinge, slide or ball on the way from a parent to a link.
+class PrimitiveJoint:
+    """A hinge, slide or ball between a parent and a link.
 
     Attributes:
         kind: one of the four above.
-        name: of the joint.
-        point, axis: in the frame of the link; a unit vector.
-        stiffness, damping: k, c of a spring and a damper in the joint. rest: where the spring has no force.
-        armature, friction: inertia of a drive, and a force or torque of dry friction.
-        limits: range. This and `rest` are counted from where the link stands at its `r` and `a`.
-        softness: of the stops at the limits.
+        name: name of the joint.
+        point: a point of the joint in the frame of the link, (3,).
+        axis: unit vector along its axis in the frame of the link, (3,).
+        stiffness: k of a spring in the joint.
+        damping: c of a damper in the joint.
+        rest: coordinate at which the spring has no force.
+        limits: range of the coordinate, which is 0 at the pose `r` and `a` of the link.
+        armature: inertia of the drive.
+        friction: force or torque of dry friction.
+        softness: stiffness and damping of the stops at the limits.
     """
 
     kind: str
@@ -58,25 +71,30 @@ class Step:
     limits: tuple[float, float] | None = None
     armature: float = 0.0
     friction: float = 0.0
-    softness: Softness = USUAL
+    softness: Softness = DEFAULT_SOFTNESS
 
 
 @dataclasses.dataclass(frozen=True)
 class Link:
-    """A body with the joints that carry it.
+    """A body with the joints between it and its parent.
 
     Attributes:
-        parent: name of the link that carries it.
-        r, a: origin and axes (as columns) of its frame in that of its parent, with all steps at zero.
-        steps: from the parent on.
-        mass, com, inertia: inertia about the centre of mass, a matrix, or moments in the axes `principal`.
+        name: its name.
+        parent: name of its parent.
+        r: origin of its frame in that of the parent, with all primitives at zero, (3,).
+        a: axes of its frame in that of the parent, as columns, (3, 3).
+        primitives: its joints, from the parent on.
+        mass: its mass.
+        com: its centre of mass in its frame, (3,).
+        inertia: inertia about the centre of mass: a matrix, or moments about the axes `principal`.
+        principal: axes of the moments, as columns in its frame, or None.
     """
 
     name: str
     parent: str
     r: Vector
     a: Matrix
-    steps: tuple[Step, ...]
+    primitives: tuple[PrimitiveJoint, ...]
     mass: float
     com: Vector
     inertia: Any
@@ -84,89 +102,91 @@ class Link:
 
     @property
     def massless(self) -> bool:
-        """Whether it has neither mass nor inertia."""
+        """True if it has neither mass nor inertia."""
         return self.mass == 0 and not np.any(self.inertia)
 
 
 @dataclasses.dataclass(frozen=True)
-class Place:
-    """A frame on a body: of a link that has become part of it, or of the body itself."""
+class LinkFrame:
+    """The frame of a link on its body: origin (3,) and axes (3, 3) in the frame of the body."""
 
     body: str
     r: Vector
     a: Matrix
 
     def point(self, s) -> Vector:
-        """r + A s."""
+        """Return r + A s, a point of the link in the frame of the body."""
         return self.r + self.a @ np.asarray(s, float)
 
-    def seen(self, point) -> Vector:
-        """A point of the ground in this frame."""
+    def local(self, point) -> Vector:
+        """Return Aᵀ (p − r), a point of the body in the frame of the link."""
         return self.a.T @ (point - self.r)
 
 
 def unit(v) -> Vector:
-    """The vector at length 1."""
+    """Return a vector at length 1."""
     return v / np.linalg.norm(v)
 
 
 def along_z(axis) -> Matrix:
-    """Right-handed orthonormal axes with the third one in a direction."""
+    """Return right-handed orthonormal axes, as columns, with the third one in a direction."""
     z = unit(np.asarray(axis, float))
     x = unit(np.cross(np.eye(3)[np.argmin(np.abs(z))], z))
     return np.stack([x, np.cross(z, x), z], axis=1)
 
 
 def from_quaternion(quaternion) -> Matrix:
-    """The rotation matrix of a quaternion (4,), scalar part first, of any length."""
+    """Return the rotation matrix of a quaternion (4,), scalar part first, of any length."""
     w, x, y, z = np.asarray(quaternion, float) / np.linalg.norm(quaternion)
     v = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
     return np.eye(3) + 2 * w * v + 2 * v @ v
 
 
-def merged(links: Sequence[Link]) -> tuple[list[Link], dict[str, Place]]:
-    """The links with mass, on parents with mass; and where all of them are."""
-    links = _swapped(links)
+def merge_massless(links: Sequence[Link]) -> tuple[list[Link], dict[str, LinkFrame]]:
+    """Return the links with mass, on parents with mass, and the frames of all links on them."""
+    links = _swap_massless(links)
     children: dict[str, list[Link]] = {}
     for link in links:
         children.setdefault(link.parent, []).append(link)
-    places = {GROUND: Place(GROUND, np.zeros(3), np.eye(3))}
+    places = {GROUND: LinkFrame(GROUND, np.zeros(3), np.eye(3))}
     carried: dict[str, Link] = {}
     kept = []
     for link in links:
         if link.parent in carried:
-            link = _behind(carried[link.parent], link)
+            link = _with_joints_of(carried[link.parent], link)
         else:
             place = places[link.parent]
             link = dataclasses.replace(link, parent=place.body, r=place.point(link.r), a=place.a @ link.a)
-        if link.massless and not link.steps:
-            places[link.name] = Place(link.parent, link.r, link.a)
+        if link.massless and not link.primitives:
+            places[link.name] = LinkFrame(link.parent, link.r, link.a)
         elif link.massless:
             count = len(children.get(link.name, []))
-            if count != 1 or any(step.kind == FREE for step in link.steps):
+            if count != 1 or any(primitive.kind == FREE for primitive in link.primitives):
                 carries = "nothing" if count == 0 else f"{count} links" if count > 1 else "another link"
                 raise ModelError(f"link {link.name!r} has no mass, moves and carries {carries}: give it a mass")
             carried[link.name] = link
         else:
-            places[link.name] = Place(link.name, np.zeros(3), np.eye(3))
+            places[link.name] = LinkFrame(link.name, np.zeros(3), np.eye(3))
             kept.append(link)
     for name in reversed(carried):
         child = children[name][0]
-        if not child.steps and child.name in places:
+        if not child.primitives and child.name in places:
             place = places[child.name]
-            places[name] = Place(place.body, place.point(-child.a.T @ child.r), place.a @ child.a.T)
+            places[name] = LinkFrame(place.body, place.point(-child.a.T @ child.r), place.a @ child.a.T)
     return kept, places
 
 
-def _swapped(links: Sequence[Link]) -> list[Link]:
-    """The same tree, where a moving link without mass changes places with one with mass that is fixed to it."""
+def _swap_massless(links: Sequence[Link]) -> list[Link]:
+    """Return the tree with each moving link without mass behind a link with mass that is fixed to it."""
     found = {link.name: link for link in links}
     order, swapped = [link.name for link in links], False
     for name in order:
         link = found[name]
-        if not (link.massless and link.steps):
+        if not (link.massless and link.primitives):
             continue
-        fixed = [other for other in found.values() if other.parent == name and not other.steps and not other.massless]
+        fixed = [
+            other for other in found.values() if other.parent == name and not other.primitives and not other.massless
+        ]
         if not fixed:
             continue
         first, swapped = fixed[0], True
@@ -175,13 +195,14 @@ def _swapped(links: Sequence[Link]) -> list[Link]:
             parent=link.parent,
             r=link.r + link.a @ first.r,
             a=link.a @ first.a,
-            steps=tuple(_seen_from(step, first.r, first.a) for step in link.steps),
+            primitives=tuple(_in_frame(primitive, first.r, first.a) for primitive in link.primitives),
         )
-        found[name] = dataclasses.replace(link, parent=first.name, r=-first.a.T @ first.r, a=first.a.T, steps=())
+        found[name] = dataclasses.replace(link, parent=first.name, r=-first.a.T @ first.r, a=first.a.T, primitives=())
     return _parents_first(found, order) if swapped else list(links)
 
 
 def _parents_first(found: Mapping[str, Link], order: Sequence[str]) -> list[Link]:
+    """Return the links in an order in which parents come before their children."""
     done: dict[str, Link] = {}
     waiting = list(order)
     while waiting:
@@ -192,14 +213,18 @@ def _parents_first(found: Mapping[str, Link], order: Sequence[str]) -> list[Link
     return list(done.values())
 
 
-def _behind(link: Link, child: Link) -> Link:
-    """The child of a link without mass, with the steps of both."""
-    steps = tuple(_seen_from(step, child.r, child.a) for step in link.steps)
+def _with_joints_of(link: Link, child: Link) -> Link:
+    """Return the child of a link without mass, with the primitive joints of both."""
+    primitives = tuple(_in_frame(primitive, child.r, child.a) for primitive in link.primitives)
     return dataclasses.replace(
-        child, parent=link.parent, r=link.r + link.a @ child.r, a=link.a @ child.a, steps=steps + child.steps
+        child,
+        parent=link.parent,
+        r=link.r + link.a @ child.r,
+        a=link.a @ child.a,
+        primitives=primitives + child.primitives,
     )
 
 
-def _seen_from(step: Step, r: Vector, a: Matrix) -> Step:
-    """A step in another frame, with this origin and these axes in its own."""
-    return dataclasses.replace(step, point=a.T @ (step.point - r), axis=a.T @ step.axis)
+def _in_frame(primitive: PrimitiveJoint, r: Vector, a: Matrix) -> PrimitiveJoint:
+    """Return a primitive joint in a frame with origin r and axes A in its own frame."""
+    return dataclasses.replace(primitive, point=a.T @ (primitive.point - r), axis=a.T @ primitive.axis)

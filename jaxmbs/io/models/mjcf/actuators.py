@@ -8,38 +8,32 @@ from typing import Any
 import numpy as np
 
 from jaxmbs import forces
-from jaxmbs.io.models.links.parts import Parts
+from jaxmbs.io.models.links.elements import Elements
 from jaxmbs.io.models.links.tree import HINGE, SLIDE
 from jaxmbs.io.models.model import ModelError
 
-LEAVE = "; leave it out with ignore=('actuator',)"
-# What is affine, of each of MuJoCo's kinds.
+# Hint at the end of messages.
+LEAVE_OUT = "; leave it out with ignore=('actuator',)"
+# Kinds of transmissions, gains, biases and dynamics that an `Actuator` has.
 KNOWN = {
     "trntype": ("JOINT", "JOINTINPARENT"),
     "gaintype": ("FIXED", "AFFINE"),
     "biastype": ("NONE", "AFFINE"),
     "dyntype": ("NONE", "INTEGRATOR", "FILTER", "FILTEREXACT"),
 }
+# Names of these kinds in the enumerations of MuJoCo.
 KINDS = {"trntype": "Trn", "gaintype": "Gain", "biastype": "Bias", "dyntype": "Dyn"}
-# What MuJoCo 4 knows beside these.
-MORE = ("actuator_armature", "actuator_damping", "actuator_dampingpoly", "actuator_delay")
+# Other properties of actuators in MuJoCo 4, which an `Actuator` does not have.
+UNSUPPORTED = ("actuator_armature", "actuator_damping", "actuator_dampingpoly", "actuator_delay")
 
 
 def actuator_names(m) -> list[str]:
-    """Names of all actuators; without one they are "actuator1", by their numbers."""
+    """Return the names of all actuators, "actuator1" for the first if it has no name."""
     return [m.actuator(k).name or f"actuator{k + 1}" for k in range(len(m.actuator_trntype))]
 
 
-def add_actuators(mujoco, m, d, parts: Parts, joints: list[str], ignore) -> None:
-    """Add an `Actuator` for each that acts on a hinge or a slide.
-
-    Args:
-        mujoco: the package. m, d: an `MjModel`, and `MjData` with controls and activations at the start.
-        joints: names of the joints.
-
-    Raises:
-        ModelError: one that acts on something else, or in another way than an affine one, by name.
-    """
+def add_actuators(mujoco, m, d, elements: Elements, joints: list[str], ignore) -> None:
+    """Add an `Actuator` for each of an `MjModel`; raise `ModelError` for one that is not affine or not of a joint."""
     if "actuator" in ignore or m.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_ACTUATION:
         return
     controls = getattr(m, "actuator_ctrladr", np.arange(len(m.actuator_trntype)))
@@ -47,30 +41,30 @@ def add_actuators(mujoco, m, d, parts: Parts, joints: list[str], ignore) -> None
         if m.opt.disableactuator & (1 << max(int(m.actuator_group[k]), 0)):
             continue
         for reason in _reasons(mujoco, m, k):
-            raise ModelError(f"actuator {name!r}: {reason} cannot be represented{LEAVE}")
+            raise ModelError(f"actuator {name!r}: {reason} cannot be represented{LEAVE_OUT}")
         j = int(m.actuator_trnid[k, 0])
-        if joints[j] not in parts.joints or parts.joints[joints[j]].steps[0].kind not in (HINGE, SLIDE):
+        if joints[j] not in elements.joints or elements.joints[joints[j]].primitives[0].kind not in (HINGE, SLIDE):
             raise ModelError(
-                f"actuator {name!r}: acts on {joints[j]!r}, which is not the only hinge or slide of its body{LEAVE}"
+                f"actuator {name!r}: acts on {joints[j]!r}, which is not the only hinge or slide of its body{LEAVE_OUT}"
             )
         control = float(d.ctrl[controls[k]])
-        joint = parts.constraint_of[joints[j]]
-        actuator = _actuator(mujoco, m, d, k, joint, control, parts.limits.get(joint))
-        parts.forces[parts.name(name)] = actuator
+        joint = elements.constraint_of[joints[j]]
+        actuator = _actuator(mujoco, m, d, k, joint, control, elements.limits.get(joint))
+        elements.forces[elements.name(name)] = actuator
 
 
 def _reasons(mujoco, m, k: int) -> Iterator[str]:
-    """What an actuator has that an `Actuator` has not."""
-    for what, known in KNOWN.items():
+    """Yield the properties of an actuator that an `Actuator` does not have."""
+    for kind, known in KNOWN.items():
         values = [
-            int(getattr(getattr(mujoco, f"mjt{KINDS[what]}"), f"mj{KINDS[what].upper()}_{name}")) for name in known
+            int(getattr(getattr(mujoco, f"mjt{KINDS[kind]}"), f"mj{KINDS[kind].upper()}_{name}")) for name in known
         ]
-        if int(getattr(m, f"actuator_{what}")[k]) not in values:
-            yield f"its {what}"
+        if int(getattr(m, f"actuator_{kind}")[k]) not in values:
+            yield f"its {kind}"
             return
-    for what in MORE:
-        if np.any(getattr(m, what, np.zeros(k + 1))[k]):
-            yield f"its {what.removeprefix('actuator_')}"
+    for name in UNSUPPORTED:
+        if np.any(getattr(m, name, np.zeros(k + 1))[k]):
+            yield f"its {name.removeprefix('actuator_')}"
     j = int(m.actuator_trnid[k, 0])
     shared = np.count_nonzero(m.actuator_trnid[:, 0] == j) > 1
     if m.jnt_actfrclimited[j] and shared:
@@ -78,12 +72,13 @@ def _reasons(mujoco, m, k: int) -> Iterator[str]:
 
 
 def _actuator(mujoco, m, d, k: int, joint: str, control: float, limits) -> forces.Actuator:
-    """The joint's coordinate begins with zero at qpos0, and the actuator's length is the ratio times MuJoCo's."""
+    """Return actuator k. Its length is the gear ratio times the coordinate of MuJoCo, which is not zero at qpos0."""
     n, j = float(m.actuator_gear[k, 0]), int(m.actuator_trnid[k, 0])
     zero = float(m.qpos0[m.jnt_qposadr[j]])
 
-    def seen(affine: bool, numbers) -> tuple:
-        first, by_length, by_rate = map(float, numbers[:3])
+    def at_joint(affine: bool, parameters) -> tuple:
+        """Return gain or bias parameters for the coordinate of the joint, which is zero at qpos0."""
+        first, by_length, by_rate = map(float, parameters[:3])
         if not affine:
             by_length = by_rate = 0.0
         found = n * (first + by_length * n * zero), n**2 * by_length, n**2 * by_rate
@@ -114,7 +109,7 @@ def _actuator(mujoco, m, d, k: int, joint: str, control: float, limits) -> force
     return actuator(
         joint,
         control,
-        gain=seen(m.actuator_gaintype[k] == int(mujoco.mjtGain.mjGAIN_AFFINE), m.actuator_gainprm[k]),
-        bias=seen(True, m.actuator_biasprm[k]) if affine_bias else (0, 0, 0),
+        gain=at_joint(m.actuator_gaintype[k] == int(mujoco.mjtGain.mjGAIN_AFFINE), m.actuator_gainprm[k]),
+        bias=at_joint(True, m.actuator_biasprm[k]) if affine_bias else (0, 0, 0),
         **ranges,
     )

@@ -1,4 +1,4 @@
-"""Equality constraints of MJCF as constraints that are hard."""
+"""Equality constraints of MJCF as hard constraints."""
 
 from __future__ import annotations
 
@@ -8,17 +8,13 @@ import numpy as np
 
 from jaxmbs import spatial
 from jaxmbs.io.models.links.couplings import couple, hold
-from jaxmbs.io.models.links.parts import Parts
+from jaxmbs.io.models.links.elements import Elements
 from jaxmbs.io.models.links.tree import from_quaternion
 from jaxmbs.io.models.model import ModelError
 
 
-def add_equalities(mujoco, m, d, parts: Parts, names, ignore: Collection[str]) -> None:
-    """Add what `equality` says of an `MjModel`, in the state `d`, to the parts.
-
-    Raises:
-        ModelError: an equality that is not a constraint here, by name.
-    """
+def add_equalities(mujoco, m, d, elements: Elements, names, ignore: Collection[str]) -> None:
+    """Add the equalities of an `MjModel`; raise `ModelError` for one that cannot be represented."""
     flags = mujoco.mjtDisableBit
     if "equality" in ignore or m.opt.disableflags & (flags.mjDSBL_EQUALITY | flags.mjDSBL_CONSTRAINT):
         return
@@ -35,16 +31,16 @@ def add_equalities(mujoco, m, d, parts: Parts, names, ignore: Collection[str]) -
                 "leave all equalities out with ignore=('equality',)"
             )
         if tag == "joint":
-            _add_coupling(m, d, k, name, parts, names)
+            _add_coupling(m, d, k, name, elements, names)
         else:
-            _add_joint(mujoco, m, k, tag, name, parts, names)
+            _add_joint(mujoco, m, k, tag, name, elements, names)
 
 
-def _add_joint(mujoco, m, k: int, tag: str, name: str, parts: Parts, names) -> None:
-    """`connect` and `weld`, of bodies or of sites.
+def _add_joint(mujoco, m, k: int, tag: str, name: str, elements: Elements, names) -> None:
+    """Add a `connect` or `weld` of bodies or sites.
 
-    Of a weld of bodies the anchor on body 2 is at the first part of relpose on body 1, whose second part is the rotation of
-    body 2 as seen from body 1.
+    In a weld of bodies relpose has the place of the anchor in the frame of body 1, and the rotation of body 2 relative to
+    body 1.
     """
     ids, data = (m.eq_obj1id[k], m.eq_obj2id[k]), m.eq_data[k]
     if m.eq_objtype[k] == mujoco.mjtObj.mjOBJ_SITE:
@@ -58,7 +54,7 @@ def _add_joint(mujoco, m, k: int, tag: str, name: str, parts: Parts, names) -> N
         if tag == "weld":
             points = points[::-1]
             frames[0] = from_quaternion(data[6:10])
-    places = [parts.place(names.bodies[b], f"{tag} {name!r}") for b in bodies]
+    places = [elements.place(names.bodies[b], f"{tag} {name!r}") for b in bodies]
     if places[0].body == places[1].body:
         return
     (i, j), (point_i, point_j) = places, (p.point(s) for p, s in zip(places, points, strict=True))
@@ -68,17 +64,17 @@ def _add_joint(mujoco, m, k: int, tag: str, name: str, parts: Parts, names) -> N
     else:
         frame_i, frame_j = i.a @ frames[0], j.a @ frames[1]
         joint = spatial.Rigid(i.body, j.body, point_i, point_j, frame_i=frame_i, frame_j=frame_j)
-    parts.constraints[parts.name(name)] = joint
+    elements.constraints[elements.name(name)] = joint
 
 
-def _add_coupling(m, d, k: int, name: str, parts: Parts, names) -> None:
-    """`joint`: q₁ − q₁₀ = Σ aₙ (q₂ − q₂₀)ⁿ, without the second joint a₀."""
+def _add_coupling(m, d, k: int, name: str, elements: Elements, names) -> None:
+    """Add an equality `joint`: q₁ − q₁₀ = Σ aₙ (q₂ − q₂₀)ⁿ, or a₀ without a second joint."""
     first, second = int(m.eq_obj1id[k]), int(m.eq_obj2id[k])
     coefficients = m.eq_data[k, :5]
     if second < 0:
-        return hold(parts, name, names.joints[first], float(coefficients[0]))
+        return hold(elements, name, names.joints[first], float(coefficients[0]))
     if np.any(coefficients[2:]):
         raise ModelError(f"equality joint {name!r}: polycoef of higher than first order cannot be represented")
     at = m.jnt_qposadr[[first, second]]
     joints = names.joints[first], names.joints[second]
-    couple(parts, name, *joints, *map(float, coefficients[:2]), start=d.qpos[at] - m.qpos0[at])
+    couple(elements, name, *joints, *map(float, coefficients[:2]), start=d.qpos[at] - m.qpos0[at])

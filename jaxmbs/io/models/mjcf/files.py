@@ -1,4 +1,4 @@
-"""What an MJCF file refers to, looked at before MuJoCo opens any of it: paths, sizes, plugins."""
+"""Checks of an MJCF file and of all files that it refers to, before MuJoCo opens them: paths, sizes, plugins."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from xml.etree import ElementTree
 
 from jaxmbs.io.models.model import ModelError
 
-# Bytes of all files together, and how many XML files.
+# Most bytes of all files together.
 MAX_TOTAL_BYTES = 256 * 2**20
+# Most files.
 MAX_FILES = 1000
-# Bodies that a `replicate` or its like makes, elements of a grid, numbers that MuJoCo is to keep for the user.
+# Most copies that `replicate`, `composite` and `flexcomp` may make, and most numbers of the user.
 MAX_COPIES = 10_000
+# Most elements of a height field or a texture.
 MAX_ELEMENTS = 2**24
+# Largest absolute value of a number: MuJoCo may hang on larger ones.
 MAX_NUMBER = 1e100
-# An included file may have either.
+# Root tags of a file.
 ROOTS = ("mujoco", "mujocoinclude")
-# Attributes that are names, whatever they look like.
+# Attributes with names, which may look like numbers.
 NAMES = {
     "name", "class", "childclass", "joint", "body", "site", "geom", "mesh", "material", "texture", "tendon", "actuator",
     "file", "model", "target", "key", "prefix", "body1", "body2", "joint1", "joint2", "geom1", "geom2", "site1", "site2",
     "tendon1", "tendon2",
 }  # fmt: skip
+# Attributes with folders.
 FOLDERS = ("meshdir", "texturedir", "assetdir")
-# Tags whose files are models themselves.
+# Tags whose files are models.
 MODELS = ("include", "model")
 
 
 def xml_root(data: bytes, name: str = "") -> ElementTree.Element:
-    """The root of XML that declares no document type and no entities.
-
-    Raises:
-        ModelError: it does, it is not UTF-8, or it is malformed; `name` of the file, unless it is the first one.
-    """
+    """Return the root of XML in UTF-8 without document type and entities; messages begin with `name`, if any."""
     of = f"{name}: " if name else ""
     try:
         text = data.decode("utf-8-sig")
@@ -51,23 +51,22 @@ def xml_root(data: bytes, name: str = "") -> ElementTree.Element:
 
 
 def check_files(path: Path) -> None:
-    """Raise `ModelError` if a model or a file that it refers to is outside its folder, if they are too large, or if
-    it wants plugins."""
+    """Raise `ModelError` if a model or its files are outside its folder or too large, or if it has plugins."""
     folder = path.parent.resolve()
-    waiting, seen, total = [path.resolve()], set(), 0
+    waiting, checked, total = [path.resolve()], set(), 0
     copies = 1
     while waiting:
         file = waiting.pop()
-        if file in seen:
+        if file in checked:
             continue
-        seen.add(file)
+        checked.add(file)
         total += _size(file)
-        _check_total(total, len(seen))
+        _check_total(total, len(checked))
         root = xml_root(file.read_bytes(), "" if file == path.resolve() else file.name)
         if root.tag not in ROOTS:
-            what = "" if file == path.resolve() else f"{file.name}: "
+            prefix = "" if file == path.resolve() else f"{file.name}: "
             more = "; the name of a URDF ends in .urdf" if root.tag == "robot" else ""
-            raise ModelError(f"{what}an MJCF is a <mujoco>, this is a <{root.tag}>{more}")
+            raise ModelError(f"{prefix}the root of an MJCF must be <mujoco>, got <{root.tag}>{more}")
         _check_numbers(root)
         copies *= _check_sizes(root)
         if copies > MAX_COPIES:
@@ -79,13 +78,14 @@ def check_files(path: Path) -> None:
                 continue
             if tag in MODELS or found.suffix.lower() in (".xml", ".mjcf"):
                 waiting.append(found)
-            elif found not in seen:
-                seen.add(found)
+            elif found not in checked:
+                checked.add(found)
                 total += _size(found)
-                _check_total(total, len(seen))
+                _check_total(total, len(checked))
 
 
 def _size(file: Path) -> int:
+    """Return the size of a file in bytes."""
     try:
         return file.stat().st_size
     except OSError as error:
@@ -93,12 +93,15 @@ def _size(file: Path) -> int:
 
 
 def _check_total(total: int, count: int) -> None:
+    """Raise `ModelError` for too many bytes or files."""
     if total > MAX_TOTAL_BYTES or count > MAX_FILES:
-        raise ModelError(f"has more than {MAX_TOTAL_BYTES} bytes, or {MAX_FILES} files, with those that it refers to")
+        raise ModelError(
+            f"has more than {MAX_TOTAL_BYTES} bytes or {MAX_FILES} files, counting those that it refers to"
+        )
 
 
-def _references(root, folder: Path, own: Path) -> Iterator[tuple[str, str, Path]]:
-    """Tag, path as it is written, and file, of all that a file may refer to, wherever MuJoCo might look for it."""
+def _references(root, folder: Path, folder_of_file: Path) -> Iterator[tuple[str, str, Path]]:
+    """Yield tag, path as written, and file for all references, in all folders in which MuJoCo may look."""
     folders = {""}
     for element in root.iter():
         if element.tag in ("plugin", "extension"):
@@ -106,17 +109,17 @@ def _references(root, folder: Path, own: Path) -> Iterator[tuple[str, str, Path]
         for attribute in FOLDERS:
             if attribute in element.attrib:
                 folders.add(element.get(attribute, ""))
-                yield attribute, element.get(attribute, ""), _resolved(folder, element.get(attribute, ""))
+                yield attribute, element.get(attribute, ""), _resolve(folder, element.get(attribute, ""))
     for element in root.iter():
         for attribute, named in element.attrib.items():
             if attribute == "file" or (attribute.startswith("file") and element.tag == "texture"):
-                for base in {folder, own}:
+                for base in {folder, folder_of_file}:
                     for under in folders:
-                        yield element.tag, named, _resolved(base, under, named)
+                        yield element.tag, named, _resolve(base, under, named)
 
 
-def _resolved(base: Path, *parts: str) -> Path:
-    """Where a path leads, links followed. A backslash separates folders for some systems, a colon names a drive."""
+def _resolve(base: Path, *parts: str) -> Path:
+    """Return the file of a path, links followed. Backslashes count as slashes; a path with a colon is outside."""
     path = base
     for part in parts:
         if "\0" in part or ":" in part:
@@ -126,20 +129,21 @@ def _resolved(base: Path, *parts: str) -> Path:
 
 
 def _check_numbers(root) -> None:
-    """Raise `ModelError` for numbers that are not finite, or so large that their squares are not: MuJoCo hangs on some."""
+    """Raise `ModelError` for numbers that are not finite or too large: MuJoCo may hang on them."""
     for element in root.iter():
         for attribute, value in element.attrib.items():
             if attribute in NAMES:
                 continue
             for number in filter(None, map(_number, value.split())):
                 if not abs(number) <= MAX_NUMBER:
-                    what = f"be less than {MAX_NUMBER:g} in size" if math.isfinite(number) else "be finite"
+                    bound = f"be less than {MAX_NUMBER:g} in size" if math.isfinite(number) else "be finite"
                     raise ModelError(
-                        f"{element.tag} {element.get('name', '')!r}: {attribute} must {what}, got {value!r}"
+                        f"{element.tag} {element.get('name', '')!r}: {attribute} must {bound}, got {value!r}"
                     )
 
 
 def _number(word: str) -> float | None:
+    """Return a word as a number, or None."""
     try:
         return float(word)
     except ValueError:
@@ -147,9 +151,10 @@ def _number(word: str) -> float | None:
 
 
 def _check_sizes(root) -> int:
-    """How many copies the macros of a file make of what is in them at most; raises `ModelError` for what is too large."""
+    """Return the most copies that the macros of a file make; raise `ModelError` for sizes that are too large."""
 
     def numbers(element, attribute) -> list[float]:
+        """Return an attribute as numbers, NaN as infinity."""
         try:
             found = [float(x) for x in element.get(attribute, "").split()]
         except ValueError:

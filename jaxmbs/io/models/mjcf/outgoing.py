@@ -1,4 +1,4 @@
-"""Joints as rows of MuJoCo's hinges, slides and balls."""
+"""Joints as rows of MuJoCo's hinges, slides and balls, and numbers as texts."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from jaxmbs.io.models.links.tree import BALL, HINGE, SLIDE, Place
+from jaxmbs.io.models.links.tree import BALL, HINGE, SLIDE, LinkFrame
 from jaxmbs.io.models.model import ModelError
 from jaxmbs.numerics import rotation
 
 
 def in_space(s) -> Float[np.ndarray, "3"]:
-    """A vector of the plane or of space, in space."""
+    """Return a vector of the plane or of space as a vector of space, (3,)."""
     s = np.asarray(s, float)
     return np.append(s, np.zeros(3 - len(s)))
 
 
-def place_of(body: str, pose) -> Place:
-    """The place of a body with this pose, of the plane xy or of space."""
+def place_of(body: str, pose) -> LinkFrame:
+    """Return the frame of a body with this planar or spatial pose, in the ground frame."""
     along = np.stack([in_space(pose.direction(u)) for u in np.eye(len(pose.r))], axis=1)
-    return Place(body, in_space(pose.r), along if len(pose.r) == 3 else np.column_stack([along, (0.0, 0.0, 1.0)]))
+    return LinkFrame(body, in_space(pose.r), along if len(pose.r) == 3 else np.column_stack([along, (0.0, 0.0, 1.0)]))
 
 
 @dataclasses.dataclass(frozen=True)
-class Hinged:
-    """One of the joints that MuJoCo has.
+class MujocoJoint:
+    """A joint of MuJoCo.
 
     Attributes:
         kind: "hinge", "slide" or "ball".
-        name: of its coordinate, such as "phi".
-        axis: in the ground frame, with all joints as they are; None of a ball.
-        value: of its coordinate now.
+        name: name of its coordinate, such as "phi".
+        axis: unit vector along its axis in the ground frame, (3,); None for a ball.
+        value: value of its coordinate.
     """
 
     kind: str
@@ -42,15 +42,8 @@ class Hinged:
     value: float
 
 
-def steps_of(joint, i, j, *, reverse: bool) -> list[Hinged]:
-    """The steps from body i of a joint to its body j, or in `reverse` back; with the coordinates and signs of the joint.
-
-    Args:
-        i, j: poses.
-
-    Raises:
-        ModelError: MuJoCo has no joints with these motions.
-    """
+def primitives_of(joint, i, j, *, reverse: bool) -> list[MujocoJoint]:
+    """Return the joints of MuJoCo with the motions of a joint between poses i and j, from j to i if `reverse`."""
     mobility = joint.mobility
     if mobility.known or mobility.lead is not None:
         raise ModelError("a motion or a lead cannot be represented")
@@ -58,36 +51,36 @@ def steps_of(joint, i, j, *, reverse: bool) -> list[Hinged]:
     at = place_of(joint.i, i)
     names = mobility.velocities
     slides = [] if mobility.slides is None else [at.a @ in_space(u) for u in np.asarray(mobility.slides).T]
-    steps = [Hinged(SLIDE, names[k], axis, float(theta[k])) for k, axis in enumerate(slides)]
+    primitives = [MujocoJoint(SLIDE, names[k], axis, float(theta[k])) for k, axis in enumerate(slides)]
     count, rho = len(names) - len(slides), theta[len(slides) :]
     turning = mobility.turning
     if turning is not None and count:
         names = names[len(slides) :]
         if names == ("wx", "wy", "wz"):
-            steps.append(Hinged(BALL, "ball", None, 0.0))
+            primitives.append(MujocoJoint(BALL, "ball", None, 0.0))
         elif names in (("phi",), ("alpha", "beta")):
             axes = [(0.0, 0.0, 1.0)] if len(i.r) == 2 else np.asarray(turning.axes(rho)).T
-            steps += [
-                Hinged(HINGE, name, at.a @ axis, float(x)) for name, axis, x in zip(names, axes, rho, strict=True)
+            primitives += [
+                MujocoJoint(HINGE, name, at.a @ axis, float(x)) for name, axis, x in zip(names, axes, rho, strict=True)
             ]
         else:
-            raise ModelError(f"coordinates {', '.join(names)} are of no joint that MJCF has")
+            raise ModelError(f"MJCF has no joint with the coordinates {', '.join(names)}")
     if not reverse:
-        return steps
-    back = [dataclasses.replace(s, axis=None if s.axis is None else -s.axis) for s in reversed(steps)]
+        return primitives
+    back = [dataclasses.replace(s, axis=None if s.axis is None else -s.axis) for s in reversed(primitives)]
     return [s for s in back if s.kind != SLIDE] + [s for s in back if s.kind == SLIDE][::-1]
 
 
 def number(x) -> str:
-    """A number, with all its digits."""
+    """Return a number as a text with all its digits."""
     return repr(float(x))
 
 
 def numbers(xs) -> str:
-    """Numbers with blanks between them."""
+    """Return numbers as a text, separated by blanks."""
     return " ".join(number(x) for x in xs)
 
 
 def quaternion(a) -> str:
-    """A rotation matrix as the text of a quaternion."""
+    """Return the quaternion of a rotation matrix as a text."""
     return numbers(np.asarray(rotation.from_matrix(jnp.asarray(a))))

@@ -1,4 +1,4 @@
-"""What a compiled MJCF model may have that a mechanism has not: refused by name, unless it is to be ignored."""
+"""Checks of a compiled MJCF model: features that a mechanism does not have are refused unless they are to be ignored."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxmbs.io.models.model import ModelError
 
-# What may be left out, by tag or attribute of MJCF.
+# Tags and attributes of MJCF that may be left out.
 IGNORABLE = (
     "actuator",
     "armature",
@@ -27,47 +27,44 @@ IGNORABLE = (
 
 
 def check_ignore(ignore: Iterable[str], known: Iterable[str]) -> None:
-    """Raise `ModelError` for what cannot be ignored."""
+    """Raise `ModelError` for names in `ignore` that are not in `known`."""
     known = tuple(known)
     for name in ignore:
         if name not in known:
-            raise ModelError(f"ignore: {name!r} cannot be ignored; what can is {', '.join(known)}")
+            raise ModelError(f"ignore: {name!r} cannot be ignored; must be one of {', '.join(known)}")
 
 
 def check_model(mujoco, m, ignore: Collection[str]) -> None:
-    """Raise `ModelError` for the first thing in a model that no mechanism has.
-
-    Args:
-        mujoco: the package.
-        m: an `MjModel`.
-        ignore: what may be left out; see `IGNORABLE`.
-    """
-    for tag, what in _unsupported(mujoco, m):
+    """Raise `ModelError` for the first feature that no mechanism has, unless `ignore` names its tag."""
+    for tag, what in _unsupported_features(mujoco, m):
         if tag not in IGNORABLE:
             raise ModelError(f"{tag}: {what} cannot be represented")
         if tag not in ignore:
             raise ModelError(f"{tag}: {what} cannot be represented; leave it out with ignore=({tag!r},)")
 
 
-def _unsupported(mujoco, m) -> Iterator[tuple[str, str]]:
-    """Tags, and what they are of."""
-    yield from (("tendon", _named(m.tendon(k).name, "tendon", k)) for k in range(m.ntendon))
+def _unsupported_features(mujoco, m) -> Iterator[tuple[str, str]]:
+    """Yield the tag and a description of each feature that no mechanism has."""
+    yield from (("tendon", _description(m.tendon(k).name, "tendon", k)) for k in range(m.ntendon))
     yield from (("flex", f"deformable body {k + 1}") for k in range(m.nflex))
     if m.nplugin:
         yield "plugin", "a plugin"
     for k in map(int, np.flatnonzero(m.body_mocapid >= 0)):
-        yield "mocap", _named(m.body(k).name, "body", k)
+        yield "mocap", _description(m.body(k).name, "body", k)
     if not m.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_GRAVITY:
-        yield from (("gravcomp", _named(m.body(k).name, "body", k)) for k in map(int, np.flatnonzero(m.body_gravcomp)))
+        yield from (
+            ("gravcomp", _description(m.body(k).name, "body", k)) for k in map(int, np.flatnonzero(m.body_gravcomp))
+        )
     if m.opt.density or m.opt.viscosity:
         yield "fluid", "density and viscosity of a medium (option)"
-    yield from _of_joints(mujoco, m)
+    yield from _unsupported_of_joints(mujoco, m)
 
 
-def _of_joints(mujoco, m) -> Iterator[tuple[str, str]]:
+def _unsupported_of_joints(mujoco, m) -> Iterator[tuple[str, str]]:
+    """Yield the tag and a description of each such feature of a joint."""
     flags = mujoco.mjtDisableBit
     disabled = lambda flag: bool(m.opt.disableflags & flag)
-    joint = lambda k: _named(m.joint(int(k)).name, "joint", k)
+    joint = lambda k: _description(m.joint(int(k)).name, "joint", k)
     # Since MuJoCo 4 springs and dampers may be polynomials, and springs may yield.
     springs = {name: getattr(m, name, None) for name in ("jnt_stiffnesspoly", "jnt_springyield")}
     for name, values in springs.items():
@@ -81,20 +78,17 @@ def _of_joints(mujoco, m) -> Iterator[tuple[str, str]]:
 
 
 def _rows(values) -> list[int]:
-    """Which rows are not zero."""
+    """Return the indices of rows that are not zero."""
     return [k for k, row in enumerate(values) if np.any(row)]
 
 
-def _named(name: str, kind: str, k) -> str:
+def _description(name: str, kind: str, k) -> str:
+    """Return a description of object k of a kind."""
     return f"{kind} {name!r}" if name else f"{kind} number {int(k) + 1}"
 
 
 def check_contacts(mujoco, m, d, ignore: Collection[str]) -> None:
-    """Raise `ModelError` if geoms may touch what stands still, or touch at the start; warn of others that may touch.
-
-    Args:
-        m, d: an `MjModel`, and `MjData` at the start.
-    """
+    """Raise `ModelError` for geoms that touch or may touch a fixed body; warn of those of moving bodies."""
     flags = mujoco.mjtDisableBit
     if "contact" in ignore or m.opt.disableflags & (flags.mjDSBL_CONTACT | flags.mjDSBL_CONSTRAINT):
         return
@@ -114,7 +108,7 @@ def check_contacts(mujoco, m, d, ignore: Collection[str]) -> None:
 
 
 def _pairs(mujoco, m) -> Iterator[tuple[int, int]]:
-    """Geoms that MuJoCo tests for contact: not those of one body, of parent and child, or of excluded bodies."""
+    """Yield pairs of geoms that MuJoCo tests for contact: not those of one body, of parent and child, or excluded."""
     solid = np.flatnonzero(m.geom_contype | m.geom_conaffinity)
     filters = not m.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_FILTERPARENT
     excluded = {(int(s) >> 16, int(s) & 0xFFFF) for s in m.exclude_signature}
@@ -131,6 +125,7 @@ def _pairs(mujoco, m) -> Iterator[tuple[int, int]]:
 
 
 def _geoms(m, g, h) -> str:
+    """Return a description of two geoms."""
     names = [m.geom(int(k)).name or f"geom{int(k) + 1}" for k in (g, h)]
     of = [m.body(int(m.geom_bodyid[k])).name or f"body{int(m.geom_bodyid[k])}" for k in (g, h)]
     return " and ".join(f"geom {name!r} of {body!r}" for name, body in zip(names, of, strict=True))

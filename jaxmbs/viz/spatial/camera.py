@@ -1,4 +1,4 @@
-"""Which way is up, and from where a mechanism is seen."""
+"""The camera of spatial pictures, and the direction that is up."""
 
 from __future__ import annotations
 
@@ -8,21 +8,26 @@ from jaxmbs.forces import Gravity
 from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.viz.planar.shapes import unit
 
-# In degrees. The camera looks from above, and so much from the side that faces across the mechanism do not cover it.
-ELEVATION, ASIDE, AZIMUTH = 22.0, 32.0, -60.0
+# Default elevation of the camera above the horizon, in degrees.
+ELEVATION = 22.0
+# Default azimuth of the camera, in degrees.
+AZIMUTH = -60.0
+# Angle between the camera and the normal of a flat mechanism, in degrees: faces across it then do not hide it.
+OFF_NORMAL = 32.0
 
 
-class View:
+class Camera:
     """The camera of a picture.
 
     Attributes:
-        up: unit vector, opposite to gravity; z without any.
-        elevation, azimuth: of the direction from the mechanism to the camera, in degrees: above the horizon, and about
-            `up` from the coordinate axis that follows, in turn, the one nearest to up.
+        up: unit vector opposite to gravity, z without gravity.
+        elevation: angle of the camera above the horizon, in degrees.
+        azimuth: angle of the camera about `up`, in degrees, from the coordinate axis that follows the one nearest to
+            `up` in the order x, y, z, x.
     """
 
     def __init__(self, mech: Mechanism, places: np.ndarray, angles: tuple[float, float] | None = None):
-        """Seen in two angles, or else from where places (k, 3) show most."""
+        """Set the camera by elevation and azimuth in degrees, by default so that places (k, 3) hide each other least."""
         self.up = up(mech)
         self.elevation, self.azimuth = angles or (ELEVATION, self._facing(places))
 
@@ -38,7 +43,7 @@ class View:
 
     @property
     def axes(self) -> np.ndarray:
-        """As columns two horizontal directions, from the first to the second of which the azimuth runs, and `up`."""
+        """Columns: the horizontal directions at azimuth 0° and 90°, and `up`."""
         first = np.eye(3)[(self.axis + 1) % 3]
         first = unit(first - (first @ self.up) * self.up)
         return np.column_stack([first, np.cross(self.up, first), self.up])
@@ -51,18 +56,19 @@ class View:
         return self.axes @ [level * np.cos(azimuth), level * np.sin(azimuth), np.sin(elevation)]
 
     def _facing(self, places: np.ndarray) -> float:
+        """Return the azimuth in degrees that shows the widest side of places (k, 3)."""
         level = places @ self.axes[:, :2]
         spread, directions = np.linalg.eigh(np.cov(level.T)) if len(level) > 1 else (np.zeros(2), np.eye(2))
         if spread[0] >= 0.6 * spread[1]:
             return AZIMUTH
         across = np.rad2deg(np.arctan2(directions[1, 0], directions[0, 0]))
-        choices = [across + side + turn for side in (0, 180) for turn in (-ASIDE, ASIDE)]
+        choices = [across + side + turn for side in (0, 180) for turn in (-OFF_NORMAL, OFF_NORMAL)]
         gap = lambda angle: abs((angle - AZIMUTH + 180) % 360 - 180)
         return min(choices, key=gap)
 
 
 def up(mech: Mechanism) -> np.ndarray:
-    """The unit vector opposite to gravity; z without any."""
+    """Return the unit vector opposite to gravity, z without gravity."""
     total = sum(
         (np.asarray(f.acceleration, float) for f in mech.forces.values() if isinstance(f, Gravity)), np.zeros(3)
     )

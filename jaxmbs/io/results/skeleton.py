@@ -1,4 +1,4 @@
-"""A planar linkage as lines: pins, bars between the pins of a body, slides, the traced point and its curve."""
+"""Planar linkages as lines: pins, bars between the pins of a body, slides, the traced point and its curve."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ import numpy as np
 from jaxmbs.element import GROUND
 from jaxmbs.io.results.case import Case
 
-# Pins of a body that are no further apart than this part of the linkage are one.
-SAME = 1e-9
+# Millimetres in a unit of length.
+MILLIMETRES = {"mm": 1.0, "cm": 10.0, "m": 1000.0, "in": 25.4, "ft": 304.8}
+# Pins of a body are one if they are nearer to each other than this, divided by the size of the linkage.
+SAME_PIN = 1e-9
 
 
 class Pin(NamedTuple):
-    """A place where bodies turn on each other."""
+    """A place about which bodies turn relative to each other."""
 
     name: str
     bodies: tuple[str, ...]
@@ -30,16 +32,17 @@ class Bar(NamedTuple):
 
     @property
     def length(self) -> float:
+        """Distance of its pins."""
         return float(np.hypot(*(self.ends[1] - self.ends[0])))
 
     @property
     def angle(self) -> float:
-        """From the x axis."""
+        """Angle from the x axis in radians."""
         return float(np.arctan2(*(self.ends[1] - self.ends[0])[::-1]))
 
 
 class Slide(NamedTuple):
-    """A line of one body along which another one moves; its direction has length 1."""
+    """A line of the first body along which the second one moves; its direction has length 1."""
 
     name: str
     bodies: tuple[str, str]
@@ -48,14 +51,14 @@ class Slide(NamedTuple):
 
 
 class Offset(NamedTuple):
-    """From a pin of the body that bears a slide straight to the line of the slide."""
+    """The perpendicular from a pin of the first body of a slide to the line of the slide."""
 
     slide: Slide
     pin: str
     ends: np.ndarray
 
 
-class Wheel(NamedTuple):
+class GearRadius(NamedTuple):
     """A gear, or the pinion of a rack, on a body."""
 
     name: str
@@ -63,19 +66,28 @@ class Wheel(NamedTuple):
     radius: float
 
 
-class Linkage(NamedTuple):
-    """What a drawing shows, in the pose at the first good time.
+class Skeleton(NamedTuple):
+    """A planar linkage as lines, at the first time that it reaches.
 
     Attributes:
-        point: the traced point, its body, its coordinates in axes from the body's first pin to its second, or where it
-            has less pins in those of the body, and the names of these two pins.
-        curve (T, 2): its path, NaN where the motion failed. targets (K, 2). error: of the solution, or None.
+        pins: all pins.
+        bars: lines between the pins of each body.
+        slides: all slides.
+        gears: all gears and pinions.
+        point: place of the traced point, or None.
+        point_body: name of its body.
+        point_axes: names of two pins of this body, from the first to the second of which the x axis of `coordinates`
+            points; () if it has fewer pins, and the axes are those of the body.
+        coordinates: coordinates of the traced point in these axes, (2,).
+        curve: its path, (T, 2), NaN where the motion failed.
+        targets: places that it should pass, (K, 2).
+        error: error of the solution, or None.
     """
 
     pins: list[Pin]
     bars: list[Bar]
     slides: list[Slide]
-    wheels: list[Wheel]
+    gears: list[GearRadius]
     point: np.ndarray | None
     point_body: str
     point_axes: tuple[str, ...]
@@ -85,11 +97,12 @@ class Linkage(NamedTuple):
     error: float | None
 
     def pins_of(self, body: str) -> list[Pin]:
+        """Return the pins of a body."""
         return [pin for pin in self.pins if body in pin.bodies]
 
     @property
     def offsets(self) -> list[Offset]:
-        """How far slides are from the pins of the bodies that bear them."""
+        """Perpendiculars from pins to the slides of their bodies."""
         out = []
         for slide in self.slides:
             for pin in self.pins_of(slide.bodies[0]):
@@ -99,33 +112,43 @@ class Linkage(NamedTuple):
 
     @property
     def extent(self) -> np.ndarray:
-        """All places (N, 2) that a drawing has to show."""
+        """All places (N, 2) that a drawing must show."""
         places = [pin.place for pin in self.pins] + [slide.place for slide in self.slides]
         places += [] if self.point is None else [self.point]
         every = np.vstack([np.reshape(places, (-1, 2)), self.curve, self.targets])
         return every[np.all(np.isfinite(every), axis=1)]
 
     @property
-    def runs(self) -> list[np.ndarray]:
+    def arms(self) -> list[np.ndarray]:
+        """The lines (2, 2) from the first two pins of its body to the traced point."""
+        if self.point is None:
+            return []
+        pins = self.pins_of(self.point_body)[:2]
+        return [np.array([pin.place, self.point]) for pin in pins if np.any(pin.place != self.point)]
+
+    @property
+    def point_name(self) -> str:
+        """The name of the traced point: P, unless a pin has it."""
+        taken = {pin.name for pin in self.pins}
+        return next(name for name in ("P", "P′", "P″", "traced point") if name not in taken)
+
+    @property
+    def curve_parts(self) -> list[np.ndarray]:
         """The unbroken parts of the curve."""
         good = np.all(np.isfinite(self.curve), axis=1)
         cuts = np.flatnonzero(np.diff(good.astype(int))) + 1
         return [part for part in np.split(self.curve, cuts) if len(part) > 1 and np.all(np.isfinite(part))]
 
 
-def linkage_of(case: Case) -> Linkage:
-    """The planar linkage of a solution.
-
-    Raises:
-        ValueError: its motion fails at all times, or nothing in it is drawn by pins.
-    """
+def skeleton_of(case: Case) -> Skeleton:
+    """Return the skeleton of a planar solution; raise `ValueError` if no time is reached or no joint is a pin."""
     mech = case.mechanism
     if not case.good.any():
         raise ValueError("solution: there is nothing to draw: the motion failed at all times")
     row = int(np.argmax(case.good))
     poses = mech.poses(np.asarray(case.motion.q)[row])
-    pins = _merged(_pins(mech, poses))
-    slides, wheels = _slides(mech, poses), _wheels(mech)
+    pins = _merge_pins(_pins(mech, poses))
+    slides, gears = _slides(mech, poses), _gears(mech)
     if not pins:
         raise ValueError("solution: there is nothing to draw: no joint of the mechanism is a pin")
     bars = [bar for body in (GROUND, *mech.bodies) for bar in _bars(body, [p for p in pins if body in p.bodies])]
@@ -135,7 +158,7 @@ def linkage_of(case: Case) -> Linkage:
     error = None if error is None else float(error)
     curve = case.curve
     if case.point is None or curve is None:
-        return Linkage(pins, bars, slides, wheels, None, "", (), np.zeros(2), empty, targets, error)
+        return Skeleton(pins, bars, slides, gears, None, "", (), np.zeros(2), empty, targets, error)
     body, local = case.point
     place = np.asarray(poses[body].point(local))
     own = [pin for pin in pins if body in pin.bodies][:2]
@@ -144,10 +167,11 @@ def linkage_of(case: Case) -> Linkage:
         away = place - own[0].place
         local = np.array([along @ away, along[0] * away[1] - along[1] * away[0]])
     axes = tuple(pin.name for pin in own) if len(own) == 2 else ()
-    return Linkage(pins, bars, slides, wheels, place, body, axes, local, curve, targets, error)
+    return Skeleton(pins, bars, slides, gears, place, body, axes, local, curve, targets, error)
 
 
 def _pins(mech, poses) -> list[Pin]:
+    """Return a pin for each point that two bodies have in common."""
     out = []
     for name, joint in mech.constraints.items():
         for k, (point_i, _) in enumerate(joint.shared.points):
@@ -156,13 +180,13 @@ def _pins(mech, poses) -> list[Pin]:
     return out
 
 
-def _merged(pins: list[Pin]) -> list[Pin]:
-    """Pins of a common body in one place are one pin of all their bodies."""
+def _merge_pins(pins: list[Pin]) -> list[Pin]:
+    """Return the pins, with those of a common body in one place as one pin of all their bodies."""
     size = max((np.abs(a.place - b.place).max() for a in pins for b in pins), default=0.0)
     out: list[Pin] = []
     for pin in pins:
         for k, other in enumerate(out):
-            if set(pin.bodies) & set(other.bodies) and np.abs(pin.place - other.place).max() <= SAME * size:
+            if set(pin.bodies) & set(other.bodies) and np.abs(pin.place - other.place).max() <= SAME_PIN * size:
                 out[k] = Pin(other.name, tuple(dict.fromkeys(other.bodies + pin.bodies)), other.place)
                 break
         else:
@@ -171,12 +195,13 @@ def _merged(pins: list[Pin]) -> list[Pin]:
 
 
 def _bars(body: str, pins: list[Pin]) -> list[Bar]:
-    """As many distances as make the pins of a body rigid: of the first two, and of all others to these."""
+    """Return as many bars as make the pins of a body rigid: between the first two, and from these to all others."""
     pairs = [(0, 1)] * (len(pins) > 1) + [(k, n) for n in range(2, len(pins)) for k in (0, 1)]
     return [Bar(body, (pins[k].name, pins[n].name), np.array([pins[k].place, pins[n].place])) for k, n in pairs]
 
 
 def _slides(mech, poses) -> list[Slide]:
+    """Return a slide for each joint with one translation."""
     out = []
     for name, joint in mech.constraints.items():
         mobility = None if joint.freedom is None else joint.mobility
@@ -186,10 +211,10 @@ def _slides(mech, poses) -> list[Slide]:
     return out
 
 
-def _wheels(mech) -> list[Wheel]:
-    """All pitch radii; an internal gear has a negative one."""
+def _gears(mech) -> list[GearRadius]:
+    """Return all gears and pinions. Internal gears have a negative radius."""
     return [
-        Wheel(name, getattr(joint, side), float(getattr(joint, f"radius_{side}")))
+        GearRadius(name, getattr(joint, side), float(getattr(joint, f"radius_{side}")))
         for name, joint in mech.constraints.items()
         for side in ("i", "j")
         if getattr(joint, f"radius_{side}", None) is not None
