@@ -17,7 +17,7 @@ import numpy as np
 
 from jaxmbs.io.models.model import ModelError
 from jaxmbs.numerics.arrays import as_real, default_float
-from jaxmbs.programs import OPERATIONS, Node, ProgramError, scalar_nodes
+from jaxmbs.programs import OPERATIONS, Node, ProgramError
 
 # Functions with more operations are refused: they are unrolled loops or large tables.
 MAX_EXPRESSION_OPERATIONS = 20_000
@@ -99,20 +99,16 @@ def expression_of(f: Callable, shapes: Sequence[tuple[int, ...]]) -> Expression:
         jaxpr = jax.make_jaxpr(lambda *xs: jnp.asarray(f(*xs), dtype))(*args)
         if any(isinstance(x, jax.core.Tracer) for x in jaxpr.consts):
             raise ModelError("a function that closes over traced numbers; only concrete numbers can be written")
-        program = Program.of(jaxpr)
-        results = program.results
+        nodes, results = scalar_nodes(jaxpr)
     except ProgramError as error:
         raise ModelError(f"a function that cannot be written as scalar operations: {error}") from None
     except TypeError as error:
         line = str(error).partition("\n")[0]
         raise ModelError(f"a function that cannot be written as scalar operations: {line}") from None
-    if isinstance(results[0], Memory):
-        raise ModelError("a function with a loop; it cannot be written as scalar operations")
     writer = _ExpressionWriter()
-    for node in program.live.nodes(program.root):
-        if node.op != "const":
-            writer.add(node)
-    result = tuple(writer.index(node) for node in results[0].ravel())
+    for node in nodes:
+        writer.add(node)
+    result = tuple(writer.index(node) for node in results)
     if len(writer.rows) > MAX_EXPRESSION_OPERATIONS:
         raise ModelError(f"a function of {len(writer.rows)} operations; a file has at most {MAX_EXPRESSION_OPERATIONS}")
     numbers = np.array(writer.numbers, default_float())
@@ -167,18 +163,18 @@ class _ExpressionWriter:
         """Return the index of the value of a node."""
         if node.op != "const":
             return self.node_indices[node.serial]
-        if node.kind == INTEGER:
+        if node.is_integer:
             raise ModelError("a function with integers; only scalar operations on real numbers can be written")
         return self.constant(node.value)
 
     def add(self, node: Node) -> None:
         """Append the operation of a node."""
-        if node.op == "load" and not node.args and node.payload[0].source is not None:
-            buffer, offset, _ = node.payload
-            row: tuple[Any, ...] = ("input", int(buffer.source), int(offset))
-        elif node.op == "real" and node.args[0].kind == TRUTH:
+        source = node.address.buffer.source if node.op == "load" and not node.args else None
+        if source is not None:
+            row: tuple[Any, ...] = ("input", int(source), int(node.address.offset))
+        elif node.op == "real" and node.args[0].is_truth:
             row = ("select", self.index(node.args[0]), self.constant(1.0), self.constant(0.0))
-        elif node.op in ARITY and node.kind != INTEGER:
+        elif node.op in ARITY and not node.is_integer:
             row = (node.op, *(self.index(arg) for arg in node.args))
         else:
             raise ModelError(
