@@ -111,9 +111,9 @@ def pinocchio_chain_row(dimension, links, batch):
 
 @functools.cache
 def _pinocchio():
-    import others
+    import peers
 
-    library = others.pinocchio_library("pinocchio_chain.cpp")
+    library = peers.pinocchio_library("pinocchio_chain.cpp")
     pointer = np.ctypeslib.ndpointer(np.float64, flags="C")
     library.rollout.argtypes = [ctypes.c_long] * 4 + [ctypes.c_double] + [pointer] * 3
     library.rollout.restype = None

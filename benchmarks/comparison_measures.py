@@ -3,8 +3,8 @@
 import comparison_problem as problem
 import numpy as np
 import timing
-from comparison_problem import BATCH, CHECKED, NOMINAL, TURN, Point
-from timing import cpu_seconds
+from comparison_problem import BATCH, CHECKED, NOMINAL, TURN
+from timing import AccuracyRun, cpu_seconds
 
 # Numbers of steps of a second.
 DOUBLED = tuple(50 * 2**k for k in range(8))
@@ -18,7 +18,7 @@ PLANS = "no kinematic analysis of closed loops, for which one would write Newton
 SLOPE_STEP = 1e-5
 
 
-def points(prepare, wanted, steps=DOUBLED) -> list[Point]:
+def points(prepare, wanted, steps=DOUBLED) -> list[AccuracyRun]:
     """prepare: number of steps ↦ (run, how many motions that is); run() gives a crank's angle for each of
     `wanted`, NaN where it failed. Runs with such an angle are left out."""
     found = []
@@ -26,7 +26,7 @@ def points(prepare, wanted, steps=DOUBLED) -> list[Point]:
         run, motions = prepare(count)
         error = float(np.max(np.abs(np.asarray(run()) - wanted)))
         if np.isfinite(error):
-            found.append(Point(count, error, cpu_seconds(run) / motions))
+            found.append(AccuracyRun(count, error, cpu_seconds(run) / motions))
     return found
 
 

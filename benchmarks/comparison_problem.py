@@ -4,8 +4,6 @@ The four-bar of `models`: uniform bars of 1 kg/m, the crank's pivot in the origi
 needs JAX before a truth is asked for, so that a tool's first result can be timed without it.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
 LENGTHS = ("crank", "coupler", "rocker", "ground")
@@ -17,14 +15,6 @@ TURN = np.deg2rad(np.arange(360.0))
 BATCH = 1024
 # Samples of the batch whose error is computed.
 CHECKED = 8
-
-
-class Point(NamedTuple):
-    """A run: how many steps, how far off, and seconds for each motion."""
-
-    steps: int
-    error: float
-    seconds: float
 
 
 def designs(count: int) -> np.ndarray:

@@ -4,6 +4,7 @@ from typing import ClassVar
 
 import comparison_problem as problem
 import numpy as np
+import peers
 import timing
 from comparison_measures import (
     DOUBLED,
@@ -17,6 +18,7 @@ from comparison_measures import (
     slope_error,
 )
 from comparison_problem import BATCH, CHECKED, END, NOMINAL, START
+from timing import cpu_seconds
 
 
 class MuJoCo:
@@ -25,20 +27,12 @@ class MuJoCo:
 
     def __init__(self):
         import mujoco  # noqa: F401
-        import others
-
-        self.others = others
-
-    @staticmethod
-    def softness(steps):
-        """As stiff as is most accurate: a time constant of 2.25 steps."""
-        return f'solref="{2.25 * END / steps} 1" solimp="0.9999 0.9999 0.001"'
 
     def prepare(self, steps, lengths):
         lengths = np.atleast_2d(lengths)
         starts = np.array([problem.relative(each) for each in lengths])
-        models = [self.others.mujoco_model(each, END / steps, self.softness(steps)) for each in lengths]
-        run = self.others.mujoco_rollout(models, starts, steps)
+        models = [peers.mujoco_four_bar(each, END / steps, peers.mjcf_softness(END / steps)) for each in lengths]
+        run = peers.mujoco_final_positions(models, steps, starts)
         return (lambda: run()[:CHECKED, 0]), len(lengths)
 
     def fall(self):
@@ -51,7 +45,7 @@ class MuJoCo:
         import mujoco
 
         model = mujoco.MjModel.from_xml_string(chains.xml(chains.lengths_of(LINKS), 2))
-        run = self.others.mujoco_rollout([model] * CHECKED, chains.angles_of(LINKS, BATCH)[:CHECKED], chains.STEPS)
+        run = peers.mujoco_final_positions([model] * CHECKED, chains.STEPS, chains.angles_of(LINKS, BATCH)[:CHECKED])
         ns = timing.NS * cpu_seconds(run) / CHECKED / chains.STEPS
         return {"ns alone": ns, "error": float(np.abs(run() - WANTED["chain"]).max()), "how": "one after another"}
 
@@ -61,9 +55,8 @@ class MuJoCo:
     @staticmethod
     def first():
         import mujoco
-        import others
 
-        model = others.mujoco_model(NOMINAL, END / 400, MuJoCo.softness(400))
+        model = peers.mujoco_four_bar(NOMINAL, END / 400, peers.mjcf_softness(END / 400))
         data = mujoco.MjData(model)
         data.qpos[:] = problem.relative(NOMINAL)
         mujoco.mj_step(model, data, nstep=400)
@@ -76,12 +69,13 @@ class MJX:
 
     def __init__(self):
         import jax
-        import others
         from mujoco import mjx
 
         jax.config.update("jax_enable_x64", True)
         self.jax, self.mjx = jax, mjx
-        self.model = mjx.put_model(others.mujoco_model(NOMINAL, END / 400, MuJoCo.softness(400)), impl="jax")
+        self.model = mjx.put_model(
+            peers.mujoco_four_bar(NOMINAL, END / 400, peers.mjcf_softness(END / 400)), impl="jax"
+        )
         self.blank = mjx.make_data(self.model)
 
     def sized(self, lengths):
@@ -111,7 +105,7 @@ class MJX:
         model = self.sized(lengths)
         model = model.replace(
             opt=model.opt.replace(timestep=END / steps),
-            eq_solref=model.eq_solref.at[:, 0].set(2.25 * END / steps),
+            eq_solref=model.eq_solref.at[:, 0].set(peers.CONNECT_TIME_CONSTANT * END / steps),
         )
         step = lambda data, _: (self.mjx.step(model, data), None)
         data = self.blank.replace(qpos=angles)
@@ -181,10 +175,9 @@ class Pinocchio:
         import pinocchio  # noqa: F401
 
     def rollout(self):
-        import others
         import reference_kernel
 
-        return reference_kernel.rollout_of(others.pinocchio_library("pinocchio_four_bar.cpp"))
+        return reference_kernel.rollout_of(peers.pinocchio_library("pinocchio_four_bar.cpp"))
 
     @staticmethod
     def prepare(call, steps, lengths):
@@ -215,18 +208,9 @@ class Pinocchio:
 
     @staticmethod
     def first():
-        import others
-        import pinocchio as pin
-
-        model, constraint = others.pinocchio_model(NOMINAL)
-        models, data = pin.StdVec_RigidConstraintModel(), pin.StdVec_RigidConstraintData()
-        models.append(constraint)
-        data.append(constraint.createData())
-        state, settings = model.createData(), pin.ProximalSettings(1e-12, 1e-12, 10)
-        pin.initConstraintDynamics(model, state, models, data)
-        zero = np.zeros(3)
-        acceleration = lambda q, v: pin.constraintDynamics(model, state, q, v, zero, models, data, settings).copy()
-        return float(others.rk4(acceleration, problem.relative(NOMINAL), END / 400, 400)[0])
+        angles = problem.relative(NOMINAL)
+        acceleration = peers.pinocchio_four_bar(NOMINAL)
+        return float(peers.runge_kutta(acceleration, angles, np.zeros_like(angles), END / 400, 400)[0])
 
 
 class JaxSim:

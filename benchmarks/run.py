@@ -26,7 +26,7 @@ import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
 import models  # noqa: E402
 import numpy as np  # noqa: E402
-import others  # noqa: E402
+import peer_rows  # noqa: E402
 import programs  # noqa: E402
 import reference_kernel  # noqa: E402
 import spatial  # noqa: E402
@@ -219,7 +219,7 @@ def bad_samples_row(problem, times):
     return timing.row(f"jaxmbs, {size}, a third bad", runs, len(times) * size, kind="jaxmbs", **more)
 
 
-ROLLOUT_ROWS = [kernel_row, program_row, gradient_row, cores_row, xla_row, *others.ROWS, textbook_row]
+ROLLOUT_ROWS = [kernel_row, program_row, gradient_row, cores_row, xla_row, *peer_rows.ROWS, textbook_row]
 ACCELERATION_ROWS = [program_acceleration_row, textbook_acceleration_row]
 KINEMATICS_ROWS = [jaxmbs_kinematics_row, textbook_kinematics_row]
 
