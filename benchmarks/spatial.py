@@ -177,8 +177,9 @@ def _bricard_bodies():
     turn, origin = np.eye(3), np.zeros(3)
     for at, (name, (_, mine)) in zip(models.BRICARD_POINTS, models.bricard_placed().items(), strict=False):
         relative = turn.T @ mine
+        place, axes = mjcf_numbers(turn.T @ (at - origin)), mjcf_numbers(relative.T[:2].ravel())
         text += (
-            f'<body name="{name}" pos="{mjcf_numbers(turn.T @ (at - origin))}" xyaxes="{mjcf_numbers(relative.T[:2].ravel())}">'
+            f'<body name="{name}" pos="{place}" xyaxes="{axes}">'
             f'<joint axis="0 1 0"/>{mjcf_inertial((0.5, 0, 0), models.BRICARD_ROD, models.BRICARD_INERTIA)}'
         )
         text += '<site name="point" pos="1 0 0"/>' if name == "rod2" else ""

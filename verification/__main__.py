@@ -16,7 +16,7 @@ def lines_of(result: Result) -> str:
     rows += [f"      !! {result.error}"] * bool(result.error)
     for line in result.comparisons:
         amount = f"{line.deviation:8.1e}  of {line.tolerance:8.1e} {line.unit}"
-        rows.append(f"      {mark(line.holds)} {line.what:55} {'' if line.unit == 'the same' else amount}".rstrip())
+        rows.append(f"      {mark(line.holds)} {line.quantity:55} {'' if line.unit == 'the same' else amount}".rstrip())
     return "\n".join(rows)
 
 

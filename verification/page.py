@@ -1,15 +1,16 @@
-"""The page "Verification", made from what a run has kept."""
+"""The page "Verification", made from the results file."""
 
 from collections.abc import Iterable
 
 from verification import ROOT
 from verification.sources import SOURCES
 
+# File of the page.
 PAGE = ROOT / "docs" / "verification.md"
 
 
-def written(kept: dict) -> str:
-    """The page of a run: what was run and where, a table for each source, work and precision, the motions."""
+def text_of(kept: dict) -> str:
+    """Return the page: setting of the run, a table for each source, work and precision, the motions."""
     lines = sum(len(case["lines"]) for case in kept["cases"])
     bad = [case for case in kept["cases"] if case["error"] or not all(line["holds"] for line in case["lines"])]
     parts = [
@@ -30,10 +31,12 @@ def written(kept: dict) -> str:
 
 
 def _anchor(name: str) -> str:
+    """Return the anchor of a heading."""
     return name.lower().replace(" ", "-")
 
 
 def _setting(setting: dict, cases: int, lines: int, bad: list[dict]) -> str:
+    """Return the paragraph on counts, machine and packages."""
     packages = ", ".join(f"{name} {version or 'not installed'}" for name, version in setting["packages"].items())
     verdict = "All lines hold." if not bad else f"**{len(bad)} cases are out of tolerance.**"
     return (
@@ -45,7 +48,7 @@ def _setting(setting: dict, cases: int, lines: int, bad: list[dict]) -> str:
 
 
 def _table(cases: Iterable[dict]) -> str:
-    """A row for each line; what is the same in all rows of a case stands in its first one only."""
+    """Return a table with a row for each line; problem, method and time are only in the first row of a case."""
     rows = ["| problem | coordinates, method | compared | deviation | tolerance | s |", "|---|---|---|--:|--:|--:|"]
     before = None
     for case in cases:
@@ -56,18 +59,19 @@ def _table(cases: Iterable[dict]) -> str:
             rows.append(f"| {head[0]} | {head[1]} | **{_cell(case['error'])}** | | | {head[2]} |")
         for line in case["lines"]:
             problem, by, seconds = head
-            cells = problem, by, _cell(line["what"]), _deviation(line), _tolerance(line), seconds
+            cells = problem, by, _cell(line["quantity"]), _deviation(line), _tolerance(line), seconds
             rows.append(f"| {' | '.join(cells)} |")
             head = "", "", ""
     return "\n".join(rows)
 
 
 def _cell(text: str) -> str:
+    """Return text for a cell of a table."""
     return " ".join(text.split()).replace("|", "\\|")
 
 
 def _deviation(line: dict) -> str:
-    """Bold where it is out of tolerance."""
+    """Return the deviation, bold if it is out of tolerance."""
     found = "none" if line["unit"] == "the same" else f"{line['deviation']:.1e}" if line["deviation"] else "0"
     return found if line["holds"] else f"**{found if line['unit'] != 'the same' else 'not the same'}**"
 
@@ -139,4 +143,4 @@ def diagram(problems: list[dict]) -> None:
 
 def write(kept: dict) -> None:
     """Write the page."""
-    PAGE.write_text(written(kept))
+    PAGE.write_text(text_of(kept))

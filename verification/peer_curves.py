@@ -111,9 +111,10 @@ def nested(model: Andrews, carrier: str = "ground") -> str:
 def andrews_xml(model: Andrews, step: float, soft: str) -> str:
     """Return the MJCF of Andrews' mechanism: hinges, three `connect`, a tendon for the spring, a motor."""
     ties = "".join(f'<connect site1="a{k}" site2="b{k}" {soft}/>' for k in range(len(model.cut)))
+    spring_end = mjcf_numbers(np.append(model.points["ground"]["C"], 0))
     return (
         f'<mujoco><option timestep="{step}" integrator="RK4" gravity="0 0 0"><flag contact="disable" refsafe="disable"/>'
-        f'</option><worldbody><site name="C" pos="{mjcf_numbers(np.append(model.points["ground"]["C"], 0))}"/>{nested(model)}'
+        f'</option><worldbody><site name="C" pos="{spring_end}"/>{nested(model)}'
         f'</worldbody><equality>{ties}</equality><actuator><motor joint="OF" gear="{model.torque}"/></actuator><tendon>'
         f'<spatial stiffness="{model.stiffness}" springlength="{model.free_length}"><site site="C"/><site site="D"/>'
         "</spatial></tendon></mujoco>"

@@ -30,7 +30,7 @@ ARM = ("boom.phi", "arm.x", "arm.y", "arm.phi")
 
 
 def against(motion, coordinates, closed_form):
-    """Coordinates and their rates; those of the closed form by automatic differentiation."""
+    """Compare coordinates and their rates with a closed form, differentiated automatically."""
     parts = zip(pick(motion, coordinates), with_rates(closed_form, motion.t), strict=True)
     for what, (found, wanted) in zip(("positions", "velocities", "accelerations"), parts, strict=True):
         yield close(f"{what}, closed form", found, wanted, 1e-10)

@@ -1,4 +1,4 @@
-"""Haug 3.7: singular configurations and what a change of design does there; section 12.2, a mechanism in space."""
+"""Haug 3.7: singular configurations, and changes of design there; section 12.2, a mechanism in space."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -24,7 +24,7 @@ from verification.cases.common import FORMULATIONS, gap, spin
 
 
 def statuses(motion):
-    """As whole numbers."""
+    """Return the statuses of a motion as whole numbers."""
     return np.asarray(motion.status).tolist()
 
 

@@ -1,4 +1,4 @@
-"""Kamman: moments of joints, matrices of trees, known coordinates taken out, driving torques."""
+"""Kamman: moments of joints, matrices of trees, elimination of known coordinates, driving torques."""
 
 import jax
 import numpy as np
@@ -18,7 +18,7 @@ AT_ONE_STATE = Analysis("simulate, at one state", "Kane")
 
 
 def boxed(name):
-    """Register the results of a joint."""
+    """Register the boxed results of a joint."""
     held, lower, own = BOXED[name]
 
     @case("Kamman", f"boxed results of the joint: {name}", MOMENT, quick=True)

@@ -77,7 +77,7 @@ def torque_free_body(by, problem):
 
 
 def chain_of_seven(problem, inertias, tau=None):
-    """The chain of the reference; a body's frame is its joint's. With tau torques at the joints."""
+    """Return the chain of the reference, with torques `tau` at the joints if given. Frames of bodies are at the joints."""
     bodies, joints, forces = {}, {}, {"gravity": mbs.Gravity(problem["gravity_vector"])}
     for k, given in enumerate(problem["bodies"]):
         parent = "ground" if given["parent"] < 0 else f"b{given['parent']}"
@@ -102,8 +102,8 @@ def chain_of_seven(problem, inertias, tau=None):
 )
 def seven_revolutes(by, problem):
     theta, rate = jnp.asarray(problem["q"]), jnp.asarray(problem["qd"])
-    # Some inertia matrices of the reference are those of no body that could exist. They are arguments of the program:
-    # what is not known when a mechanism is built is not checked.
+    # Some inertia matrices of the reference belong to no possible body. As arguments of the program they are traced, and
+    # so not checked.
     inertias = jnp.asarray([body["I_com"] for body in problem["bodies"]])
 
     @mbs.program
