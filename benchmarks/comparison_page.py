@@ -1,4 +1,4 @@
-"""The page "Beside other tools" and its picture, of what `comparison` has measured."""
+"""The page "Beside other tools" and its picture, from the results of `comparison`."""
 
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as version_of
@@ -6,13 +6,17 @@ from pathlib import Path
 
 import comparison_problem as problem
 import comparison_tools as tools
-from timing import machine
+from timing import AccuracyRun, machine
 
 DOCS = Path(__file__).parent.parent / "docs"
+# File of the page.
 PAGE = DOCS / "comparison.md"
+# File of the picture, relative to the page.
 PICTURE = "images/comparison.png"
+# Errors of the fall at which tools are compared (rad).
 LEVELS = (1e-3, 1e-5, 1e-7)
 
+# Texts of the sections.
 ABOUT = """\
 # Beside other tools
 
@@ -61,7 +65,7 @@ by a swarm of particles, in the way that its documentation shows, and over its b
 many starts. The error is the sum of squared distances; ours is the worst of ten seeds. pylinkage's syntheses by
 Burmester and Freudenstein are for a few exact points, and take no part here."""
 
-# What each can do beyond what is measured; read off their documentation.
+# Abilities that are not measured, for each tool; from their documentation.
 ABILITIES = {
     "loops of bodies": (
         "every joint, to rounding",
@@ -141,7 +145,7 @@ ABILITIES = {
     ),
     "other languages": ("JavaScript, programs only", "**C, C#, JavaScript**", "no", "**C++**", "no", "no", "no"),
 }
-# The same of tools that take no part in the measurements.
+# Abilities of tools that are not measured at all, in the order of `ABILITIES`.
 NOT_MEASURED = {
     "Newton, Kamino": (
         "every joint, in maximal coordinates (Kamino, beta)",
@@ -219,11 +223,12 @@ NOT_MEASURED = {
         "no",
     ),
 }
+# Package of each tool.
 DISTRIBUTIONS = {name: tool.package for name, tool in tools.TOOLS.items()}
 
 
 def version(name: str) -> str | None:
-    """Of a tool that is installed."""
+    """Return the version of a tool, None if it is not installed."""
     try:
         return version_of(DISTRIBUTIONS[name])
     except PackageNotFoundError:
@@ -231,16 +236,17 @@ def version(name: str) -> str | None:
 
 
 def setting() -> dict:
+    """Return the machine and the version of JAX."""
     return machine() | {"jax": version_of("jax")}
 
 
 def digits(x: float) -> str:
-    """Three of them, in a form that people read."""
+    """Return a number with three digits."""
     return f"{x:.1e}" if x and not 1e-3 <= abs(x) < 1e6 else f"{x:,.0f}" if abs(x) >= 99.5 else f"{x:.3g}"
 
 
 def table(kept: dict, task: str, columns: dict[str, str]) -> str:
-    """A row for each tool that has done it; below, why the others have not. columns: key of the numbers ↦ head."""
+    """Return a table with a row for each tool, and the reasons of others below. `columns` maps keys to heads."""
     rows = [f"| tool | how | {' | '.join(columns.values())} |", "|---|---|" + "--:|" * len(columns)]
     for name, found in kept["tools"].items():
         if "missing" in (result := found[task]):
@@ -251,7 +257,7 @@ def table(kept: dict, task: str, columns: dict[str, str]) -> str:
 
 
 def absent(kept: dict, task: str) -> list[str]:
-    """The tools that took no part, with the reason, those with the same one together."""
+    """Return lines with the tools that took no part and their reasons."""
     reasons: dict[str, list[str]] = {}
     for name, found in kept["tools"].items():
         if reason := found[task].get("missing"):
@@ -260,8 +266,8 @@ def absent(kept: dict, task: str) -> list[str]:
 
 
 def cost(points: list, level: float) -> str:
-    """Milliseconds of the cheapest run within an error, or how near it came."""
-    points = [problem.Point(*point) for point in points]
+    """Return the milliseconds of the cheapest run within an error, or the smallest error."""
+    points = [AccuracyRun(*point) for point in points]
     within = [point.seconds for point in points if point.error <= level]
     if within:
         return digits(1e3 * min(within))
@@ -269,6 +275,7 @@ def cost(points: list, level: float) -> str:
 
 
 def falls(kept: dict) -> str:
+    """Return the table of the fall."""
     heads = " | ".join(f"{level:.0e} rad" for level in LEVELS)
     rows = [f"| tool | how | {heads} |", "|---|---|" + "--:|" * len(LEVELS)]
     for name, found in kept["tools"].items():
@@ -279,6 +286,7 @@ def falls(kept: dict) -> str:
 
 
 def paths(rows: list[dict]) -> str:
+    """Return the table of path synthesis."""
     lines = ["| tool | error | seconds | starts, or particles × rounds |", "|---|--:|--:|--:|"]
     for row in rows:
         if "skipped" in row:
@@ -290,13 +298,15 @@ def paths(rows: list[dict]) -> str:
 
 
 def abilities(names, cells) -> str:
-    """A row for each ability, a column for each tool; bold is what jaxmbs lacks."""
+    """Return a table with a row for each ability and a column for each tool."""
     rows = [f"| | {' | '.join(names)} |", "|---|" + "---|" * len(names)]
-    return "\n".join([*rows, *(f"| {what} | {' | '.join(row)} |" for what, row in zip(ABILITIES, cells, strict=True))])
+    return "\n".join(
+        [*rows, *(f"| {ability} | {' | '.join(row)} |" for ability, row in zip(ABILITIES, cells, strict=True))]
+    )
 
 
-def written(kept: dict) -> str:
-    """The page."""
+def text_of(kept: dict) -> str:
+    """Return the page."""
     where = kept["setting"]
     versions = ", ".join(f"{name} {found['version']}" for name, found in kept["tools"].items())
     measured = (
@@ -332,7 +342,7 @@ def written(kept: dict) -> str:
 
 
 def better(kept: dict) -> str:
-    """What to use others for, with the numbers of this run."""
+    """Return the section on the strengths of other tools."""
     seconds = {name: found["first"]["s"] for name, found in kept["tools"].items() if "s" in found["first"]}
     quick = min(seconds, key=seconds.get)
     soon, ours = digits(seconds[quick]), digits(seconds["jaxmbs"])
@@ -349,7 +359,7 @@ def better(kept: dict) -> str:
 
 
 def diagram(kept: dict) -> None:
-    """Error against time of the fall."""
+    """Draw error against time of the fall."""
     import matplotlib.pyplot as plt
 
     from jaxmbs.viz import style
@@ -375,4 +385,4 @@ def diagram(kept: dict) -> None:
 def write(kept: dict) -> None:
     """Write page and picture."""
     diagram(kept)
-    PAGE.write_text(written(kept))
+    PAGE.write_text(text_of(kept))

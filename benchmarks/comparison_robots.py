@@ -1,4 +1,4 @@
-"""The tools of `comparison` that are made for robots: MuJoCo, MJX, Pinocchio, JaxSim. See `comparison_tools`."""
+"""Tools of `comparison` made for robots: MuJoCo, MJX, Pinocchio, JaxSim. See `comparison_tools`."""
 
 from typing import ClassVar
 
@@ -44,7 +44,7 @@ class MuJoCo:
         import chains
         import mujoco
 
-        model = mujoco.MjModel.from_xml_string(chains.xml(chains.lengths_of(LINKS), 2))
+        model = mujoco.MjModel.from_xml_string(chains.mjcf(chains.lengths_of(LINKS), 2))
         run = peers.mujoco_final_positions([model] * CHECKED, chains.STEPS, chains.angles_of(LINKS, BATCH)[:CHECKED])
         ns = timing.NS * cpu_seconds(run) / CHECKED / chains.STEPS
         return {"ns alone": ns, "error": float(np.abs(run() - WANTED["chain"]).max()), "how": "one after another"}
@@ -79,7 +79,7 @@ class MJX:
         self.blank = mjx.make_data(self.model)
 
     def sized(self, lengths):
-        """The model with other lengths; what MuJoCo's compiler derives of them for the softness of ties stays."""
+        """Return the model with other lengths. Numbers that MuJoCo's compiler derives for soft constraints are kept."""
         jnp = self.jax.numpy
         a, c, r, g = lengths
         bars = jnp.stack([0 * a, a, c, r])
@@ -95,13 +95,13 @@ class MJX:
 
     @property
     def order(self):
-        """Principal moments in the order that the compiler gave them, by the nominal model."""
+        """Order of the principal moments in the compiled nominal model."""
         own = np.asarray(self.model.body_inertia)
         bars = np.array([0.0, *NOMINAL[:3]])[:, None] ** 3 / 12 * [1e-6, 1.0, 1.0]
         return np.array([np.argmin(abs(b[None, :] - o[:, None]), axis=1) for b, o in zip(bars, own, strict=True)])
 
     def end(self, lengths, angles, steps, scan=False):
-        """The crank's angle; `steps` may be traced where it is a loop without reverse mode."""
+        """Return the crank's final angle. `steps` may be traced unless `scan`, which has a reverse mode."""
         model = self.sized(lengths)
         model = model.replace(
             opt=model.opt.replace(timestep=END / steps),
@@ -120,7 +120,7 @@ class MJX:
         def single(steps):
             return (lambda: np.asarray(one(jnp.array(NOMINAL), problem.relative(NOMINAL), steps))), 1
 
-        # Its batches are for GPUs; on one core they take minutes.
+        # Batches of MJX are for GPUs; on one core they take minutes.
         return {"RK4, connect": points(single, WANTED["one"], DOUBLED[:4])}
 
     def slopes(self):
@@ -129,7 +129,7 @@ class MJX:
         function, how = self.jax.grad(run), "reverse mode"
         try:
             self.jax.jit(function).lower(lengths)
-        except ValueError:  # of a loop whose length is not known
+        except ValueError:  # MJX's solver is a while loop, without reverse mode
             function, how = self.jax.jacfwd(run), "forward mode; its solver has no reverse mode"
         compiled, seconds = timing.compiled(function, lengths)
         call = lambda: self.jax.block_until_ready(compiled(lengths))
@@ -151,7 +151,7 @@ class MJX:
         import chains
         import mujoco
 
-        model = self.mjx.put_model(mujoco.MjModel.from_xml_string(chains.xml(chains.lengths_of(LINKS), 2)), impl="jax")
+        model = self.mjx.put_model(mujoco.MjModel.from_xml_string(chains.mjcf(chains.lengths_of(LINKS), 2)), impl="jax")
         blank = self.mjx.make_data(model)
 
         def run(angles):
@@ -227,7 +227,7 @@ class JaxSim:
 
     @staticmethod
     def sdf(lengths):
-        """The chain of `chains`, in the plane of x and z."""
+        """Return the SDF of the chain of `chains`, in the plane of x and z."""
         inertial = "<inertial><pose>{} 0 0 0 0 0</pose><mass>{}</mass><inertia>{}</inertia></inertial>"
         matrix = lambda a: "".join(f"<i{k}{k}>{a}</i{k}{k}>" for k in "xyz") + "<ixy>0</ixy><ixz>0</ixz><iyz>0</iyz>"
         text = f'<link name="base">{inertial.format(0, 1, matrix(1))}</link><joint name="fixed" type="fixed">'

@@ -1,12 +1,12 @@
-"""The tools that `comparison` compares: each a class whose methods are the tasks that it can do; `cannot` says why not.
+"""Tools of `comparison`: classes whose methods are their tasks; `cannot` has the reasons for missing ones.
 
-Tasks, each a dict of numbers, or of `Point`s:
+Tasks return a dict of numbers or of `AccuracyRun`s:
 
 - `turn`: positions of a driven four-bar at 360 angles of its crank.
 - `fall`: the four-bar from rest for 1 s, one at a time and in a batch, with steps that are halved again and again.
 - `chain`: an open chain of eight rods, 100 steps of 1 ms.
 - `slopes`: the crank's angle after the fall, by the four lengths.
-- `first`: one fall, for the first result of a fresh process. It imports what it needs, and nothing else.
+- `first`: one fall in a fresh process. It imports only what it needs.
 """
 
 from typing import ClassVar
@@ -68,7 +68,7 @@ class Jaxmbs:
             times = np.array([0.0, END])
             mech, start = self.models.four_bar(b), self.models.four_bar_guess(b, START)
             motion = self.mbs.simulate(mech, times, start, step=END / steps, **how)
-            # No number where the run has failed: it is left out of the page.
+            # NaN for failed runs, which the page leaves out.
             return self.jax.numpy.where(motion.status[-1] == 0, motion.position("crank.phi")[-1], np.nan)
 
         return run
@@ -81,12 +81,12 @@ class Jaxmbs:
             call = lambda: np.asarray(compiled(b))
             return (lambda: call()[:CHECKED]) if many else call, len(lengths) if many else 1
 
-        all_of_them = problem.designs(BATCH)
+        batch = problem.designs(BATCH)
         joints = self.mbs.JointCoordinates()
         return {
             "RK4": points(lambda n: prepare(n, NOMINAL), WANTED["one"]),
             "RK4, joint coordinates": points(lambda n: prepare(n, NOMINAL, formulation=joints), WANTED["one"]),
-            "RK4, batch": points(lambda n: prepare(n, all_of_them), WANTED["batch"]),
+            "RK4, batch": points(lambda n: prepare(n, batch), WANTED["batch"]),
         }
 
     def chain(self):
@@ -233,7 +233,7 @@ class Pylinkage:
 
     @staticmethod
     def starts(lengths):
-        """The places one step before the first."""
+        """Return the places one step before the first."""
         pin, tip = problem.tips(lengths, -TURN[1])
         return [(0.0, 0.0), (lengths[3], 0.0), (pin.real, pin.imag), (tip.real, tip.imag)]
 
@@ -257,4 +257,5 @@ class Pylinkage:
         }
 
 
+# Tools by name.
 TOOLS = {tool.name: tool for tool in (Jaxmbs, MuJoCo, MJX, Pinocchio, Exudyn, Pylinkage, JaxSim)}

@@ -1,4 +1,4 @@
-"""The same dynamics as straight-line programs: Schur complement, L D Lᵀ, and the time loop inside the program."""
+"""Dynamics as straight-line programs: Schur complement, L D Lᵀ, and the time loop inside the program."""
 
 import jax
 import jax.numpy as jnp
@@ -9,16 +9,16 @@ from jaxmbs.numerics.linear_algebra import solve_saddle_point
 
 
 def acceleration(mech, q, v, t=0.0):
-    """q̈ = M⁻¹(Q + Φ_qᵀλ) with Φ_q M⁻¹ Φ_qᵀ λ = γ − Φ_q M⁻¹ Q; for bodies with their masses at their origins."""
+    """Return q̈ = M⁻¹(Q + Φ_qᵀλ) with Φ_q M⁻¹ Φ_qᵀ λ = γ − Φ_q M⁻¹ Q for bodies with mass centres at their origins."""
     matrix, gamma = mbs.constraint_jacobian(mech, q, t), mbs.acceleration_rhs(mech, q, v, t)
-    # M is diagonal and constant: what it makes of a vector of ones is its diagonal.
+    # M is diagonal and constant: its product with ones is its diagonal.
     mass = jnp.diag(jax.grad(lambda v: mbs.energy(mech, q, v).kinetic)(jnp.ones_like(q)))
     force = -jax.grad(lambda q: mbs.energy(mech, q, v).potential)(q)
     return solve_saddle_point(mass, matrix, force, gamma)[0]
 
 
 def rollout(build, steps, h):
-    """(design, q, v) ↦ (q, v) after `steps` steps of the classical Runge–Kutta method, as one program."""
+    """Return the function (design, q, v) ↦ (q, v) after `steps` classical Runge–Kutta steps, as one program."""
 
     @jax.jit
     def rates(b, q, v):

@@ -155,12 +155,12 @@ def _slider_crank_bodies():
     axes, length = models.rod_axes(), np.linalg.norm(models.SLIDER_START - models.CRANK_PIN)
     return (
         f'<body pos="{mjcf_numbers(models.SLIDER_START)}"><joint type="slide" axis="1 0 0"/><site name="point"/>'
-        f"{mjcf_inertial((0, 0, 0), models.SLIDER, models.SLIDER_INERTIA)}"
+        f"{mjcf_inertial((0, 0, 0), models.SLIDER_MASS, models.SLIDER_INERTIA)}"
         f'<body xyaxes="{mjcf_numbers(axes.T[:2].ravel())}"><joint axis="{mjcf_numbers(axes[0])}"/><joint axis="0 1 0"/>'
-        f"{mjcf_inertial((-length / 2, 0, 0), models.ROD, models.ROD_INERTIA)}"
+        f"{mjcf_inertial((-length / 2, 0, 0), models.ROD_MASS, models.ROD_INERTIA)}"
         f'<site name="a0" pos="{-length} 0 0"/></body></body>'
         f'<body pos="{mjcf_numbers(models.CRANK_PIVOT)}"><joint axis="1 0 0"/>'
-        f"{mjcf_inertial((0, 0, 0), models.CRANK, models.CRANK_INERTIA)}"
+        f"{mjcf_inertial((0, 0, 0), models.CRANK_MASS, models.CRANK_INERTIA)}"
         f'<site name="b0" pos="{mjcf_numbers(models.CRANK_PIN - models.CRANK_PIVOT)}"/></body>'
     )
 
@@ -180,7 +180,7 @@ def _bricard_bodies():
         place, axes = mjcf_numbers(turn.T @ (at - origin)), mjcf_numbers(relative.T[:2].ravel())
         text += (
             f'<body name="{name}" pos="{place}" xyaxes="{axes}">'
-            f'<joint axis="0 1 0"/>{mjcf_inertial((0.5, 0, 0), models.BRICARD_ROD, models.BRICARD_INERTIA)}'
+            f'<joint axis="0 1 0"/>{mjcf_inertial((0.5, 0, 0), models.BRICARD_MASS, models.BRICARD_INERTIA)}'
         )
         text += '<site name="point" pos="1 0 0"/>' if name == "rod2" else ""
         turn, origin = mine, at
@@ -231,7 +231,7 @@ def print_settings():
                 print(f"{case.name}, MuJoCo, {steps} steps: {numbers}; {some}")
         for part in (0.5, 0.98, 1.0, 2.0):
             steps = round(part * case.fewest)
-            print(timing.printed(_jaxmbs_row(case, f"{case.name}, {steps} steps", 1, steps)), flush=True)
+            print(timing.line_of(_jaxmbs_row(case, f"{case.name}, {steps} steps", 1, steps)), flush=True)
 
 
 def _settings():

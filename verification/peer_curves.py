@@ -195,12 +195,12 @@ def pinocchio_slider_crank(steps: int):
     at = peers.pinocchio_placement
     own = lambda mass, com, inertia: pin.Inertia(mass, np.asarray(com, float), np.diag(inertia))
     slider = add(0, pin.JointModelPX(), at(models.SLIDER_START), "slider")
-    model.appendBodyToJoint(slider, own(models.SLIDER, (0, 0, 0), models.SLIDER_INERTIA), identity)
+    model.appendBodyToJoint(slider, own(models.SLIDER_MASS, (0, 0, 0), models.SLIDER_INERTIA), identity)
     cross = add(slider, pin.JointModelRX(), identity, "cross")
     rod = add(cross, pin.JointModelRY(), pin.SE3(turn, np.zeros(3)), "rod")
-    model.appendBodyToJoint(rod, own(models.ROD, (-length / 2, 0, 0), models.ROD_INERTIA), identity)
+    model.appendBodyToJoint(rod, own(models.ROD_MASS, (-length / 2, 0, 0), models.ROD_INERTIA), identity)
     crank = add(0, pin.JointModelRX(), at(models.CRANK_PIVOT), "crank")
-    model.appendBodyToJoint(crank, own(models.CRANK, (0, 0, 0), models.CRANK_INERTIA), identity)
+    model.appendBodyToJoint(crank, own(models.CRANK_MASS, (0, 0, 0), models.CRANK_INERTIA), identity)
     ties = [peers.pinocchio_point_constraint(model, rod, (-length, 0, 0), crank, models.CRANK_PIN - models.CRANK_PIVOT)]
     zero = np.zeros(4)
     acceleration = peers.pinocchio_acceleration(model, ties, lambda q: zero)
