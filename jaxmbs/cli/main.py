@@ -130,7 +130,7 @@ def _run(args) -> int:
 
     jax.config.update("jax_enable_x64", not args.float32)
     with warnings.catch_warnings():
-        warnings.showwarning = _on_one_line
+        warnings.showwarning = _show_warning
         enable_cache()
         report = importlib.import_module(f"jaxmbs.cli.{args.command}").run(args)
     show(report, args.json)
@@ -138,5 +138,6 @@ def _run(args) -> int:
     return report.code
 
 
-def _on_one_line(message, *_, **__) -> None:
+def _show_warning(message, *_, **__) -> None:
+    """Print a warning in one line."""
     print(f"jaxmbs: warning: {' '.join(str(message).split())}", file=sys.stderr)

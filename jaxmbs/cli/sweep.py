@@ -23,8 +23,8 @@ MAX_DRAWN_COLUMNS = 10
 def arguments(parser) -> None:
     add_model(parser, optional=True)
     parser.add_argument(
-        "--vary", action="append", default=[], metavar="PLACE=HOW",
-        help="bodies.rod.mass=0.5:1.5 (evenly), constraints.A.point_j.0=normal:0.3,0.001, log:A:B, A:B:N or A,B,C",
+        "--vary", action="append", default=[], metavar="PLACE=VALUES",
+        help="bodies.rod.mass=0.5:1.5 (uniform), constraints.A.point_j.0=normal:0.3,0.001, log:A:B, A:B:N or A,B,C",
     )  # fmt: skip
     parser.add_argument("--sampler", choices=SAMPLERS, default="random", help="sampling of the designs (random)")
     parser.add_argument(
@@ -33,7 +33,7 @@ def arguments(parser) -> None:
     parser.add_argument("--designs", type=Path, metavar="TABLE", help="CSV or Parquet file, a column for each place")
     parser.add_argument("--seed", type=int, default=0, help="seed of the random numbers (0)")
     parser.add_argument(
-        "--record", action="append", default=[], metavar="WHAT",
+        "--record", action="append", default=[], metavar="QUANTITY",
         help='"max piston.x", "rms motor.effort", "peak acceleration.piston.x", "range point(rod,0.3,0).y", …',
     )  # fmt: skip
     add_times(parser, 101)

@@ -64,13 +64,14 @@ def _measure(model, q, count: int, steps: int, options) -> dict:
 
     times = jnp.array([0.0, steps * options["step"]])
 
-    def end(factor):
+    def final_state(factor):
+        """Return the final q and status of a start whose velocities are scaled."""
         run = mbs.simulate(model, times, q, factor * model.velocity, **options)
         return run.q[-1], run.status[-1]
 
     factors = jnp.linspace(0.99, 1.01, count).astype(model.dtype)
     began = time.perf_counter()
-    compiled = jax.jit(jax.vmap(end)).lower(factors).compile()
+    compiled = jax.jit(jax.vmap(final_state)).lower(factors).compile()
     compilation = time.perf_counter() - began
     _, status = jax.block_until_ready(compiled(factors))
     seconds = []

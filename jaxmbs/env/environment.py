@@ -332,6 +332,7 @@ class Environment(eqx.Module):
         status = jnp.where(acts & usable, status, int(Status.NON_FINITE))
 
         def substep(k, carry):
+            """Take substep k; keep the last good state after a failure."""
             state, status = carry
             t = begin + k * h
             new, closed = self.method.step(problem, state, t, jnp.asarray(h, x.dtype))

@@ -76,6 +76,7 @@ class JansenLeg(Environment):
         foot = self.foot(p)
 
         def bearing(state):
+            """Return the force of the ground on the foot."""
             lower = state["lower"]
             contact = _contact(lower.point(foot)[1])
             return contact * jnp.stack([-self.drag * lower.velocity(foot)[0], self.load + 0 * contact])

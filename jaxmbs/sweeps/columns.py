@@ -77,12 +77,12 @@ def schema(columns: Sequence[Column]):
     """Return the Arrow schema of columns. No value is nullable, which makes writing three times as fast."""
     import pyarrow as pa
 
-    def kind(column: Column):
+    def arrow_type(column: Column):
         plain = pa.from_numpy_dtype(np.dtype(column.dtype))
         count = int(np.prod(column.shape))
         return plain if column.shape == () else pa.list_(pa.field("item", plain, nullable=False), count)
 
-    return pa.schema([pa.field(column.name, kind(column), nullable=False) for column in columns])
+    return pa.schema([pa.field(column.name, arrow_type(column), nullable=False) for column in columns])
 
 
 def as_table(columns: Sequence[Column], arrays: Sequence[Sequence[np.ndarray]]):

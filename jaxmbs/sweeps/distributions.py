@@ -32,6 +32,8 @@ class AbstractDistribution(abc.ABC):
 
 @dataclass(frozen=True, eq=False)
 class _Bounded(AbstractDistribution):
+    """Base class of distributions between two bounds."""
+
     lower: Any
     upper: Any
 

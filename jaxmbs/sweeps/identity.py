@@ -46,7 +46,7 @@ def _describe(x: Any, visited: set[int]) -> Any:
     if x is None or isinstance(x, (bool, int, float, complex, str, bytes)):
         return type(x).__name__, repr(x)
     if isinstance(x, (np.ndarray, np.generic, jax.Array)) and not isinstance(x, jax.core.Tracer):
-        return _array(x)
+        return _describe_array(x)
     if isinstance(x, (tuple, frozenset)):
         return type(x).__name__, sorted(repr(_describe(y, visited)) for y in x) if isinstance(x, frozenset) else [
             _describe(y, visited) for y in x
@@ -64,19 +64,22 @@ def _describe(x: Any, visited: set[int]) -> Any:
     if isinstance(x, types.MethodType):
         return "method", _describe(x.__func__, visited), _describe(x.__self__, visited)
     if isinstance(x, types.FunctionType):
-        return _function(x, visited)
+        return _describe_function(x, visited)
     if isinstance(x, type):
-        return _class(x, visited)
+        return _describe_class(x, visited)
     # Transformations and callbacks of JAX hold the function that they wrap.
     inner = getattr(x, "__wrapped__", getattr(x, "callback_func", None))
     if inner is not None:
         return type(x).__name__, _describe(inner, visited)
     own = getattr(x, "__dict__", {})
-    fields = [] if _installed(type(x)) else [(name, _describe(value, visited)) for name, value in sorted(own.items())]
-    return _class(type(x), visited), fields
+    fields = (
+        [] if _is_installed(type(x)) else [(name, _describe(value, visited)) for name, value in sorted(own.items())]
+    )
+    return _describe_class(type(x), visited), fields
 
 
-def _array(x) -> Any:
+def _describe_array(x) -> Any:
+    """Describe an array by shape, dtype and a digest of its content."""
     if jax.dtypes.issubdtype(x.dtype, jax.dtypes.prng_key):
         x = jax.random.key_data(x)
     value = np.asarray(x)
@@ -84,8 +87,9 @@ def _array(x) -> Any:
     return "array", value.shape, str(value.dtype), hashlib.sha256(content).hexdigest()
 
 
-def _function(f: types.FunctionType, visited: set[int]) -> Any:
-    if _installed(f):
+def _describe_function(f: types.FunctionType, visited: set[int]) -> Any:
+    """Describe a function by its code, the values that it uses, and its defaults."""
+    if _is_installed(f):
         return "function", f"{f.__module__}.{f.__qualname__}"
     cells = [_describe(cell_content(cell), visited) for cell in f.__closure__ or ()]
     used = [(name, _describe(f.__globals__[name], visited)) for name in names_in(f.__code__) if name in f.__globals__]
@@ -93,13 +97,13 @@ def _function(f: types.FunctionType, visited: set[int]) -> Any:
         _describe(f.__defaults__, visited),
         [(k, _describe(v, visited)) for k, v in sorted((f.__kwdefaults__ or {}).items())],
     )
-    return "function", f.__qualname__, _code(f.__code__, visited), cells, used, bound
+    return "function", f.__qualname__, _describe_code(f.__code__, visited), cells, used, bound
 
 
-def _class(kind: type, visited: set[int]) -> Any:
+def _describe_class(kind: type, visited: set[int]) -> Any:
     """Describe a class by its functions."""
-    if _installed(kind) or id(kind) in visited:
-        return "class", f"{kind.__module__}.{kind.__qualname__}" if _installed(kind) else kind.__qualname__
+    if _is_installed(kind) or id(kind) in visited:
+        return "class", f"{kind.__module__}.{kind.__qualname__}" if _is_installed(kind) else kind.__qualname__
     visited.add(id(kind))
     own = [(name, getattr(x, "__func__", x)) for name, x in sorted(vars(kind).items())]
     return (
@@ -109,12 +113,15 @@ def _class(kind: type, visited: set[int]) -> Any:
     )
 
 
-def _code(code: types.CodeType, visited: set[int]) -> Any:
-    constants = [_code(c, visited) if isinstance(c, types.CodeType) else _describe(c, visited) for c in code.co_consts]
+def _describe_code(code: types.CodeType, visited: set[int]) -> Any:
+    """Describe compiled code by its instructions, names and constants."""
+    constants = [
+        _describe_code(c, visited) if isinstance(c, types.CodeType) else _describe(c, visited) for c in code.co_consts
+    ]
     return code.co_code, code.co_names, code.co_varnames, constants
 
 
-def _installed(x: Any) -> bool:
+def _is_installed(x: Any) -> bool:
     """Return True for functions and classes of installed packages, whose versions stand for their code."""
     name = getattr(x, "__module__", None) or ""
     top = name.partition(".")[0]

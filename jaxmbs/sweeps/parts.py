@@ -159,6 +159,7 @@ def _memory_map(path: Path) -> Any:
 
 
 def _checksum(content) -> str:
+    """Return the CRC-32 of bytes as eight hexadecimal digits."""
     return f"{zlib.crc32(content):08x}"
 
 

@@ -200,6 +200,7 @@ def _progress_report(progress: bool | Report) -> Iterator[Report]:
 
 
 def _require_pyarrow() -> None:
+    """Raise `ImportError` if pyarrow is missing."""
     try:
         import pyarrow  # noqa: F401
     except ImportError as error:

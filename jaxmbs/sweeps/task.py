@@ -254,46 +254,46 @@ class Task:
         self, start: int, stop: int, batch: int | None, halt: StopSignal | None
     ) -> Iterator[tuple[int, list[list[np.ndarray]]]]:
         """Yield the first sample of each part, and its columns as lists of arrays."""
-        most = max(1, PART_BYTES // sum(x.bytes for x in self.columns))
-        held, began = _OpenPart(start, min(most, stop - start)), time.monotonic()
+        max_rows = max(1, PART_BYTES // sum(x.bytes for x in self.columns))
+        part, began = _OpenPart(start, min(max_rows, stop - start)), time.monotonic()
         try:
             for rows in self._batches(start, stop, batch, halt):
-                left: Rows | None = rows
-                while left is not None:
-                    left = held.take(left)
-                    if held.full or time.monotonic() - began > PART_SECONDS:
-                        yield held.first, held.arrays()
-                        first = held.first + held.filled
-                        held, began = _OpenPart(first, min(most, stop - first)), time.monotonic()
+                remaining: Rows | None = rows
+                while remaining is not None:
+                    remaining = part.take(remaining)
+                    if part.full or time.monotonic() - began > PART_SECONDS:
+                        yield part.first, part.arrays()
+                        first = part.first + part.filled
+                        part, began = _OpenPart(first, min(max_rows, stop - first)), time.monotonic()
         except GeneratorExit:
             raise
         except BaseException:
-            if held.filled:
-                yield held.first, held.arrays()
+            if part.filled:
+                yield part.first, part.arrays()
             raise
-        if held.filled:
-            yield held.first, held.arrays()
+        if part.filled:
+            yield part.first, part.arrays()
 
     def _batches(self, start: int, stop: int, batch: int | None, halt: StopSignal | None) -> Iterator[Rows]:
         """Yield one batch after the other; the next one is started before a batch is yielded."""
-        begun: list[Rows] = []
+        launched: list[Rows] = []
         try:
             while start < stop and not (halt is not None and halt.is_set()):
                 size, timed = (1, False) if self.batches is None else self.batches.next(stop - start, batch)
                 began, end = time.perf_counter(), min(start + size, stop)
-                begun.append(self._launch(start, end, size))
+                launched.append(self._launch(start, end, size))
                 if self.batches is not None and timed:
-                    jax.block_until_ready(begun[-1].results)
+                    jax.block_until_ready(launched[-1].results)
                     self.batches.record_time(size, time.perf_counter() - began)
                 start = end
-                if len(begun) > (self.batches is not None):
-                    yield begun.pop(0)
+                if len(launched) > (self.batches is not None):
+                    yield launched.pop(0)
         except GeneratorExit:
             raise
         except BaseException:
-            yield from begun
+            yield from launched
             raise
-        yield from begun
+        yield from launched
 
 
 class _RefusedByMeasure(ValueError):
@@ -303,18 +303,18 @@ class _RefusedByMeasure(ValueError):
 class _OpenPart:
     """Rows of a part that is not complete yet; nothing is copied."""
 
-    def __init__(self, first: int, most: int):
-        self.first, self.most, self.filled = first, most, 0
+    def __init__(self, first: int, max_rows: int):
+        self.first, self.max_rows, self.filled = first, max_rows, 0
         self.pieces: list[Rows] = []
 
     @property
     def full(self) -> bool:
         """True once the part has its largest number of rows."""
-        return self.filled == self.most
+        return self.filled == self.max_rows
 
     def take(self, rows: Rows) -> Rows | None:
         """Add as many rows as fit and return the others, or None."""
-        count = min(self.most - self.filled, rows.filled)
+        count = min(self.max_rows - self.filled, rows.filled)
         self.pieces.append(rows.cut(slice(count)))
         self.filled += count
         return rows.cut(slice(count, None)) if count < rows.filled else None
@@ -365,6 +365,7 @@ def _has_column(result: Column) -> bool:
 
 
 def _is_status(column: Column) -> bool:
+    """Return True for a column of whole numbers whose last name is "status"."""
     return column.name.split(".")[-1] == STATUS and np.dtype(column.dtype).kind in "iu"
 
 

@@ -50,12 +50,12 @@ def run_on_workers(
     """Compute ranges of samples on the workers of an executor and yield counts by status of each finished range."""
     payload, exact = _pickle_task(task), bool(jax.config.read("jax_enable_x64"))
     workers = getattr(executor, "_max_workers", None)
-    most = RANGES_PER_WORKER * workers if isinstance(workers, int) else RANGES_UNKNOWN_WORKERS
-    waiting = _ranges(gaps, batch, most)[::-1]
+    max_submitted = RANGES_PER_WORKER * workers if isinstance(workers, int) else RANGES_UNKNOWN_WORKERS
+    waiting = _divide_gaps(gaps, batch, max_submitted)[::-1]
     under_way: dict[Any, Range] = {}
     try:
         while waiting or under_way:
-            while waiting and len(under_way) < most and not halt.is_set():
+            while waiting and len(under_way) < max_submitted and not halt.is_set():
                 chunk = waiting.pop()
                 try:
                     future = executor.submit(
@@ -96,7 +96,7 @@ def run_on_workers(
                 future.result()
 
 
-def _ranges(gaps, batch: int | None, min_count: int) -> list[Range]:
+def _divide_gaps(gaps, batch: int | None, min_count: int) -> list[Range]:
     """Divide gaps into ranges, of whole batches if a batch size is given."""
     total = sum(stop - start for start, stop in gaps)
     count = max(min_count, min(MAX_RANGES, total // (batch or FIRST_BATCH)))
