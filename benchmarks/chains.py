@@ -73,7 +73,7 @@ def chain_row(dimension, links, batch):
         result = mbs.simulate(mech, times, start, step=STEP, formulation=mbs.JointCoordinates())
         return result.q[-1], result.status[-1]
 
-    compiled, seconds = timing.compiled(jax.vmap(run), starts)
+    compiled, seconds = timing.compile_function(jax.vmap(run), starts)
     (q, status), runs = timing.measure(compiled, starts)
     assert np.all(np.asarray(status) == 0)
     more = {"compile s": seconds, "links": links}
@@ -106,7 +106,7 @@ def pinocchio_chain_row(dimension, links, batch):
     try:
         call = _pinocchio()
     except (ImportError, reference_kernel.NoCompiler) as error:
-        return timing.skipped(name, error)
+        return timing.skipped_row(name, error)
     angles, lengths = angles_of(links, batch_size(links, batch) // 4), lengths_of(links)
     _, setup = timing.measure(lambda: call(dimension, lengths, angles, 0), repeats=3)
     _, runs = timing.measure(lambda: call(dimension, lengths, angles, STEPS), repeats=3)
@@ -141,7 +141,7 @@ def mujoco_chain_row(dimension, links, batch):
     try:
         import mujoco
     except ImportError as error:
-        return timing.skipped(name, error)
+        return timing.skipped_row(name, error)
     model = mujoco.MjModel.from_xml_string(mjcf(lengths_of(links), dimension))
     data = mujoco.MjData(model)
 
@@ -174,7 +174,7 @@ def transformation_row(dimension, links, batch):
     lengths = jnp.asarray(1 + 0.02 * np.random.default_rng(0).uniform(-1, 1, (batch, links)))
     theta = jnp.asarray(np.random.default_rng(1).normal(size=(batch, links)))
     run = lambda lengths, theta: mbs.velocity_transformation(chain(lengths, dimension), theta)
-    compiled, seconds = timing.compiled(jax.vmap(run), lengths, theta)
+    compiled, seconds = timing.compile_function(jax.vmap(run), lengths, theta)
     _, runs = timing.measure(compiled, lengths, theta, repeats=15)
     per_second = batch / runs.median
     return timing.row(

@@ -65,7 +65,7 @@ def chain(jax, run, batch) -> dict:
     import chains
 
     angles = chains.angles_of(LINKS, BATCH)[:batch]
-    compiled, seconds = timing.compiled(jax.vmap(run), angles)
+    compiled, seconds = timing.compile_function(jax.vmap(run), angles)
     ends = np.asarray(compiled(angles))[:CHECKED]
     error = float(np.abs(ends - WANTED["chain"][: len(ends)]).max())
     ns = timing.NS * cpu_seconds(lambda: jax.block_until_ready(compiled(angles)), 3) / batch / chains.STEPS

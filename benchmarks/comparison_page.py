@@ -20,50 +20,50 @@ LEVELS = (1e-3, 1e-5, 1e-7)
 ABOUT = """\
 # Beside other tools
 
-Tasks that mechanisms pose, by every tool that can do them. `make comparison` measures all of this again and writes this
-page. Each answer is compared with a closed form, or with a motion that SciPy has integrated from Lagrange's equation in one
-coordinate; only the chain is compared with Pinocchio's. Problems with published numbers are in
+Tasks of mechanisms, by every tool that can do them. `make comparison` measures all of them and writes this page. Each
+answer is compared with a closed form, or with a motion that SciPy integrates from Lagrange's equation in one coordinate;
+only the chain is compared with Pinocchio. Problems with published numbers are in
 [Verification](verification.md), GPUs in [On GPUs](gpus.md)."""
 
 TURN = """\
 ## Following a closed loop
 
-A four-bar's crank goes round once, in 360 poses. The error is that of the pin between coupler and rocker, against the
+The crank of a four-bar turns once, in 360 poses. The error is that of the pin between coupler and rocker, against the
 closed form. Microseconds are for one pose; a batch has {batch:,} four-bars of different lengths."""
 
 FALL = """\
 ## A motion at equal error
 
 The four-bar falls from rest for 1 s. Every tool takes steps that are halved again and again; the error is that of the
-crank's angle. The table has the milliseconds of one motion by the longest steps whose error is below the bound. jaxmbs
-closes the loop to rounding at every output and checks every sample; MuJoCo's constraint is a stiff spring, here as stiff as
-is most accurate; Pinocchio solves the constraint for accelerations and leaves drift to its user."""
+crank's angle. The table has the milliseconds of one motion with the longest steps whose error is below the bound. jaxmbs
+closes the loop to rounding at every output and checks every sample; the constraint of MuJoCo is a stiff spring, here with
+the most accurate stiffness; Pinocchio solves the constraint for accelerations and leaves drift to its user."""
 
 CHAIN = """\
 ## An open chain
 
 Eight rods in a plane, 100 steps of 1 ms of the classical Runge–Kutta method: nanoseconds for each step of each system, and
-the largest difference of a joint's angle from Pinocchio's."""
+the largest difference of a joint angle from Pinocchio."""
 
 SLOPES = """\
 ## A gradient by lengths
 
 Derivatives of the crank's angle after the fall by the four lengths, 400 steps. The error is relative to the largest
-derivative. Tools without derivatives by dimensions are used twice for each length, in central differences."""
+derivative. Tools without derivatives by dimensions run twice for each length, for central differences."""
 
 FIRST = """\
 ## The first result
 
-Seconds of the processor until a fresh process has simulated its first fall and ended, imports included. Programs that are
-compiled for a mechanism pay here for what they gain later."""
+Processor seconds until a fresh process has simulated its first fall and ended, with imports. Here programs that are
+compiled for a mechanism cost time, which they save later."""
 
 PATH = """\
 ## Synthesis
 
 Eighteen timed points of a coupler's path (Kunjur and Krishnamurty, 1997), lengths and places within ±2. pylinkage searches
-by a swarm of particles, in the way that its documentation shows, and over its batched solver; jaxmbs by least squares from
-many starts. The error is the sum of squared distances; ours is the worst of ten seeds. pylinkage's syntheses by
-Burmester and Freudenstein are for a few exact points, and take no part here."""
+by a swarm of particles, as documented and over its batched solver; jaxmbs by least squares from many starts. The error is
+the sum of squared distances; that of jaxmbs is the worst of ten seeds. pylinkage's syntheses by Burmester and Freudenstein
+are for a few exact points and take no part."""
 
 # Abilities that are not measured, for each tool; from their documentation.
 ABILITIES = {
@@ -332,7 +332,7 @@ def text_of(kept: dict) -> str:
         table(kept, "first", {"s": "s", "s, from the cache on disk": "s, programs on disk"}),
         PATH,
         paths(kept.get("path", [])),
-        "## What else they can do\n\nRead off their documentation, in bold what jaxmbs lacks.",
+        "## Other abilities\n\nFrom their documentation; bold entries are abilities that jaxmbs lacks.",
         abilities(tools.TOOLS, ABILITIES.values()),
         "Tools that this page does not measure:",
         abilities(NOT_MEASURED, zip(*NOT_MEASURED.values(), strict=True)),
@@ -351,7 +351,7 @@ def better(kept: dict) -> str:
 - **Contact, walking, grasping**: MuJoCo, or MJX for many at once.
 - **Flexible bodies, large displacements of beams and cables**: Exudyn.
 - **One evaluation at a time in a controller, in C++**: Pinocchio; derivatives by states and torques come in closed form.
-- **A result without waiting**: {quick} has its first after {soon} s, jaxmbs after {ours} s.
+- **A first result soon**: {quick} has it after {soon} s, jaxmbs after {ours} s.
 - **Positions of a planar linkage of dyads, one at a time**: pylinkage; its closed forms need no solver.
 - **Open chains of robots in a JAX program, with contact**: JaxSim.
 - **Closed loops with contact, thousands at once on a GPU**: Newton with Kamino.

@@ -78,7 +78,7 @@ class MJX:
         )
         self.blank = mjx.make_data(self.model)
 
-    def sized(self, lengths):
+    def with_lengths(self, lengths):
         """Return the model with other lengths. Numbers that MuJoCo's compiler derives for soft constraints are kept."""
         jnp = self.jax.numpy
         a, c, r, g = lengths
@@ -102,7 +102,7 @@ class MJX:
 
     def end(self, lengths, angles, steps, scan=False):
         """Return the crank's final angle. `steps` may be traced unless `scan`, which has a reverse mode."""
-        model = self.sized(lengths)
+        model = self.with_lengths(lengths)
         model = model.replace(
             opt=model.opt.replace(timestep=END / steps),
             eq_solref=model.eq_solref.at[:, 0].set(peers.CONNECT_TIME_CONSTANT * END / steps),
@@ -131,7 +131,7 @@ class MJX:
             self.jax.jit(function).lower(lengths)
         except ValueError:  # MJX's solver is a while loop, without reverse mode
             function, how = self.jax.jacfwd(run), "forward mode; its solver has no reverse mode"
-        compiled, seconds = timing.compiled(function, lengths)
+        compiled, seconds = timing.compile_function(function, lengths)
         call = lambda: self.jax.block_until_ready(compiled(lengths))
         return {"error": slope_error(call()), "ms": 1e3 * cpu_seconds(call, 3), "compile s": seconds, "how": how}
 

@@ -48,10 +48,10 @@ class Jaxmbs:
 
         one, many = self.design(NOMINAL), self.design(problem.designs(BATCH))
         starts = self.jax.jit(self.jax.vmap(lambda b: self.models.four_bar_guess(b, 0.0)))(many)
-        single, _ = timing.compiled(run, one, start := self.models.four_bar_guess(one, 0.0))
-        batch, seconds = timing.compiled(self.jax.vmap(run), many, starts)
+        single, _ = timing.compile_function(run, one, start := self.models.four_bar_guess(one, 0.0))
+        batch, seconds = timing.compile_function(self.jax.vmap(run), many, starts)
         slope = lambda b, start: self.jax.numpy.sum(run(b, start) ** 2)
-        gradient, _ = timing.compiled(self.jax.vmap(self.jax.grad(slope)), many, starts)
+        gradient, _ = timing.compile_function(self.jax.vmap(self.jax.grad(slope)), many, starts)
         wait = self.jax.block_until_ready
         per = lambda seconds, count: 1e6 * seconds / count / len(times)
         return {
@@ -77,7 +77,7 @@ class Jaxmbs:
         def prepare(steps, lengths, **how):
             many = np.ndim(lengths) > 1
             run, b = self._fall(steps, **how), self.design(lengths)
-            compiled, _ = timing.compiled(self.jax.vmap(run) if many else run, b)
+            compiled, _ = timing.compile_function(self.jax.vmap(run) if many else run, b)
             call = lambda: np.asarray(compiled(b))
             return (lambda: call()[:CHECKED]) if many else call, len(lengths) if many else 1
 
@@ -103,8 +103,8 @@ class Jaxmbs:
     def slopes(self):
         value = self.jax.value_and_grad(self._fall(400))
         one, many = self.design(NOMINAL), self.design(problem.designs(BATCH))
-        single, seconds = timing.compiled(value, one)
-        batch, _ = timing.compiled(self.jax.vmap(value), many)
+        single, seconds = timing.compile_function(value, one)
+        batch, _ = timing.compile_function(self.jax.vmap(value), many)
         wait = self.jax.block_until_ready
         return {
             "error": slope_error([single(one)[1][name] for name in problem.LENGTHS]),

@@ -40,7 +40,7 @@ def simulate_row(name, problem):
         return motion.q[-1], motion.v[-1], motion.status[-1]
 
     args = problem.designs, problem.q, problem.v
-    function, compile_seconds = timing.compiled(jax.vmap(run), *args)
+    function, compile_seconds = timing.compile_function(jax.vmap(run), *args)
     (q, _, status), runs = timing.measure(function, *args, repeats=9)
     more = {"gap": problem.gap(q), "compile s": compile_seconds, "failed": int((status != 0).sum())}
     return timing.row(f"simulate, {name}", runs, problem.count, kind="jaxmbs", **more)
@@ -66,9 +66,9 @@ def simulate_gradient_row(name, problem):
         return jnp.sum(motion.q[-1] ** 2) + jnp.sum(motion.v[-1] ** 2)
 
     args = problem.designs, problem.q, problem.v
-    forward, _ = timing.compiled(jax.vmap(loss), *args)
+    forward, _ = timing.compile_function(jax.vmap(loss), *args)
     _, forward_runs = timing.measure(forward, *args)
-    gradient, compile_seconds = timing.compiled(jax.vmap(jax.value_and_grad(loss, (0, 1, 2))), *args)
+    gradient, compile_seconds = timing.compile_function(jax.vmap(jax.value_and_grad(loss, (0, 1, 2))), *args)
     _, runs = timing.measure(gradient, *args)
     count = len(problem.q) * GRADIENT_STEPS
     more = {"ns forward": timing.NS * forward_runs.median / count, "times forward": runs.median / forward_runs.median}
@@ -82,7 +82,7 @@ def andrews_row(batch):
     q = mbs.assemble(mech, models.andrews_guess(models.ANDREWS)).q
     times = np.array([0.0, 0.03])
     run = lambda q: mbs.simulate(mech, times, q, step=0.03 / ANDREWS_STEPS).position("K1.phi")[-1]
-    function, compile_seconds = timing.compiled(jax.vmap(run), jnp.tile(q, (batch, 1)))
+    function, compile_seconds = timing.compile_function(jax.vmap(run), jnp.tile(q, (batch, 1)))
     beta, runs = timing.measure(function, jnp.tile(q, (batch, 1)))
     more = {"ms per sample": 1e3 * runs.median / batch, "error rad": float(jnp.max(jnp.abs(beta - ANDREWS_BETA)))}
     more |= {"steps": ANDREWS_STEPS, "compile s": compile_seconds}
@@ -95,7 +95,7 @@ def windows_row(batch):
     q, v = mech.coordinates(q), mech.coordinates(v)
     run = partial(_windows, mech, q)
     speeds = v * jnp.linspace(1, 1.1, batch)[:, None]
-    function, compile_seconds = timing.compiled(jax.vmap(run), speeds)
+    function, compile_seconds = timing.compile_function(jax.vmap(run), speeds)
     (energy, status), runs = timing.measure(function, speeds, repeats=3)
     more = {
         "ms per simulated second": 1e3 * runs.median / batch,
@@ -117,7 +117,7 @@ def mujoco_windows_row(batch):
     try:
         import mujoco
     except ImportError as error:
-        return timing.skipped("40 windows, MuJoCo", error)
+        return timing.skipped_row("40 windows, MuJoCo", error)
     model = mujoco.MjModel.from_xml_string(_windows_xml())
     velocities = [rate for k in range(WINDOWS + 1) for rate in ((-1.0, 1.0) if k < WINDOWS else (-1.0,))]
     steps = round(1 / MUJOCO_STEP)

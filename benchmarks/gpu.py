@@ -79,7 +79,8 @@ class Setting(NamedTuple):
     only: list[str] | None
 
     @property
-    def checked(self):
+    def check_size(self):
+        """Samples of a check."""
         return self.sizes[0]
 
     @property
@@ -105,10 +106,10 @@ def function_and_batch(name, dtype, code):
     """Return the function of a batch of a case by this code, and the function from a size to a batch."""
     case = CASES[name]
     function, batch = case.others.get(code, case.make)(np.dtype(dtype).type)
-    return batched(function, "llvm" if code in case.others else code), batch
+    return batch_function(function, "llvm" if code in case.others else code), batch
 
 
-def batched(function, name):
+def batch_function(function, name):
     """Return a new jitted function over a batch whose programs run by an emission."""
     inner = jax.jit(lambda *args: jax.vmap(function)(*args))
 
@@ -331,7 +332,7 @@ def main():
         return
     draw(measured, FOLDER / "gpu.png")
     where = f"{jax.devices()[0].device_kind}, JAX {jax.__version__}"
-    intro = f"{where}, {setting.checked} samples of each case beside the CPU:"
+    intro = f"{where}, {setting.check_size} samples of each case beside the CPU:"
     speed = (
         "Steps per second by the size of the batch (first calls: all checks at once, on the processors of one machine):"
     )

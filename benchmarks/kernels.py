@@ -82,7 +82,7 @@ if __name__ == "__main__":
     explained = (
         f"The kernels of each case with more than {MIN_OPERATIONS} operations, for compute capability 9.0. A thread has at "
         "most 255 registers of 32 bits; values beyond that are spilled into local memory, which the caches hold. *Steps/s "
-        "at most*: the float64 instructions that an H100 or H200 (SXM) can start in a second over the operations of a step, "
+        "at most*: the float64 instructions that an H100 or H200 (SXM) starts in a second over the operations of a step, "
         "none of them fused. It is an estimate on paper, not a measurement."
     )
     write("Kernels", [explained, "", *table()])

@@ -41,7 +41,7 @@ def four_bar_guess(b, angle=0.0):
     """Return the closed configuration with the crank at `angle` and the coupler above the ground."""
     a, c = polar(b["crank"], angle), point(b["ground"], 0)
     tip = apex(a, c, b["coupler"], b["rocker"])
-    return {"crank": between(0 * a, a), "coupler": between(a, tip), "rocker": between(c, tip)}
+    return {"crank": rod_pose(0 * a, a), "coupler": rod_pose(a, tip), "rocker": rod_pose(c, tip)}
 
 
 def slider_crank(b):
@@ -67,7 +67,7 @@ def slider_crank_guess(b, angle=1.0):
     a = polar(b["crank"], angle)
     drop = b["offset"] - a[1]
     pin = point(a[0] + jnp.sqrt(b["rod"] ** 2 - drop**2), b["offset"])
-    return {"crank": between(0 * a, a), "rod": between(a, pin), "slider": jnp.append(pin, 0.0)}
+    return {"crank": rod_pose(0 * a, a), "rod": rod_pose(a, pin), "slider": jnp.append(pin, 0.0)}
 
 
 def six_bar(b):
@@ -96,7 +96,7 @@ def six_bar_guess(b, angle=1.0):
     p = point(x, y) + polar(b["height"], phi + jnp.pi / 2)
     r = point(b["base"], 0)
     q = apex(p, r, b["link"], b["output"])
-    return {**first, "link": between(p, q), "output": between(r, q)}
+    return {**first, "link": rod_pose(p, q), "output": rod_pose(r, q)}
 
 
 def chain(n):
@@ -370,7 +370,7 @@ def axes_along(x, y):
     return np.stack([x, y, np.cross(x, y)], axis=1)
 
 
-def between(start, end):
+def rod_pose(start, end):
     """Return the pose of a rod from `start` to `end`."""
     return jnp.append((start + end) / 2, jnp.arctan2(*(end - start)[::-1]))
 

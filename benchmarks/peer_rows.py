@@ -28,7 +28,7 @@ def row_named(name):
             try:
                 return function(name, problem)
             except (ImportError, reference_kernel.NoCompiler, TimeoutError) as error:
-                return timing.skipped(name, error)
+                return timing.skipped_row(name, error)
 
         return row_or_reason
 
@@ -89,7 +89,7 @@ def _mjx_run(batch, h, steps):
         step = lambda data, _: (mjx.step(model, data), None)
         return jax.lax.scan(step, blank.replace(qpos=angles), length=steps)[0].qpos
 
-    run, compile_seconds = timing.compiled(jax.vmap(run), jnp.asarray(problem.joint_angles()))
+    run, compile_seconds = timing.compile_function(jax.vmap(run), jnp.asarray(problem.joint_angles()))
     angles, runs = timing.measure(run, jnp.asarray(problem.joint_angles()), repeats=1)
     return compile_seconds, runs, problem.loop_gap(angles)
 

@@ -41,17 +41,22 @@ FOUR_BAR_XML = """
 """
 
 
+def runge_kutta_step(acceleration: Callable, q, v, h: float):
+    """Return q and v after a step of the classical Runge–Kutta method for q̈ = acceleration(q, q̇)."""
+    a_1 = acceleration(q, v)
+    v_2 = v + h / 2 * a_1
+    a_2 = acceleration(q + h / 2 * v, v_2)
+    v_3 = v + h / 2 * a_2
+    a_3 = acceleration(q + h / 2 * v_2, v_3)
+    v_4 = v + h * a_3
+    a_4 = acceleration(q + h * v_3, v_4)
+    return q + h / 6 * (v + 2 * v_2 + 2 * v_3 + v_4), v + h / 6 * (a_1 + 2 * a_2 + 2 * a_3 + a_4)
+
+
 def runge_kutta(acceleration: Callable, q, v, h: float, steps: int):
-    """Return q after a number of steps of the classical Runge–Kutta method for q̈ = acceleration(q, q̇)."""
+    """Return q after a number of steps of `runge_kutta_step`."""
     for _ in range(steps):
-        a_1 = acceleration(q, v)
-        v_2 = v + h / 2 * a_1
-        a_2 = acceleration(q + h / 2 * v, v_2)
-        v_3 = v + h / 2 * a_2
-        a_3 = acceleration(q + h / 2 * v_2, v_3)
-        v_4 = v + h * a_3
-        a_4 = acceleration(q + h * v_3, v_4)
-        q, v = q + h / 6 * (v + 2 * v_2 + 2 * v_3 + v_4), v + h / 6 * (a_1 + 2 * a_2 + 2 * a_3 + a_4)
+        q, v = runge_kutta_step(acceleration, q, v, h)
     return q
 
 

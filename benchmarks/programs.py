@@ -2,7 +2,7 @@
 
 import jax
 import jax.numpy as jnp
-from textbook import rk4_step
+from peers import runge_kutta_step
 
 import jaxmbs as mbs
 from jaxmbs.numerics.linear_algebra import solve_saddle_point
@@ -25,6 +25,6 @@ def rollout(build, steps, h):
         return acceleration(build(b), q, v)
 
     def step(b, q, v):
-        return rk4_step(lambda q, v: rates(b, q, v), q, v, h)
+        return runge_kutta_step(lambda q, v: rates(b, q, v), q, v, h)
 
     return mbs.program(lambda b, q, v: jax.lax.fori_loop(0, steps, lambda _, s: step(b, *s), (q, v)))

@@ -48,7 +48,7 @@ def textbook_row(problem):
 
 def jax_row(name, rollout, problem, *, kind="jaxmbs", note="", repeats=5):
     """Return the row of a JAX function (design, q, v) → (q, v) of one system, run by `jax.vmap` over the batch."""
-    run, seconds_to_compile = timing.compiled(jax.vmap(rollout), problem.designs, problem.q, problem.v)
+    run, seconds_to_compile = timing.compile_function(jax.vmap(rollout), problem.designs, problem.q, problem.v)
     (q, _), runs = timing.measure(run, problem.designs, problem.q, problem.v, repeats=repeats)
     more = {"compile s": seconds_to_compile, "gap": problem.gap(q)}
     return timing.row(name, runs, problem.count, kind=kind, **more, note=note)
@@ -67,7 +67,7 @@ def cores_row(problem):
     """jaxmbs on all cores in its own process, 8,192 systems, beside one core."""
     count = os.cpu_count() or 1
     if count < 2 or not hasattr(os, "sched_setaffinity"):
-        return timing.skipped("jaxmbs, all cores", "the machine has one core, or cores cannot be chosen")
+        return timing.skipped_row("jaxmbs, all cores", "the machine has one core, or cores cannot be chosen")
     script = Path(__file__).with_name("cores.py")
     times = {n: [] for n in (1, count)}
     for _ in range(3):
@@ -92,9 +92,9 @@ def gradient_row(problem, steps=1000):
     run = programs.rollout(models.four_bar, steps, problem.h)
     loss = lambda b, q, v: sum(jnp.sum(x**2) for x in run(b, q, v))
     args = (problem.designs, problem.q, problem.v)
-    forward, forward_compile = timing.compiled(jax.vmap(run), *args)
+    forward, forward_compile = timing.compile_function(jax.vmap(run), *args)
     _, forward_runs = timing.measure(forward, *args)
-    gradient, gradient_compile = timing.compiled(jax.vmap(jax.value_and_grad(loss, (0, 1, 2))), *args)
+    gradient, gradient_compile = timing.compile_function(jax.vmap(jax.value_and_grad(loss, (0, 1, 2))), *args)
     _, runs = timing.measure(gradient, *args)
     more = {
         "times forward": runs.median / forward_runs.median,
@@ -111,7 +111,7 @@ def kernel_row(problem):
     try:
         kernel = reference_kernel.Kernel()
     except reference_kernel.NoCompiler as error:
-        return timing.skipped(name, error)
+        return timing.skipped_row(name, error)
     arrays = jax.tree.map(np.asarray, (problem.designs, problem.q, problem.v))
     (q, _), runs = timing.measure(kernel.rollout, *arrays, problem.h, problem.steps, repeats=15)
     more = {"gap": problem.gap(q), "difference": kernel_difference(kernel, problem)}
@@ -150,7 +150,7 @@ def acceleration_row(name, acceleration, model, batch, *, kind="jaxmbs"):
     q = jnp.tile(model.start(), (batch, 1))
     function = jax.vmap(acceleration, (None, 0, 0))
     design = jax.tree.map(jnp.asarray, dict(model.design))
-    run, seconds_to_compile = timing.compiled(function, design, q, jnp.zeros_like(q))
+    run, seconds_to_compile = timing.compile_function(function, design, q, jnp.zeros_like(q))
     _, runs = timing.measure(run, design, q, jnp.zeros_like(q))
     flops = (run.cost_analysis() or {}).get("flops", float("nan")) / batch
     more = {"coordinates": q.shape[1], "compile s": seconds_to_compile, "flops": flops}
@@ -159,20 +159,22 @@ def acceleration_row(name, acceleration, model, batch, *, kind="jaxmbs"):
 
 def textbook_kinematics_row(problem, times):
     """Textbook kinematics: prediction, three Newton steps, dense solves, without checks of the motion."""
-    return kinematics_row("textbook JAX", lambda b, start: textbook.kinematics(driven(b), times, start), problem, times)
+    return kinematics_row(
+        "textbook JAX", lambda b, start: textbook.kinematics(driven_four_bar(b), times, start), problem, times
+    )
 
 
 def jaxmbs_kinematics_row(problem, times):
     """`mbs.kinematics`, with all of its checks."""
 
     def run(b, start):
-        motion = mbs.kinematics(driven(b), times, start)
+        motion = mbs.kinematics(driven_four_bar(b), times, start)
         return motion.q, motion.v, motion.a
 
     return kinematics_row("jaxmbs", run, problem, times)
 
 
-def driven(b):
+def driven_four_bar(b):
     """Return the four-bar with its motor."""
     return models.four_bar(b, motor=True)
 
@@ -180,11 +182,11 @@ def driven(b):
 def kinematics_row(name, run, problem, times):
     """Return the row of (design, start) → (q, v, a) at all times, per pose, with and without the gradient by the design."""
     loss = lambda b, start: sum(jnp.sum(x**2) for x in run(b, start))
-    forward, compile_seconds = timing.compiled(jax.vmap(run), problem.designs, problem.q)
+    forward, compile_seconds = timing.compile_function(jax.vmap(run), problem.designs, problem.q)
     (q, _, _), runs = timing.measure(forward, problem.designs, problem.q)
-    gradient, gradient_compile = timing.compiled(jax.vmap(jax.grad(loss)), problem.designs, problem.q)
+    gradient, gradient_compile = timing.compile_function(jax.vmap(jax.grad(loss)), problem.designs, problem.q)
     _, gradient_runs = timing.measure(gradient, problem.designs, problem.q, repeats=3)
-    residual = lambda b, q: jax.vmap(lambda q, t: jnp.max(jnp.abs(mbs.constraints(driven(b), q, t))))(q, times)
+    residual = lambda b, q: jax.vmap(lambda q, t: jnp.max(jnp.abs(mbs.constraints(driven_four_bar(b), q, t))))(q, times)
     count = len(times) * problem.q.shape[0]
     more = {
         "ns with gradient": timing.NS * gradient_runs.median / count,
@@ -201,7 +203,7 @@ def bad_samples_row(problem, times):
     @jax.jit
     @jax.vmap
     def run(b, start):
-        motion = mbs.kinematics(driven(b), times, start)
+        motion = mbs.kinematics(driven_four_bar(b), times, start)
         return motion.status, motion.q
 
     size = problem.q.shape[0]

@@ -80,7 +80,7 @@ def _jaxmbs_row(case, name, batch, steps, *, count_operations=False):
         return motion.q[-1], motion.point(body, s)[-1], jnp.diff(motion.energy.total)[0], motion.status
 
     speeds = v * case.factors(batch)
-    function, compile_seconds = timing.compiled(jax.vmap(run), speeds)
+    function, compile_seconds = timing.compile_function(jax.vmap(run), speeds)
     (ends, point, energy, status), runs = timing.measure(function, speeds, repeats=3)
     gaps = jax.jit(jax.vmap(lambda q: mbs.constraints(mech, q)))(ends)
     more = _columns(case, runs, batch, steps, point, energy, gaps)
@@ -107,7 +107,7 @@ def spatial_mujoco_row(case, batch):
     try:
         import mujoco  # noqa: F401
     except ImportError as error:
-        return timing.skipped(name, error)
+        return timing.skipped_row(name, error)
     more, runs = _mujoco_measures(case, batch, STEPS)
     softness = f"time constant of {peers.CONNECT_TIME_CONSTANT:g} steps, impedance 0.9999"
     note = f"RK4, connect, {softness}, mujoco.rollout in one thread"

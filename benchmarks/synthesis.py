@@ -175,7 +175,7 @@ def swarm_row(bounds, way, particles, iterations):
     try:
         answer = swarm_answer(bounds, way, particles, iterations)
     except ImportError as error:
-        return timing.skipped(name, error)
+        return timing.skipped_row(name, error)
     return row(name, answer, particles=particles, iterations=iterations)
 
 
@@ -223,14 +223,14 @@ def same_error_row(bounds, way):
     try:
         best = min(swarm_answer(bounds, way, *budget) for budget in budgets(way))
     except ImportError as error:
-        return timing.skipped(name, error)
+        return timing.skipped_row(name, error)
     for starts in STARTS:
         answer, cold = path_answer(bounds, starts)
         if answer.error <= best.error:
             more = {"starts": starts, "seconds of the first call": cold, "swarm error": best.error}
             more |= {"swarm seconds": best.seconds, "times faster": best.seconds / answer.seconds}
             return row(name, answer, kind="jaxmbs", **more)
-    return timing.skipped(name, f"{STARTS[-1]} starts are not enough")
+    return timing.skipped_row(name, f"{STARTS[-1]} starts are not enough")
 
 
 def budgets(way):
@@ -291,7 +291,7 @@ def curves_row(gradient: bool):
 
     drawn = lambda u, signs: jax.lax.map(lambda angle: point_of(u, signs, angle), jnp.asarray(angles))
     function = Straight(jax.value_and_grad(error)) if gradient else Straight(drawn)
-    run, compile_seconds = timing.compiled(jax.vmap(function), u, signs)
+    run, compile_seconds = timing.compile_function(jax.vmap(function), u, signs)
     _, runs = timing.measure(run, u, signs, repeats=9)
     name = "curves of eight-bars" + ", gradient" * gradient
     more = {"curves per minute": 60 * BATCH / runs.median, "compile s": compile_seconds}
@@ -300,7 +300,7 @@ def curves_row(gradient: bool):
 
 def throughput(name, function, axes, *args):
     """Return the row of a function of one linkage that returns error and gradient of its 18 poses."""
-    run, compile_seconds = timing.compiled(jax.vmap(function, axes), *args)
+    run, compile_seconds = timing.compile_function(jax.vmap(function, axes), *args)
     (_, gradient), runs = timing.measure(run, *args, repeats=9)
     poses = len(args[0]) * len(TARGETS)
     more = {"poses per second": poses / runs.median, "compile s": compile_seconds}

@@ -5,6 +5,7 @@
 
 import jax
 import jax.numpy as jnp
+from peers import runge_kutta_step
 
 import jaxmbs as mbs
 from jaxmbs.system.equations import residuals
@@ -41,22 +42,10 @@ def acceleration(mech, q, v, t=0.0):
     return jnp.linalg.solve(system, right)[: q.size]
 
 
-def rk4_step(rates, q, v, h):
-    """Return q and v after a classical Runge–Kutta step; `rates(q, v)` is q̈."""
-    a_1 = rates(q, v)
-    v_2 = v + h / 2 * a_1
-    a_2 = rates(q + h / 2 * v, v_2)
-    v_3 = v + h / 2 * a_2
-    a_3 = rates(q + h / 2 * v_2, v_3)
-    v_4 = v + h * a_3
-    a_4 = rates(q + h * v_3, v_4)
-    return q + h / 6 * (v + 2 * v_2 + 2 * v_3 + v_4), v + h / 6 * (a_1 + 2 * a_2 + 2 * a_3 + a_4)
-
-
 def rollout(mech, q, v, h, steps):
     """Return q and v after a number of steps."""
     rates = lambda q, v: acceleration(mech, q, v)
-    step = lambda state, _: (rk4_step(rates, *state, h), None)
+    step = lambda state, _: (runge_kutta_step(rates, *state, h), None)
     return jax.lax.scan(step, (q, v), length=steps)[0]
 
 

@@ -66,8 +66,8 @@ def cpu_seconds(call, repeats: int = 5) -> float:
     return statistics.median(measured)
 
 
-def compiled(function, *args):
-    """Return the function compiled for these arguments, and the seconds of tracing and compilation."""
+def compile_function(function, *args):
+    """Return the function compile_function for these arguments, and the seconds of tracing and compilation."""
     import jax
 
     begin = time.perf_counter()
@@ -112,7 +112,7 @@ def row(name, runs, count, *, kind="other", note="", **more):
     return {"name": name, "kind": kind, **times, **more, "note": note}
 
 
-def skipped(name, reason):
+def skipped_row(name, reason):
     """Return the row of a case that was not measured, with the reason."""
     return {"name": name, "skipped": str(reason)}
 

@@ -60,7 +60,7 @@ class ClosedForm(Oracle):
         """Return the compared quantities by the formula, by default all of q."""
         return self.formula(b, angle, 0.0)
 
-    def compared(self, b, q, v, a):
+    def quantities(self, b, q, v, a):
         """Return the compared quantities of a motion, their rates and accelerations."""
         return q, v, a
 
@@ -114,8 +114,8 @@ def _run(oracle: ClosedForm, b, angles):
 
     def one(b, angles):
         motion = mbs.kinematics(oracle.mechanism(b), angles, oracle.formula(b, angles[0], 1e-4))
-        compared = lambda *state: oracle.compared(b, *state)
-        return *jax.vmap(compared)(motion.q, motion.v, motion.a), motion.status
+        quantities = lambda *state: oracle.quantities(b, *state)
+        return *jax.vmap(quantities)(motion.q, motion.v, motion.a), motion.status
 
     return jax.vmap(one)(b, angles)
 

@@ -220,7 +220,7 @@ class SpatialFourBar(ClosedForm):
     def values(self, b, angle):
         return jnp.stack([angle, self._rocker_angle(b, angle, 0.0)])
 
-    def compared(self, b, q, v, a):
+    def quantities(self, b, q, v, a):
         own = mbs.rotation.from_matrix(self._rocker(b)[1])
         turns = q[3:7], mbs.rotation.product(mbs.rotation.inverse(own), q[10:14])
         angles = jnp.stack([2 * jnp.arctan2(p[3], p[0]) for p in turns])

@@ -112,7 +112,7 @@ class Oracle(abc.ABC):
 
     @abc.abstractmethod
     def judge(self, account: Account, question, answer) -> None:
-        """Compare the answer with what must hold."""
+        """Check the properties that the answer must have, and record finds in the account."""
 
     def round(self, seed: int) -> Account:
         """Run one round and return its account."""

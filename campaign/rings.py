@@ -59,7 +59,7 @@ class Ring(ClosedForm):
         q = self.formula(b, angle, 0.0)
         return jnp.concatenate([q[7:10], q[14:17]])
 
-    def compared(self, b, q, v, a):
+    def quantities(self, b, q, v, a):
         rates = (jnp.concatenate([x[6:9], x[12:15]]) for x in (v, a))
         return jnp.concatenate([q[7:10], q[14:17]]), *rates
 

@@ -50,7 +50,7 @@ def run(oracles: Sequence[Oracle], tally: Tally, seconds: float, say: Callable[[
     with contextlib.ExitStack() as stack:
         stack.callback(tally.forget_running)
         while True:
-            fits = [one for one in oracles if _expected(one, durations[one.name]) < end - time.monotonic()]
+            fits = [one for one in oracles if _expected_seconds(one, durations[one.name]) < end - time.monotonic()]
             if not fits:
                 return
             oracle = min(fits, key=lambda one: tally.lines.get(one.name, Line()).seconds / one.share)
@@ -89,7 +89,7 @@ def account_of(oracle: Oracle, seed: int) -> Account:
         return Account(finds=["an error: " + traceback.format_exc(limit=-6)])
 
 
-def _expected(oracle: Oracle, durations: list[float]) -> float:
+def _expected_seconds(oracle: Oracle, durations: list[float]) -> float:
     """Return the expected time of the next round in seconds."""
     if not durations:
         return oracle.seconds

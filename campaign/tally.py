@@ -149,12 +149,12 @@ def table(lines: dict[str, Line]) -> str:
 # Text above the table of the page.
 ABOUT = """# The campaign
 
-`make campaign` asks jaxmbs random questions and judges the answers by what must hold of them, without a reference. This is
-the tally of one campaign.
+`make campaign` asks jaxmbs random questions and judges the answers by properties that must hold, without a reference. This
+is the tally of one campaign.
 
-A deviation is relative to the size of what is compared. Beside it stands how much of its bound it is; the bound is what
-rounding and truncation may do at that place, from conditioning. Numbers too near to a singular position to be told apart
-from rounding are not judged. Finds that are faults of jaxmbs are mended, each with a test.
+A deviation is relative to the size of the compared number. The next column relates it to its bound, which is the effect of
+rounding and truncation at that place, from conditioning. Numbers too near to a singular position to be distinguished from
+rounding are not judged. Finds that are faults of jaxmbs are corrected, each with a test.
 """
 
 

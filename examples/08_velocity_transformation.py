@@ -26,7 +26,7 @@ jax.config.update("jax_enable_x64", True)
 ROD = spatial.Body(1.0, (0.001, 0.1, 0.1), com=(0.5, 0, 0))  # its frame is at one end, x along it
 
 
-def grounded():
+def grounded_system():
     """Return bodies 1 to 4 in a row, carried by the joints R1, R2, P3 and R5."""
     joints = {
         "R1": spatial.Revolute("ground", "1", (0, 0, 0), (0, 0, 0), axis_i=(0, 0, 1)),
@@ -37,7 +37,7 @@ def grounded():
     return mbs.Mechanism(dict.fromkeys("1234", ROD), joints)
 
 
-def floating():
+def floating_system():
     """Return a floating body 1 that carries 2, 3 and 4 in a row by R2, R3 and P4, and 5 by R7."""
     joints = {
         "R2": spatial.Revolute("1", "2", (1, 0, 0), (0, 0, 0), axis_i=(0.0, 0.96, 0.28)),
@@ -50,8 +50,8 @@ def floating():
 
 # Builder, θ of the hinges and slides at t = 0, and their rates.
 SYSTEMS = {
-    "grounded": (grounded, (0.5, -0.7, 0.3, 0.9), (1.0, -0.6, 0.4, 1.5)),
-    "floating": (floating, (0.4, 0.8, 0.3, 2.2), (-0.8, 1.2, 0.5, -1.0)),
+    "grounded": (grounded_system, (0.5, -0.7, 0.3, 0.9), (1.0, -0.6, 0.4, 1.5)),
+    "floating": (floating_system, (0.4, 0.8, 0.3, 2.2), (-0.8, 1.2, 0.5, -1.0)),
 }
 
 

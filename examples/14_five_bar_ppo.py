@@ -46,7 +46,7 @@ PPO_SETTINGS = {
 }
 
 
-def hidden(x):
+def hidden_layers(x):
     """Return the hidden layers of policy and value."""
     for _ in range(2):
         x = linen.tanh(linen.Dense(64)(x))
@@ -62,7 +62,9 @@ class Policy(GaussianMixin, Model):
 
     @linen.compact
     def __call__(self, inputs, role):
-        mean = linen.tanh(linen.Dense(2, kernel_init=linen.initializers.normal(0.01))(hidden(inputs["observations"])))
+        mean = linen.tanh(
+            linen.Dense(2, kernel_init=linen.initializers.normal(0.01))(hidden_layers(inputs["observations"]))
+        )
         spread = self.param("log_std", lambda _: jnp.full(2, -1.0, jnp.float32))
         return mean, {"log_std": spread}
 
@@ -76,7 +78,7 @@ class Value(DeterministicMixin, Model):
 
     @linen.compact
     def __call__(self, inputs, role):
-        return linen.Dense(1)(hidden(inputs["observations"])), {}
+        return linen.Dense(1)(hidden_layers(inputs["observations"])), {}
 
 
 class Returns(gymnasium.vector.VectorWrapper):

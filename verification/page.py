@@ -9,24 +9,24 @@ from verification.sources import SOURCES
 PAGE = ROOT / "docs" / "verification.md"
 
 
-def text_of(kept: dict) -> str:
+def text_of(results: dict) -> str:
     """Return the page: setting of the run, a table for each source, work and precision, the motions."""
-    lines = sum(len(case["lines"]) for case in kept["cases"])
-    bad = [case for case in kept["cases"] if case["error"] or not all(line["holds"] for line in case["lines"])]
+    lines = sum(len(case["lines"]) for case in results["cases"])
+    bad = [case for case in results["cases"] if case["error"] or not all(line["holds"] for line in case["lines"])]
     parts = [
         "# Verification",
         "Published problems and closed forms, each computed with the functions that every user calls, and compared. "
-        "A line is one quantity: its largest deviation over all times and components, and the tolerance that it must keep. "
-        "`make verify` computes all of them, writes this page, and fails if a line is out of tolerance.",
-        _setting(kept["setting"], len(kept["cases"]), lines, bad),
+        "A line is one quantity: its largest deviation over all times and components, and its tolerance. "
+        "`make verify` computes all lines, writes this page, and fails if one is out of tolerance.",
+        _setting(results["setting"], len(results["cases"]), lines, bad),
         "![Twelve of the mechanisms, with the paths of some of their points](images/verification_motions.png)",
         "\n".join(f"- [{name}](#{_anchor(name)}): {source.about}" for name, source in SOURCES.items()),
     ]
     for name, source in SOURCES.items():
-        cases = [case for case in kept["cases"] if case["source"] == name]
+        cases = [case for case in results["cases"] if case["source"] == name]
         parts += [f"## {name}", f"{source.about} {source.citation}", _table(cases)]
-    parts += _precision(kept.get("precision", []))
-    parts.append("Random problems beside these known ones: [the campaign](verification_campaign.md).")
+    parts += _precision(results.get("precision", []))
+    parts.append("Random problems: [the campaign](verification_campaign.md).")
     return "\n\n".join(parts) + "\n"
 
 
@@ -43,7 +43,7 @@ def _setting(setting: dict, cases: int, lines: int, bad: list[dict]) -> str:
         f"**{lines} lines of {cases} cases. {verdict}** "
         f"Run on {setting['date']} in {setting['minutes']} minutes by {setting['processes']} processes; "
         f"{setting['processor']}, {setting['cores']} cores, {setting['system']}; Python {setting['python']}, {packages}. "
-        "Double precision. Times are seconds of the processor, compilation included; most of it is compilation."
+        "Double precision. Times are processor seconds, most of them for compilation."
     )
 
 
@@ -77,13 +77,14 @@ def _deviation(line: dict) -> str:
 
 
 def _tolerance(line: dict) -> str:
+    """Return the tolerance with its unit."""
     if line["unit"] == "the same":
         return "none"
     return f"{line['tolerance']:.3g} {line['unit']}".strip()
 
 
 def _precision(problems: list[dict]) -> list[str]:
-    """Work and precision, with what took no part."""
+    """Return the paragraphs on work and precision, and the tools that took no part."""
     if not problems:
         return []
     parts = [
@@ -141,6 +142,6 @@ def diagram(problems: list[dict]) -> None:
     plt.close(figure)
 
 
-def write(kept: dict) -> None:
+def write(results: dict) -> None:
     """Write the page."""
-    PAGE.write_text(text_of(kept))
+    PAGE.write_text(text_of(results))

@@ -88,7 +88,7 @@ class Andrews:
         return max(abs(angles[name] - self.wanted[name]) for name in self.bodies)
 
 
-def nested(model: Andrews, carrier: str = "ground") -> str:
+def nested_bodies(model: Andrews, carrier: str = "ground") -> str:
     """Return the MJCF of all bodies that a body carries, nested."""
     text = ""
     for child, (parent, there, _) in model.tree.items():
@@ -104,7 +104,7 @@ def nested(model: Andrews, carrier: str = "ground") -> str:
         sites["D"] = "BDE", model.points["BDE"]["D"]
         for name, (body, at) in sites.items():
             text += f'<site name="{name}" pos="{mjcf_numbers(model.at(body, at))}"/>' if body == child else ""
-        text += nested(model, child) + "</body>"
+        text += nested_bodies(model, child) + "</body>"
     return text
 
 
@@ -114,7 +114,7 @@ def andrews_xml(model: Andrews, step: float, soft: str) -> str:
     spring_end = mjcf_numbers(np.append(model.points["ground"]["C"], 0))
     return (
         f'<mujoco><option timestep="{step}" integrator="RK4" gravity="0 0 0"><flag contact="disable" refsafe="disable"/>'
-        f'</option><worldbody><site name="C" pos="{spring_end}"/>{nested(model)}'
+        f'</option><worldbody><site name="C" pos="{spring_end}"/>{nested_bodies(model)}'
         f'</worldbody><equality>{ties}</equality><actuator><motor joint="OF" gear="{model.torque}"/></actuator><tendon>'
         f'<spatial stiffness="{model.stiffness}" springlength="{model.free_length}"><site site="C"/><site site="D"/>'
         "</spatial></tendon></mujoco>"

@@ -16,7 +16,7 @@ from verification import peer_curves
 from verification.curves import Curve, MotionProblem
 
 
-def doubled(first: int, count: int) -> tuple[int, ...]:
+def doubling_steps(first: int, count: int) -> tuple[int, ...]:
     """Return numbers of steps, each the double of the one before."""
     return tuple(first * 2**k for k in range(count))
 
@@ -28,7 +28,7 @@ def andrews_problem() -> MotionProblem:
     wanted = absolute(given["reference_at_t_0.03"]["q"])
     start = lambda: (andrews(length), andrews_start(length, andrews_angles(given["q_initial"])), None)
     error = lambda run: abs(run.q[-1, 2::3] - wanted).max()
-    return MotionProblem("Andrews' squeezing mechanism, 0.03 s", "rad", start, 0.03, error, doubled(200, 4))
+    return MotionProblem("Andrews' squeezing mechanism, 0.03 s", "rad", start, 0.03, error, doubling_steps(200, 4))
 
 
 def slider_crank_problem() -> MotionProblem:
@@ -41,7 +41,7 @@ def slider_crank_problem() -> MotionProblem:
         return mech, poses, {"crank.wx": rows[0][4]}
 
     error = lambda run: abs(run.position("slider.x")[-1] - rows[-1][1])
-    return MotionProblem("Spatial slider-crank, 1 s", "m", start, rows[-1][0], error, doubled(125, 4))
+    return MotionProblem("Spatial slider-crank, 1 s", "m", start, rows[-1][0], error, doubling_steps(125, 4))
 
 
 JOINTS = mbs.JointCoordinates()

@@ -76,11 +76,11 @@ def entry(result: Result) -> dict:
 
 def setting(jobs: int, wall: float) -> dict:
     """Return machine, date, minutes, processes and versions of packages."""
-    packages = {name: installed(name) for name in PACKAGES}
+    packages = {name: installed_version(name) for name in PACKAGES}
     return machine() | {"minutes": round(wall / 60, 1), "processes": jobs, "packages": packages}
 
 
-def installed(name: str) -> str | None:
+def installed_version(name: str) -> str | None:
     """Return the version of a package, None if it is not installed."""
     try:
         return version(name)

@@ -47,11 +47,11 @@ def four_bar(ground, lengths, point, angle, rate, near):
         "rocker": jnp.append(ground[1], _direction(near - ground[1])),
     }
 
-    def shown(motion):
+    def quantities(motion):
         apart = motion.position("coupler.phi") - motion.position("rocker.phi")
         return *_points(motion, "coupler", coupler, point), motion.velocity("rocker.phi") / rate, _acute(apart)
 
-    return _turn(mech, guess, shown)
+    return _turn(mech, guess, quantities)
 
 
 def slider_crank(ground, lengths, point, angle, rate, near):
@@ -79,11 +79,11 @@ def slider_crank(ground, lengths, point, angle, rate, near):
         "slider": jnp.stack([near[0], ground[1, 1], 0.0]),
     }
 
-    def shown(motion):
+    def quantities(motion):
         across = motion.position("rod.phi") - np.pi / 2
         return *_points(motion, "rod", rod, point), motion.velocity("slider.x") / rate, _acute(across)
 
-    return _turn(mech, guess, shown)
+    return _turn(mech, guess, quantities)
 
 
 def javascript(linkage) -> str:
@@ -93,11 +93,11 @@ def javascript(linkage) -> str:
     return mbs.program(linkage).javascript(*arguments, name=linkage.__name__)
 
 
-def _turn(mech, guess, shown):
-    """Return the quantities `shown(motion)` at each time, and the status."""
+def _turn(mech, guess, quantities):
+    """Return the quantities `quantities(motion)` at each time, and the status."""
     motion = mbs.kinematics(mech, TIMES, guess)
     # A loop over times in the program keeps the JavaScript short.
-    return *jax.lax.map(shown, dataclasses.replace(motion, mechanism=None)), motion.status
+    return *jax.lax.map(quantities, dataclasses.replace(motion, mechanism=None)), motion.status
 
 
 def _crank_pin(pivot, crank, angle):

@@ -78,9 +78,9 @@ def run(args) -> Report:
                 "parameter": name,
                 "before": guess[name],
                 "estimate": found.estimates[name],
-                "deviation": _known(found.deviations[name]),
-                "low": _known(found.intervals[name][0]),
-                "high": _known(found.intervals[name][1]),
+                "deviation": _number_or_unknown(found.deviations[name]),
+                "low": _number_or_unknown(found.intervals[name][0]),
+                "high": _number_or_unknown(found.intervals[name][1]),
             }
             for name in guess
         ],
@@ -94,7 +94,7 @@ def run(args) -> Report:
     return Report(values, OK if found.converged and not found.undetermined else FAILED)
 
 
-def _known(x: float) -> float | str:
+def _number_or_unknown(x: float) -> float | str:
     """Return a number, or "unknown" if it is not finite."""
     return x if math.isfinite(x) else "unknown"
 

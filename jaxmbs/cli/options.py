@@ -102,27 +102,27 @@ def finite(text: str) -> float:
 
 def times_count(text: str) -> int:
     """Parse a number of times."""
-    return _whole(text, 2)
+    return _whole_number(text, 2)
 
 
 def positive_count(text: str) -> int:
     """Parse a positive whole number."""
-    return _whole(text, 1)
+    return _whole_number(text, 1)
 
 
 def designs_count(text: str) -> int:
     """Parse a number of designs."""
-    return _whole(text, 1, MAX_DESIGNS)
+    return _whole_number(text, 1, MAX_DESIGNS)
 
 
-def _whole(text: str, least: int, most: int = MAX_COUNT) -> int:
+def _whole_number(text: str, smallest: int, largest: int = MAX_COUNT) -> int:
     """Parse a whole number between two bounds."""
     try:
         value = int(text)
     except ValueError:
-        value = least - 1
-    if not least <= value <= most:
-        raise argparse.ArgumentTypeError(f"must be a whole number from {least} to {most}, got {text}")
+        value = smallest - 1
+    if not smallest <= value <= largest:
+        raise argparse.ArgumentTypeError(f"must be a whole number from {smallest} to {largest}, got {text}")
     return value
 
 

@@ -19,7 +19,7 @@ CURVE_OPTIONS = ("links", "sliders", "ratio")
 
 
 def arguments(parser) -> None:
-    parser.add_argument("task", choices=TASKS, help="what the linkage has to do")
+    parser.add_argument("task", choices=TASKS, help="task of the linkage")
     parser.add_argument(
         "targets", type=Path, metavar="FILE",
         help="CSV, one line each: x, y of points, with a third column their crank angles in degrees (path); x, y of a "

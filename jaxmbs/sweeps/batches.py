@@ -55,7 +55,7 @@ class Batches:
         self._sizes_without_gain = 0
 
     def next(self, left: int, asked: int | None) -> tuple[int, bool]:
-        """Return the size of the next batch, and whether `record_time` is to be called with its time.
+        """Return the size of the next batch, and True if its time is to be passed to `record_time`.
 
         Args:
             left: number of samples that remain.

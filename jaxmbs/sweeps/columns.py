@@ -12,7 +12,7 @@ import numpy as np
 SAMPLE = "sample"
 # Name of the column with the status of the sample.
 STATUS = "status"
-# First part of the names of the columns with what varies in the design.
+# First part of the names of columns with leaves of the design.
 DESIGN = "design"
 
 

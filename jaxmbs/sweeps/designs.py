@@ -36,7 +36,7 @@ class AbstractDesigns(abc.ABC):
 
     @abc.abstractmethod
     def varied(self) -> list[bool]:
-        """Return for each leaf whether it differs between designs; only these leaves are stored."""
+        """Return True for each leaf that differs between designs; only these leaves are stored."""
 
     @abc.abstractmethod
     def told(self) -> dict[str, Any]:

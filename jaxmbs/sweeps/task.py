@@ -78,19 +78,21 @@ class Task:
             raise ValueError(f"measure must be a function of a design, got {measure!r}")
         self.measure, self.designs, self.traced, self._known = measure, designs, traced, tuple(known)
         self._refusal_reported = False
-        self.batches = Batches(self._compiled, self._designs, designs.size) if traced else None
+        self.batches = Batches(self._compile, self._designs, designs.size) if traced else None
 
     @cached_property
     def columns(self) -> list[Column]:
         """Columns of the store: sample, varied leaves of the design, results, status."""
         design = jax.tree.map(lambda x: x[0], self._designs(0, 1))
         of_designs = [
-            x for x, kept in zip(columns_of(design, "designs", DESIGN, DESIGN), self._varied, strict=True) if kept
+            x
+            for x, kept in zip(columns_of(design, "designs", DESIGN, DESIGN), self._has_column_of_design, strict=True)
+            if kept
         ]
         return [Column(SAMPLE, "int64", ()), *of_designs, *self._result_columns, Column(STATUS, "int32", ())]
 
     @cached_property
-    def _varied(self) -> list[bool]:
+    def _has_column_of_design(self) -> list[bool]:
         """True for each leaf of a design that has a column: it varies and is not empty."""
         leaves = jax.tree.leaves(self._designs(0, 1))
         return [varied and x.size > 0 for varied, x in zip(self.designs.varied(), leaves, strict=True)]
@@ -105,7 +107,7 @@ class Task:
     @cached_property
     def _measured_columns(self) -> list[Column]:
         """Columns of all leaves that the traced measure returns, with its own "status" if there is one."""
-        return _check_names(columns_of(self._traced[1], "measure", "value"))
+        return _check_names(columns_of(self._jaxpr_and_shapes[1], "measure", "value"))
 
     def _columns_by_trial(self) -> list[Column]:
         """Return the columns of a measure that is not traced, from the first design that it does not refuse."""
@@ -122,7 +124,11 @@ class Task:
         """Name of the measure, and a digest of its operations, or of its code if it is not traced; as JSON."""
         inner = getattr(self.measure, "func", self.measure)  # of a partial function
         name = getattr(inner, "__qualname__", type(inner).__qualname__)
-        digest = content.digest_of_values(self._traced[0], identity).hex() if self.traced else identity(self.measure)
+        digest = (
+            content.digest_of_values(self._jaxpr_and_shapes[0], identity).hex()
+            if self.traced
+            else identity(self.measure)
+        )
         return {"name": name, "digest": digest}
 
     def _designs(self, start: int, stop: int) -> Any:
@@ -130,7 +136,7 @@ class Task:
         return jax.tree.map(_in_jax_precision, self.designs.rows(start, stop))
 
     @cached_property
-    def _traced(self) -> tuple[Any, Any]:
+    def _jaxpr_and_shapes(self) -> tuple[Any, Any]:
         """Jaxpr of the measure of one design, and the shapes of its results."""
         design = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), self._designs(0, 1))
         try:
@@ -144,14 +150,14 @@ class Task:
         except (ValueError, TypeError) as error:
             raise ValueError(f"measure: {' '.join(str(error).split())}") from error
 
-    def _compiled(self, design: Any) -> Any:
+    def _compile(self, design: Any) -> Any:
         """Compile `_compute` for batches of the size of `design`."""
         return self._compute.lower(design).compile()
 
     @cached_property
     def _compute(self) -> Any:
         """Jitted function from a batch of designs to their results and statuses."""
-        columns, closed = self._measured_columns, self._traced[0]
+        columns, closed = self._measured_columns, self._jaxpr_and_shapes[0]
         function = jax.extend.core.jaxpr_as_fun(closed)
 
         def of_one(*leaves):
@@ -165,7 +171,7 @@ class Task:
     def _launch(self, start: int, stop: int, batch: int) -> Rows:
         """Start to compute samples; the arrays returned may still be in computation on the devices."""
         design = self._designs(start, stop)
-        kept = [x for x, varied in zip(jax.tree.leaves(design), self._varied, strict=True) if varied]
+        kept = [x for x, varied in zip(jax.tree.leaves(design), self._has_column_of_design, strict=True) if varied]
         if self.batches is None:
             results, status = self._one_by_one(design, start)
         else:

@@ -22,7 +22,7 @@ def gap(mech, run) -> Comparison:
     return below("gap in the joints", at(run.q, run.t), 1e-12)
 
 
-def conserved(quantity, values, tolerance, unit="J") -> Comparison:
+def compare_with_start(quantity, values, tolerance, unit="J") -> Comparison:
     """Compare values over time with the first of them."""
     return below(quantity, np.asarray(values) - np.asarray(values)[:1], tolerance, unit)
 

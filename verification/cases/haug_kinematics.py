@@ -26,10 +26,10 @@ NEWTON = Analysis("Newton–Raphson steps")
 
 def compare_motion(motion, q, v, a, tolerances=(1e-12, 1e-11, 1e-10)):
     """Compare all coordinates and their rates; q, v, a are lists of columns."""
-    for what, found, wanted, tolerance in zip(
+    for quantity, found, wanted, tolerance in zip(
         ("positions", "velocities", "accelerations"), (motion.q, motion.v, motion.a), (q, v, a), tolerances, strict=True
     ):
-        yield close(what, found, np.stack(np.broadcast_arrays(*wanted), 1), tolerance)
+        yield close(quantity, found, np.stack(np.broadcast_arrays(*wanted), 1), tolerance)
 
 
 @case("Haug", "Example 3.1.1: pendulum, its equations", EQUATIONS, quick=True)
@@ -159,8 +159,10 @@ def relative(problem, make, guess, points, closed_form, counts):
         mech = make()
         motion = mbs.kinematics(mech, haug_relative.TENTHS, guess, throw=True)
         found = haug_relative.points_in_motion(motion, points)
-        for what, got, wanted in zip(("positions", "velocities", "accelerations"), found, closed_form(), strict=True):
-            yield close(f"{what} of two pins", got, wanted, 1e-10)
+        for quantity, got, wanted in zip(
+            ("positions", "velocities", "accelerations"), found, closed_form(), strict=True
+        ):
+            yield close(f"{quantity} of two pins", got, wanted, 1e-10)
         report = mbs.diagnose(mech, motion.q[0])
         numbers = mech.layout.n, mech.layout.kinematic_rows, report.dof, report.free, report.redundant
         yield same("nc − nh = 1", numbers, (*counts, 1, 0, ()))

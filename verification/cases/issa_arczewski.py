@@ -103,8 +103,8 @@ def register_table(name, *, quick):
                 off += [np.subtract(by_bodies[k][symbol], rows[k]) for symbol, rows in wanted.items()]
                 off = deviations.setdefault(f"{part} of natural coordinates", [])
                 off += [np.subtract(by_natural[k][key], wanted[symbol][k]) for key, symbol in natural.items()]
-        for what, off in deviations.items():
-            yield below(what, np.concatenate([np.ravel(x) for x in off]), 1e-12)
+        for quantity, off in deviations.items():
+            yield below(quantity, np.concatenate([np.ravel(x) for x in off]), 1e-12)
 
 
 for _name in SYSTEMS:

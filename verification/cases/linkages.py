@@ -37,11 +37,11 @@ def motion_of_four_bar(b, parameters, angles, *, throw=False):
 def four_bar_table(by, problem):
     rows = np.array(problem["rows"])
     found = motion_of_four_bar(lengths(problem["parameters"]), problem["parameters"], rows[:, 0], throw=True)
-    for k, (what, unit) in enumerate(
+    for k, (quantity, unit) in enumerate(
         {"angles, coupler point": "rad", "velocities": "rad/s", "accelerations": "rad/s²"}.items()
     ):
         part = slice(4 * k, 4 * k + 4)
-        yield close(what, found[:, part], rows[:, 1:][:, part], 1e-12, unit)
+        yield close(quantity, found[:, part], rows[:, 1:][:, part], 1e-12, unit)
 
 
 @case("Textbooks", "four-bar by its lengths", GRADIENT, references=("planar_four_bar_kinematics",), quick=True)

@@ -41,7 +41,7 @@ def freudenstein(by, problem):
     yield near("coupler, from Chebyshev's points chosen by the package", found, problem["link_lengths"]["b"], 1e-10)
 
 
-def weighted(discs, b=PLAIN):
+def with_point_masses(discs, b=PLAIN):
     """Return the four-bar with point masses on crank and rocker, each given by mass and place."""
     mass, com, inertia = dict(b["mass"]), dict(b["com"]), dict(b["inertia"])
     for name, disc in discs.items():
@@ -66,7 +66,7 @@ def berkof_lowen(b):
 def counterweights(by):
     names = ("crank", "rocker")
     found = synthesis.balance(
-        lambda discs: four_bar(weighted(discs)),
+        lambda discs: four_bar(with_point_masses(discs)),
         {name: {"mass": 1.0, "place": np.array([-0.05, 0.0])} for name in names},
         minimise={"shaking_force": 1.0},
         guess=GUESS,
@@ -80,11 +80,11 @@ def counterweights(by):
         synthesis.cycle_loads(four_bar(PLAIN), mbs.kinematics(four_bar(PLAIN), TIMES, GUESS)).shaking_force
     )
     scale = MASSES["coupler"] * LENGTHS["crank"]
-    yield below("their two conditions", berkof_lowen(weighted(found.design)) / scale, 1e-6, "relative")
+    yield below("their two conditions", berkof_lowen(with_point_masses(found.design)) / scale, 1e-6, "relative")
     yield below("shaking force over that before", found.checks["shaking_force"] / before, 1e-6, "relative")
     yield same("the four-bar assembles", bool(found.checks["assembled"]), True)
     # A force that vanishes makes a moment that is the same about every point.
-    mech = four_bar(weighted(found.design))
+    mech = four_bar(with_point_masses(found.design))
     motion = mbs.kinematics(mech, TIMES, GUESS, throw=True)
     here, there = (synthesis.cycle_loads(mech, motion, about=p).shaking_moment for p in ((0, 0), (5.0, -3.0)))
     yield close("shaking moment about two points", (there - here) / np.abs(here).max(), 0, 1e-5, "relative")
