@@ -97,7 +97,7 @@ def main():
     parser.add_argument("--only", nargs="*", choices=(*tools.TOOLS, "path"), help="tools to measure")
     parser.add_argument("--page", action="store_true", help="only write the page")
     options = parser.parse_args()
-    kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"tools": {}}
+    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"tools": {}}
     if not options.page:
         timing.use_one_core()
         os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false"
@@ -106,16 +106,16 @@ def main():
         for name in chosen:
             print(name, flush=True)
             if name == "path":
-                kept["path"] = in_own_process(path)
+                results["path"] = in_own_process(path)
             else:
-                kept["tools"][name] = in_own_process(results_of, name, wanted) | {
+                results["tools"][name] = in_own_process(results_of, name, wanted) | {
                     "version": comparison_page.version(name)
                 }
-                print("  " + json.dumps(kept["tools"][name], ensure_ascii=False), flush=True)
-            kept["tools"] = {name: kept["tools"][name] for name in tools.TOOLS if name in kept["tools"]}
-            kept["setting"] = comparison_page.setting()
-            RESULTS.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
-    comparison_page.write(kept)
+                print("  " + json.dumps(results["tools"][name], ensure_ascii=False), flush=True)
+            results["tools"] = {name: results["tools"][name] for name in tools.TOOLS if name in results["tools"]}
+            results["setting"] = comparison_page.setting()
+            RESULTS.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
+    comparison_page.write(results)
 
 
 if __name__ == "__main__":

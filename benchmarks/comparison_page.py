@@ -245,21 +245,21 @@ def digits(x: float) -> str:
     return f"{x:.1e}" if x and not 1e-3 <= abs(x) < 1e6 else f"{x:,.0f}" if abs(x) >= 99.5 else f"{x:.3g}"
 
 
-def table(kept: dict, task: str, columns: dict[str, str]) -> str:
+def table(results: dict, task: str, columns: dict[str, str]) -> str:
     """Return a table with a row for each tool, and the reasons of others below. `columns` maps keys to heads."""
     rows = [f"| tool | how | {' | '.join(columns.values())} |", "|---|---|" + "--:|" * len(columns)]
-    for name, found in kept["tools"].items():
+    for name, found in results["tools"].items():
         if "missing" in (result := found[task]):
             continue
         numbers = (digits(result[key]) if result.get(key) is not None else "–" for key in columns)
         rows.append(f"| {name} | {result.get('how', '')} | {' | '.join(numbers)} |")
-    return "\n".join([*rows, "", *absent(kept, task)])
+    return "\n".join([*rows, "", *absent(results, task)])
 
 
-def absent(kept: dict, task: str) -> list[str]:
+def absent(results: dict, task: str) -> list[str]:
     """Return lines with the tools that took no part and their reasons."""
     reasons: dict[str, list[str]] = {}
-    for name, found in kept["tools"].items():
+    for name, found in results["tools"].items():
         if reason := found[task].get("missing"):
             reasons.setdefault(reason, []).append(name)
     return [f"- {', '.join(names)}: {reason}." for reason, names in reasons.items()]
@@ -274,15 +274,15 @@ def cost(points: list, level: float) -> str:
     return f"not reached: {min(p.error for p in points):.0e}" if points else "every run failed"
 
 
-def falls(kept: dict) -> str:
+def falls(results: dict) -> str:
     """Return the table of the fall."""
     heads = " | ".join(f"{level:.0e} rad" for level in LEVELS)
     rows = [f"| tool | how | {heads} |", "|---|---|" + "--:|" * len(LEVELS)]
-    for name, found in kept["tools"].items():
+    for name, found in results["tools"].items():
         if "missing" not in found["fall"]:
             for how, points in found["fall"].items():
                 rows.append(f"| {name} | {how} | {' | '.join(cost(points, level) for level in LEVELS)} |")
-    return "\n".join([*rows, "", *absent(kept, "fall")])
+    return "\n".join([*rows, "", *absent(results, "fall")])
 
 
 def paths(rows: list[dict]) -> str:
@@ -305,10 +305,10 @@ def abilities(names, cells) -> str:
     )
 
 
-def text_of(kept: dict) -> str:
+def text_of(results: dict) -> str:
     """Return the page."""
-    where = kept["setting"]
-    versions = ", ".join(f"{name} {found['version']}" for name, found in kept["tools"].items())
+    where = results["setting"]
+    versions = ", ".join(f"{name} {found['version']}" for name, found in results["tools"].items())
     measured = (
         f"Measured on {where['date']}: {where['processor']}, one core of {where['cores']}, {where['system']}; "
         f"Python {where['python']}, jax {where['jax']}; {versions}. Double precision; medians."
@@ -320,30 +320,30 @@ def text_of(kept: dict) -> str:
         ABOUT,
         measured,
         TURN.format(batch=problem.BATCH),
-        table(kept, "turn", turn),
+        table(results, "turn", turn),
         FALL,
         f"![Error against time for one motion]({PICTURE})",
-        falls(kept),
+        falls(results),
         CHAIN,
-        table(kept, "chain", chain),
+        table(results, "chain", chain),
         SLOPES,
-        table(kept, "slopes", slopes),
+        table(results, "slopes", slopes),
         FIRST,
-        table(kept, "first", {"s": "s", "s, from the cache on disk": "s, programs on disk"}),
+        table(results, "first", {"s": "s", "s, from the cache on disk": "s, programs on disk"}),
         PATH,
-        paths(kept.get("path", [])),
+        paths(results.get("path", [])),
         "## Other abilities\n\nFrom their documentation; bold entries are abilities that jaxmbs lacks.",
         abilities(tools.TOOLS, ABILITIES.values()),
         "Tools that this page does not measure:",
         abilities(NOT_MEASURED, zip(*NOT_MEASURED.values(), strict=True)),
-        better(kept),
+        better(results),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def better(kept: dict) -> str:
+def better(results: dict) -> str:
     """Return the section on the strengths of other tools."""
-    seconds = {name: found["first"]["s"] for name, found in kept["tools"].items() if "s" in found["first"]}
+    seconds = {name: found["first"]["s"] for name, found in results["tools"].items() if "s" in found["first"]}
     quick = min(seconds, key=seconds.get)
     soon, ours = digits(seconds[quick]), digits(seconds["jaxmbs"])
     return f"""## When to use another
@@ -358,7 +358,7 @@ def better(kept: dict) -> str:
 - **Overconstrained spatial loops through given poses**: rational-linkages."""
 
 
-def diagram(kept: dict) -> None:
+def diagram(results: dict) -> None:
     """Draw error against time of the fall."""
     import matplotlib.pyplot as plt
 
@@ -368,7 +368,7 @@ def diagram(kept: dict) -> None:
     figure, ax = plt.subplots(figsize=(7.6, 5.2), layout="constrained")
     style.tidy(ax, equal=False)
     own = 0
-    for name, found in kept["tools"].items():
+    for name, found in results["tools"].items():
         for how, points in found["fall"].items() if "missing" not in found["fall"] else ():
             mine = name == "jaxmbs"
             pairs = [(1e3 * point[2], point[1]) for point in points if point[1] < 1]
@@ -382,7 +382,7 @@ def diagram(kept: dict) -> None:
     plt.close(figure)
 
 
-def write(kept: dict) -> None:
+def write(results: dict) -> None:
     """Write page and picture."""
-    diagram(kept)
-    PAGE.write_text(text_of(kept))
+    diagram(results)
+    PAGE.write_text(text_of(results))

@@ -65,12 +65,13 @@ class Store:
         path = self.folder / MANIFEST
         try:
             self.manifest = json.loads(path.read_text("utf-8"))
-            held = self.manifest["format"], self.manifest["version"]
-            whole = all(key in self.manifest for key in (*COMPARED_KEYS, "versions"))
+            stored_format = self.manifest["format"], self.manifest["version"]
+            complete = all(key in self.manifest for key in (*COMPARED_KEYS, "versions"))
         except (OSError, ValueError, KeyError, TypeError):
             raise ValueError(f"{self.folder} is not the store of a sweep: it has no readable {MANIFEST}") from None
-        if held != (FORMAT, VERSION) or not whole:
-            raise ValueError(f"{self.folder} holds {held[0]!r} of version {held[1]}, not {FORMAT!r} of {VERSION}")
+        if stored_format != (FORMAT, VERSION) or not complete:
+            name, number = stored_format
+            raise ValueError(f"{self.folder} holds {name!r} of version {number}, not {FORMAT!r} of {VERSION}")
 
     @classmethod
     def open_or_create(cls, folder: str | os.PathLike[str], manifest: dict[str, Any]) -> Store:
@@ -103,19 +104,19 @@ class Store:
 
     def check(self, manifest: dict[str, Any]) -> None:
         """Raise `ValueError` with the first difference if the store belongs to another sweep."""
-        mine, theirs = (x["versions"]["jaxmbs"] for x in (self.manifest, manifest))
-        if mine != theirs:
-            raise ValueError(f"{self.folder} was begun with jaxmbs {mine}, this is {theirs}: give another folder")
-        # Another version of JAX may trace the same function in another way.
-        others = any(self.manifest["versions"].get(x) != manifest["versions"][x] for x in ("python", "jax", "numpy"))
+        stored, given = self.manifest["versions"], manifest["versions"]
+        if stored["jaxmbs"] != given["jaxmbs"]:
+            versions = f"was begun with jaxmbs {stored['jaxmbs']}, this is {given['jaxmbs']}"
+            raise ValueError(f"{self.folder} {versions}: give another folder")
+        # Another version of JAX may trace the same function differently, so only names of measures are compared.
+        other_versions = any(stored.get(package) != given[package] for package in ("python", "jax", "numpy"))
         for key, name in COMPARED_KEYS.items():
-            held, given = self.manifest[key], json.loads(json.dumps(manifest[key]))
+            stored, given = self.manifest[key], json.loads(json.dumps(manifest[key]))
             if key == "measure":
-                # A measure that is known by its operations may have any name.
-                known_by = "name" if others else "digest"
-                held, given = held[known_by], given[known_by]
-            if held != given:
-                where = "" if key == "measure" else _first_difference(held, given)
+                known_by = "name" if other_versions else "digest"
+                stored, given = stored[known_by], given[known_by]
+            if stored != given:
+                where = "" if key == "measure" else _first_difference(stored, given)
                 raise ValueError(f"{self.folder} belongs to another sweep, with {name}{where}")
 
     @property
@@ -125,7 +126,7 @@ class Store:
 
     @property
     def columns(self) -> list[Column]:
-        """The columns of all parts."""
+        """Columns of all parts."""
         return [Column(x["name"], x["dtype"], tuple(x["shape"])) for x in self.manifest["columns"]]
 
     def parts(self) -> list[Part]:
@@ -164,25 +165,25 @@ class Store:
         Raises:
             ValueError: another process writes samples of this range.
         """
-        with contextlib.ExitStack() as held:
-            mine = f"{LOCK}{start}-{stop}"
+        with contextlib.ExitStack() as stack:
+            own_lock = f"{LOCK}{start}-{stop}"
             # Take the own lock first: of two processes that begin at once, at least one sees the other.
-            free = held.enter_context(_file_lock(self.folder / mine))
-            for name in self._of_range(LOCK, start, stop):
-                if name != mine and free:
+            free = stack.enter_context(_file_lock(self.folder / own_lock))
+            for name in self._files_in_range(LOCK, start, stop):
+                if name != own_lock and free:
                     with _file_lock(self.folder / name) as free:
                         pass
             if not free:
                 raise ValueError(f"another sweep is writing to {self.folder}")
             for prefix in (RUNNING, UNFINISHED):
-                for name in self._of_range(prefix, start, stop):
+                for name in self._files_in_range(prefix, start, stop):
                     (self.folder / name).unlink(missing_ok=True)
             token = self.folder / f"{RUNNING}{start}-{stop}-{secrets.token_hex(4)}"
             token.touch()
-            held.callback(token.unlink, missing_ok=True)
+            stack.callback(token.unlink, missing_ok=True)
             yield token
 
-    def _of_range(self, prefix: str, start: int, stop: int) -> list[str]:
+    def _files_in_range(self, prefix: str, start: int, stop: int) -> list[str]:
         """Return the files with this prefix whose range of samples, given by their names, overlaps this one."""
         found = []
         for name in os.listdir(self.folder):
@@ -203,24 +204,24 @@ def _file_lock(path: Path) -> Iterator[bool]:
     with path.open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            got = True
+            locked = True
         except BlockingIOError:
-            got = False
+            locked = False
         except OSError as error:  # a file system without locks
             warnings.warn(
                 f"{path.parent} cannot be locked ({error.strerror}): let one sweep at a time write to it", stacklevel=5
             )
-            got = True
-        yield got
+            locked = True
+        yield locked
 
 
-def _first_difference(held: Any, given: Any) -> str:
+def _first_difference(stored: Any, given: Any) -> str:
     """Return the first difference of two values of JSON, as text."""
-    if isinstance(held, dict) and isinstance(given, dict):
-        for key in [*held, *given]:
-            if held.get(key) != given.get(key):
-                return f": {key}{_first_difference(held.get(key), given.get(key))}"
-    if isinstance(held, list) and isinstance(given, list) and len(held) == len(given):
-        return next(_first_difference(x, y) for x, y in zip(held, given, strict=True) if x != y)
+    if isinstance(stored, dict) and isinstance(given, dict):
+        for key in [*stored, *given]:
+            if stored.get(key) != given.get(key):
+                return f": {key}{_first_difference(stored.get(key), given.get(key))}"
+    if isinstance(stored, list) and isinstance(given, list) and len(stored) == len(given):
+        return next(_first_difference(x, y) for x, y in zip(stored, given, strict=True) if x != y)
     short = lambda x: text if len(text := json.dumps(x, ensure_ascii=False)) <= 60 else f"{text[:57]}…"
-    return f" is {short(held)} in the store, {short(given)} in this call"
+    return f" is {short(stored)} in the store, {short(given)} in this call"
