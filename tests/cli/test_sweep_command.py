@@ -203,7 +203,7 @@ def test_an_interrupt_stores_what_is_computed(tmp_path):
         finally:
             process.kill()
         found = json.loads(out)
-        assert (process.returncode, found["stopped"]) == (130, "the same command again goes on")
+        assert (process.returncode, found["stopped"]) == (130, "run the same command again to continue")
         stored.append(found["stored"])
     assert 0 < stored[0] < stored[1] < 10**9
     found = mbs.sweeps.Results(tmp_path / "store")
