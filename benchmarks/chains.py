@@ -1,7 +1,7 @@
 """Open chains in joint coordinates beside Pinocchio and MuJoCo, and the velocity transformation R in a batch.
 
 Rods of about 1 m, nearly straight and level at the start, fall under gravity: all axes parallel, or every other one turned
-by a right angle. Everyone takes the same steps of RK4, so that final angles are the same to rounding and its growth.
+by a right angle. All tools take the same steps of RK4, so final angles are equal up to the growth of rounding errors.
 """
 
 import ctypes
@@ -16,16 +16,22 @@ import timing
 import jaxmbs as mbs
 from jaxmbs import planar, spatial
 
+# Step in seconds.
 STEP = 1e-3
+# Number of steps.
 STEPS = 100
+# Numbers of links.
 LINKS = (4, 8, 16, 32, 64, 256)
-CHECKED = 8  # samples that are compared
-WIDE = 64  # longer chains have batches of an eighth
+# Samples whose final angles are compared with Pinocchio's.
+CHECKED = 8
+# Chains with more links have batches of an eighth.
+MAX_LINKS_FULL_BATCH = 64
+# Names of the rows by dimension.
 NAMES = {2: "planar chain", 3: "spatial chain"}
 
 
 def chain(lengths, dimension):
-    """The chain with these lengths (n,)."""
+    """Return the chain with these lengths (n,)."""
     bodies, joints = {}, {}
     for k, length in enumerate(lengths):
         i, end = ("ground", 0.0) if k == 0 else (f"L{k - 1}", lengths[k - 1] / 2)
@@ -42,24 +48,24 @@ def chain(lengths, dimension):
 
 
 def lengths_of(links):
-    """Lengths of the rods, within two per cent of 1 m."""
+    """Return lengths of the rods within two per cent of 1 m."""
     return 1 + 0.02 * np.random.default_rng(0).uniform(-1, 1, links)
 
 
 def angles_of(links, batch):
-    """Angles of the joints at the start (batch, links), another for each sample."""
+    """Return random angles of the joints at the start, (batch, links)."""
     return 0.02 * np.random.default_rng(1).uniform(-1, 1, (batch, links))
 
 
-def size(links, batch):
-    """The batch for a chain of this length."""
-    return batch // 8 if links > WIDE else batch
+def batch_size(links, batch):
+    """Return the size of the batch for a chain with this many links."""
+    return batch // 8 if links > MAX_LINKS_FULL_BATCH else batch
 
 
 def chain_row(dimension, links, batch):
     """`mbs.simulate` as a user calls it."""
     mech = chain(lengths_of(links), dimension)
-    angles = angles_of(links, size(links, batch))
+    angles = angles_of(links, batch_size(links, batch))
     starts = jax.jit(jax.vmap(lambda theta: mbs.JointCoordinates().of(mech).configuration(theta)))(angles)
     times = np.array([0.0, STEP * STEPS])
 
@@ -67,12 +73,12 @@ def chain_row(dimension, links, batch):
         result = mbs.simulate(mech, times, start, step=STEP, formulation=mbs.JointCoordinates())
         return result.q[-1], result.status[-1]
 
-    compiled, seconds = timing.compiled(jax.vmap(run), starts)
+    compiled, seconds = timing.compile_function(jax.vmap(run), starts)
     (q, status), runs = timing.measure(compiled, starts)
     assert np.all(np.asarray(status) == 0)
     more = {"compile s": seconds, "links": links}
     found = jax.vmap(lambda q: mbs.JointCoordinates().of(mech).coordinates(q))(q[:CHECKED])
-    wanted = others_angles(dimension, links, angles[:CHECKED])
+    wanted = pinocchio_angles(dimension, links, angles[:CHECKED])
     if wanted is not None:
         more["difference rad"] = float(np.abs(np.sin((np.asarray(found) - wanted) / 2)).max() * 2)
     count = len(angles) * STEPS
@@ -82,11 +88,12 @@ def chain_row(dimension, links, batch):
 
 
 def _per_link(runs, count, links):
+    """Return the column of nanoseconds per step and link."""
     return {"ns per link": timing.NS * runs.median / count / links}
 
 
-def others_angles(dimension, links, angles):
-    """Final angles by Pinocchio, None where it is not installed."""
+def pinocchio_angles(dimension, links, angles):
+    """Return final angles by Pinocchio, None if it is not installed."""
     try:
         return _pinocchio()(dimension, lengths_of(links), angles, STEPS)
     except (ImportError, reference_kernel.NoCompiler):
@@ -94,13 +101,13 @@ def others_angles(dimension, links, angles):
 
 
 def pinocchio_chain_row(dimension, links, batch):
-    """Pinocchio's articulated-body algorithm, with all loops in C++. The time to build the models is taken off."""
+    """Pinocchio's articulated-body algorithm, with all loops in C++. The time to build the models is subtracted."""
     name = f"Pinocchio (C++), {NAMES[dimension]} {links}"
     try:
         call = _pinocchio()
     except (ImportError, reference_kernel.NoCompiler) as error:
-        return timing.skipped(name, error)
-    angles, lengths = angles_of(links, size(links, batch) // 4), lengths_of(links)
+        return timing.skipped_row(name, error)
+    angles, lengths = angles_of(links, batch_size(links, batch) // 4), lengths_of(links)
     _, setup = timing.measure(lambda: call(dimension, lengths, angles, 0), repeats=3)
     _, runs = timing.measure(lambda: call(dimension, lengths, angles, STEPS), repeats=3)
     runs = timing.Runs(runs.median - setup.median, runs.best - setup.best)
@@ -111,9 +118,10 @@ def pinocchio_chain_row(dimension, links, batch):
 
 @functools.cache
 def _pinocchio():
-    import others
+    """Return the function (dimension, lengths, angles, steps) ↦ final angles of the compiled library."""
+    import peers
 
-    library = others.pinocchio_library("pinocchio_chain.cpp")
+    library = peers.pinocchio_library("pinocchio_chain.cpp")
     pointer = np.ctypeslib.ndpointer(np.float64, flags="C")
     library.rollout.argtypes = [ctypes.c_long] * 4 + [ctypes.c_double] + [pointer] * 3
     library.rollout.restype = None
@@ -133,8 +141,8 @@ def mujoco_chain_row(dimension, links, batch):
     try:
         import mujoco
     except ImportError as error:
-        return timing.skipped(name, error)
-    model = mujoco.MjModel.from_xml_string(xml(lengths_of(links), dimension))
+        return timing.skipped_row(name, error)
+    model = mujoco.MjModel.from_xml_string(mjcf(lengths_of(links), dimension))
     data = mujoco.MjData(model)
 
     def run():
@@ -146,7 +154,8 @@ def mujoco_chain_row(dimension, links, batch):
     return timing.row(name, runs, STEPS, **more, note="one system, 100 steps for each call")
 
 
-def xml(lengths, dimension):
+def mjcf(lengths, dimension):
+    """Return the MJCF of a chain."""
     text = ""
     for k, length in reversed(list(enumerate(lengths))):
         axis = "0 1 0" if dimension == 3 and k % 2 else "0 0 1"
@@ -165,7 +174,7 @@ def transformation_row(dimension, links, batch):
     lengths = jnp.asarray(1 + 0.02 * np.random.default_rng(0).uniform(-1, 1, (batch, links)))
     theta = jnp.asarray(np.random.default_rng(1).normal(size=(batch, links)))
     run = lambda lengths, theta: mbs.velocity_transformation(chain(lengths, dimension), theta)
-    compiled, seconds = timing.compiled(jax.vmap(run), lengths, theta)
+    compiled, seconds = timing.compile_function(jax.vmap(run), lengths, theta)
     _, runs = timing.measure(compiled, lengths, theta, repeats=15)
     per_second = batch / runs.median
     return timing.row(
@@ -173,6 +182,7 @@ def transformation_row(dimension, links, batch):
     )
 
 
+# Row functions and their arguments.
 CALLS = [
     *((row, d, n) for d in (2, 3) for n in LINKS for row in (chain_row, pinocchio_chain_row, mujoco_chain_row)),
     *((transformation_row, d, n) for d in (2, 3) for n in (4, 8)),

@@ -1,8 +1,8 @@
 """Tasks × tools: `python benchmarks/comparison.py [--only jaxmbs MuJoCo …] [--page]`, or `make comparison`.
 
-Every tool in a process of its own on one core, compiled before it is timed; every answer is compared with one that none of
-them has computed. Writes comparison.json beside this file, and the page docs/comparison.md with its picture. With --only
-the other tools' results are kept; --page computes nothing.
+Every tool runs in its own process on one core, compiled before it is timed; answers are compared with independent ones.
+Writes comparison.json beside this file, and the page docs/comparison.md with its picture. With --only the results of other
+tools are kept; --page computes nothing.
 """
 
 import argparse
@@ -23,17 +23,20 @@ import timing
 
 FOLDER = Path(__file__).parent
 RESULTS = FOLDER / "comparison.json"
+# Tasks, methods of the tools.
 TASKS = ("turn", "fall", "chain", "slopes")
+# Program of a fresh process that computes the first result of a tool.
 FIRST = "import sys; sys.path.insert(0, {!r}); import comparison_tools as t; print(t.TOOLS[{!r}].first())"
-LIMIT = 1800.0  # seconds that a tool may take
+# Longest time of a tool in seconds.
+MAX_TOOL_SECONDS = 1800.0
 
 
-def truths() -> dict:
-    """What the answers are compared with; the chain's by Pinocchio, where it is installed."""
+def reference_answers() -> dict:
+    """Return the answers to compare with; that of the chain is by Pinocchio, if installed."""
     import chains
 
     fall, angles = problem.Fall(), chains.angles_of(measures.LINKS, problem.BATCH)[: problem.CHECKED]
-    found = chains.others_angles(2, measures.LINKS, angles)
+    found = chains.pinocchio_angles(2, measures.LINKS, angles)
     return {
         "one": fall(problem.NOMINAL),
         "batch": [fall(lengths) for lengths in problem.designs(problem.CHECKED)],
@@ -42,8 +45,8 @@ def truths() -> dict:
     }
 
 
-def done(name: str, wanted: dict) -> dict:
-    """All tasks of a tool, each its result or the reason why there is none."""
+def results_of(name: str, wanted: dict) -> dict:
+    """Return for each task of a tool its result, or the reason why there is none."""
     measures.WANTED.update(wanted)
     cannot = tools.TOOLS[name].cannot
     try:
@@ -55,18 +58,19 @@ def done(name: str, wanted: dict) -> dict:
 
 
 def first(name: str) -> dict:
-    """Seconds of the processor of a fresh process that simulates one fall: the median of three, and ours with a cache."""
+    """Return processor seconds of a fresh process with one fall, the median of three; jaxmbs also with a cache."""
     if not hasattr(tools.TOOLS[name], "first"):
         return {"missing": tools.TOOLS[name].cannot["fall"]}
-    result = {"s": sorted(fresh(name) for _ in range(3))[1]}
+    result = {"s": sorted(process_seconds(name) for _ in range(3))[1]}
     if name == "jaxmbs":
         with tempfile.TemporaryDirectory() as folder:
-            seconds = [fresh(name, JAXMBS_CACHE=folder) for _ in range(3)]
+            seconds = [process_seconds(name, JAXMBS_CACHE=folder) for _ in range(3)]
         result["s, from the cache on disk"] = min(seconds[1:])
     return result
 
 
-def fresh(name: str, **environment: str) -> float:
+def process_seconds(name: str, **environment: str) -> float:
+    """Return processor seconds of a fresh process with the first result of a tool."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     command = [sys.executable, "-c", FIRST.format(str(FOLDER), name)]
     subprocess.run(command, check=True, capture_output=True, env=os.environ | environment)
@@ -75,41 +79,43 @@ def fresh(name: str, **environment: str) -> float:
 
 
 def path() -> list[dict]:
-    """Eighteen timed points of a coupler: pylinkage's swarms, and ours with as small an error."""
+    """Return the rows of path synthesis: pylinkage's swarms, and jaxmbs with as small an error."""
     import synthesis
 
     rows = [synthesis.swarm_row("narrow bounds", way, *synthesis.budgets(way)[-1]) for way in synthesis.WAYS]
     return rows + [synthesis.same_error_row("narrow bounds", way) for way in synthesis.WAYS]
 
 
-def alone(function, *args):
-    """The result of a function in a process of its own."""
+def in_own_process(function, *args):
+    """Return the result of a function in its own process."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply_async(function, args).get(LIMIT)
+        return pool.apply_async(function, args).get(MAX_TOOL_SECONDS)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="*", choices=(*tools.TOOLS, "path"), help="the others' results are kept")
-    parser.add_argument("--page", action="store_true", help="write the page of the results that are there")
+    parser.add_argument("--only", nargs="*", choices=(*tools.TOOLS, "path"), help="tools to measure")
+    parser.add_argument("--page", action="store_true", help="only write the page")
     options = parser.parse_args()
-    kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"tools": {}}
+    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"tools": {}}
     if not options.page:
         timing.use_one_core()
         os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false"
         chosen = options.only or (*tools.TOOLS, "path")
-        wanted = alone(truths)
+        wanted = in_own_process(reference_answers)
         for name in chosen:
             print(name, flush=True)
             if name == "path":
-                kept["path"] = alone(path)
+                results["path"] = in_own_process(path)
             else:
-                kept["tools"][name] = alone(done, name, wanted) | {"version": comparison_page.version(name)}
-                print("  " + json.dumps(kept["tools"][name], ensure_ascii=False), flush=True)
-            kept["tools"] = {name: kept["tools"][name] for name in tools.TOOLS if name in kept["tools"]}
-            kept["setting"] = comparison_page.setting()
-            RESULTS.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
-    comparison_page.write(kept)
+                results["tools"][name] = in_own_process(results_of, name, wanted) | {
+                    "version": comparison_page.version(name)
+                }
+                print("  " + json.dumps(results["tools"][name], ensure_ascii=False), flush=True)
+            results["tools"] = {name: results["tools"][name] for name in tools.TOOLS if name in results["tools"]}
+            results["setting"] = comparison_page.setting()
+            RESULTS.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
+    comparison_page.write(results)
 
 
 if __name__ == "__main__":

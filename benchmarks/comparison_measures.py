@@ -1,37 +1,43 @@
-"""How the tools of `comparison` are measured, and how far off they are."""
+"""Measures of the tools of `comparison`: times and errors."""
 
 import comparison_problem as problem
 import numpy as np
 import timing
-from comparison_problem import BATCH, CHECKED, NOMINAL, TURN, Point
-from timing import cpu_seconds
+from comparison_problem import BATCH, CHECKED, NOMINAL, TURN
+from timing import AccuracyRun, cpu_seconds
 
-# Numbers of steps of a second.
+# Numbers of steps of the fall, each the double of the one before.
 DOUBLED = tuple(50 * 2**k for k in range(8))
+# Links of the chain.
 LINKS = 8
-# Why tools take no part.
+# Reason why JaxSim has no four-bar.
 WELDS = (
     "not measured: it closes loops by welds of frames within its contact model, for which this comparison has no model of "
     "the four-bar"
 )
+# Reason why tools for robots have no kinematics of a loop.
 PLANS = "no kinematic analysis of closed loops, for which one would write Newton's method oneself"
+# Step of central differences by lengths (m).
 SLOPE_STEP = 1e-5
 
 
-def points(prepare, wanted, steps=DOUBLED) -> list[Point]:
-    """prepare: number of steps ↦ (run, how many motions that is); run() gives a crank's angle for each of
-    `wanted`, NaN where it failed. Runs with such an angle are left out."""
+def points(prepare, wanted, steps=DOUBLED) -> list[AccuracyRun]:
+    """Measure runs with several numbers of steps.
+
+    `prepare(steps)` returns a run and its number of motions. The run returns the crank's angle for each of `wanted`, NaN
+    if it failed; failed runs are left out.
+    """
     found = []
     for count in steps:
         run, motions = prepare(count)
         error = float(np.max(np.abs(np.asarray(run()) - wanted)))
         if np.isfinite(error):
-            found.append(Point(count, error, cpu_seconds(run) / motions))
+            found.append(AccuracyRun(count, error, cpu_seconds(run) / motions))
     return found
 
 
 def differences(run, step=SLOPE_STEP) -> dict:
-    """Slopes by central differences of run: lengths ↦ crank's angle."""
+    """Measure slopes by central differences of `run(lengths)`, which returns the crank's angle."""
 
     def slopes():
         return np.array([run(NOMINAL + e) - run(NOMINAL - e) for e in step * np.eye(4)]) / (2 * step)
@@ -40,26 +46,26 @@ def differences(run, step=SLOPE_STEP) -> dict:
 
 
 def slope_error(found) -> float:
-    """Relative to the largest."""
+    """Return the error of slopes relative to the largest one."""
     wanted = np.array(WANTED["slopes"])
     return float(np.abs(np.asarray(found) - wanted).max() / np.abs(wanted).max())
 
 
-# Filled by `comparison`: angles at the end of the nominal four-bar and of the first of the batch, and slopes.
+# Reference answers, filled in by `comparison`.
 WANTED: dict = {}
 
 
 def turn_error(tips) -> float:
-    """Of the pin between coupler and rocker, places (360, 2)."""
+    """Return the error of the pin between coupler and rocker (m) for its places (360, 2)."""
     return float(np.abs(tips[:, 0] + 1j * tips[:, 1] - problem.tips(NOMINAL, TURN)[1]).max())
 
 
 def chain(jax, run, batch) -> dict:
-    """Of a function of one sample: angles of the chain's joints at the start ↦ at the end."""
+    """Measure a JAX function from the joint angles of a chain at the start to those at the end."""
     import chains
 
     angles = chains.angles_of(LINKS, BATCH)[:batch]
-    compiled, seconds = timing.compiled(jax.vmap(run), angles)
+    compiled, seconds = timing.compile_function(jax.vmap(run), angles)
     ends = np.asarray(compiled(angles))[:CHECKED]
     error = float(np.abs(ends - WANTED["chain"][: len(ends)]).max())
     ns = timing.NS * cpu_seconds(lambda: jax.block_until_ready(compiled(angles)), 3) / batch / chains.STEPS

@@ -1,4 +1,4 @@
-"""The page "Beside other tools" and its picture, of what `comparison` has measured."""
+"""The page "Beside other tools" and its picture, from the results of `comparison`."""
 
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as version_of
@@ -6,62 +6,66 @@ from pathlib import Path
 
 import comparison_problem as problem
 import comparison_tools as tools
-from timing import machine
+from timing import AccuracyRun, machine
 
 DOCS = Path(__file__).parent.parent / "docs"
+# File of the page.
 PAGE = DOCS / "comparison.md"
+# File of the picture, relative to the page.
 PICTURE = "images/comparison.png"
+# Errors of the fall at which tools are compared (rad).
 LEVELS = (1e-3, 1e-5, 1e-7)
 
+# Texts of the sections.
 ABOUT = """\
 # Beside other tools
 
-Tasks that mechanisms pose, by every tool that can do them. `make comparison` measures all of this again and writes this
-page. Each answer is compared with a closed form, or with a motion that SciPy has integrated from Lagrange's equation in one
-coordinate; only the chain is compared with Pinocchio's. Problems with published numbers are in
+Tasks of mechanisms, by every tool that can do them. `make comparison` measures all of them and writes this page. Each
+answer is compared with a closed form, or with a motion that SciPy integrates from Lagrange's equation in one coordinate;
+only the chain is compared with Pinocchio. Problems with published numbers are in
 [Verification](verification.md), GPUs in [On GPUs](gpus.md)."""
 
 TURN = """\
 ## Following a closed loop
 
-A four-bar's crank goes round once, in 360 poses. The error is that of the pin between coupler and rocker, against the
+The crank of a four-bar turns once, in 360 poses. The error is that of the pin between coupler and rocker, against the
 closed form. Microseconds are for one pose; a batch has {batch:,} four-bars of different lengths."""
 
 FALL = """\
 ## A motion at equal error
 
 The four-bar falls from rest for 1 s. Every tool takes steps that are halved again and again; the error is that of the
-crank's angle. The table has the milliseconds of one motion by the longest steps whose error is below the bound. jaxmbs
-closes the loop to rounding at every output and checks every sample; MuJoCo's constraint is a stiff spring, here as stiff as
-is most accurate; Pinocchio solves the constraint for accelerations and leaves drift to its user."""
+crank's angle. The table has the milliseconds of one motion with the longest steps whose error is below the bound. jaxmbs
+closes the loop to rounding at every output and checks every sample; the constraint of MuJoCo is a stiff spring, here with
+the most accurate stiffness; Pinocchio solves the constraint for accelerations and leaves drift to its user."""
 
 CHAIN = """\
 ## An open chain
 
 Eight rods in a plane, 100 steps of 1 ms of the classical Runge–Kutta method: nanoseconds for each step of each system, and
-the largest difference of a joint's angle from Pinocchio's."""
+the largest difference of a joint angle from Pinocchio."""
 
 SLOPES = """\
 ## A gradient by lengths
 
 Derivatives of the crank's angle after the fall by the four lengths, 400 steps. The error is relative to the largest
-derivative. Tools without derivatives by dimensions are used twice for each length, in central differences."""
+derivative. Tools without derivatives by dimensions run twice for each length, for central differences."""
 
 FIRST = """\
 ## The first result
 
-Seconds of the processor until a fresh process has simulated its first fall and ended, imports included. Programs that are
-compiled for a mechanism pay here for what they gain later."""
+Processor seconds until a fresh process has simulated its first fall and ended, with imports. Here programs that are
+compiled for a mechanism cost time, which they save later."""
 
 PATH = """\
 ## Synthesis
 
 Eighteen timed points of a coupler's path (Kunjur and Krishnamurty, 1997), lengths and places within ±2. pylinkage searches
-by a swarm of particles, in the way that its documentation shows, and over its batched solver; jaxmbs by least squares from
-many starts. The error is the sum of squared distances; ours is the worst of ten seeds. pylinkage's syntheses by
-Burmester and Freudenstein are for a few exact points, and take no part here."""
+by a swarm of particles, as documented and over its batched solver; jaxmbs by least squares from many starts. The error is
+the sum of squared distances; that of jaxmbs is the worst of ten seeds. pylinkage's syntheses by Burmester and Freudenstein
+are for a few exact points and take no part."""
 
-# What each can do beyond what is measured; read off their documentation.
+# Abilities that are not measured, for each tool; from their documentation.
 ABILITIES = {
     "loops of bodies": (
         "every joint, to rounding",
@@ -141,7 +145,7 @@ ABILITIES = {
     ),
     "other languages": ("JavaScript, programs only", "**C, C#, JavaScript**", "no", "**C++**", "no", "no", "no"),
 }
-# The same of tools that take no part in the measurements.
+# Abilities of tools that are not measured at all, in the order of `ABILITIES`.
 NOT_MEASURED = {
     "Newton, Kamino": (
         "every joint, in maximal coordinates (Kamino, beta)",
@@ -219,11 +223,12 @@ NOT_MEASURED = {
         "no",
     ),
 }
+# Package of each tool.
 DISTRIBUTIONS = {name: tool.package for name, tool in tools.TOOLS.items()}
 
 
 def version(name: str) -> str | None:
-    """Of a tool that is installed."""
+    """Return the version of a tool, None if it is not installed."""
     try:
         return version_of(DISTRIBUTIONS[name])
     except PackageNotFoundError:
@@ -231,54 +236,57 @@ def version(name: str) -> str | None:
 
 
 def setting() -> dict:
+    """Return the machine and the version of JAX."""
     return machine() | {"jax": version_of("jax")}
 
 
 def digits(x: float) -> str:
-    """Three of them, in a form that people read."""
+    """Return a number with three digits."""
     return f"{x:.1e}" if x and not 1e-3 <= abs(x) < 1e6 else f"{x:,.0f}" if abs(x) >= 99.5 else f"{x:.3g}"
 
 
-def table(kept: dict, task: str, columns: dict[str, str]) -> str:
-    """A row for each tool that has done it; below, why the others have not. columns: key of the numbers ↦ head."""
+def table(results: dict, task: str, columns: dict[str, str]) -> str:
+    """Return a table with a row for each tool, and the reasons of others below. `columns` maps keys to heads."""
     rows = [f"| tool | how | {' | '.join(columns.values())} |", "|---|---|" + "--:|" * len(columns)]
-    for name, found in kept["tools"].items():
+    for name, found in results["tools"].items():
         if "missing" in (result := found[task]):
             continue
         numbers = (digits(result[key]) if result.get(key) is not None else "–" for key in columns)
         rows.append(f"| {name} | {result.get('how', '')} | {' | '.join(numbers)} |")
-    return "\n".join([*rows, "", *absent(kept, task)])
+    return "\n".join([*rows, "", *absent(results, task)])
 
 
-def absent(kept: dict, task: str) -> list[str]:
-    """The tools that took no part, with the reason, those with the same one together."""
+def absent(results: dict, task: str) -> list[str]:
+    """Return lines with the tools that took no part and their reasons."""
     reasons: dict[str, list[str]] = {}
-    for name, found in kept["tools"].items():
+    for name, found in results["tools"].items():
         if reason := found[task].get("missing"):
             reasons.setdefault(reason, []).append(name)
     return [f"- {', '.join(names)}: {reason}." for reason, names in reasons.items()]
 
 
 def cost(points: list, level: float) -> str:
-    """Milliseconds of the cheapest run within an error, or how near it came."""
-    points = [problem.Point(*point) for point in points]
+    """Return the milliseconds of the cheapest run within an error, or the smallest error."""
+    points = [AccuracyRun(*point) for point in points]
     within = [point.seconds for point in points if point.error <= level]
     if within:
         return digits(1e3 * min(within))
     return f"not reached: {min(p.error for p in points):.0e}" if points else "every run failed"
 
 
-def falls(kept: dict) -> str:
+def falls(results: dict) -> str:
+    """Return the table of the fall."""
     heads = " | ".join(f"{level:.0e} rad" for level in LEVELS)
     rows = [f"| tool | how | {heads} |", "|---|---|" + "--:|" * len(LEVELS)]
-    for name, found in kept["tools"].items():
+    for name, found in results["tools"].items():
         if "missing" not in found["fall"]:
             for how, points in found["fall"].items():
                 rows.append(f"| {name} | {how} | {' | '.join(cost(points, level) for level in LEVELS)} |")
-    return "\n".join([*rows, "", *absent(kept, "fall")])
+    return "\n".join([*rows, "", *absent(results, "fall")])
 
 
 def paths(rows: list[dict]) -> str:
+    """Return the table of path synthesis."""
     lines = ["| tool | error | seconds | starts, or particles × rounds |", "|---|--:|--:|--:|"]
     for row in rows:
         if "skipped" in row:
@@ -290,15 +298,17 @@ def paths(rows: list[dict]) -> str:
 
 
 def abilities(names, cells) -> str:
-    """A row for each ability, a column for each tool; bold is what jaxmbs lacks."""
+    """Return a table with a row for each ability and a column for each tool."""
     rows = [f"| | {' | '.join(names)} |", "|---|" + "---|" * len(names)]
-    return "\n".join([*rows, *(f"| {what} | {' | '.join(row)} |" for what, row in zip(ABILITIES, cells, strict=True))])
+    return "\n".join(
+        [*rows, *(f"| {ability} | {' | '.join(row)} |" for ability, row in zip(ABILITIES, cells, strict=True))]
+    )
 
 
-def written(kept: dict) -> str:
-    """The page."""
-    where = kept["setting"]
-    versions = ", ".join(f"{name} {found['version']}" for name, found in kept["tools"].items())
+def text_of(results: dict) -> str:
+    """Return the page."""
+    where = results["setting"]
+    versions = ", ".join(f"{name} {found['version']}" for name, found in results["tools"].items())
     measured = (
         f"Measured on {where['date']}: {where['processor']}, one core of {where['cores']}, {where['system']}; "
         f"Python {where['python']}, jax {where['jax']}; {versions}. Double precision; medians."
@@ -310,30 +320,30 @@ def written(kept: dict) -> str:
         ABOUT,
         measured,
         TURN.format(batch=problem.BATCH),
-        table(kept, "turn", turn),
+        table(results, "turn", turn),
         FALL,
         f"![Error against time for one motion]({PICTURE})",
-        falls(kept),
+        falls(results),
         CHAIN,
-        table(kept, "chain", chain),
+        table(results, "chain", chain),
         SLOPES,
-        table(kept, "slopes", slopes),
+        table(results, "slopes", slopes),
         FIRST,
-        table(kept, "first", {"s": "s", "s, from the cache on disk": "s, programs on disk"}),
+        table(results, "first", {"s": "s", "s, from the cache on disk": "s, programs on disk"}),
         PATH,
-        paths(kept.get("path", [])),
-        "## What else they can do\n\nRead off their documentation, in bold what jaxmbs lacks.",
+        paths(results.get("path", [])),
+        "## Other abilities\n\nFrom their documentation; bold entries are abilities that jaxmbs lacks.",
         abilities(tools.TOOLS, ABILITIES.values()),
         "Tools that this page does not measure:",
         abilities(NOT_MEASURED, zip(*NOT_MEASURED.values(), strict=True)),
-        better(kept),
+        better(results),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def better(kept: dict) -> str:
-    """What to use others for, with the numbers of this run."""
-    seconds = {name: found["first"]["s"] for name, found in kept["tools"].items() if "s" in found["first"]}
+def better(results: dict) -> str:
+    """Return the section on the strengths of other tools."""
+    seconds = {name: found["first"]["s"] for name, found in results["tools"].items() if "s" in found["first"]}
     quick = min(seconds, key=seconds.get)
     soon, ours = digits(seconds[quick]), digits(seconds["jaxmbs"])
     return f"""## When to use another
@@ -341,15 +351,15 @@ def better(kept: dict) -> str:
 - **Contact, walking, grasping**: MuJoCo, or MJX for many at once.
 - **Flexible bodies, large displacements of beams and cables**: Exudyn.
 - **One evaluation at a time in a controller, in C++**: Pinocchio; derivatives by states and torques come in closed form.
-- **A result without waiting**: {quick} has its first after {soon} s, jaxmbs after {ours} s.
+- **A first result soon**: {quick} has it after {soon} s, jaxmbs after {ours} s.
 - **Positions of a planar linkage of dyads, one at a time**: pylinkage; its closed forms need no solver.
 - **Open chains of robots in a JAX program, with contact**: JaxSim.
 - **Closed loops with contact, thousands at once on a GPU**: Newton with Kamino.
 - **Overconstrained spatial loops through given poses**: rational-linkages."""
 
 
-def diagram(kept: dict) -> None:
-    """Error against time of the fall."""
+def diagram(results: dict) -> None:
+    """Draw error against time of the fall."""
     import matplotlib.pyplot as plt
 
     from jaxmbs.viz import style
@@ -358,7 +368,7 @@ def diagram(kept: dict) -> None:
     figure, ax = plt.subplots(figsize=(7.6, 5.2), layout="constrained")
     style.tidy(ax, equal=False)
     own = 0
-    for name, found in kept["tools"].items():
+    for name, found in results["tools"].items():
         for how, points in found["fall"].items() if "missing" not in found["fall"] else ():
             mine = name == "jaxmbs"
             pairs = [(1e3 * point[2], point[1]) for point in points if point[1] < 1]
@@ -372,7 +382,7 @@ def diagram(kept: dict) -> None:
     plt.close(figure)
 
 
-def write(kept: dict) -> None:
+def write(results: dict) -> None:
     """Write page and picture."""
-    diagram(kept)
-    PAGE.write_text(written(kept))
+    diagram(results)
+    PAGE.write_text(text_of(results))

@@ -1,40 +1,37 @@
-"""What the tools of `comparison` compute, and the answers: closed forms, and SciPy with one coordinate.
+"""Problems of `comparison` and their answers: closed forms, and SciPy with one coordinate.
 
-The four-bar of `models`: uniform bars of 1 kg/m, the crank's pivot in the origin, the rocker's on the x axis. Nothing here
-needs JAX before a truth is asked for, so that a tool's first result can be timed without it.
+The four-bar of `models`: uniform bars of 1 kg/m, the crank's pivot in the origin, the rocker's on the x axis. Only `Fall`
+imports JAX, so that the first result of other tools is timed without it.
 """
-
-from typing import NamedTuple
 
 import numpy as np
 
+# Names of the lengths.
 LENGTHS = ("crank", "coupler", "rocker", "ground")
+# Nominal lengths (m).
 NOMINAL = (1.0, 3.0, 2.5, 3.5)
-START = 1.0  # rad, the crank's angle at rest
-END = 1.0  # s
+# Angle of the crank at rest (rad).
+START = 1.0
+# End of the fall (s).
+END = 1.0
+# m/s²
 GRAVITY = 9.81
+# Angles of the driven crank (rad).
 TURN = np.deg2rad(np.arange(360.0))
+# Samples of a batch.
 BATCH = 1024
 # Samples of the batch whose error is computed.
 CHECKED = 8
 
 
-class Point(NamedTuple):
-    """A run: how many steps, how far off, and seconds for each motion."""
-
-    steps: int
-    error: float
-    seconds: float
-
-
 def designs(count: int) -> np.ndarray:
-    """Lengths of four-bars (count, 4): the moving bars within 5 % of nominal."""
+    """Return lengths of four-bars (count, 4) with moving bars within 5 % of nominal."""
     spread = np.random.default_rng(0).uniform(-0.05, 0.05, (count, 4)) * [1, 1, 1, 0]
     return np.array(NOMINAL) * (1 + spread)
 
 
 def tips(lengths, crank):
-    """The pins at both ends of the coupler as complex numbers, the coupler above the ground."""
+    """Return the pins at both ends of the coupler as complex numbers, the coupler above the ground."""
     a, c, r, g = lengths
     pin = a * np.exp(1j * np.asarray(crank))
     away = g - pin
@@ -44,26 +41,26 @@ def tips(lengths, crank):
 
 
 def absolute(lengths, crank=START):
-    """Angles of crank, coupler and rocker."""
+    """Return the angles of crank, coupler and rocker (rad)."""
     pin, tip = tips(lengths, crank)
     return np.array([crank, np.angle(tip - pin), np.angle(tip - lengths[3])])
 
 
 def relative(lengths, crank=START):
-    """Angles of the joints: crank, coupler against crank, rocker."""
+    """Return the joint angles: crank, coupler relative to crank, rocker (rad)."""
     phi = absolute(lengths, crank)
     return np.array([phi[0], phi[1] - phi[0], phi[2]])
 
 
 def poses(lengths, crank=START):
-    """(x, y, φ) of the three bars, at their middles."""
+    """Return the poses (x, y, φ) of the three bars at their middles."""
     pin, tip = tips(lengths, crank)
     middles = pin / 2, (pin + tip) / 2, (lengths[3] + tip) / 2
     return [np.array([z.real, z.imag, phi]) for z, phi in zip(middles, absolute(lengths, crank), strict=True)]
 
 
 class Fall:
-    """The motion from rest by Lagrange's equation for the crank's angle θ, m(θ) θ̈ + m'(θ) θ̇²/2 + V'(θ) = 0, by SciPy."""
+    """Motion from rest by Lagrange's equation in the crank's angle θ, m(θ) θ̈ + m'(θ) θ̇²/2 + V'(θ) = 0, by SciPy."""
 
     def __init__(self):
         import jax
@@ -98,14 +95,14 @@ class Fall:
         self._rates = jax.jit(rates)
 
     def __call__(self, lengths) -> float:
-        """The crank's angle at the end."""
+        """Return the crank's angle at the end (rad)."""
         from scipy.integrate import solve_ivp
 
         rates = lambda t, state: np.asarray(self._rates(np.array(lengths), state))
         return float(solve_ivp(rates, (0, END), [START, 0.0], "DOP853", rtol=1e-13, atol=1e-13).y[0, -1])
 
     def slopes(self, step=2e-3) -> np.ndarray:
-        """By the four lengths at the nominal ones: differences of sixth order."""
+        """Return the derivatives by the four lengths at nominal ones, by differences of sixth order."""
         weights = {1: 3 / 4, 2: -3 / 20, 3: 1 / 60}
         return np.array([
             sum(w * (self(NOMINAL + k * e) - self(NOMINAL - k * e)) for k, w in weights.items()) / step

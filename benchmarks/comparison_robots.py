@@ -1,9 +1,10 @@
-"""The tools of `comparison` that are made for robots: MuJoCo, MJX, Pinocchio, JaxSim. See `comparison_tools`."""
+"""Tools of `comparison` made for robots: MuJoCo, MJX, Pinocchio, JaxSim. See `comparison_tools`."""
 
 from typing import ClassVar
 
 import comparison_problem as problem
 import numpy as np
+import peers
 import timing
 from comparison_measures import (
     DOUBLED,
@@ -17,6 +18,7 @@ from comparison_measures import (
     slope_error,
 )
 from comparison_problem import BATCH, CHECKED, END, NOMINAL, START
+from timing import cpu_seconds
 
 
 class MuJoCo:
@@ -25,20 +27,12 @@ class MuJoCo:
 
     def __init__(self):
         import mujoco  # noqa: F401
-        import others
-
-        self.others = others
-
-    @staticmethod
-    def softness(steps):
-        """As stiff as is most accurate: a time constant of 2.25 steps."""
-        return f'solref="{2.25 * END / steps} 1" solimp="0.9999 0.9999 0.001"'
 
     def prepare(self, steps, lengths):
         lengths = np.atleast_2d(lengths)
         starts = np.array([problem.relative(each) for each in lengths])
-        models = [self.others.mujoco_model(each, END / steps, self.softness(steps)) for each in lengths]
-        run = self.others.mujoco_rollout(models, starts, steps)
+        models = [peers.mujoco_four_bar(each, END / steps, peers.mjcf_softness(END / steps)) for each in lengths]
+        run = peers.mujoco_final_positions(models, steps, starts)
         return (lambda: run()[:CHECKED, 0]), len(lengths)
 
     def fall(self):
@@ -50,8 +44,8 @@ class MuJoCo:
         import chains
         import mujoco
 
-        model = mujoco.MjModel.from_xml_string(chains.xml(chains.lengths_of(LINKS), 2))
-        run = self.others.mujoco_rollout([model] * CHECKED, chains.angles_of(LINKS, BATCH)[:CHECKED], chains.STEPS)
+        model = mujoco.MjModel.from_xml_string(chains.mjcf(chains.lengths_of(LINKS), 2))
+        run = peers.mujoco_final_positions([model] * CHECKED, chains.STEPS, chains.angles_of(LINKS, BATCH)[:CHECKED])
         ns = timing.NS * cpu_seconds(run) / CHECKED / chains.STEPS
         return {"ns alone": ns, "error": float(np.abs(run() - WANTED["chain"]).max()), "how": "one after another"}
 
@@ -61,9 +55,8 @@ class MuJoCo:
     @staticmethod
     def first():
         import mujoco
-        import others
 
-        model = others.mujoco_model(NOMINAL, END / 400, MuJoCo.softness(400))
+        model = peers.mujoco_four_bar(NOMINAL, END / 400, peers.mjcf_softness(END / 400))
         data = mujoco.MjData(model)
         data.qpos[:] = problem.relative(NOMINAL)
         mujoco.mj_step(model, data, nstep=400)
@@ -76,16 +69,17 @@ class MJX:
 
     def __init__(self):
         import jax
-        import others
         from mujoco import mjx
 
         jax.config.update("jax_enable_x64", True)
         self.jax, self.mjx = jax, mjx
-        self.model = mjx.put_model(others.mujoco_model(NOMINAL, END / 400, MuJoCo.softness(400)), impl="jax")
+        self.model = mjx.put_model(
+            peers.mujoco_four_bar(NOMINAL, END / 400, peers.mjcf_softness(END / 400)), impl="jax"
+        )
         self.blank = mjx.make_data(self.model)
 
-    def sized(self, lengths):
-        """The model with other lengths; what MuJoCo's compiler derives of them for the softness of ties stays."""
+    def with_lengths(self, lengths):
+        """Return the model with other lengths. Numbers that MuJoCo's compiler derives for soft constraints are kept."""
         jnp = self.jax.numpy
         a, c, r, g = lengths
         bars = jnp.stack([0 * a, a, c, r])
@@ -101,17 +95,17 @@ class MJX:
 
     @property
     def order(self):
-        """Principal moments in the order that the compiler gave them, by the nominal model."""
+        """Order of the principal moments in the compiled nominal model."""
         own = np.asarray(self.model.body_inertia)
         bars = np.array([0.0, *NOMINAL[:3]])[:, None] ** 3 / 12 * [1e-6, 1.0, 1.0]
         return np.array([np.argmin(abs(b[None, :] - o[:, None]), axis=1) for b, o in zip(bars, own, strict=True)])
 
     def end(self, lengths, angles, steps, scan=False):
-        """The crank's angle; `steps` may be traced where it is a loop without reverse mode."""
-        model = self.sized(lengths)
+        """Return the crank's final angle. `steps` may be traced unless `scan`, which has a reverse mode."""
+        model = self.with_lengths(lengths)
         model = model.replace(
             opt=model.opt.replace(timestep=END / steps),
-            eq_solref=model.eq_solref.at[:, 0].set(2.25 * END / steps),
+            eq_solref=model.eq_solref.at[:, 0].set(peers.CONNECT_TIME_CONSTANT * END / steps),
         )
         step = lambda data, _: (self.mjx.step(model, data), None)
         data = self.blank.replace(qpos=angles)
@@ -126,7 +120,7 @@ class MJX:
         def single(steps):
             return (lambda: np.asarray(one(jnp.array(NOMINAL), problem.relative(NOMINAL), steps))), 1
 
-        # Its batches are for GPUs; on one core they take minutes.
+        # Batches of MJX are for GPUs; on one core they take minutes.
         return {"RK4, connect": points(single, WANTED["one"], DOUBLED[:4])}
 
     def slopes(self):
@@ -135,9 +129,9 @@ class MJX:
         function, how = self.jax.grad(run), "reverse mode"
         try:
             self.jax.jit(function).lower(lengths)
-        except ValueError:  # of a loop whose length is not known
+        except ValueError:  # MJX's solver is a while loop, without reverse mode
             function, how = self.jax.jacfwd(run), "forward mode; its solver has no reverse mode"
-        compiled, seconds = timing.compiled(function, lengths)
+        compiled, seconds = timing.compile_function(function, lengths)
         call = lambda: self.jax.block_until_ready(compiled(lengths))
         return {"error": slope_error(call()), "ms": 1e3 * cpu_seconds(call, 3), "compile s": seconds, "how": how}
 
@@ -157,7 +151,7 @@ class MJX:
         import chains
         import mujoco
 
-        model = self.mjx.put_model(mujoco.MjModel.from_xml_string(chains.xml(chains.lengths_of(LINKS), 2)), impl="jax")
+        model = self.mjx.put_model(mujoco.MjModel.from_xml_string(chains.mjcf(chains.lengths_of(LINKS), 2)), impl="jax")
         blank = self.mjx.make_data(model)
 
         def run(angles):
@@ -181,10 +175,9 @@ class Pinocchio:
         import pinocchio  # noqa: F401
 
     def rollout(self):
-        import others
         import reference_kernel
 
-        return reference_kernel.rollout_of(others.pinocchio_library("pinocchio_four_bar.cpp"))
+        return reference_kernel.rollout_of(peers.pinocchio_library("pinocchio_four_bar.cpp"))
 
     @staticmethod
     def prepare(call, steps, lengths):
@@ -215,18 +208,9 @@ class Pinocchio:
 
     @staticmethod
     def first():
-        import others
-        import pinocchio as pin
-
-        model, constraint = others.pinocchio_model(NOMINAL)
-        models, data = pin.StdVec_RigidConstraintModel(), pin.StdVec_RigidConstraintData()
-        models.append(constraint)
-        data.append(constraint.createData())
-        state, settings = model.createData(), pin.ProximalSettings(1e-12, 1e-12, 10)
-        pin.initConstraintDynamics(model, state, models, data)
-        zero = np.zeros(3)
-        acceleration = lambda q, v: pin.constraintDynamics(model, state, q, v, zero, models, data, settings).copy()
-        return float(others.rk4(acceleration, problem.relative(NOMINAL), END / 400, 400)[0])
+        angles = problem.relative(NOMINAL)
+        acceleration = peers.pinocchio_four_bar(NOMINAL)
+        return float(peers.runge_kutta(acceleration, angles, np.zeros_like(angles), END / 400, 400)[0])
 
 
 class JaxSim:
@@ -243,7 +227,7 @@ class JaxSim:
 
     @staticmethod
     def sdf(lengths):
-        """The chain of `chains`, in the plane of x and z."""
+        """Return the SDF of the chain of `chains`, in the plane of x and z."""
         inertial = "<inertial><pose>{} 0 0 0 0 0</pose><mass>{}</mass><inertia>{}</inertia></inertial>"
         matrix = lambda a: "".join(f"<i{k}{k}>{a}</i{k}{k}>" for k in "xyz") + "<ixy>0</ixy><ixz>0</ixz><iyz>0</iyz>"
         text = f'<link name="base">{inertial.format(0, 1, matrix(1))}</link><joint name="fixed" type="fixed">'

@@ -1,22 +1,24 @@
-"""The tools that `comparison` compares: each a class whose methods are the tasks that it can do; `cannot` says why not.
+"""Tools of `comparison`: classes whose methods are their tasks; `cannot` has the reasons for missing ones.
 
-Tasks, each a dict of numbers, or of `Point`s:
+Tasks return a dict of numbers or of `AccuracyRun`s:
 
 - `turn`: positions of a driven four-bar at 360 angles of its crank.
 - `fall`: the four-bar from rest for 1 s, one at a time and in a batch, with steps that are halved again and again.
 - `chain`: an open chain of eight rods, 100 steps of 1 ms.
 - `slopes`: the crank's angle after the fall, by the four lengths.
-- `first`: one fall, for the first result of a fresh process. It imports what it needs, and nothing else.
+- `first`: one fall in a fresh process. It imports only what it needs.
 """
 
 from typing import ClassVar
 
 import comparison_problem as problem
 import numpy as np
+import peers
 import timing
 from comparison_measures import LINKS, WANTED, differences, points, slope_error, turn_error
 from comparison_problem import BATCH, CHECKED, END, NOMINAL, START, TURN
 from comparison_robots import MJX, JaxSim, MuJoCo, Pinocchio
+from timing import cpu_seconds
 
 
 class Jaxmbs:
@@ -46,10 +48,10 @@ class Jaxmbs:
 
         one, many = self.design(NOMINAL), self.design(problem.designs(BATCH))
         starts = self.jax.jit(self.jax.vmap(lambda b: self.models.four_bar_guess(b, 0.0)))(many)
-        single, _ = timing.compiled(run, one, start := self.models.four_bar_guess(one, 0.0))
-        batch, seconds = timing.compiled(self.jax.vmap(run), many, starts)
+        single, _ = timing.compile_function(run, one, start := self.models.four_bar_guess(one, 0.0))
+        batch, seconds = timing.compile_function(self.jax.vmap(run), many, starts)
         slope = lambda b, start: self.jax.numpy.sum(run(b, start) ** 2)
-        gradient, _ = timing.compiled(self.jax.vmap(self.jax.grad(slope)), many, starts)
+        gradient, _ = timing.compile_function(self.jax.vmap(self.jax.grad(slope)), many, starts)
         wait = self.jax.block_until_ready
         per = lambda seconds, count: 1e6 * seconds / count / len(times)
         return {
@@ -66,7 +68,7 @@ class Jaxmbs:
             times = np.array([0.0, END])
             mech, start = self.models.four_bar(b), self.models.four_bar_guess(b, START)
             motion = self.mbs.simulate(mech, times, start, step=END / steps, **how)
-            # No number where the run has failed: it is left out of the page.
+            # NaN for failed runs, which the page leaves out.
             return self.jax.numpy.where(motion.status[-1] == 0, motion.position("crank.phi")[-1], np.nan)
 
         return run
@@ -75,16 +77,16 @@ class Jaxmbs:
         def prepare(steps, lengths, **how):
             many = np.ndim(lengths) > 1
             run, b = self._fall(steps, **how), self.design(lengths)
-            compiled, _ = timing.compiled(self.jax.vmap(run) if many else run, b)
+            compiled, _ = timing.compile_function(self.jax.vmap(run) if many else run, b)
             call = lambda: np.asarray(compiled(b))
             return (lambda: call()[:CHECKED]) if many else call, len(lengths) if many else 1
 
-        all_of_them = problem.designs(BATCH)
+        batch = problem.designs(BATCH)
         joints = self.mbs.JointCoordinates()
         return {
             "RK4": points(lambda n: prepare(n, NOMINAL), WANTED["one"]),
             "RK4, joint coordinates": points(lambda n: prepare(n, NOMINAL, formulation=joints), WANTED["one"]),
-            "RK4, batch": points(lambda n: prepare(n, all_of_them), WANTED["batch"]),
+            "RK4, batch": points(lambda n: prepare(n, batch), WANTED["batch"]),
         }
 
     def chain(self):
@@ -101,8 +103,8 @@ class Jaxmbs:
     def slopes(self):
         value = self.jax.value_and_grad(self._fall(400))
         one, many = self.design(NOMINAL), self.design(problem.designs(BATCH))
-        single, seconds = timing.compiled(value, one)
-        batch, _ = timing.compiled(self.jax.vmap(value), many)
+        single, seconds = timing.compile_function(value, one)
+        batch, _ = timing.compile_function(self.jax.vmap(value), many)
         wait = self.jax.block_until_ready
         return {
             "error": slope_error([single(one)[1][name] for name in problem.LENGTHS]),
@@ -139,60 +141,32 @@ class Exudyn:
         import exudyn  # noqa: F401
 
     @staticmethod
-    def built(lengths, crank=START):
-        """A system of three bars with its nodes; its crank's coordinate has a marker."""
-        import exudyn
-        from exudyn import itemInterface as items
-
-        system = exudyn.SystemContainer().AddSystem()
-        ground = system.AddObject(items.ObjectGround(referencePosition=[0, 0, 0]))
-        bars, nodes = [], []
-        for length, pose in zip(lengths, problem.poses(lengths, crank), strict=False):
-            nodes.append(system.AddNode(items.NodeRigidBody2D(referenceCoordinates=[float(x) for x in pose])))
-            own = {"physicsMass": length, "physicsInertia": length**3 / 12, "nodeNumber": nodes[-1]}
-            bars.append(system.AddObject(items.ObjectRigidBody2D(**own)))
-            middle = system.AddMarker(items.MarkerBodyMass(bodyNumber=bars[-1]))
-            system.AddLoad(items.LoadMassProportional(markerNumber=middle, loadVector=[0, -problem.GRAVITY, 0]))
-        at = lambda body, x: system.AddMarker(
-            items.MarkerBodyPosition(bodyNumber=body, localPosition=[float(x), 0.0, 0.0])
-        )
+    def four_bar(lengths, crank=START):
+        """Return the system of a four-bar whose crank starts at an angle."""
+        system = peers.ExudynSystem()
+        names = "crank", "coupler", "rocker"
+        for name, length, pose in zip(names, lengths, problem.poses(lengths, crank), strict=False):
+            system.add_body(name, pose, length, length**3 / 12)
+            body = system.system.AddMarker(system.items.MarkerBodyMass(bodyNumber=system.objects[name]))
+            down = [0, -problem.GRAVITY, 0]
+            system.system.AddLoad(system.items.LoadMassProportional(markerNumber=body, loadVector=down))
         a, c, r, g = lengths
-        crank, coupler, rocker = bars
-        pins = (
-            ((ground, 0), (crank, -a / 2)),
-            ((crank, a / 2), (coupler, -c / 2)),
-            ((coupler, c / 2), (rocker, r / 2)),
-            ((ground, g), (rocker, -r / 2)),
-        )
-        for i, j in pins:
-            system.AddObject(items.ObjectJointRevolute2D(markerNumbers=[at(*i), at(*j)]))
-        return system, bars, nodes, ground
-
-    @staticmethod
-    def settings(steps, end):
-        import exudyn
-
-        settings = exudyn.SimulationSettings()
-        integration = settings.timeIntegration
-        integration.numberOfSteps, integration.endTime, integration.verboseMode = steps, end, 0
-        integration.generalizedAlpha.spectralRadius = 0.9
-        integration.newton.useModifiedNewton = True
-        integration.newton.relativeTolerance, integration.newton.absoluteTolerance = 1e-12, 1e-12
-        settings.solutionSettings.writeSolutionToFile = False
-        return settings
+        system.add_revolute("ground", (0, 0), "crank", (-a / 2, 0))
+        system.add_revolute("crank", (a / 2, 0), "coupler", (-c / 2, 0))
+        system.add_revolute("coupler", (c / 2, 0), "rocker", (r / 2, 0))
+        system.add_revolute("ground", (g, 0), "rocker", (-r / 2, 0))
+        return system
 
     @classmethod
     def prepare(cls, steps, lengths):
-        import exudyn
-
-        system, _, nodes, _ = cls.built(lengths)
-        system.Assemble()
-        settings = cls.settings(steps, END)
+        """Return a function that simulates the fall and returns the crank's angle; and the number of motions, 1."""
+        system = cls.four_bar(lengths)
+        system.system.Assemble()
+        settings = system.settings(steps, END)
 
         def run():
-            system.SolveDynamic(settings, solverType=exudyn.DynamicSolverType.GeneralizedAlpha)
-            # Coordinates are changes since the start.
-            return START + system.GetNodeOutput(nodes[0], exudyn.OutputVariableType.Coordinates)[2]
+            system.simulate(settings)
+            return START + system.angle_change("crank")
 
         return run, 1
 
@@ -203,31 +177,28 @@ class Exudyn:
         return differences(lambda lengths: self.prepare(400, lengths)[0]())
 
     def turn(self):
-        """Static steps, the crank's angle held to a function of the load factor."""
-        import exudyn
-        from exudyn import itemInterface as items
-
-        system, bars, nodes, _ = self.built(NOMINAL, 0.0)
-        turned = system.AddMarker(items.MarkerNodeCoordinate(nodeNumber=nodes[0], coordinate=2))
+        """Static steps, with the angle of the crank prescribed as a function of the load factor."""
+        four_bar = self.four_bar(NOMINAL, 0.0)
+        system, items = four_bar.system, four_bar.items
         fixed = system.AddNode(items.NodePointGround(referenceCoordinates=[0, 0, 0]))
         still = system.AddMarker(items.MarkerNodeCoordinate(nodeNumber=fixed, coordinate=0))
         last = float(TURN[-1])
         system.AddObject(items.ObjectConnectorCoordinate(
-            markerNumbers=[still, turned],
+            markerNumbers=[still, four_bar.angle_marker("crank")],
             offset=1.0,
             offsetUserFunction=lambda system, t, number, offset: last * t,
         ))  # fmt: skip
         sensor = system.AddSensor(items.SensorBody(
-            bodyNumber=bars[1],
+            bodyNumber=four_bar.objects["coupler"],
             localPosition=[NOMINAL[1] / 2, 0, 0],
             storeInternal=True,
-            outputVariableType=exudyn.OutputVariableType.Position,
+            outputVariableType=four_bar.exudyn.OutputVariableType.Position,
         ))  # fmt: skip
         system.Assemble()
-        settings = self.settings(1, 1.0)
+        settings = four_bar.settings(1, 1.0)
         static = settings.staticSolver
         static.numberOfLoadSteps, static.loadStepDuration, static.verboseMode = len(TURN) - 1, 1.0, 0
-        static.newton.relativeTolerance = static.newton.absoluteTolerance = 1e-12
+        static.newton.relativeTolerance = static.newton.absoluteTolerance = peers.NEWTON_TOLERANCE
         settings.solutionSettings.sensorsWritePeriod = 0.5 / len(TURN)
 
         def run():
@@ -262,7 +233,7 @@ class Pylinkage:
 
     @staticmethod
     def starts(lengths):
-        """The places one step before the first."""
+        """Return the places one step before the first."""
         pin, tip = problem.tips(lengths, -TURN[1])
         return [(0.0, 0.0), (lengths[3], 0.0), (pin.real, pin.imag), (tip.real, tip.imag)]
 
@@ -286,4 +257,5 @@ class Pylinkage:
         }
 
 
+# Tools by name.
 TOOLS = {tool.name: tool for tool in (Jaxmbs, MuJoCo, MJX, Pinocchio, Exudyn, Pylinkage, JaxSim)}

@@ -16,7 +16,7 @@ jax.config.update("jax_enable_x64", True)
 
 if __name__ == "__main__":
     problem = four_bars(8192, steps=300)
-    run, _ = timing.compiled(
+    run, _ = timing.compile_function(
         jax.vmap(programs.rollout(models.four_bar, problem.steps, problem.h)), problem.designs, problem.q, problem.v
     )
     _, runs = timing.measure(run, problem.designs, problem.q, problem.v, repeats=9)

@@ -6,10 +6,12 @@ import jax
 import jax.numpy as jnp
 import models
 import numpy as np
+import peers
 import timing
 
 import jaxmbs as mbs
 
+# Methods of the rows.
 METHODS = {
     "RK4": mbs.RK4(),
     "RK4, Baumgarte": mbs.RK4(mbs.Baumgarte()),
@@ -17,16 +19,20 @@ METHODS = {
     "generalized-α": mbs.GeneralizedAlpha(0.9),
     "partitioning": mbs.CoordinatePartitioning(),
 }
-# The crank angle of Andrews' mechanism at 0.03 s, in the sources of `models.ANDREWS_BODIES`.
+# Crank angle of Andrews' mechanism at 0.03 s (rad), from the sources of `models.ANDREWS_BODIES`.
 ANDREWS_BETA = 15.81077119629904
+# Steps of Andrews' mechanism.
 ANDREWS_STEPS = 160
+# Number of windows.
 WINDOWS = 40
-# Steps per second of the windows: ours closes its loops at every one of these; MuJoCo's is its usual one.
-WINDOWS_STEP, MUJOCO_STEP = 4e-3, 1e-3
+# Step of jaxmbs for the windows (s), which closes the loops in every step.
+WINDOWS_STEP = 4e-3
+# Step of MuJoCo for the windows (s), a usual one.
+MUJOCO_STEP = 1e-3
 
 
 def simulate_row(name, problem):
-    """`mbs.simulate` as a user calls it, the state at the end, every status checked."""
+    """`mbs.simulate` as a user calls it, with the final state and all statuses."""
     times = np.array([0.0, problem.h * problem.steps])
 
     def run(b, q, v):
@@ -34,18 +40,20 @@ def simulate_row(name, problem):
         return motion.q[-1], motion.v[-1], motion.status[-1]
 
     args = problem.designs, problem.q, problem.v
-    function, compile_seconds = timing.compiled(jax.vmap(run), *args)
+    function, compile_seconds = timing.compile_function(jax.vmap(run), *args)
     (q, _, status), runs = timing.measure(function, *args, repeats=9)
     more = {"gap": problem.gap(q), "compile s": compile_seconds, "failed": int((status != 0).sum())}
     return timing.row(f"simulate, {name}", runs, problem.count, kind="jaxmbs", **more)
 
 
+# Options of the rows with gradients.
 GRADIENTS = {
     "RK4": {"method": mbs.RK4()},
     "RK4, Baumgarte": {"method": mbs.RK4(mbs.Baumgarte())},
     "semi-implicit Euler": {"method": mbs.SemiImplicitEuler()},
     "joint coordinates": {"formulation": mbs.JointCoordinates()},
 }
+# Steps of the rows with gradients.
 GRADIENT_STEPS = 1000
 
 
@@ -58,9 +66,9 @@ def simulate_gradient_row(name, problem):
         return jnp.sum(motion.q[-1] ** 2) + jnp.sum(motion.v[-1] ** 2)
 
     args = problem.designs, problem.q, problem.v
-    forward, _ = timing.compiled(jax.vmap(loss), *args)
+    forward, _ = timing.compile_function(jax.vmap(loss), *args)
     _, forward_runs = timing.measure(forward, *args)
-    gradient, compile_seconds = timing.compiled(jax.vmap(jax.value_and_grad(loss, (0, 1, 2))), *args)
+    gradient, compile_seconds = timing.compile_function(jax.vmap(jax.value_and_grad(loss, (0, 1, 2))), *args)
     _, runs = timing.measure(gradient, *args)
     count = len(problem.q) * GRADIENT_STEPS
     more = {"ns forward": timing.NS * forward_runs.median / count, "times forward": runs.median / forward_runs.median}
@@ -74,7 +82,7 @@ def andrews_row(batch):
     q = mbs.assemble(mech, models.andrews_guess(models.ANDREWS)).q
     times = np.array([0.0, 0.03])
     run = lambda q: mbs.simulate(mech, times, q, step=0.03 / ANDREWS_STEPS).position("K1.phi")[-1]
-    function, compile_seconds = timing.compiled(jax.vmap(run), jnp.tile(q, (batch, 1)))
+    function, compile_seconds = timing.compile_function(jax.vmap(run), jnp.tile(q, (batch, 1)))
     beta, runs = timing.measure(function, jnp.tile(q, (batch, 1)))
     more = {"ms per sample": 1e3 * runs.median / batch, "error rad": float(jnp.max(jnp.abs(beta - ANDREWS_BETA)))}
     more |= {"steps": ANDREWS_STEPS, "compile s": compile_seconds}
@@ -87,7 +95,7 @@ def windows_row(batch):
     q, v = mech.coordinates(q), mech.coordinates(v)
     run = partial(_windows, mech, q)
     speeds = v * jnp.linspace(1, 1.1, batch)[:, None]
-    function, compile_seconds = timing.compiled(jax.vmap(run), speeds)
+    function, compile_seconds = timing.compile_function(jax.vmap(run), speeds)
     (energy, status), runs = timing.measure(function, speeds, repeats=3)
     more = {
         "ms per simulated second": 1e3 * runs.median / batch,
@@ -99,35 +107,30 @@ def windows_row(batch):
 
 
 def _windows(mech, q, v):
+    """Return energies and statuses of one second."""
     motion = mbs.simulate(mech, np.array([0.0, 1.0]), q, v, step=WINDOWS_STEP)
     return motion.energy.total, motion.status
 
 
 def mujoco_windows_row(batch):
-    """The same in MuJoCo: hinges, couplers on the tips of the cranks, `connect` at their other ends."""
+    """Forty windows in MuJoCo: hinges, couplers on the tips of the cranks, `connect` at their other ends."""
     try:
         import mujoco
-        from mujoco import rollout
     except ImportError as error:
-        return timing.skipped("40 windows, MuJoCo", error)
+        return timing.skipped_row("40 windows, MuJoCo", error)
     model = mujoco.MjModel.from_xml_string(_windows_xml())
-    data = mujoco.MjData(model)
-    data.qvel[:] = [rate for k in range(WINDOWS + 1) for rate in ((-1.0, 1.0) if k < WINDOWS else (-1.0,))]
-    state = np.zeros((1, mujoco.mj_stateSize(model, mujoco.mjtState.mjSTATE_FULLPHYSICS)))
-    mujoco.mj_getState(model, data, state[0], mujoco.mjtState.mjSTATE_FULLPHYSICS)
-    state = np.tile(state, (batch, 1))
+    velocities = [rate for k in range(WINDOWS + 1) for rate in ((-1.0, 1.0) if k < WINDOWS else (-1.0,))]
     steps = round(1 / MUJOCO_STEP)
-    run = lambda: rollout.rollout(model, data, initial_state=state, nstep=steps)[0]
-    states, runs = timing.measure(run, repeats=3)
-    angles = states[0, -1, 1 : 1 + model.nq]
-    cranks = np.append(angles[0::2][:-1], angles[-1])
+    run = peers.mujoco_final_positions([model] * batch, steps, velocities=velocities)
+    angles, runs = timing.measure(run, repeats=3)
+    cranks = np.append(angles[0, 0::2][:-1], angles[0, -1])
     more = {"ms per simulated second": 1e3 * runs.median / batch, "cranks apart rad": float(np.ptp(cranks))}
     return timing.row("40 windows, MuJoCo", runs, batch * steps, **more, note="Euler, 1 ms, connect")
 
 
 def _windows_xml() -> str:
-    """The cranks upright, in the plane x–z; each but the last carries the coupler to its neighbour."""
-    # About the axis of the hinges; the others do not matter, but have to be possible.
+    """Return the MJCF of upright cranks in the plane x–z; all except the last carry the coupler to the next one."""
+    # Only the moment about the hinges matters; the others must be possible.
     inertial = f'<inertial pos="{{}}" mass="1" diaginertia="{1 / 12} {1 / 12} {1 / 12}"/>'
     hinge = '<joint type="hinge" axis="0 -1 0"/>'
     bodies, ties = [], []

@@ -1,4 +1,4 @@
-"""The first call of a function: CPU seconds with an empty cache folder, and in a second process that finds it filled."""
+"""First calls of functions: CPU seconds with an empty cache folder, and in a second process with the filled one."""
 
 import os
 import resource
@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
-# What every process does before the clock starts; the body of a case defines `call`.
+# Program of every process before the clock starts. A case then defines `call`.
 BEGIN = """
 import resource, sys, time
 from pathlib import Path
@@ -30,17 +30,19 @@ def swing(b, formulation=None):
     mech = models.four_bar(b)
     return mbs.simulate(mech, times, start, None, step=0.01, method=mbs.RK4(), formulation=formulation)
 """
+# Program that times the call.
 END = """
 begin = time.process_time()
 jax.block_until_ready(jax.tree.leaves(call()))
 seconds = time.process_time() - begin
-# Linux counts what the parent held when it forked as ours, but in the process's own file.
+# `ru_maxrss` includes the memory of the parent at the fork; the file of the process does not.
 own = Path("/proc/self/status")
 kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 if own.exists():
     kilobytes = int(own.read_text().split("VmHWM:")[1].split()[0])
 print(imported, seconds, kilobytes / 1024)
 """
+# Definition of `call` for each case.
 CASES = {
     "assemble, four-bar": "call = lambda: mbs.assemble(driven(bars), start)",
     "kinematics, four-bar": "call = lambda: mbs.kinematics(driven(bars), times, start).q",
@@ -85,8 +87,9 @@ call = lambda: mbs.simulate(mech, times, start, None, step=0.01, formulation=mbs
         for n in (1, 2, 4)
     },
 }
-# Commands, whose whole process counts.
+# Folder of model files.
 MODELS = FOLDER.parent / "examples/models"
+# Arguments of commands, whose whole process is timed.
 COMMANDS = {
     "jaxmbs check": ("check", str(MODELS / "slider_crank.json")),
     "jaxmbs simulate": ("simulate", str(MODELS / "four_bar.xml")),
@@ -94,7 +97,7 @@ COMMANDS = {
 
 
 def command_row(name):
-    """CPU seconds of a command, imports included, and of the same a second time."""
+    """Return CPU seconds of a command with imports, the first and the second time."""
     arguments = [sys.executable, "-m", "jaxmbs.cli", *COMMANDS[name]]
     with tempfile.TemporaryDirectory() as folder:
         seconds = []
@@ -114,7 +117,7 @@ def command_row(name):
 
 
 def first_call_row(name):
-    """CPU seconds of a first call, and of the same in a second process; the memory of the first one."""
+    """Return CPU seconds of a first call, and in a second process; and the memory of the first process."""
     script = BEGIN.format(folder=str(FOLDER)) + CASES[name] + END
     with tempfile.TemporaryDirectory() as folder:
         environment = os.environ | {"JAXMBS_CACHE": folder}

@@ -1,16 +1,16 @@
-// The four-bar of models.py written by hand: RK4 of many systems with different link lengths, one system per lane.
+// The four-bar of models.py, handwritten: RK4 of many systems with different link lengths, one system per lane.
 //
 // Bars 0, 1, 2 are crank, coupler, rocker: uniform rods of mass = length with their frames in the middle. With
 // u = half (cos, sin) and w = half (-sin, cos) of each bar, the constraints are
 //
 //     O: u0 - r0 = 0,   A: r0 + u0 - r1 + u1 = 0,   B: r1 + u1 - r2 - u2 = 0,   C: r2 - u2 - (ground, 0) = 0
 //
-// (C has the other sign than in models.py, which turns the sign of its multiplier only). They are differentiated by hand;
+// (C has the opposite sign of models.py, which changes only the sign of its multiplier). They are differentiated by hand;
 // the multipliers follow from S lambda = Phi_q M^-1 Q - gamma with the block tridiagonal S = Phi_q M^-1 Phi_q^T, whose
-// 2x2 blocks are eliminated from both ends. Accelerations depend on the angles and their rates only, so that RK4 needs no
+// 2x2 blocks are eliminated from both ends. Accelerations depend on the angles and their rates only, so RK4 needs no
 // positions at its inner stages; it is written for second-order equations, the same method with fewer operations. The
-// processor is then busy with arithmetic alone. The first and last blocks of S are a multiple of I plus a dyad, whose
-// closed-form inverse would save another eighth of the operations; it is left out as no part of the method.
+// processor is then busy with arithmetic only. The first and last blocks of S are a multiple of I plus a dyad, whose
+// closed-form inverse would save another eighth of the operations; it is left out, as it is not part of the method.
 //
 // To be compiled with -O3 -march=native and without -ffast-math.
 
@@ -31,7 +31,7 @@ namespace {
 
 constexpr double GRAVITY = 9.81;
 
-// A number that counts the operations on it; changes of sign are free, since they merge into what follows.
+// A number that counts the operations on it. Changes of sign are free, since they merge with the next operation.
 struct Counter {
     static long operations;
     Counter(double = 0) {}
@@ -44,7 +44,7 @@ Counter operator*(Counter, Counter) { return count(1); }
 Counter operator/(Counter, Counter) { return count(1); }
 Counter operator-(Counter x) { return x; }
 
-// x with its sign changed where the integer in the low bits of `rounded` is odd.
+// x with its sign changed if the integer in the low bits of `rounded` is odd.
 INLINE Vector flip_if_odd(Vector x, Vector rounded) { return (Vector)((Bits)x ^ ((Bits)rounded << 63)); }
 INLINE Counter flip_if_odd(Counter, Counter) { return count(2); }
 
@@ -98,11 +98,11 @@ template <class Real> INLINE Two<Real> normal_of(Real angle) {
     return {flip_if_odd(-r - (r * z) * s, rounded), flip_if_odd(c * z + 1.0, rounded)};
 }
 
-// What the lengths fix, for crank, coupler and rocker.
+// Constants of a design, for crank, coupler and rocker.
 template <class Real> struct Bars {
     Real half[3];
     Real lightness[3]; // 1 / mass
-    Real lever[3];     // half / inertia, of the rocker with a minus: its frame is turned about against the loop
+    Real lever[3];     // half / inertia, negative for the rocker, whose frame points against the loop
     Real turning[3];   // half^2 / inertia
 };
 
@@ -118,7 +118,7 @@ INLINE Bars<Vector> bars_of(const Vector *lengths) {
     return bars;
 }
 
-// One block eliminated: pivot^-1 side, by columns; pivot^-1 right; and what both take off the next block.
+// An eliminated block: pivot^-1 side, by columns; pivot^-1 right; and their contributions to the next block.
 template <class Real> struct Elimination {
     Two<Real> first, second, solved;
     Symmetric<Real> update;
@@ -134,7 +134,7 @@ template <class Real> struct Elimination {
     INLINE_MEMBER Two<Real> back(Two<Real> next) const { return solved - next.x * first - next.y * second; }
 };
 
-// The accelerations of a system in the order x, y, phi of crank, coupler, rocker.
+// Accelerations of a system in the order x, y, phi of crank, coupler, rocker.
 template <class Real> INLINE void accelerate(const Bars<Real> &bars, const Real *angle, const Real *rate, Real *a) {
     Two<Real> normal[3], bend[3];      // (-sin, cos), and u times the squared rate
     Symmetric<Real> same[3], other[3]; // w w^T / J + 1 / m and w w^T / J - 1 / m, the blocks of S
@@ -199,7 +199,7 @@ template <class Real> INLINE void step(const Bars<Real> &bars, double h, Real *q
     }
 }
 
-// Lanes from `rows` rows of a (rows, batch) array; those past its end repeat the last system.
+// Lanes from `rows` rows of a (rows, batch) array; lanes past its end repeat the last system.
 INLINE void load(const double *from, long batch, long start, int rows, Vector *to) {
     for (int k = 0; k < rows; k++)
         for (int lane = 0; lane < LANES; lane++) to[k][lane] = from[k * batch + std::min(start + lane, batch - 1)];
@@ -233,7 +233,7 @@ extern "C" long operations_per_evaluation() {
     return Counter::operations;
 }
 
-// The same of one step.
+// Scalar operations of one step.
 extern "C" long operations_per_step() {
     Counter q[9], v[9];
     Counter::operations = 0;

@@ -1,13 +1,13 @@
-"""Everything that a GPU has to prove, in one command: `python benchmarks/gpu.py [--seconds 540] [--only words]`.
+"""All checks and measurements on a GPU: `python benchmarks/gpu.py [--seconds 540] [--only words]`.
 
-First the checks, each in a process of its own and all at once: a case as a kernel on the GPU against the same case on the
-CPU, its status, its gap. Then the speed, one case after the other: steps per second for batches from 2¹⁰ to 2²⁰, beside
-some of the same programs as elementwise XLA, a chain in MJX where that is installed, and the four-bar in textbook JAX.
-What takes minutes to compile does so while kernels are measured. Writes the section "On a GPU" of gpu.md, and gpu.png;
-what there is no time for is left out, and named.
+First the checks, each in its own process and all at once: a case as a kernel on the GPU against the CPU, with status and
+gap. Then the speed, one case after the other: steps per second for batches from 2¹⁰ to 2²⁰, beside some programs as
+elementwise XLA, a chain in MJX if that is installed, and the four-bar in textbook JAX. Programs that take minutes to
+compile do so while kernels are measured. Writes the section "On a GPU" of gpu.md, and gpu.png; cases without time left
+are named.
 
-`--host` runs all of it on a CPU with small batches, the kernels thread by thread: it tests this script, and measures
-nothing. It needs the package, without a network: `pip install --no-deps .` on an image that has JAX.
+`--host` runs all of it on a CPU with small batches, the kernels thread by thread: it tests this script and measures
+nothing. It needs only the package: `pip install --no-deps .` on an image that has JAX.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-# The processes that check share the GPU's memory.
+# Parallel checks share the memory of the GPU.
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 import jax
@@ -40,21 +40,36 @@ import jaxmbs as mbs
 from jaxmbs.programs import default_platform, emission
 
 FOLDER = Path(__file__).parent
+# Sizes of batches.
 SIZES = tuple(2**k for k in range(10, 21, 2))
-SLOW_SIZES = SIZES[0], 2**16  # of what compiles for long, once for each size
-# Agreement with the CPU, relative to the largest number: the order of sums differs by what is fused.
-CLOSE = {"float64": 1e-10, "float32": 1e-3}
-GAP = {"float64": 1e-10, "float32": 1e-4}
+# Sizes of batches of code that compiles for minutes, once for each size.
+SLOW_SIZES = SIZES[0], 2**16
+# Largest difference from the CPU relative to the largest number. Fusion changes the order of sums.
+MAX_DIFFERENCE = {"float64": 1e-10, "float32": 1e-3}
+# Largest |Φ| (m).
+MAX_GAP = {"float64": 1e-10, "float32": 1e-4}
+# Emission of elementwise XLA.
 XLA = "xla"
+# Names of emissions in tables.
 CODES = {XLA: "XLA"}
-# Seconds that elementwise XLA or another simulator may take to compile before the rest is measured without.
-PATIENCE = 240
-MAX_RUN_SECONDS = 2  # seconds of a run after which no larger batch is measured
+# Longest compilation of elementwise XLA or another simulator in seconds.
+MAX_COMPILE_SECONDS = 240
+# No larger batch is measured after a run of this many seconds.
+MAX_RUN_SECONDS = 2
+# Cell of a case that failed.
 FAILED = "**failed**"
 
 
 class Setting(NamedTuple):
-    """Which emission runs as a kernel, sizes of batches, those of what compiles for long, when to end, words of cases."""
+    """Options of a run.
+
+    Attributes:
+        kernel: emission that runs as a kernel.
+        sizes: sizes of batches.
+        slow_sizes: sizes of batches of code that compiles for minutes.
+        end: time to stop, of `time.monotonic`.
+        only: words in the names of the cases to run, or None.
+    """
 
     kernel: str
     sizes: tuple[int, ...]
@@ -63,7 +78,8 @@ class Setting(NamedTuple):
     only: list[str] | None
 
     @property
-    def checked(self):
+    def check_size(self):
+        """Samples of a check."""
         return self.sizes[0]
 
     @property
@@ -71,7 +87,7 @@ class Setting(NamedTuple):
         return self.end - time.monotonic()
 
     def kinds(self):
-        """(name, type, code) of all that is run: first kernels, then what is compared with them."""
+        """Yield (name, type, code) of all runs: first kernels, then the code that is compared with them."""
         chosen = {
             name: case for name, case in CASES.items() if not self.only or any(word in name for word in self.only)
         }
@@ -85,15 +101,15 @@ class Setting(NamedTuple):
         return self.sizes if code == self.kernel else self.slow_sizes
 
 
-def made(name, dtype, code):
-    """(function of a batch by this code, a batch by its size) of a case."""
+def function_and_batch(name, dtype, code):
+    """Return the function of a batch of a case by this code, and the function from a size to a batch."""
     case = CASES[name]
     function, batch = case.others.get(code, case.make)(np.dtype(dtype).type)
-    return batched(function, "llvm" if code in case.others else code), batch
+    return batch_function(function, "llvm" if code in case.others else code), batch
 
 
-def batched(function, name):
-    """A new jitted function over a batch, whose programs run by an emission."""
+def batch_function(function, name):
+    """Return a new jitted function over a batch whose programs run by an emission."""
     inner = jax.jit(lambda *args: jax.vmap(function)(*args))
 
     def run(*args):
@@ -103,17 +119,19 @@ def batched(function, name):
     return run
 
 
-def check(name, dtype, code, samples, *others):
-    """Seconds of the first call; the largest difference from the CPU over the largest number, and the gap; an error if a
-    status differs. What other sizes need is compiled, and found on disk by whoever measures it."""
+def check(name, dtype, code, samples, *other_sizes):
+    """Return seconds of the first call, largest relative difference from the CPU, and gap; fail if a status differs.
+
+    Other sizes are compiled too, for the cache on disk.
+    """
     case = CASES[name]
-    function, batch = made(name, dtype, code)
+    function, batch = function_and_batch(name, dtype, code)
     args = batch(samples)
     begin = time.perf_counter()
     found = jax.block_until_ready(function(*args))
     first = time.perf_counter() - begin
     with jax.default_device(jax.local_devices(backend="cpu")[0]):
-        reference = made(name, dtype, "llvm")[0]
+        reference = function_and_batch(name, dtype, "llvm")[0]
         expected = reference(*jax.device_put(args, jax.local_devices(backend="cpu")[0]))
     differences = []
     for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
@@ -122,38 +140,39 @@ def check(name, dtype, code, samples, *others):
             assert (a == b).all(), f"{(a != b).sum()} statuses differ"
         else:
             differences.append(float(np.max(np.abs(a - b)) / np.max(np.abs(b))))
-    for size in others:
+    for size in other_sizes:
         jax.block_until_ready(function(*batch(size)))
     return {"first": first, "difference": max(differences), "gap": _gap(found[0], args[0]) if case.closes else None}
 
 
 def _gap(q, designs):
+    """Return the largest |Φ| of four-bars."""
     residual = lambda b, q: mbs.constraints(models.four_bar(b), q)
     return float(np.max(np.abs(np.asarray(jax.jit(jax.vmap(residual))(designs, q)))))
 
 
 def checks(setting, pool):
-    """By name, type and code: the future of what `check` finds of it, or of its error; each in a process of its own."""
+    """Start a process with `check` for each kind; return futures of results or errors."""
 
     def run(kind):
         kernel = kind[2] == setting.kernel
         sizes = setting.sizes[:1] if kernel else setting.slow_sizes
         command = [sys.executable, __file__, "--check", *kind, *map(str, sizes)]
-        patience = min(setting.seconds_left, math.inf if kernel else PATIENCE)
+        limit = min(setting.seconds_left, math.inf if kernel else MAX_COMPILE_SECONDS)
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=max(1.0, patience))
+            done = subprocess.run(command, capture_output=True, text=True, timeout=max(1.0, limit))
         except subprocess.TimeoutExpired:
-            return {"error": f"not compiled in {patience:.0f} s"}
+            return {"error": f"not compiled in {limit:.0f} s"}
         if done.returncode != 0:
             print(done.stderr[-3000:], file=sys.stderr)
-            return {"error": (done.stderr.strip().splitlines() or ["nothing is said"])[-1][:200]}
+            return {"error": (done.stderr.strip().splitlines() or ["no message"])[-1][:200]}
         return json.loads(done.stdout.splitlines()[-1])
 
     return {kind: pool.submit(run, kind) for kind in setting.kinds()}
 
 
 def checks_table(found, kernel):
-    """Lines of the table of checks."""
+    """Return the lines of the table of checks."""
     lines = ["| case | type | difference from the CPU | gap, m | |", "|---|---|---|---|---|"]
     for (name, dtype, code), future in found.items():
         if code != kernel:
@@ -163,7 +182,7 @@ def checks_table(found, kernel):
             cells = ["", "", f"{FAILED}: {result['error']}"]
         else:
             difference, gap = result["difference"], result["gap"]
-            good = difference <= CLOSE[dtype] and (gap is None or gap <= GAP[dtype])
+            good = difference <= MAX_DIFFERENCE[dtype] and (gap is None or gap <= MAX_GAP[dtype])
             cells = [f"{difference:.1e}", "" if gap is None else f"{gap:.1e}", "agrees" if good else "**differs**"]
         lines.append(f"| {name} | {dtype} | {' | '.join(cells)} |")
         print(lines[-1], flush=True)
@@ -171,12 +190,12 @@ def checks_table(found, kernel):
 
 
 def speeds(setting, name, dtype, code):
-    """(batch, steps per second, bytes at most) for the sizes that there is time for."""
+    """Return (batch, steps per second, peak bytes) for all sizes within the time limit."""
     case = CASES[name]
-    run, batch = made(name, dtype, code)
+    run, batch = function_and_batch(name, dtype, code)
     found, median = [], 0.0
     for size in setting.sizes_of(code):
-        # The next size may take as much longer as it is larger; there are four runs of it.
+        # The time of four runs of the next size grows at most with the size.
         if size > case.largest or setting.seconds_left < 10 + 4 * 4 * median or median > MAX_RUN_SECONDS:
             break
         args = jax.block_until_ready(batch(size))
@@ -191,7 +210,7 @@ def speeds(setting, name, dtype, code):
 
 
 def textbook_speed(setting):
-    """Steps per second of dense equations with `jnp.linalg.solve`, in float64, at the smallest batch."""
+    """Return the smallest batch, and its steps per second by dense equations with `jnp.linalg.solve` in float64."""
     size = setting.sizes[0]
     designs = models.four_bar_batch(size, 0.05)
     start = jax.vmap(lambda b: mbs.assemble(models.four_bar(b), models.four_bar_guess(b, 1.0)).q)(designs)
@@ -201,7 +220,7 @@ def textbook_speed(setting):
 
 
 def speed_table(setting, checked):
-    """Lines of the table of speeds, and (batch, steps per second, …) of each kind that was measured."""
+    """Return the lines of the table of speeds, and the measurements of each kind."""
     powers = [f"2^{size.bit_length() - 1}" for size in setting.sizes]
     head = ["case", "type", "code", "first call, s", *powers, "MB at most"]
     lines, measured, peak = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"], {}, 0
@@ -221,7 +240,7 @@ def speed_table(setting, checked):
             continue
         speed = {size: rate for size, rate, _ in found}
         cells = [f"{speed[size]:.2e}" if size in speed else "" for size in setting.sizes]
-        # The most so far: what later cases need is known only where it is more.
+        # The peak is that of all cases so far, so it is shown only if it grows.
         before, peak = peak, max((x[2] for x in found), default=0)
         memory = f"{peak / 1e6:.0f}" if peak > before else ""
         first = f"{result['first']:.1f}"
@@ -231,7 +250,7 @@ def speed_table(setting, checked):
 
 
 def ratios(setting, measured, checked):
-    """Lines: what a gradient costs over the run that it is of, and how much faster kernels are than what else there is."""
+    """Return lines with the cost of gradients relative to their runs, and of other code relative to kernels."""
     at = {kind: {size: rate for size, rate, _ in found} for kind, found in measured.items()}
     lines = []
     for (name, dtype, code), rates in at.items():
@@ -239,20 +258,20 @@ def ratios(setting, measured, checked):
         common = max(set(rates) & set(whole), default=None)
         if name.endswith(", gradient") and common:
             times = whole[common] / rates[common]
-            lines.append(f"- {name}: {times:.1f} times the run that it is of, {common} samples")
+            lines.append(f"- {name}: {times:.1f} times the run without gradient, {common} samples")
         kernels = at.get((name, dtype, setting.kernel), {})
         for common in sorted(set(rates) & set(kernels)) if code != setting.kernel else ():
-            times, what = kernels[common] / rates[common], "elementwise XLA" if code == XLA else code
+            times, other = kernels[common] / rates[common], "elementwise XLA" if code == XLA else code
             difference = checked[name, dtype, code].result()["difference"]
             lines.append(
-                f"- {name}, {dtype}: the kernel is {times:.0f} times as fast as {what}, {common} samples; "
+                f"- {name}, {dtype}: the kernel is {times:.0f} times as fast as {other}, {common} samples; "
                 f"they differ by {difference:.0e}"
             )
     return lines
 
 
 def draw(measured, path):
-    """Steps per second over the size of the batch, kernels and XLA."""
+    """Draw steps per second over the size of the batch."""
     from matplotlib import colormaps
     from matplotlib.figure import Figure
 
@@ -277,8 +296,8 @@ def draw(measured, path):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=540, help="when to stop measuring")
-    parser.add_argument("--only", nargs="*", help="words of the cases; nothing is written then")
+    parser.add_argument("--seconds", type=float, default=540, help="time limit")
+    parser.add_argument("--only", nargs="*", help="words in the names of cases; writes no files")
     parser.add_argument("--host", action="store_true", help="small batches on a CPU, to test the script")
     parser.add_argument("--check", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -295,7 +314,7 @@ def main():
     elif default_platform() != "cuda":
         sys.exit(f"JAX computes on {default_platform()} here; --host tests this script without a GPU")
     with tempfile.TemporaryDirectory() as cache, ThreadPoolExecutor(os.cpu_count()) as pool:
-        # What the checks have compiled need not be compiled again to be measured.
+        # Measurements use the programs that the checks have compiled.
         os.environ["JAXMBS_CACHE"] = cache
         mbs.enable_cache()
         checked = checks(setting, pool)
@@ -305,14 +324,14 @@ def main():
         jax.config.update("jax_enable_x64", True)
         if setting.seconds_left > 20:
             size, rate = textbook_speed(setting)
-            what = "textbook JAX (dense, `jnp.linalg.solve`, float64), four-bar"
-            more.append(f"- {what}, {size} samples: {rate:.2e} steps per second")
+            textbook_name = "textbook JAX (dense, `jnp.linalg.solve`, float64), four-bar"
+            more.append(f"- {textbook_name}, {size} samples: {rate:.2e} steps per second")
     print("\n".join(more))
     if options.only or options.host:
         return
     draw(measured, FOLDER / "gpu.png")
     where = f"{jax.devices()[0].device_kind}, JAX {jax.__version__}"
-    intro = f"{where}, {setting.checked} samples of each case beside the CPU:"
+    intro = f"{where}, {setting.check_size} samples of each case beside the CPU:"
     speed = (
         "Steps per second by the size of the batch (first calls: all checks at once, on the processors of one machine):"
     )

@@ -1,4 +1,4 @@
-"""What is measured on a GPU: functions of one sample, batches of them, and how many steps they take."""
+"""Cases of `gpu`: functions of one sample, their batches and numbers of steps."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -13,24 +13,28 @@ import numpy as np
 import jaxmbs as mbs
 from jaxmbs import env
 
+# Step in seconds.
 STEP = 1e-3
-STEPS, LONG = 100, 1000
-# How far lengths are spread, and angles of crank and chain at the start.
+# Number of steps.
+STEPS = 100
+# Number of steps of long runs.
+LONG_STEPS = 1000
+# Largest relative deviation of lengths from nominal ones.
 SPREAD = 0.05
 
 
 class Case(NamedTuple):
-    """A case.
+    """A function of one sample to check and measure.
 
     Attributes:
-        make: dtype → (function of one sample, a batch of its arguments by the size of the batch).
-        steps: of one sample: time steps, or positions.
-        closes: whether the first output is q of a four-bar with its lengths as arguments, so that its gap can be computed.
-        largest: the largest batch.
-        single: whether float32 is measured as well.
-        compared: whether it is measured as elementwise XLA as well.
-        others: by the name of another simulator: `make` for the same outputs.
-        counted: whether all loops have a known number of rounds, so that operations per step mean something.
+        make: function from a dtype to the function of one sample, and the function from a size to a batch.
+        steps: time steps or positions of one sample.
+        closes: True if the first output is q of a four-bar whose lengths are the arguments; then its gap is computed.
+        largest: largest batch.
+        single: True to measure float32 too.
+        compared: True to measure elementwise XLA too.
+        others: `make` of other simulators by name, with the same outputs.
+        counted: True if all loops have a known number of iterations, so that operations per step have a meaning.
     """
 
     make: Callable
@@ -44,11 +48,13 @@ class Case(NamedTuple):
 
 
 def _lengths(size, dtype):
-    """Lengths of four-bars within 5 % of the nominal ones."""
+    """Return lengths of four-bars within `SPREAD` of the nominal ones."""
     return jax.tree.map(lambda x: jnp.asarray(np.asarray(x), dtype), models.four_bar_batch(size, SPREAD))
 
 
-def _simulated(formulation=None, steps=STEPS, gradient=False):
+def _simulation(formulation=None, steps=STEPS, gradient=False):
+    """Return `make` of a simulation of the four-bar, or its gradient."""
+
     def make(dtype):
         times = np.array([0.0, steps * STEP], dtype)
 
@@ -66,6 +72,8 @@ def _simulated(formulation=None, steps=STEPS, gradient=False):
 
 
 def _kinematics(gradient=False):
+    """Return `make` of the kinematics of the four-bar, or its gradient."""
+
     def make(dtype):
         times = np.linspace(0, 6, STEPS).astype(dtype)
 
@@ -80,6 +88,7 @@ def _kinematics(gradient=False):
 
 
 def _bricard(dtype):
+    """Bricard's mechanism."""
     mech = models.bricard()
     q, v = (part(x) for part, x in zip((mech.coordinates, mech.velocities), models.bricard_start(), strict=True))
     times = np.array([0.0, STEPS * STEP], dtype)
@@ -92,6 +101,8 @@ def _bricard(dtype):
 
 
 def _chain(links):
+    """Return `make` of a spatial chain in joint coordinates."""
+
     def make(dtype):
         mech = chains.chain(chains.lengths_of(links), 3)
         times = np.array([0.0, STEPS * STEP], dtype)
@@ -107,13 +118,13 @@ def _chain(links):
 
 
 def _mjx_chain(links):
-    """The same steps of the same method by MuJoCo's own XLA program."""
+    """Return the chain in MJX, with the same method and steps."""
 
     def make(dtype):
         import mujoco
         from mujoco import mjx
 
-        model = mjx.put_model(mujoco.MjModel.from_xml_string(chains.xml(chains.lengths_of(links), 3)), impl="jax")
+        model = mjx.put_model(mujoco.MjModel.from_xml_string(chains.mjcf(chains.lengths_of(links), 3)), impl="jax")
         blank = mjx.make_data(model)
 
         def run(angles):
@@ -126,6 +137,7 @@ def _mjx_chain(links):
 
 
 def _environment(dtype):
+    """An episode of the five-bar environment."""
     robot = env.make("five-bar", horizon=STEPS)
 
     def run(key, actions):
@@ -141,16 +153,19 @@ def _environment(dtype):
     return run, batch
 
 
+# Cases by name.
 CASES = {
-    "four-bar, joint coordinates": Case(_simulated(mbs.JointCoordinates()), closes=True, single=True, compared=True),
-    "four-bar, Augmented": Case(_simulated(), closes=True, single=True, compared=True),
-    "joint coordinates, 1,000 steps": Case(_simulated(mbs.JointCoordinates(), LONG), LONG, closes=True, largest=2**18),
-    "joint coordinates, 1,000 steps, gradient": Case(
-        _simulated(mbs.JointCoordinates(), LONG, gradient=True), LONG, largest=2**18
+    "four-bar, joint coordinates": Case(_simulation(mbs.JointCoordinates()), closes=True, single=True, compared=True),
+    "four-bar, Augmented": Case(_simulation(), closes=True, single=True, compared=True),
+    "joint coordinates, 1,000 steps": Case(
+        _simulation(mbs.JointCoordinates(), LONG_STEPS), LONG_STEPS, closes=True, largest=2**18
     ),
-    "Augmented, 1,000 steps": Case(_simulated(None, LONG), LONG, closes=True, largest=2**18),
-    # Each sample keeps some 300 kB of states: 2¹⁸ need 71 GiB.
-    "Augmented, 1,000 steps, gradient": Case(_simulated(None, LONG, gradient=True), LONG, largest=2**17),
+    "joint coordinates, 1,000 steps, gradient": Case(
+        _simulation(mbs.JointCoordinates(), LONG_STEPS, gradient=True), LONG_STEPS, largest=2**18
+    ),
+    "Augmented, 1,000 steps": Case(_simulation(None, LONG_STEPS), LONG_STEPS, closes=True, largest=2**18),
+    # Each sample keeps some 300 kB of states: 2¹⁸ samples need 71 GiB.
+    "Augmented, 1,000 steps, gradient": Case(_simulation(None, LONG_STEPS, gradient=True), LONG_STEPS, largest=2**17),
     "kinematics": Case(_kinematics(), closes=True, single=True, compared=True, counted=False),
     "kinematics, gradient": Case(_kinematics(gradient=True), largest=2**18, counted=False),
     "Bricard's mechanism": Case(_bricard, largest=2**17),

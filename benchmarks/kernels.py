@@ -1,7 +1,7 @@
-"""The kernels of GPUs without a GPU: `python benchmarks/kernels.py` compiles those of all cases, asks NVIDIA's assembler
-for their registers, and writes the table in gpu.md.
+"""Kernels for GPUs without a GPU: `python benchmarks/kernels.py` compiles those of all cases and writes a table in gpu.md.
 
-The assembler is `ptxas` of CUDA, or of the wheel `nvidia-cuda-nvcc`, which `pip install -e ".[test]"` brings.
+The registers are those that NVIDIA's assembler reports: `ptxas` of CUDA, or of the wheel `nvidia-cuda-nvcc`, which
+`pip install -e ".[test]"` brings.
 """
 
 import re
@@ -20,30 +20,35 @@ from jaxmbs.programs.backends.gpu import ptx
 sys.path.append(str(Path(__file__).parents[1] / "tests/helpers"))
 from ptxas import PTXAS, assembled, programs_of
 
+# Compute capability of the kernels.
 CAPABILITY = (9, 0)
-# Float64 instructions that an H100 or H200 (SXM) can start in a second: 33.5 TFLOP/s without tensor cores (NVIDIA's data
-# sheets), at two operations each.
-INSTRUCTIONS = 33.5e12 / 2
+# Float64 instructions that an H100 or H200 (SXM) starts in a second: 33.5 TFLOP/s without tensor cores (NVIDIA's data
+# sheets), two operations each.
+INSTRUCTIONS_PER_SECOND = 33.5e12 / 2
+# Head of the table.
 HEAD = (
     "| case | kernel | type | operations | registers | spilled, B | frame, B | to PTX, s | ptxas, s | steps/s at most |"
 )
-# Kernels with fewer operations are left out.
-SMALL = 300
+# Smallest number of operations of a kernel in the table.
+MIN_OPERATIONS = 300
 
 
-def rows(name, case, dtype, seen):
-    """A row of cells for each kernel of a case that is not in `seen`."""
+def rows(name, case, dtype, known):
+    """Yield cells for each kernel of a case whose fingerprint is not `known`."""
     jax.config.update("jax_enable_x64", dtype == np.float64)
     function, batch = case.make(dtype)
     sample = jax.tree.map(lambda x: x[0], batch(2))
-    found = {program.fingerprint: program for program in programs_of(function, *sample) if program.size > SMALL}
+    found = {
+        program.fingerprint: program for program in programs_of(function, *sample) if program.size > MIN_OPERATIONS
+    }
     for number, (fingerprint, program) in enumerate(found.items()):
-        if fingerprint not in seen:
-            seen.add(fingerprint)
-            yield [name, str(number + 1), np.dtype(dtype).name, f"{program.size:,}", *_compiled(program, case)]
+        if fingerprint not in known:
+            known.add(fingerprint)
+            yield [name, str(number + 1), np.dtype(dtype).name, f"{program.size:,}", *_kernel_cells(program, case)]
 
 
-def _compiled(program, case):
+def _kernel_cells(program, case):
+    """Return registers, memory, times and highest speed of a kernel."""
     begin = time.perf_counter()
     kernel = ptx.kernel(program, CAPABILITY)
     to_ptx = time.perf_counter() - begin
@@ -55,18 +60,18 @@ def _compiled(program, case):
     seconds = time.perf_counter() - begin
     per_step = program.work / case.steps
     counted = case.counted and program.dtype == np.float64 and program.work > program.size * case.steps / 2
-    ceiling = f"{INSTRUCTIONS / per_step:.1e} ({per_step:,.0f} operations)" if counted else ""
+    ceiling = f"{INSTRUCTIONS_PER_SECOND / per_step:.1e} ({per_step:,.0f} operations)" if counted else ""
     return [
         str(found.registers), f"{found.spilled:,}", f"{kernel.frame:,}", f"{to_ptx:.1f}", f"{seconds:.1f}", ceiling
     ]  # fmt: skip
 
 
 def table():
-    """The lines of the section."""
-    lines, seen = [HEAD, re.sub(r"[^|]+", "---", HEAD)], set()
+    """Return the lines of the table."""
+    lines, known = [HEAD, re.sub(r"[^|]+", "---", HEAD)], set()
     for name, case in CASES.items():
         for dtype in (np.float64, np.float32) if case.single else (np.float64,):
-            for cells in rows(name, case, dtype, seen):
+            for cells in rows(name, case, dtype, known):
                 print(" | ".join(cells), flush=True)
                 lines.append(f"| {' | '.join(cells)} |")
     return lines
@@ -75,9 +80,9 @@ def table():
 if __name__ == "__main__":
     assert PTXAS, "ptxas is needed: pip install nvidia-cuda-nvcc"
     explained = (
-        f"The kernels of each case with more than {SMALL} operations, for compute capability 9.0. A thread has at most 255 "
-        "registers of 32 bits; what they cannot hold is spilled into local memory, which the caches hold. *Steps/s at "
-        "most*: the float64 instructions that an H100 or H200 (SXM) can start in a second over the operations of a step, "
+        f"The kernels of each case with more than {MIN_OPERATIONS} operations, for compute capability 9.0. A thread has at "
+        "most 255 registers of 32 bits; values beyond that are spilled into local memory, which the caches hold. *Steps/s "
+        "at most*: the float64 instructions that an H100 or H200 (SXM) starts in a second over the operations of a step, "
         "none of them fused. It is an estimate on paper, not a measurement."
     )
     write("Kernels", [explained, "", *table()])

@@ -1,7 +1,7 @@
-"""The mechanisms that are measured: each a function of its design, with a nominal design and a closed-form guess.
+"""Mechanisms of the benchmarks: functions of a design, with a nominal design and a closed-form guess.
 
-All are free to move under gravity, without a driver; `four_bar(b, motor=True)` has one. Bars are uniform rods of 1 kg/m
-with their frames in the middle, in SI units. Two published mechanisms in space stand at the end.
+All move under gravity without a driver; `four_bar(b, motor=True)` has one. Bars are uniform rods of 1 kg/m with their
+frames in the middle, in SI units. Two published spatial mechanisms are at the end.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,11 +14,12 @@ import numpy as np
 import jaxmbs as mbs
 from jaxmbs import planar, spatial
 
+# m/s²
 GRAVITY = 9.81
 
 
 def four_bar(b, motor=False):
-    """Crank, coupler, rocker and the ground between their pins; with `motor` the crank turns at 1 rad/s."""
+    """Return a four-bar; with `motor` its crank turns at 1 rad/s."""
     return mbs.Mechanism(
         bodies={name: rod(b[name]) for name in ("crank", "coupler", "rocker")},
         constraints={
@@ -32,18 +33,19 @@ def four_bar(b, motor=False):
     )
 
 
+# Nominal lengths of the four-bar (m).
 FOUR_BAR = {"crank": 1.0, "coupler": 3.0, "rocker": 2.5, "ground": 3.5}
 
 
 def four_bar_guess(b, angle=0.0):
-    """Closed, the crank at `angle`, the coupler above the ground."""
+    """Return the closed configuration with the crank at `angle` and the coupler above the ground."""
     a, c = polar(b["crank"], angle), point(b["ground"], 0)
     tip = apex(a, c, b["coupler"], b["rocker"])
-    return {"crank": between(0 * a, a), "coupler": between(a, tip), "rocker": between(c, tip)}
+    return {"crank": rod_pose(0 * a, a), "coupler": rod_pose(a, tip), "rocker": rod_pose(c, tip)}
 
 
 def slider_crank(b):
-    """Crank, rod and a slider of 1 kg on the line y = offset."""
+    """Return a slider-crank with a slider of 1 kg on the line y = offset."""
     return mbs.Mechanism(
         bodies={"crank": rod(b["crank"]), "rod": rod(b["rod"]), "slider": planar.Body(1.0, 0.01)},
         constraints={
@@ -56,19 +58,20 @@ def slider_crank(b):
     )
 
 
+# Nominal lengths of the slider-crank (m).
 SLIDER_CRANK = {"crank": 1.0, "rod": 2.5, "offset": 0.2}
 
 
 def slider_crank_guess(b, angle=1.0):
-    """Closed, the crank at `angle`, the slider to the right."""
+    """Return the closed configuration with the crank at `angle` and the slider to the right."""
     a = polar(b["crank"], angle)
     drop = b["offset"] - a[1]
     pin = point(a[0] + jnp.sqrt(b["rod"] ** 2 - drop**2), b["offset"])
-    return {"crank": between(0 * a, a), "rod": between(a, pin), "slider": jnp.append(pin, 0.0)}
+    return {"crank": rod_pose(0 * a, a), "rod": rod_pose(a, pin), "slider": jnp.append(pin, 0.0)}
 
 
 def six_bar(b):
-    """Stephenson III: a four-bar, and from the point P above the middle of its coupler a link to an output bar."""
+    """Return a Stephenson III: a four-bar, and a link from the point P above its coupler to an output bar."""
     first = four_bar(b)
     return mbs.Mechanism(
         bodies={**first.bodies, "link": rod(b["link"]), "output": rod(b["output"])},
@@ -82,21 +85,22 @@ def six_bar(b):
     )
 
 
+# Nominal lengths of the six-bar (m).
 SIX_BAR = {**FOUR_BAR, "height": 0.8, "link": 3.0, "output": 2.0, "base": 5.0}
 
 
 def six_bar_guess(b, angle=1.0):
-    """Closed, the crank at `angle`."""
+    """Return the closed configuration with the crank at `angle`."""
     first = four_bar_guess(b, angle)
     x, y, phi = first["coupler"]
     p = point(x, y) + polar(b["height"], phi + jnp.pi / 2)
     r = point(b["base"], 0)
     q = apex(p, r, b["link"], b["output"])
-    return {**first, "link": between(p, q), "output": between(r, q)}
+    return {**first, "link": rod_pose(p, q), "output": rod_pose(r, q)}
 
 
 def chain(n):
-    """The builder of an open chain of n rods that hangs from the ground; its design is their lengths."""
+    """Return the builder of an open chain of n rods that hangs from the ground; the design is their lengths."""
 
     def build(b):
         lengths = b["lengths"]
@@ -110,19 +114,19 @@ def chain(n):
 
 
 def chain_design(n):
-    """Rods of the same length, 1 m in all."""
+    """Return equal lengths of 1 m in all."""
     return {"lengths": jnp.full(n, 1 / n)}
 
 
 def chain_guess(b, angle=0.0):
-    """Straight, at `angle` from the horizontal."""
+    """Return the straight configuration at `angle` from the horizontal."""
     ends = jnp.concatenate([jnp.zeros(1), jnp.cumsum(b["lengths"])])
     middles = (ends[1:] + ends[:-1]) / 2
     return {f"L{k}": jnp.append(polar(middle, angle), angle) for k, middle in enumerate(middles)}
 
 
-# Andrews' squeezer mechanism: body -> mass, moment of inertia, and its points in a frame with the centre of mass at the
-# origin. Numbers: W. Schiehlen (ed.), Multibody Systems Handbook, Springer, 1990; E. Hairer, G. Wanner, Solving Ordinary
+# Andrews' squeezer mechanism: mass (kg), moment of inertia (kg m²), and points (m) of each body in a frame at its centre
+# of mass. Numbers: W. Schiehlen (ed.), Multibody Systems Handbook, Springer, 1990; E. Hairer, G. Wanner, Solving Ordinary
 # Differential Equations II, Springer, 1996, section VII.7; Test Set for IVP Solvers, "Andrews' squeezing mechanism".
 ANDREWS_BODIES = {
     "K1": (0.04325, 2.194e-6, {"O": (-0.00092, 0.0), "F": (0.00608, 0.0)}),
@@ -133,10 +137,12 @@ ANDREWS_BODIES = {
     "K6": (0.00706, 5.667e-7, {"H": (-0.00579, 0.0), "E": (0.01421, 0.0)}),
     "K7": (0.05498, 1.912e-5, {"A": (0.00449, 0.01228), "H": (0.00449, -0.02772)}),
 }
+# Points of the ground (m).
 ANDREWS_GROUND = {"O": (0.0, 0.0), "A": (-0.06934, -0.00227), "B": (-0.03635, 0.03273)}
+# Revolute joints: point and two bodies.
 ANDREWS_JOINTS = ("O ground K1", "F K1 K2", "B ground K3", "E K2 K3", "A ground K5", "G K5 K4", "E K2 K4")
 ANDREWS_JOINTS += ("A ground K7", "H K7 K6", "E K2 K6")
-# beta, beta + Theta, gamma, Phi + delta, delta, Omega + epsilon, epsilon of the source at its initial time.
+# Angles of the bodies at the initial time: β, β + Θ, γ, Φ + δ, δ, Ω + ε, ε of the source (rad).
 ANDREWS_ANGLES = {
     "K1": -0.0617138900142764496358948458001,
     "K2": -0.0617138900142764496358948458001,
@@ -149,9 +155,9 @@ ANDREWS_ANGLES = {
 
 
 def andrews(b):
-    """Andrews' squeezer mechanism, seven bodies and ten joints, without its spring and its torque; b: scale of lengths.
+    """Return Andrews' squeezer mechanism, seven bodies and ten joints, with gravity instead of its spring and torque.
 
-    Its own problem has no gravity; here it is on, so that there is something to compute.
+    The design is a scale of the lengths.
     """
     scaled = lambda at: b["scale"] * jnp.asarray(at)
     place = lambda body, name: scaled(ANDREWS_GROUND[name] if body == "ground" else ANDREWS_BODIES[body][2][name])
@@ -163,11 +169,12 @@ def andrews(b):
     return mbs.Mechanism(bodies, joints, forces=weight())
 
 
+# Nominal design of Andrews' mechanism.
 ANDREWS = {"scale": 1.0}
 
 
 def andrews_guess(b):
-    """The initial configuration of the source, each body placed by a joint to one that is placed already."""
+    """Return the initial configuration of the source, assembled body by body."""
     origins = {}
     for joint in ("O ground K1", "F K1 K2", "B ground K3", "A ground K5", "G K5 K4", "A ground K7", "H K7 K6"):
         name, i, j = joint.split()
@@ -177,19 +184,20 @@ def andrews_guess(b):
 
 
 def _andrews_arm(body, name):
+    """Return the vector from the centre of mass of a body to one of its points, in the global frame."""
     x, y = ANDREWS_BODIES[body][2][name]
     return polar(x, ANDREWS_ANGLES[body]) + polar(y, ANDREWS_ANGLES[body] + jnp.pi / 2)
 
 
 def squeezer():
-    """Andrews' mechanism as in its source: without gravity, a torque of 0.033 N m on K1, a spring from C to D of K3."""
+    """Return Andrews' mechanism as in its source: no gravity, a torque of 0.033 N m on K1, a spring from C to D of K3."""
     mech = andrews(ANDREWS)
     spring = mbs.Spring("ground", "K3", (0.014, 0.072), ANDREWS_BODIES["K3"][2]["D"], 4530.0, 0.07785)
     return mbs.Mechanism(mech.bodies, mech.constraints, forces={"motor": mbs.Torque("K1", 0.033), "spring": spring})
 
 
 def windows(n):
-    """A row of n four-bar windows of equal rods, IFToMM benchmark A02: cranks C0 … Cn, couplers L1 … Ln."""
+    """Return a row of n four-bar windows of equal rods, IFToMM benchmark A02: cranks C0 … Cn, couplers L1 … Ln."""
     link, lower, upper = rod(1.0), (-0.5, 0), (0.5, 0)
     joints = {f"O{k}": planar.Revolute("ground", f"C{k}", (k, 0), lower) for k in range(n + 1)}
     for k in range(1, n + 1):
@@ -200,31 +208,43 @@ def windows(n):
 
 
 def windows_start(n):
-    """Poses and velocities: upright, the tips moving with 1 m/s."""
+    """Return poses and velocities of upright windows whose tips move with 1 m/s."""
     poses = {f"C{k}": (k, 0.5, jnp.pi / 2) for k in range(n + 1)} | {f"L{k}": (k - 0.5, 1, 0) for k in range(1, n + 1)}
     rates = {f"C{k}": (0.5, 0, -1.0) for k in range(n + 1)} | {f"L{k}": (1.0, 0, 0) for k in range(1, n + 1)}
     return poses, rates
 
 
 # The spatial slider-crank of E. J. Haug, Computer-Aided Kinematics and Dynamics of Mechanical Systems, 1989, section 12.2,
-# IFToMM benchmark: masses, and moments of inertia about the centres of mass. That of the crank is at its pivot.
-CRANK, CRANK_INERTIA = 0.12, (1e-4, 1e-4, 1e-5)
-ROD, ROD_INERTIA = 0.5, (4e-4, 4e-3, 4e-3)
-SLIDER, SLIDER_INERTIA = 2.0, (1e-4, 1e-4, 1e-4)
-CRANK_PIVOT, CRANK_PIN, SLIDER_START = (np.array(at) for at in ((0, 0.1, 0.12), (0, 0.1, 0.2), (0.2, 0, 0)))
-CRANK_SPEED, ROD_SPIN, SLIDER_SPEED = 6.0, np.array([1.92, -0.96, 0.48]), 0.24
+# IFToMM benchmark. Masses in kg; moments of inertia about the centres of mass in kg m². That of the crank is at its pivot.
+CRANK_MASS = 0.12
+CRANK_INERTIA = (1e-4, 1e-4, 1e-5)
+ROD_MASS = 0.5
+ROD_INERTIA = (4e-4, 4e-3, 4e-3)
+SLIDER_MASS = 2.0
+SLIDER_INERTIA = (1e-4, 1e-4, 1e-4)
+# Pivot of the crank in the ground (m).
+CRANK_PIVOT = np.array((0, 0.1, 0.12))
+# Pin of the crank at the start (m).
+CRANK_PIN = np.array((0, 0.1, 0.2))
+# Place of the slider at the start (m).
+SLIDER_START = np.array((0.2, 0, 0))
+# Speed of the crank about x at the start (rad/s).
+CRANK_SPEED = 6.0
+# Angular velocity of the rod at the start, in the global frame (rad/s).
+ROD_SPIN = np.array([1.92, -0.96, 0.48])
+# Velocity of the slider along x at the start (m/s).
+SLIDER_SPEED = 0.24
 
 
 def spatial_slider_crank():
-    """Crank, rod, and a slider on the x axis: revolute, spherical, universal and prismatic joint; at the start the crank
-    points upwards."""
+    """Return the spatial slider-crank, whose slider is on the x axis."""
     x, y, _ = np.eye(3)
     half = np.linalg.norm(SLIDER_START - CRANK_PIN) / 2
     return mbs.Mechanism(
         {
-            "crank": spatial.Body(CRANK, CRANK_INERTIA),
-            "rod": spatial.Body(ROD, ROD_INERTIA),
-            "slider": spatial.Body(SLIDER, SLIDER_INERTIA),
+            "crank": spatial.Body(CRANK_MASS, CRANK_INERTIA),
+            "rod": spatial.Body(ROD_MASS, ROD_INERTIA),
+            "slider": spatial.Body(SLIDER_MASS, SLIDER_INERTIA),
         },
         {
             "A": spatial.Revolute("ground", "crank", CRANK_PIVOT, (0, 0, 0), x),
@@ -237,13 +257,13 @@ def spatial_slider_crank():
 
 
 def rod_axes():
-    """The axes of the rod at the start, as columns: x from the crank to the slider, y the arm of the cross."""
+    """Return the axes of the rod at the start as columns: x from the crank to the slider, y the arm of the cross."""
     along = SLIDER_START - CRANK_PIN
     return axes_along(along, np.cross(along, (1, 0, 0)))
 
 
 def spatial_slider_crank_start():
-    """Poses and velocities."""
+    """Return poses and velocities at the start."""
     poses = {
         "crank": spatial.coordinates(CRANK_PIVOT),
         "rod": spatial.coordinates((CRANK_PIN + SLIDER_START) / 2, rod_axes()),
@@ -259,51 +279,56 @@ def spatial_slider_crank_start():
     return poses, rates
 
 
-# Bricard's mechanism, IFToMM benchmark A04: six points and joint axes at the start, five equal rods between the points.
+# Bricard's mechanism, IFToMM benchmark A04: six points at the start (m), with five equal rods between them.
 BRICARD_POINTS = np.array([(0, 0, 0), (1, 0, 0), (1, -1, 0), (1, -1, 1), (0, -1, 1), (0, 0, 1)], float)
+# Axes of the joints at the start.
 BRICARD_AXES = np.array([(0, 1, 0), (0, 0, 1), (1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 0, 0)], float)
-BRICARD_ROD, BRICARD_INERTIA = 1.0, (0.01 / 6, 1.01 / 12, 1.01 / 12)
+# Mass of a rod (kg).
+BRICARD_MASS = 1.0
+# Principal moments of inertia of a rod (kg m²).
+BRICARD_INERTIA = (0.01 / 6, 1.01 / 12, 1.01 / 12)
+# Names of the rods.
 BRICARD_RODS = tuple(f"rod{k}" for k in range(1, 6))
 
 
 def bricard():
-    """Bricard's mechanism: 30 equations of rank 29, one degree of freedom; gravity along −y."""
+    """Return Bricard's mechanism: 30 equations of rank 29, one degree of freedom; gravity along −y."""
     placed = {"ground": (np.zeros(3), np.eye(3)), **bricard_placed()}
     joints, chain = {}, ("ground", *BRICARD_RODS, "ground")
     for k, (point, axis, (i, j)) in enumerate(zip(BRICARD_POINTS, BRICARD_AXES, pairwise(chain), strict=True)):
         ends = [turn.T @ (point - r) for r, turn in (placed[i], placed[j])]
         joints[f"P{k + 1}"] = spatial.Revolute(i, j, *ends, *(placed[body][1].T @ axis for body in (i, j)))
-    bodies = dict.fromkeys(BRICARD_RODS, spatial.Body(BRICARD_ROD, BRICARD_INERTIA))
+    bodies = dict.fromkeys(BRICARD_RODS, spatial.Body(BRICARD_MASS, BRICARD_INERTIA))
     return mbs.Mechanism(bodies, joints, forces={"gravity": mbs.Gravity((0.0, -GRAVITY, 0.0))})
 
 
 def bricard_placed():
-    """Middle and axes of each rod at the start: x along the rod, y along the joint axis at its first end."""
+    """Return middle and axes of each rod at the start: x along the rod, y along the joint axis at its first end."""
     ends = zip(BRICARD_RODS, pairwise(BRICARD_POINTS), BRICARD_AXES[:-1], strict=True)
     return {name: ((start + end) / 2, axes_along(end - start, axis)) for name, (start, end), axis in ends}
 
 
 def bricard_start():
-    """Poses and velocities, at rest."""
+    """Return poses and velocities at rest."""
     poses = {name: spatial.coordinates(*placed) for name, placed in bricard_placed().items()}
     return poses, dict.fromkeys(BRICARD_RODS, np.zeros(6))
 
 
 class Model(NamedTuple):
-    """A mechanism to measure: `build(design)`, and `guess(design)` for its assembly."""
+    """A mechanism of the benchmarks: `build(design)`, and `guess(design)` for its assembly."""
 
     build: Callable
     design: Mapping
     guess: Callable
 
     def start(self, design=None):
-        """An assembled configuration of the nominal design, or of another one."""
+        """Return an assembled configuration of the nominal design, or of another one."""
         design = self.design if design is None else design
         return mbs.assemble(self.build(design), self.guess(design)).q
 
 
 def models() -> dict[str, Model]:
-    """All models by name; a function, so that importing this file computes nothing."""
+    """Return all models by name. A function, so that the import computes nothing."""
     fixed = {
         "four-bar": Model(four_bar, FOUR_BAR, lambda b: four_bar_guess(b, 1.0)),
         "slider-crank": Model(slider_crank, SLIDER_CRANK, slider_crank_guess),
@@ -314,44 +339,44 @@ def models() -> dict[str, Model]:
 
 
 def four_bar_batch(size, spread=0.05):
-    """Designs of four-bars whose moving bars differ by up to ±spread, as a dict of arrays (size,)."""
+    """Return designs of four-bars with moving bars within ±spread of nominal, as a dict of arrays (size,)."""
     factor = jnp.linspace(1 - spread, 1 + spread, size)
     return {name: length * (factor if name != "ground" else jnp.ones(size)) for name, length in FOUR_BAR.items()}
 
 
 def rod(length):
-    """A uniform rod of 1 kg/m, its frame in the middle."""
+    """Return a uniform rod of 1 kg/m with its frame in the middle."""
     return planar.Body(mass=length, inertia=length**3 / 12)
 
 
 def weight():
-    """Gravity downwards."""
+    """Return gravity along −y."""
     return {"gravity": mbs.Gravity((0.0, -GRAVITY))}
 
 
 def point(x, y):
-    """The vector (x, y)."""
+    """Return the vector (x, y)."""
     return jnp.stack([jnp.asarray(x, float), jnp.asarray(y, float)])
 
 
 def polar(radius, angle):
-    """The vector with this length and direction."""
+    """Return the vector with this length and direction."""
     return radius * point(jnp.cos(angle), jnp.sin(angle))
 
 
 def axes_along(x, y):
-    """The rotation matrix whose first columns have these directions, which are perpendicular."""
+    """Return the rotation matrix whose first columns have these directions, which are perpendicular."""
     x, y = (np.asarray(v) / np.linalg.norm(v) for v in (x, y))
     return np.stack([x, y, np.cross(x, y)], axis=1)
 
 
-def between(start, end):
-    """The pose of a rod from `start` to `end`."""
+def rod_pose(start, end):
+    """Return the pose of a rod from `start` to `end`."""
     return jnp.append((start + end) / 2, jnp.arctan2(*(end - start)[::-1]))
 
 
 def apex(a, c, from_a, from_c):
-    """The point at these distances from a and c, to the left of the way from a to c."""
+    """Return the point at these distances from a and c, to the left of the line from a to c."""
     d = c - a
     length = jnp.sqrt(d @ d)
     along = (from_a**2 - from_c**2 + length**2) / (2 * length)

@@ -1,13 +1,14 @@
-"""The page gpu.md, whose sections come from different scripts."""
+"""The page gpu.md, whose sections several scripts write."""
 
 import re
 from pathlib import Path
 
+# File of the page.
 PAGE = Path(__file__).with_name("gpu.md")
 
 
 def write(section, lines):
-    """Put lines in place of a section of the page; the others stay."""
+    """Replace a section of the page."""
     text = PAGE.read_text() if PAGE.exists() else "# Kernels on GPUs\n\n"
     body = "\n".join(lines).strip()
     new = f"## {section}\n\n{body}\n\n"

@@ -1,4 +1,4 @@
-// An open chain of rods in Pinocchio, in the plane or with axes that alternate: RK4 with four calls of the articulated-body
+// An open chain of rods in Pinocchio, planar or with alternating axes: RK4 with four calls of the articulated-body
 // algorithm `aba`, all in C++. Joints are added in the order of the chain.
 
 #include <pinocchio/algorithm/aba.hpp>

@@ -1,4 +1,4 @@
-"""What all rows of the main table compute: RK4 of a batch of four-bars that fall from rest."""
+"""Problem of the rollout rows: RK4 of a batch of four-bars that fall from rest."""
 
 from typing import NamedTuple
 
@@ -10,8 +10,8 @@ import numpy as np
 import jaxmbs as mbs
 
 
-class Problem(NamedTuple):
-    """Designs of four-bars as a dict of arrays (batch,), their states (batch, 9), the step and how many."""
+class RolloutProblem(NamedTuple):
+    """Designs of four-bars as a dict of arrays (batch,), their q and v (batch, 9), the step (s), and number of steps."""
 
     designs: dict
     q: jax.Array
@@ -21,34 +21,36 @@ class Problem(NamedTuple):
 
     @property
     def count(self):
-        """Systems times steps."""
+        """Number of systems times number of steps."""
         return self.q.shape[0] * self.steps
 
     def gap(self, q):
-        """The largest |Φ| of the batch in the states q, one (9,) for each design."""
+        """Return the largest |Φ| of configurations q (batch, 9)."""
         residual = lambda b, q: mbs.constraints(models.four_bar(b), q)
         return float(jnp.max(jnp.abs(jax.jit(jax.vmap(residual))(self.designs, jnp.asarray(q)))))
 
     def first(self, size):
-        """The same with `size` systems, evenly picked from the batch."""
+        """Return the problem of `size` systems, picked evenly from the batch."""
         pick = lambda array: array[:: self.q.shape[0] // size][:size]
-        return Problem({k: pick(x) for k, x in self.designs.items()}, pick(self.q), pick(self.v), self.h, self.steps)
+        return RolloutProblem(
+            {k: pick(x) for k, x in self.designs.items()}, pick(self.q), pick(self.v), self.h, self.steps
+        )
 
     def joint_angles(self):
-        """The angles of crank, coupler and rocker against what bears them (batch, 3), all at rest."""
+        """Return the joint angles of crank, coupler and rocker at the start, (batch, 3)."""
         crank, coupler, rocker = np.asarray(self.q)[:, 2::3].T
         return np.stack([crank, coupler - crank, rocker], axis=1)
 
     def loop_gap(self, angles):
-        """The largest distance of the two halves of joint B, for joint angles (batch, 3)."""
+        """Return the largest distance of the two halves of joint B for joint angles (batch, 3)."""
         a, c, r, g = (np.asarray(self.designs[name]) for name in ("crank", "coupler", "rocker", "ground"))
         one, two, three = np.exp(1j * np.asarray(angles)).T
         return float(np.max(np.abs(a * one + c * one * two - g - r * three)))
 
 
 def four_bars(batch=1024, h=1e-3, steps=100, angle=1.0, spread=0.05):
-    """The batch at rest: moving bars of 1 ± spread times their nominal lengths, cranks at `angle` or at one for each."""
+    """Return a batch at rest: moving bars within ±spread of nominal lengths, cranks at `angle`, a number or (batch,)."""
     designs = models.four_bar_batch(batch, spread)
     start = lambda b, angle: mbs.assemble(models.four_bar(b), models.four_bar_guess(b, angle)).q
     q = jax.jit(jax.vmap(start))(designs, jnp.broadcast_to(angle, batch))
-    return Problem(designs, q, jnp.zeros_like(q), h, steps)
+    return RolloutProblem(designs, q, jnp.zeros_like(q), h, steps)

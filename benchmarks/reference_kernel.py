@@ -1,4 +1,4 @@
-"""The speed limit: `four_bar.cpp`, written by hand, compiled on the spot and called through ctypes."""
+"""The speed limit: the handwritten `four_bar.cpp`, compiled here and called through ctypes."""
 
 import ctypes
 import shutil
@@ -8,18 +8,20 @@ from pathlib import Path
 
 import numpy as np
 
+# Source of the kernel.
 SOURCE = Path(__file__).with_name("four_bar.cpp")
-# Scheduling before the registers are given out is off by default and gains a fifth here; it changes no value.
+# Flags of the compiler. Scheduling before register allocation is off by default and gains a fifth; it changes no value.
 FLAGS = ("-O3", "-march=native", "-fschedule-insns", "-fsched-pressure")
+# Names of the lengths of a four-bar.
 LENGTHS = ("crank", "coupler", "rocker", "ground")
 
 
 class NoCompiler(RuntimeError):
-    """There is no C++ compiler, or it does not take the source."""
+    """There is no C++ compiler, or it refuses the source."""
 
 
 def shared_library(source, flags=FLAGS, after=()):
-    """The C++ source compiled in a temporary folder and loaded; `after` follows the source on the command line.
+    """Compile a C++ source in a temporary folder and load it; `after` follows the source on the command line.
 
     Raises:
         NoCompiler: with the reason.
@@ -37,7 +39,7 @@ def shared_library(source, flags=FLAGS, after=()):
 
 
 def rollout_of(library):
-    """The library's `rollout` as a function of designs of four-bars, states q and v (batch, n), step and their number."""
+    """Return the `rollout` of a library: a function of designs, q and v (batch, n), step and number of steps."""
     pointer = ctypes.POINTER(ctypes.c_double)
     library.rollout.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_double, pointer, pointer, pointer]
     library.rollout.restype = None
@@ -55,8 +57,8 @@ class Kernel:
     """The compiled kernel.
 
     Attributes:
-        rollout: q and v (batch, 9) after `steps` steps; see `rollout_of`.
-        per_evaluation, per_step: its scalar operations, counted by running it on numbers that count.
+        rollout: function that returns q and v (batch, 9) after `steps` steps; see `rollout_of`.
+        per_evaluation, per_step: numbers of scalar operations, counted by running it on numbers that count them.
     """
 
     def __init__(self, *flags):

@@ -26,7 +26,7 @@ import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
 import models  # noqa: E402
 import numpy as np  # noqa: E402
-import others  # noqa: E402
+import peer_rows  # noqa: E402
 import programs  # noqa: E402
 import reference_kernel  # noqa: E402
 import spatial  # noqa: E402
@@ -41,21 +41,21 @@ jax.config.update("jax_enable_x64", True)
 
 
 def textbook_row(problem):
-    """Dense equations with `jnp.linalg.solve`, `jax.vmap` over the batch."""
+    """Textbook JAX: dense equations with `jnp.linalg.solve`, `jax.vmap` over the batch."""
     run = lambda b, q, v: textbook.rollout(models.four_bar(b), q, v, problem.h, problem.steps)
     return jax_row("textbook JAX", run, problem, kind="jax", note="dense, jnp.linalg.solve, vmap", repeats=3)
 
 
 def jax_row(name, rollout, problem, *, kind="jaxmbs", note="", repeats=5):
-    """A row for a JAX function (design, q, v) → (q, v) of one system, run by `jax.vmap` over the batch."""
-    run, seconds_to_compile = timing.compiled(jax.vmap(rollout), problem.designs, problem.q, problem.v)
+    """Return the row of a JAX function (design, q, v) → (q, v) of one system, run by `jax.vmap` over the batch."""
+    run, seconds_to_compile = timing.compile_function(jax.vmap(rollout), problem.designs, problem.q, problem.v)
     (q, _), runs = timing.measure(run, problem.designs, problem.q, problem.v, repeats=repeats)
     more = {"compile s": seconds_to_compile, "gap": problem.gap(q)}
     return timing.row(name, runs, problem.count, kind=kind, **more, note=note)
 
 
 def program_row(problem):
-    """A straight-line program, emitted as LLVM vector code."""
+    """jaxmbs: a straight-line program, emitted as LLVM vector code."""
     run = programs.rollout(models.four_bar, problem.steps, problem.h)
     some = problem.first(1)
     row = jax_row("jaxmbs, LLVM", run, problem, note="program with its time loop, machine code", repeats=15)
@@ -64,24 +64,24 @@ def program_row(problem):
 
 
 def cores_row(problem):
-    """The same with 8,192 systems on all cores of the machine, in a process of its own; how much faster than one core."""
+    """jaxmbs on all cores in its own process, 8,192 systems, beside one core."""
     count = os.cpu_count() or 1
     if count < 2 or not hasattr(os, "sched_setaffinity"):
-        return timing.skipped("jaxmbs, all cores", "there is one core only, or no way to choose")
+        return timing.skipped_row("jaxmbs, all cores", "the machine has one core, or cores cannot be chosen")
     script = Path(__file__).with_name("cores.py")
     times = {n: [] for n in (1, count)}
     for _ in range(3):
         for n in times:
             done = subprocess.run([sys.executable, script, str(n)], capture_output=True, text=True, check=True)
             times[n].append(float(done.stdout))
-    one, all_of_them = (statistics.median(times[n]) for n in (1, count))
-    runs = timing.Runs(all_of_them / timing.NS, min(times[count]) / timing.NS)
-    more = {"cores": count, "times one core": one / all_of_them}
+    one_core, all_cores = (statistics.median(times[n]) for n in (1, count))
+    runs = timing.Runs(all_cores / timing.NS, min(times[count]) / timing.NS)
+    more = {"cores": count, "times one core": one_core / all_cores}
     return timing.row("jaxmbs, all cores", runs, 1, kind="jaxmbs", **more)
 
 
 def xla_row(problem):
-    """The same program by elementwise XLA, as it would run on a GPU."""
+    """jaxmbs by elementwise XLA."""
     with emission("xla"):
         run = programs.rollout(models.four_bar, problem.steps, problem.h)
         return jax_row("jaxmbs, XLA", run, problem, note="program by elementwise XLA", repeats=5)
@@ -92,9 +92,9 @@ def gradient_row(problem, steps=1000):
     run = programs.rollout(models.four_bar, steps, problem.h)
     loss = lambda b, q, v: sum(jnp.sum(x**2) for x in run(b, q, v))
     args = (problem.designs, problem.q, problem.v)
-    forward, forward_compile = timing.compiled(jax.vmap(run), *args)
+    forward, forward_compile = timing.compile_function(jax.vmap(run), *args)
     _, forward_runs = timing.measure(forward, *args)
-    gradient, gradient_compile = timing.compiled(jax.vmap(jax.value_and_grad(loss, (0, 1, 2))), *args)
+    gradient, gradient_compile = timing.compile_function(jax.vmap(jax.value_and_grad(loss, (0, 1, 2))), *args)
     _, runs = timing.measure(gradient, *args)
     more = {
         "times forward": runs.median / forward_runs.median,
@@ -106,12 +106,12 @@ def gradient_row(problem, steps=1000):
 
 
 def kernel_row(problem):
-    """The hand-written kernel, with its largest difference from the textbook version over 100 steps of some systems."""
+    """The handwritten kernel, with its largest difference from textbook JAX over 100 steps."""
     name = "C++ by hand"
     try:
         kernel = reference_kernel.Kernel()
     except reference_kernel.NoCompiler as error:
-        return timing.skipped(name, error)
+        return timing.skipped_row(name, error)
     arrays = jax.tree.map(np.asarray, (problem.designs, problem.q, problem.v))
     (q, _), runs = timing.measure(kernel.rollout, *arrays, problem.h, problem.steps, repeats=15)
     more = {"gap": problem.gap(q), "difference": kernel_difference(kernel, problem)}
@@ -120,7 +120,7 @@ def kernel_row(problem):
 
 
 def kernel_difference(kernel, problem, size=19):
-    """The largest difference of kernel and textbook after 100 steps, by q and v, for a batch that fills no vector."""
+    """Return the largest difference of q and v from textbook JAX after 100 steps, for a batch that fills no vector."""
     some = problem.first(size)
     run = lambda b, q, v: textbook.rollout(models.four_bar(b), q, v, some.h, 100)
     wanted = jax.jit(jax.vmap(run))(some.designs, some.q, some.v)
@@ -129,28 +129,28 @@ def kernel_difference(kernel, problem, size=19):
 
 
 def textbook_acceleration_row(name, model, batch):
-    """One dense acceleration of each of a batch of equal systems; the flops are XLA's own count, without the solve."""
+    """One dense acceleration of a batch of equal systems; the flops are XLA's count, without the solve."""
     acceleration = lambda b, q, v: textbook.acceleration(model.build(b), q, v)
     return acceleration_row(f"{name}, textbook JAX", acceleration, model, batch, kind="jax")
 
 
 def program_acceleration_row(name, model, batch):
-    """The straight-line program of the same acceleration, with its scalar operations."""
+    """One acceleration by a straight-line program, with the number of its scalar operations."""
     function = mbs.program(lambda b, q, v: programs.acceleration(model.build(b), q, v))
     row = acceleration_row(f"{name}, jaxmbs", function, model, batch)
     design = jax.tree.map(jnp.asarray, dict(model.design))
     q = model.start()
     traced = function.trace(design, q, q)
-    del row["flops"]  # XLA's count, which does not see into machine code
+    del row["flops"]  # XLA cannot count operations of machine code
     return row | {"operations": traced.size, "of these divisions": traced.operations["div"]}
 
 
 def acceleration_row(name, acceleration, model, batch, *, kind="jaxmbs"):
-    """A row for a JAX function (design, q, v) → a of one system, run by `jax.vmap` over the batch."""
+    """Return the row of a JAX function (design, q, v) → a of one system, run by `jax.vmap` over the batch."""
     q = jnp.tile(model.start(), (batch, 1))
     function = jax.vmap(acceleration, (None, 0, 0))
     design = jax.tree.map(jnp.asarray, dict(model.design))
-    run, seconds_to_compile = timing.compiled(function, design, q, jnp.zeros_like(q))
+    run, seconds_to_compile = timing.compile_function(function, design, q, jnp.zeros_like(q))
     _, runs = timing.measure(run, design, q, jnp.zeros_like(q))
     flops = (run.cost_analysis() or {}).get("flops", float("nan")) / batch
     more = {"coordinates": q.shape[1], "compile s": seconds_to_compile, "flops": flops}
@@ -158,33 +158,35 @@ def acceleration_row(name, acceleration, model, batch, *, kind="jaxmbs"):
 
 
 def textbook_kinematics_row(problem, times):
-    """Prediction, three Newton steps, dense solves, without any check of the motion."""
-    return kinematics_row("textbook JAX", lambda b, start: textbook.kinematics(driven(b), times, start), problem, times)
+    """Textbook kinematics: prediction, three Newton steps, dense solves, without checks of the motion."""
+    return kinematics_row(
+        "textbook JAX", lambda b, start: textbook.kinematics(driven_four_bar(b), times, start), problem, times
+    )
 
 
 def jaxmbs_kinematics_row(problem, times):
     """`mbs.kinematics`, with all of its checks."""
 
     def run(b, start):
-        motion = mbs.kinematics(driven(b), times, start)
+        motion = mbs.kinematics(driven_four_bar(b), times, start)
         return motion.q, motion.v, motion.a
 
     return kinematics_row("jaxmbs", run, problem, times)
 
 
-def driven(b):
-    """The four-bar with its motor."""
+def driven_four_bar(b):
+    """Return the four-bar with its motor."""
     return models.four_bar(b, motor=True)
 
 
 def kinematics_row(name, run, problem, times):
-    """A row for (design, start) → (q, v, a) at all times, per pose, with and without the gradient by the design."""
+    """Return the row of (design, start) → (q, v, a) at all times, per pose, with and without the gradient by the design."""
     loss = lambda b, start: sum(jnp.sum(x**2) for x in run(b, start))
-    forward, compile_seconds = timing.compiled(jax.vmap(run), problem.designs, problem.q)
+    forward, compile_seconds = timing.compile_function(jax.vmap(run), problem.designs, problem.q)
     (q, _, _), runs = timing.measure(forward, problem.designs, problem.q)
-    gradient, gradient_compile = timing.compiled(jax.vmap(jax.grad(loss)), problem.designs, problem.q)
+    gradient, gradient_compile = timing.compile_function(jax.vmap(jax.grad(loss)), problem.designs, problem.q)
     _, gradient_runs = timing.measure(gradient, problem.designs, problem.q, repeats=3)
-    residual = lambda b, q: jax.vmap(lambda q, t: jnp.max(jnp.abs(mbs.constraints(driven(b), q, t))))(q, times)
+    residual = lambda b, q: jax.vmap(lambda q, t: jnp.max(jnp.abs(mbs.constraints(driven_four_bar(b), q, t))))(q, times)
     count = len(times) * problem.q.shape[0]
     more = {
         "ns with gradient": timing.NS * gradient_runs.median / count,
@@ -196,12 +198,12 @@ def kinematics_row(name, run, problem, times):
 
 
 def bad_samples_row(problem, times):
-    """`mbs.kinematics` of a batch of which a sixth has no configuration and a sixth locks up, against one without."""
+    """`mbs.kinematics` of a batch in which a sixth cannot be assembled and a sixth locks up, beside a good batch."""
 
     @jax.jit
     @jax.vmap
     def run(b, start):
-        motion = mbs.kinematics(driven(b), times, start)
+        motion = mbs.kinematics(driven_four_bar(b), times, start)
         return motion.status, motion.q
 
     size = problem.q.shape[0]
@@ -219,19 +221,22 @@ def bad_samples_row(problem, times):
     return timing.row(f"jaxmbs, {size}, a third bad", runs, len(times) * size, kind="jaxmbs", **more)
 
 
-ROLLOUT_ROWS = [kernel_row, program_row, gradient_row, cores_row, xla_row, *others.ROWS, textbook_row]
+# Rows of the table of rollouts.
+ROLLOUT_ROWS = [kernel_row, program_row, gradient_row, cores_row, xla_row, *peer_rows.ROWS, textbook_row]
+# Rows of the table of accelerations.
 ACCELERATION_ROWS = [program_acceleration_row, textbook_acceleration_row]
+# Rows of the table of kinematics.
 KINEMATICS_ROWS = [jaxmbs_kinematics_row, textbook_kinematics_row]
 
 
-def collected(title, calls, only):
-    """The rows of a table, printed as they come; `calls` are (row function, its arguments)."""
+def measure_table(title, calls, only):
+    """Measure and print the rows of a table; `calls` are row functions with arguments."""
     print(f"\n{title}")
     rows = []
     for function, *args in calls:
         if not only or any(word in function.__name__ for word in only):
             rows.append(function(*args))
-            print("  " + timing.printed(rows[-1]), flush=True)
+            print("  " + timing.line_of(rows[-1]), flush=True)
     return rows
 
 
@@ -239,7 +244,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--batch", type=int, default=1024)
     parser.add_argument("--steps", type=int, default=100, help="steps of RK4, and times of the kinematics")
-    parser.add_argument("--only", nargs="*", help="words of the row functions' names; nothing is written then")
+    parser.add_argument("--only", nargs="*", help="words in the names of row functions; writes no files")
     options = parser.parse_args()
     problem = four_bars(options.batch, steps=options.steps)
     driven_problem = four_bars(options.batch, steps=options.steps, angle=0.0)
@@ -275,7 +280,7 @@ def main():
             *((first_calls.command_row, name) for name in first_calls.COMMANDS),
         ],
     }
-    tables = {title: collected(title, rows, options.only) for title, rows in calls.items()}
+    tables = {title: measure_table(title, rows, options.only) for title, rows in calls.items()}
     if not options.only:
         setting = {"batch": options.batch, "steps": options.steps, "h": problem.h, "dtype": "float64", "cores": 1}
         timing.save(tables, setting)

@@ -1,7 +1,7 @@
-"""Rows of mechanisms in space beside MuJoCo, one second of motion: the spatial slider-crank, and Bricard's mechanism.
+"""Rows of spatial mechanisms beside MuJoCo, one second of motion: the spatial slider-crank, and Bricard's mechanism.
 
-Both are measured with the same step, and again with the longest step of ours that is not less accurate than MuJoCo. Its
-settings come from `python benchmarks/spatial.py`, which tries others, and steps of ours; that takes minutes.
+Both tools are measured with the same step, and jaxmbs again with the longest step that is as accurate as MuJoCo. The
+settings of MuJoCo were found by `python benchmarks/spatial.py`, which takes minutes.
 """
 
 from collections.abc import Callable
@@ -9,6 +9,7 @@ from itertools import product
 from typing import NamedTuple
 
 import timing
+from peers import mjcf_inertial, mjcf_numbers
 
 if __name__ == "__main__":
     timing.use_one_core()
@@ -17,23 +18,29 @@ import jax
 import jax.numpy as jnp
 import models
 import numpy as np
+import peers
 
 import jaxmbs as mbs
 
-STEPS = 1000  # in the second, for both
-TIME_CONSTANT = 2.25  # in steps, of MuJoCo's ties; the most accurate for both mechanisms, critically damped
+# Steps in the second of motion.
+STEPS = 1000
 
 
 class Case(NamedTuple):
-    """A mechanism with its start, a point and where it is after one second, and the same in MuJoCo.
+    """A mechanism with the place of a point after one second, and its MuJoCo model.
 
     Attributes:
-        speeds: factors of the velocities of the first and the last sample; the errors are those of the first.
-        point: (body, body coordinates).
-        wanted: the point's place, by a solution that is converged.
-        fewest: steps of ours that are as accurate as MuJoCo with `STEPS`.
-        bodies, gravity, rates: of the MuJoCo model; in `bodies` the ends of the loop are sites "a…" and "b…", the point
-            is the site "point".
+        name: name of the rows.
+        build: function that returns the mechanism.
+        start: function that returns q0 and v0.
+        speeds: factors of the velocities of the first and the last sample; errors are those of the first.
+        point: a body and a point in its frame.
+        wanted: converged place of the point (m).
+        fewest: smallest number of steps of jaxmbs that is as accurate as MuJoCo with `STEPS`.
+        bodies: function that returns the bodies of the MuJoCo model; sites "a…" and "b…" are the ends of the loop, and
+            the site "point" is the point.
+        gravity: gravity of the MuJoCo model.
+        rates: joint velocities of the MuJoCo model at the start.
     """
 
     name: str
@@ -48,21 +55,21 @@ class Case(NamedTuple):
     rates: tuple[float, ...]
 
     def factors(self, batch):
-        """The factor of each sample's velocities, (batch, 1)."""
+        """Return the factors of the velocities of the samples, (batch, 1)."""
         return np.linspace(*self.speeds, batch)[:, None]
 
 
 def spatial_row(case, batch):
-    """`mbs.simulate` as a user calls it, with RK4 and projection, with MuJoCo's step."""
-    return _simulated(case, case.name, batch, STEPS, count_operations=True)
+    """`mbs.simulate` as a user calls it, with RK4 and projection, and the step of MuJoCo."""
+    return _jaxmbs_row(case, case.name, batch, STEPS, count_operations=True)
 
 
 def spatial_equal_accuracy_row(case, batch):
-    """The same with the longest step that is not less accurate than MuJoCo."""
-    return _simulated(case, f"{case.name}, equal accuracy", batch, case.fewest)
+    """`mbs.simulate` with the longest step that is as accurate as MuJoCo."""
+    return _jaxmbs_row(case, f"{case.name}, equal accuracy", batch, case.fewest)
 
 
-def _simulated(case, name, batch, steps, *, count_operations=False):
+def _jaxmbs_row(case, name, batch, steps, *, count_operations=False):
     mech = case.build()
     q, v = (part(x) for part, x in zip((mech.coordinates, mech.velocities), case.start(), strict=True))
     body, s = case.point
@@ -73,18 +80,18 @@ def _simulated(case, name, batch, steps, *, count_operations=False):
         return motion.q[-1], motion.point(body, s)[-1], jnp.diff(motion.energy.total)[0], motion.status
 
     speeds = v * case.factors(batch)
-    function, compile_seconds = timing.compiled(jax.vmap(run), speeds)
+    function, compile_seconds = timing.compile_function(jax.vmap(run), speeds)
     (ends, point, energy, status), runs = timing.measure(function, speeds, repeats=3)
     gaps = jax.jit(jax.vmap(lambda q: mbs.constraints(mech, q)))(ends)
-    more = _measured(case, runs, batch, steps, point, energy, gaps)
+    more = _columns(case, runs, batch, steps, point, energy, gaps)
     more |= {"failed": int((status != 0).any(axis=1).sum()), "compile s": compile_seconds}
     if count_operations:
         more["operations per step"] = round(mbs.program(run, limit=None).trace(v).work / steps)
     return timing.row(name, runs, batch * steps, kind="jaxmbs", **more, note="RK4, projection")
 
 
-def _measured(case, runs, batch, steps, point, energy, gaps):
-    """Columns of all rows; the point's error is that of the first sample, the others are the largest."""
+def _columns(case, runs, batch, steps, point, energy, gaps):
+    """Return the columns of all rows: the error of the point of the first sample, otherwise the largest values."""
     return {
         "ms per simulated second": 1e3 * runs.median / batch,
         "steps": steps,
@@ -95,34 +102,30 @@ def _measured(case, runs, batch, steps, point, energy, gaps):
 
 
 def spatial_mujoco_row(case, batch):
-    """The same in MuJoCo: joint coordinates, the loop closed by `connect`; `mujoco.rollout` in one thread."""
+    """MuJoCo: joint coordinates, the loop closed by `connect`; `mujoco.rollout` in one thread."""
     name = f"{case.name}, MuJoCo"
     try:
         import mujoco  # noqa: F401
     except ImportError as error:
-        return timing.skipped(name, error)
-    more, runs = _rolled_out(case, batch, STEPS)
-    note = f"RK4, connect, time constant of {TIME_CONSTANT:g} steps, impedance 0.9999, mujoco.rollout in one thread"
+        return timing.skipped_row(name, error)
+    more, runs = _mujoco_measures(case, batch, STEPS)
+    softness = f"time constant of {peers.CONNECT_TIME_CONSTANT:g} steps, impedance 0.9999"
+    note = f"RK4, connect, {softness}, mujoco.rollout in one thread"
     return timing.row(name, runs, batch * STEPS, **more, note=note)
 
 
-def _rolled_out(case, batch, steps, *, repeats=5, **settings):
-    """The columns of MuJoCo's row, and the `Runs`."""
+def _mujoco_measures(case, batch, steps, *, repeats=5, **settings):
+    """Return the columns of MuJoCo's row, and the `Runs`."""
     import mujoco
-    from mujoco import rollout
 
     model = mujoco.MjModel.from_xml_string(xml_of(case, 1 / steps, **settings))
-    data = mujoco.MjData(model)
-    kind = mujoco.mjtState.mjSTATE_FULLPHYSICS
-    states = np.zeros((batch, mujoco.mj_stateSize(model, kind)))
-    for state, factor in zip(states, case.factors(batch), strict=True):
-        data.qvel[:] = factor * case.rates
-        mujoco.mj_getState(model, data, state, kind)
-    run = lambda: rollout.rollout(model, data, initial_state=states, nstep=steps)[0]
-    results, runs = timing.measure(run, repeats=repeats)
+    data, kind = mujoco.MjData(model), mujoco.mjtState.mjSTATE_FULLPHYSICS
+    starts = peers.mujoco_states(model, batch, velocities=case.factors(batch) * case.rates)
+    run = peers.mujoco_rollout([model] * batch, starts, steps)
+    ends, runs = timing.measure(run, repeats=repeats)
 
-    def seen(state):
-        """Place of the point, energy and gaps in a state."""
+    def measures(state):
+        """Return the place of the point, the energy and the gaps of the loop in a state."""
         mujoco.mj_setState(model, data, state, kind)
         mujoco.mj_forward(model, data)
         mujoco.mj_energyPos(model, data)
@@ -130,67 +133,59 @@ def _rolled_out(case, batch, steps, *, repeats=5, **settings):
         gaps = [data.site_xpos[i] - data.site_xpos[j] for i, j in zip(model.eq_obj1id, model.eq_obj2id, strict=True)]
         return data.site("point").xpos.copy(), data.energy.sum(), np.linalg.norm(gaps, axis=1)
 
-    _, before, _ = zip(*(seen(state) for state in states), strict=True)
-    point, after, gaps = zip(*(seen(state) for state in results[:, -1]), strict=True)
-    return _measured(case, runs, batch, steps, point, np.subtract(after, before), gaps), runs
+    _, before, _ = zip(*(measures(state) for state in starts), strict=True)
+    point, after, gaps = zip(*(measures(state) for state in ends), strict=True)
+    return _columns(case, runs, batch, steps, point, np.subtract(after, before), gaps), runs
 
 
-def xml_of(case, step, integrator="RK4", reference=TIME_CONSTANT, damping=1.0, impedance=0.9999):
-    """The model; `refsafe` would keep the time constant from being shorter than two steps."""
+def xml_of(case, step, integrator="RK4", **softness):
+    """Return the MJCF of a case; `softness` are arguments of `peers.mjcf_softness`."""
     bodies = case.bodies()
-    soft = f'solref="{reference * step} {damping}" solimp="{impedance} {impedance} 0.001"'
+    soft = peers.mjcf_softness(step, **softness)
     ties = (f'<connect site1="a{k}" site2="b{k}" {soft}/>' for k in range(bodies.count('name="a')))
     return (
-        f'<mujoco><option timestep="{step}" integrator="{integrator}" gravity="{_words(case.gravity)}">'
+        f'<mujoco><option timestep="{step}" integrator="{integrator}" gravity="{mjcf_numbers(case.gravity)}">'
         f'<flag contact="disable" refsafe="disable"/></option><worldbody>{bodies}</worldbody>'
         f"<equality>{''.join(ties)}</equality></mujoco>"
     )
 
 
-def _words(numbers):
-    return " ".join(repr(float(x)) for x in numbers)
-
-
-def _inertial(at, mass, inertia):
-    return f'<inertial pos="{_words(at)}" mass="{mass}" diaginertia="{_words(inertia)}"/>'
-
-
 def _slider_crank_bodies():
-    """The rod hangs on the slider by two hinges, the slider's x axis and the arm of the cross; its end is tied to the
-    crank."""
+    """Return the bodies of the slider-crank: the slider carries the rod by two hinges; its end is tied to the crank."""
     axes, length = models.rod_axes(), np.linalg.norm(models.SLIDER_START - models.CRANK_PIN)
     return (
-        f'<body pos="{_words(models.SLIDER_START)}"><joint type="slide" axis="1 0 0"/><site name="point"/>'
-        f"{_inertial((0, 0, 0), models.SLIDER, models.SLIDER_INERTIA)}"
-        f'<body xyaxes="{_words(axes.T[:2].ravel())}"><joint axis="{_words(axes[0])}"/><joint axis="0 1 0"/>'
-        f"{_inertial((-length / 2, 0, 0), models.ROD, models.ROD_INERTIA)}"
+        f'<body pos="{mjcf_numbers(models.SLIDER_START)}"><joint type="slide" axis="1 0 0"/><site name="point"/>'
+        f"{mjcf_inertial((0, 0, 0), models.SLIDER_MASS, models.SLIDER_INERTIA)}"
+        f'<body xyaxes="{mjcf_numbers(axes.T[:2].ravel())}"><joint axis="{mjcf_numbers(axes[0])}"/><joint axis="0 1 0"/>'
+        f"{mjcf_inertial((-length / 2, 0, 0), models.ROD_MASS, models.ROD_INERTIA)}"
         f'<site name="a0" pos="{-length} 0 0"/></body></body>'
-        f'<body pos="{_words(models.CRANK_PIVOT)}"><joint axis="1 0 0"/>'
-        f"{_inertial((0, 0, 0), models.CRANK, models.CRANK_INERTIA)}"
-        f'<site name="b0" pos="{_words(models.CRANK_PIN - models.CRANK_PIVOT)}"/></body>'
+        f'<body pos="{mjcf_numbers(models.CRANK_PIVOT)}"><joint axis="1 0 0"/>'
+        f"{mjcf_inertial((0, 0, 0), models.CRANK_MASS, models.CRANK_INERTIA)}"
+        f'<site name="b0" pos="{mjcf_numbers(models.CRANK_PIN - models.CRANK_PIVOT)}"/></body>'
     )
 
 
 def _slider_crank_rates():
-    """Slider; rod about the slider's x axis, about the arm of the cross; crank."""
+    """Return the rates of the slider, of the rod about x and about the arm of the cross, and of the crank."""
     return (models.SLIDER_SPEED, models.ROD_SPIN[0], models.ROD_SPIN @ models.rod_axes()[:, 1], models.CRANK_SPEED)
 
 
 def _bricard_bodies():
-    """A chain of hinges; two points on the last axis, half a metre to both sides, are tied to ground."""
+    """Return the bodies of Bricard's mechanism: a chain of hinges; two points on the last axis are tied to ground."""
     axis, end = models.BRICARD_AXES[-1] / 2, models.BRICARD_POINTS[-1]
-    text = "".join(f'<site name="b{k}" pos="{_words(end + side * axis)}"/>' for k, side in enumerate((-1, 1)))
+    text = "".join(f'<site name="b{k}" pos="{mjcf_numbers(end + side * axis)}"/>' for k, side in enumerate((-1, 1)))
     turn, origin = np.eye(3), np.zeros(3)
     for at, (name, (_, mine)) in zip(models.BRICARD_POINTS, models.bricard_placed().items(), strict=False):
         relative = turn.T @ mine
+        place, axes = mjcf_numbers(turn.T @ (at - origin)), mjcf_numbers(relative.T[:2].ravel())
         text += (
-            f'<body name="{name}" pos="{_words(turn.T @ (at - origin))}" xyaxes="{_words(relative.T[:2].ravel())}">'
-            f'<joint axis="0 1 0"/>{_inertial((0.5, 0, 0), models.BRICARD_ROD, models.BRICARD_INERTIA)}'
+            f'<body name="{name}" pos="{place}" xyaxes="{axes}">'
+            f'<joint axis="0 1 0"/>{mjcf_inertial((0.5, 0, 0), models.BRICARD_MASS, models.BRICARD_INERTIA)}'
         )
         text += '<site name="point" pos="1 0 0"/>' if name == "rod2" else ""
         turn, origin = mine, at
     sites = ((1, 0, 0) + side * turn.T @ axis for side in (-1, 1))
-    text += "".join(f'<site name="a{k}" pos="{_words(at)}"/>' for k, at in enumerate(sites))
+    text += "".join(f'<site name="a{k}" pos="{mjcf_numbers(at)}"/>' for k, at in enumerate(sites))
     return text + "</body>" * len(models.BRICARD_RODS)
 
 
@@ -223,25 +218,25 @@ CASES = (
 )
 
 
-def tried():
-    """Print MuJoCo's best settings for some steps, and ours with about as many steps as are as accurate."""
+def print_settings():
+    """Print the best settings of MuJoCo for some steps, and jaxmbs with steps of similar accuracy."""
     import mujoco
 
     mujoco.set_mju_user_warning(lambda _: None)  # some settings are not stable
     for case in CASES:
         for steps in (STEPS // 2, STEPS, 2 * STEPS):
-            rows = [(_rolled_out(case, 1, steps, repeats=1, **some)[0], some) for some in _settings()]
+            rows = [(_mujoco_measures(case, 1, steps, repeats=1, **some)[0], some) for some in _settings()]
             for columns, some in sorted(rows, key=lambda row: row[0]["error m"])[:5]:
                 numbers = ", ".join(f"{name} {columns[name]:.4g}" for name in ("error m", "energy J", "gap"))
                 print(f"{case.name}, MuJoCo, {steps} steps: {numbers}; {some}")
         for part in (0.5, 0.98, 1.0, 2.0):
             steps = round(part * case.fewest)
-            print(timing.printed(_simulated(case, f"{case.name}, {steps} steps", 1, steps)), flush=True)
+            print(timing.line_of(_jaxmbs_row(case, f"{case.name}, {steps} steps", 1, steps)), flush=True)
 
 
 def _settings():
-    """Settings of MuJoCo."""
-    names = "integrator", "reference", "damping", "impedance"
+    """Return combinations of MuJoCo's settings."""
+    names = "integrator", "time_constant", "damping", "impedance"
     choices = (
         ("RK4", "Euler", "implicitfast"),
         (1, 1.5, 2, 2.25, 2.5, 3, 4, 10),
@@ -253,4 +248,4 @@ def _settings():
 
 if __name__ == "__main__":
     jax.config.update("jax_enable_x64", True)
-    tried()
+    print_settings()

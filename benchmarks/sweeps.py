@@ -1,7 +1,7 @@
-"""What a sweep costs beside its kernel: `python benchmarks/sweeps.py 100000000`, samples of a four-bar's kinematics.
+"""Cost of a sweep beside its kernel: `python benchmarks/sweeps.py 100000000`, samples of a four-bar's kinematics.
 
-In turns, so that a machine that changes its speed does that to both: a number of samples by the compiled program alone,
-from one batch of designs that is ready; and a sweep of them, from Sobol's points to files on the disk.
+Measures in turn, so that changes of the machine's speed affect both: samples by the compiled program alone, from one batch
+of designs that is ready; and a sweep of as many, from Sobol's points to files on the disk.
 """
 
 import argparse
@@ -21,12 +21,14 @@ from jaxmbs.sweeps import task
 
 jax.config.update("jax_enable_x64", True)
 
-PARTS = 10
+# Turns of the measurement.
+TURNS = 10
+# Guess of the nominal four-bar.
 GUESS = models.four_bar_guess(models.FOUR_BAR)
 
 
 def measure_of(times):
-    """The largest height of a point of the coupler, at a number of times of a turn."""
+    """Return the measure of the largest height of a coupler point over a number of times of a turn."""
     angles = np.linspace(0, 2 * np.pi, times, endpoint=False)
 
     def measure(b):
@@ -37,12 +39,13 @@ def measure_of(times):
 
 
 def designs_of(size):
+    """Return Sobol's designs within 1 % of the nominal four-bar."""
     spread = {name: mbs.sweeps.Uniform(0.99 * x, 1.01 * x) for name, x in models.FOUR_BAR.items()}
     return mbs.sweeps.Sobol(spread, size)
 
 
 def seconds(function):
-    """Wall and CPU."""
+    """Return wall and CPU seconds of a call."""
     wall, cpu = time.perf_counter(), time.process_time()
     function()
     return np.array([time.perf_counter() - wall, time.process_time() - cpu])
@@ -56,13 +59,13 @@ def main():
     options = parser.parse_args()
     folder = options.folder or Path(tempfile.mkdtemp())
     measure, designs = measure_of(options.times), designs_of(options.samples)
-    own, share = task.Task(measure, designs), options.samples // PARTS
+    own, share = task.Task(measure, designs), options.samples // TURNS
 
-    def swept(k):
+    def sweep_part(k):
         for _ in own.run(folder, k * share, (k + 1) * share):
             pass
 
-    with tempfile.TemporaryDirectory() as warm:  # compiles, and finds the batch
+    with tempfile.TemporaryDirectory() as warm:  # compiles, and tunes the batch
         for _ in own.run(Path(warm), 0, min(share, 2_000_000)):
             pass
     batch, _ = own.batches.next(share, None)
@@ -74,23 +77,23 @@ def main():
         jax.block_until_ready(result)
 
     alone, whole = np.zeros(2), np.zeros(2)
-    for k in range(PARTS):
+    for k in range(TURNS):
         alone += seconds(bare)
-        whole += seconds(lambda k=k: swept(k))
+        whole += seconds(lambda k=k: sweep_part(k))
     alone *= share / (batch * -(-share // batch))
     size = sum(path.stat().st_size for path in folder.iterdir())
     names = ("wall seconds", "CPU seconds")
-    told = {
-        "samples": PARTS * share,
+    report = {
+        "samples": TURNS * share,
         "poses of each": options.times,
         "batch": batch,
         **{f"kernel, {name}": x for name, x in zip(names, alone.tolist(), strict=True)},
         **{f"sweep, {name}": x for name, x in zip(names, whole.tolist(), strict=True)},
         "sweep over kernel, wall and CPU": (whole / alone).tolist(),
         "largest memory, MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-        "store, bytes per sample": size / (PARTS * share),
+        "store, bytes per sample": size / (TURNS * share),
     }
-    print(json.dumps(told, indent=1))
+    print(json.dumps(report, indent=1))
     if options.folder is None:
         shutil.rmtree(folder)
 

@@ -1,38 +1,39 @@
-"""The opponent in plain JAX: the equations of the textbook as they stand, with dense matrices and `jnp.linalg.solve`.
+"""Plain JAX: the equations of the textbook with dense matrices and `jnp.linalg.solve`.
 
-Φ is this package's array code; nothing here is a straight-line program.
+Φ is array code of this package; nothing here is a straight-line program.
 """
 
 import jax
 import jax.numpy as jnp
+from peers import runge_kutta_step
 
 import jaxmbs as mbs
 from jaxmbs.system.equations import residuals
 
 
 def jacobian(mech, q, t):
-    """Φ_q."""
+    """Return Φ_q."""
     return jax.jacfwd(lambda q: residuals(mech, q, t))(q)
 
 
 def time_rate(mech, q, v, t):
-    """Φ_q v + Φ_t."""
+    """Return Φ_q v + Φ_t."""
     return jax.jvp(lambda q, t: residuals(mech, q, t), (q, t), (v, jnp.ones_like(t)))[1]
 
 
 def acceleration_rhs(mech, q, v, t):
-    """γ = −d(Φ_q v + Φ_t)/dt with v held."""
+    """Return γ = −d(Φ_q v + Φ_t)/dt with v constant."""
     t = jnp.asarray(t, q.dtype)
     return -jax.jvp(lambda q, t: time_rate(mech, q, v, t), (q, t), (v, jnp.ones_like(t)))[1]
 
 
 def mass_matrix(mech, q):
-    """M(q) (n, n): the second derivative of the kinetic energy by the velocities."""
+    """Return M(q) (n, n), the second derivative of the kinetic energy by the velocities."""
     return jax.hessian(lambda v: mbs.energy(mech, q, v).kinetic)(jnp.zeros_like(q))
 
 
 def acceleration(mech, q, v, t=0.0):
-    """q̈ of [[M, Φ_qᵀ], [Φ_q, 0]] [q̈, λ] = [Q, γ] with Q = −∂V/∂q; for bodies with their masses at their origins."""
+    """Return q̈ of [[M, Φ_qᵀ], [Φ_q, 0]] [q̈, λ] = [Q, γ] with Q = −∂V/∂q, for bodies with mass centres at their origins."""
     matrix = jacobian(mech, q, t)
     force = -jax.grad(lambda q: mbs.energy(mech, q, v).potential)(q)
     zero = jnp.zeros((matrix.shape[0], matrix.shape[0]), q.dtype)
@@ -41,27 +42,15 @@ def acceleration(mech, q, v, t=0.0):
     return jnp.linalg.solve(system, right)[: q.size]
 
 
-def rk4_step(rates, q, v, h):
-    """One step of the classical Runge–Kutta method; rates: (q, v) ↦ q̈."""
-    a_1 = rates(q, v)
-    v_2 = v + h / 2 * a_1
-    a_2 = rates(q + h / 2 * v, v_2)
-    v_3 = v + h / 2 * a_2
-    a_3 = rates(q + h / 2 * v_2, v_3)
-    v_4 = v + h * a_3
-    a_4 = rates(q + h * v_3, v_4)
-    return q + h / 6 * (v + 2 * v_2 + 2 * v_3 + v_4), v + h / 6 * (a_1 + 2 * a_2 + 2 * a_3 + a_4)
-
-
 def rollout(mech, q, v, h, steps):
-    """The state after a number of steps."""
+    """Return q and v after a number of steps."""
     rates = lambda q, v: acceleration(mech, q, v)
-    step = lambda state, _: (rk4_step(rates, *state, h), None)
+    step = lambda state, _: (runge_kutta_step(rates, *state, h), None)
     return jax.lax.scan(step, (q, v), length=steps)[0]
 
 
 def kinematics(mech, times, start):
-    """q, v, a at all times: prediction, three Newton steps, v and a by `jnp.linalg.solve`; no check of the motion."""
+    """Return q, v, a at all times: prediction, three Newton steps, v and a by `jnp.linalg.solve`, without checks."""
 
     def step(carry, t):
         q, v, a, before = carry

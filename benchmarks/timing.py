@@ -1,8 +1,8 @@
-"""Measuring, collecting and drawing.
+"""Time measurements, rows of results, and their drawing.
 
-Everything is measured on one core, pinned inside the process before JAX starts its threads (`use_one_core()` first, then
-`import jax`; the scripts here do that), with XLA's flags as they are by default. Absolute times hold for one machine; the
-ratios between rows of one run mean something.
+Measurements run on one core, pinned inside the process before JAX starts its threads (`use_one_core()` first, then
+`import jax`), with the default flags of XLA. Absolute times hold for one machine; only ratios between rows of one run are
+comparable.
 """
 
 import datetime
@@ -15,23 +15,27 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+# Folder of the results.
 FOLDER = Path(__file__).parent
+# Nanoseconds in a second.
 NS = 1e9
-# Seconds of the processor in one measurement at least, and those from which a single call is one.
-MIN_SECONDS, LONG_SECONDS = 0.02, 5.0
+# Shortest measurement in processor seconds: shorter calls are repeated within it.
+MIN_SECONDS = 0.02
+# Calls that take more processor seconds are measured once.
+LONG_SECONDS = 5.0
 
 
 def use_one_core():
-    """Keep this process and the threads that it starts from now on to one core, where the system can do that.
+    """Pin this process and its later threads to one core, on systems that can.
 
-    It is the first of those that the process may use: `taskset -c 1 python …` chooses another.
+    It is the first core that the process may use: `taskset -c 1 python …` chooses another.
     """
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 
 
 def machine() -> dict:
-    """Where and when: date, processor, system, number of cores, version of Python."""
+    """Return date, processor, system, number of cores, and version of Python."""
     path = Path("/proc/cpuinfo")
     lines = path.read_text().splitlines() if path.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
@@ -46,7 +50,7 @@ def machine() -> dict:
 
 
 def cpu_seconds(call, repeats: int = 5) -> float:
-    """Seconds of the processor for a call, the median of several measurements after one that does not count."""
+    """Return the processor seconds of a call, the median of several measurements after a first call."""
     call()
     begin = time.process_time()
     call()
@@ -62,8 +66,8 @@ def cpu_seconds(call, repeats: int = 5) -> float:
     return statistics.median(measured)
 
 
-def compiled(function, *args):
-    """The function compiled for these arguments, and the seconds that took, tracing included."""
+def compile_function(function, *args):
+    """Return the function compile_function for these arguments, and the seconds of tracing and compilation."""
     import jax
 
     begin = time.perf_counter()
@@ -72,14 +76,22 @@ def compiled(function, *args):
 
 
 class Runs(NamedTuple):
-    """Seconds of several runs."""
+    """Seconds of several runs: median and best."""
 
     median: float
     best: float
 
 
+class AccuracyRun(NamedTuple):
+    """A simulation of known result: number of steps, error, and processor seconds for each motion."""
+
+    steps: int
+    error: float
+    seconds: float
+
+
 def measure(function, *args, repeats=5):
-    """The result of a call, and the `Runs` of several after a first one that is not counted."""
+    """Return the result of a call, and the `Runs` of several calls after a first one."""
     import jax
 
     result = jax.block_until_ready(function(*args))
@@ -92,21 +104,21 @@ def measure(function, *args, repeats=5):
 
 
 def row(name, runs, count, *, kind="other", note="", **more):
-    """A row: nanoseconds for each of `count` (systems times steps) by the median and the best run, what else, and how.
+    """Return a row: nanoseconds for each of `count` (systems times steps) by the median and the best run, and more columns.
 
-    kind: "jaxmbs" for this package, "limit" for the kernel by hand, "jax", "other"; the colour in the plot.
+    `kind` is "jaxmbs", "limit" for the handwritten kernel, "jax" or "other", and gives the colour in the plot.
     """
     times = {"ns": NS * runs.median / count, "ns at best": NS * runs.best / count}
     return {"name": name, "kind": kind, **times, **more, "note": note}
 
 
-def skipped(name, reason):
-    """The row of something that was not measured, with the reason."""
+def skipped_row(name, reason):
+    """Return the row of a case that was not measured, with the reason."""
     return {"name": name, "skipped": str(reason)}
 
 
-def printed(entry):
-    """One line for a row."""
+def line_of(entry):
+    """Return a row as a line of text."""
     if "skipped" in entry:
         return f"{entry['name']:28} skipped: {entry['skipped']}"
     numbers = {key: value for key, value in entry.items() if isinstance(value, (int, float)) and key != "ns"}
@@ -116,20 +128,20 @@ def printed(entry):
 
 
 def save(tables, setting, path=FOLDER / "results.json"):
-    """Write all tables (name -> rows), with the setting that they were measured in."""
+    """Write all tables (name → rows) with their setting."""
     setting = {**setting, "processor": platform.machine(), "python": platform.python_version()}
     path.write_text(json.dumps({"setting": setting, "tables": tables}, indent=1, ensure_ascii=False) + "\n")
 
 
 def label(ns):
-    """A time with three digits and its unit."""
+    """Return a time with three digits and its unit."""
     for unit, scale in (("ns", 1), ("µs", 1e3), ("ms", 1e6)):
         if ns < 999.5 * scale or unit == "ms":
             return f"{ns / scale:.3g} {unit}"
 
 
 def plot(rows, path=FOLDER / "results.png", *, title="Four-bar: time per system and Runge–Kutta step", below=""):
-    """Horizontal bars on a logarithmic scale, the fastest on top; skipped rows are left out, no rows give no file."""
+    """Draw rows as horizontal bars on a logarithmic scale, the fastest on top, without skipped rows."""
     import matplotlib.pyplot as plt
 
     from jaxmbs.viz import style

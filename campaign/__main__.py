@@ -13,27 +13,28 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-# Programs that run for a second need no costly optimisation; compiling them does.
+# XLA's flag for fast compilation: most programs run for a second only.
 QUICK_COMPILATION = "--xla_backend_optimization_level=1"
-# The mechanisms of the tests are those of the campaign.
+# The campaign uses the mechanisms of the tests.
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "helpers")]
 
 
 def arguments() -> argparse.Namespace:
+    """Parse the command line."""
     parser = argparse.ArgumentParser(prog="python -m campaign", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=120, help="how long (120)")
-    parser.add_argument("--seed", type=int, help="of the first rounds; by chance unless given, or that of the folder")
-    parser.add_argument("--folder", type=Path, help="where the tally is kept, and gone on with; none unless given")
-    parser.add_argument("--jobs", type=int, default=1, help="processes, each with seeds of its own (1)")
+    parser.add_argument("--seconds", type=float, default=120, help="duration (120)")
+    parser.add_argument("--seed", type=int, help="seed of the first rounds; by default that of the folder, or random")
+    parser.add_argument("--folder", type=Path, help="folder of the tally, which is continued; by default none is kept")
+    parser.add_argument("--jobs", type=int, default=1, help="processes, each with its own seeds (1)")
     parser.add_argument("--only", action="append", default=[], metavar="ORACLE", help="this oracle; may be repeated")
     parser.add_argument("--once", action="store_true", help="one round of each oracle; the exit code is 1 for any find")
-    parser.add_argument("--part", action="store_true", help="leave it to the parent process to repeat finds")
+    parser.add_argument("--part", action="store_true", help="do not repeat finds; the parent process does")
     parser.add_argument("--page", type=Path, help="write the tally as a page of the documentation")
     return parser.parse_args()
 
 
 def chosen_seed(given: int | None, folder: Path) -> int:
-    """The one that is given, or of the tally in the folder, or one by chance."""
+    """Return the seed given, that of the tally in the folder, or a random one."""
     import json
 
     from campaign.tally import FILE
@@ -45,13 +46,13 @@ def chosen_seed(given: int | None, folder: Path) -> int:
     return secrets.randbelow(10**9)
 
 
-# Processes that run beside each other have seeds so far apart.
-APART = 10**9
+# Distance of the first seeds of parallel processes.
+SEED_DISTANCE = 10**9
 
 
-def beside_each_other(args: argparse.Namespace, folder: Path, seed: int, seconds: float) -> dict[Path, int]:
-    """Campaigns of other seeds in processes, until all of them end: their folders and seeds."""
-    shares = {folder / str(k): seed + k * APART for k in range(args.jobs)}
+def run_in_processes(args: argparse.Namespace, folder: Path, seed: int, seconds: float) -> dict[Path, int]:
+    """Run a campaign in each process until all end; return their folders and seeds."""
+    shares = {folder / str(k): seed + k * SEED_DISTANCE for k in range(args.jobs)}
     only = [word for name in args.only for word in ("--only", name)]
     command = [sys.executable, "-m", "campaign", "--part", "--seconds", str(seconds), *only]
     running = [
@@ -63,7 +64,7 @@ def beside_each_other(args: argparse.Namespace, folder: Path, seed: int, seconds
     return shares
 
 
-def repeated(finds: list[dict]) -> list[dict]:
+def repeat_finds(finds: list[dict]) -> list[dict]:
     """Repeat the rounds with finds, each in a fresh process; return the finds of the rounds that fail again.
 
     A process that ends by a signal counts as a failure.
@@ -84,7 +85,7 @@ def main() -> int:
 
     jax.config.update("jax_enable_x64", True)
     with tempfile.TemporaryDirectory() as empty:
-        # What commands of the campaign keep on disk, and throw away, is not the user's.
+        # Commands of the campaign must not touch the user's cache.
         os.environ["JAXMBS_CACHE"] = str(Path(empty) / "cache")
         folder = args.folder or Path(empty)
         seed = chosen_seed(args.seed, folder)
@@ -95,9 +96,10 @@ def main() -> int:
 
         unknown = set(args.only) - {one.name for one in ORACLES}
         if unknown:
-            raise SystemExit(f"no such oracle: {', '.join(unknown)}; there are {', '.join(x.name for x in ORACLES)}")
+            known_names = ", ".join(oracle.name for oracle in ORACLES)
+            raise SystemExit(f"no oracle is called {', '.join(unknown)}; the oracles are {known_names}")
         oracles = [one for one in ORACLES if not args.only or one.name in args.only]
-        # Where there is no time for all of them, it is not always the same ones that wait.
+        # Begin with another oracle for each seed, in case the time does not suffice for all.
         first = seed % len(oracles)
         oracles = oracles[first:] + oracles[:first]
         tally = Tally(folder, seed)
@@ -106,8 +108,8 @@ def main() -> int:
         if args.once:
             once(oracles, tally, lambda text: print(text, flush=True))
         elif args.jobs > 1:
-            shares = beside_each_other(args, folder, seed, left)
-            tally.become([Tally(share, other) for share, other in shares.items()])
+            shares = run_in_processes(args, folder, seed, left)
+            tally.set_sum([Tally(share, other) for share, other in shares.items()])
         else:
             run(oracles, tally, left, lambda text: print(text, flush=True))
         print(table(tally.lines))
@@ -117,7 +119,7 @@ def main() -> int:
         new = [find for find in tally.finds if find not in known]
         if args.once or args.part:
             return int(bool(new))
-        return int(bool(repeated(new)))
+        return int(bool(repeat_finds(new)))
 
 
 if __name__ == "__main__":

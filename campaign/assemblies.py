@@ -12,16 +12,16 @@ import random_mechanisms as mechanisms
 from campaign.mechanisms import SPATIAL
 from campaign.oracle import Oracle
 
-# Guesses in a round.
+# Guesses in a round (and samples of a batch).
 LANES = 2048
-# Successive rounds with the same structure, whose programs are compiled once.
+# Successive rounds with the same structure, so that its programs are compiled once.
 ROUNDS = 8
 # Mechanisms in a round, each with many guesses.
 MECHANISMS = 16
 # Largest change of a coordinate from an assembled configuration to a guess; bodies have lengths of about 1.
-FAR = 10.0
-# Step of the central differences. They are taken with this step and with half of it; where the two disagree, there is
-# no derivative to compare with.
+MAX_GUESS_DISTANCE = 10.0
+# Step of the central differences, which are taken with this step and with half of it. If the two disagree, there is no
+# derivative to compare with.
 STEP = 1e-5
 # Upper bound on gaps, relative to the mechanism's `own_length`, as `assemble` promises.
 MAX_GAP = 1e-8
@@ -29,7 +29,7 @@ MAX_GAP = 1e-8
 
 @lru_cache(maxsize=2)
 def structure_of(seed: int):
-    """The structure of a round: a single joint, a tree or a closed chain."""
+    """Return the structure of a round: a single joint, a tree or a closed chain."""
     rng = np.random.default_rng((seed // ROUNDS, 3))
     dimension = int(rng.choice([2, 3]))
     # A screw fits once in every turn, so that most guesses lie near a border between two configurations.
@@ -41,7 +41,7 @@ def structure_of(seed: int):
 
 @lru_cache(maxsize=2)
 def programs_of(seed: int):
-    """Compiled functions of h for a batch: assembly of mechanisms, guesses and times that change with h, and its rate."""
+    """Return two compiled functions of h for a batch: the assembly of inputs that change with h, and its derivative."""
     del seed
 
     def along(h, mech, change, guess, moved, t):
@@ -63,24 +63,26 @@ class RoughGuesses(Oracle):
     seconds = 45.0
 
     def question(self, seed):
-        """Mechanisms and guesses, and the directions in which they change with h."""
+        """Return mechanisms and guesses, and the directions in which they change with h."""
         rng, structure = np.random.default_rng((seed, 5)), structure_of(seed)
         drawn = [mechanisms.draw(rng, structure) for _ in range(MECHANISMS)]
         mech, q = jax.tree.map(np.asarray, mechanisms.stacked(drawn))
         repeat = lambda x: np.repeat(x, LANES // MECHANISMS, axis=0)
         mech, q = jax.tree.map(repeat, (mech, q))
         layout = drawn[0][0].layout
-        # Frames are kept: they are rotations, which a change of their single entries would leave.
+        # Frames are kept: a change of single entries would not give a rotation.
         varies = lambda x: eqx.is_inexact_array(x) and np.shape(x)[-2:] != (3, 3)
         change = jax.tree.map(lambda x: rng.normal(size=np.shape(x)) if varies(x) else np.zeros_like(x), mech)
         # Half of the guesses are rough, half are wild.
-        distance = np.where(np.arange(LANES) % 2, FAR, 0.5)[:, None] * rng.uniform(-1, 1, (LANES, layout.m))
+        distance = np.where(np.arange(LANES) % 2, MAX_GUESS_DISTANCE, 0.5)[:, None] * rng.uniform(
+            -1, 1, (LANES, layout.m)
+        )
         shift = np.where(layout.angular, np.clip(distance, -np.pi, np.pi), distance)
         guess = np.asarray(jax.vmap(layout.retract)(q, jnp.asarray(shift)))
         return seed // ROUNDS, mech, change, guess, rng.normal(size=(LANES, layout.m))
 
     def answer(self, question):
-        """Results at h = 0, the derivative there, its two central differences, and the mean of q over the four other h."""
+        """Return results and derivative at h = 0, two central differences, and the mean of q over the four other h."""
         seed, *args = question
         value, rate = programs_of(seed)
         at = lambda h: jax.tree.map(np.asarray, value(h, *args, 0.1))

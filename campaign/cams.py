@@ -9,13 +9,13 @@ from jaxmbs import planar
 
 
 def _eccentric(b):
-    """ρ(α) of a circle whose centre is at (e, 0)."""
+    """Return the polar outline ρ(α) of a circle whose centre is at (e, 0)."""
     e, r = b["eccentricity"], b["radius"]
     return planar.FunctionOutline(lambda alpha: e * jnp.cos(alpha) + jnp.sqrt(r**2 - (e * jnp.sin(alpha)) ** 2))
 
 
 def _machine(touch, guide):
-    """A cam that turns about the origin, and a follower that slides along y at x = guide."""
+    """Return a cam that turns about the origin with a follower that slides along y at x = guide."""
     return mbs.Mechanism(
         {"cam": planar.Body(), "follower": planar.Body()},
         {
@@ -27,18 +27,19 @@ def _machine(touch, guide):
     )
 
 
-def _state(angle, guide, lift, *contacts):
+def _coordinates(angle, guide, lift, *contacts):
+    """Return q: the poses of cam and follower, then the contact parameters."""
     return jnp.stack([0 * angle, 0 * angle, angle, guide + 0 * angle, lift, 0 * angle, *contacts])
 
 
-def _seen_from(centre, normal, r, angle):
-    """The polar angle, on a body turned by `angle`, of the point of a circle where its outer normal is `normal`."""
+def _contact_angle(centre, normal, r, angle):
+    """Return the polar angle, on a body turned by `angle`, of the point of a circle with outer normal `normal`."""
     point = centre + r * jnp.stack([jnp.cos(normal - angle), jnp.sin(normal - angle)])
     return jnp.arctan2(point[1], point[0])
 
 
 class Cam(ClosedForm):
-    """What both followers share."""
+    """Designs and margin of both followers."""
 
     seconds = 30.0
 
@@ -65,7 +66,7 @@ class FlatFollower(Cam):
     def formula(self, b, angle, floor):
         centre = jnp.stack([b["eccentricity"], 0 * angle])
         lift = b["radius"] + b["eccentricity"] * jnp.sin(angle)
-        return _state(angle, b["guide"], lift, _seen_from(centre, jnp.pi / 2, b["radius"], angle))
+        return _coordinates(angle, b["guide"], lift, _contact_angle(centre, jnp.pi / 2, b["radius"], angle))
 
 
 class RollerFollower(Cam):
@@ -82,5 +83,5 @@ class RollerFollower(Cam):
         beside = b["eccentricity"] * jnp.cos(angle) - b["guide"]
         up = jnp.sqrt((b["radius"] + b["roller"]) ** 2 - beside**2)
         normal = jnp.arctan2(up, -beside)
-        on_cam = _seen_from(centre, normal, b["radius"], angle)
-        return _state(angle, b["guide"], b["eccentricity"] * jnp.sin(angle) + up, on_cam, normal - jnp.pi)
+        on_cam = _contact_angle(centre, normal, b["radius"], angle)
+        return _coordinates(angle, b["guide"], b["eccentricity"] * jnp.sin(angle) + up, on_cam, normal - jnp.pi)

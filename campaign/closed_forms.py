@@ -11,19 +11,25 @@ import numpy as np
 import jaxmbs as mbs
 from campaign.oracle import Account, Oracle
 
+# Angles of a motion.
 STEPS = 37
+# Rounding error of float64.
 EPS = float(np.finfo(float).eps)
-# Where rounding may change a result by this part of it, nothing is compared.
-BLURRED = 1e-5
-# A design this near to one that just assembles, or just turns, may be taken for either; relative to its size squared.
-BORDER = 1e-9
+# Numbers whose bound is larger than this part of their size are not judged.
+MAX_RELATIVE_BOUND = 1e-5
+# Margins below this are not judged: a design that just assembles may be taken for one that does not. Relative to its
+# size squared.
+MARGIN_TOLERANCE = 1e-9
 
 
 class ClosedForm(Oracle):
-    """A mechanism driven by its first angle, with one formula for the whole configuration.
+    """A mechanism driven by its first angle, with a formula for the whole configuration.
 
-    Bounds come from conditioning: the formula is differentiated by every number that enters, and each of these may be
-    wrong by this many `roundings`.
+    Bounds come from conditioning: the formula is differentiated with respect to every input.
+
+    Attributes:
+        roundings: rounding errors that each input of the formula may have.
+        lanes: designs in a round.
     """
 
     seconds = 25.0
@@ -32,27 +38,30 @@ class ClosedForm(Oracle):
 
     @abc.abstractmethod
     def designs(self, rng, count: int) -> dict[str, np.ndarray]:
-        """Random designs, with "branch" among them: 1 or −1."""
+        """Return random designs without their "branch", 1 or −1."""
 
     @abc.abstractmethod
     def mechanism(self, b) -> mbs.Mechanism:
-        """The mechanism of a design; its driver keeps the crank's angle at t."""
+        """Return the mechanism of a design, whose driver keeps the crank's angle at t."""
 
     @abc.abstractmethod
     def formula(self, b, angle, floor: float):
-        """q by the closed form. Roots are taken of no less than `floor`, relative to the size of the design."""
+        """Return q by the closed form. Radicands are at least `floor`, relative to the size of the design."""
 
     @abc.abstractmethod
     def margin(self, b, low, high):
-        """(count, times): a number, relative to the size of the design, that is positive where the mechanism can be closed
-        at all angles of [low, high], and negative where it cannot at some; and how exact it is."""
+        """Return the margin of assembly (count, times), and its error.
+
+        The margin is positive if the mechanism can be closed at all angles of [low, high], and negative if not; it is
+        relative to the size of the design squared.
+        """
 
     def values(self, b, angle):
-        """What is compared: all of q unless said otherwise."""
+        """Return the compared quantities by the formula, by default all of q."""
         return self.formula(b, angle, 0.0)
 
-    def seen(self, b, q, v, a):
-        """The same, its rate and acceleration, of a motion."""
+    def quantities(self, b, q, v, a):
+        """Return the compared quantities of a motion, their rates and accelerations."""
         return q, v, a
 
     def question(self, seed):
@@ -83,35 +92,37 @@ class ClosedForm(Oracle):
         for k, (name, found) in enumerate((("q", q), ("v", v), ("a", a))):
             right, blur = wanted[k][good], sizes[k][good]
             gap = found[good] - right
-            # Angles are known up to whole turns.
+            # Angles are compared up to whole turns.
             gap = np.where(angular & (k == 0), gap - 2 * np.pi * np.round(gap / (2 * np.pi)), gap)
             scale = np.abs(right).max(axis=-1, keepdims=True) + size
             bound = self.roundings * EPS * (blur + scale)
-            account.within(name, gap, 0.0, bound, scale, bound < BLURRED * scale)
+            account.within(name, gap, 0.0, bound, scale, bound < MAX_RELATIVE_BOUND * scale)
 
     def size(self, b):
-        """A length, in which designs are measured."""
+        """Return the size of each design, a length."""
         return sum(np.abs(x) for name, x in b.items() if name != "branch")
 
     def names(self):
-        """Of what is compared; what ends in .x or .y is a length, all else an angle."""
+        """Return the names of the compared quantities. Names that end in .x or .y are lengths, all others angles."""
         one = {name: x[0] for name, x in self.designs(np.random.default_rng(0), 1).items()} | {"branch": 1.0}
         return self.mechanism(one).layout.coordinates
 
 
 @partial(jax.jit, static_argnums=0)
 def _run(oracle: ClosedForm, b, angles):
+    """Return compared quantities, rates, accelerations and statuses of `mbs.kinematics`, (designs, angles, …)."""
+
     def one(b, angles):
         motion = mbs.kinematics(oracle.mechanism(b), angles, oracle.formula(b, angles[0], 1e-4))
-        see = lambda *state: oracle.seen(b, *state)
-        return *jax.vmap(see)(motion.q, motion.v, motion.a), motion.status
+        quantities = lambda *state: oracle.quantities(b, *state)
+        return *jax.vmap(quantities)(motion.q, motion.v, motion.a), motion.status
 
     return jax.vmap(one)(b, angles)
 
 
 @partial(jax.jit, static_argnums=0)
 def _evaluate(oracle: ClosedForm, b, angles):
-    """q, v and a by the formula, and by how much they change when all numbers that enter are changed in proportion."""
+    """Return q, v and a by the formula, and their changes for relative changes of all inputs by 1."""
 
     def motion(logs, b, angle):
         changed = {name: x if name == "branch" else x * (1 + logs[name]) for name, x in b.items()}
@@ -131,7 +142,7 @@ def _evaluate(oracle: ClosedForm, b, angles):
 
 
 def extremes_of_cosine(low, high):
-    """The smallest and the largest cosine of the angles from low to high."""
+    """Return the smallest and the largest cosine of the angles from low to high."""
     turns = lambda x: np.ceil(x / (2 * np.pi)) * 2 * np.pi
     ends = np.cos(low), np.cos(high)
     largest = np.where(turns(low) <= high, 1.0, np.maximum(*ends))

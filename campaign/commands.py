@@ -1,4 +1,4 @@
-"""Mutilated command lines: each ends with an exit code and, where it is bad, one line that says why."""
+"""Mutilated command lines: each ends with an exit code and, if it is bad, one line with the reason."""
 
 import contextlib
 import io
@@ -14,10 +14,14 @@ from campaign.oracle import Oracle
 from campaign.schedule import Hangs, alarm
 from jaxmbs.cli import main
 
+# Folder of the models that commands read.
 MODELS = Path(__file__).parents[1] / "examples" / "models"
+# Longest processor time of a command in seconds.
 MAX_COMMAND_SECONDS = 120
+# Commands in a round.
 BATCH = 15
-WHOLE = (
+# Commands before they are mutilated.
+VALID_COMMANDS = (
     ("check", "slider_crank.json", "--until", "0.3", "--times", "3"),
     ("kinematics", "slider_crank.json", "--until", "0.5", "--times", "6", "--output", "motion.csv"),
     ("convert", "slider_crank.json", "copy.json"),
@@ -31,6 +35,7 @@ WHOLE = (
     ("animate", "slider_crank.json", "film.avi"),
     ("testspeed", "double_pendulum.json", "--batch", "0"),
 )
+# Words that are inserted.
 WORDS = (
     "", "-", "--", "-1", "0", "nan", "inf", "1e999", "ä", "--json", "--float32", "--until", "--times", "--output", "--help",
     "--version", "--ignore", "--unknown", "nothing.json", "slider_crank.json", "path.csv", "copy.urdf", "copy.xml",
@@ -45,10 +50,12 @@ class Commands(Oracle):
 
     def question(self, seed):
         rng = np.random.default_rng(seed)
-        return [_damaged(rng, list(WHOLE[int(rng.integers(len(WHOLE)))])) for _ in range(BATCH)]
+        return [
+            _mutilated_words(rng, list(VALID_COMMANDS[int(rng.integers(len(VALID_COMMANDS)))])) for _ in range(BATCH)
+        ]
 
     def answer(self, question):
-        """Exit code, output and complaint of each, or the error."""
+        """Return exit code, output and complaint of each command, or its error."""
         before, answers = Path.cwd(), []
         for words in question:
             with tempfile.TemporaryDirectory() as folder:
@@ -57,7 +64,7 @@ class Commands(Oracle):
                 (Path(folder) / "damaged.json").write_text("{")
                 try:
                     os.chdir(folder)
-                    answers.append(_outcome(words))
+                    answers.append(_run_command(words))
                 finally:
                     os.chdir(before)
                     jax.config.update("jax_enable_x64", True)
@@ -67,42 +74,44 @@ class Commands(Oracle):
         for words, outcome in zip(question, answer, strict=True):
             account.count("commands", 1)
             account.comparisons += 1
-            wrong = _wrong(words, outcome)
+            wrong = _fault_of(words, outcome)
             if wrong:
                 account.find(f"jaxmbs {words}: {wrong}")
 
 
-def _damaged(rng, words: list[str]) -> list[str]:
+def _mutilated_words(rng, words: list[str]) -> list[str]:
+    """Delete, insert, replace or shorten up to three words."""
     for _ in range(int(rng.integers(1, 4))):
         k = int(rng.integers(len(words) + 1))
-        what = rng.integers(4)
-        if what == 0 and len(words) > 1:
+        change = rng.integers(4)
+        if change == 0 and len(words) > 1:
             del words[k - 1]
-        elif what == 1:
+        elif change == 1:
             words.insert(k, WORDS[int(rng.integers(len(WORDS)))])
-        elif what == 2 and k < len(words):
+        elif change == 2 and k < len(words):
             words[k] = WORDS[int(rng.integers(len(WORDS)))]
-        elif what == 3 and k < len(words) and words[k]:
+        elif change == 3 and k < len(words) and words[k]:
             cut = int(rng.integers(len(words[k])))
             words[k] = words[k][:cut] + words[k][cut + 1 :]
     return words
 
 
-def _outcome(words):
+def _run_command(words):
+    """Return exit code, output and complaint of a command, or its error."""
     out, err = io.StringIO(), io.StringIO()
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), alarm(MAX_COMMAND_SECONDS):
             code = main(words)
     except SystemExit as end:
-        # What argparse does after --help and --version.
+        # argparse exits after --help and --version.
         code = end.code
     except (Exception, Hangs) as error:
         return error
     return code, out.getvalue(), err.getvalue()
 
 
-def _wrong(words, outcome) -> str | None:
-    """What is wrong with how a command ended."""
+def _fault_of(words, outcome) -> str | None:
+    """Return the fault of the outcome of a command, or None."""
     if isinstance(outcome, BaseException):
         return f"{type(outcome).__name__}: {outcome}"
     code, out, err = outcome

@@ -17,9 +17,11 @@ import robots
 from campaign.oracle import Oracle
 from campaign.schedule import Hangs, alarm
 
-# Reading a file of a few kilobytes takes milliseconds, or seconds where a program is compiled for it; of processors' time.
+# Longest processor time to read a file in seconds. It takes milliseconds, or seconds if a program is compiled.
 MAX_READ_SECONDS = 60
+# Files in a round.
 BATCH = 150
+# A valid file, with a revolute and a prismatic joint.
 URDF = f"""<robot name="arm"><link name="base"/>
 <link name="upper">{robots._inertial(1, (0, 0, 0.5), (0.1, 0.1, 0.01))}</link>
 <link name="fore">{robots._inertial(2, (0.3, 0, 0), (0.01, 0.2, 0.2))}</link>
@@ -51,25 +53,25 @@ class RoundTrip(Oracle):
         for name, one, other in zip(("mechanism", "guess", "velocities"), found, question, strict=True):
             mine, theirs = jax.tree.flatten(one), jax.tree.flatten(other)
             if mine[1] != theirs[1]:
-                account.find(f"{name}: has another structure")
+                account.find(f"{name} has another structure")
                 continue
             for a, b in zip(mine[0], theirs[0], strict=True):
                 account.same(name, a, b)
         if text != again:
-            account.find("the file written from what was read is another one")
+            account.find("a file that is read and written again differs")
 
 
-def flipped(rng, text: str) -> bytes:
-    """A few bytes are others, are missing, or are there twice."""
+def damage_bytes(rng, text: str) -> bytes:
+    """Change, delete or repeat a few bytes."""
     data = bytearray(text.encode())
     for _ in range(int(rng.integers(1, 4))):
         k = int(rng.integers(len(data)))
-        what = rng.integers(4)
-        if what == 0:
+        change = rng.integers(4)
+        if change == 0:
             data[k] = int(rng.integers(256))
-        elif what == 1:
+        elif change == 1:
             del data[k : k + int(rng.integers(1, 30))]
-        elif what == 2:
+        elif change == 2:
             data[k:k] = data[k : k + int(rng.integers(1, 30))]
         else:
             data[k] = b'{}[]",:<>/="\'0-e.'[int(rng.integers(17))]
@@ -78,68 +80,71 @@ def flipped(rng, text: str) -> bytes:
     return bytes(data)
 
 
-def cut(rng, text: str) -> bytes:
-    """The file ends early."""
+def cut_off(rng, text: str) -> bytes:
+    """Cut off the end of the file."""
     return text.encode()[: int(rng.integers(len(text)))]
 
 
-STRANGE = (
+# Values that replace others in JSON.
+STRANGE_VALUES = (
     None, True, -1, 0, 1e300, -1e-300, 5e-324, 10**30, "", "ground", "NaN", "a b",
     [], {}, [[]], [1, 2, 3], [1e308] * 3, {"": 0},
 )  # fmt: skip
 
 
-def other_values(rng, text: str) -> bytes:
-    """Of a JSON document: some values are others, keys have gone, have other names, or are those of a neighbour."""
+def damage_values(rng, text: str) -> bytes:
+    """Change, delete, rename or copy some values of a JSON document."""
     document = json.loads(text)
     for _ in range(int(rng.integers(1, 4))):
-        places = list(_places(document))
+        places = list(_holders_and_keys(document))
         if not places:
             break
         holder, key = places[int(rng.integers(len(places)))]
-        what = rng.integers(5)
-        if what == 0:
+        change = rng.integers(5)
+        if change == 0:
             del holder[key]
-        elif what == 1 and isinstance(holder, dict):
+        elif change == 1 and isinstance(holder, dict):
             holder[str(key) + str(rng.choice(["", "x", " ", "\u0000"]))] = holder.pop(key)
-        elif what == 2:
-            # A copy of something from elsewhere, as it is now or, if it has gone, nothing.
+        elif change == 2:
+            # A copy of another value, or null if that has been deleted.
             source, name = places[int(rng.integers(len(places)))]
             holder[key] = json.loads(json.dumps(source[name]))
-        elif what == 3 and isinstance(holder[key], (int, float)):
+        elif change == 3 and isinstance(holder[key], (int, float)):
             holder[key] = float(rng.choice([0.0, -1.0, 1e9, 1e-9, 1e200])) * holder[key]
         else:
-            # A copy, as what stands there may be changed next.
-            holder[key] = copy.deepcopy(STRANGE[int(rng.integers(len(STRANGE)))])
+            # A copy, because the next change may alter it.
+            holder[key] = copy.deepcopy(STRANGE_VALUES[int(rng.integers(len(STRANGE_VALUES)))])
     return json.dumps(document, allow_nan=bool(rng.random() < 0.9)).encode()
 
 
-def _places(value):
-    """All (holder, key) of a document."""
+def _holders_and_keys(value):
+    """Yield each container of a document with each of its keys."""
     if isinstance(value, (dict, list)):
         for key in list(value) if isinstance(value, dict) else range(len(value)):
             yield value, key
-            yield from _places(value[key])
+            yield from _holders_and_keys(value[key])
 
 
+# Values that replace others in XML.
 WORDS = (
     "", "nan", "inf", "1e999", "-1", "0", "1 2", "1 2 3 4 5", "abc", "world", "revolute", "ball", "free", "true", "\u00e9",
     "&#0;", "1e308 1e308 1e308",
 )  # fmt: skip
-TAGS = ("", "x=", "name=", "pos=", "<body>", "</body>", "<joint/>", "<geom/>")
+# Words that replace others between the attributes of XML.
+XML_FRAGMENTS = ("", "x=", "name=", "pos=", "<body>", "</body>", "<joint/>", "<geom/>")
 
 
-def other_attributes(rng, text: str) -> bytes:
-    """Of XML: some attributes have other values or those of others; between them words are other ones."""
+def damage_attributes(rng, text: str) -> bytes:
+    """Replace some attributes of XML, or words between them."""
     for _ in range(int(rng.integers(1, 4))):
-        # What is at odd places stands between quotes.
+        # Parts with an odd index stand between quotes.
         parts = text.split('"')
         k = int(rng.integers(len(parts)))
         if k % 2:
             parts[k] = str(rng.choice(WORDS if rng.random() < 0.7 else parts[1::2]))
         else:
             words = parts[k].split(" ")
-            words[int(rng.integers(len(words)))] = str(rng.choice(TAGS))
+            words[int(rng.integers(len(words)))] = str(rng.choice(XML_FRAGMENTS))
             parts[k] = " ".join(words)
         text = '"'.join(parts)
     return text.encode()
@@ -147,7 +152,7 @@ def other_attributes(rng, text: str) -> bytes:
 
 @lru_cache(maxsize=1)
 def sources() -> dict[str, tuple[str, ...]]:
-    """Whole files by suffix."""
+    """Return valid files by suffix."""
     rng = np.random.default_rng(0)
     texts = []
     with tempfile.TemporaryDirectory() as folder:
@@ -162,7 +167,7 @@ class Mutilated(Oracle):
 
     about = "a damaged file is read, or refused by a ModelError in one line: no other error, no hang, no crash"
     seconds = 10.0
-    share = 3.0  # what strangers send is where most surprises are
+    share = 3.0  # most finds came from here
     suffix: ClassVar[str]
     damages: ClassVar[tuple]
 
@@ -173,7 +178,7 @@ class Mutilated(Oracle):
         return [any_of(self.damages)(rng, any_of(texts)) for _ in range(BATCH)]
 
     def answer(self, question):
-        """Of each file None if it was read, or the error."""
+        """Return for each file None if it was read, else the error."""
         answers = []
         with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -195,6 +200,7 @@ class Mutilated(Oracle):
 
 
 def _read(path: Path):
+    """Return the error of reading a file, or None."""
     try:
         with alarm(MAX_READ_SECONDS):
             mbs.load(path)
@@ -206,16 +212,16 @@ def _read(path: Path):
 class MutilatedJson(Mutilated):
     name = "mutilated JSON"
     suffix = ".json"
-    damages = (flipped, cut, other_values, other_values)
+    damages = (damage_bytes, cut_off, damage_values, damage_values)
 
 
 class MutilatedMjcf(Mutilated):
     name = "mutilated MJCF"
     suffix = ".xml"
-    damages = (flipped, cut, other_attributes)
+    damages = (damage_bytes, cut_off, damage_attributes)
 
 
 class MutilatedUrdf(Mutilated):
     name = "mutilated URDF"
     suffix = ".urdf"
-    damages = (flipped, cut, other_attributes)
+    damages = (damage_bytes, cut_off, damage_attributes)

@@ -1,4 +1,4 @@
-"""The same mechanism said in another way: moved and turned, in other units, its bodies in another order, among others."""
+"""Equivalent mechanisms: moved and turned, in other units, with bodies in another order, in other batches."""
 
 import dataclasses
 
@@ -6,26 +6,26 @@ import jax
 import numpy as np
 
 import jaxmbs as mbs
-from campaign.mechanisms import ENDS, LANES, STOP_EXPONENT, changed, plain
-from campaign.motions import sign
+from campaign.mechanisms import ENDS, LANES, STOP_EXPONENT, map_numbers, reference_of
+from campaign.motions import with_sign_of
 from campaign.oracle import Oracle
 from random_mechanisms import GROUND
 from random_placements import placed_in_plane, placed_in_space
 
 
-class Again(Oracle):
-    """The motion of a round once more, in another way."""
+class Repetition(Oracle):
+    """The motion of a round, repeated with an equivalent mechanism."""
 
     seconds = 40.0
     compiles_once = False
 
     def question(self, seed):
-        made, ref = plain(seed)
+        made, ref = reference_of(seed)
         return made, ref, np.random.default_rng((seed, 3))
 
 
-def of_ground(mech, move):
-    """A mechanism whose ground is another: move(field's kind, value) for what is fixed to it."""
+def map_ground_fields(mech, move):
+    """Replace the numbers of a mechanism that are fixed to the ground by move(kind of the field, value)."""
 
     def change(element, name, value):
         kind = type(element).__name__
@@ -37,10 +37,10 @@ def of_ground(mech, move):
             return move("axis", value)
         return value
 
-    return changed(mech, change)
+    return map_numbers(mech, change)
 
 
-class Moved(Again):
+class Moved(Repetition):
     name = "moved and turned"
     about = "all points of the ground elsewhere, all its directions turned"
 
@@ -59,21 +59,21 @@ class Moved(Again):
                 return np.einsum("ij,...jk->...ik", place.a, value)
             return turn(value) + (place.r if kind == "point" else 0)
 
-        return made.run((of_ground(mech, move), *_placed(made, place, q, v, turn)), (0.0, ref.end))
+        return made.run((map_ground_fields(mech, move), *_move_bodies(made, place, q, v, turn)), (0.0, ref.end))
 
     def judge(self, account, question, answer):
         made, ref, place = question
         account.count("steps", question[0].steps())
         turn = lambda x: np.einsum("ij,...j->...i", place.a, x)
         wanted = dataclasses.replace(
-            ref.state, **dict(zip("qv", _placed(made, place, ref.state.q, ref.state.v, turn), strict=True))
+            ref.state, **dict(zip("qv", _move_bodies(made, place, ref.state.q, ref.state.v, turn), strict=True))
         )
         good = ref.good & (answer.status == 0)[:, None]
-        account.within("state", sign(made, answer, wanted), wanted.x, 4 * ref.bound, ref.scale, good)
+        account.within("state", with_sign_of(made, answer, wanted), wanted.x, 4 * ref.bound, ref.scale, good)
 
 
-def _placed(made, place, q, v, turn):
-    """Coordinates and velocities of all bodies as seen from elsewhere."""
+def _move_bodies(made, place, q, v, turn):
+    """Return the coordinates and velocities of all bodies after a displacement `place` of everything."""
     q, v = q.copy(), v.copy()
     d = made.structure.dimension
     n, m = (3, 3) if d == 2 else (7, 6)
@@ -91,23 +91,24 @@ def _placed(made, place, q, v, turn):
 _product = jax.jit(mbs.rotation.product)
 
 # Powers of length, mass and time in the units of fields.
-UNITS = {
+UNIT_POWERS = {
     "point": (1, 0, 0), "com": (1, 0, 0), "distance": (1, 0, 0), "offset": (1, 0, 0), "pitch": (1, 0, 0),
     "radius": (1, 0, 0),
     "free_length": (1, 0, 0), "mass": (0, 1, 0), "inertia": (2, 1, 0), "acceleration": (1, 0, -2),
     "velocity": (1, 0, -1), "viscous": (0, 1, -1),
 }  # fmt: skip
-SLIDES = ("Translational", "Prismatic")
+# Joints whose coordinate is a length.
+SLIDING_JOINTS = ("Translational", "Prismatic")
 
 
-def power(mech, element, name, dimension):
-    """The powers of length, mass and time in the unit of a field."""
+def unit_powers(mech, element, name, dimension):
+    """Return the powers of length, mass and time in the unit of a field."""
     kind = type(element).__name__
     name = name.split("_")[0] if name.startswith("point") else name
     joint = mech.constraints.get(getattr(element, "joint", None))
-    slides = kind == "SpringDamper" or type(joint).__name__ in SLIDES
+    slides = kind == "SpringDamper" or type(joint).__name__ in SLIDING_JOINTS
     if name == "stiffness" and kind == "JointStop":
-        # A force or torque by a power of the coordinate.
+        # A force or torque divided by a power of the coordinate.
         return (1 - STOP_EXPONENT, 1, -2) if slides else (2, 1, -2)
     if name == "damping" and kind == "JointStop":
         return (-1, 0, 1) if slides else (0, 0, 1)
@@ -119,15 +120,15 @@ def power(mech, element, name, dimension):
     if name in ("free", "lower", "upper"):
         return (1, 0, 0) if slides else (0, 0, 0)
     if kind == "Motor":
-        # Currents keep their unit: torques scale with the constant and voltages with power.
+        # Currents keep their unit: torques scale with the constant, and voltages with power.
         length = 1 if slides else 2
         return {"torque_constant": (length, 1, -2), "voltage": (2, 1, -3), "resistance": (2, 1, -3)}.get(
             name, (0, 0, 0)
         )
-    return UNITS.get(name, (0, 0, 0))
+    return UNIT_POWERS.get(name, (0, 0, 0))
 
 
-class Units(Again):
+class Units(Repetition):
     """Masses and times in other units, by powers of two: every number of the motion is the same, to the bit."""
 
     name = "units"
@@ -142,13 +143,16 @@ class Units(Again):
         return [self._run(made, ref, *scales) for scales in ((1.0, mass, time), (length, 1.0, 1.0))]
 
     def _run(self, made, ref, *scales):
+        """Run the motion in units scaled by factors of length, mass and time; return it in the first units."""
         mech, q, v = ref.batch
         size = lambda powers: np.prod([scale**p for scale, p in zip(scales, powers, strict=True)])
-        change = lambda element, name, value: value * size(power(made.mech, element, name, made.structure.dimension))
+        change = lambda element, name, value: (
+            value * size(unit_powers(made.mech, element, name, made.structure.dimension))
+        )
         length, _, time = scales
-        # What lengths in q and in v are multiplied by, and all of v.
-        of_q, of_v = (np.where(rows, length, 1) for rows in lengths(made))
-        state = made.run((changed(mech, change), q * of_q, v * of_v / time), (0.0, ref.end * time))
+        # Factors of the coordinates and velocities; only lengths change.
+        of_q, of_v = (np.where(rows, length, 1) for rows in length_masks(made))
+        state = made.run((map_numbers(mech, change), q * of_q, v * of_v / time), (0.0, ref.end * time))
         return dataclasses.replace(state, q=state.q / of_q, v=state.v / of_v * time)
 
     def judge(self, account, question, answer):
@@ -157,24 +161,24 @@ class Units(Again):
         account.count("steps", question[0].steps())
         account.same("masses and times", exact.x, ref.state.x)
         good = ref.good & (rounded.status == 0)[:, None]
-        account.within("lengths", sign(made, rounded, ref.state), ref.state.x, 4 * ref.bound, ref.scale, good)
+        account.within("lengths", with_sign_of(made, rounded, ref.state), ref.state.x, 4 * ref.bound, ref.scale, good)
 
 
-def lengths(made):
-    """Which coordinates, and which velocities, are lengths."""
+def length_masks(made):
+    """Return masks of the coordinates and of the velocities that are lengths."""
     d, bodies = made.structure.dimension, len(made.structure.bodies)
     n, m = (3, 3) if d == 2 else (7, 6)
     return np.arange(n * bodies) % n < d, np.arange(m * bodies) % m < d
 
 
-class Permuted(Again):
+class Permuted(Repetition):
     name = "bodies in another order"
     about = "bodies and joints declared in another order"
     seconds = 60.0
 
     def question(self, seed):
         made, ref, _ = super().question(seed)
-        # One order for a structure, so that its program is compiled once.
+        # One order for each structure, so that its program is compiled once.
         rng = np.random.default_rng(len(made.structure.joints))
         return made, ref, rng.permutation(len(made.structure.bodies)), rng.permutation(len(made.structure.joints))
 
@@ -185,23 +189,24 @@ class Permuted(Again):
         change = lambda mech: mbs.Mechanism(
             order(mech.bodies, bodies), order(mech.constraints, joints), mech.drivers, mech.forces
         )
-        batch = mech, *(_reordered(x, bodies) for x in (q, v))
+        batch = mech, *(_reorder_bodies(x, bodies) for x in (q, v))
         state = made.run(batch, (0.0, ref.end), key="permuted", change=change)
         back = np.argsort(bodies)
-        return dataclasses.replace(state, q=_reordered(state.q, back), v=_reordered(state.v, back))
+        return dataclasses.replace(state, q=_reorder_bodies(state.q, back), v=_reorder_bodies(state.v, back))
 
     def judge(self, account, question, answer):
         made, ref, *_ = question
         account.count("steps", question[0].steps())
         good = ref.good & (answer.status == 0)[:, None]
-        account.within("state", sign(made, answer, ref.state), ref.state.x, 2 * ref.bound, ref.scale, good)
+        account.within("state", with_sign_of(made, answer, ref.state), ref.state.x, 2 * ref.bound, ref.scale, good)
 
 
-def _reordered(x, bodies):
+def _reorder_bodies(x, bodies):
+    """Return the coordinates or velocities of a batch with bodies in another order."""
     return x.reshape(len(x), len(bodies), -1)[:, bodies].reshape(len(x), -1)
 
 
-class Batches(Again):
+class Batches(Repetition):
     name = "batch of one"
     about = "a sample alone is what it is among others, to the bit"
 
@@ -216,12 +221,12 @@ class Batches(Again):
     def judge(self, account, question, answer):
         _, ref, k = question
         account.count("steps", question[0].steps())
-        # It is compiled for itself, by a program that says itself what is rounded together.
+        # The batch of one is compiled separately, but by a program, which fixes all roundings.
         account.same("state", answer.x[0], ref.state.x[k])
         account.same("status", answer.status[0], ref.state.status[k])
 
 
-class Neighbours(Again):
+class Neighbours(Repetition):
     name = "poisoned neighbours"
     about = "samples with NaN, infinities, or loops that cannot be closed leave the others the same, to the bit"
 
@@ -250,6 +255,6 @@ class Neighbours(Again):
         healthy = poisons == ""
         account.same("state", answer.x[healthy], ref.state.x[healthy])
         account.same("status", answer.status[healthy], ref.state.status[healthy])
-        named = np.isin(poisons, ("nan", "inf", "start"))
-        account.same("status of what is not a number", answer.status[named], int(mbs.Status.NON_FINITE))
+        not_finite = np.isin(poisons, ("nan", "inf", "start"))
+        account.same("status of what is not a number", answer.status[not_finite], int(mbs.Status.NON_FINITE))
         account.same("finite", np.isfinite(answer.x), True)

@@ -7,21 +7,23 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxmbs as mbs
-from campaign.closed_forms import BORDER, ClosedForm, extremes_of_cosine
+from campaign.closed_forms import MARGIN_TOLERANCE, ClosedForm, extremes_of_cosine
 from jaxmbs import planar, spatial
 from linkages import four_bar, slider_crank
 
 
 def _root(x, floor):
-    """√x, but of no less than a number."""
+    """Return √max(x, floor)."""
     return jnp.sqrt(jnp.maximum(x, floor) if floor else x)
 
 
 def _unit(angle):
+    """Return the unit vector at an angle."""
     return jnp.stack([jnp.cos(angle), jnp.sin(angle)])
 
 
 def _pose(r, angle):
+    """Return a pose as an array (3,)."""
     return jnp.append(r, angle)
 
 
@@ -51,7 +53,9 @@ class FourBar(ClosedForm):
         a, rod, c, d = (b[name][:, None] for name in ("crank", "coupler", "rocker", "ground"))
         smallest, largest = extremes_of_cosine(low, high)
         closest, widest = (a**2 + d**2 - 2 * a * d * x for x in (largest, smallest))
-        return np.minimum(closest - (rod - c) ** 2, (rod + c) ** 2 - widest) / self.size(b)[:, None] ** 2, BORDER
+        return np.minimum(closest - (rod - c) ** 2, (rod + c) ** 2 - widest) / self.size(b)[
+            :, None
+        ] ** 2, MARGIN_TOLERANCE
 
 
 class SliderCrank(ClosedForm):
@@ -78,11 +82,11 @@ class SliderCrank(ClosedForm):
         smallest, largest = extremes_of_cosine(low - np.pi / 2, high - np.pi / 2)
         ends = [b["offset"][:, None] - b["crank"][:, None] * x for x in (smallest, largest)]
         farthest = np.maximum(*map(np.abs, ends))
-        return (b["rod"][:, None] ** 2 - farthest**2) / self.size(b)[:, None] ** 2, BORDER
+        return (b["rod"][:, None] ** 2 - farthest**2) / self.size(b)[:, None] ** 2, MARGIN_TOLERANCE
 
 
-def _slotted(b, offset):
-    """A crank whose pin runs in the slot of a rocker, beside its pivot by an offset."""
+def _slotted_mechanism(b, offset):
+    """Return a crank whose pin runs in the slot of a rocker, which misses the pivot of the rocker by an offset."""
     return mbs.Mechanism(
         {"crank": planar.Body(), "rocker": planar.Body()},
         {
@@ -103,7 +107,7 @@ class InvertedSliderCrank(ClosedForm):
         return {"crank": crank, "ground": ground, "offset": rng.uniform(-0.8, 0.8, count)}
 
     def mechanism(self, b):
-        return _slotted(b, b["offset"])
+        return _slotted_mechanism(b, b["offset"])
 
     def formula(self, b, angle, floor):
         c = jnp.stack([b["ground"], 0 * b["ground"]])
@@ -115,11 +119,11 @@ class InvertedSliderCrank(ClosedForm):
     def margin(self, b, low, high):
         _, largest = extremes_of_cosine(low, high)
         a, d, e = (b[name][:, None] for name in ("crank", "ground", "offset"))
-        return (a**2 + d**2 - 2 * a * d * largest - e**2) / self.size(b)[:, None] ** 2, BORDER
+        return (a**2 + d**2 - 2 * a * d * largest - e**2) / self.size(b)[:, None] ** 2, MARGIN_TOLERANCE
 
 
 class SlottedWheel(ClosedForm):
-    """Of a Geneva mechanism, while the pin is in the slot: tan β = a sin θ / (d − a cos θ)."""
+    """A Geneva mechanism while the pin is in the slot: tan β = a sin θ / (d − a cos θ)."""
 
     name = "slotted wheel"
     about = "an angle seen from a point"
@@ -154,7 +158,7 @@ class SlottedWheel(ClosedForm):
 
     def question(self, seed):
         b, angles = super().question(seed)
-        # In, and out again on the other side; the crank's shaft is on the left of the wheel's.
+        # Into the slot and out on the other side. The shaft of the crank is on the left of that of the wheel.
         widest = np.arccos(b["crank"] / b["ground"])[:, None]
         return b, np.sign(angles[:, -1:] - angles[:, :1]) * widest * np.linspace(-1, 1, angles.shape[1])
 
@@ -172,7 +176,7 @@ class SpatialFourBar(ClosedForm):
         return dict(zip(self.NUMBERS, rng.uniform(low, high, (count, 8)).T, strict=True))
 
     def _rocker(self, b):
-        """Pivot and axes of the rocker's joint: x, y and the axis z as columns."""
+        """Return the pivot of the rocker, and the axes of its joint as columns; z is the axis of rotation."""
         ct, st, cs, ss = (f(b[name]) for name in ("tilt", "swing") for f in (jnp.cos, jnp.sin))
         zero = jnp.zeros_like(ct)
         axes = jnp.stack(
@@ -195,27 +199,28 @@ class SpatialFourBar(ClosedForm):
         )
 
     def _equation(self, b, angle):
-        """A cos ψ + B sin ψ = K."""
+        """Return A, B and K of the equation A cos ψ + B sin ψ = K for the angle ψ of the rocker."""
         pivot, axes = self._rocker(b)
         a = b["crank"] * jnp.append(_unit(angle), 0.0)
         w = a - pivot
         k = (w @ w + b["rocker"] ** 2 - b["rod"] ** 2) / (2 * b["rocker"])
         return w @ axes[:, 0], w @ axes[:, 1], k
 
-    def _psi(self, b, angle, floor):
+    def _rocker_angle(self, b, angle, floor):
+        """Return the angle ψ of the rocker."""
         x, y, k = self._equation(b, angle)
         across = b["branch"] * _root(x**2 + y**2 - k**2, floor)
         return jnp.arctan2(y * k + x * across, x * k - y * across)
 
     def formula(self, b, angle, floor):
         pivot, axes = self._rocker(b)
-        turned = mbs.rotation.product(mbs.rotation.from_matrix(axes), _about_z(self._psi(b, angle, floor)))
+        turned = mbs.rotation.product(mbs.rotation.from_matrix(axes), _about_z(self._rocker_angle(b, angle, floor)))
         return jnp.concatenate([jnp.zeros(3), _about_z(angle), pivot, turned])
 
     def values(self, b, angle):
-        return jnp.stack([angle, self._psi(b, angle, 0.0)])
+        return jnp.stack([angle, self._rocker_angle(b, angle, 0.0)])
 
-    def seen(self, b, q, v, a):
+    def quantities(self, b, q, v, a):
         own = mbs.rotation.from_matrix(self._rocker(b)[1])
         turns = q[3:7], mbs.rotation.product(mbs.rotation.inverse(own), q[10:14])
         angles = jnp.stack([2 * jnp.arctan2(p[3], p[0]) for p in turns])
@@ -226,27 +231,28 @@ class SpatialFourBar(ClosedForm):
 
     def margin(self, b, low, high):
         ends = np.where(low[:, -1:] < low[:, :1], low, high)
-        fine = np.linspace(ends[:, 0], ends[:, -1], (ends.shape[1] - 1) * PARTS + 1, axis=1)
+        fine = np.linspace(ends[:, 0], ends[:, -1], (ends.shape[1] - 1) * SUBDIVISIONS + 1, axis=1)
         x, y, k = (np.asarray(part) for part in _equations(self, b, fine))
         inside = x**2 + y**2 - k**2
-        # Between two places it may be smaller than at both, by no more than its curvature allows.
+        # Between two angles the margin may be smaller than at both, at most by its curvature.
         dip = np.abs(np.diff(inside, 2, axis=1)).max(axis=1, keepdims=True) / 4
         size = self.size(b)[:, None] ** 2
-        return np.minimum.accumulate(inside, axis=1)[:, ::PARTS] / size, dip / size + BORDER
+        return np.minimum.accumulate(inside, axis=1)[:, ::SUBDIVISIONS] / size, dip / size + MARGIN_TOLERANCE
 
     def size(self, b):
         return b["crank"] + b["rocker"] + b["rod"]
 
 
-# Places between two angles at which it is looked whether the rod reaches.
-PARTS = 8
+# Subdivisions between two angles at which the margin is evaluated.
+SUBDIVISIONS = 8
 
 
 @partial(jax.jit, static_argnums=0)
 def _equations(oracle, b, angles):
+    """Return A, B and K of all designs at all angles."""
     return jax.vmap(lambda b, row: jax.vmap(lambda angle: oracle._equation(b, angle))(row))(b, angles)
 
 
 def _about_z(angle):
-    """Euler parameters."""
+    """Return the Euler parameters of a rotation about z."""
     return jnp.stack([jnp.cos(angle / 2), 0 * angle, 0 * angle, jnp.sin(angle / 2)])

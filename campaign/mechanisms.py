@@ -1,4 +1,4 @@
-"""Random mechanisms with forces in very many variants, and their motions by programs that are compiled once."""
+"""Random mechanisms with forces in many variants, and their motions by programs that are compiled once."""
 
 import dataclasses
 from functools import cached_property, lru_cache
@@ -10,32 +10,38 @@ import numpy as np
 import jaxmbs as mbs
 import random_mechanisms as mechanisms
 
-# Steps of a motion, whatever its end: as many as `simulate` takes when it is given none.
+# Steps of a motion of any length, the default of `simulate`.
 STEPS = 4000
+# Samples in a round.
 LANES = 24
-# Rounds that share a structure, and so its programs.
+# Successive rounds with the same structure, so that its programs are compiled once.
 ROUNDS = 8
+# Formulations that are compared with body poses.
 FORMULATIONS = (mbs.JointCoordinates(), mbs.Natural(), mbs.Kane())
-# Roundings of each step that a motion may have collected.
+# Rounding errors of a step, for the bound on a motion.
 ROUNDINGS = 10
-# With the usual 1.5 an error of h^2.5 comes and goes with the place within a step at which a stop is met: the difference of
-# two lengths of steps does not bound it.
+# Exponent of joint stops. With the usual 1.5 the error is of order h^2.5 and depends on the place within a step at which
+# the stop is met, so the difference between two steps is no bound.
 STOP_EXPONENT = 3.0
+# Joints of random mechanisms in space.
 SPATIAL = ("Revolute", "Prismatic", "Cylindrical", "Universal", "Spherical", "Planar", "Screw", "ConstantVelocity")
+# Field that names the body of a point, axis or frame.
 ENDS = {"point_i": "i", "axis_i": "i", "frame_i": "i", "point_j": "j", "axis_j": "j", "frame_j": "j"}
 
 
 @dataclasses.dataclass(frozen=True)
-class State:
-    """Of all samples: configuration, velocities, kinetic and potential energy, status; a row each. `start` is that from
-    which the motion began, with the constraints closed."""
+class BatchState:
+    """States of all samples with energies and statuses, a row for each sample.
+
+    `start` is the state at the beginning of the motion, with the constraints closed.
+    """
 
     q: np.ndarray
     v: np.ndarray
     kinetic: np.ndarray
     potential: np.ndarray
     status: np.ndarray
-    start: "State | None" = None
+    start: "BatchState | None" = None
 
     @property
     def x(self):
@@ -44,11 +50,11 @@ class State:
 
 
 class Bench:
-    """All mechanisms of one structure.
+    """All mechanisms of one structure, with their compiled motions.
 
     Args:
-        seed: of the structure.
-        floating: no joint leads to the ground.
+        seed: seed of the structure.
+        floating: True if no joint is fixed to the ground.
     """
 
     def __init__(self, seed: int, floating: bool = False):
@@ -60,45 +66,46 @@ class Bench:
             self.structure = mechanisms.closed_structure(rng, bodies + 1, dimension=dimension, branching=0.5)
         else:
             self.structure = mechanisms.tree_structure(rng, bodies, kinds, dimension, floating=floating)
-        self.extras = _extras(rng, self.structure)
+        self.extras = _joint_forces(rng, self.structure)
         self._compiled, self._steps = {}, 0
 
     @lru_cache(maxsize=2)  # noqa: B019
     def sample(self, seed: int):
-        """A batch (mech, q, v) and the time of its end."""
+        """Return a batch (mech, q, v) and the end of its motion (s)."""
         rng = np.random.default_rng((seed, 7))
         drawn = [self._draw(rng) for _ in range(LANES)]
         mech, q = jax.tree.map(np.asarray, mechanisms.stacked(drawn))
         return mech, q, rng.normal(size=(LANES, mech.layout.m)), float(rng.uniform(0.2, 0.6))
 
     def _draw(self, rng):
+        """Return a random mechanism of the structure, and its q."""
         mech, q = mechanisms.draw(rng, self.structure)
         extras = {name: make(rng) for name, make in self.extras.items()}
         return mbs.Mechanism(mech.bodies, mech.constraints, mech.drivers, {**mech.forces, **extras}), q
 
-    def run(self, batch, times, formulation=None, key=None, change=None) -> State:
-        """The state at times[1], from that at times[0]; of mechanisms to which `change` does something that `key` names."""
+    def run(self, batch, times, formulation=None, key=None, change=None) -> BatchState:
+        """Return the states at times[1] of a batch that starts at times[0]. `key` names the `change` of mechanisms."""
         kind = (type(formulation).__name__, key)
         if kind not in self._compiled:
             self._compiled[kind] = jax.jit(jax.vmap(end(formulation, change), in_axes=(0, 0, 0, None)))
         found = jax.tree.map(np.asarray, self._compiled[kind](*batch, np.asarray(times, batch[1].dtype)))
         self._steps += STEPS * len(found[-1])
-        start, last = (State(*(x[:, k] for x in found)) for k in (0, 1))
+        start, last = (BatchState(*(x[:, k] for x in found)) for k in (0, 1))
         return dataclasses.replace(last, start=start)
 
     def steps(self) -> int:
-        """How many were taken since this was last asked."""
+        """Return the number of steps since the last call."""
         taken, self._steps = self._steps, 0
         return taken
 
     @cached_property
     def mech(self):
-        """One of them."""
+        """A mechanism of the structure."""
         return self._draw(np.random.default_rng(0))[0]
 
 
 def end(formulation=None, change=None):
-    """q, v, energies and status at start and end of a motion, as a function of mechanism, q, v and times."""
+    """Return the function (mech, q, v, times) ↦ q, v, energies and status of a motion at all times."""
 
     def run(mech, q, v, times):
         mech = mech if change is None else change(mech)
@@ -109,8 +116,8 @@ def end(formulation=None, change=None):
     return run
 
 
-def _extras(rng, structure) -> dict:
-    """Forces in joints: names, and what makes them of a generator's numbers."""
+def _joint_forces(rng, structure) -> dict:
+    """Return random forces in a joint: for each name a function from a generator to the force."""
     hinges = [joint for joint in structure.joints if joint.kind in ("Revolute", "Translational", "Prismatic")]
     if not hinges:
         return {}
@@ -121,7 +128,7 @@ def _extras(rng, structure) -> dict:
             radius=rng.uniform(0.02, 0.1) if joint.kind == "Revolute" else None,
         ),
     }  # fmt: skip
-    # Angles against the ground are not those against a turned ground.
+    # Skipped at the ground: `Moved` turns it, which changes angles relative to it.
     if joint.kind != "Revolute" or mechanisms.GROUND not in (joint.i, joint.j):
         makers["spring"] = lambda rng: mbs.JointSpring(joint.name, rng.uniform(1, 20), 0.3, rng.uniform(0.1, 1))
         makers["stop"] = lambda rng: mbs.JointStop(
@@ -133,13 +140,13 @@ def _extras(rng, structure) -> dict:
 
 
 @lru_cache(maxsize=3)
-def bench(seed: int, floating: bool = False) -> Bench:
-    """The bench of a round."""
+def bench_of(seed: int, floating: bool = False) -> Bench:
+    """Return the bench of a round."""
     return Bench(seed // ROUNDS, floating)
 
 
-def changed(mech, change):
-    """A mechanism with other numbers: change(element, field's name, value) gives them."""
+def map_numbers(mech, change):
+    """Replace every number of a mechanism by change(element, name of the field, value)."""
 
     def of_element(element):
         fields = [f for f in element.__dataclass_fields__ if eqx.is_inexact_array(getattr(element, f, None))]
@@ -150,8 +157,8 @@ def changed(mech, change):
     return jax.tree.map(lambda x: of_element(x) if is_element(x) else x, mech, is_leaf=is_element)
 
 
-# Of these forces, what makes energy or takes it.
-LOSING = {
+# Fields of forces that add or dissipate energy.
+DISSIPATIVE_FIELDS = {
     "PointForce": ("value",),
     "Torque": ("value",),
     "JointFriction": ("dynamic", "viscous"),
@@ -159,63 +166,67 @@ LOSING = {
 }
 
 
-def conserving(mech):
-    """The same without what makes energy or takes it."""
+def without_dissipation(mech):
+    """Return a mechanism whose forces neither add nor dissipate energy."""
 
     def quiet(element, name, value):
-        loses = name == "damping" or name in LOSING.get(type(element).__name__, ())
+        loses = name == "damping" or name in DISSIPATIVE_FIELDS.get(type(element).__name__, ())
         return np.zeros_like(value) if loses else value
 
-    return changed(mech, quiet)
+    return map_numbers(mech, quiet)
 
 
 @dataclasses.dataclass(frozen=True)
 class Reference:
-    """A batch, its motion, and what is known of the errors in it.
+    """A batch, its motion, and bounds on its errors.
 
     Attributes:
-        state: at the end.
-        growth: how many times a small change at the start is larger at the end; per sample.
-        truncation: of each number of `state.x`, four times its difference from steps of half the length.
-        rounding: what roundings may have done to them, per sample.
+        batch: mechanisms, q and v at the start.
+        end: final time (s).
+        state: final states.
+        halved: final states with steps of half the length.
+        growth: growth of a small change at the start until the end, for each sample.
+        truncation: four times the difference of `state.x` from `halved.x`.
+        rounding: bound on the effect of rounding errors, for each sample.
     """
 
     batch: tuple
     end: float
-    state: State
-    halved: State
+    state: BatchState
+    halved: BatchState
     growth: np.ndarray
     truncation: np.ndarray
     rounding: np.ndarray
 
     @property
     def scale(self):
-        """The size of the state of each sample."""
+        """Size of the final state of each sample."""
         return np.maximum(np.abs(self.state.x).max(axis=1, keepdims=True), 1)
 
     @property
     def bound(self):
-        """On the difference from what is computed in another way with errors of the same size."""
+        """Bound on the difference from another computation with errors of the same size."""
         return 2 * (self.truncation.max(axis=1, keepdims=True) + self.rounding)
 
     @property
     def good(self):
-        """Where the motion did not end early, and is not too sensitive to be compared."""
+        """True for samples that did not end early and are not too sensitive to be compared."""
         return (self.state.status == 0)[:, None] & (self.bound < 1e-4 * self.scale)
 
 
-SHIFT = 1e-7
+# Change of the velocities at the start by which growth is measured.
+VELOCITY_SHIFT = 1e-7
 
 
 def reference(bench: Bench, batch, end: float, formulation=None) -> Reference:
-    """A motion with its errors."""
+    """Return the motion of a batch with bounds on its errors."""
     mech, q, v = batch
     run = lambda batch, *times: bench.run(batch, times, formulation)
     whole, first = run(batch, 0.0, end), run(batch, 0.0, end / 2)
     halved = run((mech, first.q, first.v), end / 2, end)
     rng = np.random.default_rng(0)
-    nearby = run((mech, q, v + SHIFT * rng.choice([-1.0, 1.0], v.shape)), 0.0, end)
-    growth = 1 + np.abs(nearby.x - whole.x).max(axis=1, keepdims=True) / SHIFT
+    nearby = run((mech, q, v + VELOCITY_SHIFT * rng.choice([-1.0, 1.0], v.shape)), 0.0, end)
+    growth = 1 + np.abs(nearby.x - whole.x).max(axis=1, keepdims=True) / VELOCITY_SHIFT
     eps = np.finfo(q.dtype).eps
     scale = np.maximum(np.abs(whole.x).max(axis=1, keepdims=True), 1)
     rounding = ROUNDINGS * STEPS * eps * growth * scale
@@ -223,16 +234,16 @@ def reference(bench: Bench, batch, end: float, formulation=None) -> Reference:
 
 
 @lru_cache(maxsize=4)
-def plain(seed: int) -> tuple[Bench, Reference]:
-    """The bench of a round, and the motion that several oracles look at."""
-    made = bench(seed)
+def reference_of(seed: int) -> tuple[Bench, Reference]:
+    """Return the bench of a round, and the motion that several oracles compare."""
+    made = bench_of(seed)
     *batch, end = made.sample(seed)
     return made, reference(made, tuple(batch), end)
 
 
 @lru_cache(maxsize=4)
-def quiet(seed: int) -> tuple[Bench, Reference]:
-    """The same without what makes energy or takes it."""
-    made = bench(seed)
+def conservative_reference_of(seed: int) -> tuple[Bench, Reference]:
+    """Return the bench of a round, and its motion without forces that add or dissipate energy."""
+    made = bench_of(seed)
     mech, q, v, end = made.sample(seed)
-    return made, reference(made, (conserving(mech), q, v), end)
+    return made, reference(made, (without_dissipation(mech), q, v), end)

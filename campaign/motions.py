@@ -5,7 +5,15 @@ import jax.numpy as jnp
 import numpy as np
 
 import random_mechanisms as mechanisms
-from campaign.mechanisms import FORMULATIONS, bench, changed, conserving, plain, quiet, reference
+from campaign.mechanisms import (
+    FORMULATIONS,
+    bench_of,
+    conservative_reference_of,
+    map_numbers,
+    reference,
+    reference_of,
+    without_dissipation,
+)
 from campaign.oracle import Oracle
 from jaxmbs import planar
 
@@ -17,7 +25,7 @@ class Formulations(Oracle):
     compiles_once = False
 
     def question(self, seed):
-        return *plain(seed), FORMULATIONS[seed % len(FORMULATIONS)]
+        return *reference_of(seed), FORMULATIONS[seed % len(FORMULATIONS)]
 
     def answer(self, question):
         made, ref, formulation = question
@@ -30,11 +38,11 @@ class Formulations(Oracle):
         bound = ref.bound + other.bound
         what = type(formulation).__name__
         good = ref.good & (other.state.status == 0)[:, None] & (bound < 1e-4 * ref.scale)
-        account.within(what, sign(question[0], other.state, ref.state), ref.state.x, bound, ref.scale, good)
+        account.within(what, with_sign_of(question[0], other.state, ref.state), ref.state.x, bound, ref.scale, good)
 
 
-def sign(made, state, like):
-    """A state's x with those of two opposite sets of Euler parameters that are nearer to another one's."""
+def with_sign_of(made, state, like):
+    """Return the x of a state with the signs of Euler parameters that are nearer to those of the state `like`."""
     q = state.q.copy()
     if made.structure.dimension == 3:
         for k in range(len(made.structure.bodies)):
@@ -50,7 +58,7 @@ class Energy(Oracle):
     compiles_once = False
 
     def question(self, seed):
-        return quiet(seed)
+        return conservative_reference_of(seed)
 
     def answer(self, question):
         return question[1].state.start, question[1].state, question[1].halved
@@ -61,7 +69,7 @@ class Energy(Oracle):
         account.count("steps", question[0].steps())
         first, last, better = (one.kinetic + one.potential for one in answer)
         scale = np.abs(start.kinetic) + np.abs(start.potential) + state.kinetic + np.abs(state.potential) + 1
-        # An energy is as sensitive to the state as its own size says.
+        # The error of an energy relative to its size is that of the state.
         bound = 4 * np.abs(last - better) + scale * ref.rounding[:, 0] / ref.scale[:, 0]
         account.within("energy", last, first, bound, scale, ref.good[:, 0] & (start.status == 0))
 
@@ -73,7 +81,7 @@ class Reversal(Oracle):
     compiles_once = False
 
     def question(self, seed):
-        return quiet(seed)
+        return conservative_reference_of(seed)
 
     def answer(self, question):
         made, ref = question
@@ -85,10 +93,10 @@ class Reversal(Oracle):
         account.count("steps", question[0].steps())
         expected = np.concatenate([start.q, -start.v], axis=1)
         scale = np.maximum(np.abs(expected).max(axis=1, keepdims=True), ref.scale)
-        # What went wrong on the way out grows on the way back.
+        # Errors of the first motion grow in the second one.
         bound = 2 * ref.bound * ref.growth
         good = ref.good & (back.status == 0)[:, None] & (bound < 1e-4 * scale)
-        account.within("start", sign(made, back, start), expected, bound, scale, good)
+        account.within("start", with_sign_of(made, back, start), expected, bound, scale, good)
 
 
 class Momentum(Oracle):
@@ -98,9 +106,9 @@ class Momentum(Oracle):
     compiles_once = False
 
     def question(self, seed):
-        made = bench(seed, True)
+        made = bench_of(seed, True)
         mech, q, v, end = made.sample(seed)
-        return made, reference(made, (alone(conserving(mech)), q, v), end)
+        return made, reference(made, (without_ground_forces(without_dissipation(mech)), q, v), end)
 
     def answer(self, question):
         _, ref = question
@@ -116,19 +124,19 @@ class Momentum(Oracle):
         account.within("momentum", last, first, bound, scale, ref.good)
 
 
-def alone(mech):
-    """The same without weight and without springs to the ground."""
+def without_ground_forces(mech):
+    """Return a mechanism without weight and without springs to the ground."""
 
     def free(element, name, value):
         grounded = mechanisms.GROUND in (getattr(element, "i", None), getattr(element, "j", None))
         held = name == "acceleration" or (name == "stiffness" and grounded)
         return np.zeros_like(value) if held else value
 
-    return changed(mech, free)
+    return map_numbers(mech, free)
 
 
 def momenta(mech, q, v):
-    """Linear and angular momentum about the origin, in the ground frame."""
+    """Return linear and angular momentum about the origin, in the global frame."""
     total = 0.0
     for name, body in mech.bodies.items():
         pose = mech.layout.pose(name, q)

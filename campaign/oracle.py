@@ -1,4 +1,4 @@
-"""What an oracle is, and the account that it keeps of a round."""
+"""Base class of oracles, and the account of a round."""
 
 import abc
 import dataclasses
@@ -6,21 +6,21 @@ from typing import ClassVar
 
 import numpy as np
 
-# Finds of one round that are kept with their words; the others are counted.
+# Largest number of finds of a round that are kept as text; further ones are counted.
 MAX_FINDS = 5
 
 
 @dataclasses.dataclass
 class Account:
-    """What one round looked at, and what it found.
+    """Counts, deviations and finds of one round.
 
     Attributes:
-        counts: how many poses, steps, files or commands.
-        comparisons: numbers that were compared.
-        unjudged: numbers too near to a singular position to be judged in this precision.
-        deviation: the largest deviation, relative to the size of what was compared.
-        share: the largest deviation, as a part of what rounding and truncation may do there. More than 1 is a find.
-        finds: what did not hold, in words.
+        counts: number of poses, steps, files or commands, by unit.
+        comparisons: number of compared values.
+        unjudged: number of values too near to a singular position to be judged in this precision.
+        deviation: largest deviation, relative to the size of the compared value.
+        share: largest deviation, divided by its bound from rounding and truncation. More than 1 is a find.
+        finds: descriptions of all that did not hold.
     """
 
     counts: dict[str, int] = dataclasses.field(default_factory=dict)
@@ -31,22 +31,22 @@ class Account:
     finds: list[str] = dataclasses.field(default_factory=list)
 
     def count(self, unit: str, number) -> None:
-        """So many more of these."""
+        """Add to the count of a unit."""
         self.counts[unit] = self.counts.get(unit, 0) + int(number)
 
-    def find(self, what: str) -> None:
-        """Something that does not hold."""
-        self.finds.append(what)
+    def find(self, description: str) -> None:
+        """Add a find."""
+        self.finds.append(description)
 
-    def within(self, what: str, found, expected, bound, scale, judged=True) -> None:
-        """|found − expected| ≤ bound wherever `judged`; all of them arrays that fit each other.
+    def within(self, name: str, found, expected, bound, scale, judged=True) -> None:
+        """Check |found − expected| ≤ bound for all values with `judged`. The arrays are broadcast.
 
         Args:
-            what: is compared, in words.
-            found, expected: numbers.
-            bound: on their difference.
-            scale: the size of what is compared, for the relative deviation.
-            judged: where the bound means something; elsewhere numbers are counted only.
+            name: name of the values in a find.
+            found, expected: the values.
+            bound: bound on their difference.
+            scale: size of the values, for the relative deviation.
+            judged: True for values to check; others are only counted.
         """
         found, expected, bound, scale = np.broadcast_arrays(found, expected, bound, scale)
         judged = np.broadcast_to(judged, found.shape)
@@ -56,7 +56,7 @@ class Account:
             return
         with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
             gap = np.abs(found - expected)
-            # What is not a number is a find, however wide the bound.
+            # A value that is not finite is a find for any bound.
             share = np.where(judged, np.where(np.isfinite(gap), gap / bound, np.inf), 0)
             relative = np.where(judged & np.isfinite(gap), gap / scale, 0)
         self.deviation = max(self.deviation, float(relative.max()))
@@ -65,12 +65,12 @@ class Account:
         if share[worst] > 1:
             here = tuple(map(int, worst))
             self.find(
-                f"{what}: {int((share > 1).sum())} of {int(judged.sum())} differ; at {here} found {found[worst]!r}, "
+                f"{name}: {int((share > 1).sum())} of {int(judged.sum())} differ; at {here} found {found[worst]!r}, "
                 f"expected {expected[worst]!r}, which may differ by {bound[worst]:.3g}"
             )
 
-    def same(self, what: str, found, expected, judged=True) -> None:
-        """The same bits, wherever `judged`; NaN is the same as NaN."""
+    def same(self, name: str, found, expected, judged=True) -> None:
+        """Check that the values with `judged` are equal to the bit; NaN equals NaN."""
         found, expected = np.broadcast_arrays(found, expected)
         judged = np.broadcast_to(judged, found.shape)
         self.comparisons += int(judged.sum())
@@ -80,20 +80,20 @@ class Account:
             here = tuple(map(int, np.argwhere(other)[0]))
             self.share = np.inf
             self.find(
-                f"{what}: {int(other.sum())} of {int(judged.sum())} are not the same; "
+                f"{name}: {int(other.sum())} of {int(judged.sum())} are not the same; "
                 f"at {here} found {found[here]!r}, expected {expected[here]!r}"
             )
 
 
 class Oracle(abc.ABC):
-    """A question with an answer that can be judged without a reference.
+    """A question whose answer can be judged without a reference.
 
     Attributes:
-        name: in tables, and of `ONLY=`.
-        about: what is judged against what, in a few words.
-        seconds: what its first round takes, compilation included; a round that does not fit is not begun.
-        compiles_once: whether later rounds take less.
-        share: of the time, where that of others is 1.
+        name: name in tables and for `ONLY=`.
+        about: what is compared with what, in a few words.
+        seconds: time of the first round, with compilation; a round that does not fit into the time left is not begun.
+        compiles_once: True if later rounds take less time.
+        share: share of the time, relative to that of other oracles.
     """
 
     name: ClassVar[str]
@@ -104,18 +104,18 @@ class Oracle(abc.ABC):
 
     @abc.abstractmethod
     def question(self, seed: int):
-        """What is asked in the round of this seed."""
+        """Return the question of the round with this seed."""
 
     @abc.abstractmethod
     def answer(self, question):
-        """What jaxmbs says."""
+        """Return the answer of jaxmbs."""
 
     @abc.abstractmethod
     def judge(self, account: Account, question, answer) -> None:
-        """Compare the answer with what must hold."""
+        """Check the properties that the answer must have, and record finds in the account."""
 
     def round(self, seed: int) -> Account:
-        """One round."""
+        """Run one round and return its account."""
         account, question = Account(), self.question(seed)
         self.judge(account, question, self.answer(question))
         return account

@@ -1,22 +1,22 @@
-"""The same numbers by other arithmetic: derivatives against differences, single precision, array code without programs."""
+"""Equal numbers by other arithmetic: derivatives against differences, single precision, array code without programs."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 import jaxmbs as mbs
-from campaign.mechanisms import ROUNDINGS, STEPS, changed, end, plain
-from campaign.motions import sign
+from campaign.mechanisms import ROUNDINGS, STEPS, end, map_numbers, reference_of
+from campaign.motions import with_sign_of
 from campaign.oracle import Oracle
 
-# Near differences are taken at this part of the step.
-FINE = 0.01
-# Parts of a step by pairs, at which slopes are looked at for wavering.
-BESIDE = (-0.01, 0.01, -0.003, 0.003)
+# Step of the finest differences, relative to `Gradients.STEP`.
+FINE_STEP = 0.01
+# Pairs of offsets, relative to `Gradients.STEP`, at which the slope is computed to see if it is smooth.
+SLOPE_OFFSETS = (-0.01, 0.01, -0.003, 0.003)
 
 
 class Gradients(Oracle):
-    """By all masses, stiffnesses and the velocities at once, along a random direction."""
+    """Derivatives along a random direction of all masses, stiffnesses and velocities at once."""
 
     name = "gradients"
     about = "the derivative of the last state along a random direction, against differences of fourth order"
@@ -25,11 +25,13 @@ class Gradients(Oracle):
     STEP = 1e-3
 
     def question(self, seed):
-        made, ref = plain(seed)
+        made, ref = reference_of(seed)
         rng = np.random.default_rng((seed, 5))
         mech, q, v = ref.batch
         moved = ("mass", "stiffness", "damping", "value", "acceleration")
-        still = changed(mech, lambda element, name, x: x * rng.uniform(-1, 1) if name in moved else np.zeros_like(x))
+        still = map_numbers(
+            mech, lambda element, name, x: x * rng.uniform(-1, 1) if name in moved else np.zeros_like(x)
+        )
         tangent = jax.tree.map(lambda x: x.astype(float), still)
         return made, ref, (tangent, np.zeros_like(q), rng.normal(size=v.shape))
 
@@ -39,23 +41,23 @@ class Gradients(Oracle):
             made._compiled["gradient"] = jax.jit(jax.vmap(_slope, in_axes=(0, 0, None)))
         at = lambda step: jax.tree.map(lambda x, d: x + step * self.STEP * d, ref.batch, tangent)
         times = np.array([0.0, ref.end])
-        slopes = [np.asarray(made._compiled["gradient"](at(k), tangent, times)) for k in (0, *BESIDE)]
-        near = [made.run(at(k), times) for k in (-2, -1, -0.5, -FINE, FINE, 0.5, 1, 2)]
+        slopes = [np.asarray(made._compiled["gradient"](at(k), tangent, times)) for k in (0, *SLOPE_OFFSETS)]
+        near = [made.run(at(k), times) for k in (-2, -1, -0.5, -FINE_STEP, FINE_STEP, 0.5, 1, 2)]
         return slopes, near
 
     def judge(self, account, question, answer):
         made, ref, _ = question
         (slope, *beside), near = answer
         account.count("steps", made.steps() + STEPS * len(slope) * (1 + len(beside)))
-        far2, far1, close1, at1, at2, close2, to1, to2 = (sign(made, state, ref.state) for state in near)
+        far2, far1, close1, at1, at2, close2, to1, to2 = (with_sign_of(made, state, ref.state) for state in near)
         difference = lambda a, b, c, d, h: (8 * (c - b) - (d - a)) / (12 * h)
         wide = difference(far2, far1, to1, to2, self.STEP)
         narrow = difference(far1, close1, close2, to1, self.STEP / 2)
         scale = np.maximum(np.abs(slope).max(axis=1, keepdims=True), ref.scale)
-        # What the differences themselves do not agree on, and what rounding does to them. A touch of a stop, or a reaction
-        # that rubs and passes zero, makes the slope waver as it moves from one step of the integrator to the next; such
+        # The bound is the disagreement of the differences, and their rounding. A contact with a stop, or the zero of a
+        # reaction with friction, makes the slope jump as it moves from one step of the integrator to the next; such
         # samples are not judged.
-        fine = (at2 - at1) / (2 * FINE * self.STEP)
+        fine = (at2 - at1) / (2 * FINE_STEP * self.STEP)
         apart = np.maximum(np.abs(wide - narrow), np.abs(narrow - fine))
         for before, after in zip(beside[::2], beside[1::2], strict=True):
             apart = np.maximum(apart, np.abs(before + after - 2 * slope))
@@ -65,6 +67,7 @@ class Gradients(Oracle):
 
 
 def _slope(batch, tangent, times):
+    """Return the derivative of the final q and v along a tangent."""
     run = end()
 
     def last(mech, q, v):
@@ -81,7 +84,7 @@ class SinglePrecision(Oracle):
     compiles_once = False
 
     def question(self, seed):
-        return plain(seed)
+        return reference_of(seed)
 
     def answer(self, question):
         made, ref = question
@@ -93,10 +96,10 @@ class SinglePrecision(Oracle):
         made, ref = question
         account.count("steps", made.steps())
         account.same("precision", answer.q.dtype == np.float32, True)
-        # One rounding in each step: with more of them nothing would be left to compare.
+        # One rounding error for each step: with more of them hardly any sample could be judged.
         rounding = ref.rounding / ROUNDINGS * float(np.finfo(np.float32).eps / np.finfo(float).eps)
         good = ref.good & (answer.status == 0)[:, None] & (rounding < 0.3 * ref.scale)
-        account.within("state", sign(made, answer, ref.state), ref.state.x, rounding, ref.scale, good)
+        account.within("state", with_sign_of(made, answer, ref.state), ref.state.x, rounding, ref.scale, good)
 
 
 class Eager(Oracle):
@@ -104,14 +107,17 @@ class Eager(Oracle):
     about = "masses, forces, constraints and their derivatives, compiled in a batch and call by call"
     seconds = 30.0
     compiles_once = False
+    # Samples that are also computed call by call.
     SAMPLES = 3
-    # Roundings that sums of some dozens of terms may differ by, and those by which each number of q and v may seem changed:
-    # of a screw's γ the terms are thousands of times as large as their sum.
-    ROUNDINGS, OF_STATE = 1000, 100
+    # Rounding errors by which sums of some dozens of terms may differ.
+    SUM_ROUNDINGS = 1000
+    # Rounding errors of each number of q and v: the terms of a screw's γ are thousands of times as large as their sum.
+    STATE_ROUNDINGS = 100
+    # Relative step of the differences with respect to q and v.
     STEP = 1e-8
 
     def question(self, seed):
-        made, ref = plain(seed)
+        made, ref = reference_of(seed)
         return made, ref, np.random.default_rng((seed, 9)).integers(len(ref.batch[1]), size=self.SAMPLES)
 
     def answer(self, question):
@@ -135,12 +141,12 @@ class Eager(Oracle):
             for name, value in one.items():
                 scale = max(1.0, np.abs(value).max(initial=0))
                 slope = np.abs(moved[name][k] - compiled[name][k]) / self.STEP
-                bound = np.finfo(float).eps * (self.ROUNDINGS * scale + self.OF_STATE * slope)
+                bound = np.finfo(float).eps * (self.SUM_ROUNDINGS * scale + self.STATE_ROUNDINGS * slope)
                 account.within(name, compiled[name][k], value, bound, scale)
 
 
 def quantities(mech, q, v):
-    """Terms of the equations of motion, at t = 0.3."""
+    """Return the terms of the equations of motion at t = 0.3."""
     quiet = mbs.Mechanism(mech.bodies, mech.constraints, mech.drivers, _without_reactions(mech.forces))
     return {
         "mass matrix": mbs.Augmented().of(quiet).mass_matrix(q),
@@ -154,4 +160,5 @@ def quantities(mech, q, v):
 
 
 def _without_reactions(forces):
+    """Return the forces that need no reactions."""
     return {name: force for name, force in forces.items() if not getattr(force, "reactive", False)}

@@ -11,26 +11,29 @@ from campaign.closed_forms import ClosedForm
 from campaign.linkages import FourBar
 from jaxmbs import spatial
 
+# Links of a ring, in their order.
 LINKS = ("ground", "crank", "coupler", "rocker")
 
 
 class Ring(ClosedForm):
-    """Each link has its first hinge at its origin, about its z axis, and its second one along its x axis, turned about it:
-    lengths and twists as Denavit and Hartenberg have them. What is compared are the places of the coupler's and the
-    rocker's first hinges."""
+    """A ring of four hinges by lengths and twists of Denavit and Hartenberg.
+
+    Each link has its first hinge at its origin, about its z axis, and its second one on its x axis, turned about it.
+    The places of the first hinges of coupler and rocker are compared.
+    """
 
     seconds = 60.0
 
     @abc.abstractmethod
     def links(self, b):
-        """The lengths and the twists of the four links, ground first."""
+        """Return the lengths and the twists of the four links, ground first."""
 
     @abc.abstractmethod
     def turns(self, b, angle, floor):
-        """The angles of the first hinges of crank, coupler and rocker."""
+        """Return the angles of the first hinges of crank, coupler and rocker."""
 
     def _ends(self, b):
-        """Of each link the place and the axes of its second hinge."""
+        """Yield the place and the axes of the second hinge of each link."""
         for length, twist in zip(*self.links(b), strict=True):
             yield length * jnp.eye(3)[0], mbs.rotation.matrix(mbs.rotation.about(0, twist))
 
@@ -56,7 +59,7 @@ class Ring(ClosedForm):
         q = self.formula(b, angle, 0.0)
         return jnp.concatenate([q[7:10], q[14:17]])
 
-    def seen(self, b, q, v, a):
+    def quantities(self, b, q, v, a):
         rates = (jnp.concatenate([x[6:9], x[12:15]]) for x in (v, a))
         return jnp.concatenate([q[7:10], q[14:17]]), *rates
 
@@ -90,7 +93,8 @@ class Bennett(Ring):
 
     name = "Bennett's linkage"
     about = "rows that depend on each other on the motion only"
-    # Rounding of its numbers takes its motion away: the rows with the largest pivots go on, and miss by that over these.
+    # Rounded numbers admit no motion: the rows with the largest pivots are kept, and the others are missed by the rounding
+    # divided by these pivots.
     roundings: ClassVar[int] = 20_000
 
     def designs(self, rng, count):

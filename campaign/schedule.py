@@ -1,4 +1,4 @@
-"""Which oracle is asked next, for how long, and what becomes of its rounds."""
+"""Schedule of a campaign: choose the next oracle, run its rounds within time limits, and report finds."""
 
 import contextlib
 import signal
@@ -9,21 +9,23 @@ from collections.abc import Callable, Iterator, Sequence
 from campaign.oracle import Account, Oracle
 from campaign.tally import Line, Tally
 
-# A round that takes longer hangs.
+# Longest wall time of a round in seconds; a longer one is a find.
 MAX_ROUND_SECONDS = 900
 
 
 class Hangs(BaseException):
-    """A round has taken too long; no `except Exception` may swallow it."""
+    """A round takes too long. Derived from `BaseException`, so that no `except Exception` catches it."""
 
 
-# The clocks of alarms: that on the wall, and the processors' time of this process, which a busy machine does not shorten.
-WALL, PROCESSOR = (signal.ITIMER_REAL, signal.SIGALRM), (signal.ITIMER_PROF, signal.SIGPROF)
+# Timer and signal of alarms by wall time.
+WALL = (signal.ITIMER_REAL, signal.SIGALRM)
+# Timer and signal of alarms by the processor time of this process, which other processes do not use up.
+PROCESSOR = (signal.ITIMER_PROF, signal.SIGPROF)
 
 
 @contextlib.contextmanager
 def alarm(seconds: float, clock=PROCESSOR) -> Iterator[None]:
-    """Raise `Hangs` after this many seconds; one alarm at a time for each clock."""
+    """Raise `Hangs` after this many seconds; each clock has one alarm at a time."""
     timer, number = clock
 
     def ring(*_):
@@ -39,16 +41,16 @@ def alarm(seconds: float, clock=PROCESSOR) -> Iterator[None]:
 
 
 def run(oracles: Sequence[Oracle], tally: Tally, seconds: float, say: Callable[[str], None] = print) -> None:
-    """Rounds until the time is up. The oracle that has had the least of its share is next, if its round fits.
+    """Run rounds until the time is up. The oracle with the least time relative to its share is next, if it fits.
 
-    Round k of an oracle has the seed of the campaign plus k: the seed of a find, given as that of a campaign, asks the
-    same in its first round.
+    Round k of an oracle has the seed of the campaign plus k: a campaign with the seed of a find repeats it in its first
+    round.
     """
     end, durations = time.monotonic() + seconds, {one.name: [] for one in oracles}
     with contextlib.ExitStack() as stack:
-        stack.callback(tally.interrupted)
+        stack.callback(tally.forget_running)
         while True:
-            fits = [one for one in oracles if _expected(one, durations[one.name]) < end - time.monotonic()]
+            fits = [one for one in oracles if _expected_seconds(one, durations[one.name]) < end - time.monotonic()]
             if not fits:
                 return
             oracle = min(fits, key=lambda one: tally.lines.get(one.name, Line()).seconds / one.share)
@@ -58,7 +60,7 @@ def run(oracles: Sequence[Oracle], tally: Tally, seconds: float, say: Callable[[
 def once(oracles: Sequence[Oracle], tally: Tally, say: Callable[[str], None] = print) -> None:
     """Run one round of each oracle, without a limit on time."""
     with contextlib.ExitStack() as stack:
-        stack.callback(tally.interrupted)
+        stack.callback(tally.forget_running)
         for oracle in oracles:
             _round(oracle, tally, say)
 
@@ -68,16 +70,16 @@ def _round(oracle: Oracle, tally: Tally, say: Callable[[str], None]) -> float:
     seed = tally.seed + tally.lines.get(oracle.name, Line()).rounds
     tally.begin(oracle.name, seed)
     began = time.monotonic()
-    account = judged(oracle, seed)
+    account = account_of(oracle, seed)
     seconds = time.monotonic() - began
     tally.add(oracle.name, seed, account, seconds)
-    for what in account.finds:
-        say(f"FIND  make campaign SEED={seed} ONLY={oracle.name}: {what}")
+    for find in account.finds:
+        say(f"FIND  make campaign SEED={seed} ONLY={oracle.name}: {find}")
     return seconds
 
 
-def judged(oracle: Oracle, seed: int) -> Account:
-    """One round; an error that nobody expects, or no end, is a find."""
+def account_of(oracle: Oracle, seed: int) -> Account:
+    """Run one round; unexpected errors and timeouts are finds."""
     try:
         with alarm(MAX_ROUND_SECONDS, WALL):
             return oracle.round(seed)
@@ -87,8 +89,8 @@ def judged(oracle: Oracle, seed: int) -> Account:
         return Account(finds=["an error: " + traceback.format_exc(limit=-6)])
 
 
-def _expected(oracle: Oracle, durations: list[float]) -> float:
-    """How long its next round may take."""
+def _expected_seconds(oracle: Oracle, durations: list[float]) -> float:
+    """Return the expected time of the next round in seconds."""
     if not durations:
         return oracle.seconds
     if oracle.compiles_once:

@@ -1,4 +1,4 @@
-"""The account of a whole campaign: kept in a file after each round, gone on with, shown as a table."""
+"""The tally of a campaign: a file that is written after each round and can be continued; its tables."""
 
 import dataclasses
 import json
@@ -6,12 +6,13 @@ from pathlib import Path
 
 from campaign.oracle import MAX_FINDS, Account
 
+# Name of the file.
 FILE = "tally.json"
 
 
 @dataclasses.dataclass
 class Line:
-    """What one oracle has done so far: an `Account` of all its rounds, their number and their time."""
+    """Sum of the accounts of an oracle, with the number of rounds and their time."""
 
     rounds: int = 0
     seconds: float = 0.0
@@ -24,7 +25,7 @@ class Line:
     finds: int = 0
 
     def add(self, account: Account, seconds: float) -> None:
-        """One round more."""
+        """Add a round."""
         self.rounds += 1
         self.seconds += seconds
         self.longest = max(self.longest, seconds)
@@ -37,7 +38,7 @@ class Line:
         self.finds += len(account.finds)
 
     def join(self, other: "Line") -> None:
-        """What another line has done, too."""
+        """Add the rounds of another line."""
         for name in ("rounds", "seconds", "comparisons", "unjudged", "finds"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         for name in ("longest", "deviation", "share"):
@@ -47,11 +48,11 @@ class Line:
 
 
 class Tally:
-    """Lines by oracle, finds, and the round that is being run.
+    """Lines by oracle, finds, and the running round.
 
     Args:
-        folder: where the file is; one that is there is gone on with.
-        seed: of the campaign; of the file's one unless given.
+        folder: folder of the file; an existing file is continued.
+        seed: seed of the campaign.
     """
 
     def __init__(self, folder: Path, seed: int):
@@ -64,34 +65,34 @@ class Tally:
 
     def _read(self, kept: dict) -> None:
         if kept["seed"] != self.seed:
-            raise ValueError(f"{self.path} is of seed {kept['seed']}: go on with that one, or take another folder")
+            raise ValueError(f"{self.path} has seed {kept['seed']}: continue with that seed, or give another folder")
         self.lines = {name: Line(**line) for name, line in kept["oracles"].items()}
         self.finds = kept["finds"]
         if kept["running"]:
-            # The last round never ended: what it asked has brought the process down, or somebody has stopped it.
+            # The last round did not end: its question ended the process, or the process was killed.
             name, seed = kept["running"]["oracle"], kept["running"]["seed"]
             self.add(name, seed, Account(finds=["the process ended in this round"]), 0.0)
 
     def begin(self, name: str, seed: int) -> None:
-        """A round begins: should it end the process, the file says which one it was."""
+        """Record the round that begins, in case it ends the process."""
         self.running = {"oracle": name, "seed": seed}
         self.write()
 
-    def interrupted(self) -> None:
-        """The round that began was stopped from outside, and is none."""
+    def forget_running(self) -> None:
+        """Discard the running round, which was stopped from outside."""
         self.running = None
         self.write()
 
     def add(self, name: str, seed: int, account: Account, seconds: float) -> None:
-        """A round has ended."""
+        """Add a round that has ended."""
         self.running = None
         self.lines.setdefault(name, Line()).add(account, seconds)
-        for what in account.finds[:MAX_FINDS]:
-            self.finds.append({"oracle": name, "seed": seed, "what": what})
+        for find in account.finds[:MAX_FINDS]:
+            self.finds.append({"oracle": name, "seed": seed, "what": find})
         self.write()
 
-    def become(self, others: "list[Tally]") -> None:
-        """The sum of others, that ran beside each other."""
+    def set_sum(self, others: "list[Tally]") -> None:
+        """Replace this tally by the sum of tallies of parallel processes."""
         self.lines, self.finds = {}, [find for other in others for find in other.finds]
         for other in others:
             for name, line in other.lines.items():
@@ -99,7 +100,7 @@ class Tally:
         self.write()
 
     def write(self) -> None:
-        """The file, whole or as it was."""
+        """Write the file atomically."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         kept = {
             "seed": self.seed,
@@ -112,7 +113,7 @@ class Tally:
         other.replace(self.path)
 
     def total(self) -> dict[str, int]:
-        """How many poses, steps, … in all."""
+        """Return the numbers of poses, steps, … in all."""
         total: dict[str, int] = {}
         for line in self.lines.values():
             for unit, number in line.counts.items():
@@ -120,11 +121,12 @@ class Tally:
         return total
 
 
+# Head of the table.
 HEAD = ("oracle", "rounds", "looked at", "comparisons", "largest deviation", "of its bound", "finds", "seconds")
 
 
 def rows(lines: dict[str, Line]) -> list[tuple[str, ...]]:
-    """A row of words for each oracle, as in `HEAD`."""
+    """Return a row of texts for each oracle, in the order of `HEAD`."""
     found = []
     for name, line in sorted(lines.items()):
         counts = ", ".join(f"{number:,} {unit}" for unit, number in line.counts.items())
@@ -136,7 +138,7 @@ def rows(lines: dict[str, Line]) -> list[tuple[str, ...]]:
 
 
 def table(lines: dict[str, Line]) -> str:
-    """For a terminal."""
+    """Return the table as text for a terminal."""
     lines_ = [HEAD, *rows(lines)]
     widths = [max(len(row[k]) for row in lines_) for k in range(len(HEAD))]
     return "\n".join(
@@ -144,19 +146,20 @@ def table(lines: dict[str, Line]) -> str:
     )
 
 
+# Text above the table of the page.
 ABOUT = """# The campaign
 
-`make campaign` asks jaxmbs random questions and judges the answers by what must hold of them, without a reference. This is
-the tally of one campaign.
+`make campaign` asks jaxmbs random questions and judges the answers by properties that must hold, without a reference. This
+is the tally of one campaign.
 
-A deviation is relative to the size of what is compared. Beside it stands how much of its bound it is; the bound is what
-rounding and truncation may do at that place, from conditioning. Numbers too near to a singular position to be told apart
-from rounding are not judged. Finds that are faults of jaxmbs are mended, each with a test.
+A deviation is relative to the size of the compared number. The next column relates it to its bound, which is the effect of
+rounding and truncation at that place, from conditioning. Numbers too near to a singular position to be distinguished from
+rounding are not judged. Finds that are faults of jaxmbs are corrected, each with a test.
 """
 
 
 def page(tally: Tally, about: dict[str, str]) -> str:
-    """A page of the documentation: what was done, and the table."""
+    """Return the page of the documentation with the table."""
     seconds = sum(line.seconds for line in tally.lines.values())
     unjudged = sum(line.unjudged for line in tally.lines.values())
     compared = sum(line.comparisons for line in tally.lines.values())
@@ -167,7 +170,7 @@ def page(tally: Tally, about: dict[str, str]) -> str:
 
 
 def markdown(lines: dict[str, Line], about: dict[str, str]) -> str:
-    """The table for a page; `about` says what each oracle judges."""
+    """Return the table in Markdown; `about` has the description of each oracle."""
     head = (HEAD[0], "what must hold", *HEAD[1:])
     body = [(row[0], about.get(row[0], ""), *row[1:]) for row in rows(lines)]
     return "\n".join("| " + " | ".join(row) + " |" for row in [head, ("---",) * len(head), *body]) + "\n"

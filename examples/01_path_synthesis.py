@@ -27,18 +27,19 @@ jax.config.update("jax_enable_x64", True)
 X = [0.5, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.0, 0.0, 0.03, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.6]
 Y = [1.1, 1.1, 1.1, 1.0, 0.9, 0.75, 0.6, 0.5, 0.4, 0.3, 0.25, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9, 1.0]
 TARGETS = np.column_stack([X, Y])
-PUBLISHED = 0.009115
-STEP = np.deg2rad(20)
-BLOCK = 128  # designs per call, so that search and polish share one compiled program
-goal = TARGETS @ [1, 1j]  # points of the plane as complex numbers
+PUBLISHED = 0.009115  # sum of squared errors of the best published design
+STEP = np.deg2rad(20)  # crank angle between two targets
+BLOCK = 128  # designs in a call, so that search and polish share one compiled program
+goal = TARGETS @ [1, 1j]  # the targets as complex numbers
 
 
 def direction(angle):
+    """Return the unit vector at an angle."""
     return jnp.array([jnp.cos(angle), jnp.sin(angle)])
 
 
 def four_bar(b):
-    """A mechanism is a pure function of its design `b`. The rocker needs no body: it holds two points at a distance."""
+    """Return the mechanism of a design `b`. The rocker needs no body: it keeps the distance of two points."""
     far_pivot = b["pivot"] + b["ground"] * direction(b["angle"])
     return mbs.Mechanism(
         bodies={"crank": planar.Body(), "coupler": planar.Body()},
@@ -52,7 +53,7 @@ def four_bar(b):
 
 
 def guess(b):
-    """Where the bodies are at first: the coupler leaves the line to the far pivot to the chosen side (law of cosines)."""
+    """Return the first configuration: the coupler is on the chosen side of the line to the far pivot (law of cosines)."""
     pin = b["pivot"] + b["crank"] * direction(b["start"])
     x, y = b["pivot"] + b["ground"] * direction(b["angle"]) - pin
     line = jnp.hypot(x, y)
@@ -61,17 +62,17 @@ def guess(b):
 
 
 def unit_design(x, turn, side):
-    """Four free numbers → a four-bar with a crank of length 1, which turns all round whatever x is (Grashof)."""
+    """Return a four-bar with a crank of length 1 from four free numbers; it turns fully for every x (Grashof)."""
     p, q, r = jnp.exp(x[:3])
     lengths = {"crank": jnp.ones(()), "ground": 1 + q + r, "coupler": 1 + p + r, "rocker": 1 + p + q}
     return {**lengths, "pivot": jnp.zeros(2), "angle": 0.0, "start": x[3], "turn": turn, "side": side}
 
 
 def error(x, turn, side):
-    """Sum of squared distances from the targets, for the best place, size and coupler point; and these.
+    """Return the sum of squared distances from the targets for the best place, size and coupler point; and these.
 
     The point of a four-bar of any size anywhere is at pivot + c₁ exp(i φ_crank) + c₂ exp(i φ_coupler), linear in the
-    complex numbers pivot, c₁, c₂: least squares gives them, and only the shape of the loop has to be searched for.
+    complex numbers pivot, c₁, c₂: least squares gives them, so only the shape of the loop has to be searched.
     """
     b = unit_design(x, turn, side)
     motion = mbs.kinematics(four_bar(b), jnp.arange(18.0), guess(b))
@@ -87,14 +88,14 @@ error_and_gradient = jax.jit(jax.vmap(jax.value_and_grad(error, has_aux=True)))
 
 
 def evaluate(designs):
-    """((errors, places), gradients) of all designs (x, turn, side), block by block."""
+    """Return ((errors, places), gradients) of all designs (x, turn, side), computed in blocks."""
     blocks = [[part[k : k + BLOCK] for part in designs] for k in range(0, len(designs[0]), BLOCK)]
     results = [jax.device_get(error_and_gradient(*block)) for block in blocks]
     return jax.tree.map(lambda *parts: np.concatenate(parts), *results)
 
 
 def descend(designs, rate, steps, report):
-    """Adam on all designs at once. Returns where they end, and the best error of each so far, (steps, designs)."""
+    """Run Adam on all designs at once; return the final designs, and the best error of each so far, (steps, designs)."""
     x, turn, side = designs
     optimizer = optax.adam(optax.cosine_decay_schedule(rate, steps))
     state, history = optimizer.init(x), []
@@ -108,7 +109,7 @@ def descend(designs, rate, steps, report):
 
 
 def full_design(x, turn, side, place):
-    """The design in the plane of the targets."""
+    """Return the design in the plane of the targets."""
     pivot, c1, c2 = place
     point = c2 * np.exp(-1j * np.angle(c1))
     b = unit_design(x, turn, side)
@@ -119,7 +120,7 @@ def full_design(x, turn, side, place):
 
 
 def closed_form_error(b):
-    """The error once more, from the intersection of two circles, without jaxmbs."""
+    """Return the error by the intersection of two circles, without jaxmbs."""
     pivot, point = b["pivot"] @ [1, 1j], b["point"] @ [1, 1j]
     pin = pivot + b["crank"] * np.exp(1j * (b["start"] + b["turn"] * STEP * np.arange(18)))
     line = pivot + b["ground"] * np.exp(1j * b["angle"]) - pin
@@ -129,7 +130,7 @@ def closed_form_error(b):
 
 
 def show(b, mech, motion, search, polish, folder, console):
-    """The table, the pictures, and the design as a file."""
+    """Print the table, and write the pictures and the design."""
     count, closed_form = search.shape[1], closed_form_error(b)
     assert np.isclose(b["error"], closed_form, rtol=1e-9)
     table = Table("", "found", "published", title="Four-bar through 18 points at given crank angles")

@@ -1,4 +1,4 @@
-"""Forces in an engine: what crank, bearings and pins of a single-cylinder four-stroke engine have to bear.
+"""Forces in an engine: loads on crank, bearings and pins of a single-cylinder four-stroke engine.
 
 The crank turns at constant speed and the gas pushes on the piston, by an indicator diagram in closed form. Inverse
 dynamics gives the torque at the crank and the force in every joint over two turns. The picture shows them stroke by
@@ -21,27 +21,31 @@ from jaxmbs.viz import style
 
 jax.config.update("jax_enable_x64", True)
 
-BORE, CRANK, ROD, COMPRESSION = 0.086, 0.043, 0.143, 10.0  # m, m, m, ratio of volumes
-AREA, SPEED = np.pi / 4 * BORE**2, 2 * np.pi * 3000 / 60  # m², rad/s
-AMBIENT = 1e5  # Pa
-STROKES = {"power": 1, "exhaust": 3, "intake": 0, "compression": 2}  # and their colours
+BORE = 0.086  # m
+CRANK = 0.043  # m
+ROD = 0.143  # m
+COMPRESSION = 10.0  # ratio of the largest and the smallest volume
+AREA = np.pi / 4 * BORE**2  # of the piston, m²
+SPEED = 2 * np.pi * 3000 / 60  # rad/s
+AMBIENT = 1e5  # pressure, Pa
+STROKES = {"power": 1, "exhaust": 3, "intake": 0, "compression": 2}  # colour of each stroke
 
 
 def volume(angle):
-    """Volume over the piston as part of the largest one; the angle of the crank is 0 when the engine fires."""
+    """Return the volume over the piston, relative to the largest one; the engine fires at the crank angle 0."""
     travel = CRANK + ROD - CRANK * jnp.cos(angle) - jnp.sqrt(ROD**2 - (CRANK * jnp.sin(angle)) ** 2)
     return (1 + (COMPRESSION - 1) * travel / (2 * CRANK)) / COMPRESSION
 
 
 def pressure(angle):
-    """Gas pressure above the ambient one: p V^1.3 is constant, and grows as the charge burns, while the valves are shut."""
+    """Return the gauge pressure: while the valves are shut p V^1.3 is constant, and grows as the charge burns."""
     shut = jax.nn.sigmoid(jnp.cos(angle / 2) / 0.08)
     burnt = jax.nn.sigmoid(jnp.sin(angle / 2 - 0.1) / 0.06)
     return AMBIENT * shut * ((1 + 2.5 * burnt) / volume(angle) ** 1.3 - 1)
 
 
 def engine():
-    """The crank's x axis points to the crank pin; the piston moves along the y axis of the ground."""
+    """Return the engine. The x axis of the crank points to the crank pin; the piston moves along y."""
     gas = lambda state: -AREA * pressure(state.joint("main bearing").angle - jnp.pi / 2)
     return mbs.Mechanism(
         bodies={
@@ -60,11 +64,12 @@ def engine():
     )
 
 
+# Configuration at the start.
 GUESS = {"crank": (0, 0, np.pi / 2), "rod": (0, CRANK, np.pi / 2), "piston": (0, CRANK + ROD, 0)}
 
 
 def by_stroke(ax, x, y):
-    """A line in four colours, a dot where each stroke begins."""
+    """Draw a line in the colours of the strokes, with a dot at the beginning of each."""
     quarter = (len(x) - 1) // 4
     for k, (name, colour) in enumerate(STROKES.items()):
         part, look = slice(k * quarter, (k + 1) * quarter + 1), style.colour_of(colour)
@@ -73,6 +78,7 @@ def by_stroke(ax, x, y):
 
 
 def show(mech, motion, degrees, curves, forces, file):
+    """Draw torque and forces over two turns."""
     figure = plt.figure(figsize=(11, 5.2), layout="constrained")
     axes = figure.subplot_mosaic([list("MABGT"), list("MABCC")], width_ratios=(1, 0.72, 0.72, 1.5, 1.5))
     moment = np.argmin(abs(degrees - 50))
@@ -108,7 +114,7 @@ def main():
     motion = mbs.kinematics(mech, times, GUESS, throw=True)
     loads, gas = mbs.reactions(mech, motion), mbs.force_elements(mech, motion)["gas"]
     pressures, torque = -np.asarray(gas.force[:, 1]) / AREA, -np.asarray(loads["shaft"].effort)
-    # Reactions act on the second body of a joint, what the first one bears is the opposite: in the frame of what wears.
+    # Reactions act on the second body of a joint, the opposite on the first; shown in the frame of the worn part.
     bearing, crank_pin, piston_pin = (loads[name] for name in ("main bearing", "crank pin", "piston pin"))
     forces = {
         "force on the\nmain bearing": (("sideways", "upwards"), -bearing.about("ground").force),
@@ -116,7 +122,7 @@ def main():
         "force on the\npiston pin": (("sideways", "upwards"), piston_pin.about("piston").force),
     }
 
-    # After two turns the motion is what it was: what the shaft and the gas do must add up to nothing.
+    # After two turns the motion repeats, so the work of shaft and gas must add up to 0.
     work_of_gas, work_of_shaft = np.trapezoid(gas.power, times), np.trapezoid(-torque * SPEED, times)
     record = {
         "work of the gas (J)": work_of_gas,

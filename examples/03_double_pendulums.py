@@ -1,8 +1,8 @@
-"""Ten thousand double pendulums, let go from rest at as many angles, in one call.
+"""Ten thousand double pendulums, released from rest at as many angles, in one call.
 
-Each is a pixel of the picture, at its first angles, in the colour of the time at which one of its rods first goes over
-the top; white if none did. Inside the line their energy does not suffice. Where neighbours differ the motion is
-chaotic: it cannot be told from the start.
+Each is a pixel of the picture at its first angles, in the colour of the time at which one of its rods first goes over
+the top; white if none does. Inside the line their energy does not suffice. Neighbours of different colours mean chaotic
+motion, which small changes of the start alter completely.
 """
 
 import argparse
@@ -22,11 +22,13 @@ from jaxmbs.viz import style
 
 jax.config.update("jax_enable_x64", True)
 
-LENGTH, GRAVITY, STEP = 1.0, 9.81, 0.005  # m, m/s², s
+LENGTH = 1.0  # of a rod, m
+GRAVITY = 9.81  # m/s²
+STEP = 0.005  # s
 
 
 def double_pendulum():
-    """Two uniform rods with their frames in the middle."""
+    """Return a pendulum of two uniform rods with their frames in the middle."""
     rod = planar.Body(mass=1.0, inertia=LENGTH**2 / 12)
     return mbs.Mechanism(
         bodies={"upper": rod, "lower": rod},
@@ -39,7 +41,7 @@ def double_pendulum():
 
 
 def hanging(upper, lower):
-    """The poses of the rods at angles from the downward vertical."""
+    """Return the poses of the rods at angles from the downward vertical."""
     along = lambda angle: LENGTH * jnp.stack([jnp.sin(angle), -jnp.cos(angle)])
     return {
         "upper": jnp.append(along(upper) / 2, upper),
@@ -48,13 +50,13 @@ def hanging(upper, lower):
 
 
 def fall(times, upper, lower):
-    """What is left to see of one pendulum: both angles, the energy, the status."""
+    """Simulate one pendulum; return both angles, the energy and the status."""
     run = mbs.simulate(double_pendulum(), times, hanging(upper, lower), step=STEP)
     return run.position("upper.phi"), run.position("lower.phi"), run.energy.total, run.status
 
 
 def first_flip(times, angles):
-    """When an angle (pendulums, T) first leaves (−π, π), between two times on a straight line; infinite if never."""
+    """Return the time at which an angle (pendulums, T) first leaves (−π, π), interpolated; infinite if never."""
     beyond = abs(angles) > np.pi
     k = np.maximum(beyond.argmax(1), 1)
     rows = np.arange(len(angles))
@@ -64,12 +66,12 @@ def first_flip(times, angles):
 
 
 def barrier(upper, lower):
-    """Positive where a pendulum at rest has the energy to lift the lower rod over the top."""
+    """Return the spare energy of a pendulum at rest for lifting the lower rod over the top; it suffices if positive."""
     return 2 - 3 * np.cos(upper) - np.cos(lower)
 
 
 def show(flips, drift, duration, file):
-    """The map, with the other half by its symmetry (a pendulum and its mirror image), and the energy errors."""
+    """Draw the map, its other half by symmetry (a pendulum and its mirror image), and the energy errors."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 4.6), layout="constrained", width_ratios=(1.3, 1))
     whole = np.concatenate([flips[::-1, ::-1], flips])
     colours = plt.get_cmap("inferno_r").copy()

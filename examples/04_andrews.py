@@ -1,7 +1,7 @@
 """Andrews' squeezing mechanism: seven bodies, ten pins, two and a half turns of the crank in 0.03 s.
 
 A benchmark of multibody dynamics since 1990: a constant torque on the smallest link, from rest, against a spring. The
-run ends with the angles compared with the published ones, and as a moving picture, slowed down 160 times.
+run compares the final angles with the published ones, and writes a film, slowed down 160 times.
 
 Numbers: W. Schiehlen (ed.), Multibody Systems Handbook, Springer, 1990; start and end values: F. Mazzia & C. Magherini,
 Test Set for Initial Value Problem Solvers, University of Bari, problem "Andrews' squeezing mechanism".
@@ -22,7 +22,7 @@ from jaxmbs.viz import style
 
 jax.config.update("jax_enable_x64", True)
 
-# Mass (kg) and moment of inertia (kg m²) of each body, called by its ends; all numbers are in metres, newtons, seconds.
+# Mass (kg) and moment of inertia (kg m²) of each body, named by its ends. All numbers are in metres, newtons, seconds.
 BODIES = {
     "OF": (0.04325, 2.194e-6),
     "FE": (0.00365, 4.410e-7),
@@ -32,7 +32,7 @@ BODIES = {
     "EH": (0.00706, 5.667e-7),
     "AH": (0.05498, 1.912e-5),
 }
-# Points of the ground, and of each body from its centre of mass.
+# Points of the ground, and of each body relative to its centre of mass.
 POINTS = {
     "ground": {"O": (0, 0), "A": (-0.06934, -0.00227), "B": (-0.03635, 0.03273), "C": (0.014, 0.072)},
     "OF": {"O": (-0.00092, 0), "F": (0.00608, 0)},
@@ -43,11 +43,15 @@ POINTS = {
     "EH": {"H": (-0.00579, 0), "E": (0.01421, 0)},
     "AH": {"A": (0.00449, 0.01228), "H": (0.00449, -0.02772)},
 }
-# Each pin with the bodies that it joins, the first of them placed by the pins before.
+# Each pin with the bodies that it joins; the first of them is placed by earlier pins.
 PINS = "O ground OF, F OF FE, B ground BDE, E FE BDE, A ground AG, G AG EG, E FE EG, A ground AH, H AH EH, E FE EH"
 PINS = [pin.split() for pin in PINS.split(", ")]
-TORQUE, STIFFNESS, FREE_LENGTH, DURATION = 0.033, 4530.0, 0.07785, 0.03
+TORQUE = 0.033  # of the motor, N m
+STIFFNESS = 4530.0  # of the spring, N/m
+FREE_LENGTH = 0.07785  # of the spring, m
+DURATION = 0.03  # s
 
+# Names of the angles of the source, their start and published end (rad).
 NAMES = ["β", "Θ", "γ", "Φ", "δ", "Ω", "ε"]
 START = [-0.06171389001427645, 0.0, 0.45527981916307037, 0.22266839016588588]
 START += [0.48736497954384256, -0.22266839016588588, 1.2305474445498212]
@@ -56,6 +60,7 @@ PUBLISHED += [0.5244099658805303, 0.5347301163226948, 1.048080741042263]
 
 
 def andrews():
+    """Return the mechanism."""
     return mbs.Mechanism(
         bodies={name: planar.Body(mass, inertia) for name, (mass, inertia) in BODIES.items()},
         constraints={f"{p} {i} {j}": planar.Revolute(i, j, POINTS[i][p], POINTS[j][p]) for p, i, j in PINS},
@@ -67,7 +72,7 @@ def andrews():
 
 
 def start():
-    """The poses at the published angles, which are partly relative: body after body, pin upon pin."""
+    """Return the poses at the published angles, some of which are relative, body by body."""
     β, Θ, γ, Φ, δ, Ω, ε = START
     angles = {"ground": 0, "OF": β, "FE": β + Θ, "BDE": γ, "EG": Φ + δ, "AG": δ, "EH": Ω + ε, "AH": ε}
     turned = lambda body, p: np.exp(1j * angles[body]) * complex(*POINTS[body][p])
@@ -78,12 +83,13 @@ def start():
 
 
 def published_angles(motion):
-    """The angles as the source has them, (T, 7)."""
+    """Return the angles of the source, (T, 7)."""
     OF, FE, BDE, EG, AG, EH, AH = (np.asarray(motion.position(f"{body}.phi")) for body in BODIES)
     return np.stack([OF, FE - OF, BDE, EG - AG, AG, EH - AH, AH], axis=1)
 
 
 def show(mech, motion, angles, folder):
+    """Write the film and the picture of the angles."""
     figure, axes = plt.subplots(1, 3, figsize=(11, 3.9), layout="constrained", width_ratios=(1.05, 1, 1))
     mbs.viz.draw(mech, motion.q[0], ax=axes[0], labels=True, size=1.2)
     axes[0].set(xlabel="x (m)", ylabel="y (m)", title="at rest")

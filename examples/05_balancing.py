@@ -1,9 +1,9 @@
 """A quiet four-bar: counterweights on crank and rocker, found by gradients through the inverse dynamics.
 
-At constant speed a four-bar shakes its frame: the forces in its two bearings do not add up to nothing. Two steel discs,
-one on the crank and one on the rocker, of any mass and at any place within reach, are to make the shaking force small,
-in the mean square over a turn, for little added mass. How much mass a smaller force is worth is a matter of taste:
-a batch of sixteen designs, each with its own price of mass, gives the whole trade-off at once.
+At constant speed a four-bar shakes its frame: the forces in its two bearings do not cancel. Two steel discs,
+one on the crank and one on the rocker, of any mass and at any place within reach, shall make the shaking force small,
+in the mean square over a turn, for little added mass. A batch of
+sixteen designs, each with its own price of mass, gives the whole trade-off between force and mass at once.
 """
 
 import argparse
@@ -23,16 +23,21 @@ from jaxmbs.viz import style
 
 jax.config.update("jax_enable_x64", True)
 
-CRANK, COUPLER, ROCKER, GROUND = 0.10, 0.28, 0.22, 0.30  # m
-BAR, DISC = 1.4, 7850 * 0.02  # mass of the bars per length (kg/m), of the discs per area (kg/m²)
-REACH = 0.09  # how far a disc's centre may be from the bearing (m)
+CRANK = 0.10  # m
+COUPLER = 0.28  # m
+ROCKER = 0.22  # m
+GROUND = 0.30  # m
+BAR = 1.4  # mass of the bars per length, kg/m
+DISC = 7850 * 0.02  # mass of the discs per area, kg/m²
+REACH = 0.09  # largest distance of a disc's centre from the bearing, m
 SPEED = 2 * np.pi * 600 / 60  # rad/s
-MASS = BAR * (CRANK + COUPLER + ROCKER)
+MASS = BAR * (CRANK + COUPLER + ROCKER)  # kg
+# Rough configuration at the start.
 GUESS = {"crank": (0, 0, 0), "coupler": (CRANK, 0, 0.9), "rocker": (GROUND, 0, 1.5)}
 
 
 def bar(length, disc=None):
-    """A uniform bar with its frame at one end; with a disc (mass, place) fixed to it they are one body."""
+    """Return a uniform bar with its frame at one end, as one body with a disc (mass, place) if given."""
     mass, com, inertia = BAR * length, jnp.array([length / 2, 0]), BAR * length**3 / 12
     if disc is None:
         return planar.Body(mass, inertia, com)
@@ -43,6 +48,7 @@ def bar(length, disc=None):
 
 
 def four_bar(discs):
+    """Return the four-bar with discs on crank and rocker."""
     return mbs.Mechanism(
         bodies={
             "crank": bar(CRANK, discs.get("crank")),
@@ -60,29 +66,29 @@ def four_bar(discs):
 
 
 def discs_of(x):
-    """Six free numbers → (mass, place) of both discs, the masses positive, the places within reach."""
+    """Return (mass, place) of both discs from six free numbers: masses are positive, places within reach."""
     place = lambda p: REACH * p / jnp.sqrt(1 + p @ p)
     return {"crank": (jnp.exp(x[0]), place(x[1:3])), "rocker": (jnp.exp(x[3]), place(x[4:6]))}
 
 
 def turn(count):
-    """The motion over a turn at `count` times, the same whatever discs there are."""
+    """Return the motion over a turn at `count` times, which does not depend on the discs."""
     return mbs.kinematics(four_bar({}), np.linspace(0, 2 * np.pi / SPEED, count), GUESS, throw=True)
 
 
 def shaking(discs, motion):
-    """The force on the ground over a turn (T, 2), and the driving torque: inverse dynamics."""
+    """Return the force on the ground over a turn (T, 2), and the driving torque, by inverse dynamics."""
     loads = mbs.reactions(four_bar(discs), motion)
     return -loads["O"].force - loads["C"].force, loads["motor"].effort
 
 
 def rms(force):
-    """Root mean square over a whole turn, the last time being the first of the next turn."""
+    """Return the root mean square over a turn, without the last time, which repeats the first."""
     return jnp.sqrt(jnp.mean(jnp.sum(force[:-1] ** 2, axis=-1)))
 
 
 def optimise(prices, motion, steps):
-    """Designs (prices, 6) that are best for their price of mass, all at once."""
+    """Return the best designs (prices, 6) for all prices of mass, searched at once."""
     before = rms(shaking({}, motion)[0])
 
     def cost(x, price):
@@ -105,6 +111,7 @@ def optimise(prices, motion, steps):
 
 
 def show(motion, chosen, forces, trade, best, file):
+    """Draw the four-bar before and after, its forces, and the trade-off."""
     figure = plt.figure(figsize=(10, 6.2), layout="constrained")
     axes = figure.subplot_mosaic([["before"] * 3 + ["after"] * 3, ["polar"] * 2 + ["time"] * 2 + ["trade"] * 2])
     colours = {"before": style.colour_of(1), "after": style.colour_of(0)}
@@ -149,10 +156,10 @@ def main():
     added = np.asarray(designs["crank"][0] + designs["rocker"][0])
     forces, torques = jax.vmap(lambda discs: shaking(discs, motion))(designs)
     size, (force, torque) = np.asarray(jax.vmap(rms)(forces)), shaking({}, motion)
-    best = np.flatnonzero(size < 0.1 * rms(force))[-1]  # the lightest one that shakes by less than a tenth
+    best = np.flatnonzero(size < 0.1 * rms(force))[-1]  # the lightest with less than a tenth of the force
     chosen = jax.tree.map(lambda x: np.asarray(x[best]), designs)
 
-    # The bearings' forces must be what it takes to accelerate the masses.
+    # The forces of the bearings must accelerate the masses.
     bodies = four_bar(chosen).bodies.items()
     needed = sum(body.mass * motion.point_acceleration(name, body.com) for name, body in bodies)
     record = {

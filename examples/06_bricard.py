@@ -1,7 +1,7 @@
-"""Bricard's six-bar: five rods and six hinges that should not move, and turn all the same.
+"""Bricard's six-bar: five rods and six hinges that move although a count of equations denies it.
 
-Thirty equations on thirty velocities leave nothing to move, but one of them says nothing new: the mechanism has one degree
-of freedom. It swings for ten seconds under its weight. The run ends with the energy, the gap of the loop and the redundant
+Thirty equations on thirty velocities should leave no motion, but one of them is redundant: the mechanism has one degree of
+freedom. It swings for ten seconds under its weight. The run ends with the energy, the gap of the loop and the redundant
 hinge, a picture of six positions, and a page that plays the motion in any browser: open 06_bricard.html.
 
 Numbers: IFToMM Technical Committee for Multibody Dynamics, Library of Computational Benchmark Problems, problem A04.
@@ -22,24 +22,26 @@ from jaxmbs import spatial
 
 jax.config.update("jax_enable_x64", True)
 
-# Points P1 to P6 and the axes of the hinges there, at the start; metres.
+# Points P1 to P6 (m) and the axes of the hinges there, at the start.
 POINTS = np.array([(0, 0, 0), (1, 0, 0), (1, -1, 0), (1, -1, 1), (0, -1, 1), (0, 0, 1)], float)
 AXES = np.array([(0, 1, 0), (0, 0, 1), (1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 0, 0)], float)
 RODS = [f"rod {k}" for k in range(1, 6)]
 # Mass (kg), and moments of inertia (kg m²) along the rod and across it.
-MASS, ALONG, ACROSS = 1.0, 1 / 600, 0.0841666666666667
-GRAVITY = (0, -9.81, 0)
+MASS = 1.0
+ALONG = 1 / 600
+ACROSS = 0.0841666666666667
+GRAVITY = (0, -9.81, 0)  # m/s²
 
 
-def rotated(k):
-    """The axes of rod k at the start: x along the rod, y along the hinge at its first end."""
+def rod_axes(k):
+    """Return the axes of rod k at the start: x along the rod, y along the hinge at its first end."""
     along = POINTS[k + 1] - POINTS[k]
     return np.stack([along, AXES[k], np.cross(along, AXES[k])], axis=1)
 
 
 def bricard():
-    """The mechanism and its start."""
-    axes = {"ground": np.eye(3)} | {name: rotated(k) for k, name in enumerate(RODS)}
+    """Return the mechanism and its start."""
+    axes = {"ground": np.eye(3)} | {name: rod_axes(k) for k, name in enumerate(RODS)}
     middle = {"ground": np.zeros(3)} | {name: POINTS[k : k + 2].mean(axis=0) for k, name in enumerate(RODS)}
     hinges = {}
     for k, (i, j) in enumerate(pairwise(["ground", *RODS, "ground"])):
@@ -52,7 +54,7 @@ def bricard():
 
 
 def show(mech, motion, folder, frames):
-    """Six positions, and the page."""
+    """Write a picture of six positions, and the page."""
     figure = plt.figure(figsize=(9, 6), layout="constrained")
     for place, row in enumerate(np.linspace(0, 45, 6).astype(int)):
         ax = figure.add_subplot(2, 3, place + 1, projection="3d")

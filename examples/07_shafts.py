@@ -1,7 +1,7 @@
-"""Two bent shafts: a universal joint lets the second one run unevenly, a constant-velocity joint does not.
+"""Two bent shafts: a universal joint makes the second one run unevenly, a constant-velocity joint does not.
 
-The first shaft turns evenly, the second drives a flywheel. Kinematics gives the ratio of the speeds at every bend, all of
-them in one call; inverse dynamics the torque that the unevenness costs, which the motor feels twice in a turn.
+The first shaft turns uniformly, the second drives a flywheel. Kinematics gives the ratio of the speeds at all bends in one
+call; inverse dynamics gives the torque of the motor that accelerates the flywheel twice in a turn.
 
 Formula: ω₂/ω₁ = cos β / (1 − sin²β cos²θ), textbooks of machine design.
 """
@@ -28,7 +28,7 @@ BENDS = (10, 20, 30, 40)  # degrees
 
 
 def shafts(joint, bend):
-    """Shafts along z that meet at the origin, the second one bent about y; its bearing holds the direction only."""
+    """Return shafts along z that meet at the origin, the second one bent about y; its bearing holds only its direction."""
     first = spatial.Body(2.0, 1e-3)
     second = spatial.Body(3.0, jnp.stack([jnp.asarray(x) for x in (FLYWHEEL, FLYWHEEL, FLYWHEEL)]))
     turn = mbs.rotation.exp_matrix(jnp.stack([0 * bend, bend, 0 * bend]))
@@ -42,6 +42,7 @@ def shafts(joint, bend):
     )
 
 
+# Joints between the shafts.
 JOINTS = {
     "universal": lambda: spatial.Universal("first", "second"),
     "constant velocity": lambda: spatial.ConstantVelocity("first", "second"),
@@ -49,7 +50,7 @@ JOINTS = {
 
 
 def turn_of(kind, bend, times):
-    """Speeds of the second shaft relative to the first, and the torque of the motor."""
+    """Return the speed of the second shaft relative to the first, the torque of the motor, and the status."""
     mech = shafts(JOINTS[kind](), bend)
     start = {"second": spatial.coordinates((0, 0, 0), jnp.stack([0 * bend, bend, 0 * bend]))}
     motion = mbs.kinematics(mech, times, start)
@@ -57,6 +58,7 @@ def turn_of(kind, bend, times):
 
 
 def show(found, angles, folder):
+    """Draw ratios of the speeds and torques over a turn."""
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
     for kind, (ratios, torques, _) in found.items():
         for k, bend in enumerate(BENDS):

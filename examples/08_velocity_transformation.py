@@ -1,8 +1,8 @@
 """The velocity transformation of two trees: graph, path matrices, and R block by block.
 
 A chain that stands on the ground and a tree whose base floats, with three hinges and a slide each. The secondary path
-matrix π* says which joints move which bodies, and these blocks of R are not zero. Natural coordinates q of the systems,
-points and unit vectors, have the rates q̇ = R θ̇, and their constraints Ψ do not see them: Ψ_q R = 0.
+matrix π* shows which joints move which bodies; only these blocks of R are not zero. Natural coordinates q of the systems,
+points and unit vectors, have the rates q̇ = R θ̇, which satisfy their constraints Ψ: Ψ_q R = 0.
 
 Systems: S. M. Issa and K. P. Arczewski, Journal of Theoretical and Applied Mechanics, 1998, figures 1 to 4.
 """
@@ -26,8 +26,8 @@ jax.config.update("jax_enable_x64", True)
 ROD = spatial.Body(1.0, (0.001, 0.1, 0.1), com=(0.5, 0, 0))  # its frame is at one end, x along it
 
 
-def grounded():
-    """Bodies 1 to 4 in a row, after the joints R1, R2, P3 and R5."""
+def grounded_system():
+    """Return bodies 1 to 4 in a row, carried by the joints R1, R2, P3 and R5."""
     joints = {
         "R1": spatial.Revolute("ground", "1", (0, 0, 0), (0, 0, 0), axis_i=(0, 0, 1)),
         "R2": spatial.Revolute("1", "2", (1, 0, 0), (0, 0, 0), axis_i=(0.0, 0.96, 0.28)),
@@ -37,8 +37,8 @@ def grounded():
     return mbs.Mechanism(dict.fromkeys("1234", ROD), joints)
 
 
-def floating():
-    """Body 1 floats; 2, 3 and 4 hang on it in a row, after R2, R3 and P4, and 5 beside them, after R7."""
+def floating_system():
+    """Return a floating body 1 that carries 2, 3 and 4 in a row by R2, R3 and P4, and 5 by R7."""
     joints = {
         "R2": spatial.Revolute("1", "2", (1, 0, 0), (0, 0, 0), axis_i=(0.0, 0.96, 0.28)),
         "R3": spatial.Revolute("2", "3", (1, 0, 0), (0, 0, 0), axis_i=(0.0, 0.6, 0.8)),
@@ -48,15 +48,15 @@ def floating():
     return mbs.Mechanism(dict.fromkeys("12345", ROD), joints)
 
 
-# The mechanism, θ of the hinges and slides at t = 0, and their rates.
+# Builder, θ of the hinges and slides at t = 0, and their rates.
 SYSTEMS = {
-    "grounded": (grounded, (0.5, -0.7, 0.3, 0.9), (1.0, -0.6, 0.4, 1.5)),
-    "floating": (floating, (0.4, 0.8, 0.3, 2.2), (-0.8, 1.2, 0.5, -1.0)),
+    "grounded": (grounded_system, (0.5, -0.7, 0.3, 0.9), (1.0, -0.6, 0.4, 1.5)),
+    "floating": (floating_system, (0.4, 0.8, 0.3, 2.2), (-0.8, 1.2, 0.5, -1.0)),
 }
 
 
 def motion(mech, joints, rates):
-    """θ(t) with constant rates θ̇; a floating base moves on a line, and turns evenly about an axis of its own."""
+    """Return θ(t) and its constant rates; a floating base moves on a line and turns uniformly about an axis."""
     if not mbs.topology.spanning_tree(mech).floating:
         return lambda t: jnp.array(joints) + t * jnp.array(rates), jnp.array(rates)
     velocity, spin = jnp.array([0.3, -0.2, 0.1]), jnp.array([0.5, 0.7, -0.4])
@@ -70,7 +70,7 @@ def motion(mech, joints, rates):
 
 
 def columns(mech):
-    """The columns of R by the joint they belong to; those of a floating base by ṙ and ω."""
+    """Return the columns of R by joint; those of a floating base by ṙ and ω."""
     groups: dict[str, list[int]] = {}
     for k, name in enumerate(mbs.JointCoordinates().of(mech).velocity_names):
         joint, _, kind = name.rpartition(".")
@@ -80,7 +80,7 @@ def columns(mech):
 
 
 def blocks(mech, matrix):
-    """The pattern of R: for each point and unit vector a row of symbols as in Table 1 of the paper, "" where it is zero."""
+    """Return the pattern of R: for each point and unit vector a row of symbols of Table 1 of the paper, "" for zero."""
     rows: dict[str, list[int]] = {}
     for k, name in enumerate(mbs.Natural().of(mech).names):
         rows.setdefault(name.rpartition(".")[0], []).append(k)
@@ -93,7 +93,7 @@ def blocks(mech, matrix):
 
 
 def symbol(label, vector):
-    """What the block of a point, or of a unit vector, by a joint is."""
+    """Return the symbol of the block of a point, or of a unit vector, by a joint."""
     kind = label[0]
     if kind == "ṙ":
         return "I"
@@ -103,7 +103,7 @@ def symbol(label, vector):
 
 
 def check(mech, theta, rate, t):
-    """R with what must vanish: Ψ_q R, and q̇ − R θ̇ with q̇ by differentiation of q(θ(t))."""
+    """Return R, |Ψ_q R| and |q̇ − R θ̇|, with q̇ by differentiation of q(θ(t)), and the shape of Ψ_q."""
     joints, natural = mbs.JointCoordinates().of(mech), mbs.Natural().of(mech)
     x, x_dot = jax.jvp(lambda t: natural.coordinates(joints.configuration(theta(t))), (t,), (1.0,))
     r = mbs.velocity_transformation(mech, theta(t), coordinates="natural")
@@ -112,7 +112,7 @@ def check(mech, theta, rate, t):
 
 
 def draw_graph(ax, tree):
-    """The tree: bodies are nodes, joints edges; the ground, or what a base floats on, is node 0."""
+    """Draw the tree: bodies are nodes, joints edges; node 0 is the ground."""
     depth = {"ground": 0} | dict(zip(tree.bodies, tree.depths, strict=True))
     side = {"ground": 0.0}
     for body, parent in zip(tree.bodies, tree.parents, strict=True):
@@ -142,11 +142,12 @@ def draw_graph(ax, tree):
     ax.set_axis_off()
 
 
+# Colour of each symbol.
 TINTS = {"−Du": 0, "−D": 0, "−Uu": 3, "−U": 3, "u": 2, "I": 4}
 
 
 def draw_pattern(ax, labels, pattern):
-    """The blocks of R with their symbols."""
+    """Draw the blocks of R with their symbols."""
     for row, cells in enumerate(pattern.values()):
         for column, cell in enumerate(cells):
             colour = style.colour_of(TINTS[cell]) if cell else style.GRID
@@ -164,13 +165,13 @@ def draw_pattern(ax, labels, pattern):
 
 
 def tips(mech):
-    """The free ends of the rods."""
+    """Return the free ends of the rods."""
     tree = mbs.topology.spanning_tree(mech)
     return [(body, (1, 0, 0)) for body in tree.leaves] + [(body, (0, 0, 0)) for body in tree.floating]
 
 
 def show(found, file):
-    """For each system a picture, its graph and the pattern of R."""
+    """Draw for each system the mechanism, its graph and the pattern of R."""
     figure = plt.figure(figsize=(10, 10.5), layout="constrained")
     figure.get_layout_engine().set(h_pad=0.12, w_pad=0.08)
     heights = [len(pattern) for *_, pattern in found.values()]
@@ -189,7 +190,7 @@ def show(found, file):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="there is nothing to shorten")
+    parser.add_argument("--quick", action="store_true", help="has no effect")
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "output")
     options = parser.parse_args()
     began = time.time()

@@ -1,4 +1,4 @@
-"""Ten thousand arms of six links, each with lengths, masses and hinges of its own, fall under their weight in one call.
+"""Ten thousand arms of six links, each with its own lengths, masses and hinges, fall under their weight in one call.
 
 Joint coordinates: six angles and no constraints, so an arm cannot come apart, and a step costs a pass over the links to
 the tip and back. The run ends with the time of a step and the energy that the arms gain or lose; the picture has the paths
@@ -22,13 +22,15 @@ from jaxmbs.viz import style
 
 jax.config.update("jax_enable_x64", True)
 
-LINKS, GRAVITY, STEP = 6, 9.81, 0.001  # 1, m/s², s
+LINKS = 6  # of an arm
+GRAVITY = 9.81  # m/s²
+STEP = 0.001  # s
 NAMES = [f"link {k}" for k in range(1, LINKS + 1)]
-SHOWN = 5
+SHOWN = 5  # arms in the picture
 
 
 def random_arms(count, seed=0):
-    """Lengths (m), masses (kg), axes of the hinges and angles at the start, a row for each arm."""
+    """Return random lengths (m), masses (kg), axes of the hinges and angles at the start, a row for each arm."""
     rng = np.random.default_rng(seed)
     axes = rng.normal(size=(count, LINKS, 3))
     return {
@@ -40,7 +42,7 @@ def random_arms(count, seed=0):
 
 
 def arm(b):
-    """Rods along their x axes, a fifth as thick as long, each hinged to the tip of the one before it."""
+    """Return rods along their x axes, a fifth as thick as long, each hinged to the tip of the one before."""
     bodies, hinges, before = {}, {}, (0.0, 0.0, 0.0)
     for k, (carrier, name) in enumerate(pairwise(["ground", *NAMES])):
         length, mass = b["length"][k], b["mass"][k]
@@ -54,7 +56,7 @@ def arm(b):
 
 
 def fall(times, b):
-    """What is left to see of one arm: the path of its tip, the energy, the status."""
+    """Simulate one arm; return the path of its tip, the energy and the status."""
     mech = arm(b)
     start = mbs.JointCoordinates().of(mech).configuration(b["start"])
     run = mbs.simulate(mech, times, start, step=STEP, formulation=mbs.JointCoordinates())
@@ -63,13 +65,13 @@ def fall(times, b):
 
 
 def scale(b):
-    """The energy that each arm would have lying straight up, above that hanging straight down (J)."""
+    """Return the energy of each arm pointing straight up, relative to straight down (J)."""
     ends = np.cumsum(b["length"], axis=1)
     return 2 * GRAVITY * np.sum(b["mass"] * (ends - b["length"] / 2), axis=1)
 
 
 def show(b, tips, error, duration, file):
-    """The paths of some tips with the arms in their first positions, and the energy errors of all."""
+    """Draw the paths of some tips with the arms in their first positions, and the energy errors of all."""
     figure = plt.figure(figsize=(10, 4.8), layout="constrained")
     left = figure.add_subplot(1, 2, 1, projection="3d")
     for k in range(SHOWN):
@@ -100,7 +102,7 @@ def show(b, tips, error, duration, file):
 
 
 def half(b, arm, link):
-    """The tip of a link in its own frame."""
+    """Return the tip of a link in its frame."""
     return jnp.array([b["length"][arm, link] / 2, 0, 0])
 
 
@@ -114,7 +116,7 @@ def main():
 
     times = np.linspace(0, duration, round(100 * duration) + 1)
     b = random_arms(count)
-    # A thousand at a time, so that what is left out need not be in memory for all.
+    # A thousand at a time, to save memory.
     fall_all = jax.jit(lambda b: jax.lax.map(lambda b: fall(times, b), b, batch_size=1000)).lower(b).compile()
     compiled = time.time()
     tips, energy, status = jax.device_get(fall_all(b))

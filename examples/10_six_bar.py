@@ -1,7 +1,7 @@
-"""A six-bar whose lever rests while the crank turns, in joint coordinates: two loops, closed by two joints that are cut.
+"""A six-bar whose lever rests while the crank turns, in joint coordinates: two loops, closed by two cut joints.
 
-A point of the coupler runs on a circle, very nearly, for a quarter of a turn; a link as long as that circle's radius then
-leaves the lever where it is. A heavy crank drives it, three turns without a motor. The run ends with the gaps of the loops
+A point of the coupler runs nearly on a circle for a quarter of a turn; a link as long as the radius of that circle keeps
+the lever at rest. A heavy crank drives it, three turns without a motor. The run ends with the gaps of the loops
 and the pin forces at the cut joints, from joint coordinates with two choices of the cut and from Cartesian coordinates.
 """
 
@@ -20,11 +20,18 @@ from jaxmbs.viz import style
 
 jax.config.update("jax_enable_x64", True)
 
-# Coupler, rocker and the arm to the coupler point are equally long, and the curve of the point is symmetric. m, rad.
-CRANK, GROUND, SIDE, BEND = 0.1, 0.24, 0.25, np.deg2rad(-30)
-LINK, LEVER, PIVOT = 0.1703, 0.22, (-0.061, -0.147)
-POINT = (SIDE - SIDE * np.cos(BEND), -SIDE * np.sin(BEND))  # on the coupler, from the crank pin
-DENSITY, SPEED, STEP = 4.0, 3 * np.pi, 1e-3  # kg/m, rad/s, s
+CRANK = 0.1  # m
+GROUND = 0.24  # m
+SIDE = 0.25  # coupler, rocker and the arm to the coupler point, whose curve is therefore symmetric, m
+BEND = np.deg2rad(-30)  # angle between coupler and arm
+LINK = 0.1703  # m
+LEVER = 0.22  # m
+PIVOT = (-0.061, -0.147)  # of the lever, m
+POINT = (SIDE - SIDE * np.cos(BEND), -SIDE * np.sin(BEND))  # on the coupler, from the crank pin, m
+DENSITY = 4.0  # of the bars, kg/m
+SPEED = 3 * np.pi  # of the crank at the start, rad/s
+STEP = 1e-3  # s
+# Formulations that are compared.
 FORMULATIONS = {
     "Cartesian": mbs.Augmented(),
     "joint coordinates": mbs.JointCoordinates(),
@@ -33,12 +40,12 @@ FORMULATIONS = {
 
 
 def rod(length):
-    """Its frame is at one end, x along it."""
+    """Return a rod with its frame at one end, x along it."""
     return planar.Body(DENSITY * length, DENSITY * length**3 / 12, com=(length / 2, 0))
 
 
 def six_bar():
-    """The mechanism: a four-bar O A B C, and the dyad D E F on its coupler."""
+    """Return the mechanism: a four-bar O A B C, and the dyad D E F on its coupler."""
     plate = planar.Body(2 * DENSITY * SIDE, DENSITY * SIDE**3 / 3, com=(np.array([SIDE, 0]) + POINT) / 3)
     bodies = {
         "crank": planar.Body(5.0, 0.1),
@@ -59,6 +66,7 @@ def six_bar():
     return mbs.Mechanism(bodies, joints, forces={"weight": mbs.Gravity((0, -9.81))})
 
 
+# Rough configuration at the start.
 GUESS = {
     "coupler": (CRANK, 0, 1.3),
     "rocker": (GROUND, 0, 1.8),
@@ -68,7 +76,7 @@ GUESS = {
 
 
 def dwell(mech):
-    """How far the lever swings in a turn, and how far in the hundred degrees in which it rests; degrees."""
+    """Return the range of the lever in a turn, and in the hundred degrees in which it rests (degrees)."""
     motor = {"motor": planar.RevoluteDriver("ground", "crank", mbs.motion.Ramp(1.0))}
     driven = mbs.Mechanism(mech.bodies, mech.constraints, motor)
     turn = mbs.kinematics(driven, np.deg2rad(np.arange(361.0)), GUESS)
@@ -77,12 +85,12 @@ def dwell(mech):
 
 
 def revolutions(run):
-    """The angle of the crank in turns."""
+    """Return the angle of the crank in turns."""
     return np.asarray(run.position("crank.phi")) / (2 * np.pi)
 
 
 def show(mech, runs, pins, folder):
-    """The mechanism at rest, its lever over time, and the force in a pin that is cut."""
+    """Draw the mechanism at rest, its lever over time, and the force in a cut pin."""
     reference = runs["Cartesian"]
     figure, axes = plt.subplot_mosaic("ab;ac", figsize=(10, 4.6), layout="constrained", width_ratios=(1, 1.35))
     still = int(np.argmin(np.abs(revolutions(reference) - 0.5)))
@@ -152,7 +160,7 @@ def main():
 
 
 def sizes(mech, formulation):
-    """Numbers of unknown accelerations and of equations."""
+    """Return the numbers of unknown accelerations and of equations."""
     if isinstance(formulation, mbs.Augmented):
         return mech.layout.m, len(mech.layout.row_owners)
     cut = mbs.topology.spanning_tree(mech, cut=formulation.cut).cut

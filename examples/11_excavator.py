@@ -1,4 +1,4 @@
-"""What must the cylinders of an excavator give, and what do its pins bear, for a thousand loads in the bucket?
+"""Moments and pin forces of an excavator for a thousand loads in the bucket.
 
 The motion is prescribed: dig, lift while the house swings round, dump; the load sticks in the bucket to the end. With
 Kane's equations every coordinate is known then, nothing is left to integrate, and the moments at the joints are what the
@@ -22,7 +22,8 @@ from jaxmbs.viz import style
 
 jax.config.update("jax_enable_x64", True)
 
-CYCLE, GRAVITY = 10.0, 9.81  # s, m/s²
+CYCLE = 10.0  # duration of the work cycle, s
+GRAVITY = 9.81  # m/s²
 # Mass (kg), centre of mass (m), and moments of inertia (kg m²), in frames with the origin at the body's own pin.
 BODIES = {
     "house": (9000.0, (-0.8, 0.0, 0.9), (12e3, 16e3, 22e3)),
@@ -32,22 +33,25 @@ BODIES = {
 }
 # The pin of the next body in the frame of the body, and the tip of the bucket.
 PINS = {"house": (0.4, 0.0, 1.0), "boom": (5.6, 0.0, 0.0), "stick": (2.9, 0.0, 0.0), "bucket": (1.4, 0.0, 0.0)}
-LOAD, LOAD_RADIUS = (0.75, 0.0, -0.15), 0.5  # where the load lies in the bucket, a ball of earth
-UP, ACROSS = (0.0, 0.0, 1.0), (0.0, -1.0, 0.0)
-# The house turns about the vertical axis, the arms rise about their pins: the first angle (deg), then moves from one time
-# to another (s) that lead to further ones.
+LOAD = (0.75, 0.0, -0.15)  # place of the load in the bucket, a ball of earth, m
+LOAD_RADIUS = 0.5  # m
+UP = (0.0, 0.0, 1.0)  # axis of the house
+ACROSS = (0.0, -1.0, 0.0)  # axis of the other joints
+# Each joint has a first angle (deg), and moves from one time to another (s) to a new angle (deg).
 MOVES = {
     "swing": (0.0, [(3.0, 7.0, 90.0)]),
     "lift": (-25.0, [(1.5, 5.0, 38.0)]),
     "crowd": (-35.0, [(0.0, 2.5, -100.0), (6.5, 9.0, -55.0)]),
     "curl": (-10.0, [(0.2, 2.5, -70.0), (7.0, 9.0, 40.0)]),
 }
+# Body of each joint.
 JOINTS = dict(zip(MOVES, BODIES, strict=True))
-COUNTERWEIGHT, INSTANTS = (-2.4, 0.0, 0.6), (0.0, 2.5, 5.0, 10.0)  # m; s, of the pictures
+COUNTERWEIGHT = (-2.4, 0.0, 0.6)  # end of the house in the picture, m
+INSTANTS = (0.0, 2.5, 5.0, 10.0)  # times of the picture, s
 
 
 def angle(name):
-    """The angle of a joint as a function of time: moves of the fifth order, at rest at both ends."""
+    """Return the angle of a joint as a function of time: moves of the fifth order, at rest at both ends."""
     first, moves = MOVES[name]
 
     def value(t):
@@ -62,7 +66,7 @@ def angle(name):
 
 
 def excavator(load):
-    """Four bodies in a row with a ball of earth in the last one; `load` in kg."""
+    """Return four bodies in a row with a ball of earth in the last one; `load` in kg."""
     bodies, joints, drivers = {}, {}, {}
     carrier, pin, axis = "ground", (0.0, 0.0, 0.9), UP
     for joint, name in JOINTS.items():
@@ -76,7 +80,7 @@ def excavator(load):
 
 
 def with_load(mass, com, moments, load):
-    """Mass, inertia and centre of mass of the bucket and the load together."""
+    """Return mass, inertia and centre of mass of bucket and load together."""
     com, place = jnp.array(com), jnp.array(LOAD)
     together = mass + load
     centre = (mass * com + load * place) / together
@@ -90,7 +94,7 @@ def with_load(mass, com, moments, load):
 
 
 def work(times, load):
-    """Moments of the actuators, forces in the pins, the energy, and the power that goes in, along the cycle."""
+    """Return moments and power of the actuators, forces in the pins, and the energy along the cycle."""
     mech = excavator(load)
     run = mbs.simulate(mech, times, step=CYCLE, formulation=mbs.Kane())
     found = mbs.reactions(mech, run, formulation=mbs.Kane())
@@ -108,7 +112,7 @@ def work(times, load):
 
 
 def show(times, loads, found, file):
-    """The cycle, the moments and the pin forces, from the empty bucket to the heaviest load."""
+    """Draw the cycle, the moments and the pin forces, from the empty bucket to the heaviest load."""
     figure = plt.figure(figsize=(12, 4.8), layout="constrained")
     left = figure.add_subplot(1, 3, 1, projection="3d", computed_zorder=False)
     left.set_proj_type("ortho")

@@ -20,8 +20,9 @@ from jaxmbs.viz import style
 
 jax.config.update("jax_enable_x64", True)
 
+# Names of the lengths.
 LENGTHS = ("ground", "crank", "coupler", "rocker")
-# Targets, crank angles or none, bounds of the lengths and of the rest, the error of the best published design.
+# Targets of the problems.
 LINE = [(20, y) for y in range(20, 50, 5)]
 EIGHTEEN = np.column_stack([
     [0.5, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.0, 0.0, 0.03, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.6],
@@ -39,6 +40,7 @@ TWENTY_FIVE = np.column_stack([
 ])  # fmt: skip
 ELLIPSE = [(20.0, 10.0), (17.66, 15.142), (11.736, 17.878), (5.0, 16.928), (0.60307, 12.736), (0.60307, 7.2638),
            (5.0, 3.0718), (11.736, 2.1215), (17.66, 4.8577), (20.0, 10.0)]  # fmt: skip
+# Targets, crank angles or None, bounds on lengths, bound on other numbers, error of the best published design.
 PROBLEMS = {
     "vertical line": (LINE, None, (0, 60), 60, None),
     "18 timed points": (EIGHTEEN, np.deg2rad(20) * np.arange(18), (0, 50), 50, 0.009115),
@@ -49,7 +51,7 @@ PROBLEMS = {
 
 
 def solve(problem, starts):
-    """The best four-bar."""
+    """Return the best four-bar of a problem."""
     targets, timing, lengths, rest, _ = problem
     bounds = {}
     if lengths is not None:
@@ -59,7 +61,7 @@ def solve(problem, starts):
 
 
 def show(solutions, file):
-    """The curves with their four-bars as they stand at the first target."""
+    """Draw the curves with their four-bars at the first target."""
     figure, axes = plt.subplots(1, len(solutions), figsize=(15, 3.6), layout="constrained")
     for ax, (name, best) in zip(axes, solutions.items(), strict=True):
         targets, b = np.array(PROBLEMS[name][0]), best.design
@@ -75,7 +77,7 @@ def show(solutions, file):
             ax.plot(*np.array(bar).T, color=style.colour_of(n), linewidth=2.2, marker="o", markersize=3)
         ax.plot(*np.array([o, c]).T, "s", color=style.GROUND_COLOUR, markersize=5)
         ax.plot(*targets.T, "o", color=style.INK, markersize=3.2, zorder=3)
-        # The curve is what counts: links that are far larger are cut off.
+        # Cut off links that are much larger than the curve.
         near = np.vstack([targets, curve])
         size = np.ptp(near, axis=0).max()
         every = np.vstack([near, o, a, c, elbow])

@@ -1,8 +1,8 @@
 """A five-bar robot learns to follow an eight, by gradients through its closed loop.
 
-The tip of a five-bar parallel robot is to follow a point that runs along an eight. A small network sees tip and target and
-gives the torques of both motors. Whole episodes are differentiated by the network's weights, through every time step and
-the loop that closes in each, and Adam follows: an analytic policy gradient.
+The tip of a five-bar parallel robot shall follow a point that runs along an eight. A small network maps tip and target to
+the torques of both motors. Whole episodes are differentiated with respect to its weights, through every time step and the
+closed loop, for Adam: an analytic policy gradient.
 """
 
 import argparse
@@ -22,11 +22,12 @@ from jaxmbs.viz import style
 
 jax.config.update("jax_enable_x64", True)
 
-EPISODES, LAYERS = 32, (14, 32, 32, 2)  # at once; sizes of the network
+EPISODES = 32  # in an update
+LAYERS = (14, 32, 32, 2)  # sizes of the network
 
 
 def network(key):
-    """Weights and offsets, the last layer small: the first policy hardly moves."""
+    """Return random weights and offsets; the last layer is small, so that the first policy hardly moves."""
     keys = jax.random.split(key, len(LAYERS) - 1)
     sizes = zip(keys, LAYERS, LAYERS[1:], strict=False)
     layers = [(jax.random.normal(k, (n, m)) / np.sqrt(n), jnp.zeros(m)) for k, n, m in sizes]
@@ -34,14 +35,14 @@ def network(key):
 
 
 def policy(layers, observation):
-    """The action, between −1 and 1."""
+    """Return the action, between −1 and 1."""
     for weights, offsets in layers:
         observation = jnp.tanh(observation @ weights + offsets)
     return observation
 
 
 def episode(env, layers, key, params=None):
-    """States of an episode, its first one before them."""
+    """Return all states of an episode, with the first one."""
 
     def step(state, _):
         new = env.step(state, policy(layers, state.observation), auto_reset=False)
@@ -53,12 +54,12 @@ def episode(env, layers, key, params=None):
 
 
 def mean_return(env, layers, keys):
-    """Sum of rewards over an episode, the mean of a batch."""
+    """Return the sum of rewards over an episode, as the mean of a batch."""
     return jnp.mean(jax.vmap(lambda key: episode(env, layers, key).reward.sum())(keys))
 
 
 def train(env, updates, key):
-    """Weights after all updates, and the mean return before each."""
+    """Return the weights after all updates, and the mean return before each."""
     start, key = jax.random.split(key)
     layers = network(start)
     optimizer = optax.chain(optax.clip_by_global_norm(1.0), optax.adam(optax.cosine_decay_schedule(5e-3, updates)))
@@ -78,6 +79,7 @@ def train(env, updates, key):
 
 
 def show(env, states, returns, file):
+    """Draw learning curve, an episode, and distances from the target."""
     figure, axes = plt.subplots(1, 3, figsize=(12, 3.8), layout="constrained")
     axes[0].plot(returns, color=style.colour_of(0), linewidth=1.6)
     axes[0].axhline(env.horizon, color=style.GROUND_COLOUR, linewidth=1, linestyle=":")

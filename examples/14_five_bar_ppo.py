@@ -1,7 +1,7 @@
-"""The same five-bar robot learns by proximal policy optimisation, a method that sees rewards only, from another library.
+"""The same five-bar robot learns by proximal policy optimisation, a method that uses only rewards, from another library.
 
-The environment goes through Gymnasium's vector interface to skrl's PPO, both as they are: 512 robots in one batch. Beside
-the learning curve of example 13 it shows what gradients through the mechanism are worth. Needs skrl: `jaxmbs[learn]`.
+skrl's PPO uses the environment through Gymnasium's vector interface: 512 robots in one batch. Beside the learning curve of
+example 13 it shows the value of gradients through the mechanism. Needs skrl: `jaxmbs[learn]`.
 """
 
 import argparse
@@ -27,7 +27,10 @@ from jaxmbs.viz import style
 
 logger.setLevel("WARNING")
 
-ROBOTS, ROLLOUT, SEED = 512, 16, 0
+ROBOTS = 512  # in the batch
+ROLLOUT = 16  # control steps of an update
+SEED = 0
+# Settings of skrl's PPO.
 PPO_SETTINGS = {
     "rollouts": ROLLOUT,
     "learning_epochs": 5,
@@ -43,15 +46,15 @@ PPO_SETTINGS = {
 }
 
 
-def hidden(x):
-    """The layers that policy and value have alike."""
+def hidden_layers(x):
+    """Return the hidden layers of policy and value."""
     for _ in range(2):
         x = linen.tanh(linen.Dense(64)(x))
     return x
 
 
 class Policy(GaussianMixin, Model):
-    """Mean of the action, and a spread that does not depend on what is seen."""
+    """Mean of the action, and a standard deviation that does not depend on the observation."""
 
     def __init__(self, observation_space, action_space, device=None, **kwargs):
         Model.__init__(self, observation_space=observation_space, action_space=action_space, device=device, **kwargs)
@@ -59,13 +62,15 @@ class Policy(GaussianMixin, Model):
 
     @linen.compact
     def __call__(self, inputs, role):
-        mean = linen.tanh(linen.Dense(2, kernel_init=linen.initializers.normal(0.01))(hidden(inputs["observations"])))
+        mean = linen.tanh(
+            linen.Dense(2, kernel_init=linen.initializers.normal(0.01))(hidden_layers(inputs["observations"]))
+        )
         spread = self.param("log_std", lambda _: jnp.full(2, -1.0, jnp.float32))
         return mean, {"log_std": spread}
 
 
 class Value(DeterministicMixin, Model):
-    """The return to be expected."""
+    """Expected return."""
 
     def __init__(self, observation_space, action_space, device=None, **kwargs):
         Model.__init__(self, observation_space=observation_space, action_space=action_space, device=device, **kwargs)
@@ -73,11 +78,11 @@ class Value(DeterministicMixin, Model):
 
     @linen.compact
     def __call__(self, inputs, role):
-        return linen.Dense(1)(hidden(inputs["observations"])), {}
+        return linen.Dense(1)(hidden_layers(inputs["observations"])), {}
 
 
 class Returns(gymnasium.vector.VectorWrapper):
-    """Keeps the return of every episode that ends, with the number of the step."""
+    """Record the return of every episode that ends, with the number of the step."""
 
     def __init__(self, env):
         super().__init__(env)
@@ -94,7 +99,7 @@ class Returns(gymnasium.vector.VectorWrapper):
 
 
 def train(updates):
-    """The trained policy, and the environment with its returns."""
+    """Return the trained policy, and the environment with its returns."""
     config.jax.key, config.jax.device = SEED, str(jax.devices()[0].platform)
     returns = Returns(GymnasiumVectorEnv("five-bar", ROBOTS))
     env = wrap_env(returns, wrapper="gymnasium", verbose=False)
@@ -115,7 +120,7 @@ def train(updates):
 
 
 def evaluate(policy, robots=64):
-    """Returns and distances (steps, robots) of episodes without noise in the actions."""
+    """Return returns and distances (steps, robots) of episodes without noise in the actions."""
     env = GymnasiumVectorEnv("five-bar", robots)
     observation, _ = env.reset(seed=1000)
     mean = jax.jit(lambda x: policy.apply(policy.state_dict.params, {"observations": x}, "policy")[0])
@@ -128,6 +133,7 @@ def evaluate(policy, robots=64):
 
 
 def show(ended, horizon, distances, step, file):
+    """Draw the learning curve, and distances from the target."""
     figure, axes = plt.subplots(1, 2, figsize=(8.5, 3.8), layout="constrained")
     steps, means, _ = np.array(ended).T
     axes[0].plot(steps * ROBOTS / 1e6, means, color=style.colour_of(1), linewidth=1.4)

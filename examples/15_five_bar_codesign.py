@@ -1,8 +1,8 @@
 """Lengths and policy of a five-bar robot in one descent: torque is dear, and the robot shapes itself.
 
-The tip is to follow an eight in 1.2 seconds, and torque has a price. Once a network learns to do it with the lengths as
-they are; once the three lengths are learned together with it, by the same gradients through whole episodes: the robot is
-assembled anew with its lengths in every update, and the derivatives know how.
+The tip shall follow an eight in 1.2 seconds, and torque has a price. First a network learns it with fixed lengths; then the
+three lengths are learned together with it, by the same gradients through whole episodes. The robot is assembled with its
+lengths in every update, and the gradient includes the assembly.
 """
 
 import argparse
@@ -22,13 +22,16 @@ from jaxmbs.viz import style
 
 jax.config.update("jax_enable_x64", True)
 
+# Environment with a high price of torque.
 ENV = FiveBar(period=1.2, effort=3.0, torque=0.4, horizon=120)
-EPISODES, LAYERS = 32, (14, 32, 32, 2)
+EPISODES = 32  # in an update
+LAYERS = (14, 32, 32, 2)  # sizes of the network
+# Name of each case: False with fixed lengths.
 NAMES = {False: "lengths as they are", True: "lengths and policy"}
 
 
 def network(key):
-    """Weights and offsets, the last layer small: the first policy hardly moves."""
+    """Return random weights and offsets; the last layer is small, so that the first policy hardly moves."""
     keys = jax.random.split(key, len(LAYERS) - 1)
     sizes = zip(keys, LAYERS, LAYERS[1:], strict=False)
     layers = [(jax.random.normal(k, (n, m)) / np.sqrt(n), jnp.zeros(m)) for k, n, m in sizes]
@@ -36,19 +39,19 @@ def network(key):
 
 
 def policy(layers, observation):
-    """The action, between −1 and 1."""
+    """Return the action, between −1 and 1."""
     for weights, offsets in layers:
         observation = jnp.tanh(observation @ weights + offsets)
     return observation
 
 
 def lengths(scales):
-    """The design from the logarithms of what its lengths are multiplied by."""
+    """Return the design whose lengths are scaled by exp(scales)."""
     return {name: length * jnp.exp(scales[name]) for name, length in ENV.design.items()}
 
 
 def episode(learned, key):
-    """Rewards, distances from the target, actions and statuses of an episode."""
+    """Return rewards, distances from the target, actions and statuses of an episode."""
 
     def step(state, _):
         action = policy(learned["layers"], state.observation)
@@ -59,12 +62,12 @@ def episode(learned, key):
 
 
 def loss(learned, keys):
-    """Minus the mean return, for each step."""
+    """Return minus the mean return, divided by the number of steps."""
     return -jnp.mean(jax.vmap(lambda key: episode(learned, key)[0].mean())(keys))
 
 
 def trainer(updates):
-    """An update of everything that is learned; `shaping` says whether the lengths are."""
+    """Return optimizer and update; with `shaping` the update also changes the lengths."""
     rate = optax.cosine_decay_schedule(5e-3, updates)
     optimizer = optax.chain(optax.clip_by_global_norm(1.0), optax.adam(rate))
 
@@ -79,7 +82,7 @@ def trainer(updates):
 
 
 def train(updates, key, optimizer, update, shaping):
-    """What is learned after all updates, and the mean returns on the way."""
+    """Return weights and scales after all updates, and the mean returns on the way."""
     scales = {name: jnp.zeros(()) for name in ENV.design}
     learned, returns = {"layers": network(key), "scales": scales}, []
     state = optimizer.init(learned)
@@ -90,6 +93,7 @@ def train(updates, key, optimizer, update, shaping):
 
 
 def show(found, curves, file):
+    """Draw learning curves, and the robots before and after."""
     figure, axes = plt.subplots(1, 3, figsize=(12, 3.8), layout="constrained")
     for (shaping, returns), ax in zip(curves.items(), axes[1:], strict=True):
         axes[0].plot(returns, color=style.colour_of(int(not shaping)), linewidth=1.6, label=NAMES[shaping])

@@ -1,9 +1,8 @@
-"""Ten million four-bars within their tolerances: how far the point of the coupler strays, and which length to make tighter.
+"""Ten million four-bars within their tolerances: errors of the coupler point, and the length to make tighter.
 
-The lengths of four links are spread over ±0.1 mm by Sobol's points. Of each linkage the largest distance is kept by which
-the point of its coupler misses the nominal curve, over a turn in steps of 30°. The numbers go to a folder of Parquet
-files. Stop the program at any time and start it again: it goes on where it was. notebooks/11_large_studies.ipynb reads
-such a folder.
+The lengths of four links vary by ±0.1 mm, by Sobol's points. For each linkage the largest distance of its coupler point
+from the nominal curve is stored, over a turn in steps of 30°. The numbers go to a folder of Parquet files. Stop the program
+at any time and start it again: it continues. notebooks/11_large_studies.ipynb reads such a folder.
 """
 
 import argparse
@@ -25,12 +24,15 @@ jax.config.update("jax_enable_x64", True)
 NOMINAL = {"crank": 40.0, "coupler": 120.0, "rocker": 100.0, "ground": 140.0}  # mm
 TOLERANCE = 0.1  # mm, either way
 POINT = (60.0, 40.0)  # of the coupler, mm
+# Rough configuration at the start.
 GUESS = {"coupler": (40, 0, 0.9), "rocker": (140, 0, 1.8)}
+# Angles of the crank.
 ANGLES = np.deg2rad(np.arange(0, 360, 30))
-BINS = 60
+BINS = 60  # of the maps, in each direction
 
 
 def four_bar(b):
+    """Return the driven four-bar."""
     return mbs.Mechanism(
         {name: planar.Body() for name in ("crank", "coupler", "rocker")},
         {
@@ -44,22 +46,24 @@ def four_bar(b):
 
 
 def curve(b):
+    """Return the points of the coupler curve, and the status."""
     motion = mbs.kinematics(four_bar(b), ANGLES, GUESS)
     return motion.point("coupler", POINT), motion.status
 
 
 def measure(deviation):
-    """The largest distance from the nominal curve, and that in the first position, in mm."""
+    """Return the largest distance from the nominal curve, the distance in the first position (mm), and the status."""
     points, status = curve({name: NOMINAL[name] + deviation[name] for name in NOMINAL})
     away = jnp.linalg.norm(points - TARGETS, axis=1)
     return {"error": jnp.max(away), "first": away[0], "status": status}
 
 
+# Points of the nominal curve (mm).
 TARGETS = np.asarray(jax.jit(curve)(NOMINAL)[0])
 
 
 def maps(found, pairs):
-    """For pairs of lengths the mean error over the square of their deviations, from one part of the store at a time."""
+    """Return the mean error over the square of deviations for pairs of lengths, computed part by part of the store."""
     sums = {pair: np.zeros((2, BINS, BINS)) for pair in pairs}
     edges = np.linspace(-TOLERANCE, TOLERANCE, BINS + 1)
     for part in found.parts():
@@ -71,6 +75,7 @@ def maps(found, pairs):
 
 
 def show(found, quantiles, file):
+    """Draw maps of the mean error, and its distribution."""
     pairs = [("crank", "rocker"), ("coupler", "ground")]
     figure, axes = plt.subplots(1, 3, figsize=(12.5, 3.9), layout="constrained")
     images = maps(found, pairs)
@@ -108,7 +113,7 @@ def main():
     found = mbs.sweep(measure, designs, store=options.output / ("tolerances_quick" if options.quick else "tolerances"))
     seconds = time.time() - began
     quantiles = found.quantiles("error")["error"]
-    # To first order each length moves the point by itself: the slopes say which one to make tighter.
+    # To first order the shifts by each length add up: the slopes show which length to make tighter.
     slopes = jax.jit(jax.jacfwd(lambda b: curve(b)[0]))({name: jnp.asarray(x) for name, x in NOMINAL.items()})
     worst = jnp.linalg.norm(sum(TOLERANCE * jnp.abs(x) for x in slopes.values()), axis=1)
     record = {

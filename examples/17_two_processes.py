@@ -3,11 +3,11 @@
 The program starts itself several times; the processes find each other by `jax.distributed`, and each computes its share of
 every batch. On a cluster the processes are on many machines, and nothing else changes.
 
-1. A four-bar whose coupler point passes five points, the mean over a thousand linkages that wear has shortened or
-   lengthened: `synthesis.minimise(…, samples=…)` shares out the samples.
-2. Policy gradients of a slider-crank: episodes are shared out, and gradients summed, by the sharding of their seeds.
+1. A four-bar whose coupler point passes five points, in the mean over a thousand linkages with worn lengths:
+   `synthesis.minimise(…, samples=…)` distributes the samples.
+2. Policy gradients of a slider-crank: episodes are distributed, and gradients summed, by the sharding of their seeds.
 
-Both give what one process gives, which the program checks.
+The program checks that both results equal those of one process.
 """
 
 import argparse
@@ -32,13 +32,19 @@ from jaxmbs.viz import style
 
 jax.config.update("jax_enable_x64", True)
 
-SAMPLES, EPISODES, STEPS = 1024, 64, 25
+SAMPLES = 1024  # worn linkages
+EPISODES = 64  # in an update
+STEPS = 25  # of an episode
+# Angles of the crank at the targets.
 ANGLES = np.deg2rad([0.0, 40.0, 80.0, 120.0, 160.0])
+# Targets of the coupler point.
 TARGETS = np.array([(1.317, 1.598), (1.547, 2.157), (1.152, 2.378), (0.502, 2.175), (-0.022, 1.632)])
+# First design.
 START = {"crank": 1.0, "coupler": 3.0, "rocker": 2.5, "ground": 3.5, "x": 1.2, "y": 1.0}
 
 
 def four_bar(b):
+    """Return the driven four-bar."""
     return mbs.Mechanism(
         {name: planar.Body() for name in ("crank", "coupler", "rocker")},
         {
@@ -51,8 +57,8 @@ def four_bar(b):
     )
 
 
-def missed(design, wear):
-    """Mean square of the distances from the targets, of a linkage whose lengths have changed."""
+def mean_squared_error(design, wear):
+    """Return the mean squared distance from the targets of a worn linkage."""
     worn = {name: design[name] + wear[name] for name in wear}
     motion = mbs.kinematics(four_bar(worn), ANGLES, {"coupler": (1, 0, 0.9), "rocker": (3.5, 0, 1.8)})
     points = motion.point("coupler", jnp.stack([design["x"], design["y"]]))
@@ -60,21 +66,24 @@ def missed(design, wear):
 
 
 def robust(quick):
-    """The design with the least mean over worn linkages, and that mean."""
+    """Return the design with the least mean over worn linkages, and that mean."""
     dice = np.random.default_rng(0)
     wear = {name: 0.05 * dice.standard_normal(SAMPLES) for name in ("crank", "coupler", "rocker", "ground")}
     steps = (20, 10) if quick else (150, 60)
-    best = mbs.synthesis.minimise(missed, START, lower=0.2, upper=5.0, samples=wear, starts=1, steps=steps).best
+    best = mbs.synthesis.minimise(
+        mean_squared_error, START, lower=0.2, upper=5.0, samples=wear, starts=1, steps=steps
+    ).best
     return {"design": best.design, "error": best.value, "good": best.checks["good"]}
 
 
 def policy(weights, observation):
+    """Return the action."""
     hidden = jnp.tanh(observation @ weights["in"] + weights["bias"])
     return jnp.tanh(hidden @ weights["out"])
 
 
-def trained(quick):
-    """Returns of a policy while it is trained, and its weights."""
+def train_policy(quick):
+    """Train a policy; return the returns on the way, and the weights."""
     env = mbs.env.make("slider-crank")
     dice = np.random.default_rng(1)
     size, width = len(env.observation_bounds), 8
@@ -96,7 +105,7 @@ def trained(quick):
 
     @jax.jit
     def update(weights, state, number):
-        # Which process computes an episode follows from where its seed is.
+        # The sharding of the seeds decides which process computes an episode.
         seeds = jax.lax.with_sharding_constraint(number * EPISODES + jnp.arange(EPISODES), shared)
         loss = lambda weights: -jnp.mean(jax.vmap(lambda seed: episode(weights, seed))(seeds))
         value, slope = jax.value_and_grad(loss)(weights)
@@ -111,17 +120,17 @@ def trained(quick):
 
 
 def work(options):
-    """What each process does; the first one writes the result."""
+    """Run the work of one process; the first one writes the result."""
     if options.processes > 1:
         jax.distributed.initialize(options.address, options.processes, options.process)
     began = time.time()
-    result = {"fit": robust(options.quick), "policy": trained(options.quick), "seconds": time.time() - began}
+    result = {"fit": robust(options.quick), "policy": train_policy(options.quick), "seconds": time.time() - began}
     if jax.process_index() == 0:
         options.result.write_text(json.dumps(result))
 
 
-def started(options, processes):
-    """The result of a number of processes."""
+def result_of(options, processes):
+    """Start a number of processes and return their result."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
@@ -134,6 +143,7 @@ def started(options, processes):
 
 
 def show(alone, together, file):
+    """Draw the robust four-bar, and the learning curves."""
     figure, axes = plt.subplots(1, 2, figsize=(9.5, 3.9), layout="constrained")
     motion = mbs.kinematics(four_bar(alone["fit"]["design"]), np.linspace(0, 2 * np.pi, 121), {"rocker": (3.5, 0, 1.8)})
     design = together["fit"]["design"]
@@ -164,7 +174,7 @@ def main():
         work(options)
         return
     options.output.mkdir(exist_ok=True)
-    alone, together = started(options, 1), started(options, 2)
+    alone, together = result_of(options, 1), result_of(options, 2)
     largest = lambda a, b: max(
         float(np.max(np.abs(np.asarray(x) - np.asarray(y)))) for x, y in zip(a.values(), b.values(), strict=True)
     )

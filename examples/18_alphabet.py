@@ -1,9 +1,8 @@
-"""A word written by linkages: each letter is a curve, and eight-bars of any topology are sought whose point draws it.
+"""A word written by linkages: each letter is a curve, drawn by a point of an eight-bar of any topology.
 
-Letters are strokes in one line, some of them drawn twice on the way; nothing is said of when the pen is where. Closed ones
-are drawn in a whole turn of a crank, open ones in a part of it. All pins stay within a box. The run prints for each letter
-the front of links against error; the picture has the letters with their linkages. A page for the browser shows the first of
-them at work.
+Letters are strokes in one line, some of them drawn twice; the timing of the pen is free. Closed letters are drawn in a
+whole turn of a crank, open ones in a part of it. All pins stay within a box. The run prints for each letter the front of
+links against error; the picture has the letters with their linkages. A page for the browser shows the first one moving.
 """
 
 import argparse
@@ -20,7 +19,9 @@ from jaxmbs.viz import style
 
 jax.config.update("jax_enable_x64", True)
 
+# Angles of the arc of the letter G.
 ARC = np.linspace(0.15 * np.pi, 1.85 * np.pi, 40)
+# Points of each letter.
 LETTERS = {
     "L": [(0, 2), (0, 0), (1.1, 0)],
     "I": [(0, 0), (0, 1), (0, 2)],
@@ -30,13 +31,14 @@ LETTERS = {
     "G": [*np.column_stack([0.9 * np.cos(ARC), 1 + np.sin(ARC)]), (0.8, 0.9), (0.2, 0.9)],
     "E": [(1.1, 2), (0, 2), (0, 1), (0.9, 1), (0, 1), (0, 0), (1.1, 0)],
 }
+# Letters that are closed curves.
 CLOSED = "A"
 # All pins stay within this box.
 ROOM = (-2.5, -2.5), (3.7, 4.5)
 
 
 def show(found, file):
-    """Letters with their linkages as they stand where a third of the letter is written."""
+    """Draw the letters with their linkages, when a third of the letter is written."""
     figure, axes = plt.subplots(1, len(found), figsize=(2.6 * len(found), 3.4), layout="constrained")
     for ax, (name, front) in zip(np.atleast_1d(axes), found.items(), strict=True):
         best = front.best

@@ -21,14 +21,23 @@ from jaxmbs.viz import style
 
 jax.config.update("jax_enable_x64", True)
 
-CRANK, ROD, CLEARANCE = 0.02, 0.08, 0.004
-AREA, VALVE_AREA, INTAKE, OUTLET, EXPONENT = 1.2e-3, 1.5e-4, 1e5, 5e5, 1.3
-VOLTAGE, TORQUE_CONSTANT, RESISTANCE, RATIO = 24.0, 0.04, 0.5, 4.0
-LIFT = 1e-3
+CRANK = 0.02  # m
+ROD = 0.08  # m
+CLEARANCE = 0.004  # between piston and head at the dead centre, m
+AREA = 1.2e-3  # of the piston, m²
+VALVE_AREA = 1.5e-4  # m²
+INTAKE = 1e5  # pressure, Pa
+OUTLET = 5e5  # pressure, Pa
+EXPONENT = 1.3  # of the polytrope
+VOLTAGE = 24.0  # V
+TORQUE_CONSTANT = 0.04  # N m/A
+RESISTANCE = 0.5  # Ω
+RATIO = 4.0  # of the gearbox
+LIFT = 1e-3  # largest lift of the valve, m
 
 
 def pressure(state):
-    """In the cylinder: on the way in that of the intake, on the way out a polytrope, until the outlet opens."""
+    """Return the pressure in the cylinder: that of the intake, then a polytrope until the outlet opens (Pa)."""
     guide = state.joint("cylinder")
     gap = CRANK + ROD + CLEARANCE - guide.slide
     compressed = INTAKE * ((2 * CRANK + CLEARANCE) / gap) ** EXPONENT
@@ -37,15 +46,17 @@ def pressure(state):
 
 
 def gas(state):
+    """Return the force of the gas on the piston (N)."""
     return -(pressure(state) - INTAKE) * AREA
 
 
 def lift(state):
+    """Return the force of the gas on the valve (N)."""
     return (pressure(state) - 0.8 * OUTLET) * VALVE_AREA
 
 
 def compressor():
-    """Crank, rod and piston, and the plate of the outlet valve."""
+    """Return crank, rod and piston, and the plate of the outlet valve."""
     bodies = {
         "crank": planar.Body(mass=0.4, inertia=4e-4),
         "rod": planar.Body(mass=0.15, inertia=1e-4, com=(ROD / 3, 0)),
@@ -78,7 +89,7 @@ def compressor():
 
 
 def start(angle):
-    """Assembled with the crank at an angle."""
+    """Return the configuration with the crank at an angle."""
     along = np.arcsin(CRANK * np.sin(angle) / ROD)
     piston = CRANK * np.cos(angle) + ROD * np.cos(along)
     pin = CRANK * np.cos(angle), CRANK * np.sin(angle)
@@ -87,10 +98,12 @@ def start(angle):
 
 
 def integral(y, t):
+    """Return the integral by the trapezoidal rule."""
     return float(np.sum((y[1:] + y[:-1]) * np.diff(t)) / 2)
 
 
 def show(run, elements, file):
+    """Draw speed and current, friction, and the valve."""
     t, w = np.asarray(run.t), np.asarray(run.velocity("crank.phi"))
     figure, (top, middle, bottom) = plt.subplots(3, 1, figsize=(8, 8), sharex=True, layout="constrained")
     top.plot(t, w * 30 / np.pi, color=style.PALETTE[0])

@@ -1,9 +1,9 @@
-"""Numbers of machines from noisy recordings: a chaotic double pendulum, and a four-bar that a motor drives.
+"""Parameters of machines from noisy recordings: a chaotic double pendulum, and a four-bar driven by a motor.
 
-The double pendulum swings for some seconds, over its top and around. Its run is cut into segments, each with a beginning
-of its own, since as a whole it tells nothing to a search that starts from wrong numbers. Of the four-bar on its bench the
-angle of the crank and the current of the motor are recorded. The inertia of the crank and that of the rotor behind the
-gearbox cannot be told apart: the search says so by name; with the rotor's from its data sheet, all others are found.
+The double pendulum swings for some seconds, also over the top. Its run is cut into segments, each with its own initial
+state, because a search from wrong parameters cannot follow a chaotic run as a whole. For the four-bar on its bench the
+angle of the crank and the current of the motor are recorded. The inertias of the crank and of the rotor behind the gearbox
+cannot be distinguished, and the search names them; with the inertia of the rotor from its data sheet, all others are found.
 """
 
 import argparse
@@ -20,14 +20,22 @@ from jaxmbs.viz import style
 
 jax.config.update("jax_enable_x64", True)
 
+# True parameters of the pendulum (SI units).
 PENDULUM = {"upper inertia": 0.03, "lower mass": 0.7, "damping": 0.01}
+# First parameters of the search.
 PENDULUM_GUESS = {"upper inertia": 0.06, "lower mass": 1.2, "damping": 0.03}
+# True parameters of the bench (SI units).
 BENCH = {"torque constant": 0.05, "friction": 0.12, "crank inertia": 0.02, "rotor inertia": 5e-5}
+# First parameters of the search.
 BENCH_GUESS = {"torque constant": 0.07, "friction": 0.05, "crank inertia": 0.03, "rotor inertia": 5e-5}
-LENGTHS, RATIO, RESISTANCE, VOLTAGE = {"crank": 0.1, "coupler": 0.3, "rocker": 0.25, "ground": 0.35}, 20.0, 2.0, 6.0
+LENGTHS = {"crank": 0.1, "coupler": 0.3, "rocker": 0.25, "ground": 0.35}  # m
+RATIO = 20.0  # of the gearbox
+RESISTANCE = 2.0  # of the motor, Ω
+VOLTAGE = 6.0  # V
 
 
 def double_pendulum(p):
+    """Return the double pendulum."""
     return mbs.Mechanism(
         bodies={
             "upper": planar.Body(mass=1.0, inertia=p["upper inertia"]),
@@ -42,7 +50,7 @@ def double_pendulum(p):
 
 
 def bench(p):
-    """The four-bar, with its motor at the crank and dry friction in the main bearing, a torque that is given."""
+    """Return the four-bar with a motor at the crank and dry friction of constant load in the main bearing."""
     rod = lambda length: planar.Body(mass=2 * length, inertia=length**3 / 6)
     half = {name: length / 2 for name, length in LENGTHS.items()}
     return mbs.Mechanism(
@@ -65,13 +73,13 @@ def bench(p):
     )
 
 
-def recorded(p, mech, motion):
-    """What the bench records."""
+def bench_signals(p, mech, motion):
+    """Return the signals that the bench records."""
     return {"angle": motion.position("crank.phi"), "current": mbs.force_elements(mech, motion)["motor"].current}
 
 
 def bench_start():
-    """The crank along the ground, closed above it."""
+    """Return the closed configuration with the crank along the ground."""
     a, b, c, g = (LENGTHS[name] for name in ("crank", "coupler", "rocker", "ground"))
     x = (b**2 - c**2 + (g - a) ** 2) / (2 * (g - a))
     tip = np.array([a + x, np.sqrt(b**2 - x**2)])
@@ -79,7 +87,8 @@ def bench_start():
     return {"crank": (0, 0, 0), "coupler": along(np.array([a, 0]), tip), "rocker": along(np.array([g, 0]), tip)}
 
 
-def identified_pendulum(until, rng):
+def identify_pendulum(until, rng):
+    """Simulate and identify the pendulum; return record, result, and the run of the guess."""
     times = np.linspace(0, until, round(50 * until) + 1)
     start = {"upper": (0, 0.25, np.pi / 2), "lower": (0.2, 0.5, 0)}
     run = mbs.simulate(double_pendulum(PENDULUM), times, start, step=0.005, throw=True)
@@ -92,22 +101,26 @@ def identified_pendulum(until, rng):
     return record, found, guessed
 
 
-def identified_bench(until, rng):
+def identify_bench(until, rng):
+    """Simulate and identify the bench; return record, result, and the result with a known rotor."""
     times, start = np.linspace(0, until, round(100 * until) + 1), bench_start()
     run = mbs.simulate(bench(BENCH), times, start, step=0.002, throw=True)
     signals = {
         name: np.asarray(values) + deviation * rng.normal(size=len(times))
-        for (name, values), deviation in zip(recorded(BENCH, bench(BENCH), run).items(), (0.002, 0.03), strict=True)
+        for (name, values), deviation in zip(
+            bench_signals(BENCH, bench(BENCH), run).items(), (0.002, 0.03), strict=True
+        )
     }
     record = mbs.Record(times, signals, {"angle": 0.002, "current": 0.03}, start)
     options = {"lower": 0.0, "starts": 1, "step": 0.002}
-    all_free = mbs.identify(bench, BENCH_GUESS, record, recorded, **options)
+    all_free = mbs.identify(bench, BENCH_GUESS, record, bench_signals, **options)
     rotor = {"rotor inertia": BENCH["rotor inertia"]}
     known = options | {"lower": dict.fromkeys(BENCH, 0.0) | rotor, "upper": rotor}
-    return record, all_free, mbs.identify(bench, BENCH_GUESS, record, recorded, **known)
+    return record, all_free, mbs.identify(bench, BENCH_GUESS, record, bench_signals, **known)
 
 
 def show(pendulum, four_bar, file):
+    """Draw recordings, fits and estimates."""
     record, found, guessed = pendulum
     figure, axes = plt.subplots(2, 2, figsize=(10, 6.5), layout="constrained", width_ratios=(3, 1.3))
     for k, name in enumerate(record.signals):
@@ -144,9 +157,9 @@ def main():
     options = parser.parse_args()
     rng = np.random.default_rng(0)
 
-    pendulum = identified_pendulum(2.0 if options.quick else 6.0, rng)
+    pendulum = identify_pendulum(2.0 if options.quick else 6.0, rng)
     print("double pendulum\n" + pendulum[1].explain())
-    four_bar = identified_bench(0.5 if options.quick else 2.0, rng)
+    four_bar = identify_bench(0.5 if options.quick else 2.0, rng)
     print("\nfour-bar, everything free\n" + four_bar[1].explain())
     print("\nfour-bar, the rotor from its data sheet\n" + four_bar[2].explain())
 

@@ -1,7 +1,7 @@
 """A four-bar whose pin between coupler and rocker is worn: its journal has play, follows the hole, flies and hits.
 
 A motor turns the crank at a constant speed. The worn pin is a `ClearanceRevolute` with 0.3 mm of play; where the journal
-touches it is pressed back after Lankarani and Nikravesh. The run is compared with the four-bar that has a proper pin. It
+touches it is pressed back after Lankarani and Nikravesh. The run is compared with a four-bar without play. It
 prints how often the journal loses contact and what the impacts do to the force in the pin; the picture has the orbit of the
 journal in its hole and the force over one turn.
 """
@@ -20,13 +20,18 @@ from jaxmbs.viz import style
 
 jax.config.update("jax_enable_x64", True)
 
-CRANK, COUPLER, ROCKER, GROUND = 0.05, 0.15, 0.12, 0.16
-SPEED, PLAY, STIFFNESS = 30.0, 3e-4, 6e9
-TURN = 2 * np.pi / SPEED
+CRANK = 0.05  # m
+COUPLER = 0.15  # m
+ROCKER = 0.12  # m
+GROUND = 0.16  # m
+SPEED = 30.0  # rad/s
+PLAY = 3e-4  # radial play of the worn pin, m
+STIFFNESS = 6e9  # of the contact, N/m^1.5
+TURN = 2 * np.pi / SPEED  # time of a turn, s
 
 
 def four_bar(worn):
-    """Bars of 1.5 kg/m with their frames in the middle."""
+    """Return a four-bar of bars of 1.5 kg/m with their frames in the middle."""
     bar = lambda length: planar.Body(mass=1.5 * length, inertia=1.5 * length**3 / 12)
     joints = {
         "O": planar.Revolute("ground", "crank", (0, 0), (-CRANK / 2, 0)),
@@ -50,7 +55,7 @@ def four_bar(worn):
 
 
 def guess():
-    """The crank along the ground, closed above it."""
+    """Return the closed configuration with the crank along the ground."""
     base = GROUND - CRANK
     x = (base**2 + COUPLER**2 - ROCKER**2) / (2 * base)
     a, c, tip = np.array([CRANK, 0]), np.array([GROUND, 0]), np.array([CRANK + x, np.sqrt(COUPLER**2 - x**2)])
@@ -59,14 +64,14 @@ def guess():
 
 
 def runs(times):
-    """The worn four-bar from the state of the proper one, and the proper one."""
+    """Return the motions of the worn four-bar, which starts in the state of the ideal one, and of the ideal one."""
     ideal = mbs.kinematics(four_bar(False), times, guess(), throw=True)
     worn = mbs.simulate(four_bar(True), times, ideal.q[0], ideal.v[0], step=5e-6, throw=True)
     return worn, ideal
 
 
-def measured(worn, ideal):
-    """Play and force of the pin, and the force of the proper pin."""
+def pin_loads(worn, ideal):
+    """Return displacement and force of the worn pin, and the force of the ideal pin."""
     away = np.asarray(worn.point("rocker", (ROCKER / 2, 0)) - worn.point("coupler", (COUPLER / 2, 0)))
     force = np.linalg.norm(
         np.asarray(mbs.force_elements(four_bar(True), worn)["pin"].force).reshape(len(away), -1), axis=1
@@ -76,6 +81,7 @@ def measured(worn, ideal):
 
 
 def show(times, away, force, proper, file):
+    """Draw the orbit of the journal, and the force over a turn."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained", width_ratios=(1, 2))
     turn = np.linspace(0, 2 * np.pi, 300)
     left.plot(1e3 * PLAY * np.cos(turn), 1e3 * PLAY * np.sin(turn), color=style.PALETTE[3], linewidth=0.8)
@@ -100,7 +106,7 @@ def main():
     times = np.linspace(0, turns * TURN, round(20_000 * turns) + 1)
 
     worn, ideal = runs(times)
-    away, force, proper = measured(worn, ideal)
+    away, force, proper = pin_loads(worn, ideal)
     hits = int(np.sum((force[1:] > 0) & (force[:-1] == 0)))
     flying = float(np.mean(force == 0))
     depth = float(np.linalg.norm(away, axis=1).max() - PLAY)

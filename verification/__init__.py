@@ -1,7 +1,7 @@
 """The verification manual: published problems and closed forms, each computed by the front door and compared.
 
-`make verify` runs all cases and writes the page; see "How to add a verification case" in CONTRIBUTING.md. Models that tests
-need as well are in tests/helpers, published numbers in tests/references, clocks and rivals' models in benchmarks.
+`make verify` runs all cases and writes the page; see docs/extending/verification_case.md. Models that tests also need are
+in tests/helpers, published numbers in tests/references, clocks and other simulators in benchmarks.
 """
 
 import sys
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import jax
 
-# Before any number of a model is made.
+# Before any array is made.
 jax.config.update("jax_enable_x64", True)
 
 ROOT = Path(__file__).parents[1]

@@ -9,19 +9,19 @@ from verification import motions, page, precision, run
 from verification.case import CASES, Result
 
 
-def printed(result: Result) -> str:
-    """A case with its lines."""
+def lines_of(result: Result) -> str:
+    """Return a case and its comparisons as text."""
     mark = lambda holds: "  " if holds else "!!"
     rows = [f"{mark(result.holds)} {result.name} ({result.seconds:.1f} s)"]
     rows += [f"      !! {result.error}"] * bool(result.error)
     for line in result.comparisons:
         amount = f"{line.deviation:8.1e}  of {line.tolerance:8.1e} {line.unit}"
-        rows.append(f"      {mark(line.holds)} {line.what:55} {'' if line.unit == 'the same' else amount}".rstrip())
+        rows.append(f"      {mark(line.holds)} {line.quantity:55} {'' if line.unit == 'the same' else amount}".rstrip())
     return "\n".join(rows)
 
 
 def work_and_precision(jobs: int) -> list[dict]:
-    """Measured curves; the diagram is drawn."""
+    """Measure all curves, draw the diagram, and return the curves for the results file."""
     curves = {}
     for task, curve in run.in_processes(precision.curve, precision.tasks(), jobs):
         curves[task] = curve
@@ -30,7 +30,7 @@ def work_and_precision(jobs: int) -> list[dict]:
             f"   {task[0]}, {curve.tool}, {curve.label}: {curve.missing or numbers} {'; '.join(curve.failed)}",
             flush=True,
         )
-    problems = precision.kept(curves)
+    problems = precision.as_json(curves)
     page.diagram(problems)
     return problems
 
@@ -38,9 +38,9 @@ def work_and_precision(jobs: int) -> list[dict]:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m verification", description=__doc__)
     parser.add_argument("--jobs", type=int, default=2, help="processes")
-    parser.add_argument("--only", nargs="*", help="words of the names of cases; nothing is written then")
-    parser.add_argument("--missing", action="store_true", help="only cases that the last run lacks, beside what it has")
-    parser.add_argument("--table-only", action="store_true", help="keep the pictures, and the diagrams of the last run")
+    parser.add_argument("--only", nargs="*", help="words in the names of cases; writes no files")
+    parser.add_argument("--missing", action="store_true", help="only cases that the last run lacks")
+    parser.add_argument("--table-only", action="store_true", help="keep pictures and diagrams of the last run")
     options = parser.parse_args()
     begin, before = time.perf_counter(), run.read()
     known = [case for case in before.get("cases", []) if options.missing and case["name"] in CASES]
@@ -49,16 +49,16 @@ def main() -> int:
     results = []
     for result in run.results_of(names, options.jobs):
         results.append(result)
-        print(printed(result), flush=True)
+        print(lines_of(result), flush=True)
     if not options.only:
         measured = before.get("precision", [])
         if not (options.table_only or options.missing):
             motions.draw_sheet()
             measured = work_and_precision(options.jobs)
         wall = time.perf_counter() - begin + (60 * before["setting"]["minutes"] if known else 0)
-        kept = run.kept(known, results, options.jobs, wall) | {"precision": measured}
-        run.RESULTS.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
-        page.write(kept)
+        content = run.as_json(known, results, options.jobs, wall) | {"precision": measured}
+        run.RESULTS.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+        page.write(content)
     bad = [result.name for result in results if not result.holds]
     lines = sum(len(result.comparisons) for result in results)
     minutes = (time.perf_counter() - begin) / 60

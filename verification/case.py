@@ -1,4 +1,4 @@
-"""How a case of the verification manual is stated, and run."""
+"""Cases of the verification manual: registration, comparisons, results."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -12,11 +12,11 @@ from linkages import reference
 
 
 class Simulation(NamedTuple):
-    """A way to simulate.
+    """Options of a simulation.
 
     Attributes:
-        step: the largest inner step, in seconds; None for `Adaptive`, which has a tolerance.
-        method, formulation: as `mbs.simulate` takes them.
+        step: largest inner step (s); None for `Adaptive`, which has a tolerance.
+        method, formulation: as in `mbs.simulate`.
     """
 
     step: float | None
@@ -24,12 +24,12 @@ class Simulation(NamedTuple):
     formulation: Any = mbs.Augmented()
 
     def run(self, mech, times, q0=None, v0=None):
-        """`mbs.simulate` in this way; a motion that fails raises an error."""
+        """Simulate with these options; raise an error if the motion fails."""
         given = {"step": self.step, "method": self.method, "formulation": self.formulation, "throw": True}
         return mbs.simulate(mech, times, q0, v0, **given)
 
     def reactions(self, mech, run):
-        """`mbs.reactions` in the same formulation."""
+        """Return `mbs.reactions` in the same formulation."""
         return mbs.reactions(mech, run, formulation=self.formulation)
 
     @property
@@ -45,7 +45,7 @@ class Simulation(NamedTuple):
 
 
 class Analysis(NamedTuple):
-    """What is not a simulation: the function that is called."""
+    """Any other analysis, by the name of the function that is called."""
 
     label: str
     coordinates: str = "Cartesian"
@@ -59,9 +59,9 @@ GRADIENT = Analysis("gradient of kinematics")
 
 
 class Comparison(NamedTuple):
-    """One line of the table: what was compared, how far off it is, and how far it may be; `unit` is empty for numbers."""
+    """One line of the table: name of the quantity, deviation, tolerance, and unit (empty for numbers)."""
 
-    what: str
+    quantity: str
     deviation: float
     tolerance: float
     unit: str = ""
@@ -71,42 +71,43 @@ class Comparison(NamedTuple):
         return bool(self.deviation <= self.tolerance)
 
 
-def close(what: str, found, wanted, tolerance: float, unit: str = "") -> Comparison:
-    """The largest |found − wanted| of arrays that broadcast; what is not finite is infinitely far off."""
-    return Comparison(what, _largest(np.subtract(found, wanted)), tolerance, unit)
+def close(quantity: str, found, wanted, tolerance: float, unit: str = "") -> Comparison:
+    """Compare arrays by the largest |found − wanted|, infinite if a value is not finite."""
+    return Comparison(quantity, _largest(np.subtract(found, wanted)), tolerance, unit)
 
 
-def near(what: str, found, wanted, tolerance: float) -> Comparison:
-    """The largest |found − wanted| / |wanted|, entry by entry."""
-    return Comparison(what, _largest(np.subtract(found, wanted) / np.asarray(wanted)), tolerance, "relative")
+def near(quantity: str, found, wanted, tolerance: float) -> Comparison:
+    """Compare arrays by the largest |found − wanted| / |wanted| of an entry."""
+    return Comparison(quantity, _largest(np.subtract(found, wanted) / np.asarray(wanted)), tolerance, "relative")
 
 
-def same(what: str, found, wanted) -> Comparison:
-    """Whether words, names or whole numbers are the same."""
-    return Comparison(what, 0.0 if found == wanted else np.inf, 0.0, "the same")
+def same(quantity: str, found, wanted) -> Comparison:
+    """Compare words, names or whole numbers for equality."""
+    return Comparison(quantity, 0.0 if found == wanted else np.inf, 0.0, "the same")
 
 
-def below(what: str, found, limit: float, unit: str = "") -> Comparison:
-    """A number that may be anything from 0 to a limit, such as an error that is to beat a published one."""
-    return Comparison(what, _largest(found), limit, unit)
+def below(quantity: str, found, limit: float, unit: str = "") -> Comparison:
+    """Check that the size of numbers is below a limit, such as a published error."""
+    return Comparison(quantity, _largest(found), limit, unit)
 
 
 def _largest(values) -> float:
+    """Return the largest absolute value, infinity if a value is not finite."""
     values = np.abs(np.asarray(values, float))
     return float(values.max(initial=0.0)) if np.isfinite(values).all() else np.inf
 
 
 @dataclass(frozen=True)
 class Case:
-    """A problem in one way of computing it.
+    """A problem computed by one analysis.
 
     Attributes:
         source: key of `sources.SOURCES`.
-        problem: which one of the source, and what it is.
+        problem: number and title of the problem in the source.
         by: the `Simulation` or `Analysis`.
-        references: names of files in tests/references whose contents `compute` is given.
-        quick: whether `make test` runs it; other cases are run by `make verify` only.
-        compute: (by, *references) ↦ comparisons.
+        references: names of files in tests/references, whose contents are arguments of `compute`.
+        quick: True if `make test` runs the case; others are run by `make test-slow` and `make verify`.
+        compute: function (by, *references) that yields comparisons.
     """
 
     source: str
@@ -121,20 +122,21 @@ class Case:
         return f"{self.source}: {self.problem}, {self.by.coordinates}, {self.by.label}"
 
     def comparisons(self) -> list[Comparison]:
-        """Compute and compare."""
+        """Compute the case and return its comparisons."""
         return list(self.compute(self.by, *map(reference, self.references)))
 
 
+# All cases by name.
 CASES: dict[str, Case] = {}
 
 
 def case(
-    source: str, problem: str, *ways: Simulation | Analysis, references: tuple[str, ...] = (), quick: bool = False
+    source: str, problem: str, *analyses: Simulation | Analysis, references: tuple[str, ...] = (), quick: bool = False
 ):
-    """Register (by, *references) ↦ comparisons as a case, once for each way; of these only the first may be quick."""
+    """Decorate `compute`: register a case for each analysis; only the first of them may be quick."""
 
     def register(compute):
-        for k, by in enumerate(ways):
+        for k, by in enumerate(analyses):
             new = Case(source, problem, by, references, quick and k == 0, compute)
             if new.name in CASES:
                 raise ValueError(f"two verification cases are called {new.name!r}")
@@ -145,7 +147,7 @@ def case(
 
 
 class Result(NamedTuple):
-    """What a case gave; `error` is the text of an exception, else empty, and `seconds` are those of the processor."""
+    """Comparisons of a case, with processor seconds; `error` is the text of an exception, else empty."""
 
     name: str
     comparisons: list[Comparison]
@@ -158,7 +160,7 @@ class Result(NamedTuple):
 
 
 def run(name: str) -> Result:
-    """A case by its name; an exception is a result, too."""
+    """Run a case by its name; an exception is a result too."""
     begin = time.process_time()
     try:
         comparisons, error = CASES[name].comparisons(), ""

@@ -1,40 +1,38 @@
-"""What is compared by work and precision: motions, and curves of the tools that simulate them."""
+"""Motions of the work-precision diagrams, and curves of the tools that simulate them."""
 
 from collections.abc import Callable
 from typing import NamedTuple
 
-
-class Point(NamedTuple):
-    """A run: how many steps, how far off, and seconds of the processor."""
-
-    steps: int
-    error: float
-    seconds: float
+from timing import AccuracyRun
 
 
 class Curve(NamedTuple):
-    """A tool in one way of using it.
+    """Runs of a tool with one method.
 
     Attributes:
-        points: the runs that went well.
-        missing: the reason why there are none at all.
-        failed: steps, or tolerance, and status of each run that did not go well; it is left out of the points.
+        tool: name of the tool.
+        label: its method.
+        points: successful runs.
+        missing: reason why there are no runs, else empty.
+        failed: steps or tolerance, and status, of each run that failed.
     """
 
     tool: str
     label: str
-    points: list[Point]
+    points: list[AccuracyRun]
     missing: str = ""
     failed: tuple[str, ...] = ()
 
 
-class Problem(NamedTuple):
-    """A motion.
+class MotionProblem(NamedTuple):
+    """A motion whose final state is known.
 
     Attributes:
-        start: () ↦ mechanism, q0, v0.
-        end: seconds.
-        error: trajectory ↦ how far its end is off, traced.
+        title: title of the diagram.
+        unit: unit of the error.
+        start: function without arguments that returns mechanism, q0 and v0.
+        end: final time (s).
+        error: traced function from a trajectory to the error of its end.
         steps: numbers of steps, each the double of the one before.
     """
 

@@ -1,4 +1,4 @@
-"""A sheet of the motions: verified mechanisms, each as it stands at one time, with the paths of some of its points."""
+"""A sheet of verified mechanisms, each drawn at one time with the paths of some of its points."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -17,12 +17,14 @@ from linkages import apex, four_bar, four_bar_guess, reference
 from verification import ROOT
 from verification.cases import linkages
 
+# File of the sheet.
 SHEET = ROOT / "docs" / "images" / "verification_motions.png"
+# Panels in a row.
 COLUMNS = 4
 
 
 class Panel(NamedTuple):
-    """A mechanism in motion: traced points are (body, its coordinates)."""
+    """A mechanism, its motion, and traced points as (body, point in its frame)."""
 
     mech: mbs.Mechanism
     run: mbs.Trajectory
@@ -117,6 +119,7 @@ def jansen():
     return Panel(mech, run, (("lower", apex(holy["g"], holy["i"], holy["h"])),))
 
 
+# Panels by title.
 PANELS: dict[str, Callable[[], Panel]] = {
     "Haug 3.4.1: rolling gear": gear,
     "Haug 3.4.2: rack and pinion": rack,
@@ -134,7 +137,7 @@ PANELS: dict[str, Callable[[], Panel]] = {
 
 
 def draw_sheet() -> None:
-    """Write the sheet; its paper is white, so that it can be read on a dark page too."""
+    """Write the sheet, on white so that it can be read on a dark page too."""
     import matplotlib.pyplot as plt
 
     from jaxmbs.viz import style

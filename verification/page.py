@@ -1,51 +1,54 @@
-"""The page "Verification", made from what a run has kept."""
+"""The page "Verification", made from the results file."""
 
 from collections.abc import Iterable
 
 from verification import ROOT
 from verification.sources import SOURCES
 
+# File of the page.
 PAGE = ROOT / "docs" / "verification.md"
 
 
-def written(kept: dict) -> str:
-    """The page of a run: what was run and where, a table for each source, work and precision, the motions."""
-    lines = sum(len(case["lines"]) for case in kept["cases"])
-    bad = [case for case in kept["cases"] if case["error"] or not all(line["holds"] for line in case["lines"])]
+def text_of(results: dict) -> str:
+    """Return the page: setting of the run, a table for each source, work and precision, the motions."""
+    lines = sum(len(case["lines"]) for case in results["cases"])
+    bad = [case for case in results["cases"] if case["error"] or not all(line["holds"] for line in case["lines"])]
     parts = [
         "# Verification",
         "Published problems and closed forms, each computed with the functions that every user calls, and compared. "
-        "A line is one quantity: its largest deviation over all times and components, and the tolerance that it must keep. "
-        "`make verify` computes all of them, writes this page, and fails if a line is out of tolerance.",
-        _setting(kept["setting"], len(kept["cases"]), lines, bad),
+        "A line is one quantity: its largest deviation over all times and components, and its tolerance. "
+        "`make verify` computes all lines, writes this page, and fails if one is out of tolerance.",
+        _setting(results["setting"], len(results["cases"]), lines, bad),
         "![Twelve of the mechanisms, with the paths of some of their points](images/verification_motions.png)",
         "\n".join(f"- [{name}](#{_anchor(name)}): {source.about}" for name, source in SOURCES.items()),
     ]
     for name, source in SOURCES.items():
-        cases = [case for case in kept["cases"] if case["source"] == name]
+        cases = [case for case in results["cases"] if case["source"] == name]
         parts += [f"## {name}", f"{source.about} {source.citation}", _table(cases)]
-    parts += _precision(kept.get("precision", []))
-    parts.append("Random problems beside these known ones: [the campaign](verification_campaign.md).")
+    parts += _precision(results.get("precision", []))
+    parts.append("Random problems: [the campaign](verification_campaign.md).")
     return "\n\n".join(parts) + "\n"
 
 
 def _anchor(name: str) -> str:
+    """Return the anchor of a heading."""
     return name.lower().replace(" ", "-")
 
 
 def _setting(setting: dict, cases: int, lines: int, bad: list[dict]) -> str:
+    """Return the paragraph on counts, machine and packages."""
     packages = ", ".join(f"{name} {version or 'not installed'}" for name, version in setting["packages"].items())
     verdict = "All lines hold." if not bad else f"**{len(bad)} cases are out of tolerance.**"
     return (
         f"**{lines} lines of {cases} cases. {verdict}** "
         f"Run on {setting['date']} in {setting['minutes']} minutes by {setting['processes']} processes; "
         f"{setting['processor']}, {setting['cores']} cores, {setting['system']}; Python {setting['python']}, {packages}. "
-        "Double precision. Times are seconds of the processor, compilation included; most of it is compilation."
+        "Double precision. Times are processor seconds, most of them for compilation."
     )
 
 
 def _table(cases: Iterable[dict]) -> str:
-    """A row for each line; what is the same in all rows of a case stands in its first one only."""
+    """Return a table with a row for each line; problem, method and time are only in the first row of a case."""
     rows = ["| problem | coordinates, method | compared | deviation | tolerance | s |", "|---|---|---|--:|--:|--:|"]
     before = None
     for case in cases:
@@ -56,30 +59,32 @@ def _table(cases: Iterable[dict]) -> str:
             rows.append(f"| {head[0]} | {head[1]} | **{_cell(case['error'])}** | | | {head[2]} |")
         for line in case["lines"]:
             problem, by, seconds = head
-            cells = problem, by, _cell(line["what"]), _deviation(line), _tolerance(line), seconds
+            cells = problem, by, _cell(line["quantity"]), _deviation(line), _tolerance(line), seconds
             rows.append(f"| {' | '.join(cells)} |")
             head = "", "", ""
     return "\n".join(rows)
 
 
 def _cell(text: str) -> str:
+    """Return text for a cell of a table."""
     return " ".join(text.split()).replace("|", "\\|")
 
 
 def _deviation(line: dict) -> str:
-    """Bold where it is out of tolerance."""
+    """Return the deviation, bold if it is out of tolerance."""
     found = "none" if line["unit"] == "the same" else f"{line['deviation']:.1e}" if line["deviation"] else "0"
     return found if line["holds"] else f"**{found if line['unit'] != 'the same' else 'not the same'}**"
 
 
 def _tolerance(line: dict) -> str:
+    """Return the tolerance with its unit."""
     if line["unit"] == "the same":
         return "none"
     return f"{line['tolerance']:.3g} {line['unit']}".strip()
 
 
 def _precision(problems: list[dict]) -> list[str]:
-    """Work and precision, with what took no part."""
+    """Return the paragraphs on work and precision, and the tools that took no part."""
     if not problems:
         return []
     parts = [
@@ -137,6 +142,6 @@ def diagram(problems: list[dict]) -> None:
     plt.close(figure)
 
 
-def write(kept: dict) -> None:
+def write(results: dict) -> None:
     """Write the page."""
-    PAGE.write_text(written(kept))
+    PAGE.write_text(text_of(results))

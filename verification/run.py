@@ -1,7 +1,8 @@
-"""Running the cases on several processes, and what is kept of a run."""
+"""Run cases in several processes, and collect their results."""
 
 import json
 import multiprocessing
+import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from importlib.metadata import PackageNotFoundError, version
@@ -16,19 +17,21 @@ import quick_compilation
 from verification import cases as cases
 from verification.case import CASES, Result, run
 
+# File of the results.
 RESULTS = Path(__file__).with_name("results.json")
+# Packages whose versions are recorded.
 PACKAGES = ("jaxmbs", "jax", "numpy", "llvmlite", "mujoco", "pin", "exudyn")
 
 
 def run_alone(name: str) -> Result:
-    """A case, and nothing of it is kept."""
+    """Run a case, and clear the compiled programs."""
     result = run(name)
     jax.clear_caches()
     return result
 
 
 def in_processes(function: Callable, tasks: list[tuple], jobs: int, quick: bool = False) -> Iterator[tuple[tuple, Any]]:
-    """(task, function(*task)) of each, as they come; quick: programs run once, so that compiling them quickly counts."""
+    """Yield (task, function(*task)) in the order of completion; `quick` compiles without optimisation."""
     flags = os.environ.get("XLA_FLAGS", "")
     if quick:
         quick_compilation.choose()
@@ -42,7 +45,7 @@ def in_processes(function: Callable, tasks: list[tuple], jobs: int, quick: bool 
 
 
 def results_of(names: list[str], jobs: int) -> Iterator[Result]:
-    """The results as they come, those that took longest in the last run first."""
+    """Yield results in the order of completion; cases that took longest in the last run start first."""
     known = {case["name"]: case["seconds"] for case in read().get("cases", [])}
     ordered = sorted(names, key=lambda name: -known.get(name, np.inf))
     for _, result in in_processes(run_alone, [(name,) for name in ordered], jobs, quick=True):
@@ -50,12 +53,12 @@ def results_of(names: list[str], jobs: int) -> Iterator[Result]:
 
 
 def read() -> dict:
-    """The last run that was kept."""
+    """Read the last results, {} if there are none."""
     return json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
 
 
 def entry(result: Result) -> dict:
-    """A case and its result, as the page needs it."""
+    """Return a case and its result for the results file."""
     case = CASES[result.name]
     lines = [line._asdict() | {"holds": line.holds} for line in result.comparisons]
     return {
@@ -72,24 +75,27 @@ def entry(result: Result) -> dict:
 
 
 def setting(jobs: int, wall: float) -> dict:
-    """Where and when."""
-    packages = {name: installed(name) for name in PACKAGES}
+    """Return machine, date, minutes, processes and versions of packages."""
+    packages = {name: installed_version(name) for name in PACKAGES}
     return machine() | {"minutes": round(wall / 60, 1), "processes": jobs, "packages": packages}
 
 
-def installed(name: str) -> str | None:
-    """The version of a package, None where it is not installed."""
+def installed_version(name: str) -> str | None:
+    """Return the version of a package, None if it is not installed."""
     try:
         return version(name)
     except PackageNotFoundError:
         return None
 
 
-def kept(known: list[dict], results: list[Result], jobs: int, wall: float) -> dict:
-    """What is written of a run, its cases in their order.
+def as_json(known: list[dict], results: list[Result], jobs: int, wall: float) -> dict:
+    """Return the content of the results file, cases in their order.
 
     Args:
-        known: what an earlier run has kept of other cases. wall: seconds in all.
+        known: entries of earlier runs.
+        results: results of this run.
+        jobs: number of processes.
+        wall: wall time in all (s).
     """
     order = {name: k for k, name in enumerate(CASES)}
     cases = sorted([*known, *map(entry, results)], key=lambda case: order[case["name"]])

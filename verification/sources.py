@@ -1,15 +1,16 @@
-"""Where the problems come from, in the order of the page."""
+"""Sources of the problems, in the order of the page."""
 
 from typing import NamedTuple
 
 
 class Source(NamedTuple):
-    """A book, paper or library of problems: what is verified by it, and how it is cited."""
+    """A book, paper or library of problems, with its content and citation."""
 
     about: str
     citation: str
 
 
+# Sources by name.
 SOURCES = {
     "Haug": Source(
         "Planar kinematics in Cartesian coordinates, singular configurations, design sensitivities, a mechanism in space.",

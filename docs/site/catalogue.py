@@ -1,20 +1,25 @@
 # ruff: noqa: E501 (tables of code that pages show as it is)
-"""One small mechanism for each joint, constraint and driver: what its page shows.
-
-An entry has the Python that makes the element, between bodies "a" and "b" and the ground; other constraints that the
-picture needs; a rough configuration; points that give the bodies their shape; and what its reaction is.
-"""
+"""One small mechanism for the page of each joint, constraint and driver."""
 
 from typing import NamedTuple
 
 
 class Entry(NamedTuple):
+    """The mechanism of an element.
+
+    Attributes:
+        code: Python that makes the element, between bodies "a" and "b" and the ground.
+        guess: rough configuration.
+        reaction: description of its reaction.
+        points: points that give the bodies their shape.
+        context: Python that makes other constraints of the picture.
+    """
+
     code: str
     guess: dict
     reaction: str
     points: tuple = ()
     context: str = "{}"
-    view: tuple | None = None
 
 
 def bar(body="a", reach=1.0):

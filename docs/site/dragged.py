@@ -1,4 +1,4 @@
-"""The linkages of the page "Drag a linkage": a turn of each as a function of what one drags, and their JavaScript."""
+"""Linkages of the page "Drag a linkage": a turn of each as a function of the dragged points, and their JavaScript."""
 
 import dataclasses
 
@@ -9,12 +9,14 @@ import numpy as np
 import jaxmbs as mbs
 from jaxmbs import planar
 
+# Steps of a turn.
 STEPS = 120
+# Times of a turn.
 TIMES = np.linspace(0.0, 2 * np.pi, STEPS + 1)
 
 
 def four_bar(ground, lengths, point, angle, rate, near):
-    """A turn of the crank of a four-bar.
+    """Compute a turn of the crank of a four-bar.
 
     Args:
         ground: (2, 2), pivots of crank and rocker.
@@ -45,17 +47,20 @@ def four_bar(ground, lengths, point, angle, rate, near):
         "rocker": jnp.append(ground[1], _direction(near - ground[1])),
     }
 
-    def shown(motion):
+    def quantities(motion):
         apart = motion.position("coupler.phi") - motion.position("rocker.phi")
         return *_points(motion, "coupler", coupler, point), motion.velocity("rocker.phi") / rate, _acute(apart)
 
-    return _turn(mech, guess, shown)
+    return _turn(mech, guess, quantities)
 
 
 def slider_crank(ground, lengths, point, angle, rate, near):
-    """A turn of a slider-crank, as `four_bar`: the second row of `ground` is a point of the slide, which runs along x;
-    `lengths` (2,) are crank and rod; the speed is that of the slider by the angular speed of the crank; the
-    transmission angle is that between the rod and the normal of the slide."""
+    """Compute a turn of a slider-crank, as `four_bar` does.
+
+    The second row of `ground` is a point of the slide, which runs along x; `lengths` (2,) are crank and rod; the speed
+    is that of the slider divided by the angular speed of the crank; the transmission angle is that between the rod and
+    the normal of the slide.
+    """
     crank, rod = lengths
     mech = mbs.Mechanism(
         bodies={"crank": planar.Body(), "rod": planar.Body(), "slider": planar.Body()},
@@ -74,39 +79,42 @@ def slider_crank(ground, lengths, point, angle, rate, near):
         "slider": jnp.stack([near[0], ground[1, 1], 0.0]),
     }
 
-    def shown(motion):
+    def quantities(motion):
         across = motion.position("rod.phi") - np.pi / 2
         return *_points(motion, "rod", rod, point), motion.velocity("slider.x") / rate, _acute(across)
 
-    return _turn(mech, guess, shown)
+    return _turn(mech, guess, quantities)
 
 
 def javascript(linkage) -> str:
-    """One of both as a module."""
+    """Return one of the linkages as a JavaScript module."""
     lengths = np.ones(3 if linkage is four_bar else 2)
     arguments = np.ones((2, 2)), lengths, np.ones(2), 0.0, 1.0, np.ones(2)
     return mbs.program(linkage).javascript(*arguments, name=linkage.__name__)
 
 
-def _turn(mech, guess, shown):
-    """What is `shown` of the motion at each time, and the status."""
+def _turn(mech, guess, quantities):
+    """Return the quantities `quantities(motion)` at each time, and the status."""
     motion = mbs.kinematics(mech, TIMES, guess)
-    # One time after the other: a loop in the program, not lines for each.
-    return *jax.lax.map(shown, dataclasses.replace(motion, mechanism=None)), motion.status
+    # A loop over times in the program keeps the JavaScript short.
+    return *jax.lax.map(quantities, dataclasses.replace(motion, mechanism=None)), motion.status
 
 
 def _crank_pin(pivot, crank, angle):
+    """Return the place of the pin of the crank."""
     return pivot + crank * jnp.stack([jnp.cos(angle), jnp.sin(angle)])
 
 
 def _direction(d):
+    """Return the angle of a vector."""
     return jnp.arctan2(d[1], d[0])
 
 
 def _acute(angle):
-    """The smaller angle between two lines."""
+    """Return the acute angle between two lines whose directions differ by `angle`."""
     return jnp.arctan2(jnp.abs(jnp.sin(angle)), jnp.abs(jnp.cos(angle)))
 
 
 def _points(motion, body, length, point):
+    """Return both pins of a body, and its point, over time."""
     return [motion.point(body, s) for s in (jnp.zeros(2), jnp.stack([length, 0.0]), point)]

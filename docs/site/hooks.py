@@ -1,5 +1,4 @@
-"""What is made when the site is built: a page for each element, the gallery of examples, the reference, and the code of
-linkages that one drags."""
+"""Pages that are made when the site is built: elements, gallery of examples, reference, and the linkages to drag."""
 
 import importlib
 import inspect
@@ -20,14 +19,18 @@ from jaxmbs import planar, spatial
 from jaxmbs.io.models.json_format import elements as types
 
 sys.path.insert(0, str(Path(__file__).parent))
-catalogue, dragged, interface, lessons = map(importlib.import_module, ("catalogue", "dragged", "interface", "lessons"))
+import catalogue
+import dragged
+import interface
+import lessons
 
 jax.config.update("jax_enable_x64", True)
 mpl.use("Agg")
 
 ROOT = Path(__file__).parent.parent.parent
+# Module and catalogue of each space.
 SPACES = {"planar": (planar, catalogue.PLANAR), "spatial": (spatial, catalogue.SPATIAL)}
-# Modules of the reference, with what they are about.
+# Modules of the reference, with their titles.
 MODULES = {
     "jaxmbs": "The front door", "jaxmbs.planar": "Planar elements", "jaxmbs.spatial": "Spatial elements",
     "jaxmbs.motion": "Motions", "jaxmbs.forces": "Forces", "jaxmbs.synthesis": "Synthesis",
@@ -39,7 +42,7 @@ MODULES = {
 
 @event_priority(100)
 def on_files(files, config):
-    """Adds the pages that are made."""
+    """Add generated pages."""
     add = lambda path, **content: files.append(File.generated(config, path, **content))
     for space, (module, groups) in SPACES.items():
         links = []
@@ -59,7 +62,7 @@ def on_files(files, config):
         add(f"reference/{name}.md", content=reference(name, title))
     add("reference/api.md", content=interface.page(interface.FILE.read_text("utf-8")))
     add("images/results.png", abs_src_path=str(ROOT / "benchmarks" / "results.png"))
-    modules = listed(f"[{title}]({name}.md): `{name}`" for name, title in MODULES.items())
+    modules = bullet_list(f"[{title}]({name}.md): `{name}`" for name, title in MODULES.items())
     modules += "\n- [Interface](api.md): all names on one page, and what may be relied on"
     presumed = (inspect.getdoc(mbs) or "").partition("\n\n")[2]
     listing = f"# Reference\n\nFrom the docstrings.\n\n{modules}\n\n## Examples\n\n{presumed}\n"
@@ -68,8 +71,7 @@ def on_files(files, config):
 
 
 def on_page_markdown(markdown, page, config, files):
-    """Links out of the folder of the pages: examples have pages here, notebooks are in the repository if it has an
-    address, the picture of the benchmarks is copied."""
+    """Replace links out of `docs`: to the pages of examples, to notebooks in the repository, to a copied picture."""
     markdown = re.sub(r"\(\.\./examples/([0-9]\w*)\.py\)", r"(gallery/\1.md)", markdown)
     place = rf"[\1]({lessons.repository()}/blob/main/notebooks/\2)" if lessons.repository() else r"\1"
     markdown = re.sub(r"\[([^\]]*)\]\(\.\./notebooks/([^)]*)\)", place, markdown)
@@ -77,10 +79,10 @@ def on_page_markdown(markdown, page, config, files):
 
 
 def mechanism(space: str, entry):
-    """The small mechanism of an entry, assembled near its guess."""
+    """Return the mechanism of an entry, and its q assembled near the guess."""
     names = {"planar": planar, "spatial": spatial, "mbs": mbs, "jnp": jnp}
     element = eval(entry.code, names)
-    # Slender bodies: a picture draws bodies by their inertia.
+    # Bodies are slender, because pictures draw them by their inertia.
     body = planar.Body() if space == "planar" else spatial.Body(1.0, (1e-4, 2e-3, 2e-3))
     bodies = {name: body for name in ("a", "b") if name in entry.guess}
     driver = "Driver" in type(element).__name__
@@ -92,7 +94,7 @@ def mechanism(space: str, entry):
 
 
 def picture(space: str, entry) -> str:
-    """The drawing as SVG."""
+    """Return the picture of an entry as SVG."""
     mech, q = mechanism(space, entry)
     figure = plt.figure(figsize=(4.2, 3.2), layout="constrained")
     ax = figure.add_subplot(projection="3d") if space == "spatial" else figure.add_subplot()
@@ -105,7 +107,7 @@ def picture(space: str, entry) -> str:
 
 
 def element_page(space: str, name: str, own: type, entry) -> str:
-    """The page of an element: what it is, how it is made, its equations, its reaction, its arguments, an example."""
+    """Return the page of an element: description, code, equations, reaction, arguments, example."""
     doc = inspect.getdoc(own) or ""
     about, example = doc.partition("Args:")[0], inspect.cleandoc("\n" + doc.partition("Examples:\n")[2])
     mech, _ = mechanism(space, entry)
@@ -121,16 +123,16 @@ def element_page(space: str, name: str, own: type, entry) -> str:
         about.strip(),
         f"![{name}](images/{space}_{name}.svg)",
         f"```python\n{entry.code}\n```",
-        listed(facts),
+        bullet_list(facts),
         "Rows of Φ_q and right sides follow from the residual by differentiation; a reaction is Φ_qᵀλ, on body b from "
         "body a. `mbs.reactions(mech, run)[name]` has `.force`, `.torque`, `.components`. See [dynamics](../dynamics.md).",
     ]
-    parts += ["## Arguments", listed(arguments_of(own)), "## Example", f"```pycon\n{example}\n```"]
+    parts += ["## Arguments", bullet_list(arguments_of(own)), "## Example", f"```pycon\n{example}\n```"]
     return "\n\n".join(parts)
 
 
 def arguments_of(own: type) -> list[str]:
-    """The arguments of an element as its docstring says, or that of a class that it is made from; else their names."""
+    """Return the arguments of an element by its docstring, or that of a base class; else their names."""
     for kind in own.__mro__:
         text = inspect.cleandoc(kind.__doc__ or "").partition("Args:")[2]
         if text.strip():
@@ -138,12 +140,13 @@ def arguments_of(own: type) -> list[str]:
     return [f"`{name}`" for name in types.arguments_of(own)]
 
 
-def listed(lines) -> str:
+def bullet_list(lines) -> str:
+    """Return lines as a list in Markdown."""
     return "\n".join(f"- {line}" for line in lines)
 
 
 def items(arguments: str) -> list[str]:
-    """The entries of a list of arguments, each on one line."""
+    """Return the entries of a section of arguments, each as one line of Markdown."""
     found: list[str] = []
     for line in inspect.cleandoc("\n" + arguments.strip("\n").split("\n\n")[0]).splitlines():
         if not line.strip():
@@ -159,12 +162,13 @@ def items(arguments: str) -> list[str]:
 
 
 def first_line(own: type) -> str:
+    """Return the first paragraph of a docstring, shortened."""
     text = " ".join((inspect.getdoc(own) or "").split("\n\n")[0].split())
     return text if len(text) < 140 else text[: text.rfind(" ", 0, 140)] + " …"
 
 
 def gallery() -> dict[str, str]:
-    """The page of all examples, and one for each with its code."""
+    """Return the page of all examples, and one for each with its code, by path."""
     pages, table = {}, (ROOT / "examples" / "README.md").read_text()
     for path in sorted((ROOT / "examples").glob("[0-9]*.py")):
         source = path.read_text()
@@ -182,7 +186,7 @@ def gallery() -> dict[str, str]:
 
 
 def reference(name: str, title: str) -> str:
-    """Every public name of a module."""
+    """Return the reference of a module: every public name."""
     module = importlib.import_module(name)
     public = getattr(module, "__all__", None) or [
         x for x, value in vars(module).items()

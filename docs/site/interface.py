@@ -1,7 +1,7 @@
-"""The public interface: every name and signature, and every option of the command line, each with its mark.
+"""The public interface: every name and signature, and every option of the command line, with its mark.
 
-`python docs/site/interface.py` writes `docs/api.txt`. A test compares the two, so that no name changes without being
-seen in a change of that file. docs/support.md says what the marks promise.
+`python docs/site/interface.py` writes `docs/api.txt`. A test compares the two, so that a change of a name
+appears as a change of that file. docs/support.md defines the marks.
 """
 
 from __future__ import annotations
@@ -27,17 +27,18 @@ from jaxmbs.planar.outlines import AbstractOutline
 from jaxmbs.synthesis import Linkage
 from jaxmbs.system.mechanism import Mechanism
 
+# File of the listing.
 FILE = Path(__file__).parent.parent / "api.txt"
-# Characters of a line of code on a page.
-WIDTH = 110
-# Modules of the reference, and how users write them.
+# Characters in a line on the page.
+LINE_WIDTH = 110
+# Modules of the reference, and their names in user code.
 MODULES = {
     "jaxmbs": "mbs", "jaxmbs.planar": "mbs.planar", "jaxmbs.spatial": "mbs.spatial", "jaxmbs.motion": "mbs.motion",
     "jaxmbs.forces": "mbs.forces", "jaxmbs.synthesis": "mbs.synthesis", "jaxmbs.identification": "mbs.identification",
     "jaxmbs.system.topology": "mbs.topology", "jaxmbs.numerics.rotation": "mbs.rotation", "jaxmbs.io": "mbs.io",
     "jaxmbs.env": "mbs.env", "jaxmbs.sweeps": "mbs.sweeps", "jaxmbs.viz": "mbs.viz",
 }  # fmt: skip
-# Names that may change in a minor version: new ones, and those for authors of new elements.
+# Patterns of names that may change in a minor version: new ones, and those for authors of new elements.
 EXPERIMENTAL = (
     "mbs.program", "mbs.ProgramError", "mbs.PerformanceWarning", "mbs.explain", "mbs.Explanation*", "mbs.identif*",
     "mbs.Identified*", "mbs.Record*",
@@ -47,7 +48,7 @@ EXPERIMENTAL = (
     "mbs.viz.MAX_POINTS", "mbs.planar.Pose*", "mbs.spatial.Pose*", "mbs.spatial.euler_vector", "mbs.motion.*_*",
     "mbs.motion.AbstractMotion", "jaxmbs identify*", "jaxmbs sweep*",
 )  # fmt: skip
-# Old names that still work, and what to write; see docs/support.md.
+# Old names that still work, and the new ones; see docs/support.md.
 DEPRECATED = {
     "mbs.planar.AbsoluteDistance(center=)": "centre",
     "mbs.planar.AbsoluteDistance.center": "centre",
@@ -60,36 +61,37 @@ DEPRECATED = {
     "mbs.synthesis.function(mechanism=<a builder>)": "mbs.synthesis.fit",
     "mbs.synthesis.motion(mechanism=<a builder>)": "mbs.synthesis.fit",
 }
-# Of these, users give the arguments; the methods are how the package computes with them.
-GIVEN = (
+# Base classes whose arguments are listed, but not their methods, which only the package calls.
+ARGUMENTS_ONLY = (
     AbstractBody, AbstractConstraint, AbstractForce, AbstractMotion, AbstractOutline, AbstractMethod, AbstractClosure,
     Linkage,
 )  # fmt: skip
-# What other public classes have from these is listed once.
+# Base classes whose members are not repeated in derived classes.
 BASES = (Mechanism, Environment)
 
 
 def interface() -> list[str]:
-    """The lines of the listing, in the order of the modules."""
-    lines, seen = [], {}
+    """Return the lines of the listing, in the order of the modules."""
+    lines, first_names = [], {}
     for module, written in MODULES.items():
         for name, value in public(importlib.import_module(module)):
             full = f"{written}.{name}"
-            first = seen.setdefault(id(value), full) if callable(value) else full
-            lines += described(full, value) if first == full else [f"{full} = {first}"]
+            first = first_names.setdefault(id(value), full) if callable(value) else full
+            lines += lines_of(full, value) if first == full else [f"{full} = {first}"]
     lines += options("jaxmbs", parser())
     marked = [f"{mark(line)} {line}" for line in lines]
     return marked + [f"deprecated   {old}: write {new}" for old, new in DEPRECATED.items()]
 
 
 def mark(line: str) -> str:
+    """Return the mark of a line."""
     name = line.split("(")[0].split(" = ")[-1].split(":")[0]
     young = any(fnmatch.fnmatchcase(name, pattern) for pattern in EXPERIMENTAL)
     return f"{'experimental' if young else 'stable':12}"
 
 
 def public(module) -> Iterator[tuple[str, object]]:
-    """Names that a module offers, and their values: its own, and in a package those that it exports."""
+    """Yield the public names of a module with their values: its own, and those that a package exports."""
     package = hasattr(module, "__path__")
     late = [name for place in ("_RESULTS", "_ADAPTERS") for name in getattr(module, place, ())]
     for name in sorted({*dir(module), *late}):
@@ -101,8 +103,8 @@ def public(module) -> Iterator[tuple[str, object]]:
             yield name, value
 
 
-def described(name: str, value) -> Iterator[str]:
-    """The line of a function; of a class also those of its public members."""
+def lines_of(name: str, value) -> Iterator[str]:
+    """Yield the line of a function, or those of a class with its public members."""
     if not callable(value):
         yield f"{name}: {type(value).__name__}"
     elif not isinstance(value, type):
@@ -113,12 +115,12 @@ def described(name: str, value) -> Iterator[str]:
         yield f"{name}: an error, a kind of {value.__base__.__name__}"
     else:
         yield f"{name}{signature(value)}"
-        if not issubclass(value, GIVEN) and not name.split(".")[-1].startswith("Abstract"):
+        if not issubclass(value, ARGUMENTS_ONLY) and not name.split(".")[-1].startswith("Abstract"):
             yield from members(name, value)
 
 
 def members(name: str, kind: type) -> Iterator[str]:
-    """Public methods and properties of a class that this package defines, except those inherited from `BASES`."""
+    """Yield public methods and properties of a class of this package, except those inherited from `BASES`."""
     inherited = {x for base in BASES if issubclass(kind, base) and kind is not base for x in dir(base)}
     for member in sorted({*dir(kind)} - inherited - {"equations", "unknowns", "chosen"}):
         own = inspect.getattr_static(kind, member)
@@ -130,18 +132,18 @@ def members(name: str, kind: type) -> Iterator[str]:
 
 
 def signature(value) -> str:
-    """Names of arguments and their defaults, without types."""
+    """Return names of arguments and their defaults, without types."""
     found = inspect.signature(value)
     bare = [
-        x.replace(annotation=x.empty, default=x.empty if x.default is x.empty else Shown(x.default))
+        x.replace(annotation=x.empty, default=x.empty if x.default is x.empty else DefaultValue(x.default))
         for name, x in found.parameters.items()
         if name != "self"
     ]
     return str(found.replace(parameters=bare, return_annotation=found.empty))
 
 
-class Shown:
-    """A default value as it is shown: numbers and texts as they are, of other objects the class."""
+class DefaultValue:
+    """A default value as text: numbers and strings unchanged, other objects by their class."""
 
     def __init__(self, value):
         plain = value is None or isinstance(value, numbers.Number | str | tuple)
@@ -153,7 +155,7 @@ class Shown:
 
 
 def options(name: str, of: argparse.ArgumentParser) -> Iterator[str]:
-    """The commands below a parser, and what each takes."""
+    """Yield the commands and options of a parser."""
     for action in of._actions:
         if isinstance(action, argparse._SubParsersAction):
             for command, below in action.choices.items():
@@ -164,18 +166,18 @@ def options(name: str, of: argparse.ArgumentParser) -> Iterator[str]:
 
 
 def page(text: str) -> str:
-    """The listing as a page of the reference."""
+    """Return the listing as a page of the reference."""
     rows = [line.split(maxsplit=1) for line in text.splitlines()]
     parts = ["# Interface", "Every public name, and what may be [relied on](../support.md#what-is-stable)."]
     for kind in ("deprecated", "experimental", "stable"):
-        names = "\n".join(wrapped(line) for own, line in rows if own == kind)
+        names = "\n".join(wrap(line) for own, line in rows if own == kind)
         parts.append(f"## {kind.capitalize()}\n\n```text\n{names}\n```")
     return "\n\n".join(parts) + "\n"
 
 
-def wrapped(line: str) -> str:
-    """A line in the width of a page."""
-    return textwrap.fill(line, WIDTH, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+def wrap(line: str) -> str:
+    """Wrap a line at `LINE_WIDTH`."""
+    return textwrap.fill(line, LINE_WIDTH, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
 
 
 if __name__ == "__main__":

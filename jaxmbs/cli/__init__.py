@@ -1,7 +1,6 @@
-"""The command line: `jaxmbs check`, `simulate`, `kinematics`, `animate`, `synthesize`, `testspeed`, `convert`, `schema`,
-`cache`.
+"""The command line `jaxmbs`, see `jaxmbs --help`.
 
-A command is a module with `arguments(parser)`, which declares what it takes, and `run(args)`, which returns a `Report`.
+A command is a module with `arguments(parser)`, which declares its arguments, and `run(args)`, which returns a `Report`.
 """
 
 from jaxmbs.cli.main import console as console

@@ -1,4 +1,4 @@
-"""`python -m jaxmbs.cli`."""
+"""Entry point of `python -m jaxmbs.cli`."""
 
 import sys
 

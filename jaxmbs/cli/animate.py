@@ -1,4 +1,4 @@
-"""`jaxmbs animate`: motion as a film."""
+"""`jaxmbs animate`: write a motion as a film."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from jaxmbs.cli.motion import motion_of
 from jaxmbs.cli.options import add_integrator, add_model, add_times, add_tolerance, positive, read_model, status_names
 from jaxmbs.cli.report import FAILED, OK, Report, working
 
+# Suffixes of films.
 SUFFIXES = (".gif", ".html", ".mp4")
 
 
@@ -31,7 +32,7 @@ def run(args) -> Report:
     from jaxmbs.dynamics.quantities import determined
 
     if args.film.suffix.lower() not in SUFFIXES:
-        raise ValueError(f"{args.film.name}: a film ends in {', '.join(SUFFIXES)}")
+        raise ValueError(f"{args.film.name}: the name of a film must end in {', '.join(SUFFIXES)}")
     model = read_model(args)
     traces = [_trace(model, words) for words in args.trace]
     with working("computing the motion"):
@@ -39,7 +40,6 @@ def run(args) -> Report:
     values = {"name": model.name or args.model.stem, "motion": "kinematics" if determined(model) else "simulation"}
     values |= {"status": status_names(motion.status)}
     if np.all(np.asarray(motion.status)):
-        # Nothing to show.
         return Report(values | {"written": None}, FAILED)
     with working("drawing"):
         args.film.parent.mkdir(parents=True, exist_ok=True)
@@ -48,7 +48,7 @@ def run(args) -> Report:
 
 
 def _trace(model, words: list[str]) -> tuple:
-    """A body and a point on it; its origin if no coordinates are given."""
+    """Return a body and a point on it in its frame; the origin of the frame by default."""
     body, *numbers = words
     if body not in model.bodies:
         from jaxmbs.system.layout import unknown
@@ -58,7 +58,7 @@ def _trace(model, words: list[str]) -> tuple:
     try:
         point = [float(x) for x in numbers]
     except ValueError:
-        raise ValueError(f"--trace {body}: must be numbers, got {' '.join(numbers)}") from None
+        raise ValueError(f"--trace {body}: coordinates must be numbers, got {' '.join(numbers)}") from None
     point = point or [0.0] * dimension
     if len(point) != dimension:
         raise ValueError(f"--trace {body}: a point has {dimension} coordinates, got {len(point)}")

@@ -1,4 +1,4 @@
-"""`jaxmbs cache`: what is kept on disk of compiled programs."""
+"""`jaxmbs cache`: list or clear the compiled programs on disk."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from jaxmbs.cli.report import Report
 
 
 def arguments(parser) -> None:
-    parser.add_argument("--clear", action="store_true", help="remove all of it")
+    parser.add_argument("--clear", action="store_true", help="remove all files")
 
 
 def run(args) -> Report:

@@ -1,4 +1,4 @@
-"""`jaxmbs check`: what a mechanism is, and whether anything is wrong with it."""
+"""`jaxmbs check`: describe a mechanism and diagnose its constraints."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ def arguments(parser) -> None:
         choices=FORMULATIONS,
         help="also count the operations of a simulation in this formulation by RK4",
     )
-    parser.add_argument("--at", type=finite, default=0.0, metavar="T", help="the time at which it is assembled (0)")
+    parser.add_argument(
+        "--at", type=finite, default=0.0, metavar="T", help="time at which the mechanism is assembled (0)"
+    )
 
 
 def run(args) -> Report:
@@ -52,13 +54,13 @@ def run(args) -> Report:
         "misfits": found.misfits,
         "smallest singular value": float(np.min(singular_values, initial=np.inf)),
     }
-    with working("looking at the equations"):
+    with working("counting operations"):
         own = None if args.formulation is None else getattr(mbs, FORMULATIONS[args.formulation])()
         explained = mbs.explain(model, start.q, args.at, formulation=own, simulation=own is not None)
     values |= {"path": explained.path, "operations": explained.operations}
     assembled = status in (mbs.Status.CONVERGED, mbs.Status.SINGULAR)
     if assembled and len(layout.row_owners) and layout.m == len(layout.row_owners) == found.rank:
-        with working("looking for singularities"):
+        with working("finding singularities"):
             singular = mbs.find_singularities(model, times_of(args), start.q, tolerance=args.tolerance)
         values["singularities"] = [
             {"time": float(t), "kind": kind} for t, kind in zip(singular.times, singular.kinds, strict=True)

@@ -1,4 +1,4 @@
-"""`jaxmbs convert`: a model in another format."""
+"""`jaxmbs convert`: write a model in another format."""
 
 from __future__ import annotations
 

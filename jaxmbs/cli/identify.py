@@ -1,4 +1,4 @@
-"""`jaxmbs identify`: numbers of a model from tables of what was measured."""
+"""`jaxmbs identify`: estimate parameters of a model from measurements."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from jaxmbs.cli.options import add_integrator, add_model, positive_count, read_model
 from jaxmbs.cli.report import FAILED, OK, Report, working
 
+# Name of the column with the times.
 TIME = "t"
 
 
@@ -21,18 +22,18 @@ def arguments(parser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--free", action="append", required=True, metavar="PLACE[=A:B]",
-        help="what is not known, as bodies.rod.mass or forces.spring.stiffness=0:100, between two bounds",
+        help="an unknown parameter, as bodies.rod.mass, or with bounds forces.spring.stiffness=0:100",
     )  # fmt: skip
     parser.add_argument(
         "--deviation", action="append", default=[], metavar="[SIGNAL=]S",
-        help="the standard deviation of the noise, of all signals or of one; estimated unless given",
+        help="standard deviation of the noise of all signals or of one; estimated by default",
     )  # fmt: skip
     parser.add_argument(
-        "--segments", type=positive_count, default=1, metavar="N", help="of each run, for long ones (1)"
+        "--segments", type=positive_count, default=1, metavar="N", help="segments of each run, for long runs (1)"
     )
-    parser.add_argument("--starts", type=positive_count, default=8, metavar="N", help="of the search (8)")
-    parser.add_argument("--seed", type=int, default=0, help="of the random starts (0)")
-    parser.add_argument("--output", type=Path, metavar="FILE", help="the model with the numbers that were found, .json")
+    parser.add_argument("--starts", type=positive_count, default=8, metavar="N", help="starts of the search (8)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the random starts (0)")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="file for the model with the estimates, .json")
     add_integrator(parser)
 
 
@@ -45,11 +46,11 @@ def run(args) -> Report:
     from jaxmbs.cli.varied import number_at, place_of, with_number
 
     if args.output is not None and args.output.suffix != ".json":
-        raise ValueError(f"{args.output.name}: a model is written as .json")
+        raise ValueError(f"{args.output.name}: the name of a model must end in .json")
     model = read_model(args)
     bounds = dict(map(_bounds, args.free))
     if len(bounds) < len(args.free):
-        raise ValueError("--free: a place is given twice")
+        raise ValueError("--free: give each place once")
     places = {path: place_of(model, path) for path in bounds}
     guess = {path: number_at(model, steps) for path, steps in places.items()}
     records = [_record(path, args.deviation) for path in args.data]
@@ -77,9 +78,9 @@ def run(args) -> Report:
                 "parameter": name,
                 "before": guess[name],
                 "estimate": found.estimates[name],
-                "deviation": _known(found.deviations[name]),
-                "low": _known(found.intervals[name][0]),
-                "high": _known(found.intervals[name][1]),
+                "deviation": _number_or_unknown(found.deviations[name]),
+                "low": _number_or_unknown(found.intervals[name][0]),
+                "high": _number_or_unknown(found.intervals[name][1]),
             }
             for name in guess
         ],
@@ -93,37 +94,39 @@ def run(args) -> Report:
     return Report(values, OK if found.converged and not found.undetermined else FAILED)
 
 
-def _known(x: float) -> float | str:
+def _number_or_unknown(x: float) -> float | str:
+    """Return a number, or "unknown" if it is not finite."""
     return x if math.isfinite(x) else "unknown"
 
 
 def _bounds(text: str) -> tuple[str, tuple[float, float]]:
-    path, sign, how = text.partition("=")
+    """Return the place and the bounds that `--free` gives."""
+    path, sign, interval = text.partition("=")
     if not sign:
         return path, (-math.inf, math.inf)
     try:
-        low, high = (float(x) for x in how.split(":"))
+        low, high = (float(x) for x in interval.split(":"))
     except ValueError:
-        raise ValueError(f"--free {text}: bounds are two numbers, as in {path}=0:10") from None
+        raise ValueError(f"--free {text}: bounds must be two numbers, as in {path}=0:10") from None
     return path, (low, high)
 
 
 def _record(path: Path, deviations: list[str]):
-    """A table as a record."""
+    """Return a CSV table as an `mbs.Record`."""
     import jaxmbs as mbs
 
     with path.open(newline="") as file:
         rows = [row for row in csv.reader(file) if row]
     if not rows or rows[0][0].strip() != TIME or len(rows[0]) < 2:
-        raise ValueError(f"{path.name}: the first line must have {TIME!r}, and the names of signals behind it")
-    names = [name.strip() for name in _joined(rows[0])]
+        raise ValueError(f"{path.name}: the first line must be {TIME!r} and the names of the signals")
+    names = [name.strip() for name in _join_bracketed(rows[0])]
     try:
         table = [[float(x) for x in row] for row in rows[1:]]
     except ValueError as error:
         raise ValueError(f"{path.name}: {error}") from None
     for number, row in enumerate(table, 2):
         if len(row) != len(names):
-            raise ValueError(f"{path.name}, line {number}: {len(row)} numbers in place of {len(names)}")
+            raise ValueError(f"{path.name}, line {number}: must have {len(names)} numbers, got {len(row)}")
     columns = list(zip(*table, strict=True)) or [()] * len(names)
     noise: dict[str, float] = {}
     for text in deviations:
@@ -134,8 +137,8 @@ def _record(path: Path, deviations: list[str]):
         raise ValueError(f"{path.name}: {error}") from None
 
 
-def _joined(names: list[str]) -> list[str]:
-    """Names of columns; commas within brackets belong to a name, as in point(rod,0.3,0).x."""
+def _join_bracketed(names: list[str]) -> list[str]:
+    """Join names of columns that were split at a comma within brackets, as point(rod,0.3,0).x."""
     found: list[str] = []
     for name in names:
         if found and found[-1].count("(") > found[-1].count(")"):
@@ -146,12 +149,12 @@ def _joined(names: list[str]) -> list[str]:
 
 
 def _deviation(text: str, names: list[str]) -> dict[str, float]:
-    """Deviations of one signal or of all; those that come later count."""
+    """Return the standard deviation of each signal that an option `--deviation` gives."""
     name, sign, number = text.rpartition("=")
     try:
         value = float(number)
     except ValueError:
-        raise ValueError(f"--deviation {text}: is not a number, or a signal and a number") from None
+        raise ValueError(f"--deviation {text}: must be a number, or SIGNAL=number") from None
     if sign and name not in names:
-        raise ValueError(f"--deviation {text}: there is no signal {name!r}; there are {', '.join(names)}")
+        raise ValueError(f"--deviation {text}: no signal is called {name!r}; the signals are {', '.join(names)}")
     return {name: value} if sign else dict.fromkeys(names, value)

@@ -1,4 +1,4 @@
-"""`jaxmbs kinematics`: motion that drivers determine."""
+"""`jaxmbs kinematics`: compute a motion that drivers determine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parser, and what becomes of errors."""
+"""Parser of all commands, exit codes of errors, and interrupts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from importlib.metadata import version
 
 from jaxmbs.cli.report import BAD_INPUT, FAILED, INTERRUPTED, complain, show
 
-# Commands, and what they do. The modules are of the same names.
+# Summary of each command. Its module has the same name.
 COMMANDS = {
     "check": "degrees of freedom, redundant constraints, singularities, the code that runs",
     "simulate": "motion under forces, as a table",
@@ -23,44 +23,45 @@ COMMANDS = {
     "animate": "motion as a film: GIF, HTML or MP4",
     "synthesize": "find a linkage for a path, a curve, a function or a set of poses",
     "testspeed": "steps per second against batch size, seconds of compilation, device",
-    "identify": "numbers of a model from measurements of its motion",
-    "sweep": "numbers of the motion of very many variants, kept in a folder",
-    "convert": "read a model in one format and write it in another",
+    "identify": "parameters of a model from measurements of its motion",
+    "sweep": "quantities of the motion of very many variants, kept in a folder",
+    "convert": "write a model in another format",
     "schema": "the JSON Schema of model files",
-    "cache": "what is kept on disk of compiled programs",
+    "cache": "list or clear the compiled programs on disk",
 }
-EPILOG = """exit codes: 0 all is well; 1 the mechanism cannot do what was asked (it does not assemble, it locks up, …);
+# Text below the help of every command.
+EPILOG = """exit codes: 0 success; 1 the mechanism cannot do what was asked (it does not assemble, it locks up, …);
 2 bad input, nothing was written; 130 interrupted"""
 
 
 class UsageError(ValueError):
-    """Arguments that a command does not take."""
+    """Invalid arguments of a command."""
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are raised."""
+    """A parser that raises its errors."""
 
     def error(self, message):
         raise UsageError(f"{message} (see {self.prog} --help)")
 
 
 def parser() -> argparse.ArgumentParser:
-    """The parser of all commands."""
+    """Return the parser of all commands."""
     top = Parser(prog="jaxmbs", description="Multibody simulation of mechanisms.", epilog=EPILOG)
     top.add_argument("--version", action="version", version=f"jaxmbs {version('jaxmbs')}")
     commands = top.add_subparsers(dest="command", required=True, metavar="command")
     for name, about in COMMANDS.items():
-        one = commands.add_parser(name, help=about, description=about, epilog=EPILOG)
-        one.add_argument("--json", action="store_true", help="print the result as one line of JSON")
-        one.add_argument("--float32", action="store_true", help="compute in single precision")
-        importlib.import_module(f"jaxmbs.cli.{name}").arguments(one)
+        command = commands.add_parser(name, help=about, description=about, epilog=EPILOG)
+        command.add_argument("--json", action="store_true", help="print the result as command line of JSON")
+        command.add_argument("--float32", action="store_true", help="compute in single precision")
+        importlib.import_module(f"jaxmbs.cli.{name}").arguments(command)
     return top
 
 
 def console() -> int:
-    """The command itself: `main`, and an end at Ctrl-C at any time, also while compiled code runs."""
+    """Run `main` such that Ctrl-C ends it at any time, also in compiled code; return the exit code."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        # A signal's number comes through the pipe at once; a handler in Python would wait for the compiled code.
+        # The number of a signal is written to the pipe at once; a handler in Python would wait for compiled code.
         reader, writer = os.pipe()
         os.set_blocking(writer, False)
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
@@ -69,13 +70,13 @@ def console() -> int:
     return main()
 
 
-# What the first interrupt sets, where a command ends by itself then.
+# Events that the first interrupt sets, for commands that then end by themselves.
 _halts: list[threading.Event] = []
 
 
 @contextlib.contextmanager
-def patient(halt: threading.Event) -> Iterator[None]:
-    """The first interrupt only sets `halt`; a second one ends the process."""
+def halt_on_interrupt(halt: threading.Event) -> Iterator[None]:
+    """Let the first interrupt only set `halt`; the second command ends the process."""
     _halts.append(halt)
     try:
         yield
@@ -84,12 +85,13 @@ def patient(halt: threading.Event) -> Iterator[None]:
 
 
 def _wait_for_interrupt(reader: int) -> None:
+    """Read signals from a pipe; end the process at an interrupt that no command handles."""
     while True:
         if os.read(reader, 1) == bytes([signal.SIGINT]):
             first = [halt for halt in _halts if not halt.is_set()]
             if not first:
                 break
-            print("\njaxmbs: interrupted: storing what is computed; once more ends at once", file=sys.stderr)
+            print("\njaxmbs: interrupted: storing the results so far; press again to end at once", file=sys.stderr)
             for halt in first:
                 halt.set()
     complain("interrupted", "--json" in sys.argv, INTERRUPTED)
@@ -98,11 +100,11 @@ def _wait_for_interrupt(reader: int) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; returns its exit code."""
+    """Run a command and return its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     as_json = "--json" in words
     if hasattr(sys.stdout, "reconfigure"):
-        # A name that the terminal cannot show is no reason to fail.
+        # Characters that the terminal cannot show must not raise.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         args = parser().parse_args(words)
@@ -110,7 +112,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return complain("interrupted", as_json, INTERRUPTED)
     except BrokenPipeError:
-        # The reader has seen enough.
+        # The reader of a pipe, such as `head`, has closed it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except (ValueError, OSError, ImportError, MemoryError, RuntimeError) as error:
@@ -121,13 +123,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(args) -> int:
+    """Run a command whose arguments are parsed, print its report, and return the exit code."""
     import jax
 
     from jaxmbs.programs import enable_cache
 
     jax.config.update("jax_enable_x64", not args.float32)
     with warnings.catch_warnings():
-        warnings.showwarning = _on_one_line
+        warnings.showwarning = _show_warning
         enable_cache()
         report = importlib.import_module(f"jaxmbs.cli.{args.command}").run(args)
     show(report, args.json)
@@ -135,5 +138,6 @@ def _run(args) -> int:
     return report.code
 
 
-def _on_one_line(message, *_, **__) -> None:
+def _show_warning(message, *_, **__) -> None:
+    """Print a warning in one line."""
     print(f"jaxmbs: warning: {' '.join(str(message).split())}", file=sys.stderr)

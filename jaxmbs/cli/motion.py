@@ -1,4 +1,4 @@
-"""What commands that compute a motion share: which analysis it is, and the motion as a table."""
+"""Shared by commands that compute a motion: the analysis, and the motion as a table."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from pathlib import Path
 from jaxmbs.cli.options import status_names
 from jaxmbs.cli.report import FAILED, OK, Report, without_noise
 
+# Suffixes of tables.
 SUFFIXES = (".csv", ".json")
 
 
 def motion_of(args, model):
-    """The motion of a model, by kinematics where drivers determine it and by simulation elsewhere."""
+    """Return the motion of a model, by kinematics if drivers determine it, else by simulation."""
     import jaxmbs as mbs
     from jaxmbs.cli.options import integrator_of, times_of
     from jaxmbs.dynamics.quantities import determined
@@ -25,7 +26,7 @@ def motion_of(args, model):
 
 
 def add_output(parser) -> None:
-    """Where the table goes."""
+    """Add the option for the file of the table."""
     parser.add_argument(
         "--output", type=Path, metavar="FILE",
         help=f"the motion as a table, {' or '.join(SUFFIXES)}: times, coordinates, velocities, accelerations, status",
@@ -33,13 +34,13 @@ def add_output(parser) -> None:
 
 
 def check_output(path: Path | None) -> None:
-    """Raise `ValueError` before anything is computed for a file that cannot be written."""
+    """Raise `ValueError` if the suffix of a table is unknown."""
     if path is not None and path.suffix.lower() not in SUFFIXES:
-        raise ValueError(f"{path.name}: a table ends in {' or '.join(SUFFIXES)}")
+        raise ValueError(f"{path.name}: the name of a table must end in {' or '.join(SUFFIXES)}")
 
 
 def report_of(args, model, motion, **more) -> Report:
-    """The report of a motion, which is written where it was asked to be."""
+    """Return the report of a motion, and write its table if `--output` is given."""
     import jax
     import numpy as np
 
@@ -58,6 +59,7 @@ def report_of(args, model, motion, **more) -> Report:
 
 
 def _table(model, motion, suffix: str) -> str:
+    """Return a motion as the text of a CSV or JSON file."""
     import numpy as np
 
     layout = model.layout

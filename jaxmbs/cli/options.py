@@ -1,4 +1,4 @@
-"""Arguments that several commands share, and what they mean."""
+"""Arguments that several commands share, and their conversion."""
 
 from __future__ import annotations
 
@@ -6,28 +6,30 @@ import argparse
 import math
 from pathlib import Path
 
+# Integrators, names of classes in `jaxmbs`.
 METHODS = ("RK4", "SemiImplicitEuler", "GeneralizedAlpha", "HHT", "CoordinatePartitioning", "Adaptive")
-# Times, samples, steps: more of them do not fit into memory.
+# Largest number of times, samples or steps: more do not fit into memory.
 MAX_COUNT = 10_000_000
-# Designs of a sweep, which are never in memory all at once.
+# Largest number of designs of a sweep, which are never in memory all at once.
 MAX_DESIGNS = 10**12
+# Formulations: option and name of the class in `jaxmbs`.
 FORMULATIONS = {"augmented": "Augmented", "natural": "Natural", "joint": "JointCoordinates", "kane": "Kane"}
 
 
 def add_model(parser: argparse.ArgumentParser, optional: bool = False) -> None:
-    """The model file, and how it is read."""
+    """Add the arguments for a model file."""
     parser.add_argument(
         "model", type=Path, nargs="?" if optional else None, metavar="MODEL",
         help="a file that ends in .json, .xml, .mjcf or .urdf",
     )  # fmt: skip
     parser.add_argument(
         "--ignore", action="append", default=[], metavar="TAG",
-        help="leave out what cannot be represented, by its tag in MJCF or URDF: contact, actuator, …",
+        help="skip elements that cannot be represented, by their tag in MJCF or URDF: contact, actuator, …",
     )  # fmt: skip
 
 
 def read_model(args):
-    """The model of `add_model`."""
+    """Return the model of the arguments of `add_model`."""
     import jaxmbs as mbs
 
     return mbs.load(args.model, ignore=args.ignore)
@@ -42,7 +44,7 @@ def add_tolerance(parser: argparse.ArgumentParser) -> None:
 
 
 def add_times(parser: argparse.ArgumentParser, count: int) -> None:
-    """The times of a motion."""
+    """Add the options for the times of a motion."""
     parser.add_argument("--until", type=positive, default=1.0, metavar="T", help="the last time (1.0)")
     parser.add_argument(
         "--times", type=times_count, default=count, metavar="N", help=f"number of times, the first is 0 ({count})"
@@ -50,27 +52,27 @@ def add_times(parser: argparse.ArgumentParser, count: int) -> None:
 
 
 def times_of(args):
-    """The times of `add_times`."""
+    """Return the times of the options of `add_times`."""
     import numpy as np
 
     return np.linspace(0, args.until, args.times)
 
 
 def add_integrator(parser: argparse.ArgumentParser) -> None:
-    """How a motion under forces is computed."""
-    parser.add_argument("--step", type=positive, metavar="H", help="the largest step; 4,000 steps in all unless given")
-    parser.add_argument("--method", choices=METHODS, default="RK4", help="of integration (RK4)")
+    """Add the options for step, method and formulation of a simulation."""
+    parser.add_argument("--step", type=positive, metavar="H", help="largest step; by default 4,000 steps in all")
+    parser.add_argument("--method", choices=METHODS, default="RK4", help="integrator (RK4)")
     parser.add_argument(
-        "--formulation", choices=FORMULATIONS, default="augmented", help="of the equations of motion (augmented)"
+        "--formulation", choices=FORMULATIONS, default="augmented", help="equations of motion (augmented)"
     )
 
 
 def integrator_of(args) -> dict:
-    """The arguments of `simulate`."""
+    """Return the arguments of `simulate` for the options of `add_integrator`."""
     import jaxmbs as mbs
 
     method = getattr(mbs, args.method)
-    # Their numbers decide how much of fast vibrations they take away; these are the usual ones.
+    # Usual values of the parameters for numerical damping.
     known = {"GeneralizedAlpha": (0.9,), "HHT": (-0.1,)}
     return {
         "step": args.step,
@@ -80,7 +82,7 @@ def integrator_of(args) -> dict:
 
 
 def positive(text: str) -> float:
-    """A positive number."""
+    """Parse a positive number."""
     value = finite(text)
     if value <= 0:
         raise argparse.ArgumentTypeError(f"must be positive, got {text}")
@@ -88,7 +90,7 @@ def positive(text: str) -> float:
 
 
 def finite(text: str) -> float:
-    """A number."""
+    """Parse a finite number."""
     try:
         value = float(text)
     except ValueError:
@@ -99,32 +101,33 @@ def finite(text: str) -> float:
 
 
 def times_count(text: str) -> int:
-    """A number of times."""
-    return _whole(text, 2)
+    """Parse a number of times."""
+    return _whole_number(text, 2)
 
 
 def positive_count(text: str) -> int:
-    """A whole number from 1 on."""
-    return _whole(text, 1)
+    """Parse a positive whole number."""
+    return _whole_number(text, 1)
 
 
 def designs_count(text: str) -> int:
-    """A number of designs."""
-    return _whole(text, 1, MAX_DESIGNS)
+    """Parse a number of designs."""
+    return _whole_number(text, 1, MAX_DESIGNS)
 
 
-def _whole(text: str, least: int, most: int = MAX_COUNT) -> int:
+def _whole_number(text: str, smallest: int, largest: int = MAX_COUNT) -> int:
+    """Parse a whole number between two bounds."""
     try:
         value = int(text)
     except ValueError:
-        value = least - 1
-    if not least <= value <= most:
-        raise argparse.ArgumentTypeError(f"must be a whole number from {least} to {most}, got {text}")
+        value = smallest - 1
+    if not smallest <= value <= largest:
+        raise argparse.ArgumentTypeError(f"must be a whole number from {smallest} to {largest}, got {text}")
     return value
 
 
 def status_names(status) -> dict[str, int]:
-    """How many of the times ended how, by name."""
+    """Return the number of times of each status, by its name."""
     import numpy as np
 
     from jaxmbs.numerics.results import Status

@@ -1,4 +1,4 @@
-"""`--record "max piston.x"`: what is kept of a motion, one number each."""
+"""The option `--record "max piston.x"`: scalar quantities of a motion."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import jax.numpy as jnp
 
 from jaxmbs.dynamics.quantities import QUANTITIES, Seen, quantity
 
-REDUCED: dict[str, Callable] = {
+# Reductions of a quantity over time to one number.
+REDUCTIONS: dict[str, Callable] = {
     "max": lambda x: jnp.max(x),
     "min": lambda x: jnp.min(x),
     "mean": lambda x: jnp.mean(x),
@@ -22,13 +23,20 @@ REDUCED: dict[str, Callable] = {
 
 
 def recorder(model, text: str) -> Callable[[Seen], Any]:
-    """A function of a motion that gives the number which a text names.
+    """Return the function of a motion that computes the quantity of an option `--record`.
+
+    Args:
+        model: the mechanism.
+        text: a reduction and a quantity, such as "max piston.x".
+
+    Returns:
+        function from a motion to a number.
 
     Raises:
-        ValueError: a text that says nothing about this model.
+        ValueError: the text names no reduction, or no quantity of this model.
     """
-    how, _, what = text.strip().partition(" ")
-    if how not in REDUCED or not what:
-        raise ValueError(f"{text!r}: begin with one of {', '.join(REDUCED)}, then {QUANTITIES}")
-    values = quantity(model, what.strip())
-    return lambda seen: REDUCED[how](values(seen))
+    reduction, _, name = text.strip().partition(" ")
+    if reduction not in REDUCTIONS or not name:
+        raise ValueError(f"{text!r}: begin with one of {', '.join(REDUCTIONS)}, then {QUANTITIES}")
+    values = quantity(model, name.strip())
+    return lambda seen: REDUCTIONS[reduction](values(seen))

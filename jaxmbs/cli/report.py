@@ -1,4 +1,4 @@
-"""What a command says: for people on lines, for machines as JSON; and a sign of life while it works."""
+"""Output of commands: a report as text or JSON, errors, and a progress bar."""
 
 from __future__ import annotations
 
@@ -12,12 +12,19 @@ from typing import Any
 
 import numpy as np
 
-# Exit statuses.
-OK, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
-# What takes longer, in seconds, shows that it is at work.
-PATIENCE = 1.0
+# Exit code of success.
+OK = 0
+# Exit code if the mechanism cannot do what was asked.
+FAILED = 1
+# Exit code of bad input.
+BAD_INPUT = 2
+# Exit code after an interrupt, as shells define it.
+INTERRUPTED = 130
+# A progress bar appears after this many seconds.
+PROGRESS_DELAY_SECONDS = 1.0
+# Significant digits of numbers in reports as text.
 DIGITS = 6
-# A number that is smaller than this many rounding errors of what it was computed from is shown as zero.
+# Numbers below this many rounding errors of their operands are shown as zero.
 MAX_ROUNDING_ERRORS = 100
 
 
@@ -26,8 +33,8 @@ class Report:
     """The result of a command.
 
     Attributes:
-        values: by name; numbers, texts, lists and dicts of these.
-        code: the exit code: 0 all is well, 1 the mechanism cannot do what was asked.
+        values: numbers, texts, lists and dicts of these, by name.
+        code: exit code, `OK` or `FAILED`.
     """
 
     values: dict[str, Any]
@@ -35,7 +42,7 @@ class Report:
 
 
 def without_noise(values, scale: float):
-    """An array with 0 in place of what is rounding of numbers of the size of `scale`."""
+    """Return an array with 0 in place of rounding errors of numbers of the size of `scale`."""
     values = np.asarray(values)
     return np.where(np.abs(values) <= MAX_ROUNDING_ERRORS * np.finfo(values.dtype).eps * scale, 0, values)
 
@@ -58,7 +65,7 @@ def show(report: Report, as_json: bool) -> None:
 
 
 def print_table(rows: list[dict]) -> None:
-    """Rows of the same keys, in columns."""
+    """Print rows with the same keys in columns."""
     cells = [list(rows[0]), *([text(row.get(key)) for key in rows[0]] for row in rows)]
     widths = [max(len(line[k]) for line in cells) for k in range(len(cells[0]))]
     for line in cells:
@@ -66,7 +73,7 @@ def print_table(rows: list[dict]) -> None:
 
 
 def text(value) -> str:
-    """A value for people."""
+    """Return a value as text."""
     if value is None:
         return "none"
     if isinstance(value, bool):
@@ -82,7 +89,7 @@ def text(value) -> str:
 
 @contextlib.contextmanager
 def working(label: str) -> Iterator[None]:
-    """A moving bar on the standard error, if it is a terminal, from one second on."""
+    """Show a progress bar on the standard error after a second, if it is a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -93,7 +100,7 @@ def working(label: str) -> Iterator[None]:
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     progress = Progress(*columns, console=console, transient=True)
     progress.add_task(label, total=None)
-    later = threading.Timer(PATIENCE, progress.start)
+    later = threading.Timer(PROGRESS_DELAY_SECONDS, progress.start)
     later.start()
     try:
         yield
@@ -104,7 +111,7 @@ def working(label: str) -> Iterator[None]:
 
 
 def complain(message: str, as_json: bool, code: int) -> int:
-    """Say in one line why a command failed."""
+    """Print the reason of a failure in one line, and return the exit code."""
     line = " ".join(message.split())
     print(f"jaxmbs: {line}", file=sys.stderr)
     if as_json:

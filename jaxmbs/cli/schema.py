@@ -1,4 +1,4 @@
-"""`jaxmbs schema`: the JSON Schema of model files."""
+"""`jaxmbs schema`: print the JSON Schema of model files."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ def arguments(parser) -> None:
 def run(args) -> Report:
     from jaxmbs.io import schema
 
-    # A schema is JSON, for people as well.
+    # A schema is always printed as JSON.
     args.json = True
     return Report(schema())

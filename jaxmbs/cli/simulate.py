@@ -1,4 +1,4 @@
-"""`jaxmbs simulate`: motion under forces."""
+"""`jaxmbs simulate`: compute a motion under forces."""
 
 from __future__ import annotations
 

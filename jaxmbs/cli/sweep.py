@@ -1,4 +1,4 @@
-"""`jaxmbs sweep`: numbers of the motion of very many variants of a model, in a store that outlives the process."""
+"""`jaxmbs sweep`: quantities of the motion of very many variants of a model, in a store."""
 
 from __future__ import annotations
 
@@ -10,40 +10,43 @@ from pathlib import Path
 from jaxmbs.cli.options import add_integrator, add_model, add_times, add_tolerance, designs_count, positive_count
 from jaxmbs.cli.report import FAILED, INTERRUPTED, OK, Report, working
 
+# Samplers: option and name of the class in `jaxmbs.sweeps`.
 SAMPLERS = {"random": "Random", "latin": "LatinHypercube", "sobol": "Sobol", "grid": "Grid"}
-# Designs, unless a number is given.
-SIZE = 1000
-# Suffixes of pictures, and the largest number of columns in one.
-PICTURES, MAX_DRAWN = (".png", ".svg", ".pdf"), 10
+# Default number of designs.
+DEFAULT_SIZE = 1000
+# Suffixes of pictures.
+PICTURES = (".png", ".svg", ".pdf")
+# Largest number of columns in a picture.
+MAX_DRAWN_COLUMNS = 10
 
 
 def arguments(parser) -> None:
     add_model(parser, optional=True)
     parser.add_argument(
-        "--vary", action="append", default=[], metavar="PLACE=HOW",
-        help="bodies.rod.mass=0.5:1.5 (evenly), constraints.A.point_j.0=normal:0.3,0.001, log:A:B, A:B:N or A,B,C",
+        "--vary", action="append", default=[], metavar="PLACE=VALUES",
+        help="bodies.rod.mass=0.5:1.5 (uniform), constraints.A.point_j.0=normal:0.3,0.001, log:A:B, A:B:N or A,B,C",
     )  # fmt: skip
-    parser.add_argument("--sampler", choices=SAMPLERS, default="random", help="how designs are spread (random)")
-    parser.add_argument("--size", type=designs_count, metavar="N", help=f"number of designs ({SIZE}), unless of a grid")
-    parser.add_argument("--designs", type=Path, metavar="TABLE", help="CSV or Parquet: a column for each place")
-    parser.add_argument("--seed", type=int, default=0, help="of the random numbers (0)")
+    parser.add_argument("--sampler", choices=SAMPLERS, default="random", help="sampling of the designs (random)")
     parser.add_argument(
-        "--record", action="append", default=[], metavar="WHAT",
+        "--size", type=designs_count, metavar="N", help=f"number of designs ({DEFAULT_SIZE}), not for grids"
+    )
+    parser.add_argument("--designs", type=Path, metavar="TABLE", help="CSV or Parquet file, a column for each place")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the random numbers (0)")
+    parser.add_argument(
+        "--record", action="append", default=[], metavar="QUANTITY",
         help='"max piston.x", "rms motor.effort", "peak acceleration.piston.x", "range point(rod,0.3,0).y", …',
     )  # fmt: skip
     add_times(parser, 101)
     add_integrator(parser)
     add_tolerance(parser)
+    parser.add_argument("--batch", type=positive_count, metavar="N", help="samples at once; tuned by default")
     parser.add_argument(
-        "--batch", type=positive_count, metavar="N", help="samples at once; found by trials unless given"
+        "--shard", type=shard, default=(1, 1), metavar="K/N", help="only the K-th of N parts, for job arrays"
     )
+    parser.add_argument("--output", type=Path, metavar="STORE", help="folder; the same command again continues there")
+    parser.add_argument("--summary", type=Path, metavar="STORE", help="print quantiles of a store and draw a picture")
     parser.add_argument(
-        "--shard", type=shard, default=(1, 1), metavar="K/N", help="the K-th of N parts, for job arrays"
-    )
-    parser.add_argument("--output", type=Path, metavar="STORE", help="the folder; the same command again goes on there")
-    parser.add_argument("--summary", type=Path, metavar="STORE", help="quantiles of a store, and a picture of it")
-    parser.add_argument(
-        "--picture", type=Path, metavar="FILE", help="of a summary, by default that of the store with .png"
+        "--picture", type=Path, metavar="FILE", help="file of the picture of a summary, by default STORE.png"
     )
     parser.add_argument("--merge", type=Path, nargs="+", metavar="STORE", help="copy stores of one sweep into --output")
 
@@ -51,22 +54,20 @@ def arguments(parser) -> None:
 def run(args) -> Report:
     given = [name for name in ("summary", "merge") if getattr(args, name)]
     if given and (args.model or args.vary or args.record or len(given) > 1):
-        raise ValueError(
-            f"--{given[0]} is of a store that is there: give no model, nothing to vary, and nothing else to do"
-        )
+        raise ValueError(f"--{given[0]} reads existing stores: give no model, --vary or --record with it")
     if args.summary is not None:
         return _summary(args)
     if args.output is None:
-        raise ValueError("--output is missing: the folder of the results")
+        raise ValueError("--output is missing: give the folder of the results")
     if args.merge:
-        return _merged(args)
+        return _merge(args)
     if args.model is None:
-        raise ValueError("a model is missing: a file that ends in .json, .xml, .mjcf or .urdf")
+        raise ValueError("MODEL is missing: give a file that ends in .json, .xml, .mjcf or .urdf")
     return _sweep(args)
 
 
 def shard(text: str) -> tuple[int, int]:
-    """The k-th of n parts."""
+    """Parse K/N, the k-th of n parts."""
     match = re.fullmatch(r"(\d+)/(\d+)", text)
     if not match or not 1 <= int(match[1]) <= int(match[2]):
         raise argparse.ArgumentTypeError(f"must be K/N with K from 1 to N, got {text}")
@@ -74,35 +75,36 @@ def shard(text: str) -> tuple[int, int]:
 
 
 def _sweep(args) -> Report:
+    """Run or continue the sweep of a model."""
     import jaxmbs as mbs
-    from jaxmbs.cli.main import patient
+    from jaxmbs.cli.main import halt_on_interrupt
 
     halt = threading.Event()
-    with patient(halt):
+    with halt_on_interrupt(halt):
         designs, measure = _study(args)
         found = mbs.sweep(
             measure, designs, store=args.output, batch=args.batch, shard=args.shard, halt=halt, progress=not args.json
         )
     k, n = args.shard
     asked = found.size * k // n - found.size * (k - 1) // n
-    stored = len(found) if n == 1 else asked - sum(_within(found, k, n))
+    stored = len(found) if n == 1 else asked - sum(_missing_lengths(found, k, n))
     values = {"store": found.folder, "samples": found.size, "stored": len(found), "status": found.statuses()}
     if n > 1:
         values["shard"] = {"stored": stored, "of": asked}
     if stored < asked:
-        values["stopped"] = "the same command again goes on"
+        values["stopped"] = "run the same command again to continue"
         return Report(values, INTERRUPTED)
     return Report(values, OK)
 
 
-def _within(found, k: int, n: int) -> list[int]:
-    """Lengths of what a shard still misses."""
+def _missing_lengths(found, k: int, n: int) -> list[int]:
+    """Return the lengths of the ranges that a shard still misses."""
     start, stop = found.size * (k - 1) // n, found.size * k // n
     return [max(0, min(b, stop) - max(a, start)) for a, b in found.missing]
 
 
 def _study(args):
-    """Designs, and the function that measures one."""
+    """Return the designs, and the measure of one design."""
     from jaxmbs.cli.motion import motion_of
     from jaxmbs.cli.options import read_model
     from jaxmbs.cli.recorded import recorder
@@ -111,12 +113,12 @@ def _study(args):
 
     model = read_model(args)
     designs, varied = _designs(args)
-    places = {path: _named("--vary", place_of, model, path) for path in varied}
+    places = {path: _naming_option("--vary", place_of, model, path) for path in varied}
     for path, steps in places.items():
-        _named(f"--vary {path}", check_values, model, steps, extremes(varied[path], designs.size))
+        _naming_option(f"--vary {path}", check_values, model, steps, extremes(varied[path], designs.size))
     if not args.record:
-        raise ValueError('--record is missing: what to keep of each motion, such as "max piston.x"')
-    records = {text: _named("--record", recorder, model, text) for text in args.record}
+        raise ValueError('--record is missing: give a quantity of the motion, such as "max piston.x"')
+    records = {text: _naming_option("--record", recorder, model, text) for text in args.record}
 
     def measure(design):
         mech = model
@@ -130,7 +132,7 @@ def _study(args):
 
 
 def _designs(args):
-    """The designs, a mapping of places to numbers, and how each place varies."""
+    """Return the designs, mappings of places to numbers, and the distribution or values of each place."""
     import jaxmbs as mbs
     from jaxmbs.cli.varied import distribution_of
 
@@ -138,32 +140,33 @@ def _designs(args):
         raise ValueError("give either --vary, as in --vary bodies.rod.mass=0.5:1.5, or --designs")
     if args.designs is not None:
         if args.size is not None or args.sampler != "random":
-            raise ValueError("--size and --sampler are not for --designs: a table has its own rows")
+            raise ValueError("--designs takes neither --size nor --sampler: each row of the table is a design")
         designs = mbs.sweeps.table(args.designs)
         return designs, designs.tree
     grid, varied = args.sampler == "grid", {}
     for text in args.vary:
-        path, sign, how = text.partition("=")
+        path, sign, spec = text.partition("=")
         if not sign or not path or path in varied:
             raise ValueError(f"--vary {text}: give each place once, as in bodies.rod.mass=0.5:1.5")
-        varied[path] = _named(f"--vary {path}", distribution_of, how, grid)
+        varied[path] = _naming_option(f"--vary {path}", distribution_of, spec, grid)
     if grid:
         if args.size is not None:
-            raise ValueError("--size is not for a grid, whose size is the product of its axes")
+            raise ValueError("--sampler grid takes no --size: it has all combinations of the values")
         return mbs.sweeps.Grid(varied), varied
     sampler = getattr(mbs.sweeps, SAMPLERS[args.sampler])
-    return sampler(varied, args.size or SIZE, args.seed), varied
+    return sampler(varied, args.size or DEFAULT_SIZE, args.seed), varied
 
 
-def _named(option: str, function, *given):
-    """A function whose errors say which option they are about."""
+def _naming_option(option: str, function, *given):
+    """Call a function and prefix its `ValueError` with the option."""
     try:
         return function(*given)
     except ValueError as error:
         raise ValueError(f"{option}: {error}") from None
 
 
-def _merged(args) -> Report:
+def _merge(args) -> Report:
+    """Merge stores."""
     import jaxmbs as mbs
 
     with working("merging"):
@@ -174,12 +177,15 @@ def _merged(args) -> Report:
 
 
 def _summary(args) -> Report:
+    """Summarise a store, and draw its picture."""
     import jaxmbs as mbs
 
     found = mbs.sweeps.Results(args.summary)
     picture = args.picture or args.summary.resolve().with_suffix(".png")
     if picture.suffix.lower() not in PICTURES or not picture.parent.is_dir():
-        raise ValueError(f"{picture}: a picture ends in {', '.join(PICTURES)}, in a folder that is there")
+        raise ValueError(
+            f"{picture}: the name of a picture must end in {', '.join(PICTURES)}, and its folder must exist"
+        )
     with working("reading"):
         rows = [{"column": name} | numbers for name, numbers in found.quantiles().items()]
         statuses = found.statuses()
@@ -189,8 +195,8 @@ def _summary(args) -> Report:
     with working("drawing"):
         counts = ", ".join(f"{count:,} {name}" for name, count in statuses.items())
         columns, status = found.thinned(mbs.viz.MAX_POINTS)
-        results = [name for name in columns if not name.startswith("design.")][:MAX_DRAWN]
-        designs = [name for name in columns if name.startswith("design.")][: MAX_DRAWN - len(results)]
+        results = [name for name in columns if not name.startswith("design.")][:MAX_DRAWN_COLUMNS]
+        designs = [name for name in columns if name.startswith("design.")][: MAX_DRAWN_COLUMNS - len(results)]
         chosen = {name: columns[name] for name in (*designs, *results)}
         mbs.viz.scatter_matrix(chosen, status, title=counts).savefig(picture)
     return Report(values | {"quantiles": rows, "written": picture})

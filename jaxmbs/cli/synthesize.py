@@ -1,4 +1,4 @@
-"""`jaxmbs synthesize`: a linkage for a path, a function, a set of poses or the shape of a curve."""
+"""`jaxmbs synthesize`: find a linkage for a path, a function, a set of poses or the shape of a curve."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from typing import Any
 from jaxmbs.cli.options import positive, positive_count
 from jaxmbs.cli.report import Report, working
 
+# Tasks of synthesis.
 TASKS = ("path", "function", "motion", "curve")
+# Suffixes of outputs that are models.
 MODELS = (".model.json",)
-# Options of curves alone.
-OF_CURVES = ("links", "sliders", "ratio")
+# Options of the task "curve" only.
+CURVE_OPTIONS = ("links", "sliders", "ratio")
 
 
 def arguments(parser) -> None:
-    parser.add_argument("task", choices=TASKS, help="what the linkage has to do")
+    parser.add_argument("task", choices=TASKS, help="task of the linkage")
     parser.add_argument(
         "targets", type=Path, metavar="FILE",
         help="CSV, one line each: x, y of points, with a third column their crank angles in degrees (path); x, y of a "
@@ -31,21 +33,23 @@ def arguments(parser) -> None:
         "--closed", action=argparse.BooleanOptionalAction,
         help="path, curve: the points go all round a closed curve (path: no; curve: if its ends are near to each other)",
     )  # fmt: skip
-    parser.add_argument("--whole-turn", action="store_true", help="path: only with a crank that turns all round")
+    parser.add_argument("--whole-turn", action="store_true", help="path: only linkages whose crank turns fully")
     parser.add_argument("--links", type=positive_count, help="curve: the largest number of links that move (7)")
     parser.add_argument("--sliders", action="store_true", help="curve: try sliders and blocks as well")
     parser.add_argument("--ratio", type=positive, help="curve: the largest ratio of two lengths")
-    parser.add_argument("--lower", type=float, help="of all lengths")
-    parser.add_argument("--upper", type=float, help="of all lengths")
-    parser.add_argument("--transmission-angle", type=float, metavar="DEGREES", help="the least that is allowed")
+    parser.add_argument("--lower", type=float, help="lower bound on all lengths")
+    parser.add_argument("--upper", type=float, help="upper bound on all lengths")
     parser.add_argument(
-        "--output-span", type=float, metavar="X", help="function: of the rocker in degrees, or the slide"
+        "--transmission-angle", type=float, metavar="DEGREES", help="smallest transmission angle allowed"
     )
-    parser.add_argument("--input-span", type=float, metavar="DEGREES", help="function: of the crank")
-    parser.add_argument("--starts", type=positive_count, help="number of random starts")
-    parser.add_argument("--seed", type=int, default=0, help="of the random numbers (0)")
     parser.add_argument(
-        "--resume", type=Path, metavar="FILE", help="path, curve: keep the search there, and go on from it"
+        "--output-span", type=float, metavar="X", help="function: range of the rocker in degrees, or of the slide"
+    )
+    parser.add_argument("--input-span", type=float, metavar="DEGREES", help="function: range of the crank")
+    parser.add_argument("--starts", type=positive_count, help="number of random starts")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the random numbers (0)")
+    parser.add_argument(
+        "--resume", type=Path, metavar="FILE", help="path, curve: file that keeps the search, to continue it"
     )
     parser.add_argument(
         "--output", type=Path, action="append", default=[], metavar="FILE",
@@ -57,11 +61,11 @@ def run(args) -> Report:
     import jaxmbs as mbs
     from jaxmbs.io.outlines import read_table
 
-    # Before the search, so that nothing is lost after it.
+    # Check names before the search.
     known = (".json", ".csv", ".svg", ".dxf", ".gif", ".html", ".mp4")
     for path in args.output:
         if path.suffix.lower() not in known:
-            raise ValueError(f"{path.name}: cannot be written; a name ends in {', '.join(known)}")
+            raise ValueError(f"{path.name}: the name of an output must end in {', '.join(known)}")
     points = mbs.io.read_curve(args.targets) if args.task == "curve" else read_table(args.targets)
     found = {"path": _path, "function": _function, "motion": _motion, "curve": _curve}[args.task](args, points)
     best = found.best
@@ -75,6 +79,7 @@ def run(args) -> Report:
 
 
 def _values(args, found) -> dict[str, Any]:
+    """Return the values of the report of a path, function or motion."""
     rows = [{"rank": k + 1, "error": one.error, **one.checks} for k, one in enumerate(found.all)]
     best = found.best
     return {
@@ -83,12 +88,14 @@ def _values(args, found) -> dict[str, Any]:
 
 
 def _values_of_curve(args, found) -> dict[str, Any]:
+    """Return the values of the report of a curve."""
     best = found.best
-    front = [_facts(one) for one in found.front]
-    return {**_facts(best), "design": _design(best), "checks": best.checks, "front": front}
+    front = [_curve_row(one) for one in found.front]
+    return {**_curve_row(best), "design": _design(best), "checks": best.checks, "front": front}
 
 
-def _facts(solution) -> dict[str, Any]:
+def _curve_row(solution) -> dict[str, Any]:
+    """Return links, errors and topology of a linkage for a curve."""
     return {
         "links": solution.links,
         "error": solution.error,
@@ -98,39 +105,44 @@ def _facts(solution) -> dict[str, Any]:
 
 
 def _design(solution) -> dict[str, Any]:
+    """Return the numbers of a linkage by name."""
     return {name: value for name, value in solution.design.items() if value is not None}
 
 
 def _mechanism(args) -> str:
+    """Return the name of the linkage, by default a four-bar."""
     return args.mechanism or "four-bar"
 
 
 def _options(args) -> dict[str, Any]:
+    """Return the arguments that `synthesis.path`, `function` and `motion` share."""
     options = {"mechanism": _mechanism(args), "lower": args.lower, "upper": args.upper, "seed": args.seed}
     more = {"starts": args.starts, "transmission_angle": args.transmission_angle}
     return options | {name: value for name, value in more.items() if value is not None}
 
 
-def _columns(table, counts: tuple[int, ...], what: str) -> None:
+def _check_columns(table, counts: tuple[int, ...], rows: str) -> None:
+    """Raise `ValueError` if a table has another number of columns."""
     if table.shape[1] not in counts:
-        raise ValueError(f"{what} have {' or '.join(map(str, counts))} columns, got {table.shape[1]}")
+        raise ValueError(f"{rows} must have {' or '.join(map(str, counts))} columns, got {table.shape[1]}")
 
 
-def _only(args, task: str, *names: str) -> None:
-    """Refuse what is for other tasks."""
+def _refuse_options(args, task: str, *names: str) -> None:
+    """Raise `ValueError` for options of other tasks."""
     for name in names:
         value = getattr(args, name.replace("-", "_"))
         if value is not None and value is not False:
-            raise ValueError(f"--{name} is not for {task}")
+            raise ValueError(f"--{name} is not an option of {task}")
 
 
 def _path(args, table):
+    """Search linkages for a path."""
     import numpy as np
 
     import jaxmbs as mbs
 
-    _only(args, "path", "output-span", "input-span", *OF_CURVES)
-    _columns(table, (2, 3), "points of a path")
+    _refuse_options(args, "path", "output-span", "input-span", *CURVE_OPTIONS)
+    _check_columns(table, (2, 3), "points of a path")
     angles = np.deg2rad(table[:, 2]) if table.shape[1] == 3 else None
     report = mbs.viz.progress_bar("path")
     try:
@@ -148,16 +160,17 @@ def _path(args, table):
 
 
 def _function(args, table):
+    """Search linkages for a function."""
     import jax
     import jax.numpy as jnp
     import numpy as np
 
     import jaxmbs as mbs
 
-    _only(args, "function", "closed", "whole-turn", "resume", *OF_CURVES)
-    _columns(table, (2,), "points of a function")
+    _refuse_options(args, "function", "closed", "whole-turn", "resume", *CURVE_OPTIONS)
+    _check_columns(table, (2,), "points of a function")
     if args.output_span is None:
-        raise ValueError("--output-span is missing: by how much the output moves")
+        raise ValueError("--output-span is missing: give the range of the output")
     table = table[np.argsort(table[:, 0])]
     if len(table) < 4 or np.any(np.diff(table[:, 0]) <= 0):
         raise ValueError("a function needs at least 4 points with different x")
@@ -175,23 +188,25 @@ def _function(args, table):
 
 
 def _motion(args, table):
+    """Search linkages for poses."""
     import numpy as np
 
     import jaxmbs as mbs
 
-    _only(args, "motion", "closed", "whole-turn", "resume", "output-span", "input-span", *OF_CURVES)
-    _columns(table, (3,), "poses")
+    _refuse_options(args, "motion", "closed", "whole-turn", "resume", "output-span", "input-span", *CURVE_OPTIONS)
+    _check_columns(table, (3,), "poses")
     poses = np.column_stack([table[:, :2], np.deg2rad(table[:, 2])])
     with working("motion"):
         return mbs.synthesis.motion(poses, **_options(args))
 
 
 def _curve(args, points):
+    """Search linkages for the shape of a curve."""
     import jaxmbs as mbs
 
-    _only(args, "curve", "whole-turn", "lower", "upper", "output-span", "input-span")
+    _refuse_options(args, "curve", "whole-turn", "lower", "upper", "output-span", "input-span")
     if args.mechanism is not None:
-        _only(args, "use with --mechanism", "links", "sliders")
+        _refuse_options(args, "use with --mechanism", "links", "sliders")
     names = ("mechanism", "links", "ratio", "transmission_angle", "starts")
     given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
     report = mbs.viz.progress_bar("curve")

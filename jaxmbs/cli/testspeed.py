@@ -1,4 +1,4 @@
-"""`jaxmbs testspeed`: steps per second against batch size."""
+"""`jaxmbs testspeed`: measure steps per second against batch size."""
 
 from __future__ import annotations
 
@@ -7,18 +7,23 @@ import time
 from jaxmbs.cli.options import add_integrator, add_model, integrator_of, positive_count, read_model
 from jaxmbs.cli.report import FAILED, OK, Report, working
 
-# Seconds of a step, unless one is given.
-STEP = 1e-3
-# Runs of which the median is reported.
+# Default step in seconds.
+DEFAULT_STEP = 1e-3
+# Timed runs, of which the median is reported.
 REPEATS = 3
 
 
 def arguments(parser) -> None:
     add_model(parser)
     parser.add_argument(
-        "--batch", type=positive_count, nargs="+", default=[1, 64, 1024], metavar="N", help="samples (1 64 1024)"
+        "--batch",
+        type=positive_count,
+        nargs="+",
+        default=[1, 64, 1024],
+        metavar="N",
+        help="numbers of samples (1 64 1024)",
     )
-    parser.add_argument("--steps", type=positive_count, default=1000, metavar="N", help="of each run (1000)")
+    parser.add_argument("--steps", type=positive_count, default=1000, metavar="N", help="steps of each run (1000)")
     add_integrator(parser)
 
 
@@ -29,7 +34,7 @@ def run(args) -> Report:
 
     model = read_model(args)
     options = integrator_of(args)
-    options["step"] = options["step"] or STEP
+    options["step"] = options["step"] or DEFAULT_STEP
     with working("assembling"):
         start = mbs.assemble(model)
     rows = []
@@ -50,7 +55,7 @@ def run(args) -> Report:
 
 
 def _measure(model, q, count: int, steps: int, options) -> dict:
-    """One row: samples start with slightly different velocities, so that nothing is computed once for all."""
+    """Time one batch size. Samples start with slightly different velocities, so that they share no computation."""
     import jax
     import jax.numpy as jnp
     import numpy as np
@@ -59,13 +64,14 @@ def _measure(model, q, count: int, steps: int, options) -> dict:
 
     times = jnp.array([0.0, steps * options["step"]])
 
-    def end(factor):
+    def final_state(factor):
+        """Return the final q and status of a start whose velocities are scaled."""
         run = mbs.simulate(model, times, q, factor * model.velocity, **options)
         return run.q[-1], run.status[-1]
 
     factors = jnp.linspace(0.99, 1.01, count).astype(model.dtype)
     began = time.perf_counter()
-    compiled = jax.jit(jax.vmap(end)).lower(factors).compile()
+    compiled = jax.jit(jax.vmap(final_state)).lower(factors).compile()
     compilation = time.perf_counter() - began
     _, status = jax.block_until_ready(compiled(factors))
     seconds = []

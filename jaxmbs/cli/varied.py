@@ -1,4 +1,4 @@
-"""`--vary bodies.rod.mass=0.5:1.5`: places of a model, and how their numbers vary."""
+"""The option `--vary bodies.rod.mass=0.5:1.5`: places of a model, and distributions of their numbers."""
 
 from __future__ import annotations
 
@@ -10,32 +10,40 @@ from typing import Any
 import jax
 import numpy as np
 
+# Groups of elements of a model.
 GROUPS = ("bodies", "constraints", "drivers", "forces")
-SPECS = "A:B (evenly), log:A:B, normal:MEAN,DEVIATION, A:B:N (N values of a grid), or A,B,C"
+# Forms of the text after the place.
+SPECS = "A:B (uniform), log:A:B, normal:MEAN,DEVIATION, A:B:N (N values of a grid), or A,B,C"
 
-
-# Fields of objects by name, items of tuples and of arrays by number.
+# Path to a number: fields of objects by name, items of tuples and arrays by index.
 Steps = tuple[str | int, ...]
 
 
 def place_of(model, path: str) -> Steps:
-    """The way to a number of a model, from a path such as "constraints.A.point_i.0".
+    """Return the steps to a number of a model from a path such as "constraints.A.point_i.0".
+
+    Args:
+        model: the mechanism.
+        path: names and indices with dots.
+
+    Returns:
+        names of fields and indices.
 
     Raises:
-        ValueError: there is no such number, with the names that there are.
+        ValueError: the model has no such number.
     """
     words, passed = path.split("."), "the model"
     steps: list[str | int] = []
     node: Any = {group: getattr(model, group) for group in GROUPS}
     while words and not _is_array(node):
         options = _options(node)
-        # Names of elements may have dots in them.
+        # Names of elements may contain dots.
         found = [n for n in range(len(words), 0, -1) if ".".join(words[:n]) in options]
         if not found:
-            there = ", ".join(map(str, options)) or "none"
-            raise ValueError(f"{path}: there is no {words[0]!r} in {passed}; there are {there}")
+            known = ", ".join(map(str, options)) or "none"
+            raise ValueError(f"{path}: {passed} has no {words[0]!r}; it has {known}")
         passed, words = ".".join(words[: found[0]]), words[found[0] :]
-        # Elements lie in tuples, under a name with a line before it.
+        # A mechanism stores its elements in tuples, in fields with an underscore before the name.
         named = isinstance(node, Mapping) and len(steps) == 1
         steps.append(list(options).index(passed) if named else passed if steps else f"_{passed}")
         node = options[passed]
@@ -44,18 +52,18 @@ def place_of(model, path: str) -> Steps:
         steps += [int(word) for word in words]
         single = np.zeros(shape)[tuple(int(word) for word in words)].ndim == 0
         if any(int(word) < 0 for word in words):
-            raise IndexError
+            raise ValueError
     except (ValueError, IndexError):
-        raise ValueError(f"{path}: {passed} has shape {shape}, and no place {'.'.join(words)}") from None
+        raise ValueError(f"{path}: {passed} has shape {shape} and no index {'.'.join(words)}") from None
     if not _is_array(node) or np.asarray(node).dtype.kind != "f":
-        raise ValueError(f"{path}: is not a number that can vary")
+        raise ValueError(f"{path}: must be a real number")
     if not single:
-        raise ValueError(f"{path}: has shape {shape}; say which one, as in {path}.0")
+        raise ValueError(f"{path}: has shape {shape}; give an index, as in {path}.0")
     return tuple(steps)
 
 
 def number_at(model, steps: Steps) -> float:
-    """The number at a place."""
+    """Return the number at a place."""
     node: Any = model
     for step in steps:
         inside = isinstance(node, Mapping) or isinstance(step, int)
@@ -64,7 +72,7 @@ def number_at(model, steps: Steps) -> float:
 
 
 def with_number(node, steps: Steps, value):
-    """The model with another number at a place, which may be traced."""
+    """Return the model with another number, which may be traced, at a place."""
     import jax.numpy as jnp
 
     if not steps:
@@ -83,29 +91,37 @@ def with_number(node, steps: Steps, value):
 
 
 def check_values(model, steps: Steps, values) -> None:
-    """Raise `ValueError` for values that the model does not take, such as negative masses."""
-    from jaxmbs.io.models.json_format.document import model_from, parse, write_json
+    """Raise `ValueError` for values that the model refuses, such as negative masses."""
+    from jaxmbs.io.models.json_format.document import model_from, parsed, write_json
 
     for value in values:
         try:
             model_from(parse(write_json(with_number(model, steps, np.asarray(value, float)))))
         except ValueError as error:
-            raise ValueError(f"there are values such as {value:g}: {error}") from None
+            raise ValueError(f"values such as {value:g} are not allowed: {error}") from None
 
 
-def extremes(how: Any, count: int) -> list[float]:
-    """The least and the largest value that are likely among `count` samples."""
+def extremes(spec: Any, count: int) -> list[float]:
+    """Return the smallest and the largest value that are likely among `count` samples."""
     from jaxmbs.sweeps.distributions import AbstractDistribution
 
-    values = how.of(np.array([0.5, count - 0.5]) / count) if isinstance(how, AbstractDistribution) else np.asarray(how)
+    probabilities = np.array([0.5, count - 0.5]) / count
+    values = spec.of(probabilities) if isinstance(spec, AbstractDistribution) else np.asarray(spec)
     return [float(np.min(values)), float(np.max(values))]
 
 
 def distribution_of(text: str, grid: bool) -> Any:
-    """How a number varies: a distribution, or the values of a grid.
+    """Return the distribution of a number, or the values of a grid.
+
+    Args:
+        text: such as "0.5:1.5" or "normal:0.3,0.001".
+        grid: True for the values of a grid.
+
+    Returns:
+        a distribution, or a list of values.
 
     Raises:
-        ValueError: a text that says nothing.
+        ValueError: the text has none of these forms.
     """
     from jaxmbs.sweeps import Choice, LogUniform, Normal, Uniform
 
@@ -134,10 +150,12 @@ def distribution_of(text: str, grid: bool) -> Any:
 
 
 def _is_array(node) -> bool:
+    """Return True for arrays and numbers."""
     return isinstance(node, (np.ndarray, np.generic, float, jax.Array))
 
 
 def _options(node) -> Mapping[Any, Any]:
+    """Return the parts of a node of a model by name or index."""
     if isinstance(node, Mapping):
         return node
     if isinstance(node, (tuple, list)):

@@ -1,4 +1,4 @@
-"""Learning environments: mechanisms with a task, differentiable, in batches; and the same through Gymnasium.
+"""Learning environments: differentiable mechanisms with a task, in batches, also through Gymnasium.
 
 Functional, in the style of Brax and Gymnax: `reset(key, params) → State`, `step(state, action) → State`. The adapters
 `GymnasiumEnv` and `GymnasiumVectorEnv` need gymnasium, `pip install gymnasium`; nothing else here does.
@@ -16,15 +16,16 @@ from jaxmbs.env.registry import ENVIRONMENTS as ENVIRONMENTS
 from jaxmbs.env.registry import make as make
 from jaxmbs.env.slider_crank import SliderCrank as SliderCrank
 
+# Names imported on first use, because they need Gymnasium.
 _ADAPTERS = ("GymnasiumEnv", "GymnasiumVectorEnv")
 
-# `gymnasium.make("jaxmbs/five-bar-v0")` knows the environments from here on, where there is Gymnasium.
+# If Gymnasium is installed, register the environments for `gymnasium.make("jaxmbs/five-bar-v0")`.
 with contextlib.suppress(ImportError):
     importlib.import_module("jaxmbs.env.adapters")
 
 
 def __getattr__(name: str):
-    """The adapters, or why there are none."""
+    """Import an adapter, or raise `ImportError` without Gymnasium."""
     if name in _ADAPTERS:
         return getattr(importlib.import_module("jaxmbs.env.adapters"), name)
     raise AttributeError(f"module 'jaxmbs.env' has no attribute {name!r}")

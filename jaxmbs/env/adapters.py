@@ -1,4 +1,4 @@
-"""Environments for Gymnasium: one by one, and in batches."""
+"""Adapters to Gymnasium: a single environment, and a batch."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ try:
     from gymnasium.vector import AutoresetMode
     from gymnasium.vector.utils import batch_space
 except ImportError as error:
-    raise ImportError("environments of Gymnasium need gymnasium: pip install gymnasium") from error
+    raise ImportError("GymnasiumEnv and GymnasiumVectorEnv need gymnasium: pip install gymnasium") from error
 
 from jaxmbs.env.environment import Environment, State
 from jaxmbs.env.registry import ENVIRONMENTS, make
 
-# Seeds of JAX's keys that are drawn.
+# Upper bound on the seeds of JAX's keys.
 MAX_SEED = 2**31
 
 
 class GymnasiumEnv(gymnasium.Env):
-    """An `Environment` as a `gymnasium.Env`, for what knows nothing else; most of its time goes into calls.
+    """An `Environment` as a `gymnasium.Env`, for single samples; most of its time goes into calls.
 
-    `gymnasium.make("jaxmbs/five-bar-v0")` makes one as well, and `gymnasium.make_vec` a `GymnasiumVectorEnv`.
+    `gymnasium.make("jaxmbs/five-bar-v0")` also makes one, and `gymnasium.make_vec` a `GymnasiumVectorEnv`.
 
-    Observations and rewards as there, but observations in float32 and cut off at `observation_bounds`, and actions cut off
-    at ±1. `info` has the `status` of the step (see `mbs.Status`) and the metrics.
+    Observations are in float32 and clipped to `observation_bounds`, actions are clipped to ±1. `info` has the `status`
+    of the step (see `mbs.Status`) and the metrics.
 
     Args:
-        environment: the environment, or its name in `ENVIRONMENTS`; then `settings` are its own.
-        params: its design, unless its own.
+        environment: the environment, or its name in `ENVIRONMENTS`; a name takes the `settings` of its class.
+        params: the design; by default that of the environment.
         render_mode: "rgb_array" for pictures, which need matplotlib; None for none.
     """
 
@@ -49,48 +49,50 @@ class GymnasiumEnv(gymnasium.Env):
         self.state: State | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
-        """A new episode; `options={"params": …}` changes the design from here on."""
+        """Start a new episode; `options={"params": …}` changes the design from here on."""
         super().reset(seed=seed)
         self.params = (options or {}).get("params", self.params)
         key = jax.random.key(int(self.np_random.integers(MAX_SEED)))
         self.state = self.environment.reset(key, self.params)
-        return self._seen(self.state), self._info(self.state)
+        return self._clipped_observation(self.state), self._info(self.state)
 
     def step(self, action):
-        """One control step."""
+        """Take one control step."""
         if self.state is None:
-            raise gymnasium.error.ResetNeeded("reset comes before step")
+            raise gymnasium.error.ResetNeeded("call reset before step")
         self.state = self.environment.step(self.state, np.clip(action, -1, 1), auto_reset=False)
         flags = bool(self.state.terminated), bool(self.state.truncated)
-        return self._seen(self.state), float(self.state.reward), *flags, self._info(self.state)
+        return self._clipped_observation(self.state), float(self.state.reward), *flags, self._info(self.state)
 
-    def _seen(self, state: State):
-        return _cut(state.observation, self.observation_space)
+    def _clipped_observation(self, state: State):
+        return _clip_to_space(state.observation, self.observation_space)
 
     def _info(self, state: State):
         return {"status": int(state.status), **{name: float(x) for name, x in state.metrics.items()}}
 
     def render(self):
-        """A picture (height, width, 3) of the mechanism, None without `render_mode`."""
+        """Return a picture (height, width, 3) of the mechanism, or None without `render_mode`."""
         if self.render_mode is None or self.state is None:
             return None
         return picture(self.environment, self.state)
 
 
 class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
-    """A batch of an `Environment` as a `gymnasium.vector.VectorEnv`: a step of all is one call of a compiled program.
+    """A batch of an `Environment` as a `gymnasium.vector.VectorEnv`: a step is one call of a compiled program.
 
-    Spaces, `info` and seeds are those of `GymnasiumEnv`: sample k with seed s + k has the first episode of a single one
-    with that seed. Its further episodes begin at the same first state with a new task, unless `reset` is called.
+    Spaces, `info` and seeds are those of `GymnasiumEnv`: the first episode of sample k with seed s + k is that of a
+    `GymnasiumEnv` with this seed. Later episodes begin at the same
+    first state with a new task, unless `reset` is called.
 
     Args:
-        environment: the environment, or its name in `ENVIRONMENTS`; then `settings` are its own.
+        environment: the environment, or its name in `ENVIRONMENTS`; a name takes the `settings` of its class.
         num_envs: size of the batch.
-        params: the design of all, unless the environment's own; with `batched` a leading axis has one for each.
+        params: the design of all samples, by default that of the environment; with `batched` a design for each sample.
+        batched: True if `params` have a leading axis (num_envs,).
         autoreset_mode: `SAME_STEP`, with the end of the old episode in `info["final_obs"]` and `info["final_info"]`;
-            `NEXT_STEP`, where the step after an end begins the next episode and its action has no effect; or `DISABLED`,
-            where `reset(options={"reset_mask": …})` does. Wrappers of Gymnasium that change observations want NEXT_STEP.
-        render_mode: None; a batch makes no pictures.
+            `NEXT_STEP`: the step after an end begins the next episode and ignores its action; or `DISABLED`: call
+            `reset(options={"reset_mask": …})`. Wrappers of Gymnasium that change observations need NEXT_STEP.
+        render_mode: None; batches have no pictures.
     """
 
     def __init__(
@@ -106,9 +108,9 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
     ):
         self.environment, self.num_envs = _environment(environment, settings), num_envs
         if not isinstance(num_envs, int) or num_envs < 1:
-            raise ValueError(f"num_envs must be a whole number from 1 on, got {num_envs!r}")
+            raise ValueError(f"num_envs must be a positive whole number, got {num_envs!r}")
         if render_mode is not None:
-            raise ValueError("a batch makes no pictures: render_mode must be None; GymnasiumEnv makes them")
+            raise ValueError("render_mode of a batch must be None; only GymnasiumEnv makes pictures")
         self.mode = AutoresetMode(autoreset_mode)
         self.metadata = {"autoreset_mode": self.mode, "render_modes": []}
         self.render_mode = None
@@ -123,17 +125,24 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
         self._step = jax.jit(jax.vmap(self._one_step))
 
     def _one_step(self, state: State, action):
-        """The step of one sample."""
+        """Step one sample, with the automatic reset of the mode."""
         action = jnp.clip(action, -1, 1)
         if self.mode is AutoresetMode.SAME_STEP:
             return self.environment.step(state, action)
         end = self.environment.step(state, action, auto_reset=False)
         if self.mode is AutoresetMode.DISABLED:
             return end
-        return _chosen(state.done, self.environment.restart(state), end)
+        return _select_tree(state.done, self.environment.restart(state), end)
 
     def reset(self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None):
-        """New episodes for all, or for those in `options["reset_mask"]` (num_envs,), with seeds seed, seed + 1, …
+        """Start new episodes.
+
+        Args:
+            seed: seed of the first sample; the others have seed + 1, seed + 2, …; or a list of seeds.
+            options: "reset_mask" (num_envs,) is True for the samples to reset, by default all.
+
+        Returns:
+            observations and info.
 
         Raises:
             ValueError: a list of seeds, or a mask, that does not fit the batch.
@@ -145,51 +154,56 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
         mask = (options or {}).get("reset_mask")
         mask = np.ones(self.num_envs, bool) if mask is None else np.asarray(mask)
         if len(seeds) != self.num_envs or mask.shape != (self.num_envs,) or mask.dtype != bool or not mask.any():
-            raise ValueError(
-                f"seeds and reset_mask must have an entry for each of {self.num_envs}, the mask a true one"
-            )
+            raise ValueError(f"seed and reset_mask must have {self.num_envs} entries, and one of the mask must be True")
         old: list = self._generators or [None] * self.num_envs
         renewed = lambda k, seed: seeding.np_random(seed)[0] if seed is not None or old[k] is None else old[k]
         self._generators = [renewed(k, s) if mask[k] else old[k] for k, s in enumerate(seeds)]
         numbers = [g.integers(MAX_SEED) if m else 0 for g, m in zip(self._generators, mask, strict=True)]
         fresh = self._reset(jax.vmap(jax.random.key)(np.array(numbers)), self.params)
-        self.state = fresh if self.state is None else jax.vmap(_chosen)(mask, fresh, self.state)
-        return self._seen(self.state.observation), self._info(self.state)
+        self.state = fresh if self.state is None else jax.vmap(_select_tree)(mask, fresh, self.state)
+        return self._clipped_observation(self.state.observation), self._info(self.state)
 
     def step(self, actions):
-        """One control step of all."""
+        """Take one control step of all samples."""
         if self.state is None:
-            raise gymnasium.error.ResetNeeded("reset comes before step")
+            raise gymnasium.error.ResetNeeded("call reset before step")
         if self.mode is AutoresetMode.DISABLED and np.any(self.state.done):
-            raise gymnasium.error.ResetNeeded("some episodes are done; reset these with options={'reset_mask': …}")
+            raise gymnasium.error.ResetNeeded("some episodes are done: reset them with options={'reset_mask': …}")
         self.state = self._step(self.state, np.asarray(actions))
         terminated, truncated = np.array(self.state.terminated), np.array(self.state.truncated)
         info, over = self._info(self.state), terminated | truncated
         if self.mode is AutoresetMode.SAME_STEP and over.any():
-            final, rows = self._seen(self.state.final_observation), np.empty(self.num_envs, object)
+            final, rows = self._clipped_observation(self.state.final_observation), np.empty(self.num_envs, object)
             for k in np.flatnonzero(over):
                 rows[k] = final[k].copy()
             last = self._info(self.state)
             info |= {"final_obs": rows, "_final_obs": over.copy(), "final_info": last, "_final_info": over.copy()}
-        return self._seen(self.state.observation), np.array(self.state.reward, np.float64), terminated, truncated, info
+        return (
+            self._clipped_observation(self.state.observation),
+            np.array(self.state.reward, np.float64),
+            terminated,
+            truncated,
+            info,
+        )
 
-    def _seen(self, observations):
-        return _cut(observations, self.observation_space)
+    def _clipped_observation(self, observations):
+        return _clip_to_space(observations, self.observation_space)
 
     def _info(self, state: State):
+        """Return status and metrics, each with the mask that Gymnasium asks for."""
         every = {"status": np.array(state.status), **{name: np.array(x) for name, x in state.metrics.items()}}
         return every | {f"_{name}": np.ones(self.num_envs, bool) for name in every}
 
 
 def spaces(environment: Environment):
-    """The spaces of observations and actions: boxes around zero."""
+    """Return the spaces of observations and actions: boxes around zero."""
     bounds = np.array(environment.observation_bounds, np.float32)
     limits = np.ones(environment.action_size, np.float32)
     return gymnasium.spaces.Box(-bounds, bounds), gymnasium.spaces.Box(-limits, limits)
 
 
 def picture(environment: Environment, state: State) -> np.ndarray:
-    """The mechanism as an image (height, width, 3) of bytes."""
+    """Draw the mechanism as an image (height, width, 3) of bytes."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -203,20 +217,22 @@ def picture(environment: Environment, state: State) -> np.ndarray:
 
 
 def _environment(environment, settings) -> Environment:
+    """Return an environment given itself or by its name."""
     if isinstance(environment, str):
         return make(environment, **settings)
     if settings:
-        raise TypeError(f"settings are for environments by name: {', '.join(settings)}")
+        raise TypeError(f"give settings only with the name of an environment, got {', '.join(settings)}")
     return environment
 
 
-def _cut(observations, space) -> np.ndarray:
-    """Observations as the space has them, in an array of its own."""
+def _clip_to_space(observations, space) -> np.ndarray:
+    """Return a copy of observations in float32, clipped to their space."""
     return np.clip(np.asarray(observations, np.float32), space.low, space.high)
 
 
-def _chosen(choice, yes: State, no: State) -> State:
-    return jax.tree.map(lambda a, b: jnp.where(choice, a, b), yes, no)
+def _select_tree(condition, yes: State, no: State) -> State:
+    """Return one of two states, chosen by a traced condition."""
+    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)
 
 
 for _name in ENVIRONMENTS:

@@ -29,11 +29,11 @@ class CartDoublePendulum(Environment):
 
     Args:
         control_step, substeps, horizon, failure, method, formulation: see `Environment`.
-        force: the largest (N).
-        effort: the price of an action.
-        rail: half its length (m).
+        force: the largest force (N).
+        effort: weight of action² in the reward.
+        rail: half of its length (m).
         swing_up: start hanging down instead of upright.
-        scatter: how far the angles may be off at the start (rad).
+        scatter: largest deviation of the angles at the start (rad).
 
     Examples:
         >>> mbs.env.CartDoublePendulum(swing_up=True).design
@@ -81,7 +81,7 @@ class CartDoublePendulum(Environment):
         return jnp.stack([now.position("cart.x"), now.velocity("cart.x"), *bars[0], *bars[1]])
 
     def height(self, params, now):
-        """How high the tip is."""
+        """Height of the tip above the cart (m)."""
         return params["lower"] * jnp.cos(now.position("lower.phi")) + params["upper"] * jnp.cos(
             now.position("upper.phi")
         )
@@ -101,6 +101,6 @@ class CartDoublePendulum(Environment):
 
 
 def _bar(length):
-    """A uniform bar that stands on its frame's origin."""
+    """Return a uniform bar along y whose frame is at one end."""
     mass = MASS_OF_BARS * length
     return planar.Body(mass=mass, inertia=mass * length**2 / 12, com=(0, length / 2))

@@ -19,8 +19,7 @@ SPEED = 20.0  # rad/s, unit of the observed rates
 
 
 class FiveBar(Environment):
-    """A five-bar parallel robot: two motors at the frame, one closed loop; its tip is to follow a point on a closed
-    curve.
+    """A five-bar parallel robot with two motors at the frame, whose tip follows a point on a closed curve.
 
     The curve is p(s) = centre + (width cos s, height sin(2s) / 2), an eight, or for `path="ellipse"` centre + (width
     cos s, height sin s). Its point moves at constant ṡ = 2π / period from a phase that is drawn for each episode. The
@@ -35,11 +34,11 @@ class FiveBar(Environment):
 
     Args:
         control_step, substeps, horizon, failure, method, formulation: see `Environment`.
-        torque: the largest (N m).
-        effort: the price of an action.
-        centre, width, height, period: of the path (m, s).
+        torque: the largest torque of a motor (N m).
+        effort: weight of |action|² in the reward.
+        centre, width, height, period: centre and size of the path (m), time of a round (s).
         path: "eight" or "ellipse".
-        scatter: how far the tip may start from the centre (m) in x and y.
+        scatter: largest distance of the tip from the centre at the start, in x and in y (m).
 
     Examples:
         >>> mbs.env.FiveBar(path="ellipse").design
@@ -86,13 +85,13 @@ class FiveBar(Environment):
         )
 
     def target(self, task, t):
-        """Where the tip should be, (2,)."""
+        """Return the target of the tip at time t, (2,) in m."""
         s = task + 2 * jnp.pi / self.period * t
         up = jnp.sin(2 * s) / 2 if self.path == "eight" else jnp.sin(s)
         return jnp.stack([self.width * jnp.cos(s), self.height * up]) + np.array(self.centre)
 
     def tip(self, params, now):
-        """Where it is, (2,)."""
+        """Return the place of the tip, (2,) in m."""
         return now.point("left arm", jnp.stack([params["distal"], 0 * params["distal"]]))
 
     def task(self, key):
@@ -100,7 +99,7 @@ class FiveBar(Environment):
 
     def start(self, params, task, key):
         place = np.array(self.centre) + jax.random.uniform(key, (2,), minval=-self.scatter, maxval=self.scatter)
-        return _reaching(params, place), None
+        return _poses_with_tip_at(params, place), None
 
     def observe(self, params, task, now):
         tip, centre = self.tip(params, now), np.array(self.centre)
@@ -121,13 +120,13 @@ class FiveBar(Environment):
 
 
 def _bar(length):
-    """A uniform bar with its frame at one end."""
+    """Return a uniform bar along x whose frame is at one end."""
     mass = MASS_OF_BARS * length
     return planar.Body(mass=mass, inertia=mass * length**2 / 12, com=(length / 2, 0))
 
 
-def _reaching(params, place):
-    """A configuration with the tip at a place, elbows outwards: closed where that is possible."""
+def _poses_with_tip_at(params, place):
+    """Return poses with the tip at a place and elbows outwards; the loop is closed if the place can be reached."""
     half, near, far = params["base"] / 2, params["proximal"], params["distal"]
     poses = {}
     for side, name in ((1, "left"), (-1, "right")):

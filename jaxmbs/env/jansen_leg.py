@@ -1,5 +1,5 @@
 # mypy: disable-error-code=arg-type
-"""Theo Jansen's leg on the ground, to be driven at constant speed."""
+"""Theo Jansen's leg, whose crank is driven at constant speed."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ from jaxmbs import forces, planar
 from jaxmbs.env.environment import Environment
 from jaxmbs.system.mechanism import Mechanism
 
-# Jansen's numbers, in centimetres.
+# Jansen's lengths by his names, in cm.
 LENGTHS = {"a": 38.0, "b": 41.5, "c": 39.3, "d": 40.1, "e": 55.8, "f": 39.4, "g": 36.7}
 LENGTHS |= {"h": 65.7, "i": 49.0, "j": 50.0, "k": 61.9, "l": 7.8, "m": 15.0}
 MASS_OF_PLATES = 1.0  # kg/m² of the triangles' bounding boxes
 GRAVITY = 9.81  # m/s²
-GROUND, SOFTNESS = -0.9, 0.005  # m: where the foot bears half its load, and how soon it bears all
-MASS_OF_CRANK, INERTIA_OF_CRANK = 1.0, 0.02  # kg, kg m²
-FASTEST = 2.0  # times the asked-for speed off it, and the episode ends
-# Roughly over a turn, in twelfths: the angle of the upper triangle, the pose of the lower.
-TURN = np.array([
+GROUND_HEIGHT = -0.9  # m, at which the foot bears half its load
+GROUND_SOFTNESS = 0.005  # m, over which the load of the foot rises
+MASS_OF_CRANK = 1.0  # kg
+INERTIA_OF_CRANK = 0.02  # kg m²
+MAX_SPEED_ERROR = 2.0  # times the desired speed; larger errors end the episode
+# Rough guesses at twelve angles of the crank: angle of the upper triangle (rad), pose of the lower one (m, rad).
+GUESSES = np.array([
     [1.23, -0.27, -0.455, 2.65], [1.38, -0.22, -0.436, 2.80], [1.57, -0.20, -0.426, 3.01], [1.78, -0.21, -0.432, 3.26],
     [1.98, -0.27, -0.456, 3.49], [2.09, -0.43, -0.468, 3.65], [1.99, -0.65, -0.361, 3.68], [1.66, -0.71, -0.292, 3.31],
     [1.33, -0.65, -0.366, 2.88], [1.16, -0.55, -0.432, 2.66], [1.10, -0.45, -0.466, 2.57], [1.13, -0.35, -0.470, 2.57],
@@ -30,25 +32,25 @@ TURN = np.array([
 
 
 class JansenLeg(Environment):
-    """A leg of Theo Jansen's walking animals: the crank is to turn at constant speed, whatever its foot bears.
+    """A leg of Theo Jansen's walking animals: the crank shall turn at constant speed under the load of the foot.
 
     Once in a turn the foot is on the ground, at heights y below −0.9 m: with w(y) = 1 / (1 + exp((y + 0.9 m) / 5 mm))
     it bears the weight `load` · w upwards and the drag −`drag` · w · ẋ along the ground.
 
     Design: the thirteen lengths `a` to `m` (m) by Jansen's names. `m` is the crank, b-d-e and g-h-i are triangles, and
     rods with two pins have no mass. Action: torque of the crank over `torque`. The crank starts at any angle, at the
-    desired speed ω. Reward: 1 − 10 (φ̇ / ω − 1)² − effort · action². Metric: `speed` φ̇ / ω. The episode ends where φ̇
+    desired speed ω. Reward: 1 − 10 (φ̇ / ω − 1)² − effort · action². Metric: `speed` φ̇ / ω. The episode ends if φ̇
     differs from ω by more than 2 ω.
 
     Observations (6): cos, sin of the crank's angle, φ̇ / ω − 1, the foot's place over 1 m, w of the foot.
 
     Args:
         control_step, substeps, horizon, failure, method, formulation: see `Environment`.
-        torque: the largest (N m).
-        effort: the price of an action.
-        speed: ω (rad/s).
-        load: in N.
-        drag: in N s/m.
+        torque: the largest torque (N m).
+        effort: weight of action² in the reward.
+        speed: desired speed ω of the crank (rad/s).
+        load: weight that the foot bears on the ground (N).
+        drag: drag of the foot on the ground (N s/m).
 
     Examples:
         >>> len(mbs.env.JansenLeg(load=60.0).design)
@@ -74,6 +76,7 @@ class JansenLeg(Environment):
         foot = self.foot(p)
 
         def bearing(state):
+            """Return the force of the ground on the foot."""
             lower = state["lower"]
             contact = _contact(lower.point(foot)[1])
             return contact * jnp.stack([-self.drag * lower.velocity(foot)[0], self.load + 0 * contact])
@@ -81,7 +84,7 @@ class JansenLeg(Environment):
         return Mechanism(
             bodies={
                 "crank": planar.Body(mass=MASS_OF_CRANK, inertia=INERTIA_OF_CRANK),
-                "upper": _plate(p["b"], _third(p["b"], p["d"], p["e"])),
+                "upper": _plate(p["b"], _third_corner(p["b"], p["d"], p["e"])),
                 "lower": _plate(p["g"], foot),
             },
             constraints={
@@ -90,7 +93,7 @@ class JansenLeg(Environment):
                 "j": planar.Distance("crank", "upper", pin, (p["b"], 0), p["j"]),
                 "k": planar.Distance("crank", "lower", pin, knee, p["k"]),
                 "c": planar.Distance("ground", "lower", pivot, knee, p["c"]),
-                "f": planar.Distance("upper", "lower", _third(p["b"], p["d"], p["e"]), (p["g"], 0), p["f"]),
+                "f": planar.Distance("upper", "lower", _third_corner(p["b"], p["d"], p["e"]), (p["g"], 0), p["f"]),
             },
             forces={
                 "gravity": forces.Gravity((0, -GRAVITY)),
@@ -100,16 +103,16 @@ class JansenLeg(Environment):
         )
 
     def foot(self, params):
-        """The foot in the frame of the lower triangle."""
-        return _third(params["g"], params["i"], params["h"])
+        """Return the foot in the frame of the lower triangle, (2,) in m."""
+        return _third_corner(params["g"], params["i"], params["h"])
 
     def start(self, params, task, key):
-        row = jax.random.uniform(key, maxval=len(TURN))
+        row = jax.random.uniform(key, maxval=len(GUESSES))
         before, part = jnp.floor(row).astype(int), row - jnp.floor(row)
-        table = jnp.asarray(TURN)
-        rough = table[before % len(TURN)] * (1 - part) + table[(before + 1) % len(TURN)] * part
+        table = jnp.asarray(GUESSES)
+        rough = table[before % len(GUESSES)] * (1 - part) + table[(before + 1) % len(GUESSES)] * part
         pivot = jnp.stack([-params["a"], -params["l"], rough[0]])
-        angle = 2 * np.pi / len(TURN) * row
+        angle = 2 * np.pi / len(GUESSES) * row
         return {"crank.phi": angle, "upper": pivot, "lower": rough[1:]}, {"crank.phi": self.speed}
 
     def observe(self, params, task, now):
@@ -122,26 +125,26 @@ class JansenLeg(Environment):
         return 1 - 10 * faster**2 - self.effort * action @ action
 
     def ends(self, params, task, now):
-        return jnp.abs(now.velocity("crank.phi") / self.speed - 1) > FASTEST
+        return jnp.abs(now.velocity("crank.phi") / self.speed - 1) > MAX_SPEED_ERROR
 
     def metrics(self, params, task, now):
         return {"speed": now.velocity("crank.phi") / self.speed}
 
 
 def _contact(height):
-    """w, how much of the load a foot at this height bears."""
-    return jax.nn.sigmoid((GROUND - height) / SOFTNESS)
+    """Return w, the fraction of the load that a foot at this height bears."""
+    return jax.nn.sigmoid((GROUND_HEIGHT - height) / GROUND_SOFTNESS)
 
 
-def _third(base, near, far):
-    """The third corner of a triangle with its base along x: `near` from the origin, `far` from the other end."""
-    x = (base**2 + near**2 - far**2) / (2 * base)
-    return jnp.stack([x, jnp.sqrt(near**2 - x**2)])
+def _third_corner(base, left, right):
+    """Return the third corner of a triangle with its base along x, from the lengths of the sides at both ends."""
+    x = (base**2 + left**2 - right**2) / (2 * base)
+    return jnp.stack([x, jnp.sqrt(left**2 - x**2)])
 
 
 def _plate(base, corner):
-    """A triangle of which two corners lie on x: the mass of three equal points in the middles of its sides has its
-    centre of mass and its inertia."""
+    """Return a triangular plate with two corners on x, one of them at the origin of its frame."""
+    # Three equal masses in the middles of the sides have the centre of mass and the inertia of the plate.
     corners = [0 * corner, jnp.stack([base, 0 * base]), corner]
     centre = sum(corners) / 3
     mass = MASS_OF_PLATES * base * corner[1]

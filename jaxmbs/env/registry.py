@@ -1,4 +1,4 @@
-"""The environments by name."""
+"""Environments by name."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from jaxmbs.env.five_bar import FiveBar
 from jaxmbs.env.jansen_leg import JansenLeg
 from jaxmbs.env.slider_crank import SliderCrank
 
+# Classes of environments by name.
 ENVIRONMENTS: dict[str, type[Environment]] = {
     "slider-crank": SliderCrank,
     "cart-double-pendulum": CartDoublePendulum,
@@ -19,11 +20,14 @@ ENVIRONMENTS: dict[str, type[Environment]] = {
 
 
 def make(name: str, **settings: Any) -> Environment:
-    """An environment by its name.
+    """Make an environment by its name.
 
     Args:
         name: "five-bar", "jansen-leg", "slider-crank", …; all are in `ENVIRONMENTS`.
-        settings: those of its class.
+        settings: arguments of its class.
+
+    Returns:
+        the environment.
 
     Raises:
         ValueError: no environment has this name.
@@ -34,5 +38,5 @@ def make(name: str, **settings: Any) -> Environment:
         ('FiveBar', 2, 100)
     """
     if name not in ENVIRONMENTS:
-        raise ValueError(f"no environment is called {name!r}; there are {', '.join(ENVIRONMENTS)}")
+        raise ValueError(f"no environment is called {name!r}; the environments are {', '.join(ENVIRONMENTS)}")
     return ENVIRONMENTS[name](**settings)

@@ -1,5 +1,5 @@
 # mypy: disable-error-code=arg-type
-"""A slider-crank that brings its slider to a place."""
+"""A slider-crank that moves its slider to a target."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SPEED = 20.0  # rad/s, unit of the observed rate
 
 
 class SliderCrank(Environment):
-    """A slider-crank with a motor at the crank: the slider is to go to a place, past dead centres if need be, and stay.
+    """A slider-crank with a motor that moves the slider to a target, through dead centres if needed, and holds it.
 
     The crank turns about the origin; the slider runs along y = 0 between rod − crank and rod + crank. For each episode
     the target is drawn from the middle 80 % of that way, and the crank's first angle from the whole turn.
@@ -33,8 +33,8 @@ class SliderCrank(Environment):
 
     Args:
         control_step, substeps, horizon, failure, method, formulation: see `Environment`.
-        torque: the largest (N m).
-        effort: the price of an action.
+        torque: the largest torque (N m).
+        effort: weight of action² in the reward.
 
     Examples:
         >>> mbs.env.SliderCrank().design
@@ -70,7 +70,7 @@ class SliderCrank(Environment):
         return jax.random.uniform(key, minval=-0.8, maxval=0.8)
 
     def target(self, params, task):
-        """Where the slider should be."""
+        """Return the target of the slider (m)."""
         return params["rod"] + params["crank"] * task
 
     def start(self, params, task, key):
@@ -106,6 +106,6 @@ class SliderCrank(Environment):
 
 
 def _bar(length):
-    """A uniform bar with its frame at one end."""
+    """Return a uniform bar along x whose frame is at one end."""
     mass = MASS_OF_BARS * length
     return planar.Body(mass=mass, inertia=mass * length**2 / 12, com=(length / 2, 0))

@@ -8,18 +8,21 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-# Columns that every store has.
-SAMPLE, STATUS = "sample", "status"
+# Name of the column with the number of the sample.
+SAMPLE = "sample"
+# Name of the column with the status of the sample.
+STATUS = "status"
+# First part of the names of columns with leaves of the design.
 DESIGN = "design"
 
 
 class Column(NamedTuple):
-    """A column: a number, or an array of them, in each row.
+    """A column with a number, or an array of numbers, in each row.
 
     Attributes:
-        name: its path in the tree, with dots.
-        dtype: of the numbers, as NumPy names it.
-        shape: of the array in a row, () for a number.
+        name: path in the tree, with dots.
+        dtype: NumPy's name for the type of the numbers.
+        shape: shape of the array in a row, () for a number.
     """
 
     name: str
@@ -28,12 +31,12 @@ class Column(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        """Size of a row."""
+        """Bytes of a row."""
         return int(np.prod(self.shape)) * np.dtype(self.dtype).itemsize
 
 
 def path_name(path: Sequence[Any]) -> str:
-    """A place in a tree, such as "motion.status" or "loads.0"."""
+    """Return the name of a path in a tree, such as "motion.status" or "loads.0"."""
     parts = []
     for step in path:
         found = [getattr(step, kind) for kind in ("key", "name", "idx") if hasattr(step, kind)]
@@ -41,62 +44,65 @@ def path_name(path: Sequence[Any]) -> str:
     return ".".join(parts)
 
 
-def columns_of(tree: Any, what: str, alone: str, prefix: str = "") -> list[Column]:
-    """The columns of a tree of arrays or shapes.
+def columns_of(tree: Any, source: str, leaf_name: str, prefix: str = "") -> list[Column]:
+    """Return the columns of a tree of arrays or shapes.
 
     Args:
-        what: the tree is, for messages. alone: the name of a tree that is a single leaf. prefix: of all names.
+        tree: the tree.
+        source: name of the tree in messages.
+        leaf_name: name of the column if the tree is a single leaf.
+        prefix: first part of all names.
 
     Raises:
-        ValueError: something that is not real numbers, or two columns with the same name.
+        ValueError: a leaf that does not hold real numbers, or two columns with the same name.
     """
     columns = []
     for path, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]:
-        name = ".".join(part for part in (prefix, path_name(path)) if part) or alone
+        name = ".".join(part for part in (prefix, path_name(path)) if part) or leaf_name
         try:
             dtype = np.dtype(leaf.dtype)
-        except TypeError:  # one of JAX's own, such as a key of random numbers
-            raise ValueError(f"{what}: {name} must hold real numbers, got {leaf.dtype}") from None
+        except TypeError:  # a dtype of JAX, such as random keys
+            raise ValueError(f"{source}: {name} must hold real numbers, got {leaf.dtype}") from None
         if dtype.kind not in "biuf":
-            raise ValueError(f"{what}: {name} must hold real numbers, got {dtype}")
+            raise ValueError(f"{source}: {name} must hold real numbers, got {dtype}")
         columns.append(Column(name, dtype.name, tuple(leaf.shape)))
     names = [column.name for column in columns]
     twice = {name for name in names if names.count(name) > 1 or name == SAMPLE}
     if twice:
-        raise ValueError(f"{what}: there must be one column named {min(twice)!r}")
+        raise ValueError(f"{source}: two columns are called {min(twice)!r}")
     return columns
 
 
 def schema(columns: Sequence[Column]):
-    """The Arrow schema of some columns. Nothing is ever missing in a row, which makes writing three times as fast."""
+    """Return the Arrow schema of columns. No value is nullable, which makes writing three times as fast."""
     import pyarrow as pa
 
-    def kind(column: Column):
+    def arrow_type(column: Column):
         plain = pa.from_numpy_dtype(np.dtype(column.dtype))
         count = int(np.prod(column.shape))
         return plain if column.shape == () else pa.list_(pa.field("item", plain, nullable=False), count)
 
-    return pa.schema([pa.field(column.name, kind(column), nullable=False) for column in columns])
+    return pa.schema([pa.field(column.name, arrow_type(column), nullable=False) for column in columns])
 
 
 def as_table(columns: Sequence[Column], arrays: Sequence[Sequence[np.ndarray]]):
-    """An Arrow table of columns in pieces (rows, …), without a copy."""
+    """Return an Arrow table of columns given as lists of arrays (rows, …), without a copy."""
     import pyarrow as pa
 
     fields = schema(columns)
 
-    def whole(field, array):
+    def arrow_array(field, array):
         array = np.ascontiguousarray(array)
         if array.ndim == 1:
             return pa.array(array, field.type)
         return pa.FixedSizeListArray.from_arrays(pa.array(array.reshape(-1), field.type.value_type), type=field.type)
 
-    chunked = lambda field, pieces: pa.chunked_array([whole(field, x) for x in pieces], field.type)
+    chunked = lambda field, pieces: pa.chunked_array([arrow_array(field, x) for x in pieces], field.type)
     return pa.Table.from_arrays([chunked(f, pieces) for f, pieces in zip(fields, arrays, strict=True)], schema=fields)
 
 
 def as_array(column: Column, chunk) -> np.ndarray:
-    """An Arrow column as an array (rows, …)."""
+    """Return an Arrow column as an array (rows, …)."""
     if column.shape == ():
         return chunk.to_numpy()
     pieces = [piece.flatten().to_numpy(zero_copy_only=False) for piece in chunk.chunks]

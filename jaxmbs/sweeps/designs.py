@@ -1,4 +1,4 @@
-"""The designs of a sweep: the k-th one follows from k and a seed alone, so any part of them can be made anywhere."""
+"""Designs of a sweep. The k-th one depends on k and a seed alone, so any machine can make any range of them."""
 
 from __future__ import annotations
 
@@ -17,33 +17,34 @@ from jaxtyping import Float, UInt
 from jaxmbs.sweeps.columns import path_name
 from jaxmbs.sweeps.distributions import AbstractDistribution
 
-# Sobol's points have this many bits, and so there are at most as many of them.
+# Bits of a coordinate of Sobol's points. There are at most 2**SOBOL_BITS points.
 SOBOL_BITS = 30
+# Rounds of the Feistel network that permutes the intervals of a Latin hypercube.
 FEISTEL_ROUNDS = 4
-# Designs that are made at once.
-BLOCK = 8192
+# Designs that are made at once: a block stays in the cache of the processor.
+DESIGNS_PER_BLOCK = 8192
 
 
 class AbstractDesigns(abc.ABC):
-    """N designs, made from their numbers."""
+    """N designs, each made from its number."""
 
     size: int
 
     @abc.abstractmethod
     def rows(self, start: int, stop: int) -> Any:
-        """Designs number `start` to `stop` − 1: a tree of arrays with a leading axis."""
+        """Return designs `start` to `stop` − 1 as a tree of arrays with a leading axis."""
 
     @abc.abstractmethod
     def varied(self) -> list[bool]:
-        """For each leaf of the tree whether it differs between designs: what does not is not stored with each."""
+        """Return True for each leaf that differs between designs; only these leaves are stored."""
 
     @abc.abstractmethod
     def told(self) -> dict[str, Any]:
-        """What the designs are, as JSON; two that are told alike are the same."""
+        """Return a description as JSON. Designs with equal descriptions are the same."""
 
 
 class Arrays(AbstractDesigns):
-    """Designs that are given as a tree of arrays (N, …)."""
+    """Designs given as a tree of arrays (N, …)."""
 
     def __init__(self, tree: Any):
         places = jax.tree_util.tree_flatten_with_path(tree)[0]
@@ -59,7 +60,7 @@ class Arrays(AbstractDesigns):
         if wrong:
             raise ValueError(f"designs must be numbers, got an array of {wrong[0]}")
         self.tree = jax.tree.unflatten(jax.tree.structure(tree), leaves)
-        self.size = count_of("the number of designs", len(leaves[0]))
+        self.size = check_count("the number of designs", len(leaves[0]))
 
     def rows(self, start, stop):
         return jax.tree.map(lambda x: x[start:stop], self.tree)
@@ -76,12 +77,12 @@ class Arrays(AbstractDesigns):
 
 
 class AbstractSampler(AbstractDesigns):
-    """Designs with a point u of the unit cube for each, which the distributions in them turn into numbers."""
+    """Designs made from points u of the unit cube by distributions."""
 
     def __init__(self, design: Any, size: int, seed: int = 0):
         if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
             raise ValueError(f"seed must be a whole number from 0 on, got {seed!r}")
-        self.size, self.seed = count_of("size", size), int(seed)
+        self.size, self.seed = check_count("size", size), int(seed)
         self.places, self.structure = jax.tree_util.tree_flatten_with_path(design)
         self.dimensions = sum(int(np.prod(x.shape)) for _, x in self.places if isinstance(x, AbstractDistribution))
         if not self.dimensions:
@@ -94,7 +95,7 @@ class AbstractSampler(AbstractDesigns):
 
     @abc.abstractmethod
     def unit(self, start: int, stop: int) -> Float[np.ndarray, "rows dimensions"]:
-        """The points u of these designs."""
+        """Return the points u of designs `start` to `stop` − 1."""
 
     def rows(self, start, stop):
         varied = lambda x: isinstance(x, AbstractDistribution)
@@ -102,10 +103,9 @@ class AbstractSampler(AbstractDesigns):
             np.empty((stop - start, *x.shape)) if varied(x) else np.broadcast_to(x, (stop - start, *np.shape(x)))
             for _, x in self.places
         ]
-        # Blocks stay in the cache of the processor; large arrays are made of memory that is new each time.
-        for first in range(start, stop, BLOCK):
-            here, at = slice(first - start, min(first + BLOCK, stop) - start), 0
-            u = np.ascontiguousarray(self.unit(first, min(first + BLOCK, stop)).T)
+        for first in range(start, stop, DESIGNS_PER_BLOCK):
+            here, at = slice(first - start, min(first + DESIGNS_PER_BLOCK, stop) - start), 0
+            u = np.ascontiguousarray(self.unit(first, min(first + DESIGNS_PER_BLOCK, stop)).T)
             for leaf, (_, x) in zip(leaves, self.places, strict=True):
                 if varied(x):
                     width = int(np.prod(x.shape))
@@ -117,8 +117,8 @@ class AbstractSampler(AbstractDesigns):
         return [isinstance(x, AbstractDistribution) for _, x in self.places]
 
     def told(self):
-        tell = lambda x: x.told() if isinstance(x, AbstractDistribution) else np.asarray(x).tolist()
-        design = {path_name(path): tell(x) for path, x in self.places}
+        describe = lambda x: x.told() if isinstance(x, AbstractDistribution) else np.asarray(x).tolist()
+        design = {path_name(path): describe(x) for path, x in self.places}
         return {"kind": type(self).__name__, "size": self.size, "seed": self.seed, "design": design}
 
 
@@ -142,9 +142,9 @@ class Random(AbstractSampler):
 
 
 class LatinHypercube(AbstractSampler):
-    """A Latin hypercube: of N designs each has an interval of its own, of N equal ones, in every variable.
+    """A Latin hypercube: in every variable each of N equal intervals holds one of the N designs.
 
-    The order of the intervals is a pseudo-random permutation by a Feistel network, so that the k-th design is known
+    The order of the intervals is a pseudo-random permutation by a Feistel network, so the k-th design is known
     without the others. M. D. McKay, R. J. Beckman & W. J. Conover, Technometrics 21, 1979; J. Black & P. Rogaway,
     Ciphers with arbitrary finite domains, 2002.
 
@@ -163,14 +163,14 @@ class LatinHypercube(AbstractSampler):
         inside = _random(self.seed, start, stop, self.dimensions)
         k = np.arange(start, stop, dtype=np.uint64)
         keys = np.random.SeedSequence([self.seed, 1]).generate_state(self.dimensions * FEISTEL_ROUNDS, np.uint64)
-        strata = [permuted(k, self.size, row) for row in keys.reshape(self.dimensions, -1)]
+        strata = [permutation(k, self.size, row) for row in keys.reshape(self.dimensions, -1)]
         return (np.stack(strata, axis=1) + inside) / self.size
 
 
 class Sobol(AbstractSampler):
-    """Sobol's points, scrambled: they fill the space more evenly than random ones, best where N is a power of two.
+    """Scrambled Sobol points, which fill the space more evenly than random ones, best if N is a power of two.
 
-    They are those of `scipy.stats.qmc.Sobol`. I. M. Sobol', USSR Comput. Math. Math. Phys. 7, 1967.
+    The points are those of `scipy.stats.qmc.Sobol`. I. M. Sobol', USSR Comput. Math. Math. Phys. 7, 1967.
 
     Args:
         design: a tree with distributions and numbers, see `Random`.
@@ -194,14 +194,14 @@ class Sobol(AbstractSampler):
         engine = _sobol(self.dimensions, self.seed, start)
         if start > engine.num_generated:
             engine.fast_forward(start - engine.num_generated)
-        # A single point first: SciPy warns where the first call asks for another number than a power of two.
+        # A single point first: SciPy warns if the first call asks for a number that is no power of two.
         points = [engine.random(1), *([engine.random(stop - start - 1)] if stop - start > 1 else [])]
-        # SciPy gives the lower ends of cells; their middles are neither 0 nor 1.
+        # SciPy returns the lower ends of cells. Their middles are neither 0 nor 1.
         return np.concatenate(points) + 0.5 ** (SOBOL_BITS + 1)
 
 
 class Grid(AbstractDesigns):
-    """Every combination of some values; the last leaf of the tree changes fastest.
+    """All combinations of values; the last leaf of the tree changes fastest.
 
     Args:
         values: a tree with a row of values at each place that varies, a list, tuple or array of numbers, and single
@@ -224,7 +224,7 @@ class Grid(AbstractDesigns):
         size = 1
         for count in self.counts:
             size *= count
-        self.size = count_of("the number of designs", size)
+        self.size = check_count("the number of designs", size)
 
     def rows(self, start, stop):
         at = np.unravel_index(np.arange(start, stop), self.counts)
@@ -240,17 +240,20 @@ class Grid(AbstractDesigns):
 
 
 def table(path: str | PathLike[str]) -> Arrays:
-    """The designs of a file: one for each row, a mapping of its columns' names to numbers.
+    r"""Return the designs of a file: one for each row, a mapping from names of columns to numbers.
 
     Args:
         path: a CSV file with a line of names, or a Parquet file.
+
+    Returns:
+        the designs, for `mbs.sweep`.
 
     Raises:
         ValueError: not such a file, or a column that does not hold numbers.
 
     Examples:
         >>> with open("designs.csv", "w") as file:
-        ...     _ = file.write("crank,rod\\n1.0,2.0\\n1.5,2.5\\n")
+        ...     _ = file.write("crank,rod\n1.0,2.0\n1.5,2.5\n")
         >>> print(mbs.sweeps.table("designs.csv").rows(0, 2))
         {'crank': array([1. , 1.5]), 'rod': array([2. , 2.5])}
     """
@@ -260,14 +263,14 @@ def table(path: str | PathLike[str]) -> Arrays:
     path = Path(path)
     readers = {".csv": csv.read_csv, ".parquet": parquet.read_table}
     if path.suffix.lower() not in readers:
-        raise ValueError(f"{path.name}: a table of designs ends in {' or '.join(readers)}")
+        raise ValueError(f"{path.name}: the name of a table of designs must end in {' or '.join(readers)}")
     try:
         read = readers[path.suffix.lower()](str(path))
     except pa.ArrowInvalid as error:
         raise ValueError(f"{path.name}: {' '.join(str(error).split())}") from None
     twice = {name for name in read.column_names if read.column_names.count(name) > 1}
     if twice:
-        raise ValueError(f"{path.name}: has two columns {min(twice)!r}")
+        raise ValueError(f"{path.name}: two columns are called {min(twice)!r}")
     columns: Mapping[str, np.ndarray] = {name: read[name].to_numpy() for name in read.column_names}
     if not read.num_rows:
         raise ValueError(f"{path.name}: has no rows")
@@ -280,17 +283,26 @@ def table(path: str | PathLike[str]) -> Arrays:
 
 
 def as_designs(designs: Any) -> AbstractDesigns:
-    """Designs as they are given to a sweep."""
+    """Convert a tree of arrays to `Arrays`; return other designs unchanged."""
     return designs if isinstance(designs, AbstractDesigns) else Arrays(designs)
 
 
-def permuted(k: UInt[np.ndarray, " rows"], size: int, keys) -> UInt[np.ndarray, " rows"]:
-    """π(k) for a pseudo-random permutation π of 0 … size − 1: a Feistel network over the next even number of bits, applied
-    again where it leads beyond the size.
+def permutation(k: UInt[np.ndarray, " rows"], size: int, keys) -> UInt[np.ndarray, " rows"]:
+    """Return π(k) for a pseudo-random permutation π of 0 … size − 1.
+
+    π is a Feistel network over the next even number of bits, applied again to results that are not below the size.
+
+    Args:
+        k: numbers below `size`.
+        size: length of the permutation.
+        keys: one key for each round of the network.
+
+    Returns:
+        π(k).
 
     Examples:
-        >>> from jaxmbs.sweeps.designs import permuted
-        >>> print(np.sort(permuted(np.arange(6, dtype=np.uint64), 6, np.arange(4, dtype=np.uint64))))
+        >>> from jaxmbs.sweeps.designs import permutation
+        >>> print(np.sort(permutation(np.arange(6, dtype=np.uint64), 6, np.arange(4, dtype=np.uint64))))
         [0 1 2 3 4 5]
     """
     half = np.uint64(max(1, -(-(size - 1).bit_length() // 2)))
@@ -299,7 +311,7 @@ def permuted(k: UInt[np.ndarray, " rows"], size: int, keys) -> UInt[np.ndarray, 
     def once(x):
         left, right = x >> half, x & mask
         for key in keys:
-            left, right = right, left ^ (mixed(right ^ key) & mask)
+            left, right = right, left ^ (mix_bits(right ^ key) & mask)
         return (left << half) | right
 
     x = once(k)
@@ -310,25 +322,26 @@ def permuted(k: UInt[np.ndarray, " rows"], size: int, keys) -> UInt[np.ndarray, 
     return x
 
 
-def mixed(x: np.ndarray) -> np.ndarray:
-    """A number whose bits depend on all bits of another: the last steps of SplitMix64."""
+def mix_bits(x: np.ndarray) -> np.ndarray:
+    """Mix the bits of each number by the last steps of SplitMix64."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
 
 
 def _random(seed: int, start: int, stop: int, dimensions: int) -> np.ndarray:
-    """Rows of a table of random numbers in [0, 1), each of which takes one step of the generator."""
+    """Return rows `start` to `stop` − 1 of an endless table of random numbers in [0, 1), one step of the generator each."""
     bits = np.random.PCG64DXSM(seed)
     bits.advance(start * dimensions)
     return np.random.Generator(bits).random((stop - start, dimensions))
 
 
+# The last Sobol engine of each thread.
 _engines = threading.local()
 
 
 def _sobol(dimensions: int, seed: int, start: int):
-    """An engine of SciPy that has not passed a number yet: that of the last call if possible, as skipping takes time."""
+    """Return an engine of SciPy at point `start` or before it, the last one used if possible: skipping takes time."""
     from scipy.stats import qmc
 
     known = getattr(_engines, "last", None)
@@ -338,11 +351,18 @@ def _sobol(dimensions: int, seed: int, start: int):
     return known[1]
 
 
-def count_of(name: str, value) -> int:
-    """A number of things, at least one.
+def check_count(name: str, value) -> int:
+    """Return a positive whole number.
+
+    Args:
+        name: name of the number in the message.
+        value: the number.
+
+    Returns:
+        the number as an int.
 
     Raises:
-        ValueError: anything else.
+        ValueError: the value is no positive whole number.
     """
     try:
         count = 0 if isinstance(value, bool) else int(value)

@@ -1,4 +1,4 @@
-"""How single numbers of a design are spread: each distribution maps u, evenly spread over (0, 1), to values."""
+"""Distributions of the numbers of a design. Each maps u, uniform over (0, 1), to values."""
 
 from __future__ import annotations
 
@@ -9,34 +9,36 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-# u is kept this far from 0 and 1, where the inverse of a normal distribution is infinite.
-EDGE = 2.0**-53
+# Least distance of u from 0 and 1, where the inverse of a normal distribution is infinite.
+UNIT_MARGIN = 2.0**-53
 
 
 class AbstractDistribution(abc.ABC):
-    """What varies at one place of a design: a number, or an array of independent ones."""
+    """Distribution of one leaf of a design: a number, or an array of independent numbers."""
 
     @property
     @abc.abstractmethod
     def shape(self) -> tuple[int, ...]:
-        """The shape of the numbers at this place, () for one."""
+        """Shape of the leaf, () for a number."""
 
     @abc.abstractmethod
     def of(self, u: Float[np.ndarray, "rows *shape"]) -> Float[np.ndarray, "rows *shape"]:
-        """The values for u: the inverse of the cumulative distribution."""
+        """Return the values for u: the inverse of the cumulative distribution."""
 
     def told(self) -> dict[str, Any]:
-        """The distribution as JSON."""
+        """Return the distribution as JSON."""
         return {"kind": type(self).__name__} | {name: np.asarray(x).tolist() for name, x in vars(self).items()}
 
 
 @dataclass(frozen=True, eq=False)
-class _Between(AbstractDistribution):
+class _Bounded(AbstractDistribution):
+    """Base class of distributions between two bounds."""
+
     lower: Any
     upper: Any
 
     def __post_init__(self):
-        lower, upper = _finite(self, "lower", "upper")
+        lower, upper = _finite_arrays(self, "lower", "upper")
         if not np.all(lower <= upper):
             raise ValueError(f"{type(self).__name__}: lower must not be above upper, got {self.lower} and {self.upper}")
 
@@ -46,8 +48,8 @@ class _Between(AbstractDistribution):
 
 
 @dataclass(frozen=True, eq=False)
-class Uniform(_Between):
-    """Evenly spread between two bounds.
+class Uniform(_Bounded):
+    """Uniform distribution between two bounds.
 
     Args:
         lower, upper: numbers, or arrays of them.
@@ -63,8 +65,8 @@ class Uniform(_Between):
 
 
 @dataclass(frozen=True, eq=False)
-class LogUniform(_Between):
-    """Evenly spread in the logarithm, between two positive bounds.
+class LogUniform(_Bounded):
+    """Uniform distribution of the logarithm, between two positive bounds.
 
     Args:
         lower, upper: positive numbers, or arrays of them.
@@ -86,7 +88,7 @@ class LogUniform(_Between):
 
 @dataclass(frozen=True, eq=False)
 class Normal(AbstractDistribution):
-    """Normally distributed.
+    """Normal distribution.
 
     Args:
         mean, deviation: numbers, or arrays of them; the standard deviation is not negative.
@@ -100,7 +102,7 @@ class Normal(AbstractDistribution):
     deviation: Any
 
     def __post_init__(self):
-        _, deviation = _finite(self, "mean", "deviation")
+        _, deviation = _finite_arrays(self, "mean", "deviation")
         if not np.all(deviation >= 0):
             raise ValueError(f"Normal: deviation must not be negative, got {self.deviation}")
 
@@ -111,12 +113,14 @@ class Normal(AbstractDistribution):
     def of(self, u):
         from scipy.special import ndtri
 
-        return np.asarray(self.mean, float) + np.asarray(self.deviation, float) * ndtri(np.clip(u, EDGE, 1 - EDGE))
+        return np.asarray(self.mean, float) + np.asarray(self.deviation, float) * ndtri(
+            np.clip(u, UNIT_MARGIN, 1 - UNIT_MARGIN)
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class Choice(AbstractDistribution):
-    """One of some numbers, each as likely.
+    """One of several numbers, all equally likely.
 
     Args:
         values: the numbers, (n,).
@@ -129,7 +133,7 @@ class Choice(AbstractDistribution):
     values: Any
 
     def __post_init__(self):
-        (values,) = _finite(self, "values")
+        (values,) = _finite_arrays(self, "values")
         if values.ndim != 1 or not values.size:
             raise ValueError(f"Choice: values must be a row of numbers, got shape {values.shape}")
 
@@ -142,8 +146,8 @@ class Choice(AbstractDistribution):
         return values[np.minimum((u * len(values)).astype(int), len(values) - 1)]
 
 
-def _finite(distribution, *names: str) -> list[np.ndarray]:
-    """Its numbers as arrays."""
+def _finite_arrays(distribution, *names: str) -> list[np.ndarray]:
+    """Return parameters of a distribution as arrays, or raise `ValueError` if one is not finite."""
     arrays = []
     for name in names:
         try:

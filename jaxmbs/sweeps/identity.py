@@ -1,4 +1,4 @@
-"""What a function is, so that a sweep knows its measure again: its code, and the numbers that it uses.
+"""Digest of a function, by which a sweep recognises its measure: its code, and the numbers that it uses.
 
 Code of installed packages counts by its name. So do lists, dicts and other objects that may change while a measure runs.
 """
@@ -19,12 +19,18 @@ import numpy as np
 
 from jaxmbs.programs import referenced_values
 
-# Folders of packages that are installed, and of Python itself.
+# Folders of installed packages and of Python itself.
 INSTALLED = tuple({*site.getsitepackages(), site.getusersitepackages(), *sysconfig.get_paths().values()})
 
 
 def identity(x: Any) -> str:
-    """A digest that is equal in every process.
+    """Return a digest of a function or value that is equal in every process.
+
+    Args:
+        x: a function, or a value that one uses.
+
+    Returns:
+        the digest in hexadecimal digits.
 
     Examples:
         >>> from jaxmbs.sweeps.identity import identity
@@ -32,39 +38,48 @@ def identity(x: Any) -> str:
         >>> identity(scaled(2.0)) == identity(scaled(2.0)), identity(scaled(2.0)) == identity(scaled(3.0))
         (True, False)
     """
-    return hashlib.sha256(repr(_told(x, set())).encode()).hexdigest()
+    return hashlib.sha256(repr(_describe(x, set())).encode()).hexdigest()
 
 
-def _told(x: Any, seen: set[int]) -> Any:
+def _describe(x: Any, visited: set[int]) -> Any:
+    """Return nested tuples that describe a value; `visited` holds the ids of objects already described."""
     if x is None or isinstance(x, (bool, int, float, complex, str, bytes)):
         return type(x).__name__, repr(x)
     if isinstance(x, (np.ndarray, np.generic, jax.Array)) and not isinstance(x, jax.core.Tracer):
-        return _array(x)
+        return _describe_array(x)
     if isinstance(x, (tuple, frozenset)):
-        return type(x).__name__, sorted(repr(_told(y, seen)) for y in x) if isinstance(x, frozenset) else [
-            _told(y, seen) for y in x
+        return type(x).__name__, sorted(repr(_describe(y, visited)) for y in x) if isinstance(x, frozenset) else [
+            _describe(y, visited) for y in x
         ]
-    if isinstance(x, (list, dict, set, types.ModuleType)) or id(x) in seen:
+    if isinstance(x, (list, dict, set, types.ModuleType)) or id(x) in visited:
         return type(x).__name__, getattr(x, "__name__", "")
-    seen.add(id(x))
+    visited.add(id(x))
     if isinstance(x, functools.partial):
-        return "partial", _told(x.func, seen), _told(x.args, seen), [(k, _told(v, seen)) for k, v in x.keywords.items()]
+        return (
+            "partial",
+            _describe(x.func, visited),
+            _describe(x.args, visited),
+            [(k, _describe(v, visited)) for k, v in x.keywords.items()],
+        )
     if isinstance(x, types.MethodType):
-        return "method", _told(x.__func__, seen), _told(x.__self__, seen)
+        return "method", _describe(x.__func__, visited), _describe(x.__self__, visited)
     if isinstance(x, types.FunctionType):
-        return _function(x, seen)
+        return _describe_function(x, visited)
     if isinstance(x, type):
-        return _class(x, seen)
-    # JAX's own transformations hold the function that they are of, as do its callbacks.
+        return _describe_class(x, visited)
+    # Transformations and callbacks of JAX hold the function that they wrap.
     inner = getattr(x, "__wrapped__", getattr(x, "callback_func", None))
     if inner is not None:
-        return type(x).__name__, _told(inner, seen)
+        return type(x).__name__, _describe(inner, visited)
     own = getattr(x, "__dict__", {})
-    fields = [] if _installed(type(x)) else [(name, _told(value, seen)) for name, value in sorted(own.items())]
-    return _class(type(x), seen), fields
+    fields = (
+        [] if _is_installed(type(x)) else [(name, _describe(value, visited)) for name, value in sorted(own.items())]
+    )
+    return _describe_class(type(x), visited), fields
 
 
-def _array(x) -> Any:
+def _describe_array(x) -> Any:
+    """Describe an array by shape, dtype and a digest of its content."""
     if jax.dtypes.issubdtype(x.dtype, jax.dtypes.prng_key):
         x = jax.random.key_data(x)
     value = np.asarray(x)
@@ -72,32 +87,42 @@ def _array(x) -> Any:
     return "array", value.shape, str(value.dtype), hashlib.sha256(content).hexdigest()
 
 
-def _function(f: types.FunctionType, seen: set[int]) -> Any:
-    if _installed(f):
+def _describe_function(f: types.FunctionType, visited: set[int]) -> Any:
+    """Describe a function by its code, the values that it uses, and its defaults."""
+    if _is_installed(f):
         return "function", f"{f.__module__}.{f.__qualname__}"
-    values, variables = referenced_values(f)
-    cells = [_told(x, seen) for x in values]
-    used = [(name, _told(x, seen)) for name, x in variables]
-    bound = _told(f.__defaults__, seen), [(k, _told(v, seen)) for k, v in sorted((f.__kwdefaults__ or {}).items())]
-    return "function", f.__qualname__, _code(f.__code__, seen), cells, used, bound
+    cells = [_describe(cell_content(cell), visited) for cell in f.__closure__ or ()]
+    used = [(name, _describe(f.__globals__[name], visited)) for name in names_in(f.__code__) if name in f.__globals__]
+    bound = (
+        _describe(f.__defaults__, visited),
+        [(k, _describe(v, visited)) for k, v in sorted((f.__kwdefaults__ or {}).items())],
+    )
+    return "function", f.__qualname__, _describe_code(f.__code__, visited), cells, used, bound
 
 
-def _class(kind: type, seen: set[int]) -> Any:
-    """A class by its functions."""
-    if _installed(kind) or id(kind) in seen:
-        return "class", f"{kind.__module__}.{kind.__qualname__}" if _installed(kind) else kind.__qualname__
-    seen.add(id(kind))
+def _describe_class(kind: type, visited: set[int]) -> Any:
+    """Describe a class by its functions."""
+    if _is_installed(kind) or id(kind) in visited:
+        return "class", f"{kind.__module__}.{kind.__qualname__}" if _is_installed(kind) else kind.__qualname__
+    visited.add(id(kind))
     own = [(name, getattr(x, "__func__", x)) for name, x in sorted(vars(kind).items())]
-    return "class", kind.__qualname__, [(name, _told(x, seen)) for name, x in own if isinstance(x, types.FunctionType)]
+    return (
+        "class",
+        kind.__qualname__,
+        [(name, _describe(x, visited)) for name, x in own if isinstance(x, types.FunctionType)],
+    )
 
 
-def _code(code: types.CodeType, seen: set[int]) -> Any:
-    constants = [_code(c, seen) if isinstance(c, types.CodeType) else _told(c, seen) for c in code.co_consts]
+def _describe_code(code: types.CodeType, visited: set[int]) -> Any:
+    """Describe compiled code by its instructions, names and constants."""
+    constants = [
+        _describe_code(c, visited) if isinstance(c, types.CodeType) else _describe(c, visited) for c in code.co_consts
+    ]
     return code.co_code, code.co_names, code.co_varnames, constants
 
 
-def _installed(x: Any) -> bool:
-    """Whether a function or class is of an installed package, whose code is known by its version."""
+def _is_installed(x: Any) -> bool:
+    """Return True for functions and classes of installed packages, whose versions stand for their code."""
     name = getattr(x, "__module__", None) or ""
     top = name.partition(".")[0]
     if top in ("jaxmbs", "builtins"):

@@ -1,24 +1,24 @@
-"""Stores of parts of a sweep, from several machines, as one."""
+"""Merging of several stores of one sweep, such as those of its shards."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
 
-from jaxmbs.sweeps.parts import content_of, missing, written_whole
+from jaxmbs.sweeps.parts import content_of, missing_ranges, write_atomically
 from jaxmbs.sweeps.results import Results
 from jaxmbs.sweeps.store import Store
 
 
 def merge(stores: Sequence[str | os.PathLike[str]], store: str | os.PathLike[str]) -> Results:
-    """The parts of several stores of one sweep in one, which may be new or one of them.
+    """Copy the parts of several stores of one sweep into one store, which may be new or one of them.
 
     Args:
-        stores: folders, such as those of the shards of a job array. They stay as they are.
-        store: the folder for all.
+        stores: folders, such as those of the shards of a job array. They are not changed.
+        store: folder of the merged store.
 
     Returns:
-        the `Results` of all; `missing` says what is not there yet.
+        the `Results` of the merged store; `missing` holds the ranges of samples that no store has.
 
     Raises:
         ValueError: stores of different sweeps, or a part that is damaged.
@@ -31,16 +31,16 @@ def merge(stores: Sequence[str | os.PathLike[str]], store: str | os.PathLike[str
         Results('sines', 6 of 6 samples)
     """
     if not stores:
-        raise ValueError("there are no stores to merge")
-    opened = [Store(folder) for folder in stores]
-    for one in opened:
-        one.check(opened[0].manifest)
-    whole = Store.opened(store, opened[0].manifest)
-    with whole.written(0, whole.size):
-        whole.remove_damaged(0, whole.size)
-        for one in opened:
-            there = whole.parts()
-            for part in one.parts():
-                if missing(there, part.start, part.stop):
-                    written_whole(whole.folder / part.path.name, content_of(part))
-    return Results(whole.folder)
+        raise ValueError("stores is empty: give at least one folder to merge")
+    sources = [Store(folder) for folder in stores]
+    for source in sources:
+        source.check(sources[0].manifest)
+    target = Store.open_or_create(store, sources[0].manifest)
+    with target.write_lock(0, target.size):
+        target.remove_damaged(0, target.size)
+        for source in sources:
+            present = target.parts()
+            for part in source.parts():
+                if missing_ranges(present, part.start, part.stop):
+                    write_atomically(target.folder / part.path.name, content_of(part))
+    return Results(target.folder)

@@ -1,7 +1,7 @@
-"""The files of a store: each holds a range of samples, and its name says which and what its checksum is.
+"""Parts: the files of a store. The name of a part gives its range of samples and its checksum.
 
-A part is written beside its place, forced onto the disk and renamed, so it is there as a whole or not at all. It is never
-changed. Ranges may be of any length: whoever goes on with a sweep looks which samples are missing.
+A part is written under a temporary name, forced onto the disk and renamed, so it exists as a whole or not at all. It is
+never changed. Ranges may be of any length: a sweep that is continued computes the samples that are in no part.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ from typing import Any, NamedTuple
 
 from jaxmbs.sweeps.columns import SAMPLE, STATUS
 
-NAME = re.compile(r"part-(\d{12,})-(\d{12,})-([0-9a-f]{8})\.parquet")
+# Name of a part: first sample, last sample + 1, checksum.
+PART_NAME = re.compile(r"part-(\d{12,})-(\d{12,})-([0-9a-f]{8})\.parquet")
+# Prefix of temporary names.
 UNFINISHED = ".unfinished-"
 
 
 class Part(NamedTuple):
-    """A file with samples `first` to `stop` − 1, of which those from `start` on are in no part before it."""
+    """A file with samples `first` to `stop` − 1. Those before `start` are also in parts before it."""
 
     first: int
     stop: int
@@ -33,71 +35,73 @@ class Part(NamedTuple):
 
 
 class DamagedPart(ValueError):
-    """A part that is not what was written."""
+    """The bytes of a part do not have its checksum."""
 
 
 def write_part(folder: Path, start: int, table) -> Path:
-    """Store the samples from `start` on.
-
-    Raises:
-        OSError: the disk is full, or the folder cannot be written to; nothing is left of the part.
-    """
+    """Store a table of samples, the first of which is `start`, and return the file. Errors leave nothing of the part."""
     import pyarrow as pa
     from pyarrow import parquet
 
     name = f"part-{start:012d}-{start + table.num_rows:012d}"
-    with _beside(folder / name) as path:
-        # Mantissas of computed numbers do not compress; a status is mostly the same, and samples follow each other.
+    with _temporary_path(folder / name) as path:
+        # Mantissas of computed numbers do not compress. Statuses are mostly equal, numbers of samples consecutive.
         encoding = {"use_dictionary": [STATUS], "column_encoding": {SAMPLE: "DELTA_BINARY_PACKED"}}
         with pa.OSFile(str(path), "wb") as file:
             parquet.write_table(table, file, compression="none", **encoding)
         with path.open("r+b") as file:
             os.fsync(file.fileno())
-        placed = folder / f"{name}-{_checksum(_mapped(path))}.parquet"
+        placed = folder / f"{name}-{_checksum(_memory_map(path))}.parquet"
         path.replace(placed)
     return placed
 
 
-def written_whole(path: Path, content, exclusive: bool = False) -> None:
-    """Write a file such that it is never seen, and survives no loss of power, as a part of itself.
+def write_atomically(path: Path, content, exclusive: bool = False) -> None:
+    """Write a file such that it exists as a whole or not at all, also after a loss of power.
 
-    exclusive: raise `FileExistsError` if there is one.
+    Args:
+        path: the file.
+        content: its bytes.
+        exclusive: fail if the file exists.
+
+    Raises:
+        FileExistsError: the file exists and `exclusive` is set.
     """
-    with _beside(path) as beside:
-        with beside.open("wb") as file:
+    with _temporary_path(path) as temporary:
+        with temporary.open("wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
         if not exclusive:
-            beside.replace(path)
+            temporary.replace(path)
             return
         try:
-            os.link(beside, path)
+            os.link(temporary, path)
         except FileExistsError:
             raise
         except OSError:  # a file system without hard links
             if path.exists():
                 raise FileExistsError(path) from None
-            beside.replace(path)
+            temporary.replace(path)
 
 
 @contextlib.contextmanager
-def _beside(path: Path) -> Iterator[Path]:
-    """A name beside a path that nobody else uses; after all the folder is forced onto the disk, and nothing left there."""
+def _temporary_path(path: Path) -> Iterator[Path]:
+    """Yield an unused temporary name in the same folder; then delete it, and force the folder onto the disk."""
     mine = f"{socket.gethostname()}.{os.getpid()}.{threading.get_ident()}"
-    beside = path.with_name(f"{UNFINISHED}{path.name}.{mine}")
+    temporary = path.with_name(f"{UNFINISHED}{path.name}.{mine}")
     try:
-        yield beside
+        yield temporary
     finally:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         _sync_folder(path.parent)
 
 
 def parts_of(folder: Path) -> list[Part]:
-    """All parts in the order of their samples; one whose samples are all in others is left out."""
+    """Return the parts in the order of their samples, without those whose samples are all in parts before them."""
     found = []
     for name in os.listdir(folder):
-        match = NAME.fullmatch(name)
+        match = PART_NAME.fullmatch(name)
         if match:
             found.append((int(match[1]), -int(match[2]), match[3], folder / name))
     parts: list[Part] = []
@@ -109,8 +113,8 @@ def parts_of(folder: Path) -> list[Part]:
     return parts
 
 
-def missing(parts: Sequence[Part], start: int, stop: int) -> list[tuple[int, int]]:
-    """The ranges between two samples that are in no part."""
+def missing_ranges(parts: Sequence[Part], start: int, stop: int) -> list[tuple[int, int]]:
+    """Return the ranges (start, stop) between two samples that are in no part."""
     gaps = []
     for part in parts:
         if start < part.start and start < stop:
@@ -120,19 +124,25 @@ def missing(parts: Sequence[Part], start: int, stop: int) -> list[tuple[int, int
 
 
 def content_of(part: Part) -> Any:
-    """The bytes of a part, which are what was written.
+    """Return the bytes of a part after a check of their checksum.
+
+    Args:
+        part: the part.
+
+    Returns:
+        a buffer.
 
     Raises:
-        DamagedPart: they are not.
+        DamagedPart: the bytes do not have the checksum.
     """
-    content = _mapped(part.path)
+    content = _memory_map(part.path)
     if _checksum(content) != part.checksum:
-        raise DamagedPart(f"{part.path.name} is damaged; run the sweep again, and its samples are computed anew")
+        raise DamagedPart(f"{part.path.name} is damaged: run the sweep again to compute its samples anew")
     return content
 
 
 def read_part(part: Part, columns: Sequence[str] | None = None):
-    """The table of a part, without the samples that are in parts before it."""
+    """Return the table of a part without the samples that are in parts before it."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -140,8 +150,8 @@ def read_part(part: Part, columns: Sequence[str] | None = None):
     return table.slice(part.start - part.first)
 
 
-def _mapped(path: Path) -> Any:
-    """The bytes of a file, which are read when they are looked at."""
+def _memory_map(path: Path) -> Any:
+    """Return a memory-mapped buffer of a file."""
     import pyarrow as pa
 
     with pa.memory_map(str(path)) as file:
@@ -149,11 +159,12 @@ def _mapped(path: Path) -> Any:
 
 
 def _checksum(content) -> str:
+    """Return the CRC-32 of bytes as eight hexadecimal digits."""
     return f"{zlib.crc32(content):08x}"
 
 
 def _sync_folder(folder: Path) -> None:
-    """Force onto the disk what files a folder has, where the system can do that."""
+    """Force the entries of a folder onto the disk, on systems that can."""
     try:
         handle = os.open(folder, os.O_RDONLY)
     except OSError:

@@ -7,12 +7,18 @@ from collections.abc import Mapping
 from jaxmbs.numerics.results import Status
 
 
-def named(counts: Mapping[int, int]) -> dict[str, int]:
-    """How many samples ended how, by name, those that went well first.
+def counts_by_name(counts: Mapping[int, int]) -> dict[str, int]:
+    """Return the number of samples of each status by its name, successful ones first.
+
+    Args:
+        counts: number of samples for each value of `mbs.Status`.
+
+    Returns:
+        number of samples for each name.
 
     Examples:
-        >>> from jaxmbs.sweeps.status import named
-        >>> named({3: 2, 0: 98})
+        >>> from jaxmbs.sweeps.status import counts_by_name
+        >>> counts_by_name({3: 2, 0: 98})
         {'CONVERGED': 98, 'LOCKED_UP': 2}
     """
     known = {int(x): x.name for x in Status}

@@ -1,4 +1,4 @@
-"""The front door: a measure of very many designs, in a store that outlives the process."""
+"""`sweep`: evaluate a measure for very many designs and keep the results in a folder."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from jaxmbs.numerics.results import Status
-from jaxmbs.sweeps.batches import Stop
-from jaxmbs.sweeps.designs import as_designs, count_of
-from jaxmbs.sweeps.parts import missing
+from jaxmbs.sweeps.batches import StopSignal
+from jaxmbs.sweeps.designs import as_designs, check_count
+from jaxmbs.sweeps.parts import missing_ranges
 from jaxmbs.sweeps.results import Results
-from jaxmbs.sweeps.status import named
-from jaxmbs.sweeps.store import Store, known_columns, manifest_of
+from jaxmbs.sweeps.status import counts_by_name
+from jaxmbs.sweeps.store import Store, manifest_of, stored_columns
 from jaxmbs.sweeps.task import Counts, Task
-from jaxmbs.sweeps.workers import by_workers
+from jaxmbs.sweeps.workers import run_on_workers
 
-# report(samples done, samples in all, how many ended how).
+# report(samples done, samples in all, number of samples by name of status).
 Report = Callable[[int, int, dict[str, int]], None]
 
 
@@ -36,38 +36,36 @@ def sweep(
     shard: tuple[int, int] = (1, 1),
     traced: bool = True,
     progress: bool | Report = True,
-    halt: Stop | None = None,
+    halt: StopSignal | None = None,
 ) -> Results:
-    """measure(design) for each of very many designs, kept in a folder: what is stored is never computed again.
+    """Evaluate measure(design) for very many designs and keep the results in a folder.
 
     All samples of a batch are computed at once by one program, on all devices of this host. Results go to the store in
-    parts, files of a few seconds each. A sweep that was stopped resumes when it is called again: in another process,
-    with other batches, on another machine. Samples that fail are rows with their status. See docs/sweeps.md.
+    parts, files of a few seconds each. The same call continues a sweep that was stopped, also in another process, with
+    other batches, or on another machine. Samples that fail are rows with their status. See docs/sweeps.md.
 
     Args:
-        measure: design ↦ tree of numbers and small arrays: a function in jax.numpy of one design, built from anything
-            of this package. Arrays of whole numbers named "status" in it decide the status of the sample.
+        measure: function in jax.numpy of one design, built from anything in this package. It returns a tree of numbers
+            and small arrays. Arrays of whole numbers named "status" in it decide the status of the sample.
         designs: a tree of arrays (N, …), or a sampler: `Random`, `LatinHypercube`, `Sobol`, `Grid`, `table(file)` of
             `mbs.sweeps`.
-        store: the folder, made if it is not there.
-        batch: samples that are computed at once. By default it grows while that is faster.
-        executor: what runs the workers, any `concurrent.futures.Executor`: of processes, Dask's
-            `client.get_executor()`, one of submitit or mpi4py. Its workers have to see the folder. None: this process.
+        store: the folder, created if it does not exist.
+        batch: number of samples that are computed at once. By default it grows while that is faster.
+        executor: any `concurrent.futures.Executor` for the workers: a pool of processes, Dask's
+            `client.get_executor()`, one of submitit or mpi4py. Its workers must see the folder. None: this process.
         shard: (k, n), the k-th of n equal parts of the designs, for job arrays; see `merge`.
         traced: False for a measure that needs the numbers of its design, such as `synthesis.path`; it is called for one
-            design after the other. One for which it raises `ValueError` has the status REFUSED.
-        progress: whether to show a bar; or a function, called after every part with samples done, samples in all, and
+            design after the other. Designs for which it raises `ValueError` have the status REFUSED.
+        progress: True for a progress bar; or a function, called after every part with samples done, samples in all, and
             counts by name of status.
-        halt: something whose `is_set()` ends the sweep early, such as `threading.Event`.
+        halt: an object whose `is_set()` ends the sweep early, such as `threading.Event`.
 
     Returns:
-        `Results`: what is in the store.
+        the `Results` in the store. They stay there if the disk is full (`OSError`) or workers die (`RuntimeError`).
 
     Raises:
-        ValueError: a measure or designs that cannot be used; a store that holds something else, or that another sweep
-            is writing to.
-        OSError: the disk is full or cannot be written to. What is stored stays.
-        RuntimeError: a worker died, again and again. What is stored stays.
+        ValueError: a measure or designs that cannot be used; a store of another sweep, or one that another sweep
+            writes to.
 
     Examples:
         >>> designs = mbs.sweeps.Sobol({"rod": mbs.sweeps.Uniform(0.9, 2.5)}, size=256)
@@ -75,62 +73,68 @@ def sweep(
         ...     motion = mbs.kinematics(slider_crank(**design), np.linspace(0.0, 2 * np.pi, 25), guess)
         ...     return {"stroke": jnp.ptp(motion.position("slider.x")), "status": motion.status}
         >>> found = mbs.sweep(measure, designs, store="strokes", progress=False)
-        >>> print(found.statuses())  # a rod of less than 1 does not go round
+        >>> print(found.statuses())  # a rod shorter than 1 does not turn fully
         {'CONVERGED': 240, 'LOCKED_UP': 16}
     """
-    _need_pyarrow()
-    k, n = _shard(shard)
-    batch = None if batch is None else count_of("batch", batch)
+    _require_pyarrow()
+    k, n = _check_shard(shard)
+    batch = None if batch is None else check_count("batch", batch)
     if not (isinstance(progress, bool) or progress is None or callable(progress)):
         raise ValueError(f"progress must be True, False, or a function, got {progress!r}")
     if executor is not None and not hasattr(executor, "submit"):
         raise ValueError(f"executor must be one such as ProcessPoolExecutor(8), got {executor!r}")
-    task = Task(measure, as_designs(designs), traced, () if traced else known_columns(store))
+    task = Task(measure, as_designs(designs), traced, () if traced else stored_columns(store))
     size = task.designs.size
-    opened = Store.opened(store, manifest_of(task.told, task.designs.told(), task.columns))
+    opened = Store.open_or_create(store, manifest_of(task.description, task.designs.told(), task.columns))
     start, stop = size * (k - 1) // n, size * k // n
-    with opened.written(start, stop) as token, _shown(progress or False) as report, _disk_full_told(opened):
+    with (
+        opened.write_lock(start, stop) as token,
+        _progress_report(progress or False) as report,
+        _explain_full_disk(opened),
+    ):
         opened.remove_damaged(start, stop)
-        gaps = missing(opened.parts(), start, stop)
+        gaps = missing_ranges(opened.parts(), start, stop)
         done = stop - start - sum(b - a for a, b in gaps)
         counts: Counter = Counter()
-        halts = _Halts(halt)
+        stop_control = _StopControl(halt)
         if executor is None:
-            share = _here(task, opened.folder, gaps, batch, halts)
+            finished = _run_in_this_process(task, opened.folder, gaps, batch, stop_control)
         else:
-            share = by_workers(executor, task, token, gaps, batch, halts)
-        with contextlib.closing(share) as parts:
+            finished = run_on_workers(executor, task, token, gaps, batch, stop_control)
+        with contextlib.closing(finished) as parts:
             for found in parts:
                 counts.update(found)
                 done += sum(found.values())
-                # What is computed is stored before an error of the report, or an interrupt of it, is raised.
-                with halts.first():
-                    report(done, stop - start, named(counts))
-        halts.raised()
+                # Store the computed samples before an error or interrupt of the report is raised.
+                with stop_control.deferred_error():
+                    report(done, stop - start, counts_by_name(counts))
+        stop_control.raise_deferred()
     return Results(opened.folder)
 
 
-def _here(task: Task, folder: Path, gaps, batch: int | None, halt: Stop) -> Generator[Counts, None, None]:
-    """How many samples of each finished part ended how, as they come."""
+def _run_in_this_process(
+    task: Task, folder: Path, gaps, batch: int | None, halt: StopSignal
+) -> Generator[Counts, None, None]:
+    """Compute the missing samples here; yield the counts by status of each finished part."""
     for start, stop in gaps:
         if not halt.is_set():
             yield from task.run(folder, start, stop, batch, halt)
 
 
-class _Halts:
-    """Whether to stop: the user says so, or something was raised that waits for its turn."""
+class _StopControl:
+    """Stop signal that is set by the user, or by an error that is raised later."""
 
-    def __init__(self, halt: Stop | None):
+    def __init__(self, halt: StopSignal | None):
         self.halt = halt
         self.error: BaseException | None = None
 
     def is_set(self) -> bool:
-        """Whether."""
+        """Return True once the sweep should stop."""
         return self.error is not None or (self.halt is not None and self.halt.is_set())
 
     @contextlib.contextmanager
-    def first(self) -> Iterator[None]:
-        """Keep what is raised for later, the first time."""
+    def deferred_error(self) -> Iterator[None]:
+        """Keep the first exception raised inside; raise any later one."""
         try:
             yield
         except BaseException as error:
@@ -138,15 +142,16 @@ class _Halts:
                 raise
             self.error = error
 
-    def raised(self) -> None:
-        """Raise it."""
+    def raise_deferred(self) -> None:
+        """Raise the exception that was kept, if any."""
         if self.error is not None:
             raise self.error
 
 
-def _shard(given) -> tuple[int, int]:
+def _check_shard(given) -> tuple[int, int]:
+    """Return (k, n) as ints with 1 ≤ k ≤ n, or raise `ValueError`."""
     try:
-        k, n = (count_of("shard", x) for x in given)
+        k, n = (check_count("shard", x) for x in given)
     except (TypeError, ValueError):
         k, n = 1, 0
     if k > n:
@@ -155,7 +160,8 @@ def _shard(given) -> tuple[int, int]:
 
 
 @contextlib.contextmanager
-def _disk_full_told(store: Store) -> Iterator[None]:
+def _explain_full_disk(store: Store) -> Iterator[None]:
+    """Add to errors of a full disk the number of samples that are stored."""
     try:
         yield
     except OSError as error:
@@ -170,7 +176,8 @@ def _disk_full_told(store: Store) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _shown(progress: bool | Report) -> Iterator[Report]:
+def _progress_report(progress: bool | Report) -> Iterator[Report]:
+    """Yield the function to call after each part: the user's, that of a progress bar, or one that does nothing."""
     if not isinstance(progress, bool):
         yield progress
     elif not progress:
@@ -180,19 +187,20 @@ def _shown(progress: bool | Report) -> Iterator[Report]:
 
         began = time.monotonic()
 
-        def told(counts: dict[str, int]) -> str:
+        def caption(counts: dict[str, int]) -> str:
             total = sum(counts.values())
             failed = [f"{name} {count / total:.2%}" for name, count in counts.items() if name != Status.CONVERGED.name]
             return ", ".join([f"{total / (time.monotonic() - began):,.0f}/s", *(failed or ["all CONVERGED"])])
 
-        bar = ProgressBar("sweep", "samples", told)
+        bar = ProgressBar("sweep", "samples", caption)
         try:
             yield bar
         finally:
             bar.close()
 
 
-def _need_pyarrow() -> None:
+def _require_pyarrow() -> None:
+    """Raise `ImportError` if pyarrow is missing."""
     try:
         import pyarrow  # noqa: F401
     except ImportError as error:

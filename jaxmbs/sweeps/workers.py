@@ -1,4 +1,4 @@
-"""The samples of a sweep shared out over the workers of an executor."""
+"""Distribution of the samples of a sweep over the workers of an executor."""
 
 from __future__ import annotations
 
@@ -15,79 +15,79 @@ from typing import Any, NamedTuple
 
 import jax
 
-from jaxmbs.sweeps.batches import FIRST_BATCH, Stop
+from jaxmbs.sweeps.batches import FIRST_BATCH, StopSignal
 from jaxmbs.sweeps.task import Counts, Task
 
-# The largest number of ranges; ranges under way for each worker, and in all where an executor does not say how many workers
-# it has; how often a range is tried whose worker was lost.
-MAX_RANGES, UNDER_WAY, UNDER_WAY_UNKNOWN, MAX_ATTEMPTS = 1000, 2, 64, 3
-# Seconds between two looks at futures, and at whether to stop.
-LOOKS = 0.2
+# Largest number of ranges that the samples are divided into.
+MAX_RANGES = 1000
+# Ranges submitted at a time for each worker.
+RANGES_PER_WORKER = 2
+# Ranges submitted at a time if the executor does not tell its number of workers.
+RANGES_UNKNOWN_WORKERS = 64
+# A range whose worker was lost is tried at most this many times.
+MAX_ATTEMPTS = 3
+# Seconds between two checks of futures and of the stop signal.
+POLL_SECONDS = 0.2
 
 
 class Range(NamedTuple):
-    """Samples for a worker, and how many times they were given to one."""
+    """Range of samples for a worker, and the number of attempts to compute it."""
 
     start: int
     stop: int
     attempt: int = 1
 
 
-class Failed(NamedTuple):
-    """An error of the measure or of the disk, which another worker would meet as well."""
+class Failure(NamedTuple):
+    """Error of the measure or of the disk, which any other worker would raise too."""
 
     error: Exception
 
 
-def by_workers(
-    executor: Executor, task: Task, token: Path, gaps, batch: int | None, halt: Stop
+def run_on_workers(
+    executor: Executor, task: Task, token: Path, gaps, batch: int | None, halt: StopSignal
 ) -> Generator[Counts, None, None]:
-    """How many samples of each finished range ended how, as they come.
-
-    Workers stop after a batch when `token` is gone.
-
-    Raises:
-        ValueError: the task cannot be sent to workers.
-        RuntimeError: a worker was lost.
-    """
-    payload, exact = _pickled(task), bool(jax.config.read("jax_enable_x64"))
+    """Compute ranges of samples on the workers of an executor and yield counts by status of each finished range."""
+    payload, exact = _pickle_task(task), bool(jax.config.read("jax_enable_x64"))
     workers = getattr(executor, "_max_workers", None)
-    most = UNDER_WAY * workers if isinstance(workers, int) else UNDER_WAY_UNKNOWN
-    waiting = _ranges(gaps, batch, most)[::-1]
+    max_submitted = RANGES_PER_WORKER * workers if isinstance(workers, int) else RANGES_UNKNOWN_WORKERS
+    waiting = _divide_gaps(gaps, batch, max_submitted)[::-1]
     under_way: dict[Any, Range] = {}
     try:
         while waiting or under_way:
-            while waiting and len(under_way) < most and not halt.is_set():
-                one = waiting.pop()
+            while waiting and len(under_way) < max_submitted and not halt.is_set():
+                chunk = waiting.pop()
                 try:
-                    future = executor.submit(work, payload, str(token.resolve()), one.start, one.stop, batch, exact)
+                    future = executor.submit(
+                        run_range, payload, str(token.resolve()), chunk.start, chunk.stop, batch, exact
+                    )
                 except Exception as error:  # executors raise anything
-                    raise _lost(one, error) from error
-                under_way[future] = one
+                    raise _lost_worker_error(chunk, error) from error
+                under_way[future] = chunk
             if not under_way:
                 return
             if halt.is_set():
                 token.unlink(missing_ok=True)
                 for future in under_way:
                     future.cancel()
-            for future in _done(under_way):
-                one = under_way.pop(future)
+            for future in _finished_futures(under_way):
+                chunk = under_way.pop(future)
                 try:
                     found = future.result()
                 except CancelledError:
                     continue
                 except BrokenExecutor as error:
-                    raise _lost(one, error) from error
+                    raise _lost_worker_error(chunk, error) from error
                 except Exception as error:
-                    if one.attempt == MAX_ATTEMPTS:
-                        raise _lost(one, error) from error
-                    waiting.append(one._replace(attempt=one.attempt + 1))
+                    if chunk.attempt == MAX_ATTEMPTS:
+                        raise _lost_worker_error(chunk, error) from error
+                    waiting.append(chunk._replace(attempt=chunk.attempt + 1))
                     continue
-                if isinstance(found, Failed):
+                if isinstance(found, Failure):
                     raise found.error
                 yield found
     finally:
-        # What still runs ends after its batch; nobody else may begin before.
+        # Running workers end after their batch. No other sweep may begin before that.
         token.unlink(missing_ok=True)
         for future in under_way:
             future.cancel()
@@ -96,38 +96,41 @@ def by_workers(
                 future.result()
 
 
-def _ranges(gaps, batch: int | None, least: int) -> list[Range]:
-    """Ranges, of whole batches where these are given."""
+def _divide_gaps(gaps, batch: int | None, min_count: int) -> list[Range]:
+    """Divide gaps into ranges, of whole batches if a batch size is given."""
     total = sum(stop - start for start, stop in gaps)
-    count = max(least, min(MAX_RANGES, total // (batch or FIRST_BATCH)))
+    count = max(min_count, min(MAX_RANGES, total // (batch or FIRST_BATCH)))
     length = max(1, -(-total // count))
     length = -(-length // batch) * batch if batch else length
     return [Range(a, min(a + length, stop)) for start, stop in gaps for a in range(start, stop, length)]
 
 
-def _done(under_way: dict[Any, Range]) -> list[Any]:
-    """Futures that have ended since, perhaps none."""
+def _finished_futures(under_way: dict[Any, Range]) -> list[Any]:
+    """Wait a moment and return the futures that have ended, perhaps none."""
     if all(isinstance(future, Future) for future in under_way):
-        return list(wait(under_way, LOOKS, FIRST_COMPLETED).done)
-    # Jobs of submitit can only be asked.
+        return list(wait(under_way, POLL_SECONDS, FIRST_COMPLETED).done)
+    # Jobs of submitit can only be polled.
     done = [future for future in under_way if future.done()]
     if not done:
-        time.sleep(LOOKS)
+        time.sleep(POLL_SECONDS)
     return done
 
 
-def _lost(one: Range, error: BaseException) -> RuntimeError:
-    told = " ".join(str(error).split()).rstrip(".") or type(error).__name__
-    samples = f"samples {one.start} to {one.stop - 1}"
-    return RuntimeError(f"a worker was lost with {samples}: {told}. What is stored stays; run the sweep again to go on")
+def _lost_worker_error(chunk: Range, error: BaseException) -> RuntimeError:
+    """Return the error to raise for a lost worker."""
+    reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+    samples = f"samples {chunk.start} to {chunk.stop - 1}"
+    return RuntimeError(
+        f"a worker was lost with {samples}: {reason}. Stored samples are kept; run the sweep again to continue"
+    )
 
 
-def work(payload: bytes, token: str, start: int, stop: int, batch: int | None, exact: bool) -> Counts | Failed:
-    """Compute a range and store it beside `token`, in whatever process this runs; returns how many ended how."""
+def run_range(payload: bytes, token: str, start: int, stop: int, batch: int | None, exact: bool) -> Counts | Failure:
+    """Compute a range in a worker, store it in the folder of `token`, and return the counts by status."""
     counts: Counter = Counter()
     with jax.enable_x64(exact):
         try:
-            for found in _task(payload, exact).run(Path(token).parent, start, stop, batch, _Unwanted(Path(token))):
+            for found in _task(payload, exact).run(Path(token).parent, start, stop, batch, _TokenGone(Path(token))):
                 counts.update(found)
         except Exception as error:
             if isinstance(error, OSError) and error.errno not in (
@@ -137,32 +140,33 @@ def work(payload: bytes, token: str, start: int, stop: int, batch: int | None, e
                 errno.EROFS,
             ):
                 raise
-            return Failed(_sendable(error))
+            return Failure(_picklable_error(error))
     return dict(counts)
 
 
-class _Unwanted:
-    """Whether nobody waits for a worker any more."""
+class _TokenGone:
+    """Stop signal of a worker: the file of its sweep is gone."""
 
     def __init__(self, token: Path):
         self.token = token
 
     def is_set(self) -> bool:
-        """Whether the file is gone."""
+        """Return True once the file is gone."""
         return not self.token.exists()
 
 
-def _pickled(task: Task) -> bytes:
+def _pickle_task(task: Task) -> bytes:
+    """Return the pickled arguments of a task, or raise `ValueError`."""
     try:
         return _pickler().dumps((task.measure, task.designs, task.traced, task.columns))
     except Exception as error:  # pickles raise anything
         raise ValueError(
-            f"measure and designs must be such that they can be sent to workers: {' '.join(str(error).split())}"
+            f"measure and designs must be picklable to be sent to workers: {' '.join(str(error).split())}"
         ) from error
 
 
 def _pickler() -> Any:
-    """cloudpickle, which knows functions that no module has, where it is installed."""
+    """Return cloudpickle, which also pickles functions defined in no module, or pickle if that is not installed."""
     try:
         import cloudpickle
     except ImportError:
@@ -172,13 +176,13 @@ def _pickler() -> Any:
 
 @lru_cache(maxsize=2)
 def _task(payload: bytes, exact: bool) -> Task:
-    """The task of a worker, which is compiled once for a precision."""
+    """Return the task of a worker. It is compiled once for each precision."""
     del exact
     return Task(*pickle.loads(payload))
 
 
-def _sendable(error: Exception) -> Exception:
-    """The error, or its text where it cannot be sent."""
+def _picklable_error(error: Exception) -> Exception:
+    """Return the error, or one with its text if it cannot be pickled."""
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:

@@ -46,12 +46,12 @@ def test_what_cannot_be_told_apart_is_named(files, capsys):
 
 
 WRONG = {
-    "no 'stiffnes' in spring": ["--free", "forces.spring.stiffnes"],
-    "bounds are two numbers": ["--free", "forces.spring.stiffness=1"],
-    "a place is given twice": ["--free", "bodies.cart.mass", "--free", "bodies.cart.mass=0:3"],
-    "there is no signal 'cart.y'": ["--free", "bodies.cart.mass", "--deviation", "cart.y=1"],
-    "is not a number, or a signal and a number": ["--free", "bodies.cart.mass", "--deviation", "much"],
-    "a model is written as .json": ["--free", "bodies.cart.mass", "--output", "found.csv"],
+    "spring has no 'stiffnes'": ["--free", "forces.spring.stiffnes"],
+    "bounds must be two numbers": ["--free", "forces.spring.stiffness=1"],
+    "give each place once": ["--free", "bodies.cart.mass", "--free", "bodies.cart.mass=0:3"],
+    "no signal is called 'cart.y'": ["--free", "bodies.cart.mass", "--deviation", "cart.y=1"],
+    "must be a number, or SIGNAL=number": ["--free", "bodies.cart.mass", "--deviation", "much"],
+    "must end in .json": ["--free", "bodies.cart.mass", "--output", "found.csv"],
 }
 
 
@@ -63,8 +63,8 @@ def test_bad_arguments_are_named(files, capsys, message):
 
 
 TABLES = {
-    "the first line must have 't'": "time,cart.x\n0,1\n",
-    "line 3: 1 numbers in place of 2": "t,cart.x\n0,1\n1\n",
+    "the first line must be 't'": "time,cart.x\n0,1\n",
+    "line 3: must have 2 numbers, got 1": "t,cart.x\n0,1\n1\n",
     "could not convert": "t,cart.x\n0,1\n1,x\n",
     "no finite number at place 1": "t,cart.x\n0,1\n1,nan\n",
     "numbers that increase": "t,cart.x\n0,1\n0,2\n",

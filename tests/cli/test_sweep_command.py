@@ -125,21 +125,21 @@ MASS, RECORD = ["--vary", "bodies.rod.mass=0.5:1.5"], ["--record", "max piston.x
 BAD = [
     (
         ["--vary", "bodies.rodd.mass=1:2", *RECORD],
-        "--vary: bodies.rodd.mass: there is no 'rodd' in bodies; there are crank, rod",
+        "--vary: bodies.rodd.mass: bodies has no 'rodd'; it has crank, rod",
     ),
-    (["--vary", "body.rod.mass=1:2", *RECORD], "there is no 'body' in the model; there are bodies, constraints"),
-    (["--vary", "constraints.B.point_i=1:2", *RECORD], "say which one, as in constraints.B.point_i.0"),
-    (["--vary", "constraints.B.point_i.2=1:2", *RECORD], "has shape (2,), and no place 2"),
-    (["--vary", "constraints.B.i=1:2", *RECORD], "is not a number that can vary"),
-    (["--vary", "bodies.rod=1:2", *RECORD], "is not a number that can vary"),
+    (["--vary", "body.rod.mass=1:2", *RECORD], "the model has no 'body'; it has bodies, constraints"),
+    (["--vary", "constraints.B.point_i=1:2", *RECORD], "give an index, as in constraints.B.point_i.0"),
+    (["--vary", "constraints.B.point_i.2=1:2", *RECORD], "has shape (2,) and no index 2"),
+    (["--vary", "constraints.B.i=1:2", *RECORD], "must be a real number"),
+    (["--vary", "bodies.rod=1:2", *RECORD], "must be a real number"),
     (["--vary", "bodies.rod.mass=cheap", *RECORD], "cannot read 'cheap': give A:B"),
     (["--vary", "bodies.rod.mass=2:1", *RECORD], "lower must not be above upper"),
     (
         ["--vary", "bodies.rod.mass=-1:2", *RECORD],
-        "there are values such as -0.9985: body 'rod' (Body): mass must be positive",
+        "values such as -0.9985 are not allowed: body 'rod' (Body): mass must be positive",
     ),
     (["--vary", "bodies.rod.mass=normal:1,0.5", *RECORD], "mass must be positive, got -0.64"),
-    (["--vary", "constraints.B.point_i.-1=1:2", *RECORD], "and no place -1"),
+    (["--vary", "constraints.B.point_i.-1=1:2", *RECORD], "and no index -1"),
     (["--vary", "bodies.rod.mass=1:2:inf", *RECORD], "cannot read '1:2:inf'"),
     (["--vary", "bodies.rod.mass=normal:1", *RECORD], "cannot read 'normal:1'"),
     (["--vary", "bodies.rod.mass", *RECORD], "give each place once"),
@@ -168,16 +168,16 @@ def test_other_bad_input(run, tmp_path):
     assert sweep(run, *MASS, *RECORD, "--size", 5)[0] == 0
     code, found, _ = sweep(run, *MASS, *RECORD, "--size", 6)
     assert code == 2
-    assert "another sweep, with other designs: size is 5 there, 6 here" in found["error"]
+    assert "another sweep, with other designs: size is 5 in the store, 6 in this call" in found["error"]
     code, found, _ = sweep(run, *MASS, *RECORD, "--size", 5, until=0.5)
     assert code == 2
     assert "another sweep, with another measure" in found["error"]
     for words, message in [
         (["--summary", "nothing"], "nothing is not the store of a sweep"),
         (["--merge", "store"], "--output is missing"),
-        (["--summary", "store", "--merge", "store"], "nothing else to do"),
-        (["--summary", "store", "--picture", "x.doc"], "a picture ends in .png"),
-        (["--output", "store"], "a model is missing"),
+        (["--summary", "store", "--merge", "store"], "reads existing stores"),
+        (["--summary", "store", "--picture", "x.doc"], "a picture must end in .png"),
+        (["--output", "store"], "MODEL is missing"),
     ]:
         code, found, _ = run("sweep", *words)
         assert (code, message in found["error"]) == (2, True)
@@ -203,7 +203,7 @@ def test_an_interrupt_stores_what_is_computed(tmp_path):
         finally:
             process.kill()
         found = json.loads(out)
-        assert (process.returncode, found["stopped"]) == (130, "the same command again goes on")
+        assert (process.returncode, found["stopped"]) == (130, "run the same command again to continue")
         stored.append(found["stored"])
     assert 0 < stored[0] < stored[1] < 10**9
     found = mbs.sweeps.Results(tmp_path / "store")

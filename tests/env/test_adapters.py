@@ -83,7 +83,7 @@ def test_seeds_repeat_episodes():
     assert np.abs(one - two).max() > 1e-4
     single = GymnasiumEnv("cart-double-pendulum")
     np.testing.assert_allclose(single.reset(seed=6)[0], one[1], rtol=1e-6, atol=1e-6)
-    with pytest.raises(ValueError, match="each of 3"):
+    with pytest.raises(ValueError, match="must have 3 entries"):
         envs.reset(seed=[1, 2])
 
 

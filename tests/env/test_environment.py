@@ -285,7 +285,7 @@ def test_actions_of_a_wrong_shape_and_bad_settings_are_refused():
     environment = env.make("slider-crank")
     state = environment.reset(jax.random.key(0))
     for action in (0.0, jnp.zeros(2), jnp.zeros((1, 1))):
-        with pytest.raises(ValueError, match=r"an action has shape \(1,\)"):
+        with pytest.raises(ValueError, match=r"an action must have shape \(1,\)"):
             environment.step(state, action)
     for settings in (
         {"substeps": 2.5},

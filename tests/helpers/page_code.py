@@ -130,27 +130,17 @@ near = {
 found = mbs.diagnose(built, mbs.assemble(built, near, throw=True).q)
 assert (found.dof, found.redundant) == (1, ()), found
 """
-SLOT = """
-from typing import ClassVar
-import equinox as eqx
-from jaxtyping import Array
-from jaxmbs.element import check_positive
-from jaxmbs.numerics.arrays import real
-from jaxmbs.planar.element import PlanarConstraint, separation
-"""
 
 # For each page: code before its blocks, after "Getting started", and code after them.
 BEFORE_AND_AFTER: dict[str, tuple[str, str]] = {
-    "CONTRIBUTING.md": (
-        SLOT,
+    "README.md": ("", ""),
+    "extending/joint.md": (
+        "",
+        'assert jnp.allclose(mbs.assemble(mech, {"a": (1.5, 1.5, 0)}).q[:2], 2**0.5)\n'
         'slot = mbs.Mechanism({"a": planar.Body()}, {"slot": CircularSlot("ground", "a", (0, 0), (0, 0), radius=2)})\n'
         'assert mbs.constraints(slot, {"a": (3, 4, 0)}) == 10.5',
     ),
-    "README.md": ("", ""),
-    "adding_an_element.md": (
-        "",
-        'assert jnp.allclose(mbs.assemble(mech, {"a": (1.5, 1.5, 0)}).q[:2], 2**0.5)',
-    ),
+    "extending/verification_case.md": ("", ""),
     "dynamics.md": (
         FOUR_BAR + "bodies, constraints, drivers, driven = mech.bodies, mech.constraints, {}, mech",
         PISTON + PUSHED + "forces = {'tendon': tendon, 'drag': drag}" + PUSHED,

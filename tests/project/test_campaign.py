@@ -14,9 +14,9 @@ import jaxmbs as mbs
 from campaign import __main__ as program
 from campaign import assemblies, closed_forms, commands, files, invariance, linkages, motions, precision, schedule
 from campaign.list import ORACLES
-from campaign.mechanisms import Reference, State
+from campaign.mechanisms import BatchState, Reference
 from campaign.oracle import Account, Oracle
-from campaign.schedule import WALL, Hangs, alarm, judged, once, run
+from campaign.schedule import WALL, Hangs, account_of, alarm, once, run
 from campaign.tally import Tally, page, table
 from random_mechanisms import random_tree
 from random_placements import placed_in_plane
@@ -72,8 +72,8 @@ def made_up():
     """Something like a bench, and something like a motion of it: six samples of a body of the plane."""
     rng = np.random.default_rng(0)
     q, v = rng.normal(size=(2, 6, 3))
-    start = State(q, v, np.ones(6), np.zeros(6), np.zeros(6, int))
-    state = State(q + 0.1, v, np.zeros(6), np.ones(6), np.zeros(6, int), start)
+    start = BatchState(q, v, np.ones(6), np.zeros(6), np.zeros(6, int))
+    state = BatchState(q + 0.1, v, np.zeros(6), np.ones(6), np.zeros(6, int), start)
     mech = random_tree(rng, 1, dimension=2)[0]
     batch = jax.tree.map(lambda x: np.stack([x] * 6), mech), q, v
     reference = Reference(batch, 1.0, state, state, np.ones((6, 1)), np.full((6, 6), 1e-10), np.full((6, 1), 1e-12))
@@ -98,8 +98,8 @@ def sample(state, k):
 
 def gradient(state, error):
     """A slope, the same beside it, and states along a straight line with a slope of 1."""
-    steps = precision.Gradients.STEP * np.array([-2, -1, -0.5, -precision.FINE, precision.FINE, 0.5, 1, 2])
-    slopes = [error * np.ones((6, 6))] * (1 + len(precision.BESIDE))
+    steps = precision.Gradients.STEP * np.array([-2, -1, -0.5, -precision.FINE_STEP, precision.FINE_STEP, 0.5, 1, 2])
+    slopes = [error * np.ones((6, 6))] * (1 + len(precision.SLOPE_OFFSETS))
     return slopes, [dataclasses.replace(state, q=state.q + h, v=state.v + h) for h in steps]
 
 
@@ -114,7 +114,7 @@ def cases():
     back = dataclasses.replace(state, q=state.start.q, v=-state.start.v)
     place = placed_in_plane(rng)
     turn = lambda x: np.einsum("ij,...j->...i", place.a, x)
-    q, v = invariance._placed(bench, place, state.q, state.v, turn)
+    q, v = invariance._move_bodies(bench, place, state.q, state.v, turn)
     moved = dataclasses.replace(state, q=q, v=v)
     poisoned = dataclasses.replace(state, status=np.array([0, 0, 0, 0, 0, int(mbs.Status.NON_FINITE)]))
     poisons = np.array(["", "", "", "", "", "nan"])
@@ -183,7 +183,7 @@ def test_mutilated_files(oracle, monkeypatch):
 
 
 def test_mutilated_commands(monkeypatch):
-    monkeypatch.setattr(commands, "WHOLE", (("schema",), ("convert", "slider_crank.json", "copy.json")))
+    monkeypatch.setattr(commands, "VALID_COMMANDS", (("schema",), ("convert", "slider_crank.json", "copy.json")))
     monkeypatch.setattr(commands, "BATCH", 8)
     oracle = commands.Commands()
     question = oracle.question(2)
@@ -219,7 +219,7 @@ def test_rounds_have_the_seeds_that_reproduce_them(tmp_path, monkeypatch):
         tally = Tally(tmp_path, 2)
         seed = tally.seed + (tally.lines["looking"].rounds if tally.lines else 0)
         tally.begin("looking", seed)
-        tally.add("looking", seed, judged(Looking(), seed), 0.0)
+        tally.add("looking", seed, account_of(Looking(), seed), 0.0)
     assert [(find["seed"], find["oracle"]) for find in tally.finds] == [(3, "looking"), (4, "looking")]
     assert "KeyError" in tally.finds[1]["what"]
     assert "parity" in tally.finds[0]["what"]
@@ -243,7 +243,7 @@ def test_finds_are_asked_again_by_their_seeds(monkeypatch, capfd):
         return subprocess.CompletedProcess(command, codes[command[5]])
 
     monkeypatch.setattr(program.subprocess, "run", again)
-    assert [find["seed"] for find in program.repeated(finds)] == [4, 5]
+    assert [find["seed"] for find in program.repeat_finds(finds)] == [4, 5]
     assert asked == [["--once", "--seed", seed, "--only", "looking"] for seed in codes]
     assert "looking with seed 3 does not repeat.\n" in capfd.readouterr().out
 
@@ -278,9 +278,9 @@ def test_processes_are_summed(tmp_path):
     one, parts = Tally(tmp_path / "one", 2), [Tally(tmp_path / str(k), 2) for k in range(2)]
     for seed in range(2, 6):
         for tally in (one, parts[seed % 2]):
-            tally.add("looking", seed, judged(Looking(), seed), 1.5)
+            tally.add("looking", seed, account_of(Looking(), seed), 1.5)
     whole = Tally(tmp_path, 2)
-    whole.become(parts)
+    whole.set_sum(parts)
     assert Tally(tmp_path, 2).lines == one.lines
     assert sorted(find["seed"] for find in whole.finds) == [find["seed"] for find in one.finds] == [3, 4, 5]
 

@@ -15,9 +15,8 @@ from jaxmbs.cli.main import parser
 from page_code import BEFORE_AND_AFTER, ELSEWHERE, ONLY_COMPILED, SEARCHES, SMALLER
 
 ROOT = Path(__file__).parents[2]
-PAGES = {
-    path.name: path for path in [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
-}
+PAGES = {path.relative_to(ROOT / "docs").as_posix(): path for path in sorted((ROOT / "docs").rglob("*.md"))}
+PAGES |= {name: ROOT / name for name in ("README.md", "CONTRIBUTING.md")}
 SLOW = {"synthesis.md", "identification.md"}
 
 

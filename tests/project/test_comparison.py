@@ -19,7 +19,7 @@ def page(monkeypatch):
 
 def test_page_is_that_of_the_run(page):
     kept = json.loads((ROOT / "benchmarks" / "comparison.json").read_text())
-    assert page.PAGE.read_text() == page.written(kept)
+    assert page.PAGE.read_text() == page.text_of(kept)
     assert list(kept["tools"]) == list(page.tools.TOOLS)
 
 

@@ -10,7 +10,7 @@ from scipy import stats
 from scipy.stats import qmc
 
 import jaxmbs as mbs
-from jaxmbs.sweeps.designs import Arrays, permuted
+from jaxmbs.sweeps.designs import Arrays, permutation
 
 CUBE = {"a": mbs.sweeps.Uniform(2.0, 3.0), "b": {"c": mbs.sweeps.Normal([0.0, 5.0], 0.5), "d": 7.0}}
 ALL = [
@@ -62,7 +62,7 @@ def test_latin_hypercube_has_one_design_in_each_interval(size):
 def test_permutations_look_random():
     """Fixed points of random permutations are distributed like Poisson's law with mean 1, and neighbours go apart."""
     keys = np.random.default_rng(0).integers(0, 2**63, (200, 4), dtype=np.uint64)
-    found = np.array([permuted(np.arange(500, dtype=np.uint64), 500, key) for key in keys]).astype(int)
+    found = np.array([permutation(np.arange(500, dtype=np.uint64), 500, key) for key in keys]).astype(int)
     fixed = (found == np.arange(500)).sum(axis=1)
     assert abs(fixed.mean() - 1) < 4 / np.sqrt(200)
     steps = np.abs(np.diff(found, axis=1))
@@ -123,7 +123,7 @@ BAD = [
     (lambda _: Arrays({"a": np.zeros(3), "b": np.zeros(4)}), "same number of rows"),
     (lambda _: Arrays(np.array(["a"])), "must be numbers"),
     (_words, "column 'colour' must hold numbers"),
-    (lambda path: mbs.sweeps.table(path / "x.json"), "ends in"),
+    (lambda path: mbs.sweeps.table(path / "x.json"), "must end in"),
 ]
 
 

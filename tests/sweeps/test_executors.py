@@ -111,7 +111,7 @@ def test_lost_workers(tmp_path):
     cut = Losing(lost=1, error=ConnectionResetError("cut"))
     check(mbs.sweep(measure, DESIGNS, store=tmp_path / "c", batch=1000, executor=cut, progress=False))
     with pytest.raises(
-        RuntimeError, match=r"a worker was lost with samples \d+ to \d+: the node went away. What is stored"
+        RuntimeError, match=r"a worker was lost with samples \d+ to \d+: the node went away. Stored samples"
     ):
         mbs.sweep(measure, DESIGNS, store=tmp_path / "b", batch=1000, executor=Losing(lost=3), progress=False)
 
@@ -146,7 +146,7 @@ def test_what_cannot_be_sent(tmp_path):
         assert lock
         return measure(design)
 
-    with pytest.raises(ValueError, match="measure and designs must be such that they can be sent to workers"):
+    with pytest.raises(ValueError, match="measure and designs must be picklable"):
         mbs.sweep(locked, DESIGNS, store=tmp_path, batch=1000, executor=Losing(0), progress=False)
 
 

@@ -83,7 +83,7 @@ def test_designs_that_are_refused(tmp_path):
             raise ValueError("too small")
         return {"root": float(design["x"]) ** 0.5, "count": 3}
 
-    with pytest.warns(UserWarning, match="sample 0 is refused, as others may be: too small"):
+    with pytest.warns(UserWarning, match="measure refuses sample 0, and perhaps others: too small"):
         found = swept(measure, tmp_path / "a", traced=False)
     small = X["x"] < 0.4
     np.testing.assert_array_equal(found.numpy("status"), np.where(small, mbs.Status.REFUSED, 0))
@@ -91,12 +91,12 @@ def test_designs_that_are_refused(tmp_path):
     np.testing.assert_array_equal(found.numpy("count"), np.where(small, 0, 3))
     # If the first samples fail, the type of a result is taken from others, best from results already stored.
     late = {"x": np.append(np.zeros(200), 0.5)}
-    with pytest.warns(UserWarning, match="sample 0 is refused"):
+    with pytest.warns(UserWarning, match="measure refuses sample 0"):
         assert swept(measure, tmp_path / "b", late, traced=False).statuses() == {"CONVERGED": 1, "REFUSED": 200}
     calls = []
     swept(lambda design: calls.append(0) or measure(design), tmp_path / "c", {"x": np.array([0.5, 0.6])}, traced=False)
     assert len(calls) == 3
-    with pytest.raises(ValueError, match="measure refuses each of the designs that were tried: too small"):
+    with pytest.raises(ValueError, match="measure refuses all designs that were tried: too small"):
         swept(measure, tmp_path / "d", {"x": np.zeros(5)}, traced=False)
 
 
@@ -196,7 +196,7 @@ def test_a_callback_is_known_by_its_code(tmp_path):
 
 
 def test_whole_numbers_that_do_not_fit(tmp_path):
-    with jax.enable_x64(False), pytest.raises(ValueError, match="whole numbers beyond int32"):
+    with jax.enable_x64(False), pytest.raises(ValueError, match="whole numbers do not fit into int32"):
         swept(lambda n: n, tmp_path, mbs.sweeps.Grid([1, 2**40]))
 
 
@@ -242,9 +242,9 @@ BAD = [
     (lambda design: float(design["x"]), {}, r"Write it in jax.numpy, or give traced=False"),
     (lambda design: jax.random.key(0), {}, r"value must hold real numbers, got key<fry>"),
     (lambda design: 1j * design["x"], {}, "value must hold real numbers, got complex"),
-    (lambda design: {"design": design["x"]}, {}, "'design' is kept for designs"),
+    (lambda design: {"design": design["x"]}, {}, "'design' is reserved for designs"),
     (lambda design: {"status": design["x"]}, {}, "'status' must hold whole numbers"),
-    (lambda design: {"sample": design["x"]}, {}, "one column named 'sample'"),
+    (lambda design: {"sample": design["x"]}, {}, "two columns are called 'sample'"),
     (lambda design: mbs.Mechanism({"a": planar.Body(mass=-1.0)}), {}, "measure: body 'a'.*mass must be positive"),
     (jnp.sin, {"batch": 0}, "batch must be a positive whole number, got 0"),
     (jnp.sin, {"batch": float("inf")}, "batch must be a positive whole number, got inf"),
@@ -295,7 +295,7 @@ def test_batches_grow_while_that_is_faster(monkeypatch):
             size, timed = own.next(left, None)
             found.append(size)
             if timed:
-                own.took(size, seconds(size))
+                own.record_time(size, seconds(size))
         return found
 
     growing = sizes(lambda size: 1e-3 + 1e-8 * size)
@@ -307,9 +307,9 @@ def test_batches_grow_while_that_is_faster(monkeypatch):
     assert sizes(lambda size: 0.02 * size) == [1024] * 2 + [250] * 22
     # The next power of two is compiled for what is left.
     assert sizes(lambda size: 1e-3, left=100) == [128] * 24
-    monkeypatch.setattr(batches, "_memory", lambda: 8.0 * 70_000)
+    monkeypatch.setattr(batches, "_free_memory", lambda: 8.0 * 70_000)
     assert sizes(lambda size: 1e-3) == [1024] * 4 + [4096] * 4 + [16384] * 16
-    monkeypatch.setattr(batches, "_memory", lambda: 8.0 * 2000)
+    monkeypatch.setattr(batches, "_free_memory", lambda: 8.0 * 2000)
     assert sizes(lambda size: 1e-3) == [256] * 24
 
 

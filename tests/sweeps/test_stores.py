@@ -296,7 +296,7 @@ def test_stores_of_something_else(tmp_path, expected):
     refused("another sweep, with another measure", lambda design: measure(design) | {"sine": jnp.cos(design["x"])})
     refused("another sweep, with other results", lambda design: {"sine": design["x"]})
     other = mbs.sweeps.Random({"x": mbs.sweeps.Uniform(0.0, 1.0), "y": mbs.sweeps.Normal([0.0, 1.0], 0.2)}, 20_000)
-    refused("other designs: design: y: deviation is 0.1 there, 0.2 here", designs=other)
+    refused("other designs: design: y: deviation is 0.1 in the store, 0.2 in this call", designs=other)
     # The same operations under another name are the same measure.
     assert len(mbs.sweep(lambda design: measure(design), DESIGNS, store=folder, progress=False)) == 20_000
     manifest = json.loads((folder / store.MANIFEST).read_text())
@@ -309,7 +309,7 @@ def test_stores_of_something_else(tmp_path, expected):
     (folder / store.MANIFEST).write_text('{"format": "jaxmbs sweep", "version": 1}')
     refused("holds 'jaxmbs sweep' of version 1")
     (folder / store.MANIFEST).unlink()
-    refused("is not the store of a sweep, and not empty")
+    refused("has other files and is not the store of a sweep")
     with pytest.raises(ValueError, match="is not the store of a sweep"):
         mbs.sweeps.Results(tmp_path)
 

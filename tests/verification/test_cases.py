@@ -62,7 +62,7 @@ def test_two_cases_of_one_name_are_refused():
 def test_page_is_that_of_the_run():
     """The page is made from the kept run, which has the cases that there are, all in tolerance."""
     kept = run.read()
-    assert page.PAGE.read_text() == page.written(kept)
+    assert page.PAGE.read_text() == page.text_of(kept)
     assert [case["name"] for case in kept["cases"]] == list(CASES)
     assert not any(case["error"] for case in kept["cases"])
     assert all(line["holds"] for case in kept["cases"] for line in case["lines"])

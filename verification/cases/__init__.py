@@ -1,4 +1,4 @@
-"""All cases; importing this registers them."""
+"""All cases, which are registered by the import."""
 
 from verification.cases import (
     haug_drivers,

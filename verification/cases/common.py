@@ -1,4 +1,4 @@
-"""What several cases use."""
+"""Functions that several cases share."""
 
 import jax
 import jax.numpy as jnp
@@ -7,37 +7,38 @@ import numpy as np
 import jaxmbs as mbs
 from verification.case import Comparison, below
 
+# All formulations.
 FORMULATIONS = (mbs.Augmented(), mbs.JointCoordinates(), mbs.Natural(), mbs.Kane())
 
 
 def from_zero(times):
-    """The times with a zero in front."""
+    """Return times with a zero before them."""
     return np.append(0.0, times)
 
 
 def gap(mech, run) -> Comparison:
-    """The largest |Φ| of a motion."""
+    """Compare the largest |Φ| of a motion with 1e-12."""
     at = jax.jit(jax.vmap(lambda q, t: jnp.max(jnp.abs(mbs.constraints(mech, q, t)))))
     return below("gap in the joints", at(run.q, run.t), 1e-12)
 
 
-def conserved(what, values, tolerance, unit="J") -> Comparison:
-    """What stays as it was at the first time."""
-    return below(what, np.asarray(values) - np.asarray(values)[:1], tolerance, unit)
+def compare_with_start(quantity, values, tolerance, unit="J") -> Comparison:
+    """Compare values over time with the first of them."""
+    return below(quantity, np.asarray(values) - np.asarray(values)[:1], tolerance, unit)
 
 
 def in_ground(run, body, vectors):
-    """Vectors in the frame of a body, by time, in the ground frame: ω, or ω̇, since ω × ω = 0."""
+    """Return vectors of a body over time in the global frame, such as ω, or ω̇, since ω × ω = 0."""
     return np.einsum("tij,tj->ti", run.rotation(body), vectors)
 
 
 def spin(run, body):
-    """The angular velocity of a body in the ground frame."""
+    """Return the angular velocity of a body in the global frame, (T, 3)."""
     return in_ground(run, body, run.v[:, run.layout.velocity_slices[body]][:, 3:])
 
 
 def angular_momentum(mech, run):
-    """About the origin, in the ground frame, (T, 3)."""
+    """Return the angular momentum about the origin, in the global frame, (T, 3)."""
 
     def at(q, v):
         total = jnp.zeros(3)
@@ -51,6 +52,6 @@ def angular_momentum(mech, run):
 
 
 def up_to_sign(parameters, wanted):
-    """Euler parameters with the sign of those wanted; both signs are the same rotation."""
+    """Return Euler parameters with the sign of those wanted; both signs are the same rotation."""
     parameters, wanted = np.asarray(parameters), np.asarray(wanted)
     return parameters * np.sign(np.sum(parameters * wanted, axis=1, keepdims=True))

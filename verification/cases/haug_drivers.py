@@ -30,10 +30,10 @@ ARM = ("boom.phi", "arm.x", "arm.y", "arm.phi")
 
 
 def against(motion, coordinates, closed_form):
-    """Coordinates and their rates; those of the closed form by automatic differentiation."""
+    """Compare coordinates and their rates with a closed form, differentiated automatically."""
     parts = zip(pick(motion, coordinates), with_rates(closed_form, motion.t), strict=True)
-    for what, (found, wanted) in zip(("positions", "velocities", "accelerations"), parts, strict=True):
-        yield close(f"{what}, closed form", found, wanted, 1e-10)
+    for quantity, (found, wanted) in zip(("positions", "velocities", "accelerations"), parts, strict=True):
+        yield close(f"{quantity}, closed form", found, wanted, 1e-10)
 
 
 @case("Haug", "Example 3.5.1: slider-crank with a driven slider", KINEMATICS, quick=True)

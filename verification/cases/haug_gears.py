@@ -68,7 +68,7 @@ def rack(by):
 
 
 def roller(problem, cam, times):
-    """Register a cam with its roller follower."""
+    """Register the case of a cam with its roller follower."""
 
     @case("Haug", problem, KINEMATICS, quick=True)
     def roller_follower(by):

@@ -6,6 +6,7 @@ import numpy as np
 import haug_analysis
 import haug_relative
 import jaxmbs as mbs
+from haug_analysis import LAST_PLACE, PRINTED
 from haug_concepts import (
     LENGTH,
     TENTHS,
@@ -21,16 +22,14 @@ from jaxmbs import planar
 from verification.case import DIAGNOSIS, EQUATIONS, KINEMATICS, Analysis, case, close, same
 
 NEWTON = Analysis("Newton–Raphson steps")
-# Half a unit, and a unit, in the last of the book's four decimals.
-PRINTED, LAST_PLACE = haug_analysis.PRINTED, haug_analysis.LAST_PLACE
 
 
-def motion_of(motion, q, v, a, tolerances=(1e-12, 1e-11, 1e-10)):
-    """All coordinates and their rates; q, v, a are lists of columns."""
-    for what, found, wanted, tolerance in zip(
+def compare_motion(motion, q, v, a, tolerances=(1e-12, 1e-11, 1e-10)):
+    """Compare all coordinates and their rates; q, v, a are lists of columns."""
+    for quantity, found, wanted, tolerance in zip(
         ("positions", "velocities", "accelerations"), (motion.q, motion.v, motion.a), (q, v, a), tolerances, strict=True
     ):
-        yield close(what, found, np.stack(np.broadcast_arrays(*wanted), 1), tolerance)
+        yield close(quantity, found, np.stack(np.broadcast_arrays(*wanted), 1), tolerance)
 
 
 @case("Haug", "Example 3.1.1: pendulum, its equations", EQUATIONS, quick=True)
@@ -53,7 +52,7 @@ def driven_by_a_sine(by):
     phi, w, w_dot = np.sin(10 * TENTHS), 10 * np.cos(10 * TENTHS), -100 * np.sin(10 * TENTHS)
     s, c = np.sin(phi), np.cos(phi)
     a = c * w_dot - s * w**2, s * w_dot + c * w**2, w_dot
-    yield from motion_of(motion, (s, -c, phi), (c * w, s * w, w), a, (1e-12, 1e-10, 1e-9))
+    yield from compare_motion(motion, (s, -c, phi), (c * w, s * w, w), a, (1e-12, 1e-10, 1e-9))
     yield same("degrees of freedom, drivers not counted", mbs.diagnose(mech, motion.q[3], TENTHS[3]).dof, 1)
 
 
@@ -91,7 +90,7 @@ def slider_crank_motion(by):
     q = zero, zero, phi1, c1 + s2, zero, phi2
     v = zero, zero, zero + omega, -omega * s1 + w2 * c2, zero, w2
     a = zero, zero, zero, -(omega**2) * c1 + w2_dot * c2 - w2**2 * s2, zero, w2_dot
-    yield from motion_of(motion, q, v, a)
+    yield from compare_motion(motion, q, v, a)
     yield close("pin P on its circle", motion.point("coupler", (0, LENGTH)), np.stack([c1, s1], 1), 1e-12)
     report = mbs.diagnose(slider_crank(omega), motion.q[4], TENTHS[4])
     yield same("degrees of freedom, drivers not counted", report.dof, 1)
@@ -103,7 +102,7 @@ def inclined_slider_motion(by):
     guess = {"block": (-1.0, -1.0, 0.8)}
     good = mbs.kinematics(inclined_slider(Slide), times, guess, throw=True)
     straight = times / 2, times / 2, np.full(11, np.pi / 4)
-    yield from motion_of(good, straight, (0.5, 0.5, 0 * times), 3 * (0 * times,), (1e-12, 1e-12, 1e-12))
+    yield from compare_motion(good, straight, (0.5, 0.5, 0 * times), 3 * (0 * times,), (1e-12, 1e-12, 1e-12))
     bad = mbs.kinematics(inclined_slider(SlideOrthogonal), times, guess)
     yield close("positions with (3.1.17)", bad.q, np.stack(straight, 1), 1e-12)
     wanted = [int(mbs.Status.SINGULAR if t == 0 else mbs.Status.CONVERGED) for t in times]
@@ -124,7 +123,7 @@ def pendulum_of_length_two(by):
     w, w_dot = 3.6 * np.cos(3 * TENTHS), -10.8 * np.sin(3 * TENTHS)
     s, c = np.sin(phi), np.cos(phi)
     a = s * w_dot + c * w**2, -c * w_dot + s * w**2, w_dot
-    yield from motion_of(motion, (1 - c, 1 - s, phi), (s * w, -c * w, w), a, (1e-12, 1e-12, 1e-11))
+    yield from compare_motion(motion, (1 - c, 1 - s, phi), (s * w, -c * w, w), a, (1e-12, 1e-12, 1e-11))
     yield close("the pivot stays", motion.point("pendulum", (1, 0)), 1, 1e-12)
 
 
@@ -145,7 +144,7 @@ def slider_on_the_axis(by):
     yield close("γ", gamma[:2], 0, 1e-15)
     motion = mbs.kinematics(mech, TENTHS, q, throw=True)
     x, zero = 0.2 - TENTHS + 3 * TENTHS**2, 0 * TENTHS
-    yield from motion_of(
+    yield from compare_motion(
         motion, (x, zero, zero), (-1 + 6 * TENTHS, zero, zero), (6 + zero, zero, zero), (1e-13, 1e-13, 1e-12)
     )
     report = mbs.diagnose(mech, motion.q[0])
@@ -153,21 +152,24 @@ def slider_on_the_axis(by):
 
 
 def relative(problem, make, guess, points, closed_form, counts):
-    """Register a model of section 3.3: its points in motion, and nc, nh as the book counts them."""
+    """Register a model of section 3.3: motion of its points, and nc, nh as the book counts them."""
 
     @case("Haug", problem, KINEMATICS, quick=True)
     def model(by):
         mech = make()
         motion = mbs.kinematics(mech, haug_relative.TENTHS, guess, throw=True)
         found = haug_relative.points_in_motion(motion, points)
-        for what, got, wanted in zip(("positions", "velocities", "accelerations"), found, closed_form(), strict=True):
-            yield close(f"{what} of two pins", got, wanted, 1e-10)
+        for quantity, got, wanted in zip(
+            ("positions", "velocities", "accelerations"), found, closed_form(), strict=True
+        ):
+            yield close(f"{quantity} of two pins", got, wanted, 1e-10)
         report = mbs.diagnose(mech, motion.q[0])
         numbers = mech.layout.n, mech.layout.kinematic_rows, report.dof, report.free, report.redundant
         yield same("nc − nh = 1", numbers, (*counts, 1, 0, ()))
 
 
 def from_parts(guess, joints, drivers):
+    """Return a function that builds the mechanism of these joints and drivers."""
     return lambda: mbs.Mechanism(dict.fromkeys(guess, planar.Body()), joints, drivers)
 
 
@@ -232,7 +234,7 @@ def redundant_block(by):
 
 @case("Haug", "Example 3.6.2: double pendulum, Newton–Raphson from the book's estimate", NEWTON, quick=True)
 def newton(by):
-    # The book solves each step with the numbers as it prints them and goes on from the rounded result.
+    # The book solves each step with printed numbers and continues from the rounded result.
     printed_form, estimate = haug_analysis.printed_form, haug_analysis.ESTIMATE
     Phi, matrix, _, _ = printed_form(estimate)
     right = [0, 0, -0.0102, -0.0087, 0, 0]
@@ -268,7 +270,7 @@ def double_pendulum_at_start(by):
 def double_pendulum_motion(by):
     times = 1.5 * TENTHS
     motion = mbs.kinematics(haug_analysis.double_pendulum(), times, haug_analysis.ESTIMATE, throw=True)
-    yield from motion_of(motion, *(x.T for x in haug_analysis.pendulum_closed_form(times)), (1e-11, 1e-11, 1e-11))
+    yield from compare_motion(motion, *(x.T for x in haug_analysis.pendulum_closed_form(times)), (1e-11, 1e-11, 1e-11))
 
 
 @case("Haug", "Problem 3.6.2: pendulum on a slider", KINEMATICS, quick=True)
@@ -295,4 +297,4 @@ def pendulum_on_a_slider(by):
     q = 0.2 * times, zero, zero, 0.2 * times + 2 * s, -2 * c, phi
     v = zero + 0.2, zero, zero, 0.2 + 0.2 * c, 0.2 * s, zero + 0.1
     a = zero, zero, zero, -0.02 * s, 0.02 * c, zero
-    yield from motion_of(motion, q, v, a, (1e-12, 1e-12, 1e-12))
+    yield from compare_motion(motion, q, v, a, (1e-12, 1e-12, 1e-12))

@@ -1,4 +1,4 @@
-"""Haug 3.7: singular configurations and what a change of design does there; section 12.2, a mechanism in space."""
+"""Haug 3.7: singular configurations, and changes of design there; section 12.2, a mechanism in space."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -24,7 +24,7 @@ from verification.cases.common import FORMULATIONS, gap, spin
 
 
 def statuses(motion):
-    """As whole numbers."""
+    """Return the statuses of a motion as whole numbers."""
     return np.asarray(motion.status).tolist()
 
 
@@ -116,7 +116,7 @@ def determinants(by):
         q = mech.coordinates(coupler_guess(1.3, angle))
         found.append(abs(np.linalg.det(mbs.constraint_jacobian(mech, q, angle))))
         wanted.append(abs(1.3 * np.sin(q[5])))
-    yield close("|Φ_q| = −ℓ sin φ₂ (3.7.5), but for the order of rows", found, wanted, 1e-13)
+    yield close("|Φ_q| = −ℓ sin φ₂ (3.7.5), up to the order of rows", found, wanted, 1e-13)
     # Through the bifurcation, at 85° and 95°.
     mech, angles = slider_crank(1.0), np.array([1.0, 1.4835, 1.6581])
     motion = mbs.kinematics(mech, angles, coupler_guess(1.0, angles[0]), throw=True)

@@ -31,7 +31,7 @@ def path_matrices(by):
 
 
 def four_bar():
-    """The four-bar of the dynamics reference where it starts."""
+    """Return the four-bar of the dynamics reference, and its start."""
     start = dynamic_problems.reference("planar_four_bar_dynamics")["initial_state"]
     angles = np.array([np.deg2rad(start["theta2_deg"]), start["theta3"], start["theta4"]])
     b = dynamic_problems.four_bar_design()
@@ -68,8 +68,8 @@ def natural_counts(by):
         yield same(f"coordinates, rows, rank, {name}", (*jacobian.shape[::-1], rank), wanted)
 
 
-def blocks(name, *, quick):
-    """Register a table of the paper, of three random systems."""
+def register_table(name, *, quick):
+    """Register a table of the paper, computed for three random systems."""
     build, table, dimension, natural = SYSTEMS[name]
     title = {"universal": "Table 1: universal joints"}.get(name, f"{name}: velocity transformation")
 
@@ -103,9 +103,9 @@ def blocks(name, *, quick):
                 off += [np.subtract(by_bodies[k][symbol], rows[k]) for symbol, rows in wanted.items()]
                 off = deviations.setdefault(f"{part} of natural coordinates", [])
                 off += [np.subtract(by_natural[k][key], wanted[symbol][k]) for key, symbol in natural.items()]
-        for what, off in deviations.items():
-            yield below(what, np.concatenate([np.ravel(x) for x in off]), 1e-12)
+        for quantity, off in deviations.items():
+            yield below(quantity, np.concatenate([np.ravel(x) for x in off]), 1e-12)
 
 
 for _name in SYSTEMS:
-    blocks(_name, quick=_name not in ("(4.9)", "(4.13)"))
+    register_table(_name, quick=_name not in ("(4.9)", "(4.13)"))

@@ -37,9 +37,9 @@ def andrews_mechanism(by, problem):
 
 
 def car_axis_model(p):
-    """Two point masses, a distance, a driven support and stiff springs.
+    """Return the car axis: two point masses, a distance, a driven support and stiff springs.
 
-    The driven condition xl·xb + yl·yb = 0 is not an element of the library: it is written here.
+    The driven condition xl·xb + yl·yb = 0 is not an element of the package, so its class is defined here.
     """
     mass = p["M"] * p["eps"] ** 2 / 2
 
@@ -48,7 +48,7 @@ def car_axis_model(p):
         return jnp.sqrt(p["L"] ** 2 - y**2), y
 
     class Perpendicular(planar.element.AbsoluteConstraint):
-        """The body's origin is at right angles to the support."""
+        """The origin of the body is perpendicular to the support."""
 
         body: str = eqx.field(static=True)
         rows = 1

@@ -1,4 +1,4 @@
-"""Kamman: moments of joints, matrices of trees, known coordinates taken out, driving torques."""
+"""Kamman: moments of joints, matrices of trees, elimination of known coordinates, driving torques."""
 
 import jax
 import numpy as np
@@ -17,8 +17,8 @@ MATRICES = Analysis("kane_matrices", "Kane")
 AT_ONE_STATE = Analysis("simulate, at one state", "Kane")
 
 
-def boxed(name):
-    """Register the results of a joint."""
+def register_joint(name):
+    """Register the boxed results of a joint."""
     held, lower, own = BOXED[name]
 
     @case("Kamman", f"boxed results of the joint: {name}", MOMENT, quick=True)
@@ -40,7 +40,7 @@ def boxed(name):
 
 
 for _name in BOXED:
-    boxed(_name)
+    register_joint(_name)
 
 
 @case("Kamman", "(28) to (33): sums of the moment for held angles of any size", MOMENT, quick=True)
@@ -107,12 +107,12 @@ def elimination(name, *, quick):
         yield below("joints and drivers hold", mbs.constraints(mech, q, t), 1e-13)
         run = mbs.simulate(mech, [t], q, v, formulation=KANE, throw=True)
         found = mbs.kane_multipliers(mech, run)[0]
-        for what, got, wanted, tolerance in (
+        for name, got, wanted, tolerance in (
             ("velocities", run.v[0], v, 1e-11),
             ("accelerations", run.a[0], a, 1e-9),
             ("multipliers", found, multipliers, 1e-9),
         ):
-            yield below(what, (got - np.asarray(wanted)) / max(1.0, size(wanted)), tolerance, "relative")
+            yield below(name, (got - np.asarray(wanted)) / max(1.0, size(wanted)), tolerance, "relative")
 
 
 for _name in ELIMINATIONS:
@@ -140,10 +140,10 @@ def driving_torques(by):
     shoulder = (j1 + m1 * c1**2 + m2 * length**2) * e1 + c * e2 - s * w2**2
     shoulder += (m1 * c1 + m2 * length) * g * np.cos(p1) + elbow
     multipliers = named(mech, mbs.kane_multipliers(mech, run))
-    for what, got, wanted in (
+    for name, got, wanted in (
         ("torque of the shoulder", found["shoulder"].effort, shoulder),
         ("torque of the elbow", found["elbow"].effort, -elbow),
         ("multiplier of the first angle", multipliers["a.phi"], shoulder),
         ("multiplier of the second angle", multipliers["b.phi"], elbow),
     ):
-        yield close(what, got, wanted, 1e-10, "N m")
+        yield close(name, got, wanted, 1e-10, "N m")

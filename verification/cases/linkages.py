@@ -12,13 +12,13 @@ from verification.cases.common import gap
 
 
 def lengths(parameters):
-    """The design of `four_bar` from a reference."""
+    """Return the design of `four_bar` from the parameters of a reference."""
     names = {"crank": "crank_a", "coupler": "coupler_b", "rocker": "rocker_c", "ground": "ground_d"}
     return {name: jnp.asarray(parameters[key]) for name, key in names.items()}
 
 
 def motion_of_four_bar(b, parameters, angles, *, throw=False):
-    """Angles, coupler point and their rates for rows of the reference table."""
+    """Return angles, coupler point and their rates as rows of the reference table."""
     omega = parameters["crank_speed_omega2_rad_per_s"]
     guess = four_bar_guess(b, jnp.deg2rad(angles[0]))
     motion = mbs.kinematics(four_bar(b, omega), jnp.deg2rad(angles) / omega, guess, throw=throw)
@@ -37,11 +37,11 @@ def motion_of_four_bar(b, parameters, angles, *, throw=False):
 def four_bar_table(by, problem):
     rows = np.array(problem["rows"])
     found = motion_of_four_bar(lengths(problem["parameters"]), problem["parameters"], rows[:, 0], throw=True)
-    for k, (what, unit) in enumerate(
+    for k, (quantity, unit) in enumerate(
         {"angles, coupler point": "rad", "velocities": "rad/s", "accelerations": "rad/s²"}.items()
     ):
         part = slice(4 * k, 4 * k + 4)
-        yield close(what, found[:, part], rows[:, 1:][:, part], 1e-12, unit)
+        yield close(quantity, found[:, part], rows[:, 1:][:, part], 1e-12, unit)
 
 
 @case("Textbooks", "four-bar by its lengths", GRADIENT, references=("planar_four_bar_kinematics",), quick=True)
@@ -69,7 +69,7 @@ def slider_crank_table(by, problem):
 
 
 def peaucellier(b):
-    """Inversor with centre O, arms to R1 and R2, rhombus Q–R1–P–R2, and a crank of radius a that carries Q."""
+    """Return the inversor with centre O, arms to R1 and R2, rhombus Q–R1–P–R2, and a crank of radius a that carries Q."""
     link = lambda start, end, length: {start: (0, 0), end: (length, 0)}
     bars = {
         "crank": link("M", "Q", b["a"]),
@@ -92,12 +92,12 @@ def peaucellier(b):
 
 
 def pose(start, end):
-    """The pose of a bar with its frame at one end."""
+    """Return the pose of a bar whose frame is at its start."""
     return (*start, np.arctan2(*(end - start)[::-1]))
 
 
 def peaucellier_guess(b, angle):
-    """A configuration in closed form."""
+    """Return a configuration in closed form."""
     q = b["a"] * np.array([1 + np.cos(angle), np.sin(angle)])
     p = q * (b["arm"] ** 2 - b["side"] ** 2) / (q @ q)
     half = np.sqrt(b["side"] ** 2 - (p - q) @ (p - q) / 4)
@@ -157,7 +157,7 @@ def cognate(by, problem):
 
 
 def jansen(holy):
-    """Jansen's leg; crank M, triangles Z–J–E and K–F–G, and the bars between them."""
+    """Return Jansen's leg: crank M, triangles Z–J–E and K–F–G, and the bars between them."""
     link = lambda start, end, length: {start: (0, 0), end: (length, 0)}
     bars = {
         "crank": link("O", "M", holy["m"]),
@@ -183,7 +183,7 @@ def jansen(holy):
 
 
 def jansen_points(holy, t):
-    """The same leg by intersections of circles, in complex numbers; the published definition."""
+    """Return the joints of the leg by intersections of circles, the published definition, as complex numbers."""
 
     def meet(centre1, r1, centre2, r2, side):
         d = centre2 - centre1
@@ -199,7 +199,7 @@ def jansen_points(holy, t):
 
 
 def jansen_guess(holy, angle=0.0):
-    """A configuration of the leg."""
+    """Return a configuration of the leg."""
     points = {name: np.array([p.real, p.imag]) for name, p in jansen_points(holy, angle).items()}
     ends = {"j": "MJ", "k": "MK", "upper": "ZJ", "c": "ZK", "f": "EF", "lower": "KF"}
     return {"crank": (0, 0, angle)} | {name: pose(points[i], points[j]) for name, (i, j) in ends.items()}

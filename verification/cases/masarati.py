@@ -28,7 +28,7 @@ from verification.cases.common import FORMULATIONS
 
 
 def on_a_helix(name):
-    """Register a motion of all six components, past π many times."""
+    """Register a motion of all six components, with angles far beyond π."""
     orientation = ORIENTATIONS[name]
 
     ways = (KINEMATICS, *(Simulation(1e-2, formulation=f) for f in (FORMULATIONS[0], FORMULATIONS[1], FORMULATIONS[3])))

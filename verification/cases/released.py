@@ -9,7 +9,7 @@ import spatial_problems
 from dynamic_problems import four_bar, four_bar_design, four_bar_start, slider_crank, slider_crank_start
 from jaxmbs import spatial
 from verification.case import Analysis, Simulation, case, close, near
-from verification.cases.common import FORMULATIONS, angular_momentum, conserved, from_zero, gap, up_to_sign
+from verification.cases.common import FORMULATIONS, angular_momentum, compare_with_start, from_zero, gap, up_to_sign
 
 
 @case(
@@ -25,12 +25,12 @@ def slider_crank_released(by, problem):
     start = slider_crank_start(p, np.deg2rad(p["theta_initial_deg"]))
     run = by.run(slider_crank(p), from_zero(rows["time"]), start)
     both = lambda of: np.stack([of("crank.phi"), of("slider.x")])[:, 1:]
-    for what, of, names, tolerance, unit in (
+    for quantity, of, names, tolerance, unit in (
         ("crank angle and slider", run.position, ("theta", "slider_position"), 1e-8, "rad, m"),
         ("their velocities", run.velocity, ("omega", "slider_velocity"), 1e-8, "rad/s, m/s"),
         ("their accelerations", run.acceleration, ("alpha", "slider_acceleration"), 1e-7, "rad/s², m/s²"),
     ):
-        yield close(what, both(of), [rows[name] for name in names], tolerance, unit)
+        yield close(quantity, both(of), [rows[name] for name in names], tolerance, unit)
     yield close("energy", run.energy.total[1:], rows["total_energy"], 1e-9, "J")
 
 
@@ -71,13 +71,13 @@ def torque_free_body(by, problem):
     found = up_to_sign(run.q[10:16, 3:], rows[:, 1:5])
     yield close("Euler parameters over 30 s", found, rows[:, 1:5], 1e-8)
     yield close("angular velocity over 30 s", run.v[10:16, 3:], rows[:, 5:], 1e-8, "rad/s")
-    yield conserved("energy over 100 s", run.energy.total / run.energy.total[0], 1e-10, "relative")
+    yield compare_with_start("energy over 100 s", run.energy.total / run.energy.total[0], 1e-10, "relative")
     momentum = angular_momentum(mech, run)
-    yield conserved("angular momentum over 100 s", momentum / np.linalg.norm(momentum[0]), 1e-10, "relative")
+    yield compare_with_start("angular momentum over 100 s", momentum / np.linalg.norm(momentum[0]), 1e-10, "relative")
 
 
 def chain_of_seven(problem, inertias, tau=None):
-    """The chain of the reference; a body's frame is its joint's. With tau torques at the joints."""
+    """Return the chain of the reference, with torques `tau` at the joints if given. Frames of bodies are at the joints."""
     bodies, joints, forces = {}, {}, {"gravity": mbs.Gravity(problem["gravity_vector"])}
     for k, given in enumerate(problem["bodies"]):
         parent = "ground" if given["parent"] < 0 else f"b{given['parent']}"
@@ -102,8 +102,8 @@ def chain_of_seven(problem, inertias, tau=None):
 )
 def seven_revolutes(by, problem):
     theta, rate = jnp.asarray(problem["q"]), jnp.asarray(problem["qd"])
-    # Some inertia matrices of the reference are those of no body that could exist. They are arguments of the program:
-    # what is not known when a mechanism is built is not checked.
+    # Some inertia matrices of the reference belong to no possible body. As arguments of the program they are traced, and
+    # so not checked.
     inertias = jnp.asarray([body["I_com"] for body in problem["bodies"]])
 
     @mbs.program
@@ -130,7 +130,7 @@ def seven_revolutes(by, problem):
     found, problem = everything(inertias, theta, rate), {**problem, "qdd by the mass matrix": problem["qdd"]}
     for key in ("qdd", "qdd by the mass matrix"):
         yield near(f"accelerations{key[3:]}", found[key], problem[key], 1e-10)
-    for what, key in {
+    for quantity, key in {
         "mass matrix": "mass_matrix",
         "forces of gravity and velocity": "bias",
         "torques": "tau",
@@ -139,7 +139,7 @@ def seven_revolutes(by, problem):
         "angles from poses": "q",
         "their rates": "qd",
     }.items():
-        yield close(what, found[key], problem[key], 1e-10)
-    for what, part in (("position", "position_world"), ("rotation", "rotation_to_world")):
+        yield close(quantity, found[key], problem[key], 1e-10)
+    for quantity, part in (("position", "position_world"), ("rotation", "rotation_to_world")):
         key = f"last_joint_frame_{part}"
-        yield close(f"{what} of the last frame", found[key], problem[key], 1e-12)
+        yield close(f"{quantity} of the last frame", found[key], problem[key], 1e-12)

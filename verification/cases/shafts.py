@@ -11,7 +11,7 @@ from verification.case import KINEMATICS, case, close
 
 
 def turn_of(run, shaft, bearing):
-    """Angle, speed and its rate of a shaft about the z axis of a frame in the ground, the angle without jumps."""
+    """Return angle (without jumps), speed and acceleration of a shaft about the z axis of a frame in the ground."""
     turns = np.einsum("ij,tik->tjk", bearing, run.rotation(shaft))
     angle = np.unwrap(np.arctan2(turns[:, 1, 0], turns[:, 0, 0]))
     return angle, run.velocity(f"{shaft}.wz"), run.acceleration(f"{shaft}.wz")

@@ -15,8 +15,8 @@ PATH = Analysis("synthesis.path", "closed form")
 CURVE = Analysis("synthesis.curve", "closed form")
 
 
-def off(angle):
-    """The size of an angle, turns not counted."""
+def angular_distance(angle):
+    """Return the absolute value of an angle modulo full turns."""
     return np.abs(np.arctan2(np.sin(angle), np.cos(angle)))
 
 
@@ -35,14 +35,14 @@ def freudenstein(by, problem):
     motion = mbs.kinematics(best.mechanism, times, best.guess, throw=True)
     for name, wanted in (("crank", phi), ("rocker", psi)):
         found = motion.position(f"{name}.phi")[1:] - wanted - d[f"{name}_offset"]
-        yield below(f"angle of the {name} at the points", off(found), 1e-10, "rad")
+        yield below(f"angle of the {name} at the points", angular_distance(found), 1e-10, "rad")
     automatic = synthesis.function(np.log10, x_range=(1.0, 2.0), **spans, precision_points=3).best
     found = automatic.design["coupler"]
     yield near("coupler, from Chebyshev's points chosen by the package", found, problem["link_lengths"]["b"], 1e-10)
 
 
-def weighted(discs, b=PLAIN):
-    """The four-bar with point masses on crank and rocker, each a mass and a place."""
+def with_point_masses(discs, b=PLAIN):
+    """Return the four-bar with point masses on crank and rocker, each given by mass and place."""
     mass, com, inertia = dict(b["mass"]), dict(b["com"]), dict(b["inertia"])
     for name, disc in discs.items():
         own, place, m = np.asarray(com[name]), disc["place"], disc["mass"]
@@ -53,7 +53,7 @@ def weighted(discs, b=PLAIN):
 
 
 def berkof_lowen(b):
-    """What stands before e^{iφ} of crank and rocker in Σ m r_c, the coupler's put away by the loop; both must vanish."""
+    """Return the sizes of the coefficients of e^{iφ} of crank and rocker in Σ m r_c after eliminating the coupler."""
     z = {name: complex(*np.asarray(b["com"][name])) for name in MASSES}
     m, length = b["mass"], b["length"]
     part = z["coupler"] / length["coupler"]
@@ -66,7 +66,7 @@ def berkof_lowen(b):
 def counterweights(by):
     names = ("crank", "rocker")
     found = synthesis.balance(
-        lambda discs: four_bar(weighted(discs)),
+        lambda discs: four_bar(with_point_masses(discs)),
         {name: {"mass": 1.0, "place": np.array([-0.05, 0.0])} for name in names},
         minimise={"shaking_force": 1.0},
         guess=GUESS,
@@ -80,18 +80,18 @@ def counterweights(by):
         synthesis.cycle_loads(four_bar(PLAIN), mbs.kinematics(four_bar(PLAIN), TIMES, GUESS)).shaking_force
     )
     scale = MASSES["coupler"] * LENGTHS["crank"]
-    yield below("their two conditions", berkof_lowen(weighted(found.design)) / scale, 1e-6, "relative")
+    yield below("their two conditions", berkof_lowen(with_point_masses(found.design)) / scale, 1e-6, "relative")
     yield below("shaking force over that before", found.checks["shaking_force"] / before, 1e-6, "relative")
     yield same("the four-bar assembles", bool(found.checks["assembled"]), True)
     # A force that vanishes makes a moment that is the same about every point.
-    mech = four_bar(weighted(found.design))
+    mech = four_bar(with_point_masses(found.design))
     motion = mbs.kinematics(mech, TIMES, GUESS, throw=True)
     here, there = (synthesis.cycle_loads(mech, motion, about=p).shaking_moment for p in ((0, 0), (5.0, -3.0)))
     yield close("shaking moment about two points", (there - here) / np.abs(here).max(), 0, 1e-5, "relative")
 
 
 def bounds_of(problem):
-    """Lower and upper bounds as `path` takes them."""
+    """Return lower and upper bounds as arguments of `path`."""
     given = problem.get("bounds", {})
     return {
         name: {entry: pair[k] for entry, pair in given.items()} or None for k, name in enumerate(("lower", "upper"))
@@ -99,7 +99,7 @@ def bounds_of(problem):
 
 
 def error_of(best, targets):
-    """The sum of squared distances, by the four-bar in complex numbers."""
+    """Return the sum of squared distances by the closed form of the four-bar."""
     return np.sum(np.abs(coupler_point(best.design, best.crank_angles, best.branch) - np.array(targets) @ [1, 1j]) ** 2)
 
 
