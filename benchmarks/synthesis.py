@@ -292,7 +292,7 @@ def curves_row(gradient: bool):
         return jax.lax.scan(add, jnp.zeros(()), (jnp.asarray(angles), jnp.asarray(goal)))[0]
 
     drawn = lambda u, signs: jax.lax.map(lambda angle: point_of(u, signs, angle), jnp.asarray(angles))
-    function = Straight(jax.value_and_grad(error)) if gradient else Straight(drawn)
+    function = ProgramWithFallback(jax.value_and_grad(error)) if gradient else ProgramWithFallback(drawn)
     run, compile_seconds = timing.compile_function(jax.vmap(function), u, signs)
     _, runs = timing.measure(run, u, signs, repeats=9)
     name = "curves of eight-bars" + ", gradient" * gradient

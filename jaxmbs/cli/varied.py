@@ -92,7 +92,7 @@ def with_number(node, steps: Steps, value):
 
 def check_values(model, steps: Steps, values) -> None:
     """Raise `ValueError` for values that the model refuses, such as negative masses."""
-    from jaxmbs.io.models.json_format.document import model_from, parsed, write_json
+    from jaxmbs.io.models.json_format.document import model_from, parse, write_json
 
     for value in values:
         try:

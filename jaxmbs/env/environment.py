@@ -211,7 +211,7 @@ class Environment(eqx.Module):
         key, of_task, of_start = jax.random.split(key, 3)
         task = self.task(of_task)
         first = self._assemble_first(params, *self.start(params, task, of_start), all_finite)
-        observation, metrics = Straight(self._first_observation)(params, task, first.q, first.v)
+        observation, metrics = ProgramWithFallback(self._first_observation)(params, task, first.q, first.v)
         observation, metrics = jax.tree.map(finite_or_zero, (observation, metrics))
         no, failed = jnp.asarray(False), first.status != Status.CONVERGED
         steps, reward = jnp.zeros((), int), jnp.zeros((), observation.dtype)
@@ -248,7 +248,7 @@ class Environment(eqx.Module):
     def _step(self, state: State, action, auto_reset: bool) -> State:
         begin = (state.steps * self.control_step).astype(state.q.dtype)
         given = (state.params, state.task, state.x, state.u, state.first.status, begin, action)
-        found = Straight(self._integrate)(*given)
+        found = ProgramWithFallback(self._integrate)(*given)
         failed, steps = found["status"] != Status.CONVERGED, state.steps + 1
         terminated = failed | found["terminated"]
         reward = jnp.where(failed, self.failure, found["reward"])
@@ -266,7 +266,9 @@ class Environment(eqx.Module):
         """Begin the next episode from the same first state with a new task, without assembly."""
         following, no = self._next_episode(state), jnp.asarray(False)
         failed = state.first.status != Status.CONVERGED
-        _, metrics = Straight(self._first_observation)(following.params, following.task, following.q, following.v)
+        _, metrics = ProgramWithFallback(self._first_observation)(
+            following.params, following.task, following.q, following.v
+        )
         return following._replace(
             metrics=jax.tree.map(finite_or_zero, metrics),
             reward=jnp.zeros_like(state.reward),
@@ -280,7 +282,7 @@ class Environment(eqx.Module):
         """Return the first state of the next episode, with the reward and flags of the step that ended this one."""
         key, of_task = jax.random.split(state.key)
         task, (q, v, x, u, _) = self.task(of_task), state.first
-        observation, _ = Straight(self._first_observation)(state.params, task, q, v)
+        observation, _ = ProgramWithFallback(self._first_observation)(state.params, task, q, v)
         observation = finite_or_zero(observation)
         return state._replace(
             q=q, v=v, x=x, u=u, steps=jnp.zeros_like(state.steps), observation=observation, task=task, key=key
@@ -300,7 +302,7 @@ class Environment(eqx.Module):
             run = simulate(mech, jnp.zeros(1, q.dtype), q, velocities, formulation=self.formulation)
             q, v = run.q[0], run.v[0]
             status = jnp.where(status == Status.CONVERGED, run.status[0], status)
-        x, u = Straight(self._formulation_coordinates, few=math.inf)(finite(mech)[0], q, v, zero)
+        x, u = ProgramWithFallback(self._formulation_coordinates, runs="once")(finite(mech)[0], q, v, zero)
         numbers = jnp.concatenate([q, v, x, u])
         all_finite = all_finite & jnp.all(jnp.isfinite(numbers))
         status = jnp.where(all_finite, status, int(Status.NON_FINITE))

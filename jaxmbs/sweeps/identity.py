@@ -91,8 +91,9 @@ def _describe_function(f: types.FunctionType, visited: set[int]) -> Any:
     """Describe a function by its code, the values that it uses, and its defaults."""
     if _is_installed(f):
         return "function", f"{f.__module__}.{f.__qualname__}"
-    cells = [_describe(cell_content(cell), visited) for cell in f.__closure__ or ()]
-    used = [(name, _describe(f.__globals__[name], visited)) for name in names_in(f.__code__) if name in f.__globals__]
+    values, variables = referenced_values(f)
+    cells = [_describe(x, visited) for x in values]
+    used = [(name, _describe(x, visited)) for name, x in variables]
     bound = (
         _describe(f.__defaults__, visited),
         [(k, _describe(v, visited)) for k, v in sorted((f.__kwdefaults__ or {}).items())],

@@ -17,10 +17,7 @@ import numpy as np
 
 from jaxmbs.numerics.arrays import NOT_TRACEABLE
 from jaxmbs.numerics.results import Status
-from jaxmbs.programs import content
-from jaxmbs.programs.function import Straight
-from jaxmbs.programs.sharding import over_devices
-from jaxmbs.programs.tracing.loops import work
+from jaxmbs.programs import ProgramWithFallback, digest_of_values, estimate_operations, shard_over_devices
 from jaxmbs.sweeps.batches import Batches, StopSignal
 from jaxmbs.sweeps.columns import DESIGN, SAMPLE, STATUS, Column, as_table, columns_of
 from jaxmbs.sweeps.designs import AbstractDesigns
@@ -124,11 +121,7 @@ class Task:
         """Name of the measure, and a digest of its operations, or of its code if it is not traced; as JSON."""
         inner = getattr(self.measure, "func", self.measure)  # of a partial function
         name = getattr(inner, "__qualname__", type(inner).__qualname__)
-        digest = (
-            content.digest_of_values(self._jaxpr_and_shapes[0], identity).hex()
-            if self.traced
-            else identity(self.measure)
-        )
+        digest = digest_of_values(self._jaxpr_and_shapes[0], identity).hex() if self.traced else identity(self.measure)
         return {"name": name, "digest": digest}
 
     def _designs(self, start: int, stop: int) -> Any:

@@ -17,7 +17,7 @@ import numpy as np
 
 from jaxmbs.io.models.model import ModelError
 from jaxmbs.numerics.arrays import as_real, default_float
-from jaxmbs.programs import OPERATIONS, Node, ProgramError
+from jaxmbs.programs import OPERATIONS, Node, ProgramError, scalar_nodes
 
 # Functions with more operations are refused: they are unrolled loops or large tables.
 MAX_EXPRESSION_OPERATIONS = 20_000
