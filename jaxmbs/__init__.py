@@ -81,7 +81,7 @@ from jaxmbs.forces import TorsionDamper as TorsionDamper
 from jaxmbs.forces import TorsionSpring as TorsionSpring
 from jaxmbs.forces import UserForce as UserForce
 from jaxmbs.formulations.augmented import Augmented as Augmented
-from jaxmbs.formulations.joint.equations import JointCoordinates as JointCoordinates
+from jaxmbs.formulations.joint.joint_coordinates import JointCoordinates as JointCoordinates
 from jaxmbs.formulations.joint.transformation import velocity_transformation as velocity_transformation
 from jaxmbs.formulations.joint.transformation import velocity_transformation_rate as velocity_transformation_rate
 from jaxmbs.formulations.kane import JointMoment as JointMoment
@@ -90,7 +90,7 @@ from jaxmbs.formulations.kane import joint_moment as joint_moment
 from jaxmbs.formulations.kane import kane_matrices as kane_matrices
 from jaxmbs.formulations.kane import kane_multipliers as kane_multipliers
 from jaxmbs.formulations.kane import partial_velocities as partial_velocities
-from jaxmbs.formulations.natural.equations import Natural as Natural
+from jaxmbs.formulations.natural.natural import Natural as Natural
 from jaxmbs.formulations.view import EquationsOfMotion as EquationsOfMotion
 from jaxmbs.numerics import rotation as rotation
 from jaxmbs.numerics.results import AnalysisError as AnalysisError

@@ -203,7 +203,7 @@ class AbstractConstraint(Structured):
         return None
 
     @property
-    def unmarked(self) -> bool:
+    def lacks_marks(self) -> bool:
         """True for a gear whose marks are measured in the first configuration of an analysis; see `drawn_marks`."""
         return False
 
@@ -251,7 +251,7 @@ class MarkedConstraint(AbstractConstraint):
         def angle_j(self) -> Array | None: ...
 
     @property
-    def unmarked(self):
+    def lacks_marks(self):
         return self.angle_i is None and self.angle_j is None
 
     @property
@@ -262,7 +262,7 @@ class MarkedConstraint(AbstractConstraint):
             ValueError: the marks have not been given or measured.
         """
         require(
-            not self.unmarked,
+            not self.lacks_marks,
             "the marks of a gear are not known: give angle_i and angle_j, or use mbs.with_marks(mech, guess)",
         )
         angle_i, angle_j = (0.0 if angle is None else angle for angle in (self.angle_i, self.angle_j))

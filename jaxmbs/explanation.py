@@ -14,7 +14,7 @@ from jaxmbs.analyses.assembly import assemble
 from jaxmbs.analyses.diagnosis import diagnose
 from jaxmbs.analyses.kinematics import Limits, kinematics, motion_without_derivatives
 from jaxmbs.dynamics.methods.explicit import RK4
-from jaxmbs.dynamics.methods.method import AbstractFixedStep, AbstractMethod, Motion, Problem
+from jaxmbs.dynamics.methods.method import AbstractFixedStep, AbstractMethod, Motion, ScaledEquations
 from jaxmbs.dynamics.reactions import reactions
 from jaxmbs.dynamics.simulate import simulate
 from jaxmbs.element import AbstractConstraint
@@ -29,8 +29,9 @@ from jaxmbs.programs.function import Straight
 from jaxmbs.programs.jax_compat import default_platform
 from jaxmbs.programs.tracing.program import Program
 from jaxmbs.system import equations
-from jaxmbs.system.marks import as_drawn
-from jaxmbs.system.mechanism import Coordinates, Mechanism, as_times
+from jaxmbs.system.inputs import as_times
+from jaxmbs.system.marks import measure_marks
+from jaxmbs.system.mechanism import Coordinates, Mechanism
 
 WITH_VELOCITIES = ("acceleration_rhs", "generalized_force")
 
@@ -115,7 +116,7 @@ def explain(
     """
     method = instance_of(AbstractMethod, "method", method, RK4())
     formulation = instance_of(AbstractFormulation, "formulation", formulation, Augmented())
-    mech, near = as_drawn(mech, mech.coordinates(guess))
+    mech, near = measure_marks(mech, mech.coordinates(guess))
     start = assemble(mech, near, t)
     q = start.q
     time = as_times(t, q.dtype)
@@ -173,14 +174,14 @@ def _simulation(mech: Mechanism, q, v, t, method, formulation) -> dict[str, tupl
     """The functions that a simulation evaluates, with arguments for them."""
     equations = equations_of(formulation, mech)
     x, u = _zeros(equations.from_bodies, q, v, t)
-    problem = Problem.of(equations, _zeros(equations.scales, x, t), DEFAULT_TOLERANCE)
-    equations = problem.equations
+    scaled = ScaledEquations.of(equations, _zeros(equations.scales, x, t), DEFAULT_TOLERANCE)
+    equations = scaled.equations
     acceleration = Straight(lambda equations, x, u, t: equations.accelerations(x, u, t)[0])
     found: dict[str, tuple[Straight, tuple]] = {"acceleration": (acceleration, (equations, x, u, t))}
     if isinstance(method, AbstractFixedStep):
-        state = _zeros(method.start, problem, Motion(x, u, u, problem.rows), t)
-        step = Straight(lambda problem, state, t, h: method.step(problem, state, t, h)[0])
-        found[f"step of {type(method).__name__}"] = step, (problem, state, t, jax.device_put(np.ones((), q.dtype)))
+        state = _zeros(method.start, scaled, Motion(x, u, u, scaled.rows), t)
+        step = Straight(lambda scaled, state, t, h: method.step(scaled, state, t, h)[0])
+        found[f"step of {type(method).__name__}"] = step, (scaled, state, t, jax.device_put(np.ones((), q.dtype)))
     return found
 
 

@@ -17,9 +17,9 @@ def motion_of(args, model):
     """The motion of a model, by kinematics where drivers determine it and by simulation elsewhere."""
     import jaxmbs as mbs
     from jaxmbs.cli.options import integrator_of, times_of
-    from jaxmbs.dynamics.quantities import determined
+    from jaxmbs.dynamics.quantities import is_driven
 
-    if determined(model):
+    if is_driven(model):
         return mbs.kinematics(model, times_of(args), tolerance=args.tolerance)
     return mbs.simulate(model, times_of(args), tolerance=args.tolerance, **integrator_of(args))
 

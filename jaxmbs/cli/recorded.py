@@ -7,7 +7,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from jaxmbs.dynamics.quantities import QUANTITIES, Seen, quantity
+from jaxmbs.dynamics.quantities import QUANTITIES, MotionWithReactions, quantity
 
 REDUCED: dict[str, Callable] = {
     "max": lambda x: jnp.max(x),
@@ -21,7 +21,7 @@ REDUCED: dict[str, Callable] = {
 }
 
 
-def recorder(model, text: str) -> Callable[[Seen], Any]:
+def recorder(model, text: str) -> Callable[[MotionWithReactions], Any]:
     """A function of a motion that gives the number which a text names.
 
     Raises:

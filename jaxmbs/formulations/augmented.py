@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from jaxmbs.formulations.abstract import AbstractEquations
 from jaxmbs.formulations.dense import AbstractDenseEquations
-from jaxmbs.formulations.equations import AbstractEquations
 from jaxmbs.formulations.reactive import loads_of, may_be_redundant
 from jaxmbs.formulations.view import AbstractUnknowns, EquationsOfMotion
 from jaxmbs.numerics.linear_algebra import factor_symmetric_positive, factor_symmetric_semidefinite, redundancy
@@ -165,7 +165,7 @@ class CartesianEquations(AbstractDenseEquations):
             found = found + solve(rows @ (force - rows.T @ found))
         return found / sizes
 
-    def indeterminate(self, q, t) -> Float[Array, " rows"]:
+    def null_components(self, q, t) -> Float[Array, " rows"]:
         """For each row how much of a vector without symmetry lies in the null space of Φ_qᵀ: zero to rounding where λ is
         unique."""
         _, sizes, rows = self._in_units(q, t)
@@ -174,7 +174,7 @@ class CartesianEquations(AbstractDenseEquations):
 
     def _in_units(self, q, t):
         """Units of the velocities, what a unit of the one that matters most does to each row of Φ, and Φ_q in both."""
-        phi_q, extent, angular = self.judged_rows(q, t)
+        phi_q, extent, angular = self.scaling_rows(q, t)
         units = Units(angular, unit_of_length(phi_q, extent, angular))
         sizes = units.rows(phi_q)
         return units.vector, sizes, phi_q * units.vector[None, :] / sizes[:, None]

@@ -6,7 +6,7 @@ import equinox as eqx
 from jaxtyping import Array, Float
 
 from jaxmbs.forces.joint.contact import AbstractContactForce
-from jaxmbs.formulations.equations import AbstractEquations
+from jaxmbs.formulations.abstract import AbstractEquations
 
 
 def with_step(equations: AbstractEquations, h: Float[Array, ""]) -> AbstractEquations:

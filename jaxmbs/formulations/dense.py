@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 
-from jaxmbs.formulations.equations import AbstractEquations, AbstractSolver
+from jaxmbs.formulations.abstract import AbstractEquations, AbstractSolver
 from jaxmbs.numerics.implicit import jacobian, rate, second_rate
 from jaxmbs.numerics.linear_algebra import factor_symmetric_positive, factor_symmetric_semidefinite
 
@@ -16,7 +16,7 @@ class Dense(AbstractSolver):
 
     def accelerations(self, q, v, t, correction, floor):
         given = self.equations
-        gamma = -second_rate(given.residual, given.space, q, v, given.still(q), t) + correction
+        gamma = -second_rate(given.residual, given.space, q, v, given.zero_velocity(q), t) + correction
         mass, phi_q, pivots = given.mass(q, t), given.jacobian(q, t), given.pivots(q, t)
         return given.solve(mass, phi_q, given.force(q, v, t), gamma, floor=floor, pivots=pivots)
 
@@ -29,7 +29,7 @@ class Dense(AbstractSolver):
     def close_velocity(self, q, v, t, floor):
         given = self.equations
         mass, phi_q = given.mass(q, t), given.jacobian(q, t)
-        right = -given.velocity_gap(q, given.still(q), t)
+        right = -given.velocity_gap(q, given.zero_velocity(q), t)
         return given.solve(mass, phi_q, mass @ v, right, floor=floor, pivots=given.pivots(q, t))[0]
 
     def glide(self, motion, v, t, h, iterations):
@@ -58,11 +58,11 @@ class AbstractDenseEquations(AbstractEquations):
     def singular(self, q, v, t, h):
         return jnp.asarray(False)
 
-    def judged_rows(self, q, t):
+    def scaling_rows(self, q, t):
         return self.jacobian(q, t), self.space.extent(q), self.angular
 
     def pivots(self, q, t):
         return None
 
-    def judged_by(self, scales):
+    def with_scales(self, scales):
         return self

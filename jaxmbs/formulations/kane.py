@@ -22,10 +22,11 @@ from jaxtyping import Array, Float, Int
 
 from jaxmbs.formulations.augmented import AbstractFormulation, CartesianEquations
 from jaxmbs.formulations.joint import space as spaces
-from jaxmbs.formulations.joint.equations import JointEquations, JointUnknowns
 from jaxmbs.formulations.joint.forms import BY_ANGLES, FREE, FREE_BY_ANGLES, OWN, Form, guided, turning_at
+from jaxmbs.formulations.joint.joint_coordinates import JointEquations, JointUnknowns
 from jaxmbs.formulations.view import checked, mass_and_force
 from jaxmbs.numerics import rotation
+from jaxmbs.numerics.repeated import vmap_axes
 from jaxmbs.numerics.results import Status
 from jaxmbs.programs.function import Straight
 from jaxmbs.system.layout import unknown
@@ -196,9 +197,7 @@ def kane_multipliers(
         [ 0.    0.   19.62]
     """
     function = partial(Straight.of(_multipliers, _unknowns(mech, base, cut)), mech)
-    for _ in range(jnp.ndim(run.t)):
-        function = jax.vmap(function)
-    return function(run.t, run.q, run.v, run.a)
+    return vmap_axes(function, jnp.ndim(run.t))(run.t, run.q, run.v, run.a)
 
 
 class JointMoment(NamedTuple):

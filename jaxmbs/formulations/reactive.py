@@ -81,8 +81,8 @@ def with_sizes(equations, names: list[str], sizes: Float[Array, " k"]):
     return eqx.tree_at(where, equations, list(sizes), is_leaf=lambda x: x is None)
 
 
-def settled(equations, q, v, t, correction: Any = 0.0, floor=None) -> tuple[Any, Bool[Array, ""] | None]:
-    """See `AbstractEquations.settled`."""
+def with_reactive_forces(equations, q, v, t, correction: Any = 0.0, floor=None) -> tuple[Any, Bool[Array, ""] | None]:
+    """See `AbstractEquations.with_reactive_forces`."""
     forces = reactive_forces(equations.mech)
     if not forces:
         return equations, None
@@ -97,7 +97,7 @@ def settled(equations, q, v, t, correction: Any = 0.0, floor=None) -> tuple[Any,
         of_bodies = given.to_bodies(q, v, a, t)[2]
         joints = list(dict.fromkeys(force.joint for force in forces.values() if force.of_reaction))
         loads = given.loads(joints, q, v, t, a, multipliers) if joints else {}
-        found = {name: force.seen(state, of_bodies, loads.get(force.joint)) for name, force in forces.items()}
+        found = {name: force.size_inputs(state, of_bodies, loads.get(force.joint)) for name, force in forces.items()}
         return found, found
 
     none = jnp.zeros(len(names), v.dtype)
@@ -106,12 +106,12 @@ def settled(equations, q, v, t, correction: Any = 0.0, floor=None) -> tuple[Any,
 
     def gap(sizes):
         at = affine(sizes)
-        return sizes - jnp.stack([force.wanted(state, at[name]) for name, force in forces.items()])
+        return sizes - jnp.stack([force.size_from(state, at[name]) for name, force in forces.items()])
 
     def factors(sizes):
         """Of the derivative of the gap."""
         at = affine(sizes)
-        slopes = [jax.grad(partial(f.wanted, state))(at[name]) @ by_size[name] for name, f in forces.items()]
+        slopes = [jax.grad(partial(f.size_from, state))(at[name]) @ by_size[name] for name, f in forces.items()]
         return _factors(jax.lax.stop_gradient(jnp.eye(len(names), dtype=v.dtype) - jnp.stack(slopes)))
 
     def goes_on(carry):

@@ -15,8 +15,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jaxmbs.forces.joint.stateful import AbstractStatefulForce
+from jaxmbs.formulations.abstract import AbstractEquations, AbstractSolver
 from jaxmbs.formulations.augmented import AbstractFormulation
-from jaxmbs.formulations.equations import AbstractEquations, AbstractSolver
 from jaxmbs.numerics.space import Space
 from jaxmbs.system.equations import state_of
 from jaxmbs.system.mechanism import Mechanism
@@ -223,14 +223,14 @@ class StatefulEquations(AbstractEquations):
     def singular(self, q, v, t, h):
         return self.inner.singular(self.split(q)[0], self.split(v)[0], t, h)
 
-    def judged_rows(self, q, t):
-        return self.inner.judged_rows(self.split(q)[0], t)
+    def scaling_rows(self, q, t):
+        return self.inner.scaling_rows(self.split(q)[0], t)
 
     def pivots(self, q, t):
         return self.inner.pivots(self.split(q)[0], t)
 
-    def judged_by(self, scales):
-        return StatefulEquations(self.inner.judged_by(scales))
+    def with_scales(self, scales):
+        return StatefulEquations(self.inner.with_scales(scales))
 
 
 def states_of(equations: AbstractEquations, v: Float[Array, " m"]) -> Float[Array, " k"] | None:

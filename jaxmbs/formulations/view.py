@@ -12,11 +12,12 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from jaxmbs.formulations.equations import AbstractEquations
+from jaxmbs.formulations.abstract import AbstractEquations
 from jaxmbs.numerics.implicit import second_rate
 from jaxmbs.programs.function import Straight
-from jaxmbs.system.marks import as_drawn, unmarked
-from jaxmbs.system.mechanism import Coordinates, Mechanism, Velocities, as_times
+from jaxmbs.system.inputs import as_times
+from jaxmbs.system.marks import gears_without_marks, measure_marks
+from jaxmbs.system.mechanism import Coordinates, Mechanism, Velocities
 
 
 @dataclasses.dataclass(frozen=True)
@@ -237,8 +238,8 @@ def _back(unknowns: AbstractUnknowns) -> np.ndarray | slice:
 def _placed(unknowns: AbstractUnknowns, mech, x, t, near):
     checked("x", x, unknowns.names(mech))
     x = x[_back(unknowns)]
-    if unmarked(mech):
-        mech, _ = as_drawn(mech, unknowns.configuration(mech, x, t, near) if near is None else near)
+    if gears_without_marks(mech):
+        mech, _ = measure_marks(mech, unknowns.configuration(mech, x, t, near) if near is None else near)
     return unknowns.placed(mech, x, t, near)
 
 
@@ -278,7 +279,7 @@ def _mass_matrix(unknowns, mech, x, t, near):
 def _force(unknowns, mech, x, u, t, near):
     equations, q = _placed(unknowns, mech, x, t, near)
     u = _ordered(unknowns, mech, u)
-    return equations.settled(q, u, t)[0].force(q, u, t)[_order(unknowns)]
+    return equations.with_reactive_forces(q, u, t)[0].force(q, u, t)[_order(unknowns)]
 
 
 def mass_and_force(unknowns: AbstractUnknowns, mech: Mechanism, x, u, t) -> tuple[Array, Array]:
@@ -298,9 +299,11 @@ def _constraint_jacobian(unknowns, mech, x, t, near):
 
 def _velocity_rhs(unknowns, mech, x, t, near):
     equations, q = _placed(unknowns, mech, x, t, near)
-    return -equations.velocity_gap(q, equations.still(q), t)
+    return -equations.velocity_gap(q, equations.zero_velocity(q), t)
 
 
 def _acceleration_rhs(unknowns, mech, x, u, t, near):
     equations, q = _placed(unknowns, mech, x, t, near)
-    return -second_rate(equations.residual, equations.space, q, _ordered(unknowns, mech, u), equations.still(q), t)
+    return -second_rate(
+        equations.residual, equations.space, q, _ordered(unknowns, mech, u), equations.zero_velocity(q), t
+    )

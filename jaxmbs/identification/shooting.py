@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxmbs.analyses.kinematics import kinematics
-from jaxmbs.dynamics.quantities import Seen, determined, quantity
+from jaxmbs.dynamics.quantities import MotionWithReactions, is_driven, quantity
 from jaxmbs.dynamics.simulate import simulate_from
 from jaxmbs.identification.records import of_parameters
 from jaxmbs.numerics.linear_algebra import factor_symmetric_positive
@@ -63,7 +63,7 @@ class Model(NamedTuple):
         """Parameters, mechanism and motion."""
         parameters = self.parameters(x)
         mech = self.build(parameters)
-        if determined(mech):
+        if is_driven(mech):
             return parameters, mech, kinematics(mech, begin + jnp.asarray(self.after), q)
         options = {"step": self.step, "method": self.method, "formulation": self.formulation}
         return parameters, mech, simulate_from(mech, begin, np.asarray(self.after), q, v, **options)
@@ -81,7 +81,7 @@ class Model(NamedTuple):
                 if name not in found:
                     raise ValueError(f"measure gives no signal {name!r}; it gives {', '.join(map(str, found))}")
             return jnp.stack([jnp.reshape(found[name], len(self.after)) for name in self.names], axis=1)
-        seen = Seen(mech, motion)
+        seen = MotionWithReactions(mech, motion)
         return jnp.stack([quantity(mech, name)(seen) for name in self.names], axis=1)
 
 

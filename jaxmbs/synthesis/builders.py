@@ -27,7 +27,7 @@ from jaxmbs.synthesis.measures import Output, Point, Pose
 from jaxmbs.synthesis.multistart import Ranked, Search, State, best_first, ranked
 from jaxmbs.synthesis.stages import Report, told
 from jaxmbs.system.equations import residuals
-from jaxmbs.system.marks import unmarked, with_marks
+from jaxmbs.system.marks import gears_without_marks, with_marks
 from jaxmbs.system.mechanism import Mechanism
 
 F = TypeVar("F", bound=Callable)
@@ -192,7 +192,7 @@ def _with_marks(build, design, guess) -> Callable[[Any], Mechanism]:
     mech = build(design)
     if not isinstance(mech, Mechanism):
         raise ValueError(f"build must be a function that gives a Mechanism, but it gives {type(mech).__name__}")
-    if not unmarked(mech):
+    if not gears_without_marks(mech):
         return build
     return lambda design: with_marks(build(design), guess(design) if callable(guess) else guess)
 

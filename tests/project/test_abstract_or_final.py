@@ -16,7 +16,7 @@ OPTIONAL = {
     "AbstractBody": {"known_inertia", "massless", "rest"},
     "AbstractConstraint": {
         *("check_at", "components", "drawn_marks", "freedom", "guide", "mobility", "push", "relative", "shared"),
-        *("unmarked", "within"),
+        *("lacks_marks", "within"),
     },
     "AbstractOutline": {"span"},
     "AbstractEffort": {"measures"},

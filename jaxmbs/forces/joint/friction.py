@@ -80,16 +80,16 @@ class JointFriction(AbstractReactiveForce):
         require(pressure is not None, "depends on reactions, which are not known here; `force_elements` finds them")
         return pressure
 
-    def seen(self, state, a, load):
+    def size_inputs(self, state, a, load):
         del a
         return jnp.concatenate([load.force, load.torque]) if self.length is not None else load.force
 
-    def wanted(self, state, seen):
+    def size_from(self, state, inputs):
         d = state.poses[state.elements[self.joint].i].dimension
         if self.length is None:
-            return _norm(seen)
-        force = seen[:d] / 2
-        across = self._across(state, seen[d:]) / self.length
+            return _norm(inputs)
+        force = inputs[:d] / 2
+        across = self._across(state, inputs[d:]) / self.length
         return _norm(force + across) + _norm(force - across)
 
     def _across(self, state, torque):

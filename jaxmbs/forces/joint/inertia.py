@@ -27,15 +27,15 @@ class AbstractInertialEffort(AbstractEffort, AbstractReactiveForce):
     def reactive(self):
         return self.at_joint is not None
 
-    def seen(self, state, a, load):
+    def size_inputs(self, state, a, load):
         del load
         return state.acceleration_along(self.joint, self.coordinate, a)[None]
 
-    def wanted(self, state, seen):
+    def size_from(self, state, inputs):
         del state
         inertia = self.at_joint
         assert inertia is not None  # or it is not reactive
-        return -inertia * seen[0]
+        return -inertia * inputs[0]
 
     def kinetic(self, state):
         inertia = self.at_joint

@@ -34,7 +34,7 @@ class AbstractReactiveForce(AbstractForce):
     Attributes:
         joint: name of the joint.
         size: x, None until it is found.
-        of_reaction: whether `seen` looks at the reaction of `joint`, else at accelerations.
+        of_reaction: whether `size_inputs` looks at the reaction of `joint`, else at accelerations.
 
     Examples:
         >>> issubclass(mbs.JointFriction, mbs.forces.AbstractReactiveForce)
@@ -51,11 +51,11 @@ class AbstractReactiveForce(AbstractForce):
         """Whether its size has to be found so; if not, it is an ordinary force."""
 
     @abc.abstractmethod
-    def seen(self, state: State, a: Float[Array, " m"], load: Load | None) -> Float[Array, " k"]:
+    def size_inputs(self, state: State, a: Float[Array, " m"], load: Load | None) -> Float[Array, " k"]:
         """The numbers on which the size depends, affine in the accelerations and in the reaction."""
 
     @abc.abstractmethod
-    def wanted(self, state: State, seen: Float[Array, " k"]) -> Float[Array, ""]:
+    def size_from(self, state: State, inputs: Float[Array, " k"]) -> Float[Array, ""]:
         """The size that belongs to them."""
 
 

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jaxmbs.formulations.equations import AbstractEquations, AbstractSolver, Closed
+from jaxmbs.formulations.abstract import AbstractEquations, AbstractSolver, Closed
 from jaxmbs.formulations.joint import mechanics
 from jaxmbs.formulations.joint import space as joint_space
 from jaxmbs.formulations.joint.articulated import Articulated, articulated, articulated_and_solved, efforts

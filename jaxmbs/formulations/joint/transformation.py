@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 from jaxmbs.formulations.joint import space as spaces
 from jaxmbs.formulations.joint.space import JointSpace
 from jaxmbs.formulations.natural.coordinates import NaturalCoordinates
-from jaxmbs.formulations.natural.equations import Natural
+from jaxmbs.formulations.natural.natural import Natural
 from jaxmbs.formulations.natural.parts import JOINTS_ONLY, Chosen
 from jaxmbs.formulations.view import checked
 from jaxmbs.programs.function import Straight

@@ -14,7 +14,7 @@ from jaxmbs import forces
 from jaxmbs.analyses.assembly import assemble
 from jaxmbs.dynamics.simulate import simulate
 from jaxmbs.element import GROUND
-from jaxmbs.formulations.joint.equations import JointCoordinates
+from jaxmbs.formulations.joint.joint_coordinates import JointCoordinates
 from jaxmbs.io.models.links.tree import BALL, HINGE, SLIDE
 from jaxmbs.io.models.mjcf.outgoing import Hinged, in_space, number, numbers, place_of, quaternion, steps_of
 from jaxmbs.io.models.mjcf.scene import Carried, Scene

@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from jaxmbs.forces.joint.reactive import Load
-from jaxmbs.formulations.reactive import settled
+from jaxmbs.formulations.reactive import with_reactive_forces
 from jaxmbs.numerics.linear_algebra import Support, factor_symmetric_semidefinite, solve_saddle_point
 from jaxmbs.numerics.roots import newton_steps, root_near
 from jaxmbs.numerics.scaling import Units, unit_of_length
@@ -174,7 +174,7 @@ class AbstractEquations(eqx.Module):
         """Whether the coordinates are singular, or so near to where they are that a step of length h does not see it."""
 
     @abc.abstractmethod
-    def judged_rows(self, q, t) -> tuple[Float[Array, "rows k"], Float[Array, " k"], np.ndarray]:
+    def scaling_rows(self, q, t) -> tuple[Float[Array, "rows k"], Float[Array, " k"], np.ndarray]:
         """Φ_q by the coordinates in which gaps are judged, what these are, and which of them are angles."""
 
     @abc.abstractmethod
@@ -182,7 +182,7 @@ class AbstractEquations(eqx.Module):
         """See `Scales`."""
 
     @abc.abstractmethod
-    def judged_by(self, scales: Scales) -> AbstractEquations:
+    def with_scales(self, scales: Scales) -> AbstractEquations:
         """The same equations, which take `Scales` for granted instead of finding them in each configuration."""
 
     def support(self, rows: np.ndarray, weights=None) -> Support:
@@ -201,11 +201,11 @@ class AbstractEquations(eqx.Module):
 
     def scales(self, q, t) -> Scales:
         """Scales for gaps and pivots in this configuration and similar ones."""
-        rows, extent, angular = self.judged_rows(q, t)
+        rows, extent, angular = self.scaling_rows(q, t)
         length = jnp.maximum(unit_of_length(rows, extent, angular), self.mech.own_length.astype(q.dtype))
         return Scales(length, Units(angular, length).rows(rows), self.pivots(q, t))
 
-    def still(self, q) -> Float[Array, " m"]:
+    def zero_velocity(self, q) -> Float[Array, " m"]:
         """v = 0."""
         return jnp.zeros(self.space.m, q.dtype)
 
@@ -226,12 +226,16 @@ class AbstractEquations(eqx.Module):
 
     def accelerations(self, q, v, t, correction: Float[Array, " rows"] | float = 0.0, floor=None):
         """(v̇, λ, kept), see `AbstractSolver`."""
-        return _accelerations(self.settled(q, v, t, correction, floor)[0].solver, q, v, t, correction, floor)
+        return _accelerations(
+            self.with_reactive_forces(q, v, t, correction, floor)[0].solver, q, v, t, correction, floor
+        )
 
-    def settled(self, q, v, t, correction=0.0, floor=None) -> tuple[AbstractEquations, Bool[Array, ""] | None]:
+    def with_reactive_forces(
+        self, q, v, t, correction=0.0, floor=None
+    ) -> tuple[AbstractEquations, Bool[Array, ""] | None]:
         """The same equations with the sizes of forces that depend on accelerations and reactions, as they are in this
         state, and whether these have a common solution; None where there are no such forces."""
-        return settled(self, q, v, t, correction, floor)
+        return with_reactive_forces(self, q, v, t, correction, floor)
 
     @abc.abstractmethod
     def loads(self, joints, q, v, t, a, multipliers) -> dict[str, Load]:
@@ -265,7 +269,7 @@ class AbstractEquations(eqx.Module):
         phi_q = direction
         if phi_q is None:
             phi_q = self.jacobian(q, t) if shift is None else jax.jacfwd(moved)(shift)
-        shift = self.still(q) if shift is None else shift
+        shift = self.zero_velocity(q) if shift is None else shift
         by_multipliers = jax.lax.stop_gradient(inverse_metric(phi_q.T))
         solve = factor_symmetric_semidefinite(jax.lax.stop_gradient(phi_q) @ by_multipliers, floor, pivots).solve
         start = jnp.zeros(phi_q.shape[0], q.dtype)

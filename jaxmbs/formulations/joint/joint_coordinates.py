@@ -13,9 +13,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jaxmbs.element import GROUND
+from jaxmbs.formulations.abstract import AbstractEquations
 from jaxmbs.formulations.augmented import AbstractFormulation, CartesianEquations
 from jaxmbs.formulations.dense import Dense
-from jaxmbs.formulations.equations import AbstractEquations
 from jaxmbs.formulations.joint import mechanics
 from jaxmbs.formulations.joint import space as joint_space
 from jaxmbs.formulations.joint.articulated import carried_wrenches, efforts, generalized_of, symmetric
@@ -164,12 +164,12 @@ class JointEquations(AbstractEquations):
     def weight(self):
         return CartesianEquations(self.mech).weight
 
-    def judged_rows(self, q, t):
+    def scaling_rows(self, q, t):
         # Rows by bodies: what R leaves of one may be nothing, or nothing but rounding.
         at, layout = self._configuration(q, t), self.mech.layout
         return mechanics.by_bodies(self.tree, at, t), layout.extent(at), layout.angular
 
-    def judged_by(self, scales):
+    def with_scales(self, scales):
         return JointEquations(self.tree, scales.pivots)
 
     def pivots(self, q, t):
@@ -217,7 +217,7 @@ class JointEquations(AbstractEquations):
     def from_bodies(self, q, v, t):
         # Where joints of the tree are open their own measures are no more than a start.
         theta = joint_space.measured(self.tree.at(t), q)
-        still, (links, at, _) = self.still(theta), mechanics.at_rest(self.tree, theta, t)
+        still, (links, at, _) = self.zero_velocity(theta), mechanics.at_rest(self.tree, theta, t)
         away = self.mech.layout.difference(at, q)
         # Where the coordinates are singular no rate is the nearest, and the start is not corrected.
         singular = self.singular(*jax.lax.stop_gradient((theta, still)), t, jnp.zeros_like(t))
