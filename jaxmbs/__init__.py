@@ -115,9 +115,10 @@ from jaxmbs.system.marks import with_marks as with_marks
 from jaxmbs.system.mechanism import Mechanism as Mechanism
 from jaxmbs.system.trajectory import Trajectory as Trajectory
 
-# Imported when first asked for: a script uses plane or space, `synthesis` needs optax, some need matplotlib or Gymnasium.
+# Modules that are imported when they are first used: `synthesis` needs optax, some need matplotlib or Gymnasium.
 _LATE = ("env", "identification", "io", "planar", "spatial", "sweeps", "synthesis", "viz")
-_OF_LATE = {
+# Public names of these modules.
+_NAMES_OF_LATE = {
     "identification": ("Identified", "Record", "identify"),
     "io": ("Model", "ModelError", "load", "load_trajectory", "save"),
     "sweeps": ("sweep",),
@@ -125,16 +126,16 @@ _OF_LATE = {
 
 
 def __getattr__(name: str):
-    """What an `import jaxmbs` does not need."""
+    """Import a module, or a name of one, that `import jaxmbs` does not import."""
     import importlib
 
     if name in _LATE:
         return importlib.import_module(f"jaxmbs.{name}")
-    for module, names in _OF_LATE.items():
+    for module, names in _NAMES_OF_LATE.items():
         if name in names:
             return getattr(importlib.import_module(f"jaxmbs.{module}"), name)
     raise AttributeError(f"module 'jaxmbs' has no attribute {name!r}")
 
 
 def __dir__():
-    return sorted({*globals(), *_LATE, *(name for names in _OF_LATE.values() for name in names)})
+    return sorted({*globals(), *_LATE, *(name for names in _NAMES_OF_LATE.values() for name in names)})

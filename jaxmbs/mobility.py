@@ -33,7 +33,7 @@ class AbstractTurning(eqx.Module):
         coordinates, velocities: names of ρ, and of the rates w that belong to it.
         manifold: how they belong together.
         replaceable: whether it is any rotation, by Euler parameters for which orientation angles can stand.
-        wraps: whether ρ are angles of which `measured` does not know the turns.
+        wraps: whether ρ are angles of which `coordinates_of` does not know the turns.
     """
 
     coordinates: ClassVar[tuple[str, ...]]
@@ -55,12 +55,12 @@ class AbstractTurning(eqx.Module):
         return jax.jvp(lambda rho: self.axes(rho) @ w, (rho,), (self.manifold.rate(rho, w),))[1]
 
     @abc.abstractmethod
-    def measured(self, rotation: Any) -> Float[Array, " n"]:
+    def coordinates_of(self, rotation: Any) -> Float[Array, " n"]:
         """ρ of a rotation."""
 
-    def measured_twice(self, rotation: Any) -> Float[Array, " n"]:
+    def signed_coordinates_of(self, rotation: Any) -> Float[Array, " n"]:
         """ρ of a rotation, of p and −p not the same where these can be told apart: angles in (−2π, 2π]."""
-        return self.measured(rotation)
+        return self.coordinates_of(rotation)
 
     @property
     def at_rest(self) -> tuple[float, ...]:
@@ -72,7 +72,7 @@ class AbstractTurning(eqx.Module):
         a rotation has both."""
         return self
 
-    def settled(self, rho: Float[Array, " n"], rotation: Any) -> Float[Array, " n"]:
+    def with_sign_of(self, rho: Float[Array, " n"], rotation: Any) -> Float[Array, " n"]:
         """ρ with the sign that a rotation has, prescribed entries as they are."""
         del rotation
         return rho
@@ -84,7 +84,7 @@ class AbstractTurning(eqx.Module):
         return None
 
 
-class Given(NamedTuple):
+class PrescribedCoordinates(NamedTuple):
     """What is known of relative coordinates at some time: values, rates and second rates."""
 
     x: Float[Array, " k"]
@@ -92,7 +92,7 @@ class Given(NamedTuple):
     a: Float[Array, " k"]
 
 
-class Motion(NamedTuple):
+class FrameMotion(NamedTuple):
     """A body in motion, or a frame on it.
 
     Attributes:
@@ -117,7 +117,7 @@ class Mobility(eqx.Module):
         neutral: the rotation of body j against body i where s and ρ vanish, as `Pose.turned` takes it; None for none.
         held: a rotation without velocities, where the joint holds body j at one of several angles.
         motions: for each coordinate the motion that prescribes it, None where it is unknown; () where all are unknown. Only
-            slides and angles can be known. What is known is none of the θ below: it comes as `Given`.
+            slides and angles can be known. What is known is none of the θ below: it comes as `PrescribedCoordinates`.
     """
 
     point_i: Array
@@ -201,14 +201,14 @@ class Mobility(eqx.Module):
         """θ of no displacement."""
         return self._unknown((0.0,) * self._free_slides + (() if self.turning is None else self.turning.at_rest))
 
-    def given(self, t: Float[Array, ""]) -> Given | None:
+    def given(self, t: Float[Array, ""]) -> PrescribedCoordinates | None:
         """What is known at a time; None where nothing is."""
         if not self.known:
             return None
         values = lambda t: jnp.stack([self.motions[k](t) for k in self.known])
         rates = lambda t: jax.jvp(values, (t,), (jnp.ones_like(t),))
         (x, v), (_, a) = jax.jvp(rates, (t,), (jnp.ones_like(t),))
-        return Given(x, v, a)
+        return PrescribedCoordinates(x, v, a)
 
     def _whole(self, unknown, known):
         """All coordinates, or all velocities."""
@@ -217,7 +217,7 @@ class Mobility(eqx.Module):
         order = np.argsort([*rest, *self.known])
         return jnp.concatenate([unknown, known.astype(unknown.dtype)])[order]
 
-    def singular(self, theta, rate, given: Given | None, h) -> Bool[Array, ""] | None:
+    def singular(self, theta, rate, given: PrescribedCoordinates | None, h) -> Bool[Array, ""] | None:
         """See `AbstractTurning.singular`."""
         if given is not None:
             theta, rate = self._whole(theta, given.x), self._whole(rate, given.v)
@@ -241,7 +241,7 @@ class Mobility(eqx.Module):
         # In a screw the angle is first, the sign that may follow it does not count.
         return theta[: self._free_slides] if self.lead is None else self.lead * theta[:1]
 
-    def place(self, pose, theta, given: Given | None = None, *, reverse: bool = False):
+    def place(self, pose, theta, given: PrescribedCoordinates | None = None, *, reverse: bool = False):
         """The pose of body j on body i with this pose; in `reverse` that of body i on body j."""
         theta = theta if given is None else self._whole(theta, given.x)
         inner, rotation, shift = self._inner(pose, theta, reverse)
@@ -249,16 +249,16 @@ class Mobility(eqx.Module):
             return inner.moved(-inner.direction(self.point_i))
         return self._outer(inner, rotation, shift)[0]
 
-    def measure(self, i, j, given: Given | None = None, *, twice: bool = False) -> Float[Array, " n"]:
+    def measure(self, i, j, given: PrescribedCoordinates | None = None, *, twice: bool = False) -> Float[Array, " n"]:
         """θ of two poses, which need not satisfy the joint: components that it does not have are left out. Angles in
-        (−π, π], or as by `measured_twice`; but that of a screw has all its turns."""
+        (−π, π], or as by `signed_coordinates_of`; but that of a screw has all its turns."""
         measured, rotation = self._measure(i, j, twice)
         if not self.known:
             return measured
         rest = np.array([k for k in range(measured.shape[0]) if k not in self.known], int)
         if self.turning is not None and given is not None:
             s, rho = jnp.split(self._whole(measured[rest], given.x), [self._free_slides])
-            measured = jnp.concatenate([s, self.turning.settled(rho, rotation)])
+            measured = jnp.concatenate([s, self.turning.with_sign_of(rho, rotation)])
         return measured[rest]
 
     @property
@@ -273,10 +273,10 @@ class Mobility(eqx.Module):
 
     @property
     def wraps(self) -> bool:
-        """Whether `seen` does not know the turns of its angles."""
+        """Whether `slides_and_angles` does not know the turns of its angles."""
         return self.turning is not None and self.turning.wraps and self.lead is None
 
-    def seen(self, i, j) -> Float[Array, " n"]:
+    def slides_and_angles(self, i, j) -> Float[Array, " n"]:
         """All of its slides and then its angles, as they are between two poses, whatever is known of them."""
         theta, _ = self._measure(i, j, twice=False)
         slides = len(self.slide_names)
@@ -292,15 +292,15 @@ class Mobility(eqx.Module):
             return s, None
         rotation = inner.rotation_to(j.unturned(self.neutral))
         if self.lead is not None:
-            angle = self.turning.measured(rotation)
+            angle = self.turning.coordinates_of(rotation)
             turns = jnp.round((s / self.lead - angle) / (2 * jnp.pi))
             return angle + 2 * jnp.pi * jax.lax.stop_gradient(turns), rotation
-        measured = self.turning.measured_twice if twice else self.turning.measured
+        measured = self.turning.signed_coordinates_of if twice else self.turning.coordinates_of
         return jnp.concatenate([s, measured(rotation)]), rotation
 
     def carry(
-        self, body: Motion, theta, rate, given: Given | None = None, *, reverse: bool = False
-    ) -> tuple[Motion, Float[Array, "k m"]]:
+        self, body: FrameMotion, theta, rate, given: PrescribedCoordinates | None = None, *, reverse: bool = False
+    ) -> tuple[FrameMotion, Float[Array, "k m"]]:
         """The motion of body j on body i, or in `reverse` of i on j, and its twist for each unit of θ̇.
 
         Second rates of what is known count in the drift.
@@ -317,7 +317,7 @@ class Mobility(eqx.Module):
         drift = motion.drift + columns[:, known] @ given.a.astype(columns.dtype)
         return motion._replace(drift=drift), columns[:, rest]
 
-    def _carry(self, body: Motion, theta, rate, reverse: bool):
+    def _carry(self, body: FrameMotion, theta, rate, reverse: bool):
         pose = body.pose
         inner, rotation, shift = self._inner(pose, theta, reverse)
         linear, angular = self._relative_axes(inner, theta, rate.dtype)
@@ -345,7 +345,7 @@ class Mobility(eqx.Module):
             omega = omega + spin
             placed, point = self._outer(inner, rotation, shift)
             columns = jnp.concatenate([linear, angular])
-        return Motion(placed, point, jnp.concatenate([v, omega]), jnp.concatenate([v_dot, omega_dot])), columns
+        return FrameMotion(placed, point, jnp.concatenate([v, omega]), jnp.concatenate([v_dot, omega_dot])), columns
 
     def _outer(self, inner, rotation, shift):
         """The pose of body j, and its end of the joint."""

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from jaxmbs.forces import ForceElement
 from jaxmbs.formulations.augmented import Augmented
-from jaxmbs.formulations.stateful import given_states, with_states
+from jaxmbs.formulations.stateful import states_along, with_states
 from jaxmbs.numerics.repeated import vmap_axes
 from jaxmbs.programs.function import Straight
 from jaxmbs.system.equations import map_forces, state_of
@@ -53,7 +53,7 @@ def force_elements(mech: Mechanism, run: Trajectory) -> ForceElements:
         >>> print(mbs.force_elements(pendulum, run)["gravity"].power.round(3))
         [ 0.    19.219]
     """
-    found = _force_elements(mech, run.t, run.q, run.v, given_states(mech, run))
+    found = _force_elements(mech, run.t, run.q, run.v, states_along(mech, run))
     return ForceElements({name: found[name] for name in mech.forces})
 
 

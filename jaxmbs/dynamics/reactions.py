@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Float
 from jaxmbs.dynamics.determinacy import are_masses_known
 from jaxmbs.element import GROUND, require
 from jaxmbs.formulations.augmented import AbstractFormulation, Augmented
-from jaxmbs.formulations.stateful import given_states, with_states
+from jaxmbs.formulations.stateful import states_along, with_states
 from jaxmbs.motion import Function
 from jaxmbs.numerics.arrays import instance_of
 from jaxmbs.numerics.repeated import vmap_axes
@@ -267,7 +267,7 @@ def reactions(mech: Mechanism, run: Trajectory, *, formulation: AbstractFormulat
     formulation, mech = instance_of(AbstractFormulation, "formulation", formulation, Augmented()), mech.weighed()
     # If masses are traced, light bodies may be unknown. Multipliers are then improved with the accelerations of the run.
     a = None if are_masses_known(mech) else run.a
-    found = _reactions(mech, run.t, run.q, run.v, a, given_states(mech, run), formulation)
+    found = _reactions(mech, run.t, run.q, run.v, a, states_along(mech, run), formulation)
     elements = {**mech.constraints, **mech.drivers}
     return Reactions(
         {name: Reaction(**found[name], q=run.q, layout=mech.layout, i=e.i, j=e.j) for name, e in elements.items()}

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jaxmbs.element import GROUND, AbstractConstraint, unknown
-from jaxmbs.relative_motion import BodyMotion, JointMotion, coordinates_of, measured
+from jaxmbs.relative_motion import BodyMotion, JointMotion, coordinates_of, measure_joint
 
 
 class Along(NamedTuple):
@@ -105,7 +105,7 @@ class State(eqx.Module):
         of = coordinates_of(self.elements, name, coordinate)
         joint, kind = self.elements[name], type(next(iter(self.bodies.values())))
         ends = [(kind.coordinates_of(self.poses[body]), self.velocities[body]) for body in (joint.i, joint.j)]
-        values, rates = measured(joint, kind, *ends)
+        values, rates = measure_joint(joint, kind, *ends)
         return JointMotion(of, values, rates)
 
     def along(self, joint: str, coordinate: str | None = None) -> Along:
@@ -119,11 +119,11 @@ class State(eqx.Module):
             ValueError: an unknown name; a joint without coordinates, or with several of which none is named.
         """
         of = coordinates_of(self.elements, joint, coordinate)
-        k, element, kind = of.only(), self.elements[joint], type(next(iter(self.bodies.values())))
+        k, element, kind = of.single_index(), self.elements[joint], type(next(iter(self.bodies.values())))
         ends = [kind.coordinates_of(self.poses[body]) for body in (element.i, element.j)]
 
         def moving(v_i, v_j):
-            values, rates = measured(element, kind, (ends[0], v_i), (ends[1], v_j))
+            values, rates = measure_joint(element, kind, (ends[0], v_i), (ends[1], v_j))
             return rates[k], values[k]
 
         rate, back, value = jax.vjp(moving, self.velocities[element.i], self.velocities[element.j], has_aux=True)
@@ -145,7 +145,7 @@ class State(eqx.Module):
             (kind.coordinates_of(self.poses[body]), self.velocities[body], rates[body])
             for body in (element.i, element.j)
         ]
-        return measured(element, kind, *ends)[2][of.only()]
+        return measure_joint(element, kind, *ends)[2][of.single_index()]
 
     def generalized(self, loads: Mapping[str, Array]) -> Float[Array, " n"]:
         """The generalized force (m,) of the mechanism from those of single bodies, `loads` by name. Those on the ground

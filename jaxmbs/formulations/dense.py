@@ -10,7 +10,7 @@ from jaxmbs.numerics.linear_algebra import factor_symmetric_positive, factor_sym
 
 
 class Dense(AbstractSolver):
-    """The Schur complement Φ_q M⁻¹ Φ_qᵀ, with the supporting rows added to M."""
+    """Solver with the Schur complement Φ_q M⁻¹ Φ_qᵀ, and the supporting rows added to M."""
 
     equations: AbstractEquations
 
@@ -40,7 +40,7 @@ class Dense(AbstractSolver):
 
 
 class AbstractDenseEquations(AbstractEquations):
-    """Equations in coordinates that are never singular, with Φ differentiated as it stands, and judged by its own rows."""
+    """Equations in coordinates that are never singular, with Φ_q by differentiation of Φ; its rows are scaled by Φ_q."""
 
     @property
     def solver(self):

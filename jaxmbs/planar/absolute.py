@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Array
 
-from jaxmbs.element import LENGTHS, MeasuredConstraint, check_positive, renamed
+from jaxmbs.element import LENGTH_FIELDS, MeasuredConstraint, check_positive, renamed
 from jaxmbs.numerics.arrays import as_real, real
 from jaxmbs.planar.element import ORIGIN, AbsoluteConstraint, given, squared, without_points
 
@@ -52,7 +52,7 @@ class AbsoluteX(PointX):
     """
 
     value: Array = real(default=0.0)
-    length_fields: ClassVar[tuple[str, ...]] = (*LENGTHS, "value")
+    length_fields: ClassVar[tuple[str, ...]] = (*LENGTH_FIELDS, "value")
 
     def prescribed(self, t):
         return self.value
@@ -73,7 +73,7 @@ class AbsoluteY(PointY):
     """
 
     value: Array = real(default=0.0)
-    length_fields: ClassVar[tuple[str, ...]] = (*LENGTHS, "value")
+    length_fields: ClassVar[tuple[str, ...]] = (*LENGTH_FIELDS, "value")
 
     def prescribed(self, t):
         return self.value

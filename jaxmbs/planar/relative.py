@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from jaxtyping import Array
 
-from jaxmbs.element import LENGTHS, check_positive
+from jaxmbs.element import LENGTH_FIELDS, check_positive
 from jaxmbs.numerics.arrays import real
 from jaxmbs.planar.element import ORIGIN, RelativeConstraint, given, separation, squared, without_points
 
@@ -69,7 +69,7 @@ class RelativeX(SeparationX):
     point_i: Array = real((2,), default=ORIGIN)
     point_j: Array = real((2,), default=ORIGIN)
     offset: Array = real(default=0.0)
-    length_fields: ClassVar[tuple[str, ...]] = (*LENGTHS, "offset")
+    length_fields: ClassVar[tuple[str, ...]] = (*LENGTH_FIELDS, "offset")
 
     def prescribed(self, t):
         return self.offset
@@ -93,7 +93,7 @@ class RelativeY(SeparationY):
     point_i: Array = real((2,), default=ORIGIN)
     point_j: Array = real((2,), default=ORIGIN)
     offset: Array = real(default=0.0)
-    length_fields: ClassVar[tuple[str, ...]] = (*LENGTHS, "offset")
+    length_fields: ClassVar[tuple[str, ...]] = (*LENGTH_FIELDS, "offset")
 
     def prescribed(self, t):
         return self.offset

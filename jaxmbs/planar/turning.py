@@ -25,7 +25,7 @@ class Turn(AbstractTurning):
     def drift(self, rho, w):
         return jnp.zeros_like(w)
 
-    def measured(self, rotation):
+    def coordinates_of(self, rotation):
         return rotation[None]
 
 
@@ -45,5 +45,5 @@ class HalfTurns(AbstractTurning):
     def drift(self, rho, w):
         return jnp.zeros(1, w.dtype)
 
-    def measured(self, rotation):
+    def coordinates_of(self, rotation):
         return (jnp.pi * jnp.round(rotation / jnp.pi))[None]

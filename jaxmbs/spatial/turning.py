@@ -77,11 +77,11 @@ class Turn(SpatialTurning):
     def drift(self, rho, w):
         return jnp.zeros(3, w.dtype)
 
-    def measured(self, rotation):
+    def coordinates_of(self, rotation):
         along = rotation[1:] @ self.axis
         return jnp.arctan2(2 * along * rotation[0], rotation[0] ** 2 - along**2)[None]
 
-    def measured_twice(self, rotation):
+    def signed_coordinates_of(self, rotation):
         return 2 * jnp.arctan2(rotation[1:] @ self.axis, rotation[0])[None]
 
 
@@ -106,15 +106,15 @@ class TwoTurns(SpatialTurning):
         turned = jnp.cos(rho[0]) * self.second + jnp.sin(rho[0]) * cross(self.first, self.second)
         return jnp.stack([self.first, turned], axis=1)
 
-    def measured(self, p):
+    def coordinates_of(self, p):
         # The second axis as it is after both turns, and the first as it is seen after them.
         a, third = rotation.matrix(p), cross(self.first, self.second)
         second, first = a @ self.second, a.T @ self.first
         alpha = jnp.arctan2(third @ second, self.second @ second)
         return jnp.stack([alpha, jnp.arctan2(third @ first, self.first @ first)])
 
-    def measured_twice(self, p):
-        angles = self.measured(p)
+    def signed_coordinates_of(self, p):
+        angles = self.coordinates_of(p)
         opposite = self.rotation(angles) @ p < 0
         return angles.at[0].add(jnp.where(opposite, jnp.where(angles[0] > 0, -2, 2) * jnp.pi, 0))
 
@@ -137,7 +137,7 @@ class Bend(SpatialTurning):
     def axes(self, rho):
         return rotation.gamma(self.across @ rho) @ self.across
 
-    def measured(self, p):
+    def coordinates_of(self, p):
         return self.across.T @ rotation.log(p)
 
 
@@ -158,7 +158,7 @@ class Ball(AbstractTurning):
     def drift(self, rho, w):
         return jnp.zeros(3, w.dtype)
 
-    def measured(self, p):
+    def coordinates_of(self, p):
         return p
 
     @property
@@ -199,13 +199,13 @@ class Angles(SpatialTurning):
         seen = jnp.stack([jnp.stack(row) for row in rows])
         return seen if self.frame is None else self._axes(rho.dtype) @ seen
 
-    def measured(self, p):
+    def coordinates_of(self, p):
         if self.frame is not None:
             p = rotation.product(rotation.product(rotation.inverse(self.frame), p), self.frame)
         return rotation.to_angles(p)
 
-    def measured_twice(self, p):
-        return self._with_sign(self.measured(p), p)
+    def signed_coordinates_of(self, p):
+        return self._with_sign(self.coordinates_of(p), p)
 
     def _with_sign(self, angles, p):
         """Angles with the sign of p: one of them goes on by a turn."""
@@ -213,7 +213,7 @@ class Angles(SpatialTurning):
         turn = jnp.where(opposite, jnp.where(angles[self.signed] > 0, -2, 2) * jnp.pi, 0)
         return angles.at[self.signed].add(turn.astype(angles.dtype))
 
-    def settled(self, rho, p):
+    def with_sign_of(self, rho, p):
         """Angles that are not known from what those leave of the rotation: at any θ₂."""
         free = [k for k in range(3) if k not in self.known]
         if len(free) in (0, 3):
@@ -276,10 +276,10 @@ class Signed(AbstractTurning):
     def drift(self, rho, w):
         return self.turning.drift(rho[:-1], w)
 
-    def measured(self, rotation):
-        return jnp.append(self.turning.measured(rotation), jnp.ones((), rotation.dtype))
+    def coordinates_of(self, rotation):
+        return jnp.append(self.turning.coordinates_of(rotation), jnp.ones((), rotation.dtype))
 
-    def settled(self, rho, rotation):
+    def with_sign_of(self, rho, rotation):
         opposite = self.turning.rotation(rho[:-1]) @ rotation < 0
         return rho.at[-1].set(jnp.where(opposite, -1, 1).astype(rho.dtype))
 
@@ -307,7 +307,7 @@ class Sign(AbstractTurning):
     def drift(self, rho, w):
         return jnp.zeros(3, rho.dtype)
 
-    def measured(self, p):
+    def coordinates_of(self, p):
         return jnp.where(p[:1] < 0, -1, 1).astype(p.dtype)
 
     @property

@@ -18,7 +18,7 @@ from jaxmbs.element import GROUND, unknown
 from jaxmbs.numerics.arrays import is_concrete, with_fields
 from jaxmbs.numerics.results import Status
 from jaxmbs.programs.function import Straight
-from jaxmbs.relative_motion import JointMotion, coordinates_of, measured, unwrapped
+from jaxmbs.relative_motion import JointMotion, coordinates_of, measure_joint, unwrap
 from jaxmbs.system.broadcast_tree import BroadcastTree
 from jaxmbs.system.equations import Energy
 from jaxmbs.system.failure import Failures, failures
@@ -151,7 +151,7 @@ class Trajectory(eqx.Module):
         if of.wraps and jnp.ndim(self.t) > 0:
             good = (self.status == Status.CONVERGED) | (self.status == Status.SINGULAR)
             slides = len(of.slides)
-            angles = unwrapped(values[..., slides:], rates[..., slides:], self.t, good)
+            angles = unwrap(values[..., slides:], rates[..., slides:], self.t, good)
             values = jnp.concatenate([values[..., :slides], angles], axis=-1)
         return JointMotion(of, values, rates, accelerations)
 
@@ -225,6 +225,6 @@ def _joint_motion(joint: BroadcastTree, body_type, *motions) -> list[Array]:
     """Return the slides and angles of a joint, their rates and second rates, from the motions of its two bodies."""
 
     def at_one_time(element, *motions):
-        return Straight(lambda element, i, j: measured(element, body_type, i, j), few=math.inf)(element, *motions)
+        return Straight(lambda element, i, j: measure_joint(element, body_type, i, j), few=math.inf)(element, *motions)
 
     return joint.vmap(at_one_time)(*motions)

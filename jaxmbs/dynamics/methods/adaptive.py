@@ -85,9 +85,9 @@ class Adaptive(AbstractMethod):
 
         def output(t, q, v, reached):
             q, v = (jnp.where(reached, x, start) for x, start in ((q, first.q), (v, first.v)))
-            motion, settled = Straight(closed)(scaled, first, t, q, v)
-            # No length of step to step_status the speed by.
-            now = step_status(scaled, motion, settled, t, jnp.zeros_like(t))
+            motion, is_closed = Straight(close)(scaled, first, t, q, v)
+            # A step of length 0: the speed is not checked.
+            now = step_status(scaled, motion, is_closed, t, jnp.zeros_like(t))
             return motion.q, motion.v, jnp.where(reached, now, int(Status.NOT_CONVERGED))
 
         q, v, now = jax.vmap(output)(times, q, v, reached | (times == times[0]))

@@ -55,7 +55,7 @@ class AbstractEffort(AbstractForce):
         return state.along(self.joint, self.coordinate)
 
     def check_joints(self, elements):
-        coordinates_of(elements, self.joint, self.coordinate).only()
+        coordinates_of(elements, self.joint, self.coordinate).single_index()
 
 
 class JointSpring(AbstractEffort):
