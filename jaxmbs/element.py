@@ -160,7 +160,7 @@ class AbstractConstraint(Structured):
 
     @property
     def freedom(self) -> int | None:
-        """Number of relative velocities of a joint that may carry body j on body i in a tree; None for other constraints."""
+        """Number of relative velocities of a joint that may carry body j on body i in a tree; None if it is no joint."""
         return None
 
     def anonymous(self) -> AbstractConstraint:

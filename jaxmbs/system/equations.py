@@ -92,8 +92,8 @@ def acceleration_rhs(mech: Mechanism, q: Coordinates, v: ArrayLike, t: ArrayLike
         >>> print(mbs.acceleration_rhs(pendulum, below, jnp.array([3.0, 0, 3])))  # a swing with φ̇ = 3
         [ 0. -9.]
     """
-    mech, q, t = _with_marks(mech, q, t)
-    return PROGRAMS["acceleration_rhs"](mech, q, jnp.asarray(v, q.dtype), t)
+    mech, q_array, t = _with_marks(mech, q, t)
+    return PROGRAMS["acceleration_rhs"](mech, q_array, jnp.asarray(v, q_array.dtype), t)
 
 
 def residuals(mech: Mechanism, q, t) -> Float[Array, " rows"]:
@@ -176,11 +176,12 @@ def energy(mech: Mechanism, q: Coordinates, v: ArrayLike) -> Energy:
     if not isinstance(q, Mapping) and jnp.asarray(getattr(q, "q", q)).ndim > 1:
         kinetic, potential = jnp.vectorize(lambda q, v: tuple(energy(mech, q, v)), signature="(n),(m)->(),()")(q, v)
         return Energy(kinetic, potential)
-    q, t = _as_arrays(mech, q, 0.0)
-    state = state_of(mech, q, jnp.asarray(v, q.dtype), t)
+    q_array, t = _as_arrays(mech, q, 0.0)
+    state = state_of(mech, q_array, jnp.asarray(v, q_array.dtype), t)
+    coordinates = {name: mech.layout.coordinates_of(name, q_array) for name in mech.bodies}
     kinetic = total(
         lambda body, q, v: body.kinetic_energy(body.pose(q), v),
-        [(body, mech.layout.coordinates_of(name, q), state.velocities[name]) for name, body in mech.bodies.items()],
+        [(body, coordinates[name], state.velocities[name]) for name, body in mech.bodies.items()],
     )
     kinetic = sum((force.kinetic(state) for force in mech.forces.values()), kinetic)
     potential = sum((force.potential(state) for force in mech.forces.values()), jnp.zeros_like(t))
@@ -206,8 +207,8 @@ def generalized_force(mech: Mechanism, q: Coordinates, v: ArrayLike, t: ArrayLik
         >>> print(mbs.generalized_force(pendulum, below, jnp.zeros(3)))
         [  0.   -19.62   0.  ]
     """
-    q, t = _as_arrays(mech, q, t)
-    return PROGRAMS["generalized_force"](mech, q, jnp.asarray(v, q.dtype), t)
+    q_array, t = _as_arrays(mech, q, t)
+    return PROGRAMS["generalized_force"](mech, q_array, jnp.asarray(v, q_array.dtype), t)
 
 
 def state_of(mech: Mechanism, q, v, t) -> State:
