@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from jaxmbs.mobility import Mobility
-from jaxmbs.motion import AbstractMotion
+from jaxmbs.motion import AbstractMotion, Constant
 from jaxmbs.numerics.arrays import Structured, check_fields, is_concrete
 from jaxmbs.numerics.space import Flat, Manifold
 
@@ -298,6 +298,33 @@ class MeasuredConstraint(AbstractConstraint):
         return (self.measure(i, j) - self.prescribed(t))[None]
 
 
+class DrivenDistance(MeasuredConstraint):
+    """A squared distance that follows a motion C(t), which must stay positive. A subclass measures it."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def motion(self) -> AbstractMotion: ...
+
+    def prescribed(self, t):
+        # C |C|: −C² if C is negative, so that no configuration satisfies it.
+        distance = self.motion(t)
+        return distance * jnp.abs(distance)
+
+    def check_at(self, times):
+        values = jax.vmap(self.motion)(jax.device_put(times))
+        if not is_concrete(values):  # inside jit even constants are traced
+            return
+        k = int(np.argmax(np.asarray(values) <= 0))
+        got = f"got {float(values[k]):.6g} at t = {float(times[k]):.6g}"
+        require(values[k] > 0, f"the distance must stay positive, {got}")
+
+    def check(self):
+        super().check()
+        if isinstance(self.motion, Constant) and is_concrete(self.motion.value):
+            self.check_at(np.zeros(1, self.motion.value.dtype))
+
+
 def _is_motion(x) -> bool:
     return isinstance(x, AbstractMotion)
 
@@ -312,20 +339,6 @@ def check_positive(element, *names: str) -> None:
     """Raise `ValueError` for a field, a number or an array, that is known and not positive."""
     for name, value in _known(element, names):
         require(np.all(np.asarray(value) > 0), f"{name} must be positive, got {value}")
-
-
-def check_stays_positive(motion: AbstractMotion, times: Float[np.ndarray, " T"]) -> None:
-    """Raise `ValueError` for a driven distance that is zero or negative at one of these times."""
-    values = jax.vmap(motion)(jax.device_put(times))
-    if not is_concrete(values):  # inside jit even constants are traced
-        return
-    k = int(np.argmax(np.asarray(values) <= 0))
-    require(values[k] > 0, f"the distance must stay positive, got {float(values[k]):.6g} at t = {float(times[k]):.6g}")
-
-
-def distance_squared(distance: Float[Array, ""]) -> Float[Array, ""]:
-    """Return C |C| for a driven distance C: C², or −C² if C is negative, so that no configuration satisfies it."""
-    return distance * jnp.abs(distance)
 
 
 def check_mass(body) -> None:

@@ -142,7 +142,7 @@ class Mobility(eqx.Module):
             return self
         return dataclasses.replace(self, turning=self.held, held=None)
 
-    def guided(self, index: int, motion: AbstractMotion) -> Mobility:
+    def with_motion(self, index: int, motion: AbstractMotion) -> Mobility:
         """Return the mobility with one more coordinate prescribed, by its index among all coordinates."""
         motions = [*self.motions, *[None] * (index + 1 - len(self.motions))]
         motions[index] = motion

@@ -13,7 +13,7 @@ from jaxmbs.planar.element import ORIGIN, AbsoluteConstraint, given, squared, wi
 
 
 class PointX(MeasuredConstraint, AbsoluteConstraint):
-    """x^P of a point of a body, in the ground frame."""
+    """A measure: x^P of a point of a body, in the ground frame."""
 
     point: Array = real((2,))
 
@@ -22,7 +22,7 @@ class PointX(MeasuredConstraint, AbsoluteConstraint):
 
 
 class PointY(MeasuredConstraint, AbsoluteConstraint):
-    """y^P of a point of a body, in the ground frame."""
+    """A measure: y^P of a point of a body, in the ground frame."""
 
     point: Array = real((2,))
 
@@ -31,7 +31,7 @@ class PointY(MeasuredConstraint, AbsoluteConstraint):
 
 
 class Angle(MeasuredConstraint, AbsoluteConstraint):
-    """φ of a body."""
+    """A measure: φ of a body."""
 
     def measure(self, i, j):
         return j.phi
@@ -97,7 +97,7 @@ class AbsoluteAngle(Angle):
 
     def __init__(self, body, *point_and_value, point=ORIGIN, value=None):
         self.body = body
-        # A point alone is kept in place of the value, for the check to refuse it.
+        # A point without a value is stored as the value, so that `check` refuses it.
         (self.value,) = without_points((*point_and_value, point, *given(value))) or point_and_value[-1:] or (0.0,)
 
     def prescribed(self, t):
@@ -111,7 +111,7 @@ class AbsoluteDistance(MeasuredConstraint, AbsoluteConstraint):
         body: name of the body.
         point: P in the body frame.
         centre: C in the ground frame. If `distance` is missing: C₃, for a circle about the origin, or (C₁, C₂, C₃).
-        distance: C₃, positive. At zero Φ would stand for two constraints, and its Jacobian would vanish.
+        distance: C₃, positive. With zero, Φ would replace two constraints, and its Jacobian would vanish.
         value: another name for `centre`.
         center: the old name of `centre`, which is deprecated.
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
 from jaxtyping import Array
 
-from jaxmbs.element import MeasuredConstraint, check_stays_positive, distance_squared
-from jaxmbs.motion import AbstractMotion, Constant, motion_field
-from jaxmbs.numerics.arrays import is_concrete, real
+from jaxmbs.element import DrivenDistance, MeasuredConstraint
+from jaxmbs.motion import AbstractMotion, motion_field
+from jaxmbs.numerics.arrays import real
 from jaxmbs.planar.absolute import Angle, PointX, PointY
 from jaxmbs.planar.element import (
     ORIGIN,
@@ -141,7 +140,7 @@ class RelativeAngleDriver(Driver, AngleBetween):
         return angle_guide(mobility, swapped, self.motion)
 
 
-class DistanceDriver(SquaredDistance):
+class DistanceDriver(DrivenDistance, SquaredDistance):
     """An actuator sets the distance of two points: Φ = d_ijᵀ d_ij − C(t)²; Haug (3.5.8).
 
     Args:
@@ -158,17 +157,6 @@ class DistanceDriver(SquaredDistance):
     """
 
     motion: AbstractMotion = motion_field()
-
-    def prescribed(self, t):
-        return distance_squared(self.motion(t))
-
-    def check_at(self, times):
-        check_stays_positive(self.motion, times)
-
-    def check(self):
-        super().check()
-        if isinstance(self.motion, Constant) and is_concrete(self.motion.value):
-            self.check_at(np.zeros(1, self.motion.value.dtype))
 
 
 class RevoluteDriver(Driver, RelativeConstraint):

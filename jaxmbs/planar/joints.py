@@ -96,7 +96,7 @@ class Translational(PlanarConstraint):
 
     @property
     def shared(self):
-        # Or opposite ones, if that is how the joint was assembled: its second equation does not tell.
+        # The vectors may also be opposite: the second equation of the joint holds for both.
         axes = tuple(jnp.asarray(axis) / length(axis) for axis in (self.axis_i, self.axis_j))
         return Shared(vectors=(axes,), rows=(0,))
 

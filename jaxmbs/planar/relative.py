@@ -24,28 +24,28 @@ class TwoPoints(RelativeConstraint):
 
 
 class SeparationX(TwoPoints):
-    """x_j^P − x_i^P, in the ground frame."""
+    """A measure: x_j^P − x_i^P, in the ground frame."""
 
     def measure(self, i, j):
         return separation(i, j, self.point_i, self.point_j)[0]
 
 
 class SeparationY(TwoPoints):
-    """y_j^P − y_i^P, in the ground frame."""
+    """A measure: y_j^P − y_i^P, in the ground frame."""
 
     def measure(self, i, j):
         return separation(i, j, self.point_i, self.point_j)[1]
 
 
 class SquaredDistance(TwoPoints):
-    """d_ijᵀ d_ij."""
+    """A measure: d_ijᵀ d_ij, the squared distance of two points."""
 
     def measure(self, i, j):
         return squared(separation(i, j, self.point_i, self.point_j))
 
 
 class AngleBetween(RelativeConstraint):
-    """φ_j − φ_i."""
+    """A measure: φ_j − φ_i."""
 
     def measure(self, i, j):
         return j.phi - i.phi
@@ -117,7 +117,7 @@ class RelativeAngle(AngleBetween):
 
     def __init__(self, i, j, *points_and_offset, offset=None):
         self.i, self.j = i, j
-        # Points alone are kept in place of the offset, for the check to refuse them.
+        # Points without an offset are stored as the offset, so that `check` refuses them.
         (self.offset,) = without_points((*points_and_offset, *given(offset))) or points_and_offset[-1:] or (0.0,)
 
     def prescribed(self, t):

@@ -11,7 +11,7 @@ from jaxmbs.numerics.space import Constants, Manifold
 
 
 class Turn(AbstractTurning):
-    """By an angle φ, turns counted."""
+    """A rotation by an angle φ, with all turns."""
 
     coordinates: ClassVar[tuple[str, ...]] = ("phi",)
     velocities: ClassVar[tuple[str, ...]] = coordinates
@@ -30,7 +30,7 @@ class Turn(AbstractTurning):
 
 
 class HalfTurns(AbstractTurning):
-    """By a multiple of π that never changes: lines that slide on each other may point in opposite senses."""
+    """A rotation by a constant multiple of π: lines that slide on each other may point in opposite senses."""
 
     coordinates: ClassVar[tuple[str, ...]] = ("phi",)
     velocities: ClassVar[tuple[str, ...]] = ()

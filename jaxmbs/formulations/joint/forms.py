@@ -84,7 +84,7 @@ def mobility_of(
     for driver, backwards in zip(drivers, swapped, strict=True):
         guide = driver.guide(mobility, backwards)
         if guide is not None:
-            mobility = mobility.guided(*guide)
+            mobility = mobility.with_motion(*guide)
     return mobility.of_either_sign() if any_angle else mobility
 
 
