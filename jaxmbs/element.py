@@ -224,6 +224,9 @@ class AbstractConstraint(Structured):
         """Return angle_i and angle_j of a gear that meshes at the poses i and j, and its extra coordinates there.
 
         Extra coordinates are chosen near those given.
+
+        Raises:
+            TypeError: it is not a gear.
         """
         raise TypeError(f"{type(self).__name__} has no marks")
 
@@ -242,7 +245,7 @@ class AbstractConstraint(Structured):
         """Raise `ValueError` with the reason if a motion asks for something impossible at one of these times."""
 
     def check(self) -> None:
-        """Raise `ValueError` with the reason if the element cannot be used: wrong shapes, numbers not finite, …"""
+        """Raise `ValueError` with the reason if the element cannot be used, as for wrong shapes or numbers not finite."""
         check_fields(self)
         require(getattr(self, "motion", ()) is not None, "motion is missing")
         check_motions(self)
@@ -361,14 +364,7 @@ def _known(element, names: Iterable[str]) -> list[tuple[str, Any]]:
 
 @contextlib.contextmanager
 def errors_of(name: str, error_type: type[ValueError] = ValueError) -> Iterator[None]:
-    """Prefix every `ValueError` raised inside with the name of the element, and raise it as `error_type`.
-
-    Yields:
-        None.
-
-    Raises:
-        error_type: a `ValueError` was raised inside.
-    """
+    """Prefix every `ValueError` raised inside with the name of the element, and raise it as `error_type`."""
     try:
         yield
     except ValueError as error:

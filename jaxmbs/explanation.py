@@ -105,7 +105,8 @@ def explain(
         guess: the mechanism is assembled near it; rank (with drivers) and degrees of freedom (without) are computed
             there.
         t: time.
-        method, formulation: as for `simulate`.
+        method: as for `simulate`.
+        formulation: as for `simulate`.
         simulation: count the operations of `simulate` as well.
 
     Returns:

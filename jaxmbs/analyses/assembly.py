@@ -69,7 +69,7 @@ def assemble(
     tolerance: float = DEFAULT_TOLERANCE,
     throw: bool = False,
 ) -> Assembly:
-    """Find the configuration q with Φ(q, t) = 0 that is nearest to a guess.
+    """Find the configuration q with Φ(q, t) = 0 that is nearest to a guess. An unknown name raises `ValueError`.
 
     q minimises ½ yᵀy, where q = guess ⊕ y: y has the displacements of the bodies divided by the size of the mechanism
     (see `Mechanism.size`) and the vectors of their rotations in radians. Drivers count as constraints. Coordinates in
@@ -94,9 +94,6 @@ def assemble(
 
     Returns:
         `.q`, `.status` and `.residual`; see `Assembly`.
-
-    Raises:
-        ValueError: an unknown name in `hold`.
 
     Examples:
         >>> rough = {"crank": (0, 0, 1.5), "rod": (0, 1, -0.5), "slider": (1.7, 0, 0)}

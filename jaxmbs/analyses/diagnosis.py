@@ -71,7 +71,8 @@ def diagnose(mech: Mechanism, q: Coordinates, t: ArrayLike = 0.0, *, tolerance: 
     Rows of Φ_q are taken in order, constraints before drivers. So if several rows depend on each other, the last one is
     named as redundant. If there is a singular configuration within 1e-5 of q, in radians and sizes of the mechanism, that
     one is diagnosed instead: an assembly cannot tell them apart. If q has a gap δ, this distance is 4 √δ. All numbers of
-    the mechanism must be known: this does not work inside jit, vmap or grad.
+    the mechanism must be known: inside jit, vmap or grad it raises `ValueError`. So it does if Φ or Φ_q is not finite; the
+    message names the constraints and drivers.
 
     Args:
         mech: the mechanism.
@@ -82,10 +83,6 @@ def diagnose(mech: Mechanism, q: Coordinates, t: ArrayLike = 0.0, *, tolerance: 
 
     Returns:
         A `Diagnosis`.
-
-    Raises:
-        ValueError: called inside a transformation; or Φ or Φ_q is not finite (the message names the constraints and
-            drivers).
 
     Examples:
         >>> diagnosis = mbs.diagnose(mech, guess)
@@ -177,6 +174,9 @@ def check_driven(mech: Mechanism, motion, tolerance: float) -> None:
 
     A single configuration may happen to be singular. So up to three configurations of the motion, or some near the only
     one reached, have to show the fault.
+
+    Raises:
+        ValueError: with a text about the fault.
     """
     status = np.asarray(motion.status)
     if status[0] == Status.NON_FINITE:

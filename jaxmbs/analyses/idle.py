@@ -12,9 +12,7 @@ from jaxmbs.system.mechanism import Mechanism
 
 
 def idle_spins(mech: Mechanism) -> tuple[str, ...]:
-    """Return the names of the bodies that can spin without moving others: two ball joints, to two other bodies, hold
-    them.
-    """
+    """Return the names of the bodies that can spin without moving others: two ball joints to two other bodies hold them."""
     if mech.layout.dimension == 2:
         return ()
     at: dict[str, list] = {}

@@ -189,7 +189,7 @@ class _StartProgress(NamedTuple):
 
 
 def _regular_start(phi, find, space, times, guess, branch, usable) -> _StartProgress:
-    """Assemble at times[0], or a little later if Φ_q is singular at times[0]; from there the motion is followed back.
+    """Return a root at times[0], or a little later if Φ_q is singular at times[0]; the motion is followed back from there.
 
     In a singular position the search finds only half of the digits of q, and velocities are not unique. A little later
     the branches lie apart. The second search begins at the first assembly, moved along `branch` if it is given.

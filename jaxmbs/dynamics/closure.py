@@ -23,8 +23,9 @@ class AbstractClosure(eqx.Module):
 
     @abc.abstractmethod
     def glide(self, scaled: ScaledEquations, motion: Motion, v, t, h):
-        """Return the `Motion` after a step with the velocity v, constant except for constraint forces at the start of the
-        step, and True if it is closed.
+        """Return the `Motion` after a step with the velocity v, and True if it is closed.
+
+        The velocity is constant except for the constraint forces at the start of the step.
         """
 
 

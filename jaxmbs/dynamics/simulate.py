@@ -78,7 +78,9 @@ def simulate(
     states of about √n of the n steps, and recomputes the rest.
 
     A sample that fails keeps its last good state from then on, with a status other than 0, and does not affect its
-    neighbours.
+    neighbours. It raises `ValueError` for wrong shapes or names; for a body without mass whose motion is not determined;
+    for named velocities that contradict the constraints; and for a `step` together with times that are traced by `jit`,
+    `grad` or `vmap`, so that the number of steps is not known.
 
     Args:
         mech: the mechanism.
@@ -102,11 +104,6 @@ def simulate(
 
     Returns:
         A `Trajectory`, with multipliers and energy.
-
-    Raises:
-        ValueError: wrong shapes or names; a body without mass whose motion is not determined; named velocities that
-            contradict the constraints; a `step` together with times that are traced by `jit`, `grad` or `vmap`, so
-            that the number of steps is not known.
 
     Examples:
         >>> run = mbs.simulate(pendulum, jnp.linspace(0, 1, 3), {"bob": (1, 0, jnp.pi / 2)}, step=0.01)
@@ -148,7 +145,12 @@ def simulate_from(
         mech: the mechanism.
         begin: the time to which `after` is added.
         after: (T,), known numbers, increasing or decreasing; the start q0, v0 is at the time begin + after[0].
-        q0, v0, step, method, formulation, tolerance: as for `simulate`.
+        q0: as for `simulate`.
+        v0: as for `simulate`.
+        step: as for `simulate`.
+        method: as for `simulate`.
+        formulation: as for `simulate`.
+        tolerance: as for `simulate`.
 
     Returns:
         A `Trajectory`; its `t` is begin + after.

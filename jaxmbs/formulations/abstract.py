@@ -264,9 +264,7 @@ class AbstractEquations(eqx.Module):
 
     @abc.abstractmethod
     def loads(self, joints, q, v, t, a, multipliers) -> dict[str, Load]:
-        """Return the loads of joints, given by name, on their bodies j, for accelerations and multipliers of these
-        equations.
-        """
+        """Return the loads of the named joints on their bodies j, for accelerations and multipliers of these equations."""
 
     def metric(self, q, t) -> Callable:
         """Return the function x ↦ M⁻¹ x; see `AbstractSolver`."""

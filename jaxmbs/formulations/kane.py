@@ -1,5 +1,6 @@
-"""Kane's equations in relative coordinates; Kamman, Multibody Dynamics: Equations of Motion for Multibody Systems with
-Inter-Body Joint Constraints.
+"""Kane's equations in relative coordinates, after Kamman.
+
+Kamman, Multibody Dynamics: Equations of Motion for Multibody Systems with Inter-Body Joint Constraints.
 
 Every body K moves on its lower body with six coordinates, as if there were no joint: orientation angles 1-2-3, and the
 translation of its own point of the joint from the lower body's, along the axes of the lower body, or of the joint frame
@@ -41,15 +42,15 @@ def _names(names: str | Iterable[str] | None) -> tuple[str, ...]:
 
 
 class Kane(AbstractFormulation):
-    """Kane's equations for the unknown relative speeds y: [A]{ẏ} = {f}, without the rows and columns of coordinates
-    that joints hold or drivers prescribe; Kamman (2) to (12).
+    """Kane's equations for the unknown relative speeds y: [A]{ẏ} = {f}; Kamman (2) to (12).
 
-    The prescribed components of a `TotalJoint` or `RelativeJoint` are known coordinates. The same holds for a
-    coordinate of a tree joint if a driver prescribes it independently of the other coordinates. If all joints of a
-    mechanism are driven, there is nothing to integrate, and the driving torques are those of inverse dynamics. All
-    other equations (of joints that close loops, of other drivers, of gears and distances) are constraint rows with
-    multipliers, (6) and (7). The forces and torques that hold known coordinates follow from the equations of the bodies
-    further out in the tree, without a further system of equations.
+    Rows and columns of coordinates that joints hold or drivers prescribe are left out. The prescribed components of a
+    `TotalJoint` or `RelativeJoint` are known coordinates. The same holds for a coordinate of a tree joint if a driver
+    prescribes it independently of the other coordinates. If all joints of a mechanism are driven, there is nothing to
+    integrate, and the driving torques are those of inverse dynamics. All other equations (of joints that close loops,
+    of other drivers, of gears and distances) are constraint rows with multipliers, (6) and (7). The forces and torques
+    that hold known coordinates follow from the equations of the bodies further out in the tree, without a further
+    system of equations.
 
     Args:
         base: see `topology.spanning_tree`.
@@ -133,7 +134,8 @@ def kane_matrices(
 
     Args:
         mech: the mechanism.
-        x, y: coordinates and speeds (6N,), in the plane (3N,), in the order of the names of `Kane().of(mech)`.
+        x: coordinates (6N,), in the plane (3N,), in the order of the names of `Kane().of(mech)`.
+        y: speeds, in the same order.
         t: time.
         base: see `topology.spanning_tree`.
         cut: names of joints to cut.
@@ -160,8 +162,8 @@ def partial_velocities(
 
     Args:
         mech: the mechanism.
-        x, y: coordinates and speeds (6N,), in the plane (3N,), in the order of the names of `Kane().of(mech)`; at rest
-            unless y is given.
+        x: coordinates (6N,), in the plane (3N,), in the order of the names of `Kane().of(mech)`.
+        y: speeds, in the same order; zero unless given.
         base: see `topology.spanning_tree`.
         cut: names of joints to cut.
 

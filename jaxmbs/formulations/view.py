@@ -192,9 +192,7 @@ class EquationsOfMotion(eqx.Module):
     def constraint_jacobian(
         self, x: ArrayLike, t: ArrayLike = 0.0, *, near: Coordinates | None = None
     ) -> Float[Array, "rows l"]:
-        """Return Φ_x at `x` and the time `t`, with one column for each entry of u: Φ_x u = ν; `near` as for
-        `configuration`.
-        """
+        """Return Φ_x at `x` and the time `t`, one column for each entry of u: Φ_x u = ν; `near` as for `configuration`."""
         return self._program(_constraint_jacobian)(self.mech, *self._state(x, t), self._near(near))
 
     def velocity_rhs(

@@ -1,1 +1,1 @@
-"""Mathematics without mechanics: rotations, curves, linear algebra, roots and their derivatives, and the status of results."""
+"""Mathematics without mechanics: rotations, curves, linear algebra, roots and their derivatives, status of results."""

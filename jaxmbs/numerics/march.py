@@ -242,7 +242,7 @@ class _Stepper:
         return jax.lax.while_loop(unfinished, step, (0, q, jnp.asarray(jnp.inf, q.dtype)))[1]
 
     def correct(self, q, t, carried_v, carried_a) -> _CorrectedPoint:
-        """Correct a predicted position by Newton steps, and compute velocity and acceleration there.
+        """Return a predicted position after Newton steps, with velocity and acceleration.
 
         If f_q is singular, these are the extrapolated `carried_v` and `carried_a`.
         """

@@ -94,7 +94,7 @@ class _Linearised(NamedTuple):
 
 
 def nearest_root(f: Callable, space: Space, guess: Float[Array, " n"], root: Root, tolerance: float) -> Nearest:
-    """Move a root of f(q) along f = 0 to the one nearest to `guess`. If the guess is a root, it is returned.
+    """Return the root nearest to `guess`, moved along f = 0 from another one. If the guess is a root, it is returned.
 
     Newton's method with damping: each step decreases ½ yᵀy + μᵀF + w FᵀF. Nothing here is differentiated.
     """

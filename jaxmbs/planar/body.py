@@ -94,7 +94,7 @@ class Pose(NamedTuple):
 
     @staticmethod
     def to_ground(x: Float[Array, "3"]) -> Float[Array, "3"]:
-        """Return velocities as a twist about the origin, or a generalized force as a wrench; in the plane both unchanged."""
+        """Return velocities as a twist about the origin, or a generalized force as a wrench; both are unchanged."""
         return x
 
     @staticmethod

@@ -108,9 +108,7 @@ class Pose(NamedTuple):
         return 3
 
     def to_ground(self, x: Float[Array, "6"]) -> Float[Array, "6"]:
-        """Return velocities as a twist about the origin, or a generalized force as a wrench: the last three in the ground
-        frame.
-        """
+        """Return velocities as a twist about the origin, or a generalized force as a wrench, in the ground frame."""
         return jnp.concatenate([x[:3], self.a @ x[3:]])
 
     def to_body(self, x: Float[Array, "6"]) -> Float[Array, "6"]:

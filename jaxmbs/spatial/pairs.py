@@ -3,8 +3,8 @@
 In all of them some components of the relative position and of the relative orientation vanish. The position is that of
 point_j in the joint frame on i, minus the prescribed one. The orientation is the Euler vector ε of R R₀ᵀ, the relative
 rotation of the joint frames times the transpose of the prescribed one. Φ has 2 sin(‖ε‖/2) ε/‖ε‖, twice the vector part of
-the Euler parameters of R R₀ᵀ: it has the same zeros as ε and the same derivative there, is a polynomial of the bodies' Euler
-parameters, and, unlike ε, has no jump if the free part of ε passes π.
+the Euler parameters of R R₀ᵀ: it has the same zeros as ε and the same derivative there, is a polynomial of the Euler
+parameters of the bodies, and, unlike ε, has no jump if the free part of ε passes π.
 """
 
 from __future__ import annotations

@@ -27,10 +27,10 @@ class Zero(AbstractMotion):
 class RelativeJoint(SixComponents):
     """A joint with six relative coordinates, translations and orientation angles, each free, fixed or prescribed in time.
 
-    Kamman, Equations of Motion for Multibody Systems with Inter-Body Joint Constraints. This covers hinges about any axis of the frame; universal joints, in which any two of the three angles are free and
-    the third is held at any value; and sliding, cylindrical, spherical, rigid and free joints. The angles give the
-    rotation of the joint frame on j relative to that on i: R = R₁(θ₁) R₂(θ₂) R₃(θ₃), first about x, then about the new
-    y, then about the new z.
+    Kamman, Equations of Motion for Multibody Systems with Inter-Body Joint Constraints. This covers hinges about any
+    axis of the frame; universal joints, in which any two of the three angles are free and the third is held at any
+    value; and sliding, cylindrical, spherical, rigid and free joints. The angles give the rotation of the joint frame
+    on j relative to that on i: R = R₁(θ₁) R₂(θ₂) R₃(θ₃), first about x, then about the new y, then about the new z.
 
     Φ has F_iᵀA_iᵀ(r_j^P − r_i^P) − x₀(t) for the held translations, then for the held angles with values c(t):
 

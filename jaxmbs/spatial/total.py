@@ -1,4 +1,4 @@
-"""The total joint, with components that are free, fixed or prescribed; after Masarati 2013. Its Φ is explained in `pairs`."""
+"""The total joint, with components that are free, fixed or prescribed; after Masarati 2013. For its Φ see `pairs`."""
 
 from __future__ import annotations
 

@@ -174,8 +174,9 @@ def _with_gaps(failure: Failure, mech: Mechanism, q, before) -> Failure:
 
 
 def _lock_up(failure: Failure, units: Units, v, a) -> float | None:
-    """Return the time t* of a lock-up, near which coordinates go as √(t* − t): t* − t = |v| / (2 |a|), forwards if rates
-    grow. None if it is not between the last good time and that of the failure.
+    """Return the time t* of a lock-up, near which coordinates change as √(t* − t): t* − t = |v| / (2 |a|).
+
+    None if it is not between the last good time and that of the failure.
     """
     if failure.status not in (Status.LOCKED_UP, Status.NOT_CONVERGED) or failure.reached is None:
         return None

@@ -21,10 +21,8 @@ def analysis_inputs(
 ) -> tuple[Mechanism, Float[Array, " n"], Float[Array, "*T"]]:
     """Return a mechanism with the marks of its gears measured in the guess, the guess as q, and the times.
 
-    The last two are arrays of one floating-point type.
-
-    Raises:
-        ValueError: an unknown name, a wrong shape, or a motion that is impossible at one of the times.
+    The last two are arrays of one floating-point type. An unknown name, a wrong shape, or a motion that is impossible at
+    one of the times raises `ValueError`.
     """
     q = mech.coordinates(guess)
     times = as_times(times, q.dtype)
@@ -37,7 +35,11 @@ def analysis_inputs(
 def motion_inputs(
     mech: Mechanism, guess: Coordinates | None, times: ArrayLike | Sequence[float]
 ) -> tuple[Mechanism, Float[Array, " n"], Float[Array, " T"]]:
-    """Return the results of `analysis_inputs` for an analysis over time, which takes times of shape (T,) with T ≥ 1."""
+    """Return the results of `analysis_inputs` for an analysis over time.
+
+    Raises:
+        ValueError: also for times of another shape than (T,) with T ≥ 1.
+    """
     times = jnp.asarray(times)
     if times.ndim != 1 or times.shape[0] == 0:
         raise ValueError(f"times must be a row of at least one time, got shape {times.shape}")

@@ -80,14 +80,14 @@ class Layout(Space):
 
     @cached_property
     def coordinates(self) -> tuple[str, ...]:
-        """Names of the entries of q: "crank.x", …, then "cam.alpha_i", …"""
+        """Names of the entries of q: those of bodies, such as "crank.x", then extra ones, such as "cam.alpha_i"."""
         of_bodies = [f"{name}.{c}" for name, kind in self.bodies for c in kind.coordinates]
         extra = [f"{name}.{c}" for name, _, extra in self.constraints + self.drivers for c in extra]
         return tuple(of_bodies + extra)
 
     @cached_property
     def velocities(self) -> tuple[str, ...]:
-        """Names of the entries of v: "crank.phi", "rod.wx", …"""
+        """Names of the entries of v, such as "crank.phi" or "rod.wx", in the order of q."""
         of_bodies = [f"{name}.{c}" for name, kind in self.bodies for c in kind.velocities]
         extra = [f"{name}.{c}" for name, _, extra in self.constraints + self.drivers for c in extra]
         return tuple(of_bodies + extra)
@@ -207,7 +207,7 @@ class Layout(Space):
         return [(manifold, [name for name, _ in run]) for manifold, run in runs]
 
     def _by_body(self, function: str, *args):
-        """Apply a method of `Manifold` body by body. `args` pairs each vector with the slices of the bodies in it.
+        """Return the values of a method of `Manifold`, body by body. `args` pairs each vector with the bodies' slices.
 
         Equal manifolds of neighbouring bodies are traced once. Extra coordinates are flat.
         """

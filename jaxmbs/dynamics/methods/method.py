@@ -261,10 +261,10 @@ class FixedStep(AbstractFixedStep):
 
 
 def initial_motion(scaled: ScaledEquations, start: InitialState, t) -> tuple[Motion, Int[Array, ""]]:
-    """Return the motion with an assembled configuration and the nearest velocities that satisfy the constraints, and its
-    status. Velocities that satisfy them to rounding are unchanged.
+    """Return the motion with the nearest velocities that satisfy the constraints, and its status.
 
-    Named velocities are kept, and the others are the smallest that satisfy the constraints, if any do.
+    Velocities that satisfy them to rounding are unchanged. Named velocities are kept, and the others are the smallest that
+    satisfy the constraints, if any do. A configuration that is not assembled is closed first.
     """
     equations, (q, v, named, assembled) = scaled.equations, start
     satisfied = jnp.asarray(True)

@@ -122,7 +122,7 @@ class JointSpace(Space):
 
     @cached_property
     def coordinates(self) -> tuple[str, ...]:
-        """Names of the entries of θ: "A.phi", …"""
+        """Names of the entries of θ, such as "A.phi"."""
         return tuple(f"{joint.name}.{c}" for joint in self.joints for c in joint.coordinates) + self.extra
 
     @cached_property

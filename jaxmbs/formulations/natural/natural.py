@@ -23,7 +23,7 @@ from jaxmbs.system.mechanism import Mechanism
 
 
 def _fixed_vectors(chosen: Mapping[str, tuple[str, ArrayLike]] | tuple[FixedVector, ...]) -> tuple[FixedVector, ...]:
-    """Convert a mapping of names to (body, coordinates) into a hashable tuple.
+    """Return a mapping of names to (body, coordinates) as a hashable tuple.
 
     Raises:
         ValueError: a value is not a body and numbers, or the numbers are traced.

@@ -82,7 +82,10 @@ class Basics(dict[str, Basic]):
         self.add(chosen.name, {chosen.body: s / size if vector else s}, vector=vector)
 
     def add(self, name: str, places: dict, *, vector: bool) -> str:
-        """Add a point or vector and return its name.
+        """Add a point or vector.
+
+        Returns:
+            Its name.
 
         Raises:
             ValueError: the name is in use.
