@@ -97,7 +97,7 @@ class Baumgarte(AbstractClosure):
     def close(self, scaled, motion, q, v, t, h):
         # Φ is never closed here: rows that do not count at the start of the simulation never count.
         correction = self._correction(scaled.equations, q, v, t)
-        given, solved = scaled.equations.settled(q, v, t, correction, motion.floor)
+        given, solved = scaled.equations.with_reactive_forces(q, v, t, correction, motion.floor)
         a = given.accelerations(q, v, t, correction, motion.floor)[0]
         return Motion(q, v, a, motion.kept, solved), jnp.asarray(True)
 
