@@ -384,7 +384,7 @@ def check_motions(element) -> None:
 SKIPPED_PACKAGES = frozenset({"jaxmbs", "equinox", "jaxtyping", "beartype"})
 
 
-def renamed(old: str, new: str) -> None:
+def warn_renamed(old: str, new: str) -> None:
     """Warn that an argument or an attribute is used under its old name, in the user's line."""
     frame, depth = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in SKIPPED_PACKAGES:

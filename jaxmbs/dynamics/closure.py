@@ -55,14 +55,14 @@ class Projection(AbstractClosure):
         # All three use the matrices of the predicted q. It differs from the closed one by the error of a step, and so do
         # the remaining velocity gap and v̇, relative to their sizes. The order of the method does not change, and one
         # factorisation serves all three.
-        equations, floor = scaled.equations, motion.revived
+        equations, floor = scaled.equations, motion.end_floor
         metric, pivots = equations.metric(q, t), equations.pivots(q, t)
         closed = equations.close_position(q, t, metric, self.iterations, floor=floor, pivots=pivots)
         v = equations.close_velocity(q, v, t, floor)
         return Motion.of(equations, q, v, t, floor, reached=closed.q), scaled.is_closed(closed)
 
     def glide(self, scaled, motion, v, t, h):
-        equations, floor = scaled.equations, motion.revived
+        equations, floor = scaled.equations, motion.end_floor
         closed, v = equations.glide(motion, v, t, h, self.iterations)
         return Motion.of(equations, closed.q, v, t + h, floor), scaled.is_closed(closed)
 

@@ -293,7 +293,7 @@ def _reactions_at(mech: Mechanism, formulation, t, q, v, a, states) -> dict[str,
     multipliers = equations.multipliers(*own, t)
     if a is not None and mech.drivers and mech.layout.kinematic_rows + mech.layout.driver_rows >= mech.layout.m:
         # If drivers determine the motion, the balance of forces needs no M⁻¹: it is exact for any ratio of masses.
-        multipliers = Augmented().equations(mech).balanced(multipliers, q, v, a, t)
+        multipliers = Augmented().equations(mech).balance_multipliers(multipliers, q, v, a, t)
     not_unique = jnp.abs(Augmented().equations(mech).null_components(q, t)) > MIN_NULL_COMPONENT
     space, poses, found = mech.layout, mech.poses(q), {}
     for name, element in {**mech.constraints, **mech.drivers}.items():

@@ -9,7 +9,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from jaxmbs.element import GROUND, renamed, require
+from jaxmbs.element import GROUND, require, warn_renamed
 from jaxmbs.forces.force import AbstractForce
 from jaxmbs.forces.state import opposite
 from jaxmbs.forces.values import OfState, as_function, check_value, evaluate, value_field
@@ -140,7 +140,7 @@ def _of_state(f):
     f = as_function(f)
     if not callable(f) or isinstance(f, OfState):
         return f
-    renamed("UserForce(f) with f(q, v, t)", "f(state), with state.q, state.v and state.t")
+    warn_renamed("UserForce(f) with f(q, v, t)", "f(state), with state.q, state.v and state.t")
     return OfState(OfCoordinates(f))
 
 

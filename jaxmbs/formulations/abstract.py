@@ -139,7 +139,7 @@ class AbstractEquations(eqx.Module):
 
     @property
     @abc.abstractmethod
-    def supporting(self) -> np.ndarray:
+    def supporting_rows(self) -> np.ndarray:
         """Indices of the rows of Φ that are added to M, which could otherwise leave a coordinate without inertia."""
 
     @property
@@ -240,7 +240,7 @@ class AbstractEquations(eqx.Module):
         Returns:
             a (m,), λ (rows,), kept (rows,).
         """
-        chosen = self.supporting if weights is None else np.arange(phi_q.shape[0])
+        chosen = self.supporting_rows if weights is None else np.arange(phi_q.shape[0])
         support = self.support(chosen, weights)
         refined = bool(self.mech._light) or support.angular is not None
         return solve_saddle_point(

@@ -111,7 +111,7 @@ class CartesianEquations(AbstractDenseEquations):
         return not self.mech.light
 
     @property
-    def supporting(self):
+    def supporting_rows(self):
         mech, light = self.mech, self.mech.light
         elements = {**mech.constraints, **mech.drivers}
         chosen = [name for name, e in elements.items() if e.extra or e.i in light or e.j in light]
@@ -151,7 +151,7 @@ class CartesianEquations(AbstractDenseEquations):
         """Return λ with Φ_qᵀλ = M v̇ − Q for a motion with accelerations a; if not unique, the λ of `multipliers`."""
         return self._improved(None, q, v, a, t, PROXIMAL_STEPS)
 
-    def balanced(self, multipliers, q, v, a, t) -> Float[Array, " rows"]:
+    def balance_multipliers(self, multipliers, q, v, a, t) -> Float[Array, " rows"]:
         """Correct approximate multipliers so that Φ_qᵀλ = M v̇ − Q for a motion with accelerations a."""
         return self._improved(multipliers, q, v, a, t, BALANCING_STEPS)
 

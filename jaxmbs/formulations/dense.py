@@ -22,7 +22,7 @@ class Dense(AbstractSolver):
 
     def metric(self, q, t):
         given = self.equations
-        support = given.support(given.supporting).matrix(given.jacobian(q, t))
+        support = given.support(given.supporting_rows).matrix(given.jacobian(q, t))
         factored = factor_symmetric_positive if given.definite else factor_symmetric_semidefinite
         return factored(given.mass(q, t) + support).solve
 

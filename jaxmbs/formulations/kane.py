@@ -290,6 +290,7 @@ def _as_arrays(mech: Mechanism, unknowns: JointUnknowns, x, y) -> tuple[Array, A
 
 
 def _partial_velocities(unknowns: JointUnknowns, mech, x, y):
+    """Return `partial_velocities` as array code."""
     space, order = unknowns.space, np.array(unknowns.order)
     tree, slices, back = spaces.joint_tree(mech, space), mech.layout.velocity_slices, np.argsort(order)
 
@@ -311,6 +312,7 @@ def _partial_velocities(unknowns: JointUnknowns, mech, x, y):
 
 
 def _multipliers(unknowns: JointUnknowns, mech, t, q, v, a):
+    """Return `kane_multipliers` at one time as array code."""
     tree = spaces.joint_tree(mech, unknowns.space)
     by_speeds = spaces.transformation(tree, spaces.measure_coordinates(tree, q))[:, np.array(unknowns.order)]
     return by_speeds.T @ CartesianEquations(mech).imbalance(q, v, a, t)

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float
 from jaxmbs.forces.joint.stateful import AbstractStatefulForce
 from jaxmbs.formulations.abstract import AbstractEquations, AbstractSolver
 from jaxmbs.formulations.augmented import AbstractFormulation
-from jaxmbs.numerics.space import Space
+from jaxmbs.numerics.space import Flat, PartwiseSpace, Space
 from jaxmbs.system.equations import state_of
 from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.trajectory import Trajectory
@@ -77,7 +77,7 @@ def equations_of(formulation: AbstractFormulation, mech: Mechanism) -> AbstractE
 
 
 @dataclass(frozen=True)
-class StatefulSpace(Space):
+class StatefulSpace(PartwiseSpace):
     """Configurations of another space, followed by `count` real numbers."""
 
     inner: Space
@@ -92,33 +92,10 @@ class StatefulSpace(Space):
         """(m,), True for angles and for states, which have no unit of length."""
         return np.concatenate([self.inner.angular, np.full(self.count, True)])
 
-    def _parts(self, x):
-        cut = x.shape[0] - self.count
-        return x[:cut], x[cut:]
-
-    def _joined(self, function: str, plain, *given):
-        """Apply a method of the inner space to the inner parts, and a function to the states."""
-        parts = [self._parts(x) for x in given]
+    def _by_part(self, function, *args):
+        parts = [(x[: x.shape[0] - self.count], x[x.shape[0] - self.count :]) for x, _ in args]
         inner = getattr(self.inner, function)(*(x for x, _ in parts))
-        return jnp.concatenate([inner, plain(*(x for _, x in parts))])
-
-    def rate(self, q, v):
-        return self._joined("rate", lambda s, z: z, q, v)
-
-    def retract(self, q, d):
-        return self._joined("retract", lambda s, z: s + z, q, d)
-
-    def difference(self, q, other):
-        return self._joined("difference", lambda s, z: z - s, q, other)
-
-    def chart_rate(self, d, v):
-        return self._joined("chart_rate", lambda s, z: z, d, v)
-
-    def extent(self, q):
-        return self._joined("extent", lambda s: s, q)
-
-    def normalised(self, q):
-        return self._joined("normalised", lambda s: s, q)
+        return jnp.concatenate([inner, getattr(Flat, function)(*(z for _, z in parts))])
 
 
 class StatefulEquations(AbstractEquations):
@@ -189,8 +166,8 @@ class StatefulEquations(AbstractEquations):
         return StatefulSpace(self.inner.space, self.count)
 
     @property
-    def supporting(self):
-        return self.inner.supporting
+    def supporting_rows(self):
+        return self.inner.supporting_rows
 
     @property
     def definite(self):

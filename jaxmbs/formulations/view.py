@@ -254,6 +254,9 @@ def _equation_velocities(unknowns: AbstractUnknowns, mech, u):
     return u[_inverse_order(unknowns)]
 
 
+# Array code of the methods of `EquationsOfMotion`.
+
+
 def _coordinates(unknowns, mech, q, t):
     return unknowns.coordinates(mech, q, t)[_order(unknowns)]
 

@@ -63,6 +63,7 @@ def differentiable_motion(f: Callable, space: Space, q, v, a, t, regular=True):
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1))
 def _motion(f, space, regular, t, constants, q, v, a):
+    """Return q, v and a; the rule below defines their derivatives."""
     return q, v, a
 
 

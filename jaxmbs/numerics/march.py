@@ -179,7 +179,7 @@ def follow_root(
         interval = jnp.abs(target - before)
         march = march._replace(reached=jnp.asarray(False))
 
-        def unfinished(carry):
+        def is_unfinished(carry):
             tries, march = carry
             return (tries < budget + 1) & ~march.reached & (march.ended == Status.CONVERGED)
 
@@ -187,7 +187,7 @@ def follow_root(
             tries, march = carry
             return tries + 1, stepper.advance(march, target, interval, budget)
 
-        _, march = jax.lax.while_loop(unfinished, step, (0, march))
+        _, march = jax.lax.while_loop(is_unfinished, step, (0, march))
         code = jnp.where(march.reached, march.code, march.ended)
         if branch is not None:
             march = stepper.on_branch(march, branch)
@@ -229,7 +229,7 @@ class _Stepper:
         """Return q after Newton steps, Haug (3.6.7), until one is so small that the next would change nothing."""
         size = self.units.size
 
-        def unfinished(carry):
+        def is_unfinished(carry):
             count, _, change = carry
             return (count < self.corrections) & ~(change <= self.corrected)
 
@@ -239,7 +239,7 @@ class _Stepper:
             change = jnp.where(factors.rcond > self.singular, factors.solve(self.f(q, t)), 0)
             return count + 1, self.space.retract(q, -change), size(change)
 
-        return jax.lax.while_loop(unfinished, step, (0, q, jnp.asarray(jnp.inf, q.dtype)))[1]
+        return jax.lax.while_loop(is_unfinished, step, (0, q, jnp.asarray(jnp.inf, q.dtype)))[1]
 
     def correct(self, q, t, carried_v, carried_a) -> _CorrectedPoint:
         """Return a predicted position after Newton steps, with velocity and acceleration.
@@ -272,7 +272,7 @@ class _Stepper:
         return jnp.zeros(() if rows <= self.space.m else (rows, self.space.m), self.dtype)
 
     @staticmethod
-    def crossed(before, after):
+    def has_crossed(before, after):
         """Return True if f_q was singular an odd number of times between two positions with these values of `side`."""
         if not after.ndim:
             return before * after < 0
@@ -302,7 +302,7 @@ class _Stepper:
         error = jnp.maximum(size(space.difference(predicted, new.q)), size(space.difference(state.q, back)))
         error = error - self.rounding * (1 + size(space.extent(new.q)))
         resolved = point.converged & (error <= MAX_PREDICTION_ERROR * jnp.minimum(moved, MAX_TEST_DISTANCE))
-        crossed = self.crossed(state.side, new.side)
+        crossed = self.has_crossed(state.side, new.side)
         tiny = jnp.abs(h) <= TINY_STEPS * self.shortest * interval
         straight = (error <= self.crossing_error * moved) | tiny
         # At a kink of f (the curvature of an outline jumps), v jumps although q is continuous, in steps of any length. A

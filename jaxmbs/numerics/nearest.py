@@ -152,6 +152,7 @@ def differentiable_nearest_root(
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2))
 def _nearest(f, space, tolerance, regular, given, q):
+    """Return q; the rule below defines its derivatives."""
     return q
 
 

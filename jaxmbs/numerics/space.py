@@ -117,3 +117,32 @@ class Space(Manifold):
 
         @property
         def m(self) -> int: ...
+
+
+class PartwiseSpace(Space):
+    """A space that consists of parts, each with a manifold of its own. A subclass defines `_by_part`."""
+
+    @abc.abstractmethod
+    def _by_part(self, function: str, *args: tuple[Array, bool]) -> Array:
+        """Return the values of a method of `Manifold`, part by part.
+
+        `args` pairs each vector with False if it is indexed like q, with True if it is indexed like v.
+        """
+
+    def rate(self, q, v):
+        return self._by_part("rate", (q, False), (v, True))
+
+    def retract(self, q, d):
+        return self._by_part("retract", (q, False), (d, True))
+
+    def difference(self, q, other):
+        return self._by_part("difference", (q, False), (other, False))
+
+    def chart_rate(self, d, v):
+        return self._by_part("chart_rate", (d, True), (v, True))
+
+    def extent(self, q):
+        return self._by_part("extent", (q, False))
+
+    def normalised(self, q):
+        return self._by_part("normalised", (q, False))

@@ -7,9 +7,9 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Array
 
-from jaxmbs.element import LENGTH_FIELDS, MeasuredConstraint, check_positive, renamed
+from jaxmbs.element import LENGTH_FIELDS, MeasuredConstraint, check_positive, warn_renamed
 from jaxmbs.numerics.arrays import as_real, real
-from jaxmbs.planar.element import ORIGIN, AbsoluteConstraint, given, squared, without_points
+from jaxmbs.planar.element import ORIGIN, AbsoluteConstraint, as_tuple, square, without_points
 
 
 class PointX(MeasuredConstraint, AbsoluteConstraint):
@@ -98,7 +98,7 @@ class AbsoluteAngle(Angle):
     def __init__(self, body, *point_and_value, point=ORIGIN, value=None):
         self.body = body
         # A point without a value is stored as the value, so that `check` refuses it.
-        (self.value,) = without_points((*point_and_value, point, *given(value))) or point_and_value[-1:] or (0.0,)
+        (self.value,) = without_points((*point_and_value, point, *as_tuple(value))) or point_and_value[-1:] or (0.0,)
 
     def prescribed(self, t):
         return self.value
@@ -128,7 +128,7 @@ class AbsoluteDistance(MeasuredConstraint, AbsoluteConstraint):
 
     def __init__(self, body, point, centre=(0.0, 0.0), distance=None, *, value=None, center=None):
         if center is not None:
-            renamed("center", "centre")
+            warn_renamed("center", "centre")
             centre = center
         value = centre if value is None else value
         if distance is None:
@@ -139,11 +139,11 @@ class AbsoluteDistance(MeasuredConstraint, AbsoluteConstraint):
     @property
     def center(self) -> Array:
         """Deprecated: `centre`."""
-        renamed("center", "centre")
+        warn_renamed("center", "centre")
         return self.centre
 
     def measure(self, i, j):
-        return squared(j.point(self.point) - self.centre)
+        return square(j.point(self.point) - self.centre)
 
     def prescribed(self, t):
         return self.distance**2

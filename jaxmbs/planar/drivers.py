@@ -12,8 +12,8 @@ from jaxmbs.planar.element import (
     ORIGIN,
     RelativeConstraint,
     angle_guide,
+    as_tuple,
     check_axis,
-    given,
     is_vector,
     length,
     separation,
@@ -80,7 +80,7 @@ class AbsoluteAngleDriver(Driver, Angle):
 
     def __init__(self, body, *point_and_motion, point=ORIGIN, motion=None):
         self.body = body
-        (self.motion,) = without_points((*point_and_motion, point, *given(motion))) or (None,)
+        (self.motion,) = without_points((*point_and_motion, point, *as_tuple(motion))) or (None,)
 
     def guide(self, mobility, swapped):
         return angle_guide(mobility, swapped, self.motion)
@@ -134,7 +134,7 @@ class RelativeAngleDriver(Driver, AngleBetween):
 
     def __init__(self, i, j, *points_and_motion, motion=None):
         self.i, self.j = i, j
-        (self.motion,) = without_points((*points_and_motion, *given(motion))) or (None,)
+        (self.motion,) = without_points((*points_and_motion, *as_tuple(motion))) or (None,)
 
     def guide(self, mobility, swapped):
         return angle_guide(mobility, swapped, self.motion)
@@ -180,9 +180,9 @@ class RevoluteDriver(Driver, RelativeConstraint):
 
     def __init__(self, i, j, *points_motion_angles, motion=None, angle_i=None, angle_j=None):
         self.i, self.j = i, j
-        values = without_points((*points_motion_angles, *given(motion)))
+        values = without_points((*points_motion_angles, *as_tuple(motion)))
         self.motion, *angles = values or (None,)
-        angles = [*angles, *given(angle_i), 0.0, 0.0] if angle_i is not None else [*angles, 0.0, 0.0]
+        angles = [*angles, *as_tuple(angle_i), 0.0, 0.0]
         self.angle_i = angles[0]
         self.angle_j = angles[1] if angle_j is None else angle_j
 

@@ -69,12 +69,12 @@ def separation(i: Pose, j: Pose, point_i, point_j) -> Float[Array, "2"]:
     return j.point(point_j) - i.point(point_i)
 
 
-def squared(v: Array) -> Float[Array, ""]:
+def square(v: Array) -> Float[Array, ""]:
     """Return vᵀv."""
     return v @ v
 
 
-def given(value) -> tuple:
+def as_tuple(value) -> tuple:
     """Return (value,), or () if the value is None."""
     return () if value is None else (value,)
 
@@ -97,4 +97,4 @@ def check_axis(name: str, axis) -> None:
 
 def length(axis) -> Float[Array, ""]:
     """Return ‖axis‖ of an axis that has been checked not to vanish."""
-    return jnp.sqrt(squared(jnp.asarray(axis)))
+    return jnp.sqrt(square(jnp.asarray(axis)))

@@ -11,7 +11,7 @@ from jaxtyping import Array
 from jaxmbs.element import MarkedConstraint, require
 from jaxmbs.numerics.arrays import is_concrete, real
 from jaxmbs.numerics.plane import bearing, direction, perpendicular
-from jaxmbs.planar.element import PlanarConstraint, check_axis, length, separation, squared
+from jaxmbs.planar.element import PlanarConstraint, check_axis, length, separation, square
 
 # Pulleys count as equal if |R_i + R_j| is at most this fraction of the distance between their centres. Gears never do.
 MAX_PULLEY_DIFFERENCE = 0.1
@@ -62,7 +62,7 @@ class Gear(PlanarConstraint, MarkedConstraint):
         d = separation(i, j, self.point_i, self.point_j)
         advance = self.radius_i * (i.phi + angle_i) + self.radius_j * (j.phi + angle_j - jnp.pi)
         total = self.radius_i + self.radius_j
-        equal = total**2 <= (MAX_PULLEY_DIFFERENCE * MAX_PULLEY_DIFFERENCE) * squared(d)
+        equal = total**2 <= (MAX_PULLEY_DIFFERENCE * MAX_PULLEY_DIFFERENCE) * square(d)
         theta = advance / jnp.where(equal, 1, total)
         # θ is compared as a number here. As a direction, many turns of θ would be close together for equal pulleys.
         belt = advance - total * bearing(d)

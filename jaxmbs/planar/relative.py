@@ -8,7 +8,7 @@ from jaxtyping import Array
 
 from jaxmbs.element import LENGTH_FIELDS, check_positive
 from jaxmbs.numerics.arrays import real
-from jaxmbs.planar.element import ORIGIN, RelativeConstraint, given, separation, squared, without_points
+from jaxmbs.planar.element import ORIGIN, RelativeConstraint, as_tuple, separation, square, without_points
 
 
 class TwoPoints(RelativeConstraint):
@@ -41,7 +41,7 @@ class SquaredDistance(TwoPoints):
     """A measure: d_ijᵀ d_ij, the squared distance of two points."""
 
     def measure(self, i, j):
-        return squared(separation(i, j, self.point_i, self.point_j))
+        return square(separation(i, j, self.point_i, self.point_j))
 
 
 class AngleBetween(RelativeConstraint):
@@ -118,7 +118,7 @@ class RelativeAngle(AngleBetween):
     def __init__(self, i, j, *points_and_offset, offset=None):
         self.i, self.j = i, j
         # Points without an offset are stored as the offset, so that `check` refuses them.
-        (self.offset,) = without_points((*points_and_offset, *given(offset))) or points_and_offset[-1:] or (0.0,)
+        (self.offset,) = without_points((*points_and_offset, *as_tuple(offset))) or points_and_offset[-1:] or (0.0,)
 
     def prescribed(self, t):
         return self.offset

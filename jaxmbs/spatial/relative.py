@@ -7,7 +7,7 @@ import dataclasses
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jaxmbs.element import Shared, renamed
+from jaxmbs.element import Shared, warn_renamed
 from jaxmbs.mobility import AbstractTurning
 from jaxmbs.motion import AbstractMotion
 from jaxmbs.numerics import rotation
@@ -81,10 +81,10 @@ class RelativeJoint(SixComponents):
         angles=None,
     ):
         if translations is not None:
-            renamed("translations", "position")
+            warn_renamed("translations", "position")
             position = translations
         if angles is not None:
-            renamed("angles", "orientation")
+            warn_renamed("angles", "orientation")
             orientation = angles
         frames = {"axis_i": axis_i, "axis_j": axis_j, "frame_i": frame_i, "frame_j": frame_j}
         super().__init__(i, j, point_i, point_j, position, orientation, **frames)
@@ -92,13 +92,13 @@ class RelativeJoint(SixComponents):
     @property
     def translations(self) -> tuple[AbstractMotion | None, ...]:
         """Deprecated: `position`."""
-        renamed("translations", "position")
+        warn_renamed("translations", "position")
         return self.position
 
     @property
     def angles(self) -> tuple[AbstractMotion | None, ...]:
         """Deprecated: `orientation`."""
-        renamed("angles", "orientation")
+        warn_renamed("angles", "orientation")
         return self.orientation
 
     def turn_rows(self, p, t):

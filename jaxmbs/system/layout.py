@@ -14,7 +14,7 @@ import numpy as np
 
 from jaxmbs.element import GROUND, AbstractBody
 from jaxmbs.element import unknown as unknown
-from jaxmbs.numerics.space import Flat, Space
+from jaxmbs.numerics.space import Flat, PartwiseSpace
 
 
 def _slices(names, sizes, start=0) -> dict[str, slice]:
@@ -31,7 +31,7 @@ def _index(kind: str, name: str, names: tuple[str, ...]) -> int:
 
 
 @dataclasses.dataclass(frozen=True)
-class Layout(Space):
+class Layout(PartwiseSpace):
     """The static structure of a mechanism, hashable and without numbers; also the space of its configurations.
 
     Attributes:
@@ -206,39 +206,18 @@ class Layout(Space):
         runs = itertools.groupby(self.bodies, lambda body: body[1].manifold)
         return [(manifold, [name for name, _ in run]) for manifold, run in runs]
 
-    def _by_body(self, function: str, *args):
-        """Return the values of a method of `Manifold`, body by body. `args` pairs each vector with the bodies' slices.
-
-        Equal manifolds of neighbouring bodies are traced once. Extra coordinates are flat.
-        """
+    def _by_part(self, function, *args):
+        # Equal manifolds of neighbouring bodies are traced once. Extra coordinates are flat.
         if self._flat:
             return getattr(Flat, function)(*(x for x, _ in args))
-        parts = []
+        parts, slices = [], (self.body_slices, self.velocity_slices)
         for manifold, names in self._runs:
-            whole = [x[slices[names[0]].start : slices[names[-1]].stop] for x, slices in args]
+            whole = [x[slices[k][names[0]].start : slices[k][names[-1]].stop] for x, k in args]
             each = jax.vmap(getattr(manifold, function)) if len(names) > 1 else getattr(manifold, function)
             rows = whole if len(names) == 1 else [x.reshape(len(names), -1) for x in whole]
             parts.append(each(*rows).ravel())
-        rest = [x[slices[self.bodies[-1][0]].stop :] for x, slices in args]
+        rest = [x[slices[k][self.bodies[-1][0]].stop :] for x, k in args]
         return jnp.concatenate([*parts, getattr(Flat, function)(*rest)])
-
-    def rate(self, q, v):
-        return self._by_body("rate", (q, self.body_slices), (v, self.velocity_slices))
-
-    def retract(self, q, d):
-        return self._by_body("retract", (q, self.body_slices), (d, self.velocity_slices))
-
-    def difference(self, q, other):
-        return self._by_body("difference", (q, self.body_slices), (other, self.body_slices))
-
-    def chart_rate(self, d, v):
-        return self._by_body("chart_rate", (d, self.velocity_slices), (v, self.velocity_slices))
-
-    def extent(self, q):
-        return self._by_body("extent", (q, self.body_slices))
-
-    def normalised(self, q):
-        return self._by_body("normalised", (q, self.body_slices))
 
     @property
     def rest(self) -> np.ndarray:

@@ -166,7 +166,7 @@ def spanning_tree(mech: Any, *, base: Names | None = None, cut: Names = ()) -> T
     for name in bodies:
         if name not in entering:
             entering |= _floating_part(leaving, name)
-    return _numbered(mech, entering)
+    return _number_tree(mech, entering)
 
 
 def _names(names: Names | None) -> tuple[str, ...]:
@@ -218,7 +218,7 @@ def _path_from_ground(entering: dict[str, _Edge], body: str) -> list[_Edge]:
     return path[::-1]
 
 
-def _numbered(mech, entering: dict[str, _Edge]) -> Tree:
+def _number_tree(mech, entering: dict[str, _Edge]) -> Tree:
     """Return the tree of these edges, numbered depth first."""
     children: dict[str, list[str]] = {name: [] for name in (GROUND, *mech.bodies)}
     for body in mech.bodies:

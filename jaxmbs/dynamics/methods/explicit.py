@@ -143,7 +143,7 @@ class CoordinatePartitioning(FixedStep):
         def close(d, v, t):
             closed = equations.close_position(motion.q, t, inverse_metric, self.iterations, shift=d, floor=motion.floor)
             v = equations.close_velocity_along(closed.q, v, t, inverse_metric, motion.floor)
-            return Motion.of(equations, closed.q, v, t, motion.revived), closed.shift, scaled.is_closed(closed)
+            return Motion.of(equations, closed.q, v, t, motion.end_floor), closed.shift, scaled.is_closed(closed)
 
         def rates(d, v, t):
             stage, d, is_closed = close(d, v, t)

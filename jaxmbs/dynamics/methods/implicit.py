@@ -157,8 +157,8 @@ class AbstractAlpha(AbstractFixedStep):
 
         end = end.moved(shift)
         q, a = end.q, end.a
-        kept = jax.lax.stop_gradient(equations.independent(q, t, carry.motion.revived))
-        v = equations.close_velocity(q, end.v, t, carry.motion.revived)
+        kept = jax.lax.stop_gradient(equations.independent(q, t, carry.motion.end_floor))
+        v = equations.close_velocity(q, end.v, t, carry.motion.end_floor)
         solved = equations.with_reactive_forces(*jax.lax.stop_gradient((q, v, t)))[1]
         auxiliary = auxiliary + shift / (beta * h**2)
         return AlphaCarry(Motion(q, v, a, kept, solved), auxiliary, multipliers), closed

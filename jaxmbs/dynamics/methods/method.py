@@ -65,7 +65,7 @@ class Motion(NamedTuple):
         return floors(self.kept, revived=False)
 
     @property
-    def revived(self) -> Float[Array, " rows"]:
+    def end_floor(self) -> Float[Array, " rows"]:
         """Pivot floors at the end of the next step: redundant rows may become independent again."""
         return floors(self.kept, revived=True)
 

@@ -91,7 +91,7 @@ class ClosedTree(AbstractElimination):
         drifts = mechanics.drifts(tree, links, uniform_acceleration(tree.mech))
         gamma = -second_rate(partial(mechanics.gaps, tree), tree.layout, at, speeds, drifts, t) + correction
         loop = self._loop(inertia, q, at, t, floor)
-        return *loop.solved(loads, free, gamma), jax.lax.stop_gradient(loop.schur.kept)
+        return *loop.solve_implicitly(loads, free, gamma), jax.lax.stop_gradient(loop.schur.kept)
 
     def metric(self, q, t):
         links, *_ = mechanics.at_rest(self.tree, q, t)
@@ -109,7 +109,7 @@ class ClosedTree(AbstractElimination):
     def close_velocity(self, q, v, t, floor):
         links, at, _ = mechanics.at_rest(self.tree, q, t)
         loop = self._loop(factor_articulated(self.tree, links), q, at, t, floor)
-        return v + loop.solved(None, jnp.zeros_like(v), -self.equations.velocity_gap(q, v, t))[0]
+        return v + loop.solve_implicitly(None, jnp.zeros_like(v), -self.equations.velocity_gap(q, v, t))[0]
 
 
 class Loop(eqx.Module):
@@ -122,7 +122,7 @@ class Loop(eqx.Module):
     by_multipliers: Float[Array, "m rows"]
     schur: Factored
 
-    def solved(self, loads, free, right):
+    def solve_implicitly(self, loads, free, right):
         """Return θ̈ and λ for τ = Rᵀ loads, zero if loads is None, γ = `right` and `free` = H⁻¹ τ; differentiable."""
         given = self.tree, self.inertia.links, self.by_bodies, loads, right
         x = implicit_solution(_loop_gap, Loop.solve, given, self, self._from(free, right))
@@ -158,5 +158,5 @@ def _loop_gap(given, x):
 
 def _balance(tree: JointTree, links: list, rates: list, loads):
     """Return Rᵀ(M v̇ − loads), (m,)."""
-    left = mechanics.unbalanced(tree, links, rates, loads)
+    left = mechanics.net_wrenches(tree, links, rates, loads)
     return efforts(tree.space, links, left, jnp.zeros(0, links[0].axes.dtype))

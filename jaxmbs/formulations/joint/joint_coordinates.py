@@ -132,7 +132,7 @@ class JointEquations(AbstractEquations):
 
     def imbalance(self, q, v, a, t):
         links, loads, extra = mechanics.links_and_loads(self.tree, q, v, t)
-        left = mechanics.unbalanced(self.tree, links, joint_space.body_rates(self.tree, links, a), loads)
+        left = mechanics.net_wrenches(self.tree, links, joint_space.body_rates(self.tree, links, a), loads)
         return efforts(self.space, links, left, -extra)
 
     def residual(self, q, t):
@@ -153,8 +153,10 @@ class JointEquations(AbstractEquations):
         return joint_space.configuration(self.tree.at(t), q)
 
     @property
-    def supporting(self):
-        rows = [np.full(e.rows, self.tree.light or bool(e.extra)) for e in mechanics.closing(self.tree).values()]
+    def supporting_rows(self):
+        rows = [
+            np.full(e.rows, self.tree.light or bool(e.extra)) for e in mechanics.closing_elements(self.tree).values()
+        ]
         return np.flatnonzero(np.concatenate(rows)) if rows else np.zeros(0, int)
 
     @property
@@ -238,7 +240,7 @@ class JointEquations(AbstractEquations):
         return CartesianEquations(self.mech).multipliers_of(*self.to_bodies(q, v, a, t), t=t)
 
     def loads(self, joints, q, v, t, a, multipliers):
-        mech, space, closing = self.mech, self.space, mechanics.closing(self.tree)
+        mech, space, closing = self.mech, self.space, mechanics.closing_elements(self.tree)
         driven = {joint for joint, form in zip(space.tree.joints, space.forms, strict=True) if form.drivers}
         if may_be_redundant(mech) or space.extra or driven & set(joints):
             at, speeds, _ = self.to_bodies(q, v, a, t)
@@ -248,7 +250,7 @@ class JointEquations(AbstractEquations):
         if closing:
             pull = mechanics.wrenches(self.tree, links, mechanics.by_bodies(self.tree, at, t).T @ multipliers)
             loads = [load + more for load, more in zip(loads, pull, strict=True)]
-        left = mechanics.unbalanced(self.tree, links, joint_space.body_rates(self.tree, links, a), loads)
+        left = mechanics.net_wrenches(self.tree, links, joint_space.body_rates(self.tree, links, a), loads)
         carried = unstack_runs(space.runs, carried_sums(space, links, left))
         points = unstack_runs(space.runs, [link.motion.point for link in links])
         found = loads_of(mech, [name for name in joints if name in closing], at, speeds, t, multipliers, closing)
@@ -261,7 +263,7 @@ class JointEquations(AbstractEquations):
         """Return λ of the joints, each from the wrench that it passes on to all that it carries."""
         mech, space = self.mech, self.space
         links, loads, _ = mechanics.links_and_loads(self.tree, q, v, t)
-        left = mechanics.unbalanced(self.tree, links, joint_space.body_rates(self.tree, links, a), loads)
+        left = mechanics.net_wrenches(self.tree, links, joint_space.body_rates(self.tree, links, a), loads)
         needed = carried_sums(space, links, left)
         given = list(zip(self.tree.edges, links, needed, strict=True))
         ground = mech.layout.pose(GROUND, q)

@@ -34,7 +34,7 @@ def bodies(tree: JointTree, links: list, theta, rate):
     """Return q (n,) and v (m,) of the bodies."""
     each = unstack_runs(tree.space.runs, [link.motion.pose for link in links])
     poses = dict(zip(tree.space.tree.bodies, each, strict=True))
-    speeds = map_runs(tree.space.runs, _speed, links)
+    speeds = map_runs(tree.space.runs, _body_velocity, links)
     return joint_space.coordinates_of(tree, poses, theta), joint_space.concatenate_bodies(tree, speeds, rate)
 
 
@@ -56,7 +56,7 @@ def stack_by_run(tree: JointTree, v) -> list:
     return stack_runs(tree.space.runs, [v[slices[name]] for name in tree.space.tree.bodies])
 
 
-def _speed(link):
+def _body_velocity(link):
     """Return the velocities of a body, its part of v."""
     return joint_space.body_velocity(link.motion, link.motion.twist)
 
@@ -77,7 +77,9 @@ def links_and_loads(tree: JointTree, theta, rate, t):
 def _load(edge, link):
     """Return −M Ṙ θ̇ and the other forces that depend on velocities only, as a wrench."""
     pose, body = link.motion.pose, edge.body
-    load = body.velocity_force(pose, _speed(link)) - body.mass_matrix(pose) @ joint_space.body_drift(link.motion)
+    load = body.velocity_force(pose, _body_velocity(link)) - body.mass_matrix(pose) @ joint_space.body_drift(
+        link.motion
+    )
     return wrench_of(link, load)
 
 
@@ -87,13 +89,13 @@ def _momentum(edge, link, velocity):
     return wrench_of(link, edge.body.mass_matrix(link.motion.pose) @ velocity)
 
 
-def unbalanced(tree: JointTree, links: list, rates: list, loads: list | None) -> list:
+def net_wrenches(tree: JointTree, links: list, rates: list, loads: list | None) -> list:
     """Return M v̇ minus the loads, if there are any, as wrenches; `rates` are v̇ by run."""
     inertial = map_runs(tree.space.runs, _momentum, tree.edges, links, rates)
     return inertial if loads is None else [x - load for x, load in zip(inertial, loads, strict=True)]
 
 
-def closing(tree: JointTree) -> dict:
+def closing_elements(tree: JointTree) -> dict:
     """Return the elements that are rows of Φ, by name: cut constraints, then drivers that prescribe no joint coordinate."""
     mech, joints, forms = tree.mech, tree.space.tree.joints, tree.space.forms
     held = {joint for joint, form in zip(joints, forms, strict=True) if form.kind not in FREED}
@@ -103,13 +105,13 @@ def closing(tree: JointTree) -> dict:
 
 def row_count(tree: JointTree) -> int:
     """Return the number of rows of Φ."""
-    return sum(element.rows for element in closing(tree).values())
+    return sum(element.rows for element in closing_elements(tree).values())
 
 
 def gaps(tree: JointTree, q, t, poses=None):
     """Return Φ (rows,) for coordinates q of the bodies."""
     poses = tree.mech.poses(q) if poses is None else poses
-    rows = [residual_of(tree.mech, name, element, q, t, poses) for name, element in closing(tree).items()]
+    rows = [residual_of(tree.mech, name, element, q, t, poses) for name, element in closing_elements(tree).items()]
     return jnp.concatenate(rows) if rows else jnp.zeros(0, q.dtype)
 
 
@@ -139,7 +141,7 @@ def nearest(tree: JointTree, theta, links: list, q, v, t):
     """Return θ̇ with R θ̇ nearest to v in the metric M: RᵀMR θ̇ = RᵀM v."""
     mech, space = tree.mech, tree.space
     if not (tree.massless or space.extra):
-        return factor_and_solve(tree, links, unbalanced(tree, links, stack_by_run(tree, v), None))[1]
+        return factor_and_solve(tree, links, net_wrenches(tree, links, stack_by_run(tree, v), None))[1]
     # Coordinates without inertia are given some, because their velocities matter as well.
     massless = [entry for body in mech.bodies.values() for entry in body.massless]
     lacking = np.array(massless + [True] * len(space.extra))

@@ -32,7 +32,7 @@ from jaxmbs.formulations.joint.recursion import (
 )
 from jaxmbs.mobility import FrameMotion, Mobility, PrescribedCoordinates
 from jaxmbs.numerics.linear_algebra import factor_symmetric_positive
-from jaxmbs.numerics.space import Flat, Manifold, Space
+from jaxmbs.numerics.space import Flat, Manifold, PartwiseSpace
 from jaxmbs.system.layout import Layout
 from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.topology import Tree, spanning_tree
@@ -91,7 +91,7 @@ class Link(eqx.Module):
 
 
 @dataclasses.dataclass(frozen=True)
-class JointSpace(Space):
+class JointSpace(PartwiseSpace):
     """The space of joint coordinates θ: those of the joints, in the order of the tree, then extra coordinates.
 
     Attributes:
@@ -160,8 +160,7 @@ class JointSpace(Space):
                 out.append((slice(at.start + flat, at.stop), slice(v_at.start + flat, v_at.stop), joint.manifold))
         return tuple(out)
 
-    def _by_part(self, function: str, *args):
-        """Apply a method of `Manifold` joint by joint. `args` pairs each array with 0 if indexed like θ, 1 if like θ̇."""
+    def _by_part(self, function, *args):
         parts, done = [], [0, 0]
         flat = lambda ends: getattr(Flat, function)(*(x[done[k] : ends[k]] for x, k in args))
         for *places, manifold in self._turning:
@@ -170,24 +169,6 @@ class JointSpace(Space):
             done = [place.stop for place in places]
         parts.append(flat([None, None]))
         return jnp.concatenate(parts) if len(parts) > 1 else parts[0]
-
-    def rate(self, q, v):
-        return self._by_part("rate", (q, 0), (v, 1))
-
-    def retract(self, q, d):
-        return self._by_part("retract", (q, 0), (d, 1))
-
-    def difference(self, q, other):
-        return self._by_part("difference", (q, 0), (other, 0))
-
-    def chart_rate(self, d, v):
-        return self._by_part("chart_rate", (d, 1), (v, 1))
-
-    def extent(self, q):
-        return self._by_part("extent", (q, 0))
-
-    def normalised(self, q):
-        return self._by_part("normalised", (q, 0))
 
 
 def _slices(sizes) -> tuple[slice, ...]:

@@ -113,6 +113,7 @@ def velocity_transformation_rate(
 
 
 def _transformation(space: JointSpace, chosen: ChosenBasics | None, mech, theta, near, t):
+    """Return R as array code."""
     check_entries("theta", theta, space.coordinates)
     tree, theta = spaces.tree_near(mech, space, theta, near, t)
     tree = tree.at(t)
@@ -124,6 +125,7 @@ def _transformation(space: JointSpace, chosen: ChosenBasics | None, mech, theta,
 
 
 def _transformation_rate(space: JointSpace, chosen: ChosenBasics | None, mech, theta, theta_dot, near, t):
+    """Return Ṙ as array code."""
     check_entries("theta", theta, space.coordinates)
     check_entries("theta_dot", theta_dot, space.velocities)
     matrix = lambda theta, t: _transformation(space, chosen, mech, theta, near, t)

@@ -98,7 +98,7 @@ class NaturalCoordinates(Space):
     def names(self) -> tuple[str, ...]:
         """Names of the components of x."""
         layout = self.mech.layout
-        parts = [f"{e.name}.{axis}" for e, _ in self.elements.placed for axis in AXES[: self.dimension]]
+        parts = [f"{e.name}.{axis}" for e, _ in self.elements.moving for axis in AXES[: self.dimension]]
         return (*parts, *layout.coordinates[layout.n - self._extra :])
 
     @cached_property
@@ -110,7 +110,7 @@ class NaturalCoordinates(Space):
     def angular(self) -> np.ndarray:
         """(m,), True for components of unit vectors and extra coordinates, False for lengths."""
         angular = np.ones(self.m, bool)
-        for e, where in self.elements.placed:
+        for e, where in self.elements.moving:
             angular[where] = e.vector
         return angular
 
@@ -122,7 +122,7 @@ class NaturalCoordinates(Space):
         carried = {name for body in heavy for name in body.carried}
         # In space the pseudo-inertia of plates and slender rods is singular.
         may_be_singular = dimension == 3
-        for e, _ in self.elements.placed:
+        for e, _ in self.elements.moving:
             if e.vector:
                 supporting = may_be_singular or e.name not in carried or bool(light & set(e.places))
                 unit = lambda placement, e=e: (placement.values[e.name] @ placement.values[e.name] - 1)[None]
@@ -173,7 +173,7 @@ class NaturalCoordinates(Space):
         """Return all points and vectors in the ground frame, by name."""
         fixed = {name: e.places[GROUND] for name, e in self.elements.items() if e.start is None}
         values = {name: jnp.asarray(place).astype(x.dtype) for name, place in fixed.items()}
-        return values | {e.name: x[where] for e, where in self.elements.placed}
+        return values | {e.name: x[where] for e, where in self.elements.moving}
 
     def frames(self, x, attitudes) -> dict[str, Frame]:
         """Return the frames of the bodies by name, linear in x."""
@@ -225,7 +225,7 @@ class NaturalCoordinates(Space):
             body, s = e.owner, jnp.asarray(e.places[e.owner], q.dtype)
             return poses[body].direction(s) if e.vector else poses[body].point(s)
 
-        parts = [place(e) for e, _ in self.elements.placed]
+        parts = [place(e) for e, _ in self.elements.moving]
         return jnp.concatenate([*parts, q[self.mech.layout.n - self._extra :]])
 
     def rates(self, q, v) -> Float[Array, " m"]:
@@ -238,7 +238,7 @@ class NaturalCoordinates(Space):
             own = jnp.concatenate([jnp.zeros_like(own[:d]), own[d:]]) if e.vector else own
             return poses[body].velocity(jnp.asarray(s, q.dtype), own)
 
-        parts = [rate(e) for e, _ in self.elements.placed]
+        parts = [rate(e) for e, _ in self.elements.moving]
         return jnp.concatenate([*parts, v[layout.m - self._extra :]])
 
     @_traced_once

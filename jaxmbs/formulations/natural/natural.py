@@ -139,7 +139,7 @@ class NaturalEquations(AbstractDenseEquations):
         return not self.mech.light
 
     @property
-    def supporting(self):
+    def supporting_rows(self):
         chosen = [np.full(c.rows, c.supporting) for c in self.space.conditions]
         return np.flatnonzero(np.concatenate(chosen)) if chosen else np.zeros(0, int)
 

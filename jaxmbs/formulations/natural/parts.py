@@ -104,7 +104,7 @@ class Basics(dict[str, Basic]):
         return [e.name for e in found if not e.vector], [e.name for e in found if e.vector]
 
     @property
-    def placed(self) -> list[tuple[Basic, slice]]:
+    def moving(self) -> list[tuple[Basic, slice]]:
         """Points and vectors that are not on the ground, with their entries in x."""
         return [(e, slice(e.start, e.start + self.dimension)) for e in self.values() if e.start is not None]
 
