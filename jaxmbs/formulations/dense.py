@@ -36,7 +36,7 @@ class Dense(AbstractSolver):
         given, q = self.equations, motion.q
         direction, metric, pivots = given.jacobian(q, t), self.metric(q, t), given.pivots(q, t)
         closed = given.close_position(q, t + h, metric, iterations, direction, h * v, motion.floor, pivots)
-        return closed, self.close_velocity(closed.q, closed.shift / h, t + h, motion.revived)
+        return closed, self.close_velocity(closed.q, closed.shift / h, t + h, motion.end_floor)
 
 
 class AbstractDenseEquations(AbstractEquations):

@@ -23,7 +23,7 @@ OPTIONAL = {
     "AbstractForce": {"check_joints", "kinetic", "measures", "potential", "uniform"},
     "AbstractInertialEffort": {"kinetic"},
     "AbstractStatefulForce": {"at_start"},
-    "AbstractTurning": {"at_rest", "drift", "signed_coordinates_of", "of_either_sign", "settled", "singular"},
+    "AbstractTurning": {"at_rest", "drift", "signed_coordinates_of", "of_either_sign", "singular", "with_sign_of"},
     "Frames": {"given_frames"},
     "Linkage": {"everywhere", "guess"},
     "SpatialConstraint": {"given_frames"},

@@ -52,7 +52,7 @@ class AbstractElimination(AbstractSolver):
         d = unknown[: space.m]
         q = space.retract(motion.q, d)
         v = mechanics.nearest_rate(tree, q, moved(q) / h, t + h)
-        return Closed(q, d, change[: space.m], gap[space.m :]), self.close_velocity(q, v, t + h, motion.revived)
+        return Closed(q, d, change[: space.m], gap[space.m :]), self.close_velocity(q, v, t + h, motion.end_floor)
 
     def _loop(self, inertia: Articulated, q, at, t, floor) -> Loop:
         """Return the factored equations of the loops at q = θ, with `at` the coordinates of the bodies."""
